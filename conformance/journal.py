@@ -1,0 +1,106 @@
+"""The journal of a run: one JSON object a line, appended by every process, readable after any crash."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+#: Every line starts like this, which is how a line that follows a torn one is found again.
+_START = '{"event":'
+MAX_BYTES = 4 << 30
+
+
+class Journal:
+    """Writes events. Each is one ``write`` to a file opened for appending, so that processes never mix lines."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def write(self, event: str, **fields: Any) -> None:
+        """Append one event; OSError where the disk takes less than the whole line."""
+        line = json.dumps({"event": event, **fields}, separators=(",", ":")).encode() + b"\n"
+        written = os.write(self._file, line)
+        if written != len(line):
+            raise OSError(f"journal {self.path} took {written} of {len(line)} bytes; free some space on its disk")
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+_active: Journal | None = None
+
+
+def activate(journal: Journal | None) -> None:
+    """Make a journal the one that :func:`emit` of this process writes to; None for none."""
+    global _active
+    _active = journal
+
+
+def emit(event: dict[str, Any]) -> None:
+    """Append an event (an object with the key ``event``) to the journal of the run; nothing outside of a run."""
+    if _active is not None:
+        fields = dict(event)
+        _active.write(fields.pop("event"), **fields)
+
+
+def decode(line: str) -> tuple[list[dict[str, Any]], bool]:
+    """The events of one line, and whether the line was damaged.
+
+    A process that dies while it writes leaves a torn line, and the next event then stands on the same line. A
+    quotation mark inside of a JSON string is escaped, so the start of an event cannot occur in one.
+    """
+    line = line.strip()
+    if not line:
+        return [], False
+    damaged = False
+    start = 0
+    while start >= 0:
+        try:
+            event = json.loads(line[start:])
+        except ValueError:
+            damaged = True
+        else:
+            if isinstance(event, dict) and isinstance(event.get("event"), str):
+                return [event], damaged
+            damaged = True
+        start = line.find(_START, start + 1)
+    return [], True
+
+
+class Tail:
+    """Reads a journal that is still being written, from where the last call ended."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.damaged = 0
+        self._position = 0
+        self._rest = b""
+
+    def read(self, *, final: bool = False) -> Iterator[dict[str, Any]]:
+        """The events since the last call; with ``final`` also what an unfinished last line yields."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._position)
+                data = file.read()
+        except FileNotFoundError:
+            return
+        self._position += len(data)
+        lines = (self._rest + data).split(b"\n")
+        self._rest = b"" if final else lines.pop()
+        for line in lines:
+            events, damaged = decode(line.decode("utf-8", "replace"))
+            self.damaged += damaged
+            yield from events
+
+
+def read(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """All events of a finished journal and the number of damaged lines."""
+    size = path.stat().st_size
+    if size > MAX_BYTES:
+        raise ValueError(f"journal {path} has {size} bytes; at most {MAX_BYTES} are read")
+    tail = Tail(path)
+    return list(tail.read(final=True)), tail.damaged

@@ -1,0 +1,194 @@
+"""The words of the suite as types: verdicts, kinds of failure, results and their ids."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import zlib
+from typing import Any
+
+
+class Verdict(str, enum.Enum):
+    """Verdict of one result. The order of declaration is the order in which a case shows its worst."""
+
+    CRASH = "crash"
+    TIMEOUT = "timeout"
+    ERROR = "error"
+    FAIL = "fail"
+    VACUOUS = "vacuous"
+    XPASS = "xpass"
+    FLAKY = "flaky"
+    XFAIL = "xfail"
+    UNSUPPORTED = "unsupported"
+    SKIP = "skip"
+    PASS = "pass"
+
+    @property
+    def unexpected(self) -> bool:
+        """Whether this verdict makes a run exit with 1."""
+        return self in _UNEXPECTED
+
+    @staticmethod
+    def worst(verdicts: list[Verdict]) -> Verdict:
+        """The verdict that a case shows for its results; an empty case is vacuous."""
+        order = list(Verdict)
+        return min(verdicts, key=order.index) if verdicts else Verdict.VACUOUS
+
+
+_UNEXPECTED = frozenset(
+    {
+        Verdict.CRASH,
+        Verdict.TIMEOUT,
+        Verdict.ERROR,
+        Verdict.FAIL,
+        Verdict.VACUOUS,
+        Verdict.XPASS,
+        Verdict.FLAKY,
+    }
+)
+
+
+class Kind(str, enum.Enum):
+    """Kind of a failure: what an expectation must name besides the result."""
+
+    VALUE = "value"
+    METADATA = "metadata"
+    ALIASING = "aliasing"
+    DTYPE = "dtype"
+    ERROR_TYPE = "error-type"
+    MESSAGE = "message"
+    REFUSED = "refused"
+    EXCEPTION = "exception"
+    PLACEMENT = "placement"
+    STATE = "state"
+    CRASH = "crash"
+    TIMEOUT = "timeout"
+    VACUOUS = "vacuous"
+    HARNESS = "harness"
+
+
+class Placement(str, enum.Enum):
+    """How an operator ran."""
+
+    NATIVE = "native"
+    COMPOSITE = "composite"
+    FALLBACK = "fallback"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class CaseId:
+    """``property/subject``: one pytest item."""
+
+    property: str
+    subject: str
+
+    def __str__(self) -> str:
+        return f"{self.property}/{self.subject}"
+
+    @staticmethod
+    def parse(text: str) -> CaseId:
+        name, slash, subject = text.partition("/")
+        if not slash or not name or not subject:
+            raise ValueError(f"case id {text!r} is not of the form property/subject, e.g. value/add")
+        return CaseId(name, subject)
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class ResultId:
+    """``property/subject[.variant]@dtype``: the unit of verdicts, expectations, levels, diffs and totals.
+
+    A property that does not vary with the dtype uses the dtype word ``any``.
+    """
+
+    case: CaseId
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.case}@{self.dtype}"
+
+    @staticmethod
+    def parse(text: str) -> ResultId:
+        case, at, dtype = text.rpartition("@")
+        if not at or not dtype:
+            raise ValueError(f"result id {text!r} is not of the form property/subject@dtype, e.g. value/add@float32")
+        return ResultId(CaseId.parse(case), dtype)
+
+
+@dataclasses.dataclass
+class Failure:
+    """One observed deviation. ``sample`` is the index of the sample that showed it."""
+
+    kind: Kind
+    message: str
+    sample: int | None = None
+
+
+@dataclasses.dataclass
+class Result:
+    """What one property found about one subject in one dtype.
+
+    ``comparisons`` counts compared elements or facts; ``failures`` keeps the first few of ``failure_count``.
+    """
+
+    id: ResultId
+    verdict: Verdict
+    comparisons: int = 0
+    failure_count: int = 0
+    failures: list[Failure] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    samples_used: int = 0
+    samples_available: int = 0
+    placement: Placement | None = None
+    seconds: float = 0.0
+    seed: int = 0
+    attempt: int = 1
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object with plain strings and numbers only; empty fields are left out."""
+        data: dict[str, Any] = {"id": str(self.id), "verdict": self.verdict.value}
+        for name in (
+            "comparisons",
+            "failure_count",
+            "notes",
+            "samples_used",
+            "samples_available",
+            "seed",
+            "attempt",
+        ):
+            value = getattr(self, name)
+            if value:
+                data[name] = value
+        data["seconds"] = round(self.seconds, 4)
+        if self.placement is not None:
+            data["placement"] = self.placement.value
+        if self.failures:
+            data["failures"] = [
+                {"kind": f.kind.value, "message": f.message} | ({} if f.sample is None else {"sample": f.sample})
+                for f in self.failures
+            ]
+        return data
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Result:
+        """The inverse of :meth:`to_json`; raises KeyError or ValueError on anything else."""
+        return Result(
+            id=ResultId.parse(data["id"]),
+            verdict=Verdict(data["verdict"]),
+            comparisons=data.get("comparisons", 0),
+            failure_count=data.get("failure_count", 0),
+            failures=[Failure(Kind(f["kind"]), f["message"], f.get("sample")) for f in data.get("failures", [])],
+            notes=list(data.get("notes", [])),
+            samples_used=data.get("samples_used", 0),
+            samples_available=data.get("samples_available", 0),
+            placement=Placement(data["placement"]) if "placement" in data else None,
+            seconds=data.get("seconds", 0.0),
+            seed=data.get("seed", 0),
+            attempt=data.get("attempt", 1),
+        )
+
+
+def seed_of(subject: str, dtype: str) -> int:
+    """The seed of everything random about a subject in a dtype: the same on every worker, shard and retry."""
+    return zlib.crc32(f"{subject}@{dtype}".encode())

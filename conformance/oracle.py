@@ -1,0 +1,280 @@
+"""The oracle: what a result should be, computed on the CPU and as far as possible in float64.
+
+For one sample three things are computed, once per process: the result of the same call on the CPU in the same
+dtype (``plain``: shapes, dtypes, strides, integer results), the result of the call with all floating arguments
+and the default dtype in float64 (``precise``), and how far ``precise`` moves when the inputs move by one part in
+2**20 (``spread``, see :mod:`conformance.tolerances`).
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import hashlib
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from conformance import promises, torch_private, trees
+from conformance.samples import Sample, SampleSet, bits, dtype_name, dtype_of, samples_of
+from conformance.subjects import Subject, find
+from conformance.tolerances import Rule, rule
+from conformance.transfer import to_host
+
+#: One in so many oracle values is recomputed in a process that never loaded the backend.
+RECOMPUTED = 50
+#: Step of the probes and how many there are.
+PROBES = 2
+_STEP = 2.0**-20
+_STEP_DOUBLE = 2.0**-24
+#: The spread of an element is believed up to so many times the largest value in sight; more is a jump.
+_JUMP = 2.0**12
+
+_UP: dict[torch.dtype, torch.dtype] = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex32: torch.complex128,
+    torch.complex64: torch.complex128,
+}
+
+
+@dataclasses.dataclass
+class Expected:
+    """What the CPU says about one sample. Where it raised, ``error`` is set and the rest is None.
+
+    ``precise`` has the nesting of ``plain`` with float64 or complex128 leaves; it is ``plain`` itself where the
+    rule asks for the same dtype or float64 is refused. ``spread`` holds one float64 tensor, or None, per tensor.
+    """
+
+    plain: Any = None
+    precise: Any = None
+    spread: list[torch.Tensor | None] = dataclasses.field(default_factory=list)
+    error: Exception | None = None
+    elements: int = 1
+    raised_precision: bool = False
+    uninitialised: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None
+
+
+@contextlib.contextmanager
+def _surroundings(default: torch.dtype, seed: int) -> Iterator[None]:
+    threads = torch.get_num_threads()
+    before = torch.get_default_dtype()
+    if threads != 1:
+        torch.set_num_threads(1)  # the order of sums depends on it
+    torch.set_default_dtype(default)
+    try:
+        with torch_private.seeded(seed), torch_private.quiet():
+            yield
+    finally:
+        torch.set_default_dtype(before)
+        if threads != 1:
+            torch.set_num_threads(threads)
+
+
+def call(info: Any, sample: Sample) -> Any:
+    """The operator on a sample, results detached from the graph and from the arguments' memory."""
+    with torch.no_grad():
+        return sample.call(info.op)
+
+
+def _detached(tree: Any) -> Any:
+    def leaf(value: Any) -> Any:
+        return value.detach() if isinstance(value, torch.Tensor) else value
+
+    return trees.tree_map(leaf, tree)
+
+
+def _same_nesting(one: Any, other: Any) -> bool:
+    first, second = list(trees.leaves(one)), list(trees.leaves(other))
+    if len(first) != len(second):
+        return False
+    for a, b in zip(first, second):
+        if isinstance(a, torch.Tensor) != isinstance(b, torch.Tensor):
+            return False
+        if isinstance(a, torch.Tensor) and (a.shape != b.shape or a.layout != b.layout):
+            return False
+    return True
+
+
+def _perturbed(sample: Sample, seed: int, step: float) -> Sample:
+    generator = torch.Generator().manual_seed(seed)
+
+    def nudge(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+            return value
+        if not (value.is_floating_point() or value.is_complex()) or value.numel() == 0:
+            return value
+        signs = torch.randint(0, 2, value.shape, generator=generator, dtype=torch.int8) * 2 - 1
+        return value * (1 + signs.to(torch.float64) * step)
+
+    input, args, kwargs = trees.tree_map(nudge, sample.arguments)
+    return sample.replace(input=input, args=args, kwargs=kwargs)
+
+
+def _magnitude(tree: Any) -> float:
+    largest = 0.0
+    for tensor in trees.tensors(tree):
+        if tensor.layout is torch.strided and tensor.numel() and (tensor.is_floating_point() or tensor.is_complex()):
+            values = tensor.abs()
+            finite = values[torch.isfinite(values)]
+            if finite.numel():
+                largest = max(largest, float(finite.max()))
+    return largest
+
+
+def _spread(info: Any, sample: Sample, precise: Any, dtype: torch.dtype, seed: int, local: bool) -> Any:
+    tensors = trees.tensors(precise)
+    spread: list[torch.Tensor | None] = [None] * len(tensors)
+    wanted = [
+        i for i, t in enumerate(tensors) if t.layout is torch.strided and (t.is_floating_point() or t.is_complex())
+    ]
+    if not wanted:
+        return spread
+    step = _STEP_DOUBLE if dtype in (torch.float64, torch.complex128) else _STEP
+    for probe in range(PROBES):
+        try:
+            moved = trees.tensors(call(info, _perturbed(to_host(sample, _UP), seed + probe, step)))
+        except Exception:
+            continue
+        if len(moved) != len(tensors):
+            continue
+        for i in wanted:
+            if moved[i].shape != tensors[i].shape:
+                continue
+            distance = ((moved[i] - tensors[i]).abs() / step).to(torch.float64)
+            distance = torch.nan_to_num(distance, nan=0.0, posinf=0.0, neginf=0.0)
+            earlier = spread[i]
+            spread[i] = distance if earlier is None else torch.maximum(distance, earlier)
+    largest = max(_magnitude(sample.arguments), _magnitude(precise), 1e-300)
+    for i in wanted:
+        found = spread[i]
+        if found is not None and found.numel():
+            found = torch.where(found > _JUMP * largest, torch.zeros_like(found), found)
+            if not local:
+                found = torch.maximum(found, found.mean())
+            spread[i] = found
+    return spread
+
+
+def compute(subject: Subject, dtype: torch.dtype, sample: Sample, *, seed: int | None = None) -> Expected:
+    """What the CPU says about a sample, not cached; never raises for an error of the operator."""
+    info = find(subject.kind, subject.name).info
+    applied = rule(subject.name, dtype)
+    if seed is None:
+        seed = torch_private.seed_for("oracle", subject.name, dtype_name(dtype), str(sample.index))
+    with _surroundings(torch.get_default_dtype(), seed):
+        try:
+            plain = _detached(call(info, to_host(sample)))
+        except Exception as error:
+            return Expected(error=error)
+    elements = max([1, *(t.numel() for t in sample.tensors())])
+    expected = Expected(plain=plain, precise=plain, elements=elements)
+    expected.uninitialised = promises.is_uninitialised(subject.name)
+    expected.spread = [None] * len(trees.tensors(plain))
+    if not _has_floating_result(plain) or applied.exact or promises.free_of_values(subject.name, sample):
+        return expected
+    with _surroundings(torch.float64, seed):
+        _raise_precision(expected, info, sample, dtype, applied, seed)
+    return expected
+
+
+def _raise_precision(
+    expected: Expected, info: Any, sample: Sample, dtype: torch.dtype, applied: Rule, seed: int
+) -> None:
+    precise = expected.plain
+    if applied.oracle == "float64":
+        try:
+            found = _detached(call(info, to_host(sample, _UP)))
+        except Exception:
+            found = None
+        if found is None or not _same_nesting(found, expected.plain):
+            return
+        precise = found
+        expected.raised_precision = dtype not in (torch.float64, torch.complex128)
+    expected.precise = precise
+    expected.spread = _spread(info, sample, precise, dtype, seed, applied.local)
+
+
+def _has_floating_result(tree: Any) -> bool:
+    for leaf in trees.leaves(tree):
+        if isinstance(leaf, (float, complex)):
+            return True
+        if isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex()):
+            return True
+    return False
+
+
+_OPERATORS_KEPT = 3
+_cache: collections.OrderedDict[str, dict[tuple[str, int], Expected]] = collections.OrderedDict()
+
+
+def expected(subject: Subject, dtype: torch.dtype, index: int, samples: SampleSet | None = None) -> Expected:
+    """What the CPU says about the shared sample of that index; computed once per process.
+
+    One in fifty values, always the same ones, is announced to the journal for recomputation elsewhere.
+    """
+    values = _cache.pop(subject.name, None)
+    if values is None:
+        values = {}
+        while len(_cache) >= _OPERATORS_KEPT:
+            _cache.popitem(last=False)
+    _cache[subject.name] = values
+    key = (dtype_name(dtype), index)
+    found = values.get(key)
+    if found is None:
+        source = samples if samples is not None else samples_of(subject, dtype)
+        found = values[key] = compute(subject, dtype, source[index])
+        if found.ok and chosen_for_recomputation(subject.name, *key):
+            _announce(subject.name, key[0], index, found)
+    return found
+
+
+def forget() -> None:
+    """Drop all cached values (for tests)."""
+    _cache.clear()
+
+
+def chosen_for_recomputation(operator: str, dtype: str, index: int) -> bool:
+    """Whether this value belongs to the fixed two in a hundred that are recomputed."""
+    return zlib.crc32(f"{operator}/{dtype}/{index}".encode()) % RECOMPUTED == 0
+
+
+def _announce(operator: str, dtype: str, index: int, found: Expected) -> None:
+    try:
+        from conformance import journal
+    except ImportError:  # the oracle is usable without the harness
+        return
+    journal.emit(
+        {"event": "oracle", "operator": operator, "dtype": dtype, "index": index, "digest": digest_of(found)}
+    )
+
+
+def digest_of(value: Expected) -> str:
+    """A digest of everything that is compared; uninitialised and random results count by their metadata."""
+    state = hashlib.sha256()
+    if value.error is not None:
+        state.update(type(value.error).__name__.encode())
+        return state.hexdigest()
+    for leaf in [*trees.leaves(value.plain), *trees.leaves(value.precise)]:
+        if isinstance(leaf, torch.Tensor):
+            state.update(f"{leaf.dtype}{list(leaf.shape)}{leaf.layout}".encode())
+            if leaf.layout is torch.strided and leaf.numel() and not value.uninitialised:
+                state.update(bits(leaf.resolve_conj().resolve_neg().contiguous().clone()))
+        elif not callable(leaf):
+            state.update(repr(leaf).encode())
+    return state.hexdigest()
+
+
+def digest(op_name: str, dtype_name: str, index: int) -> str:
+    """The digest of one oracle value, computed afresh in this process; LookupError for unknown names."""
+    subject = find("operator", op_name)
+    dtype = dtype_of(dtype_name)
+    return digest_of(compute(subject, dtype, samples_of(subject, dtype)[index]))

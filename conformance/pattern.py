@@ -1,0 +1,23 @@
+"""Patterns over result ids: ``*`` and ``?``, everything else literal, upper and lower case told apart."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+
+@functools.lru_cache(maxsize=4096)
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """The regular expression that a pattern stands for; it must match a whole id."""
+    parts = (".*" if char == "*" else "." if char == "?" else re.escape(char) for char in pattern)
+    return re.compile("".join(parts))
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether the pattern matches the whole text."""
+    return compile_pattern(pattern).fullmatch(text) is not None
+
+
+def is_literal(pattern: str) -> bool:
+    """Whether the pattern stands for one text only."""
+    return "*" not in pattern and "?" not in pattern

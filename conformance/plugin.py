@@ -1,0 +1,236 @@
+"""The pytest plugin: ``pytest -p conformance.plugin --pyargs conformance.suite --conformance-target cpu``.
+
+One item is one case. Under ``conformance run`` the plan comes from a file and results go to the journal only;
+without it the plugin plans by itself and reports to pytest as well. torch is imported where cases run, never in
+the controller of pytest-xdist.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from conformance import journal as journal_module
+from conformance import settings
+from conformance.errors import UsageError
+from conformance.journal import Journal
+from conformance.model import Result, Verdict
+from conformance.plan import Case, Plan, Shard, build
+from conformance.suite import Cases
+
+if TYPE_CHECKING:
+    from conformance.execution import Executor
+
+DEFAULT_TIMEOUT = 120.0
+
+_SESSION = pytest.StashKey["Session"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("conformance", "conformance of a PyTorch backend")
+    group.addoption("--conformance-target", metavar="NAME_OR_FILE", default="cpu", help="target (default: cpu)")
+    group.addoption("--conformance-mode", metavar="MODE", default="eager", help="mode (default: eager)")
+    group.addoption("--conformance-level", metavar="LEVEL", default="full", help="level (default: full)")
+    group.addoption("--conformance-shard", metavar="I/N", default="1/1", help="run one of N parts")
+    group.addoption("--conformance-samples", metavar="all|N", default="default", help="samples per result")
+    group.addoption("--conformance-output", metavar="DIR", help="folder for journal.jsonl and tracebacks")
+    group.addoption("--conformance-only", metavar="FILE", help="run the plan in this file")
+    group.addoption("--conformance-timeout", metavar="SECONDS", type=float, default=DEFAULT_TIMEOUT)
+    group.addoption("--conformance-attempt", metavar="N", type=int, default=1, help="number of this attempt")
+    group.addoption("--conformance-extra", metavar="MODULE", action="append", default=[], help="module with properties")
+    group.addoption("--conformance-quiet", action="store_true", help="report to the journal only")
+
+
+class Session:
+    """What one pytest process knows: its options, its plan and, once a case runs, its target."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.worker = f"{getattr(config, 'workerinput', {}).get('workerid', 'main')}-{os.getpid()}"
+        self.quiet: bool = config.getoption("--conformance-quiet")
+        output: str | None = config.getoption("--conformance-output")
+        self.output = Path(output).resolve() if output else None
+        self._cases: dict[str, list[Case]] | None = None
+        self._executor: Executor | None = None
+        self._journal: Journal | None = None
+
+    @property
+    def controller(self) -> bool:
+        """Whether this process only hands out work to others."""
+        return not hasattr(self.config, "workerinput") and bool(getattr(self.config.option, "tx", None))
+
+    def cases(self, kind: str) -> list[Case]:
+        """The planned cases of a kind."""
+        if self._cases is None:
+            self._cases = {}
+            for case in self._plan().cases:
+                self._cases.setdefault(case.kind, []).append(case)
+        return self._cases.get(kind, [])
+
+    def _plan(self) -> Plan:
+        option = self.config.getoption
+        only: str | None = option("--conformance-only")
+        if only is not None:
+            return Plan.read(Path(only))
+        return build(self._target(), option("--conformance-level")).shard(Shard.parse(option("--conformance-shard")))
+
+    def _target(self) -> Any:
+        from conformance import catalogue, target_file
+
+        catalogue.load_extra(self.config.getoption("--conformance-extra"))
+        file = target_file.load(self.config.getoption("--conformance-target"))
+        mode = self.config.getoption("--conformance-mode")
+        file.check_mode(mode)
+        os.environ.update(file.variables(mode))
+        return file.target(mode)
+
+    def executor(self) -> Executor:
+        """The executor of this process; the first call brings the backend up."""
+        if self._executor is None:
+            from conformance.accelerator import bring_up
+            from conformance.execution import Executor
+            from conformance.watchdog import Watchdog
+
+            target = self._target()
+            settings.choose(self.config.getoption("--conformance-samples"))
+            watchdog = None
+            if self.output is not None:
+                folder = self.output / "tracebacks"
+                folder.mkdir(parents=True, exist_ok=True)
+                self._journal = Journal(self.output / "journal.jsonl")
+                self._journal.write("worker", worker=self.worker, pid=os.getpid())
+                journal_module.activate(self._journal)
+                watchdog = Watchdog(folder / f"{self.worker}.txt", self.config.getoption("--conformance-timeout"))
+            bring_up(target)
+            self._executor = Executor(
+                target,
+                journal=self._journal,
+                watchdog=watchdog,
+                worker=self.worker,
+                attempt=self.config.getoption("--conformance-attempt"),
+            )
+        return self._executor
+
+    def finish(self, reason: str) -> None:
+        """Say that this process ends by itself."""
+        if self._journal is not None:
+            self._journal.write("worker-end", worker=self.worker, reason=reason)
+
+
+class CaseItem(pytest.Item):
+    """One case as a pytest item."""
+
+    def __init__(self, *, case: Case, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.case = case
+        self.extra_keyword_matches.update((case.property, case.subject, case.kind, *case.dtypes))
+
+    def runtest(self) -> None:
+        """Run the case; CaseFailed where the worst verdict is an unexpected one."""
+        results = self.config.stash[_SESSION].executor().run(self.case)
+        worst = Verdict.worst([result.verdict for result in results])
+        if worst.unexpected:
+            raise CaseFailed(results)
+        if worst in (Verdict.UNSUPPORTED, Verdict.SKIP):
+            pytest.skip("; ".join(note for result in results for note in result.notes) or worst.value)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        if isinstance(excinfo.value, CaseFailed):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        return self.path, None, self.case.id
+
+
+class CaseFailed(Exception):
+    """A case with an unexpected verdict."""
+
+    def __init__(self, results: Iterable[Result]) -> None:
+        lines = []
+        for result in results:
+            if result.verdict.unexpected:
+                lines.append(f"{result.id} {result.verdict.value} (seed {result.seed})")
+                lines += [f"  {failure.kind.value}: {failure.message}" for failure in result.failures]
+        super().__init__("\n".join(lines))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_SESSION] = Session(config)
+
+
+def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> list[pytest.Item] | None:
+    if not isinstance(obj, Cases):
+        return None
+    session = collector.config.stash[_SESSION]
+    try:
+        planned = session.cases(obj.kind)
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from error
+    return [CaseItem.from_parent(collector, name=f"{name}[{case.id}]", case=case) for case in planned]
+
+
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    """Run a case without pytest's three phases and fixtures, which it does not use and which cost more than it."""
+    if not isinstance(item, CaseItem):
+        return None
+    from conformance.execution import DeviceUnusable, leave
+
+    session = item.config.stash[_SESSION]
+    started = time.time()
+    try:
+        if session.quiet:
+            session.executor().run(item.case)
+        else:
+            _report(item)
+    except DeviceUnusable as error:
+        session.finish("device unusable")
+        if session.quiet or hasattr(item.config, "workerinput"):
+            leave()
+        pytest.exit(f"{item.case.id} {error} (after {time.time() - started:.1f} s)")
+    except UsageError as error:
+        session.finish(str(error))
+        pytest.exit(str(error), returncode=2)
+    return True
+
+
+def _report(item: CaseItem) -> None:
+    hook = item.ihook
+    hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    call = pytest.CallInfo.from_call(item.runtest, when="call", reraise=(KeyboardInterrupt, pytest.exit.Exception))
+    error = call.excinfo.value if call.excinfo is not None else None
+    if isinstance(error, UsageError):
+        raise error
+    report = hook.pytest_runtest_makereport(item=item, call=call)
+    hook.pytest_runtest_logreport(report=report)
+    hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    if error is not None and not isinstance(error, Exception):
+        raise error
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    session.config.stash[_SESSION].finish("done")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from conformance.scheduler import SubjectScheduling
+
+    return SubjectScheduling(len(config.option.tx), subject_of, log)
+
+
+def subject_of(nodeid: str) -> str:
+    """The group of an item: its module and subject, whatever its property."""
+    module, _, name = nodeid.partition("::")
+    _, slash, subject = name.partition("/")
+    return f"{module}/{subject}" if slash else nodeid
+
+
+def items(session: pytest.Session) -> Iterator[CaseItem]:
+    """The cases among the items of a session."""
+    return (item for item in session.items if isinstance(item, CaseItem))

@@ -1,0 +1,167 @@
+"""Promises of operators that return places: equal keys may come in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from conformance.promises.claims import Claim
+from conformance.samples import Sample
+
+
+def _argument(sample: Sample, place: int, name: str, default: Any) -> Any:
+    if len(sample.args) > place:
+        return sample.args[place]
+    return sample.kwargs.get(name, default)
+
+
+def _gathered(source: torch.Tensor, indices: torch.Tensor, dim: int, keepdim: bool) -> torch.Tensor:
+    if source.dim() == 0:
+        return source.expand(indices.shape)
+    places = indices if keepdim else indices.unsqueeze(dim)
+    found = source.gather(dim, places)
+    return found if keepdim else found.squeeze(dim)
+
+
+def _pointed_at(source: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, dim: int) -> Iterable[Claim]:
+    if source.dim() == 0:
+        yield Claim("the index into a tensor of no dimensions", indices, torch.zeros_like(indices), exact=True)
+        return
+    inside = (indices >= 0) & (indices < max(1, source.shape[dim]))
+    yield Claim("whether the indices are in range", inside, torch.ones_like(inside), exact=True)
+    if bool(inside.all()):
+        yield Claim("the input at the indices", source.gather(dim, indices), values, exact=True)
+
+
+def sort(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
+    """Values in order; indices a permutation that gives them. A stable sort has nothing free."""
+    if sample.kwargs.get("stable"):
+        return None
+    return _sorted(actual[0], actual[1], expected[0], sample, int(_argument(sample, 0, "dim", -1)))
+
+
+def _sorted(
+    values: torch.Tensor, indices: torch.Tensor, expected: torch.Tensor, sample: Sample, dim: int
+) -> Iterable[Claim]:
+    yield Claim("the sorted values", values, expected, exact=True)
+    yield from _pointed_at(sample.input, indices, values, dim)
+    if indices.dim():
+        every = torch.arange(indices.shape[dim]).reshape([-1] + [1] * (indices.dim() - 1 - dim % indices.dim()))
+        yield Claim("the indices in order", indices.sort(dim).values, every.expand(indices.shape), exact=True)
+
+
+def argsort(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
+    if sample.kwargs.get("stable"):
+        return None
+    dim = int(_argument(sample, 0, "dim", -1))
+    if sample.input.dim() == 0:
+        return None
+    return _sorted(
+        sample.input.gather(dim, actual), actual, sample.input.gather(dim, expected), sample, dim
+    )
+
+
+def topk(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
+    """The k largest values (in order if asked), each index pointing at its value, none twice."""
+    return _topk(actual, expected, sample)
+
+
+def _topk(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim]:
+    dim = int(_argument(sample, 1, "dim", -1))
+    values, indices = actual
+    if not _argument(sample, 3, "sorted", True) and values.dim():
+        yield Claim("the values, sorted", values.sort(dim).values, expected[0].sort(dim).values, exact=True)
+    else:
+        yield Claim("the values", values, expected[0], exact=True)
+    yield from _pointed_at(sample.input, indices, values, dim)
+    if indices.dim() and indices.shape[dim] > 1:
+        steps = indices.sort(dim).values.diff(dim=dim) > 0
+        yield Claim("whether the indices are distinct", steps, torch.ones_like(steps), exact=True)
+
+
+def one_per_row(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
+    """median, mode, kthvalue, … : the value is fixed, its index is any place that holds it."""
+    if isinstance(actual, torch.Tensor) or len(actual) != 2:
+        return None
+    return _one_per_row(actual, expected, sample)
+
+
+def _one_per_row(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim]:
+    values, indices = actual
+    source = sample.input
+    yield Claim("the values", values, expected[0], exact=True)
+    integers = [arg for arg in sample.args if isinstance(arg, int) and not isinstance(arg, bool)]
+    dim = int(sample.kwargs.get("dim", integers[-1] if integers else -1))
+    if source.dim() == 0:
+        return
+    keepdim = indices.dim() == source.dim()
+    places = indices if keepdim else indices.unsqueeze(dim)
+    yield from _pointed_at(source, places, values if keepdim else values.unsqueeze(dim), dim)
+
+
+def scan(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
+    """cummax and cummin: values are fixed, indices point at them."""
+    return _scan(actual, expected, sample)
+
+
+def _scan(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim]:
+    dim = int(_argument(sample, 0, "dim", -1))
+    yield Claim("the values", actual[0], expected[0], exact=True)
+    yield from _pointed_at(sample.input, actual[1], actual[0], dim)
+
+
+def pool(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
+    """Max pooling with indices: each points at an input of its plane that has the returned value."""
+    if isinstance(actual, torch.Tensor) or len(actual) != 2:
+        return None
+    return _pool(actual, expected, sample)
+
+
+def _pool(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim]:
+    values, indices = actual
+    yield Claim("the values", values, expected[0], exact=True)
+    # The spatial dimensions are those in which shapes may differ; batch and channel come before.
+    source = sample.input
+    spatial = source.dim() - (2 if source.dim() > 2 else 1)
+    names = {3: (1, 2), 4: (2,), 5: (3,)}
+    kernel = sample.kwargs.get("kernel_size", sample.args[0] if sample.args else None)
+    if isinstance(kernel, (tuple, list)):
+        spatial = len(kernel)
+    elif source.dim() in names:
+        spatial = names[source.dim()][-1] if source.dim() != 3 else _spatial_of(source, indices)
+    if values.numel() == 0:
+        return
+    flat = source.flatten(-spatial) if spatial > 1 else source
+    places = indices.flatten(-spatial) if spatial > 1 else indices
+    inside = (places >= 0) & (places < flat.shape[-1])
+    yield Claim("whether the indices are in range", inside, torch.ones_like(inside), exact=True)
+    if bool(inside.all()):
+        pointed = flat.gather(-1, places)
+        yield Claim("the input at the indices", pointed.reshape(values.shape), values, exact=True)
+
+
+def _spatial_of(source: torch.Tensor, indices: torch.Tensor) -> int:
+    return 2 if bool((indices >= source.shape[-1]).any()) else 1
+
+
+def unique(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
+    """Without ``sorted`` the distinct values come in any order, with counts and inverse to match."""
+    if sample.kwargs.get("sorted", True) or sample.kwargs.get("dim") is not None:
+        return None
+    return _unique(actual, expected, sample)
+
+
+def _unique(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim]:
+    parts = list(actual) if isinstance(actual, tuple) else [actual]
+    wanted = list(expected) if isinstance(expected, tuple) else [expected]
+    values, order = parts[0].sort()
+    wanted_values, wanted_order = wanted[0].sort()
+    yield Claim("the distinct values", values, wanted_values, exact=True)
+    rest, wanted_rest = parts[1:], wanted[1:]
+    if sample.kwargs.get("return_inverse") and rest:
+        yield Claim("the values put back by the inverse", parts[0][rest[0]], sample.input, exact=True)
+        rest, wanted_rest = rest[1:], wanted_rest[1:]
+    if sample.kwargs.get("return_counts") and rest:
+        yield Claim("the counts", rest[0][order], wanted_rest[0][wanted_order], exact=True)

@@ -1,0 +1,235 @@
+"""What all operator properties share: which dtypes exist, how to call, how to compare a whole result."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from conformance import promises, settings, torch_private, trees
+from conformance.compare import compare_metadata, compare_values, on_host, same_nesting
+from conformance.invocation import Outcome, attempt, attempt_on, one_line, report_error
+from conformance.model import Kind
+from conformance.oracle import Expected, expected
+from conformance.promises import Claim
+from conformance.recorder import Recorder
+from conformance.samples import Sample, SampleSet, dtype_name, dtype_of, samples_of
+from conformance.subjects import Subject, find
+from conformance.target import Target
+from conformance.tolerances import EXACT, Rule, Tolerance, rule
+from conformance.transfer import to_device
+
+FLOATING = ("float32", "float64", "bfloat16", "float16")
+COMPLEX = ("complex64", "complex128")
+
+
+def declared(target: Target, subject: Subject) -> frozenset[str]:
+    """Names of the dtypes that the target declares for an operator: its own list, else what the CPU supports."""
+    listed = target.dtype_overrides.get(subject.name)
+    if listed is not None:
+        return listed
+    return frozenset(dtype_name(d) for d in torch_private.forward_dtypes(subject.info)) & target.dtypes
+
+
+def dtypes_of(target: Target, subject: Subject, among: Sequence[str] | None = None) -> list[str]:
+    """The declared dtypes for which the CPU gives an oracle, in order of ``among`` or of their names."""
+    able = {dtype_name(d) for d in torch_private.forward_dtypes(subject.info)}
+    names = declared(target, subject) & able
+    return [name for name in among if name in names] if among is not None else sorted(names)
+
+
+def first_dtypes(target: Target, subject: Subject, among: Sequence[str], count: int = 1) -> list[str]:
+    """The first ``count`` dtypes of ``among`` that the target declares for the operator."""
+    return dtypes_of(target, subject, among)[:count]
+
+
+def differentiable(target: Target, subject: Subject, among: Sequence[str]) -> list[str]:
+    """The dtypes of ``among`` in which the operator has a backward on the CPU and the target declares it."""
+    if not target.capable("autograd") or not subject.info.supports_autograd:
+        return []
+    able = {dtype_name(d) for d in torch_private.backward_dtypes(subject.info)}
+    return [name for name in dtypes_of(target, subject, among) if name in able]
+
+
+def dtype_under_test(recorder: Recorder) -> torch.dtype:
+    return dtype_of(recorder.id.dtype)
+
+
+def device_of(target: Target) -> torch.device:
+    return torch.device(target.device)
+
+
+def run(target: Target, op: Callable[..., Any], sample: Sample, *, grad: bool = False) -> Outcome:
+    """``op`` on a sample that is on the device, warnings silenced, without a graph unless asked."""
+
+    def call() -> Any:
+        with warnings.catch_warnings(), torch.set_grad_enabled(grad):
+            warnings.simplefilter("ignore")
+            return sample.call(op)
+
+    return attempt_on(target, call)
+
+
+def cases(
+    subject: Subject, recorder: Recorder, own_limit: int | None = None, *, needs_value: bool = True
+) -> Iterator[tuple[Sample, Expected]]:
+    """The chosen samples with what the oracle says; samples on which the CPU raises are noted and left out."""
+    dtype = dtype_under_test(recorder)
+    samples = samples_of(subject, dtype)
+    chosen = samples.chosen(settings.limit(own_limit))
+    recorder.samples(0, samples.available)
+    yield from _with_expected(subject, recorder, dtype, samples, chosen)
+
+
+def _with_expected(
+    subject: Subject, recorder: Recorder, dtype: torch.dtype, samples: SampleSet, chosen: Iterable[Sample]
+) -> Iterator[tuple[Sample, Expected]]:
+    for sample in chosen:
+        found = expected(subject, dtype, sample.index, samples)
+        if not found.ok:
+            assert found.error is not None
+            recorder.note(f"sample {sample.index} has no oracle: the CPU raised {one_line(found.error)}")
+            continue
+        recorder.samples(1, 0)
+        yield sample, found
+
+
+def tolerance_for(
+    target: Target, applied: Rule, leaf: torch.dtype, dtype: torch.dtype, elements: int, *, peer: bool
+) -> Tolerance:
+    """The bound of one result tensor; twice as wide against a peer that may be off as far itself."""
+    found = applied.tolerance(leaf, dtype, elements=elements, precision=target.precision)
+    return found.widened(2) if peer else found
+
+
+def compare_result(
+    target: Target,
+    recorder: Recorder,
+    subject: Subject,
+    sample: Sample,
+    actual: Any,
+    want: Expected,
+    *,
+    what: str = "the result",
+    stride: bool = False,
+    dtypes: bool = True,
+    place: bool = True,
+) -> bool:
+    """Compare a whole result of the device with what the oracle says: nesting, metadata, then values or claims.
+
+    ``sample`` holds the arguments on the CPU. ``dtypes`` and ``place`` switch off the comparison of dtypes and
+    of the device.
+    """
+    dtype = dtype_under_test(recorder)
+    index = sample.index
+    if not same_nesting(recorder, actual, want.plain, what=what, sample=index):
+        return False
+    got, plain, precise = (list(trees.leaves(tree)) for tree in (actual, want.plain, want.precise))
+    good = True
+    device = device_of(target) if place else None
+    for number, (one, other) in enumerate(zip(got, plain)):
+        name = what if len(got) == 1 else f"part {number} of {what}"
+        good &= compare_metadata(
+            recorder, one, other, what=name, sample=index, stride=stride, device=device, dtype=dtypes
+        )
+    if not good or promises.free_of_values(subject.name, sample):
+        return good
+    applied = rule(subject.name, dtype)
+    peer = not want.raised_precision
+    promise = promises.promise_of(subject.name)
+    if promise is not None:
+        claims = _claims(target, recorder, promise, actual, want, sample, what)
+        if claims is False:
+            return False
+        if claims is not None:
+            return all([_claim(target, recorder, applied, dtype, want, claim, what, index) for claim in claims])
+    spreads = iter(want.spread)
+    for number, (one, other, base) in enumerate(zip(got, precise, plain)):
+        name = what if len(got) == 1 else f"part {number} of {what}"
+        if isinstance(base, torch.Tensor):
+            spread = next(spreads, None)
+            bound = tolerance_for(target, applied, base.dtype, dtype, want.elements, peer=peer)
+            reference = base if applied.exact or not (base.is_floating_point() or base.is_complex()) else other
+        elif isinstance(base, (float, complex)) and not applied.exact:
+            spread = None
+            bound = tolerance_for(target, applied, dtype, dtype, want.elements, peer=peer)
+            reference = other
+        elif isinstance(base, (bool, int, float, complex)):
+            spread, bound, reference = None, EXACT, base
+        else:
+            recorder.compared(1)
+            if one != base:
+                recorder.fail(Kind.VALUE, f"{name} is {one!r} where {base!r} is expected.", sample=index)
+                good = False
+            continue
+        good &= compare_values(
+            recorder, one, reference, tolerance=bound, what=name, sample=index, spread=spread
+        )
+    return good
+
+
+def _claims(
+    target: Target, recorder: Recorder, promise: Any, actual: Any, want: Expected, sample: Sample, what: str
+) -> Any:
+    def host(leaf: Any) -> Any:
+        return on_host(leaf) if isinstance(leaf, torch.Tensor) else leaf
+
+    def make() -> list[Claim] | None:
+        with torch.no_grad():
+            found = promise(trees.tree_map(host, actual), want.precise, sample)
+            return None if found is None else list(found)
+
+    outcome = attempt(make)
+    if outcome.ok:
+        return outcome.value
+    assert outcome.error is not None
+    recorder.compared(1)
+    recorder.fail(
+        Kind.VALUE, f"{what} cannot be used as promised: {one_line(outcome.error)}", sample=sample.index
+    )
+    return False
+
+
+def _claim(
+    target: Target,
+    recorder: Recorder,
+    applied: Rule,
+    dtype: torch.dtype,
+    want: Expected,
+    claim: Claim,
+    what: str,
+    index: int,
+) -> bool:
+    bound = EXACT
+    if not claim.exact:
+        bound = tolerance_for(target, applied, dtype, dtype, want.elements, peer=True)
+    spread = torch.full(claim.expected.shape, claim.scale, dtype=torch.float64) if claim.scale else None
+    return compare_values(
+        recorder,
+        claim.actual,
+        claim.expected,
+        tolerance=bound,
+        what=f"{claim.what} of {what}",
+        sample=index,
+        spread=spread,
+    )
+
+
+def copy_in(target: Target, recorder: Recorder, sample: Sample) -> Sample | None:
+    """A private copy on the device; None where that failed, which is then recorded."""
+    return to_device(sample, target, recorder)
+
+
+def failed_call(
+    target: Target, recorder: Recorder, sample: Sample, outcome: Outcome, what: str = "the operator"
+) -> None:
+    """Record the error of a call for which the CPU has a result."""
+    assert outcome.error is not None
+    report_error(target, recorder, outcome.error, what=f"{what} on ({sample.describe()})", sample=sample.index)
+
+
+def pristine(subject: Subject) -> Any:
+    """Torch's own record of the operator, even where a test hands in a broken one."""
+    return find(subject.kind, subject.name).info

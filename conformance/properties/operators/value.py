@@ -1,0 +1,35 @@
+"""Results equal the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from conformance.properties.operators._common import cases, compare_result, copy_in, dtypes_of, failed_call, run
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    return dtypes_of(target, subject)
+
+
+@register(
+    "value",
+    subject_kind="operator",
+    statement="Results have the oracle's nesting, shapes, dtypes and device, and its values within the tolerance.",
+    level="bringup",
+    applies=applies,
+    smoke=True,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    for sample, want in cases(subject, recorder):
+        copy = copy_in(target, recorder, sample)
+        if copy is None:
+            continue
+        outcome = run(target, subject.info.op, copy)
+        if outcome.ok:
+            compare_result(target, recorder, subject, sample, outcome.value, want)
+        else:
+            failed_call(target, recorder, sample, outcome)

@@ -1,0 +1,99 @@
+"""The pytest-xdist scheduler: a worker gets all cases of a subject, so that it makes the subject's samples once."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+class SubjectScheduling:
+    """Hands out groups of items; implements xdist's ``Scheduling`` protocol.
+
+    A worker starts an item only when it knows the next one, so every worker is kept at two pending items or
+    more. An item that was running when its worker died is not run again here: the run's next round decides.
+    """
+
+    def __init__(self, workers: int, group_of: Callable[[str], str], log: Callable[..., None]) -> None:
+        self._workers = workers
+        self._group_of = group_of
+        self._log = log
+        self._collection: list[str] | None = None
+        self._ready: dict[Any, list[str] | None] = {}
+        self._pending: dict[Any, collections.deque[int]] = {}
+        self._groups: collections.deque[list[int]] = collections.deque()
+
+    @property
+    def nodes(self) -> list[Any]:
+        return list(self._ready)
+
+    @property
+    def collection_is_completed(self) -> bool:
+        return self._collection is not None or (
+            len(self._ready) >= self._workers and all(ids is not None for ids in self._ready.values())
+        )
+
+    @property
+    def tests_finished(self) -> bool:
+        if self._collection is None or self._groups:
+            return False
+        return all(len(pending) < 2 for pending in self._pending.values())
+
+    @property
+    def has_pending(self) -> bool:
+        return bool(self._groups) or any(self._pending.values())
+
+    def add_node(self, node: Any) -> None:
+        self._ready[node] = None
+
+    def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+        self._ready[node] = list(collection)
+
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        self._pending[node].remove(item_index)
+        self._feed(node)
+
+    def mark_test_pending(self, item: str) -> None:
+        raise NotImplementedError("a case that was lost is run again by the next round, not by this scheduler")
+
+    def remove_pending_tests_from_node(self, node: Any, indices: Sequence[int]) -> None:
+        raise NotImplementedError("this scheduler never takes work back from a live worker")
+
+    def remove_node(self, node: Any) -> str | None:
+        """Take a worker out; the item that it was running, and its unstarted items go back to the front."""
+        del self._ready[node]
+        pending = self._pending.pop(node, None)
+        if not pending or self._collection is None:
+            return None
+        running = pending.popleft()
+        if pending:
+            self._groups.appendleft(list(pending))
+        for other in self._pending:
+            self._feed(other)
+        return self._collection[running]
+
+    def schedule(self) -> None:
+        """Start as soon as all workers have collected; feed replacements when they have."""
+        if self._collection is None:
+            self._collection = next(ids for ids in self._ready.values() if ids is not None)
+            groups: dict[str, list[int]] = {}
+            for index, nodeid in enumerate(self._collection):
+                groups.setdefault(self._group_of(nodeid), []).append(index)
+            self._groups.extend(groups.values())
+        for node, ids in self._ready.items():
+            if ids is None or node in self._pending:
+                continue
+            if ids != self._collection:
+                self._log(f"worker {node.gateway.id} collected other cases than the first one and gets none")
+                continue
+            self._pending[node] = collections.deque()
+            self._feed(node)
+
+    def _feed(self, node: Any) -> None:
+        pending = self._pending[node]
+        while len(pending) < 2 and self._groups and not node.shutting_down:
+            group = self._groups.popleft()
+            pending.extend(group)
+            node.send_runtest_some(group)
+        if not self._groups and not node.shutting_down and len(pending) < 2:
+            node.shutdown()

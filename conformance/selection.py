@@ -1,0 +1,77 @@
+"""The user's own selection: ``-k EXPR`` over the names of properties, subjects and dtypes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from conformance.errors import UsageError
+
+Matcher = Callable[[str], bool]
+_TOKEN = re.compile(r"\s*([()]|[^\s()]+)")
+
+
+def parse(expression: str) -> Matcher:
+    """A matcher over result ids (``value/add@float32``) for words joined by ``and``, ``or``, ``not`` and brackets.
+
+    A word matches where it is part of the id, upper and lower case alike; ``/add@`` therefore means exactly
+    the operator ``add``. UsageError names what does not parse.
+    """
+    tokens = _TOKEN.findall(expression)
+    if not tokens:
+        raise UsageError("-k was given an empty expression; give words such as 'value and not float16'")
+    parser = _Parser(tokens, expression)
+    matcher = parser.either()
+    if parser.tokens:
+        raise parser.error()
+    return matcher
+
+
+class _Parser:
+    def __init__(self, tokens: list[str], expression: str) -> None:
+        self.tokens = list(tokens)
+        self.expression = expression
+
+    def error(self) -> UsageError:
+        found = repr(self.tokens[0]) if self.tokens else "the end"
+        return UsageError(f"-k {self.expression!r} does not parse at {found}; join words with 'and', 'or', 'not', ( )")
+
+    def take(self, word: str) -> bool:
+        if self.tokens and self.tokens[0] == word:
+            self.tokens.pop(0)
+            return True
+        return False
+
+    def either(self) -> Matcher:
+        left = self.both()
+        while self.take("or"):
+            left = _either(left, self.both())
+        return left
+
+    def both(self) -> Matcher:
+        left = self.negated()
+        while self.take("and"):
+            left = _both(left, self.negated())
+        return left
+
+    def negated(self) -> Matcher:
+        if self.take("not"):
+            inner = self.negated()
+            return lambda text: not inner(text)
+        if self.take("("):
+            inner = self.either()
+            if not self.take(")"):
+                raise self.error()
+            return inner
+        if not self.tokens or self.tokens[0] in ("and", "or", ")"):
+            raise self.error()
+        word = self.tokens.pop(0).lower()
+        return lambda text: word in text.lower()
+
+
+def _either(left: Matcher, right: Matcher) -> Matcher:
+    return lambda text: left(text) or right(text)
+
+
+def _both(left: Matcher, right: Matcher) -> Matcher:
+    return lambda text: left(text) and right(text)

@@ -1,0 +1,68 @@
+"""A target: one backend in one mode on one torch build, as described by a target file (TOML)."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+PRECISION_CLASSES = ("ieee", "tf32", "flush-denormals")
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """What a property may know about the target.
+
+    ``dtypes`` are the names (``float32``) the device declares; ``capabilities`` maps feature words (``autograd``,
+    ``sparse``, ``streams``, ``forward_ad``, …) to whether they are declared; a missing word counts as declared.
+    ``unsupported`` maps result-id patterns (``value/fft_*@float16``) to the reason for which a refusal is
+    declared. ``dtype_overrides`` maps an operator's full name to the dtype names it is declared for.
+    ``hooks`` maps the words ``synchronize``, ``count_fallbacks``, ``delay`` to ``module:function`` strings.
+    """
+
+    name: str
+    module: str | None
+    device: str
+    dtypes: frozenset[str]
+    capabilities: dict[str, bool]
+    precision: str = "ieee"
+    unsupported: dict[str, str] = dataclasses.field(default_factory=dict)
+    dtype_overrides: dict[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+    hooks: dict[str, str] = dataclasses.field(default_factory=dict)
+    modes: Sequence[str] = ("eager",)
+    mode: str = "eager"
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def is_cpu(self) -> bool:
+        return torch.device(self.device).type == "cpu"
+
+    def declares(self, dtype: str) -> bool:
+        """Whether the device declares the dtype of that name."""
+        return dtype in self.dtypes
+
+    def capable(self, word: str) -> bool:
+        """Whether the capability is declared; capabilities that the file does not mention are."""
+        return self.capabilities.get(word, True)
+
+    def synchronize(self) -> None:
+        """Wait for the device; the file's own hook, else ``torch.accelerator``."""
+        hook = self.hook("synchronize")
+        if hook is not None:
+            hook()
+        elif not self.is_cpu:
+            torch.accelerator.synchronize()
+
+    def hook(self, word: str) -> Callable[..., Any] | None:
+        """The callable behind a hook word, or None where the file names none."""
+        text = self.hooks.get(word)
+        if text is None:
+            return None
+        module, _, attribute = text.partition(":")
+        found: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+        return found  # type: ignore[no-any-return]

@@ -1,0 +1,226 @@
+"""The one door to ``torch.testing._internal``.
+
+Those modules are private to PyTorch and change with each release, so nothing else in this package imports
+them. What a release lacks is answered with an empty value or with ``None``, never with an exception; a release
+older than :data:`OLDEST` is refused by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import random
+import sys
+import warnings
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+#: The oldest release whose private modules this file was read against, as (major, minor).
+OLDEST = (2, 6)
+#: The newest one.
+NEWEST = (2, 13)
+
+
+class UnsupportedTorch(RuntimeError):
+    """The torch that is installed does not carry the operator database in a form that is known here."""
+
+
+def torch_version() -> tuple[int, int]:
+    """(major, minor) of the torch that is installed."""
+    major, minor = torch.__version__.split(".")[:2]
+    return int(major), int("".join(c for c in minor if c.isdigit()) or 0)
+
+
+def _require_version() -> None:
+    if torch_version() < OLDEST:
+        raise UnsupportedTorch(
+            f"torch {torch.__version__} is older than {OLDEST[0]}.{OLDEST[1]}, the oldest release whose operator "
+            "database this suite reads; install a newer torch"
+        )
+
+
+@contextlib.contextmanager
+def _plain_arguments() -> Iterator[None]:
+    """Older releases parse ``sys.argv`` on import; they must not see the suite's own arguments."""
+    saved = sys.argv
+    sys.argv = saved[:1]
+    try:
+        yield
+    finally:
+        sys.argv = saved
+
+
+@functools.lru_cache(maxsize=1)
+def op_db() -> Sequence[Any]:
+    """All OpInfos of this release, in its own order."""
+    _require_version()
+    with _plain_arguments(), preserved_rng():
+        from torch.testing._internal.common_methods_invocations import op_db as found
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=1)
+def module_db() -> Sequence[Any]:
+    """All ModuleInfos of this release, in its own order."""
+    _require_version()
+    with _plain_arguments(), preserved_rng():
+        from torch.testing._internal.common_modules import module_db as found
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=1)
+def optim_db() -> Sequence[Any]:
+    """All OptimizerInfos of this release, in its own order."""
+    _require_version()
+    with _plain_arguments(), preserved_rng():
+        from torch.testing._internal.common_optimizers import optim_db as found
+    return tuple(found)
+
+
+def is_elementwise_unary(info: Any) -> bool:
+    return type(info).__name__ == "UnaryUfuncInfo"
+
+
+def is_elementwise_binary(info: Any) -> bool:
+    return type(info).__name__ == "BinaryUfuncInfo"
+
+
+def is_reduction(info: Any) -> bool:
+    return type(info).__name__ == "ReductionOpInfo"
+
+
+def is_device_specific(info: Any) -> bool:
+    """Whether an entry of the database cannot run on the CPU at all, so that no oracle exists for it.
+
+    Two signs, both from the entry itself: it declares no dtype for the CPU, or it compiles CUDA source at run
+    time (the ``jiterator`` entries, which declare CPU dtypes although they have no CPU kernel).
+    """
+    return not info.dtypes or info.name.startswith("jiterator_")
+
+
+def seed_for(*words: str) -> int:
+    """A seed made of words only: the same in every process, on every worker and in every retry."""
+    return zlib.crc32("/".join(words).encode())
+
+
+@contextlib.contextmanager
+def preserved_rng() -> Iterator[None]:
+    """Leave the host's three generators (torch CPU, Python, NumPy) as they were found."""
+    import numpy
+
+    torch_state = torch.default_generator.get_state()
+    python_state = random.getstate()
+    numpy_state = numpy.random.get_state()
+    try:
+        yield
+    finally:
+        torch.default_generator.set_state(torch_state)
+        random.setstate(python_state)
+        numpy.random.set_state(numpy_state)
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Run with the host's generators set to ``seed`` and put them back afterwards.
+
+    The device's generators are left alone: ``torch.manual_seed`` would touch them.
+    """
+    import numpy
+
+    with preserved_rng():
+        torch.default_generator.manual_seed(seed)
+        random.seed(seed)
+        numpy.random.seed(seed % 2**32)
+        yield
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Silence warnings; the operator database warns about its own inputs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def sample_inputs(info: Any, dtype: torch.dtype, *, requires_grad: bool, seed: int) -> list[Any]:
+    """The SampleInputs of one entry, made on the CPU from ``seed`` only."""
+    with seeded(seed), quiet():
+        return list(info.sample_inputs("cpu", dtype, requires_grad=requires_grad))
+
+
+def reference_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> list[Any]:
+    """The broader SampleInputs (extremal, large, broadcast, …) of one entry, made on the CPU."""
+    with seeded(seed), quiet():
+        return list(info.reference_inputs("cpu", dtype, requires_grad=False))
+
+
+def first_sample(info: Any, dtype: torch.dtype, *, seed: int, requires_grad: bool = False) -> Any | None:
+    """The first SampleInput, or None where the entry makes none in that dtype."""
+    with seeded(seed), quiet():
+        for sample in info.sample_inputs("cpu", dtype, requires_grad=requires_grad):
+            return sample
+    return None
+
+
+def error_inputs(info: Any, device: str, *, seed: int) -> list[Any]:
+    """The ErrorInputs of one entry, made on ``device``; empty where it has none."""
+    if getattr(info, "error_inputs_func", None) is None:
+        return []
+    with seeded(seed), quiet():
+        return list(info.error_inputs(device))
+
+
+def conjugated_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> list[Any]:
+    """SampleInputs whose first tensor is a lazy conjugate."""
+    with seeded(seed), quiet():
+        return list(info.conjugate_sample_inputs("cpu", dtype, requires_grad=False))
+
+
+def forward_dtypes(info: Any) -> frozenset[torch.dtype]:
+    """The dtypes that the entry declares for the CPU."""
+    return frozenset(info.dtypes)
+
+
+def backward_dtypes(info: Any) -> frozenset[torch.dtype]:
+    """The dtypes for which the entry declares a backward on the CPU."""
+    return frozenset(info.supported_backward_dtypes("cpu")) if info.supports_autograd else frozenset()
+
+
+def composite_checks() -> Any | None:
+    """The composite-compliance checker (module), or None where this release has none."""
+    try:
+        with _plain_arguments(), preserved_rng():
+            from torch.testing._internal import composite_compliance
+    except ImportError:  # pragma: no cover - depends on the release
+        return None
+    return composite_compliance
+
+
+def gradcheck_wrapper(info: Any) -> Callable[..., Any]:
+    """The entry's own wrapper that keeps perturbed inputs inside its domain (hermitian, triangular, …)."""
+    wrapper: Callable[..., Any] | None = getattr(info, "gradcheck_wrapper", None)
+    return wrapper if wrapper is not None else (lambda op, *args, **kwargs: op(*args, **kwargs))
+
+
+def output_process(sample: Any) -> Callable[[Any], Any] | None:
+    """The function that a SampleInput wants applied before a gradient is taken, or None where it names none."""
+    fn: Callable[[Any], Any] | None = getattr(sample, "output_process_fn_grad", None)
+    return fn
+
+
+def fake_tensor_mode() -> Any:
+    """A fresh FakeTensorMode."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    return FakeTensorMode()
+
+
+def dynamic_output_errors() -> tuple[type[BaseException], ...]:
+    """What FakeTensor raises where an output's shape or value depends on data."""
+    from torch._subclasses import fake_tensor
+
+    names = ("DynamicOutputShapeException", "DataDependentOutputException", "UnsupportedOperatorException")
+    return tuple(getattr(fake_tensor, name) for name in names if hasattr(fake_tensor, name))

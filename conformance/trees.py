@@ -1,0 +1,48 @@
+"""Nested arguments and results: tuples, lists and dicts with tensors and other values at their leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+
+def tree_map(fn: Callable[[Any], Any], tree: Any) -> Any:
+    """The same nesting with ``fn`` applied to every leaf; named tuples keep their type."""
+    if isinstance(tree, torch.Size):
+        return tree
+    if isinstance(tree, tuple):
+        items = [tree_map(fn, item) for item in tree]
+        if hasattr(tree, "_fields"):
+            return type(tree)(*items)
+        if hasattr(tree, "n_fields"):  # torch.return_types.*
+            return type(tree)(items)  # type: ignore[call-arg]
+        return tuple(items)
+    if isinstance(tree, list):
+        return [tree_map(fn, item) for item in tree]
+    if isinstance(tree, dict):
+        return {key: tree_map(fn, item) for key, item in tree.items()}
+    return fn(tree)
+
+
+def leaves(tree: Any) -> Iterator[Any]:
+    """Every leaf in order."""
+    if isinstance(tree, (tuple, list)) and not isinstance(tree, torch.Size):
+        for item in tree:
+            yield from leaves(item)
+    elif isinstance(tree, dict):
+        for item in tree.values():
+            yield from leaves(item)
+    else:
+        yield tree
+
+
+def tensors(tree: Any) -> list[torch.Tensor]:
+    """The tensors among the leaves, in order."""
+    return [leaf for leaf in leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def numel(tree: Any) -> int:
+    """Elements of all tensors together."""
+    return sum(tensor.numel() for tensor in tensors(tree))

@@ -1,0 +1,79 @@
+"""The watchdog of a worker: ends the process when a result takes too long, also while the GIL is held."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+#: Written by faulthandler as the first words of a timeout.
+TIMEOUT_MARK = "Timeout ("
+
+
+class Watchdog:
+    """Kills its own process after ``limit`` seconds in one result.
+
+    The waiting is done by a C thread of ``faulthandler``, which needs no GIL. It writes the tracebacks of all
+    Python threads to ``path`` before the process ends. Arming it starts a thread and takes a quarter of a
+    millisecond, so it is armed anew only after a twentieth of the limit: the time that a result really gets is
+    between 95 % and 100 % of the limit. While no result runs, a thread of Python's (which can run then) keeps
+    putting the end off.
+    """
+
+    def __init__(self, path: Path, limit: float) -> None:
+        self.limit = limit
+        self._file = path.open("w")
+        self._lock = threading.Lock()
+        self._busy = False
+        self._arm(limit)
+        faulthandler.enable(file=self._file, all_threads=True)
+        threading.Thread(target=self._keep, name="conformance-watchdog", daemon=True).start()
+
+    def feed(self) -> None:
+        """Start the time of a result."""
+        with self._lock:
+            self._busy = True
+            if time.monotonic() - self._armed > self.limit / 20:
+                self._arm(self.limit)
+
+    def rest(self) -> None:
+        """No result runs from now on."""
+        with self._lock:
+            self._busy = False
+
+    @contextlib.contextmanager
+    def bound(self, seconds: float) -> Iterator[None]:
+        """Give the body at most this long."""
+        with self._lock:
+            self._arm(seconds)
+            self._busy = True
+        yield
+        with self._lock:
+            self._arm(self.limit)
+
+    def _arm(self, seconds: float) -> None:
+        faulthandler.dump_traceback_later(seconds, exit=True, file=self._file)
+        self._armed = time.monotonic()
+
+    def _keep(self) -> None:
+        while True:
+            time.sleep(self.limit / 4)
+            with self._lock:
+                if not self._busy:
+                    self._arm(self.limit)
+
+
+def last_words(path: Path, *, limit: int = 3000) -> tuple[bool, str]:
+    """Whether the watchdog ended the process that wrote ``path``, and the traceback that is in it.
+
+    The end of a long traceback is left out: faulthandler writes the innermost frame first.
+    """
+    try:
+        text = path.read_text(errors="replace").strip()
+    except OSError:
+        return False, ""
+    timed_out = any(line.startswith(TIMEOUT_MARK) for line in text.splitlines())
+    return timed_out, text if len(text) <= limit else text[:limit] + "\n…"

@@ -1,0 +1,23 @@
+// The kernel behind every operator without a native one: the CPU's kernel on host views.
+#pragma once
+
+#include <ATen/core/boxing/OperatorKernel.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "dispatch/operator_plan.h"
+
+namespace hpu_reference::dispatch {
+
+class BoxedKernel final : public c10::OperatorKernel {
+ public:
+  // `key` is the CPU-side key to run at: CPU, SparseCPU, SparseCsrCPU or QuantizedCPU.
+  BoxedKernel(const c10::FunctionSchema& schema, c10::DispatchKey key) : plan_(schema), key_(key) {}
+
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) const;
+
+ private:
+  OperatorPlan plan_;
+  c10::DispatchKeySet key_;
+};
+
+} // namespace hpu_reference::dispatch

@@ -1,0 +1,157 @@
+#include "dispatch/extended_layouts.h"
+
+#include <ATen/NestedTensorImpl.h>
+#include <ATen/SparseCsrTensorImpl.h>
+#include <ATen/SparseTensorImpl.h>
+#include <ATen/quantized/QTensorImpl.h>
+#include <ATen/quantized/Quantizer.h>
+
+#include "dispatch/tensor_access.h"
+
+namespace hpu_reference::dispatch {
+
+namespace {
+
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+
+at::SparseTensorImpl* sparse(const at::Tensor& tensor) {
+  return static_cast<at::SparseTensorImpl*>(tensor.unsafeGetTensorImpl());
+}
+
+at::SparseCsrTensorImpl* compressed(const at::Tensor& tensor) {
+  return static_cast<at::SparseCsrTensorImpl*>(tensor.unsafeGetTensorImpl());
+}
+
+at::QTensorImpl* quantized(const at::Tensor& tensor) {
+  return static_cast<at::QTensorImpl*>(tensor.unsafeGetTensorImpl());
+}
+
+bool has(const at::Tensor& tensor, DispatchKey key) {
+  return tensor.unsafeGetTensorImpl()->key_set().has(key);
+}
+
+// A quantizer with per-channel parameters holds tensors, which must live where the kernel reads them.
+template <class Convert>
+at::QuantizerPtr convert_quantizer(const at::QuantizerPtr& quantizer, at::ScalarType dtype, Convert convert) {
+  if (quantizer->qscheme() == at::kPerTensorAffine || quantizer->qscheme() == at::kPerTensorSymmetric) {
+    return quantizer;
+  }
+  auto* channels = static_cast<at::PerChannelAffineQuantizer*>(quantizer.get());
+  return at::make_per_channel_affine_quantizer(
+      convert(channels->scales()), convert(channels->zero_points()), channels->axis(), dtype);
+}
+
+// The results' parts are converted like results of their own; a part that nobody else holds moves.
+template <class Part>
+at::Tensor device_part(HostCall& call, Part part) {
+  return call.device(std::move(part));
+}
+
+} // namespace
+
+at::Tensor ExtendedLayouts::host(
+    HostCall& call,
+    const at::Tensor& tensor,
+    Access access,
+    const char* name) {
+  const auto convert = [&](const at::Tensor& part) { return call.host(part, access, name); };
+  if (has(tensor, DispatchKey::SparseHPU)) {
+    auto* source = sparse(tensor);
+    auto impl = c10::make_intrusive<at::SparseTensorImpl>(
+        DispatchKeySet(DispatchKey::SparseCPU), source->dtype());
+    impl->raw_resize_(source->sparse_dim(), source->dense_dim(), source->sizes());
+    impl->set_indices_and_values_unsafe(convert(source->indices()), convert(source->values()));
+    impl->set_coalesced(source->coalesced());
+    return at::Tensor(std::move(impl));
+  }
+  if (has(tensor, DispatchKey::SparseCsrHPU)) {
+    auto* source = compressed(tensor);
+    auto impl = c10::make_intrusive<at::SparseCsrTensorImpl>(
+        DispatchKeySet(DispatchKey::SparseCsrCPU),
+        c10::Device(c10::DeviceType::CPU),
+        source->layout(),
+        source->dtype());
+    impl->set_member_tensors(
+        convert(source->compressed_indices()),
+        convert(source->plain_indices()),
+        convert(source->values()),
+        source->sizes());
+    return at::Tensor(std::move(impl));
+  }
+  if (has(tensor, DispatchKey::QuantizedHPU)) {
+    auto* source = quantized(tensor);
+    auto impl = c10::make_intrusive<at::QTensorImpl>(
+        c10::Storage(call.host_storage(source->unsafe_storage().unsafeGetStorageImpl())),
+        DispatchKeySet(DispatchKey::QuantizedCPU),
+        source->dtype(),
+        convert_quantizer(source->quantizer(), tensor.scalar_type(), convert));
+    impl->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
+    return at::Tensor(std::move(impl));
+  }
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false,
+      "operator ",
+      name,
+      " has no kernel for a nested tensor on the hpu device; use .unbind() and the strided parts");
+}
+
+at::Tensor ExtendedLayouts::device(HostCall& call, at::Tensor&& result) {
+  c10::TensorImpl* impl = result.unsafeGetTensorImpl();
+  if (has(result, DispatchKey::SparseCPU)) {
+    auto* source = sparse(result);
+    at::Tensor indices = device_part(call, source->indices());
+    at::Tensor values = device_part(call, source->values());
+    auto fresh = c10::make_intrusive<at::SparseTensorImpl>(
+        DispatchKeySet(DispatchKey::SparseHPU), source->dtype());
+    fresh->raw_resize_(source->sparse_dim(), source->dense_dim(), source->sizes());
+    fresh->set_indices_and_values_unsafe(indices, values);
+    fresh->set_coalesced(source->coalesced());
+    return at::Tensor(std::move(fresh));
+  }
+  if (has(result, DispatchKey::SparseCsrCPU)) {
+    auto* source = compressed(result);
+    auto fresh = c10::make_intrusive<at::SparseCsrTensorImpl>(
+        DispatchKeySet(DispatchKey::SparseCsrHPU), kDevice, source->layout(), source->dtype());
+    fresh->set_member_tensors(
+        device_part(call, source->compressed_indices()),
+        device_part(call, source->plain_indices()),
+        device_part(call, source->values()),
+        source->sizes());
+    return at::Tensor(std::move(fresh));
+  }
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      has(result, DispatchKey::QuantizedCPU),
+      "a result of layout ",
+      result.layout(),
+      " cannot live on the hpu device; use a strided tensor, or the CPU for this operator");
+  call.adopt_storage_of(impl);
+  change_backend(impl, kDevice);
+  auto* self = quantized(result);
+  self->set_quantizer_(convert_quantizer(
+      self->quantizer(), result.scalar_type(), [&](at::Tensor part) { return call.device(std::move(part)); }));
+  return std::move(result);
+}
+
+void ExtendedLayouts::write_back(HostCall& call, const at::Tensor& device, const at::Tensor& host) {
+  if (has(host, DispatchKey::SparseCPU)) {
+    auto* source = sparse(host);
+    auto* target = sparse(device);
+    target->raw_resize_(source->sparse_dim(), source->dense_dim(), source->sizes());
+    target->set_indices_and_values_unsafe(
+        device_part(call, source->indices()), device_part(call, source->values()));
+    target->set_coalesced(source->coalesced());
+  } else if (has(host, DispatchKey::SparseCsrCPU)) {
+    auto* source = compressed(host);
+    compressed(device)->set_member_tensors(
+        device_part(call, source->compressed_indices()),
+        device_part(call, source->plain_indices()),
+        device_part(call, source->values()),
+        source->sizes());
+  } else if (device.sizes() != host.sizes() || device.strides() != host.strides()) {
+    device.unsafeGetTensorImpl()->set_sizes_and_strides(
+        host.sizes(), host.strides(), host.storage_offset());
+  }
+}
+
+} // namespace hpu_reference::dispatch

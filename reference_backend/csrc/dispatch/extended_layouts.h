@@ -1,0 +1,15 @@
+// Host views of tensors that are more than one strided storage: sparse COO and compressed, quantized, nested.
+#pragma once
+
+#include "dispatch/host_call.h"
+
+namespace hpu_reference::dispatch {
+
+class ExtendedLayouts {
+ public:
+  static at::Tensor host(HostCall& call, const at::Tensor& tensor, Access access, const char* name);
+  static at::Tensor device(HostCall& call, at::Tensor&& result);
+  static void write_back(HostCall& call, const at::Tensor& device, const at::Tensor& host);
+};
+
+} // namespace hpu_reference::dispatch

@@ -1,0 +1,209 @@
+#include "dispatch/fallback.h"
+
+#include <ATen/core/List.h>
+#include <torch/library.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <mutex>
+#include <set>
+#include <sstream>
+
+#include "dispatch/host_call.h"
+
+namespace hpu_reference::dispatch {
+
+namespace {
+
+struct Policy {
+  bool all = true;
+  std::set<std::string> names;
+};
+
+std::mutex g_mutex;
+std::map<std::string, std::int64_t> g_counts;
+
+Policy parse_policy(const std::string& text) {
+  Policy policy;
+  policy.all = text.empty();
+  if (text != "none") {
+    std::istringstream list(text);
+    for (std::string name; std::getline(list, name, ',');) {
+      policy.names.insert(name);
+    }
+  }
+  return policy;
+}
+
+Policy& policy() {
+  static Policy value = [] {
+    const char* text = std::getenv("PT_HPU_PLACE_ON_CPU");
+    return parse_policy(text == nullptr ? "" : text);
+  }();
+  return value;
+}
+
+// Bit 0x80 of the module mask turns fallback logs on; a type mask, where given, must hold any but "fatal".
+bool is_logged() {
+  static const bool on = [] {
+    const char* modules = std::getenv("PT_HPU_LOG_MOD_MASK");
+    const char* types = std::getenv("PT_HPU_LOG_TYPE_MASK");
+    return modules != nullptr && (std::strtoul(modules, nullptr, 0) & 0x80U) != 0 &&
+        (types == nullptr || (std::strtoul(types, nullptr, 0) & ~1UL) != 0);
+  }();
+  return on;
+}
+
+std::string short_name(const c10::OperatorHandle& op) {
+  const std::string& name = op.operator_name().name;
+  return name.rfind("aten::", 0) == 0 ? name.substr(6) : name;
+}
+
+void log_fallback(const std::string& name, const c10::FunctionSchema& schema, const c10::IValue* arguments) {
+  std::ostringstream line;
+  line << "CPU fallback " << name << " :";
+  for (std::size_t i = 0; i < schema.arguments().size(); i++) {
+    if (arguments[i].isTensor() && arguments[i].toTensor().defined()) {
+      line << ' ' << schema.arguments()[i].name() << '=' << arguments[i].toTensor().toString();
+    }
+  }
+  line << '\n';
+  std::cerr << line.str();
+}
+
+struct Moved {
+  at::Tensor device;
+  at::Tensor host;
+  bool written;
+};
+
+using MovedList = std::vector<Moved>;
+
+at::Tensor to_cpu(const at::Tensor& tensor, bool written, MovedList& moved) {
+  if (!tensor.defined() || !is_device_tensor(tensor)) {
+    return tensor;
+  }
+  for (auto& pair : moved) {
+    if (pair.device.is_same(tensor)) {
+      pair.written |= written;
+      return pair.host;
+    }
+  }
+  moved.push_back({tensor, tensor.to(c10::DeviceType::CPU), written});
+  return moved.back().host;
+}
+
+at::Tensor to_device(const at::Tensor& tensor, const MovedList& moved) {
+  if (!tensor.defined()) {
+    return tensor;
+  }
+  for (const auto& pair : moved) {
+    if (pair.host.is_same(tensor)) {
+      return pair.device;
+    }
+  }
+  return tensor.to(kDevice);
+}
+
+template <class Convert>
+c10::IValue convert_value(const c10::IValue& value, Convert convert) {
+  if (value.isTensor()) {
+    return convert(value.toTensor());
+  }
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> result;
+    for (const at::Tensor& tensor : value.toTensorList()) {
+      result.push_back(convert(tensor));
+    }
+    return result;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> result;
+    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorList()) {
+      result.push_back(tensor.has_value() ? std::make_optional(convert(*tensor)) : std::nullopt);
+    }
+    return result;
+  }
+  return value;
+}
+
+void count(const c10::OperatorHandle& op, const std::string& name) {
+  std::lock_guard<std::mutex> lock(g_mutex);
+  const auto& allowed = policy();
+  TORCH_CHECK(
+      allowed.all || allowed.names.count(name) != 0 || allowed.names.count(op.operator_name().name) != 0,
+      op.operator_name().name,
+      " is not yet supported on HPU. (PT_HPU_PLACE_ON_CPU forbids its CPU fallback; add it to that list)");
+  g_counts[op.operator_name().name]++;
+}
+
+// Reached by operators without a kernel of the device's: user-defined ones and those registered later.
+void catch_all(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const std::string& name = op.operator_name().name;
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      op.hasKernelForDispatchKey(c10::DispatchKey::CPU) && name.rfind("c10d::", 0) != 0,
+      "Could not run '",
+      c10::toString(op.operator_name()),
+      "' with arguments from the 'HPU' backend: it has no kernel for HPU",
+      name.rfind("c10d::", 0) == 0 ? "" : " and none for CPU to fall back to",
+      "; register one with torch.library, or move the tensors with .cpu()");
+  run_fallback(OperatorPlan(op.schema()), op, stack);
+}
+
+TORCH_LIBRARY_IMPL(_, HPU, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&catch_all>());
+}
+
+} // namespace
+
+void run_fallback(const OperatorPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const std::string name = short_name(op);
+  count(op, name);
+  const std::size_t first = stack->size() - plan.arguments;
+  if (is_logged()) {
+    log_fallback(name, op.schema(), &(*stack)[first]);
+  }
+  MovedList moved;
+  moved.reserve(plan.arguments);
+  for (std::size_t i = 0; i < plan.arguments; i++) {
+    c10::IValue& value = (*stack)[first + i];
+    if (value.isDevice() && value.toDevice().is_hpu()) {
+      value = c10::Device(c10::DeviceType::CPU);
+    } else {
+      value = convert_value(
+          value, [&](const at::Tensor& tensor) { return to_cpu(tensor, plan.written[i], moved); });
+    }
+  }
+  op.callBoxed(stack);
+  for (const auto& pair : moved) {
+    if (pair.written) {
+      if (pair.device.sizes() != pair.host.sizes()) {
+        pair.device.resize_(pair.host.sizes());
+      }
+      pair.device.copy_(pair.host);
+    }
+  }
+  const std::size_t result = stack->size() - plan.returns;
+  for (std::size_t i = 0; i < plan.returns; i++) {
+    c10::IValue& value = (*stack)[result + i];
+    value = convert_value(
+        value, [&](const at::Tensor& tensor) { return to_device(tensor, moved); });
+  }
+}
+
+std::map<std::string, std::int64_t> fallback_counts() {
+  std::lock_guard<std::mutex> lock(g_mutex);
+  return g_counts;
+}
+
+void reset_fallback_counts() {
+  std::lock_guard<std::mutex> lock(g_mutex);
+  g_counts.clear();
+}
+
+void set_fallback_policy(const std::string& text) {
+  std::lock_guard<std::mutex> lock(g_mutex);
+  policy() = parse_policy(text);
+}
+
+} // namespace hpu_reference::dispatch

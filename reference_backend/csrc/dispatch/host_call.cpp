@@ -1,0 +1,231 @@
+#include "dispatch/host_call.h"
+
+#include <cstring>
+
+#include <ATen/ops/empty_strided.h>
+
+#include "dispatch/extended_layouts.h"
+#include "dispatch/tensor_access.h"
+
+namespace hpu_reference::dispatch {
+
+namespace {
+
+// Below the device's key nothing may record gradients, cast or trace again.
+c10::DispatchKeySet excluded_keys() {
+  static const c10::DispatchKeySet keys = c10::autograd_dispatch_keyset |
+      c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView) | c10::autocast_dispatch_keyset;
+  return keys;
+}
+
+constexpr c10::DispatchKeySet kBits(
+    {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor});
+
+bool is_plain_dense(c10::DispatchKeySet keys) {
+  constexpr c10::DispatchKeySet other(
+      {c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr, c10::DispatchKey::Quantized,
+       c10::DispatchKey::NestedTensor});
+  return !keys.has_any(other);
+}
+
+[[noreturn]] void throw_devices(const char* name, const at::Tensor& tensor) {
+  TORCH_CHECK(
+      false,
+      "Expected all tensors to be on the same device, but found at least two devices, hpu:0 and ",
+      tensor.device(),
+      "! (operator ",
+      name,
+      "; move the tensor with .to('hpu') or take it to the CPU with .cpu())");
+}
+
+} // namespace
+
+HostCall::HostCall(bool redirect) : keys_((runtime::acquire(), excluded_keys())), detour_(redirect) {}
+
+c10::intrusive_ptr<c10::StorageImpl> HostCall::host_storage(c10::StorageImpl* device) {
+  for (const auto& pair : storages_) {
+    if (pair.device == device) {
+      return pair.host;
+    }
+  }
+  auto host = memory::host_storage_of(device);
+  storages_.push_back({device, host, host->data(), device->nbytes()});
+  return host;
+}
+
+at::Tensor HostCall::host_dense(const at::Tensor& tensor) {
+  c10::TensorImpl* source = tensor.unsafeGetTensorImpl();
+  const auto keys = c10::DispatchKeySet(c10::DispatchKey::CPU) | (source->key_set() & kBits);
+  auto impl = c10::make_intrusive<c10::TensorImpl>(
+      c10::Storage(host_storage(source->unsafe_storage().unsafeGetStorageImpl())), keys, source->dtype());
+  impl->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
+  if (source->is_wrapped_number()) {
+    impl->set_wrapped_number(true);
+  }
+  return at::Tensor(std::move(impl));
+}
+
+at::Tensor HostCall::cpu_argument(const at::Tensor& tensor, Access access, const char* name) const {
+  const bool cpu = tensor.unsafeGetTensorImpl()->key_set().has_backend(c10::BackendComponent::CPUBit);
+  const bool scalar = cpu && tensor.dim() == 0 && access == Access::Read;
+  if (!scalar && !(cpu && cpu_tensors_allowed_)) {
+    throw_devices(name, tensor);
+  }
+  return tensor;
+}
+
+at::Tensor HostCall::host(const at::Tensor& tensor, Access access, const char* name) {
+  if (!tensor.defined()) {
+    return tensor;
+  }
+  if (!is_device_tensor(tensor)) {
+    return cpu_argument(tensor, access, name);
+  }
+  const bool written = access == Access::Write;
+  for (auto& pair : tensors_) {
+    if (pair.device.is_same(tensor)) {
+      pair.written |= written;
+      return pair.host;
+    }
+  }
+  at::Tensor result = is_plain_dense(tensor.unsafeGetTensorImpl()->key_set())
+      ? host_dense(tensor)
+      : ExtendedLayouts::host(*this, tensor, access, name);
+  tensors_.push_back({tensor, result, written});
+  return result;
+}
+
+void HostCall::kernel_done() {
+  detour_.end();
+}
+
+c10::StorageImpl* HostCall::device_storage_for(c10::StorageImpl* host) const {
+  for (const auto& pair : storages_) {
+    if (pair.host.get() == host) {
+      return pair.device;
+    }
+  }
+  return nullptr;
+}
+
+void HostCall::adopt_storage_of(c10::TensorImpl* impl) {
+  c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
+  if (storage->device_type() == c10::DeviceType::HPU) {
+    return; // shared with a result that was converted before
+  }
+  if (c10::StorageImpl* device = device_storage_for(storage)) {
+    // A view of an argument: `device` is alive, as the argument is.
+    impl->set_storage_keep_dtype(
+        c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(device)));
+    return;
+  }
+  if (memory::adopt_storage(storage)) {
+    return;
+  }
+  // Made on the heap, e.g. by a worker thread of the kernel: the one case in which a result is copied.
+  const std::size_t bytes = storage->nbytes();
+  c10::DataPtr pointer = memory::allocate_device(bytes);
+  if (bytes > 0) {
+    std::memcpy(memory::arena().to_host(pointer.get()), storage->data(), bytes);
+  }
+  impl->set_storage_keep_dtype(c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(),
+      bytes,
+      std::move(pointer),
+      memory::device_allocator(),
+      /*resizable=*/true)));
+}
+
+at::Tensor HostCall::device(at::Tensor&& result) {
+  if (!result.defined()) {
+    return std::move(result);
+  }
+  c10::TensorImpl* impl = result.unsafeGetTensorImpl();
+  for (const auto& pair : tensors_) {
+    if (pair.host.unsafeGetTensorImpl() == impl) {
+      return pair.device;
+    }
+  }
+  if (is_device_tensor(result)) {
+    return std::move(result); // the same result twice
+  }
+  if (!is_plain_dense(impl->key_set())) {
+    return ExtendedLayouts::device(*this, std::move(result));
+  }
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      impl->has_storage() && impl->key_set().has_backend(c10::BackendComponent::CPUBit),
+      "a result of layout ",
+      result.layout(),
+      " cannot live on the hpu device; use a strided tensor, or the CPU for this operator");
+  if (result.use_count() != 1) {
+    // Somebody else (a static of the kernel, another result's base) holds this tensor: leave it to them.
+    auto copy = c10::make_intrusive<c10::TensorImpl>(
+        c10::Storage(impl->unsafe_storage()),
+        c10::DispatchKeySet(c10::DispatchKey::CPU) | (impl->key_set() & kBits),
+        impl->dtype());
+    copy->set_sizes_and_strides(impl->sizes(), impl->strides(), impl->storage_offset());
+    if (impl->is_wrapped_number()) {
+      copy->set_wrapped_number(true);
+    }
+    result = at::Tensor(std::move(copy));
+    impl = result.unsafeGetTensorImpl();
+  }
+  adopt_storage_of(impl);
+  change_backend(impl, kDevice);
+  return std::move(result);
+}
+
+void HostCall::write_back(const TensorPair& pair) {
+  c10::TensorImpl* host = pair.host.unsafeGetTensorImpl();
+  c10::TensorImpl* device = pair.device.unsafeGetTensorImpl();
+  if (!is_plain_dense(device->key_set())) {
+    ExtendedLayouts::write_back(*this, pair.device, pair.host);
+    return;
+  }
+  c10::StorageImpl* storage = host->unsafe_storage().unsafeGetStorageImpl();
+  c10::StorageImpl* before = device->unsafe_storage().unsafeGetStorageImpl();
+  if (device_storage_for(storage) != before) { // set_() gave it another storage
+    c10::StorageImpl* other = device_storage_for(storage);
+    if (other == nullptr) {
+      adopt_storage_of(host);
+      other = host->unsafe_storage().unsafeGetStorageImpl();
+    }
+    device->set_storage_keep_dtype(
+        c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(other)));
+  }
+  if (device->sizes() != host->sizes() || device->strides() != host->strides() ||
+      device->storage_offset() != host->storage_offset()) {
+    device->set_sizes_and_strides(host->sizes(), host->strides(), host->storage_offset());
+  }
+}
+
+HostCall::~HostCall() {
+  if (!finished_) {
+    detour_.end();
+    try {
+      finish();
+    } catch (...) { // the kernel's own error is the one to report
+    }
+  }
+}
+
+void HostCall::finish() {
+  finished_ = true;
+  for (auto& pair : storages_) {
+    if (C10_UNLIKELY(pair.host->data() != pair.address || pair.host->nbytes() != pair.bytes)) {
+      memory::take_resized(pair.device, pair.host.get());
+    }
+  }
+  for (const auto& pair : tensors_) {
+    if (pair.written) {
+      write_back(pair);
+    }
+  }
+}
+
+at::Tensor host_view(const at::Tensor& tensor) {
+  HostCall call(/*redirect=*/false);
+  return call.host(tensor, Access::Read, "host_view");
+}
+
+} // namespace hpu_reference::dispatch

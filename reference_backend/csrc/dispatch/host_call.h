@@ -1,0 +1,87 @@
+// One call of a CPU kernel on host views of device tensors.
+//
+//   device tensor --host()--> CPU tensor over the same bytes --CPU kernel--> CPU result in arena memory
+//                                                                --device()--> device tensor, without a copy
+//
+// Arguments that share a storage share it on the host side as well; finish() writes back what the kernel changed
+// in the metadata or storage of the arguments it may write to.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/SmallVector.h>
+
+#include "memory/device_memory.h"
+#include "runtime/device.h"
+
+namespace hpu_reference::dispatch {
+
+inline const c10::Device kDevice(c10::DeviceType::HPU, 0);
+
+inline bool is_device_tensor(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->key_set().has_backend(c10::BackendComponent::HPUBit);
+}
+
+enum class Access { Read, Write };
+
+class HostCall {
+ public:
+  // `redirect`: results of the kernel go to device memory. Off for kernels that return no tensor.
+  explicit HostCall(bool redirect = true);
+  // A kernel that threw may have resized its out= arguments; they are left as on the CPU.
+  ~HostCall();
+  HostCall(const HostCall&) = delete;
+  HostCall& operator=(const HostCall&) = delete;
+
+  // The CPU tensor to hand to the kernel. `name` is the operator's, for messages.
+  at::Tensor host(const at::Tensor& tensor, Access access, const char* name);
+
+  // Ends the redirection; every later call converts results.
+  void kernel_done();
+
+  // The device tensor for a result of the kernel: the argument itself, a view of it, or the result turned into a
+  // device tensor in place.
+  at::Tensor device(at::Tensor&& result);
+
+  // Writes changed metadata and storages back to the written arguments.
+  void finish();
+
+  // CPU tensors of one or more dimensions are let through (operators whose contract allows them).
+  void allow_cpu_tensors() {
+    cpu_tensors_allowed_ = true;
+  }
+
+ private:
+  friend class ExtendedLayouts;
+
+  struct StoragePair {
+    c10::StorageImpl* device;
+    c10::intrusive_ptr<c10::StorageImpl> host;
+    const void* address; // of the host storage before the kernel ran
+    std::size_t bytes;
+  };
+  struct TensorPair {
+    at::Tensor device;
+    at::Tensor host;
+    bool written;
+  };
+
+  c10::intrusive_ptr<c10::StorageImpl> host_storage(c10::StorageImpl* device);
+  at::Tensor host_dense(const at::Tensor& tensor);
+  at::Tensor cpu_argument(const at::Tensor& tensor, Access access, const char* name) const;
+  void adopt_storage_of(c10::TensorImpl* impl);
+  c10::StorageImpl* device_storage_for(c10::StorageImpl* host) const;
+  void write_back(const TensorPair& pair);
+
+  c10::impl::ExcludeDispatchKeyGuard keys_;
+  memory::HostDetour detour_;
+  c10::SmallVector<StoragePair, 6> storages_;
+  c10::SmallVector<TensorPair, 6> tensors_;
+  bool cpu_tensors_allowed_ = false;
+  bool finished_ = false;
+};
+
+// The host view of a dense strided tensor, for code that reads or writes its bytes itself.
+at::Tensor host_view(const at::Tensor& tensor);
+
+} // namespace hpu_reference::dispatch

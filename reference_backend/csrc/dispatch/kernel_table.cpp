@@ -1,0 +1,107 @@
+#include "dispatch/kernel_table.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <sstream>
+#include <unordered_set>
+
+#include "dispatch/boxed_kernel.h"
+#include "dispatch/fallback.h"
+
+namespace hpu_reference::dispatch {
+
+namespace {
+
+struct KeyPair {
+  c10::DispatchKey host;
+  c10::DispatchKey device;
+};
+
+constexpr std::array<KeyPair, 4> kKeys = {
+    {{c10::DispatchKey::CPU, c10::DispatchKey::HPU},
+     {c10::DispatchKey::SparseCPU, c10::DispatchKey::SparseHPU},
+     {c10::DispatchKey::SparseCsrCPU, c10::DispatchKey::SparseCsrHPU},
+     {c10::DispatchKey::QuantizedCPU, c10::DispatchKey::QuantizedHPU}}};
+
+std::vector<KernelEntry> g_table;
+
+// c10d operators need a process group of the device; onednn, mkldnn and mkl ones make opaque CPU tensors.
+bool is_covered_namespace(const std::string& name) {
+  for (const char* prefix : {"aten::", "quantized::", "_quantized::", "quantization::", "sparse::"}) {
+    if (name.rfind(prefix, 0) == 0) {
+      return name.find("mkldnn") == std::string::npos;
+    }
+  }
+  return false;
+}
+
+// Composite operators that choose an implementation by device: run whole on the CPU, they choose the CPU's.
+bool is_whole(const std::string& name) {
+  static const std::unordered_set<std::string> names = {
+      "aten::convolution",
+      "aten::_convolution",
+      "aten::convolution_backward",
+      "aten::_batch_norm_impl_index",
+      "aten::_batch_norm_impl_index_backward",
+  };
+  return names.count(name) != 0;
+}
+
+// Operators declared "not on the device" in HPU_REFERENCE_FALLBACK_OPS, a comma list of names without overload.
+std::unordered_set<std::string> declared_fallbacks() {
+  std::unordered_set<std::string> names;
+  if (const char* text = std::getenv("HPU_REFERENCE_FALLBACK_OPS")) {
+    std::istringstream list(text);
+    for (std::string name; std::getline(list, name, ',');) {
+      names.insert(name.find("::") == std::string::npos ? "aten::" + name : name);
+    }
+  }
+  return names;
+}
+
+} // namespace
+
+void register_host_kernels() {
+  auto& dispatcher = c10::Dispatcher::singleton();
+  const auto fallbacks = declared_fallbacks();
+  // Never released: the kernels live as long as the process.
+  static auto* handles = new std::vector<c10::RegistrationHandleRAII>();
+  for (const c10::OperatorName& operator_name : dispatcher.getAllOpNames()) {
+    const std::string name = c10::toString(operator_name);
+    if (!is_covered_namespace(name)) {
+      continue;
+    }
+    const auto op = dispatcher.findSchema(operator_name);
+    if (!op.has_value()) {
+      continue;
+    }
+    for (const auto& [host, device] : kKeys) {
+      const bool has_host_kernel = op->hasKernelForDispatchKey(host) ||
+          (host == c10::DispatchKey::CPU && is_whole(name));
+      if (!has_host_kernel || op->hasKernelForDispatchKey(device)) {
+        continue;
+      }
+      const bool fallback = fallbacks.count(operator_name.name) != 0;
+      auto kernel = fallback
+          ? c10::KernelFunction::makeFromBoxedFunctor(
+                std::make_unique<FallbackKernel>(op->schema()))
+          : c10::KernelFunction::makeFromBoxedFunctor(
+                std::make_unique<BoxedKernel>(op->schema(), host));
+      handles->push_back(dispatcher.registerImpl(
+          operator_name, device, std::move(kernel), std::nullopt, nullptr, "hpu reference"));
+      g_table.push_back({c10::toString(device), name, fallback ? "fallback" : "host"});
+    }
+  }
+  std::sort(g_table.begin(), g_table.end(), [](const KernelEntry& a, const KernelEntry& b) {
+    return std::tie(a.key, a.name) < std::tie(b.key, b.name);
+  });
+}
+
+const std::vector<KernelEntry>& kernel_table() {
+  return g_table;
+}
+
+} // namespace hpu_reference::dispatch

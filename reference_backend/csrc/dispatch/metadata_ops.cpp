@@ -1,0 +1,158 @@
+// Operators that only make or look at metadata: factories, views, set_, is_set_to.
+#include <ATen/EmptyTensor.h>
+#include <ATen/native/Resize.h>
+#include <ATen/native/TensorFactories.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/is_set_to_native.h>
+#include <ATen/ops/set_native.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_as_complex_native.h>
+#include <ATen/ops/view_as_real_native.h>
+#include <ATen/ops/view_native.h>
+#include <torch/library.h>
+
+#include "dispatch/host_call.h"
+
+namespace hpu_reference::dispatch {
+
+namespace {
+
+at::ScalarType checked_options(
+    std::optional<at::ScalarType> dtype,
+    std::optional<at::Layout> layout,
+    std::optional<at::Device> device,
+    std::optional<bool> pin_memory) {
+  TORCH_CHECK(
+      c10::layout_or_default(layout) == at::kStrided,
+      "expected the strided layout for a dense hpu tensor, but got ",
+      c10::layout_or_default(layout));
+  TORCH_CHECK(!c10::pinned_memory_or_default(pin_memory), "Only dense CPU tensors can be pinned");
+  if (device.has_value()) {
+    runtime::checked_index(device->index());
+  }
+  return c10::dtype_or_default(dtype);
+}
+
+at::Tensor filled_if_deterministic(at::TensorBase&& made) {
+  at::Tensor result(std::move(made));
+  auto& context = at::globalContext();
+  if (C10_UNLIKELY(context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory())) {
+    at::native::fill_empty_deterministic_(result);
+  }
+  return result;
+}
+
+at::Tensor empty_memory_format(
+    at::IntArrayRef size,
+    std::optional<at::ScalarType> dtype,
+    std::optional<at::Layout> layout,
+    std::optional<at::Device> device,
+    std::optional<bool> pin_memory,
+    std::optional<at::MemoryFormat> memory_format) {
+  const auto type = checked_options(dtype, layout, device, pin_memory);
+  return filled_if_deterministic(at::detail::empty_generic(
+      size,
+      memory::device_allocator(),
+      c10::DispatchKeySet(c10::DispatchKey::HPU),
+      type,
+      memory_format));
+}
+
+at::Tensor empty_strided(
+    at::IntArrayRef size,
+    at::IntArrayRef stride,
+    std::optional<at::ScalarType> dtype,
+    std::optional<at::Layout> layout,
+    std::optional<at::Device> device,
+    std::optional<bool> pin_memory) {
+  const auto type = checked_options(dtype, layout, device, pin_memory);
+  return filled_if_deterministic(at::detail::empty_strided_generic(
+      size,
+      stride,
+      memory::device_allocator(),
+      c10::DispatchKeySet(c10::DispatchKey::HPU),
+      type));
+}
+
+// Contiguous where `stride` is not given.
+at::Tensor& set_storage_offset(
+    at::Tensor& self,
+    at::Storage source,
+    int64_t offset,
+    at::IntArrayRef size,
+    at::IntArrayRef stride) {
+  at::native::checkSetStorage(self, source, offset, size, stride);
+  c10::TensorImpl* impl = self.unsafeGetTensorImpl();
+  if (!impl->unsafe_storage().is_alias_of(source)) {
+    impl->set_storage_keep_dtype(source);
+  }
+  if (stride.data() != nullptr) {
+    impl->set_sizes_and_strides(size, stride, offset);
+  } else {
+    impl->set_sizes_contiguous(size);
+    impl->set_storage_offset(offset);
+  }
+  const std::size_t needed = at::detail::computeStorageNbytes(
+      impl->sizes(), impl->strides(), impl->itemsize(), static_cast<std::size_t>(offset));
+  c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
+  if (impl->numel() > 0 && needed > storage->nbytes()) {
+    memory::resize_storage(storage, needed);
+  }
+  return self;
+}
+
+at::Tensor& set_storage(at::Tensor& self, at::Storage source) {
+  const auto elements = static_cast<int64_t>(source.nbytes() / self.itemsize());
+  return set_storage_offset(self, std::move(source), 0, elements, {});
+}
+
+at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
+  TORCH_CHECK(
+      is_device_tensor(source),
+      "set_() needs tensors on the same device, but got self on ",
+      self.device(),
+      " and source on ",
+      source.device());
+  return at::native::set_tensor_(self, source);
+}
+
+at::Tensor& set_nothing(at::Tensor& self) {
+  auto storage = c10::Storage(
+      c10::Storage::use_byte_size_t(), 0, memory::device_allocator(), /*resizable=*/true);
+  self.unsafeGetTensorImpl()->set_storage_keep_dtype(std::move(storage));
+  self.unsafeGetTensorImpl()->set_sizes_contiguous({0});
+  self.unsafeGetTensorImpl()->set_storage_offset(0);
+  return self;
+}
+
+void record_stream(at::Tensor& self, at::Stream stream) {
+  memory::device_allocator()->recordStream(self.storage().data_ptr(), stream);
+}
+
+TORCH_LIBRARY_IMPL(aten, HPU, m) {
+  m.impl("empty.memory_format", empty_memory_format);
+  m.impl("empty_strided", empty_strided);
+  m.impl("as_strided", at::native::as_strided_tensorimpl);
+  m.impl("view", TORCH_FN(at::native::view));
+  m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
+  m.impl("unfold", TORCH_FN(at::native::unfold));
+  m.impl("view_as_real", TORCH_FN(at::native::view_as_real));
+  m.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
+  m.impl("is_set_to", TORCH_FN(at::native::is_set_to));
+  m.impl("set_.source_Storage_storage_offset", set_storage_offset);
+  m.impl("set_.source_Storage", set_storage);
+  m.impl("set_.source_Tensor", set_tensor);
+  m.impl("set_", set_nothing);
+  m.impl("record_stream", record_stream);
+}
+
+// A quantized tensor is viewed by its own kernels; strided code would lose the quantizer.
+TORCH_LIBRARY_IMPL(aten, QuantizedHPU, m) {
+  m.impl("as_strided", at::native::as_strided_qtensorimpl);
+  m.impl("record_stream", record_stream);
+}
+
+} // namespace
+
+} // namespace hpu_reference::dispatch

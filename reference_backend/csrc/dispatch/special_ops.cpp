@@ -1,0 +1,112 @@
+// Operators that the generic host kernel cannot serve: choices by metadata, overrideable hooks, kernels that draw
+// from the CPU's default generator.
+#include <ATen/native/transformers/attention.h>
+#include <ATen/ops/_fused_sdp_choice_ops.h>
+#include <ATen/ops/bernoulli_ops.h>
+#include <ATen/ops/convolution_backward_ops.h>
+#include <ATen/ops/convolution_ops.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/native_dropout_ops.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/library.h>
+
+#include "dispatch/host_call.h"
+
+namespace hpu_reference::dispatch {
+
+namespace {
+
+// Reads metadata only, so that it also serves the fake tensors that the Meta kernel sends here.
+int64_t fused_sdp_choice(
+    const at::Tensor& query,
+    const at::Tensor& key,
+    const at::Tensor& value,
+    const std::optional<at::Tensor>& mask,
+    double dropout,
+    bool is_causal,
+    std::optional<double> scale,
+    bool enable_gqa) {
+  // The CPU's choice looks at sizes, strides and flags only.
+  return at::_ops::_fused_sdp_choice::redispatch(
+      c10::DispatchKeySet(c10::DispatchKey::CPU), query, key, value, mask, dropout, is_causal, scale, enable_gqa);
+}
+
+at::Tensor convolution_overrideable(
+    const at::Tensor& input,
+    const at::Tensor& weight,
+    const std::optional<at::Tensor>& bias,
+    c10::SymIntArrayRef stride,
+    c10::SymIntArrayRef padding,
+    c10::SymIntArrayRef dilation,
+    bool transposed,
+    c10::SymIntArrayRef output_padding,
+    c10::SymInt groups) {
+  return at::_ops::convolution::call(
+      input, weight, bias, stride, padding, dilation, transposed, output_padding, std::move(groups));
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward_overrideable(
+    const at::Tensor& gradient,
+    const at::Tensor& input,
+    const at::Tensor& weight,
+    c10::SymIntArrayRef stride,
+    c10::SymIntArrayRef padding,
+    c10::SymIntArrayRef dilation,
+    bool transposed,
+    c10::SymIntArrayRef output_padding,
+    c10::SymInt groups,
+    std::array<bool, 3> mask) {
+  std::optional<std::vector<c10::SymInt>> bias_sizes;
+  if (mask[2]) {
+    bias_sizes = std::vector<c10::SymInt>{gradient.sym_size(1)};
+  }
+  return at::_ops::convolution_backward::call(
+      gradient,
+      input,
+      weight,
+      bias_sizes.has_value() ? at::OptionalSymIntArrayRef(*bias_sizes) : at::OptionalSymIntArrayRef(),
+      stride,
+      padding,
+      dilation,
+      transposed,
+      output_padding,
+      std::move(groups),
+      mask);
+}
+
+// The CPU's kernel draws from the CPU's default generator; this one draws from the device's.
+std::tuple<at::Tensor, at::Tensor> native_dropout(
+    const at::Tensor& input,
+    double probability,
+    std::optional<bool> train) {
+  if (input.numel() == 0) {
+    return {input, at::empty_like(input, input.options().dtype(at::kBool))};
+  }
+  if (train.has_value() && !*train) {
+    return {at::mul(input, 1), at::ones_like(input, input.options().dtype(at::kBool))};
+  }
+  at::Tensor mask = at::empty_like(input, input.options().dtype(at::kBool));
+  if (probability == 1.0) {
+    mask.zero_();
+    return {at::zeros_like(input), mask};
+  }
+  at::_ops::bernoulli__float::call(mask, 1 - probability, std::nullopt);
+  return {at::mul(at::mul(input, mask), 1 / (1 - probability)), mask};
+}
+
+TORCH_LIBRARY_IMPL(aten, HPU, m) {
+  m.impl("_fused_sdp_choice", fused_sdp_choice);
+  m.impl("convolution_overrideable", convolution_overrideable);
+  m.impl("convolution_backward_overrideable", convolution_backward_overrideable);
+  m.impl("native_dropout", native_dropout);
+}
+
+} // namespace
+
+} // namespace hpu_reference::dispatch
+
+namespace at::native {
+REGISTER_HPU_DISPATCH(_fused_sdp_choice_stub, &hpu_reference::dispatch::fused_sdp_choice)
+} // namespace at::native

@@ -1,0 +1,23 @@
+// The two protected members of TensorImpl that turning a CPU tensor into a device tensor in place needs.
+#pragma once
+
+#include <c10/core/TensorImpl.h>
+
+namespace hpu_reference::dispatch {
+
+struct TensorAccess : c10::TensorImpl {
+  static std::optional<c10::Device>& device(c10::TensorImpl* impl) {
+    return impl->*(&TensorAccess::device_opt_);
+  }
+  static c10::DispatchKeySet& keys(c10::TensorImpl* impl) {
+    return impl->*(&TensorAccess::key_set_);
+  }
+};
+
+// Replaces the backend (CPU <-> HPU) in the tensor's keys and its device; the storage is the caller's concern.
+inline void change_backend(c10::TensorImpl* impl, c10::Device device) {
+  impl->_change_backend_component_keys(device);
+  TensorAccess::device(impl) = device;
+}
+
+} // namespace hpu_reference::dispatch

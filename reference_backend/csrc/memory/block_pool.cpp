@@ -1,0 +1,273 @@
+#include "memory/block_pool.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace hpu_reference::memory {
+
+namespace {
+
+std::size_t round_up(std::size_t size) {
+  return (size + BlockPool::kGranule - 1) / BlockPool::kGranule * BlockPool::kGranule;
+}
+
+// The cached CPU storage may be in use elsewhere (a CPU tensor made by host_view()): then only our reference goes.
+void drop_host_storage(Block* block) {
+  if (auto* storage = block->host_storage.exchange(nullptr)) {
+    c10::raw::intrusive_ptr::decref(storage);
+  }
+}
+
+} // namespace
+
+BlockPool::BlockPool(
+    Arena arena,
+    std::size_t limit,
+    std::function<bool(StreamId)> stream_idle)
+    : arena_(arena), stream_idle_(std::move(stream_idle)) {
+  starts_ = static_cast<Block**>(reserve_zeros(arena.size / kGranule * sizeof(Block*)));
+  stats_.limit = static_cast<std::int64_t>(std::min(limit, arena.size));
+  auto* all = new Block();
+  all->device = arena_.device_base;
+  all->size = arena_.size / kGranule * kGranule;
+  ranges_.insert(all);
+}
+
+Block* BlockPool::take_from_ranges(std::size_t size) {
+  Block key;
+  key.size = size;
+  key.device = nullptr;
+  auto found = ranges_.lower_bound(&key);
+  if (found == ranges_.end()) {
+    return nullptr;
+  }
+  Block* block = *found;
+  ranges_.erase(found);
+  if (block->size > size) {
+    Block* rest;
+    if (spare_.empty()) {
+      rest = new Block();
+    } else {
+      rest = spare_.back();
+      spare_.pop_back();
+    }
+    rest->device = block->device + size;
+    rest->size = block->size - size;
+    rest->in_use = false;
+    rest->previous = block;
+    rest->next = block->next;
+    if (block->next != nullptr) {
+      block->next->previous = rest;
+    }
+    block->next = rest;
+    block->size = size;
+    ranges_.insert(rest);
+  }
+  return block;
+}
+
+Block* BlockPool::take(std::size_t size) {
+  if (size <= kSmall) {
+    auto& bin = bins_[bin_of(size)];
+    if (!bin.empty()) {
+      Block* block = bin.back();
+      bin.pop_back();
+      return block;
+    }
+  }
+  return take_from_ranges(size);
+}
+
+void BlockPool::count_in_use(Block* block) {
+  const auto size = static_cast<std::int64_t>(block->size);
+  stats_.in_use += size;
+  stats_.max_in_use = std::max(stats_.max_in_use, stats_.in_use);
+  stats_.largest = std::max(stats_.largest, size);
+  stats_.allocations++;
+  stats_.total_allocations++;
+  stats_.bytes_allocated += size;
+  stats_.active++;
+  stats_.max_active = std::max(stats_.max_active, stats_.active);
+}
+
+Block* BlockPool::allocate(std::size_t size, StreamId stream, bool scratch) {
+  // Guards the rounding against wrap-around; no such size fits anyway.
+  if (size > arena_.size) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stats_.out_of_memory++;
+    return nullptr;
+  }
+  size = round_up(size);
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!deferred_.empty()) {
+    release_deferred();
+  }
+  const auto wanted = static_cast<std::int64_t>(size);
+  const bool fits = stats_.in_use + stats_.scratch + stats_.deferred + wanted <= stats_.limit;
+  Block* block = fits ? take(size) : nullptr;
+  if (fits && block == nullptr) {
+    stats_.retries++;
+    flush_bins();
+    block = take_from_ranges(size);
+  }
+  if (block == nullptr) {
+    stats_.out_of_memory++;
+    return nullptr;
+  }
+  block->in_use = true;
+  starts_[granule_of(block->device)] = block;
+  block->scratch = scratch;
+  block->stream = stream;
+  if (scratch) {
+    stats_.scratch += wanted;
+  } else {
+    count_in_use(block);
+  }
+  return block;
+}
+
+void BlockPool::promote(Block* block) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (block->scratch) {
+    block->scratch = false;
+    stats_.scratch -= static_cast<std::int64_t>(block->size);
+    count_in_use(block);
+  }
+}
+
+void BlockPool::record_stream(Block* block, StreamId stream) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (stream != block->stream &&
+      std::find(block->used_on.begin(), block->used_on.end(), stream) == block->used_on.end()) {
+    block->used_on.push_back(stream);
+  }
+}
+
+void BlockPool::free(Block* block) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto size = static_cast<std::int64_t>(block->size);
+  if (block->scratch) {
+    stats_.scratch -= size;
+  } else {
+    stats_.in_use -= size;
+    stats_.active--;
+    stats_.frees++;
+    stats_.total_frees++;
+    stats_.bytes_freed += size;
+  }
+  if (!block->used_on.empty()) {
+    const bool idle =
+        std::all_of(block->used_on.begin(), block->used_on.end(), stream_idle_);
+    if (!idle) {
+      stats_.deferred += size;
+      deferred_.push_back(block);
+      return;
+    }
+    block->used_on.clear();
+  }
+  give_back(block);
+}
+
+void BlockPool::release_deferred() {
+  auto still_used = [&](Block* block) {
+    if (!std::all_of(block->used_on.begin(), block->used_on.end(), stream_idle_)) {
+      return true;
+    }
+    block->used_on.clear();
+    stats_.deferred -= static_cast<std::int64_t>(block->size);
+    give_back(block);
+    return false;
+  };
+  deferred_.erase(
+      std::stable_partition(deferred_.begin(), deferred_.end(), still_used), deferred_.end());
+}
+
+void BlockPool::give_back(Block* block) {
+  auto* storage = block->host_storage.load(std::memory_order_relaxed);
+  if (storage != nullptr && c10::raw::intrusive_ptr::use_count(storage) != 1) {
+    drop_host_storage(block);
+  }
+  block->in_use = false;
+  if (block->size <= kSmall) {
+    bins_[bin_of(block->size)].push_back(block);
+  } else {
+    coalesce(block);
+  }
+}
+
+void BlockPool::coalesce(Block* block) {
+  // Blocks in bins look free but are not in ranges_: erase() tells the two apart.
+  auto absorb = [&](Block* left, Block* right) {
+    left->size += right->size;
+    left->next = right->next;
+    if (right->next != nullptr) {
+      right->next->previous = left;
+    }
+    drop_host_storage(right);
+    right->previous = right->next = nullptr;
+    spare_.push_back(right);
+  };
+  drop_host_storage(block);
+  if (Block* next = block->next; next != nullptr && !next->in_use && ranges_.erase(next) == 1) {
+    absorb(block, next);
+  }
+  if (Block* previous = block->previous;
+      previous != nullptr && !previous->in_use && ranges_.erase(previous) == 1) {
+    absorb(previous, block);
+    block = previous;
+  }
+  ranges_.insert(block);
+}
+
+void BlockPool::flush_bins() {
+  for (auto& bin : bins_) {
+    for (Block* block : bin) {
+      coalesce(block);
+    }
+    bin.clear();
+  }
+}
+
+void BlockPool::empty_cache() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  release_deferred();
+  flush_bins();
+  for (const Block* block : ranges_) {
+    release_pages(arena_, block->device, block->size);
+  }
+}
+
+PoolStatistics BlockPool::statistics() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  PoolStatistics result = stats_;
+  result.largest_free =
+      ranges_.empty() ? 0 : static_cast<std::int64_t>((*ranges_.rbegin())->size);
+  return result;
+}
+
+void BlockPool::reset_peak(bool to_zero) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  stats_.max_in_use = to_zero ? 0 : stats_.in_use;
+  stats_.max_active = to_zero ? 0 : stats_.active;
+}
+
+void BlockPool::reset_accumulated() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  stats_.allocations = 0;
+  stats_.frees = 0;
+  stats_.max_in_use = stats_.in_use;
+  stats_.largest = 0;
+}
+
+void BlockPool::set_limit(std::size_t limit) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (limit > arena_.size) {
+    throw std::invalid_argument(
+        "memory limit of " + std::to_string(limit) + " bytes is above the device's " +
+        std::to_string(arena_.size) + " bytes; give a smaller one");
+  }
+  stats_.limit = static_cast<std::int64_t>(limit);
+}
+
+} // namespace hpu_reference::memory

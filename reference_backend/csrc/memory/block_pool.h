@@ -1,0 +1,126 @@
+// A coalescing, stream-ordered pool of blocks over the arena. No torch types besides the cached host storage.
+//
+// Small sizes come from exact-size bins that are not coalesced until memory runs short; the rest from a best-fit
+// set of free ranges. Freed pages stay with the process until empty_cache or until memory runs short.
+#pragma once
+
+#include <c10/core/StorageImpl.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "memory/arena.h"
+
+namespace hpu_reference::memory {
+
+using StreamId = std::int64_t;
+
+struct Block {
+  char* device = nullptr; // address in the device view
+  std::size_t size = 0; // bytes, a multiple of the granule
+  StreamId stream = 0; // the stream it was allocated on
+  bool in_use = false;
+  bool scratch = false; // memory of a running kernel, not (yet) a tensor of the user's
+  Block* previous = nullptr; // neighbours by address
+  Block* next = nullptr;
+  std::vector<StreamId> used_on; // streams named by record_stream
+  // The CPU storage over the host view of this block, made on first use and kept with the block, so that all
+  // host views of one device storage share one CPU storage.
+  std::atomic<c10::StorageImpl*> host_storage{nullptr};
+};
+
+struct PoolStatistics {
+  std::int64_t limit = 0;
+  std::int64_t in_use = 0;
+  std::int64_t scratch = 0;
+  std::int64_t max_in_use = 0;
+  std::int64_t allocations = 0; // since the last reset
+  std::int64_t frees = 0;
+  std::int64_t total_allocations = 0; // since the start
+  std::int64_t total_frees = 0;
+  std::int64_t bytes_allocated = 0; // since the start
+  std::int64_t bytes_freed = 0;
+  std::int64_t active = 0;
+  std::int64_t max_active = 0;
+  std::int64_t largest = 0;
+  std::int64_t retries = 0;
+  std::int64_t out_of_memory = 0;
+  std::int64_t largest_free = 0;
+  std::int64_t deferred = 0; // bytes freed by the user that a stream may still use
+};
+
+class BlockPool {
+ public:
+  static constexpr std::size_t kGranule = 64;
+  static constexpr std::size_t kSmall = 4096;
+
+  // `stream_idle(stream)` says whether all work queued so far on a stream has run.
+  BlockPool(Arena arena, std::size_t limit, std::function<bool(StreamId)> stream_idle);
+
+  // A block of at least `size` > 0 bytes, or nullptr when the limit or the address range is exhausted.
+  Block* allocate(std::size_t size, StreamId stream, bool scratch);
+  void free(Block* block);
+
+  // A kernel's scratch block has become the memory of a tensor.
+  void promote(Block* block);
+  void record_stream(Block* block, StreamId stream);
+
+  // Coalesces everything and gives unused pages back to the system.
+  void empty_cache();
+
+  PoolStatistics statistics();
+  // The contract sets the peak to 0, torch.accelerator to what is in use.
+  void reset_peak(bool to_zero);
+  void reset_accumulated();
+  // Bytes; raises std::invalid_argument if above the arena's size.
+  void set_limit(std::size_t limit);
+
+  // The allocated block that starts at this host address.
+  Block* block_at(const void* host) const {
+    return starts_[granule_of(arena_.to_device(host))];
+  }
+
+  const Arena& arena() const {
+    return arena_;
+  }
+
+ private:
+  struct BySize {
+    bool operator()(const Block* a, const Block* b) const {
+      return a->size != b->size ? a->size < b->size : a->device < b->device;
+    }
+  };
+
+  Block* take(std::size_t size);
+  Block* take_from_ranges(std::size_t size);
+  void give_back(Block* block); // to its bin or to the free ranges
+  void coalesce(Block* block);
+  void flush_bins();
+  void release_deferred();
+  void count_in_use(Block* block);
+  std::size_t bin_of(std::size_t size) const {
+    return size / kGranule - 1;
+  }
+
+  std::size_t granule_of(const char* device) const {
+    return static_cast<std::size_t>(device - arena_.device_base) / kGranule;
+  }
+
+  Arena arena_;
+  Block** starts_; // by granule; sparse, reserved address space that is touched where blocks start
+  std::function<bool(StreamId)> stream_idle_;
+  std::mutex mutex_;
+  std::set<Block*, BySize> ranges_;
+  std::array<std::vector<Block*>, kSmall / kGranule> bins_;
+  std::vector<Block*> deferred_;
+  std::vector<Block*> spare_; // Block objects without memory
+  PoolStatistics stats_;
+};
+
+} // namespace hpu_reference::memory

@@ -1,0 +1,90 @@
+#include "memory/pinned.h"
+
+#include <ATen/core/CachingHostAllocator.h>
+#include <c10/core/impl/alloc_cpu.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+
+namespace hpu_reference::memory {
+
+namespace {
+
+std::mutex g_mutex;
+std::map<const char*, std::size_t> g_ranges; // start -> bytes
+std::int64_t g_bytes = 0;
+std::int64_t g_peak_bytes = 0;
+
+void free_pinned(void* pointer) {
+  {
+    std::lock_guard<std::mutex> lock(g_mutex);
+    auto found = g_ranges.find(static_cast<const char*>(pointer));
+    if (found != g_ranges.end()) {
+      g_bytes -= static_cast<std::int64_t>(found->second);
+      g_ranges.erase(found);
+    }
+  }
+  c10::free_cpu(pointer);
+}
+
+class PinnedAllocator final : public at::HostAllocator {
+ public:
+  c10::DataPtr allocate(std::size_t size) override {
+    if (size == 0) {
+      return {nullptr, c10::Device(c10::DeviceType::CPU)};
+    }
+    void* pointer = c10::alloc_cpu(size);
+    std::lock_guard<std::mutex> lock(g_mutex);
+    g_ranges.emplace(static_cast<const char*>(pointer), size);
+    g_bytes += static_cast<std::int64_t>(size);
+    g_peak_bytes = std::max(g_peak_bytes, g_bytes);
+    return {pointer, pointer, &free_pinned, c10::Device(c10::DeviceType::CPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override {
+    return &free_pinned;
+  }
+  void copy_data(void* destination, const void* source, std::size_t count) const override {
+    std::memcpy(destination, source, count);
+  }
+  // Copies run before they return, so nothing outlives a free.
+  bool record_event(void*, void*, c10::Stream) override {
+    return true;
+  }
+  void empty_cache() override {}
+  at::HostStats get_stats() override {
+    std::lock_guard<std::mutex> lock(g_mutex);
+    at::HostStats stats;
+    stats.allocated_bytes.current = g_bytes;
+    stats.allocated_bytes.peak = g_peak_bytes;
+    return stats;
+  }
+  void reset_accumulated_stats() override {}
+  void reset_peak_stats() override {
+    std::lock_guard<std::mutex> lock(g_mutex);
+    g_peak_bytes = g_bytes;
+  }
+};
+
+PinnedAllocator g_allocator;
+
+} // namespace
+
+c10::Allocator* pinned_allocator() {
+  return &g_allocator;
+}
+
+bool is_pinned(const void* data) {
+  const char* address = static_cast<const char*>(data);
+  std::lock_guard<std::mutex> lock(g_mutex);
+  auto after = g_ranges.upper_bound(address);
+  if (after == g_ranges.begin()) {
+    return false;
+  }
+  const auto& [start, bytes] = *std::prev(after);
+  return address < start + bytes;
+}
+
+REGISTER_HOST_ALLOCATOR(at::kHPU, &g_allocator)
+
+} // namespace hpu_reference::memory

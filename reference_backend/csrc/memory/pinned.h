@@ -1,0 +1,13 @@
+// Pinned host memory: ordinary aligned memory whose ranges are known.
+#pragma once
+
+#include <c10/core/Allocator.h>
+
+namespace hpu_reference::memory {
+
+c10::Allocator* pinned_allocator();
+
+// Whether the address lies in a pinned range.
+bool is_pinned(const void* data);
+
+} // namespace hpu_reference::memory

@@ -1,0 +1,26 @@
+#include "runtime/fork.h"
+
+#include <c10/util/Exception.h>
+#include <pthread.h>
+
+#include "runtime/device.h"
+
+namespace hpu_reference::runtime {
+
+bool g_forked_child = false;
+
+void watch_forks() {
+  pthread_atfork(nullptr, nullptr, [] {
+    g_forked_child = true;
+    g_ready = false;
+  });
+}
+
+void throw_forked() {
+  TORCH_CHECK(
+      false,
+      "the hpu device cannot be used in a process forked from one that already used it; start workers "
+      "with the 'spawn' or 'forkserver' method, or use the device only after the fork");
+}
+
+} // namespace hpu_reference::runtime

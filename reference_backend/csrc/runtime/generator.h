@@ -1,0 +1,28 @@
+// The device's random number generator.
+//
+// Its state is the CPU generator's (Mersenne Twister), so that saved states have the size clients expect. Each
+// random operator draws one 64-bit seed from it when it is dispatched and runs with a generator made from that
+// seed: values do not depend on when or where the operator runs.
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <optional>
+
+namespace hpu_reference::runtime {
+
+struct Generator final : at::CPUGeneratorImpl {
+  explicit Generator(std::uint64_t seed = c10::detail::getNonDeterministicRandom());
+  static c10::DeviceType device_type();
+
+ private:
+  Generator* clone_impl() const override;
+};
+
+const at::Generator& default_generator();
+
+// A CPU generator of this thread, seeded from the next draw of `generator` (the default one where empty).
+// Throws if the generator is not of type hpu. Valid until the next call on this thread.
+at::Generator seeded_cpu_generator(const std::optional<at::Generator>& generator);
+
+} // namespace hpu_reference::runtime

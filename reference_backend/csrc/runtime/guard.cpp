@@ -1,0 +1,104 @@
+// What torch asks of a device: current device and stream, events, synchronisation.
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#include "memory/device_memory.h"
+#include "runtime/device.h"
+#include "runtime/stream.h"
+
+namespace hpu_reference::runtime {
+
+namespace {
+
+class Guard final : public c10::impl::DeviceGuardImplInterface {
+ public:
+  static constexpr c10::DeviceType static_type = c10::DeviceType::HPU;
+
+  c10::DeviceType type() const override {
+    return static_type;
+  }
+  c10::Device exchangeDevice(c10::Device device) const override {
+    setDevice(device);
+    return getDevice();
+  }
+  c10::Device getDevice() const override {
+    return {static_type, 0};
+  }
+  void setDevice(c10::Device device) const override {
+    TORCH_CHECK(device.type() == static_type, "expected an hpu device, but got ", device);
+    checked_index(device.index());
+  }
+  void uncheckedSetDevice(c10::Device) const noexcept override {}
+  c10::DeviceIndex deviceCount() const noexcept override {
+    return device_count();
+  }
+  c10::DeviceCapability getDeviceCapability(c10::Device) const override {
+    return {}; // all dtypes
+  }
+
+  c10::Stream getStream(c10::Device) const override {
+    return stream_of(current_stream_id());
+  }
+  c10::Stream getDefaultStream(c10::Device) const override {
+    return stream_of(kDefaultStream);
+  }
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
+    return getNewStream(device);
+  }
+  c10::Stream getNewStream(c10::Device device, int = 0) const override {
+    checked_index(device.index());
+    return stream_of(new_stream());
+  }
+  c10::Stream exchangeStream(c10::Stream stream) const override {
+    return stream_of(exchange_stream(stream.id()));
+  }
+  bool queryStream(const c10::Stream& stream) const override {
+    return is_stream_idle(stream.id());
+  }
+  void synchronizeStream(const c10::Stream& stream) const override {
+    synchronize_stream(stream.id());
+  }
+  void synchronizeDevice(const c10::DeviceIndex index) const override {
+    checked_index(index);
+    synchronize_device();
+  }
+  void recordDataPtrOnStream(const c10::DataPtr& pointer, const c10::Stream& stream) const override {
+    memory::device_allocator()->recordStream(pointer, stream);
+  }
+
+  void record(
+      void** event,
+      const c10::Stream& stream,
+      const c10::DeviceIndex,
+      const c10::EventFlag flag) const override {
+    if (*event == nullptr) {
+      *event = new Event();
+    }
+    auto* self = static_cast<Event*>(*event);
+    self->version++;
+    self->timing = flag == c10::EventFlag::BACKEND_DEFAULT;
+    self->stream = stream.id();
+    self->time = std::chrono::steady_clock::now();
+  }
+  void block(void*, const c10::Stream&) const override {}
+  bool queryEvent(void*) const override {
+    return true;
+  }
+  void synchronizeEvent(void*) const override {}
+  void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
+    delete static_cast<Event*>(event);
+  }
+  double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {
+    TORCH_CHECK(
+        start != nullptr && end != nullptr,
+        "Both events must be recorded before calculating elapsed time.");
+    const std::chrono::duration<double, std::milli> elapsed =
+        static_cast<Event*>(end)->time - static_cast<Event*>(start)->time;
+    return elapsed.count();
+  }
+};
+
+C10_REGISTER_GUARD_IMPL(HPU, Guard)
+
+} // namespace
+
+} // namespace hpu_reference::runtime

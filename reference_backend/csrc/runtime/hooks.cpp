@@ -1,0 +1,67 @@
+// torch's way to the device: torch.accelerator, generators, pinned memory.
+#include <ATen/detail/HPUHooksInterface.h>
+
+#include "memory/pinned.h"
+#include "runtime/device.h"
+#include "runtime/generator.h"
+
+namespace at {
+
+// torch looks the class up by this name.
+struct HPUHooks final : HPUHooksInterface {
+  explicit HPUHooks(HPUHooksArgs) {}
+
+  void init() const override {
+    hpu_reference::runtime::acquire();
+  }
+  bool hasHPU() const override {
+    return true;
+  }
+  bool isBuilt() const override {
+    return true;
+  }
+  bool isAvailable() const override {
+    return deviceCount() > 0;
+  }
+  bool hasPrimaryContext(DeviceIndex index) const override {
+    return index == 0 && hpu_reference::runtime::is_initialized();
+  }
+  DeviceIndex deviceCount() const override {
+    return hpu_reference::runtime::device_count();
+  }
+  void setCurrentDevice(DeviceIndex index) const override {
+    hpu_reference::runtime::checked_index(index);
+  }
+  DeviceIndex getCurrentDevice() const override {
+    return 0;
+  }
+  DeviceIndex exchangeDevice(DeviceIndex index) const override {
+    hpu_reference::runtime::checked_index(index);
+    return 0;
+  }
+  DeviceIndex maybeExchangeDevice(DeviceIndex index) const override {
+    hpu_reference::runtime::checked_index(index);
+    return 0;
+  }
+  Device getDeviceFromPtr(void*) const override {
+    return Device(DeviceType::HPU, 0);
+  }
+  bool isPinnedPtr(const void* data) const override {
+    return hpu_reference::memory::is_pinned(data);
+  }
+  Allocator* getPinnedMemoryAllocator() const override {
+    return hpu_reference::memory::pinned_allocator();
+  }
+  const Generator& getDefaultGenerator(DeviceIndex index = -1) const override {
+    hpu_reference::runtime::checked_index(index);
+    return hpu_reference::runtime::default_generator();
+  }
+  Generator getNewGenerator(DeviceIndex index = -1) const override {
+    hpu_reference::runtime::checked_index(index);
+    return at::make_generator<hpu_reference::runtime::Generator>(c10::default_rng_seed_val);
+  }
+};
+
+REGISTER_HPU_HOOKS(HPUHooks)
+
+} // namespace at

@@ -1,0 +1,42 @@
+"""A software HPU for PyTorch, behind the public Python interface of the Intel Gaudi bridge.
+
+``import habana_frameworks.torch`` loads the compiled core, registers the device module as ``torch.hpu`` and
+applies the patches of `core.torch_overwrites`. It happens by itself at ``import torch`` where the backend is
+installed (see `habana_frameworks.autoload`). No device memory is taken before the first tensor operation.
+
+Raises at import:
+    ValueError: ``PT_HPU_LAZY_MODE`` or ``PT_HPU_AUTOLOAD`` holds something unknown.
+    AssertionError: a lazy mode is asked for on a public build of torch.
+    ImportError: there is no core for this torch, or the bridge for hardware is installed too.
+"""
+
+from __future__ import annotations
+
+import os as _os
+
+import habana_frameworks as _namespace
+from habana_frameworks import autoload as _autoload
+
+# Before torch is imported: its entry point would come back here.
+_autoload.is_loaded = True
+
+import torch as _torch  # noqa: E402
+
+from . import _loader  # noqa: E402
+from .internal import bridge_config, gpu_migration  # noqa: E402
+from .internal import mode as _mode  # noqa: E402
+
+_autoload.autoload_requested()
+_mode.check_lazy_mode(str(_torch.__version__))
+bridge_config.check_environment()
+_loader.refuse_real_bridge(_namespace.__path__)
+# Compile workers that fork would inherit a device they must not use; the user's own choice stays.
+_os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+_C = _loader.load_core(_torch)
+
+from . import core, dynamo, hpu, utils  # noqa: E402
+from .version import __version__  # noqa: E402
+
+gpu_migration.load_if_requested()
+
+__all__ = ["__version__", "bridge_config", "core", "dynamo", "hpu", "utils"]

@@ -1,0 +1,64 @@
+"""Settings for inference, and the preparation of a model for it. Newer and older names mean the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from habana_frameworks.torch.hpu import flags
+from habana_frameworks.torch.internal.fuse_conv_bn import fuse
+
+import torch
+
+from . import quantization
+
+
+def hpu_set_env(model: torch.nn.Module | None = None) -> torch.nn.Module | None:
+    """Switch inference mode and the matmul reshape on, and fold batch norms of a model into its convolutions.
+
+    Args:
+        model: folded where it is in evaluation mode, on the CPU and can be traced by `torch.fx`; else a
+            line says why it is not.
+
+    Returns:
+        The folded model, a new one, or `model` as it is.
+    """
+    flags.enable_inference_mode()
+    flags.enable_matmul3d_2d_reshape()
+    return None if model is None else fuse(model)
+
+
+def hpu_initialize(
+    model: torch.nn.Module | None = None,
+    mark_only_scales_as_const: bool = False,
+    optimizer: torch.optim.Optimizer | None = None,
+    args: Any = None,
+    *,
+    mark_scales: bool = True,
+    mark_non_scales: bool = True,
+) -> None:
+    """Mark the parameters and buffers of a model as constant.
+
+    Args:
+        model: on hpu; nothing happens without one.
+        mark_only_scales_as_const: mark the quantization scales only.
+        optimizer, args: accepted, not used.
+        mark_scales, mark_non_scales: which ones to mark.
+
+    Raises:
+        RuntimeError: a parameter or buffer is not on hpu.
+    """
+    if model is not None:
+        quantization._mark_params_as_const(
+            model, scales=mark_scales, non_scales=mark_non_scales and not mark_only_scales_as_const
+        )
+
+
+def hpu_reset_env() -> None:
+    """Switch inference mode and the matmul reshape off."""
+    flags.disable_inference_mode()
+    flags.disable_matmul3d_2d_reshape()
+
+
+hpu_inference_set_env = hpu_set_inference_env = hpu_set_env
+hpu_inference_initialize = hpu_initialize
+hpu_inference_reset_env = hpu_teardown_inference_env = hpu_reset_env

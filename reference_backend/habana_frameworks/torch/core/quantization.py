@@ -1,0 +1,50 @@
+"""Marks on parameters and buffers whose values will not change any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+_MARK = "_hpu_is_const"
+
+
+def _mark_params_as_const(model: torch.nn.Module, *, scales: bool = True, non_scales: bool = True) -> None:
+    """Mark the parameters and buffers of a model as constant.
+
+    Args:
+        model: all its parameters and buffers are on hpu.
+        scales: mark the quantization scales, which are those with ``scale`` in their own name.
+        non_scales: mark the others.
+
+    Raises:
+        RuntimeError: one of them is not on hpu.
+    """
+    for name, tensor in _members(model):
+        if tensor.device.type != "hpu":
+            raise RuntimeError(
+                f"{name} is on {tensor.device} and only tensors on hpu can be marked as constant: "
+                "move the model with .to('hpu') first"
+            )
+        if scales if _is_scale(name) else non_scales:
+            setattr(tensor, _MARK, True)
+
+
+def _check_params_as_const(model: torch.nn.Module) -> None:
+    """Assert that all parameters and buffers of a model are marked.
+
+    Raises:
+        AssertionError: one is not; the message names it.
+    """
+    for name, tensor in _members(model):
+        if not getattr(tensor, _MARK, False):
+            raise AssertionError(f"{name} is not marked as constant: call hpu_initialize on the model first")
+
+
+def _is_scale(name: str) -> bool:
+    return "scale" in name.rpartition(".")[2]
+
+
+def _members(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    yield from model.named_parameters()
+    yield from model.named_buffers()

@@ -1,0 +1,243 @@
+"""The device module: the same object as ``torch.hpu``.
+
+What is here is the public interface of the device; the modules of this package say what each part does.
+"""
+
+from __future__ import annotations
+
+import sys as _sys
+
+from habana_frameworks.torch.version import __version__
+
+from . import _utils as _utils
+from . import autocast as _autocast
+from . import flags as _flags
+from . import memory, random, sdp_kernel_flag, streams
+from .autocast import (
+    get_autocast_hpu_dtype,
+    is_autocast_hpu_enabled,
+    set_autocast_hpu_dtype,
+    set_autocast_hpu_enabled,
+)
+from .devices import (
+    _exchange_device as _exchange_device,
+)
+from .devices import (
+    _maybe_exchange_device as _maybe_exchange_device,
+)
+from .devices import (
+    current_device,
+    device,
+    device_count,
+    device_of,
+    is_available,
+    set_device,
+    synchronize,
+)
+from .flags import (
+    disable_const_section_serialization,
+    disable_dynamic_shape,
+    disable_inference_mode,
+    disable_matmul3d_2d_reshape,
+    disable_optim_output_sif,
+    disable_quantization,
+    enable_const_section_serialization,
+    enable_dynamic_shape,
+    enable_inference_mode,
+    enable_matmul3d_2d_reshape,
+    enable_optim_output_sif,
+    enable_quantization,
+    get_dynamic_shape_status,
+    get_sync_debug_mode,
+    getDeterministic,
+    is_inference_mode_enabled,
+    is_matmul3d_2d_reshape_enabled,
+    set_sync_debug_mode,
+    setDeterministic,
+)
+from .initialization import (
+    _is_in_bad_fork as _is_in_bad_fork,
+)
+from .initialization import (
+    _lazy_init as _lazy_init,
+)
+from .initialization import (
+    init,
+    is_initialized,
+)
+from .memory import (
+    _extended_memory_summary_dict as _extended_memory_summary_dict,
+)
+from .memory import (
+    _get_hlml_shared_object_name as _get_hlml_shared_object_name,
+)
+from .memory import (
+    empty_cache,
+    max_memory_allocated,
+    max_memory_cached,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_cached,
+    memory_reserved,
+    memory_stats,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_max_memory_allocated,
+    reset_peak_memory_stats,
+)
+from .properties import (
+    can_device_access_peer,
+    get_arch_list,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    get_gencode_flags,
+    is_bf16_supported,
+)
+from .random import (
+    default_generators,
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_ctx,
+    set_rng_state,
+    set_rng_state_all,
+    unset_rng_ctx,
+)
+from .sdp_kernel_flag import enable_recompute_sdp, recompute_sdp_enabled, sdp_kernel
+from .streams import (
+    Event,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    get_stream_info,
+    record_stream,
+    set_stream,
+    stream,
+)
+from .streams import (
+    _set_stream_by_id as _set_stream_by_id,
+)
+from .tensors import (
+    BFloat16Tensor,
+    BoolTensor,
+    ByteTensor,
+    CharTensor,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    ShortTensor,
+)
+from .utilization import memory_usage, utilization
+
+version = __version__
+# Programs reach the module as `hpu.hpu` too, through a star import in the public bridge.
+hpu = _sys.modules[__name__]
+
+_autocast.register_lists()
+_flags.apply_environment()
+
+__all__ = [
+    "BFloat16Tensor",
+    "BoolTensor",
+    "ByteTensor",
+    "CharTensor",
+    "DoubleTensor",
+    "Event",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
+    "ShortTensor",
+    "Stream",
+    "StreamContext",
+    "can_device_access_peer",
+    "current_device",
+    "current_stream",
+    "default_generators",
+    "default_stream",
+    "device",
+    "device_count",
+    "device_of",
+    "disable_const_section_serialization",
+    "disable_dynamic_shape",
+    "disable_inference_mode",
+    "disable_matmul3d_2d_reshape",
+    "disable_optim_output_sif",
+    "disable_quantization",
+    "empty_cache",
+    "enable_const_section_serialization",
+    "enable_dynamic_shape",
+    "enable_inference_mode",
+    "enable_matmul3d_2d_reshape",
+    "enable_optim_output_sif",
+    "enable_quantization",
+    "enable_recompute_sdp",
+    "getDeterministic",
+    "get_arch_list",
+    "get_autocast_hpu_dtype",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "get_dynamic_shape_status",
+    "get_gencode_flags",
+    "get_rng_state",
+    "get_rng_state_all",
+    "get_stream_info",
+    "get_sync_debug_mode",
+    "hpu",
+    "init",
+    "initial_seed",
+    "is_autocast_hpu_enabled",
+    "is_available",
+    "is_bf16_supported",
+    "is_inference_mode_enabled",
+    "is_initialized",
+    "is_matmul3d_2d_reshape_enabled",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_cached",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory",
+    "memory_allocated",
+    "memory_cached",
+    "memory_reserved",
+    "memory_stats",
+    "memory_summary",
+    "memory_usage",
+    "random",
+    "recompute_sdp_enabled",
+    "record_stream",
+    "reset_accumulated_memory_stats",
+    "reset_max_memory_allocated",
+    "reset_peak_memory_stats",
+    "sdp_kernel",
+    "sdp_kernel_flag",
+    "seed",
+    "seed_all",
+    "setDeterministic",
+    "set_autocast_hpu_dtype",
+    "set_autocast_hpu_enabled",
+    "set_device",
+    "set_rng_ctx",
+    "set_rng_state",
+    "set_rng_state_all",
+    "set_stream",
+    "set_sync_debug_mode",
+    "stream",
+    "streams",
+    "synchronize",
+    "unset_rng_ctx",
+    "utilization",
+    "version",
+]

@@ -1,0 +1,57 @@
+"""Turning what users write for a device into an index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from habana_frameworks.torch import _C
+
+import torch
+
+
+def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
+    """Index of an hpu device.
+
+    Args:
+        device: a `torch.device`, a string such as ``"hpu:0"``, an integer, or None.
+        optional: accept None and a device without index, and return the current device, 0.
+        allow_cpu: accept a cpu device, and return -1 for it.
+
+    Raises:
+        ValueError: the device is of another type, or has no index although `optional` is false.
+    """
+    if isinstance(device, str):
+        device = torch.device(device)
+    index = None
+    if isinstance(device, torch.device):
+        if allow_cpu and device.type == "cpu":
+            return -1
+        if device.type != "hpu":
+            expected = "hpu or cpu" if allow_cpu else "hpu"
+            raise ValueError(f"Expected a {expected} device, but got: {device}")
+        index = device.index
+    elif isinstance(device, int):
+        index = device
+    elif device is not None:
+        raise ValueError(f"Expected a hpu device, but got: {device!r} of type {type(device).__name__}")
+    if index is not None:
+        return index
+    if optional:
+        return 0
+    raise ValueError(f"Expected a hpu device with an index or an integer, but got: {device}")
+
+
+def _checked_device_id(device: Any) -> int:
+    """Index of a device of this node, the current one for None.
+
+    Raises:
+        AssertionError: there is no such device.
+        ValueError: as `_get_device_index`.
+    """
+    index = _get_device_index(device, optional=True)
+    count = _C.device_count()
+    if not 0 <= index < count:
+        raise AssertionError(
+            f"Invalid device id {index}: the devices of this process are hpu:0 to hpu:{count - 1}"
+        )
+    return index

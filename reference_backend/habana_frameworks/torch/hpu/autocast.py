@@ -1,0 +1,61 @@
+"""Automatic mixed precision: older spellings of torch's switches, and files with operator lists."""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+from habana_frameworks.torch import _C
+
+import torch
+
+
+def set_autocast_hpu_enabled(enabled: bool) -> None:
+    """Same as ``torch.set_autocast_enabled("hpu", enabled)``."""
+    torch.set_autocast_enabled("hpu", enabled)
+
+
+def is_autocast_hpu_enabled() -> bool:
+    """Same as ``torch.is_autocast_enabled("hpu")``."""
+    return torch.is_autocast_enabled("hpu")
+
+
+def set_autocast_hpu_dtype(dtype: torch.dtype) -> None:
+    """Same as ``torch.set_autocast_dtype("hpu", dtype)``."""
+    torch.set_autocast_dtype("hpu", dtype)
+
+
+def get_autocast_hpu_dtype() -> torch.dtype:
+    """Same as ``torch.get_autocast_dtype("hpu")``; bfloat16 at start."""
+    return torch.get_autocast_dtype("hpu")
+
+
+def register_lists() -> None:
+    """Give the core the operator lists of autocast: its own, or those in files.
+
+    ``PT_HPU_AUTOCAST_LOWER_PRECISION_OPS_LIST`` and ``PT_HPU_AUTOCAST_FP32_OPS_LIST`` name files with one
+    operator a line. A file that cannot be read leaves its list as it is, with a warning.
+    """
+    # The core takes the lists once; without files it is told to use its own.
+    if not _C.autocast_lists():
+        _C.set_autocast_lists(
+            _operators("PT_HPU_AUTOCAST_LOWER_PRECISION_OPS_LIST"),
+            _operators("PT_HPU_AUTOCAST_FP32_OPS_LIST"),
+        )
+
+
+def _operators(variable: str) -> list[str] | None:
+    path = os.environ.get(variable, "")
+    if not path:
+        return None
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        warnings.warn(
+            f"{variable}={path!r} cannot be read ({error}) and the default list is used: name a text file",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+    return [line.strip() for line in lines if line.strip()]

@@ -1,0 +1,140 @@
+"""Counting, choosing and waiting for devices. One process has one device, and its index is 0."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from habana_frameworks.torch import _C
+from habana_frameworks.torch.internal.modules import NODE_SIZE, is_own_index, own_module, visible_modules
+
+from ._utils import _get_device_index
+from .initialization import _lazy_init, is_initialized
+
+_count: int | None = None
+
+
+def device_count() -> int:
+    """Number of modules of the node that this process may choose from, as of the first call.
+
+    The simulated node has eight; ``HABANA_VISIBLE_MODULES`` lists those that are visible. Does not acquire
+    the device.
+    """
+    global _count
+    if _count is None:
+        _count = _C.device_count()
+    return _count
+
+
+def is_available() -> bool:
+    """Say whether there is a device. Never raises and does not acquire it."""
+    try:
+        return device_count() > 0
+    except Exception:
+        return False
+
+
+def current_device() -> int:
+    """Index of the current device: always 0."""
+    return 0
+
+
+def set_device(device: Any) -> None:
+    """Choose the module of this process, before the device is acquired.
+
+    Args:
+        device: an index (integer, string or `torch.device`) into ``HABANA_VISIBLE_MODULES``, by default 0
+            to 7.
+
+    The id of the module is written to ``HLS_MODULE_ID``; where that is set already, the index must point at
+    it. The index of the device stays 0.
+
+    Raises:
+        AssertionError: there is no such index, or the process has another module.
+        ValueError: `device` is not an hpu device or has no index.
+    """
+    index = _get_device_index(device)
+    modules = visible_modules()
+    if not 0 <= index < len(modules):
+        raise AssertionError(
+            f"Invalid device id {index}: {len(modules)} modules are visible to this process, "
+            f"so use 0 to {len(modules) - 1}"
+        )
+    owned = own_module()
+    is_unguided = owned is None and not os.environ.get("HABANA_VISIBLE_MODULES")
+    if is_unguided and index != 0 and device_count() < NODE_SIZE:
+        raise AssertionError(
+            f"Invalid device id {index}: with fewer than {NODE_SIZE} modules in the node, name the module of "
+            "this process in HLS_MODULE_ID, or use 0"
+        )
+    if owned is not None and owned != modules[index]:
+        raise AssertionError(
+            f"Invalid device id {index}: it is module {modules[index]} and this process has module "
+            f"{owned} (HLS_MODULE_ID), so use the index of that one"
+        )
+    os.environ["HLS_MODULE_ID"] = str(modules[index])
+
+
+class device:
+    """Context manager for code that selects a device; there is one, so that nothing is switched.
+
+    Args:
+        device: an hpu device, an index, or None. None, a negative index and 0 are always accepted; another
+            index only if it is the module id in ``HLS_MODULE_ID``.
+
+    Raises:
+        AssertionError: the index is the one of another process's module.
+        ValueError: it is not an hpu device.
+    """
+
+    def __init__(self, device: Any) -> None:
+        self.idx = -1 if device is None else _get_device_index(device, optional=True)
+        if self.idx > 0 and not is_own_index(self.idx):
+            raise AssertionError(
+                f"Invalid device id {self.idx}: this process has one device, hpu:0 (HLS_MODULE_ID is "
+                f"{os.environ.get('HLS_MODULE_ID', 'not set')})"
+            )
+
+    def __enter__(self) -> device:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        return None
+
+
+class device_of(device):
+    """Context manager that selects the device of a tensor or storage, if that is on hpu.
+
+    Args:
+        obj: anything with the attribute ``is_hpu``.
+    """
+
+    def __init__(self, obj: Any) -> None:
+        super().__init__(obj.device if obj.is_hpu else None)
+
+
+def synchronize(device: Any = None) -> None:
+    """Wait until everything that was queued on any stream of the device has run.
+
+    Raises:
+        RuntimeError: an operator failed while it ran; or the process was forked from one that has the device.
+        AssertionError: `device` is not the device of this process.
+    """
+    if device is not None:
+        _select(device)
+    if _C.is_in_bad_fork():
+        _lazy_init()
+    if is_initialized():
+        _C.synchronize()
+
+
+def _select(chosen: Any) -> None:
+    device(chosen)
+
+
+def _exchange_device(index: int) -> int:
+    return 0
+
+
+def _maybe_exchange_device(index: int) -> int:
+    return 0

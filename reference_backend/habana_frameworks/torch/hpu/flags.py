@@ -1,0 +1,170 @@
+"""Switches of the process: settings that the modes and the kernels which know them obey."""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+from habana_frameworks.torch import _C
+from habana_frameworks.torch.internal import bridge_config
+
+import torch
+
+_SYNC_WORDS = {"default": False, "warn": True, "error": True}
+
+
+class ConstSectionSerialization(NamedTuple):
+    """Where constants of a graph are written, and how."""
+
+    path: str
+    clear_path: bool
+    use_compression: bool
+
+
+_inference_mode = bool(bridge_config.value_of("PT_HPU_INFERENCE_MODE"))
+_matmul3d_2d_reshape = bool(bridge_config.value_of("PT_HPU_MATMUL3D_2D_RESHAPE"))
+_quantization = False
+_const_section_serialization: ConstSectionSerialization | None = None
+
+
+def apply_environment() -> None:
+    """Make the host wait for each operator if the environment asks for it.
+
+    It does with ``PT_ENABLE_HABANA_STREAMASYNC`` false or ``PT_HPU_SYNC_LAUNCH`` true.
+    """
+    if bridge_config.value_of("PT_HPU_SYNC_LAUNCH"):
+        bridge_config.assign("PT_ENABLE_HABANA_STREAMASYNC", False)
+    _C.set_sync_debug_mode(not bridge_config.value_of("PT_ENABLE_HABANA_STREAMASYNC"))
+
+
+def enable_dynamic_shape() -> None:
+    """Let graphs cover ranges of shapes. Sets ``PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES``."""
+    bridge_config.assign("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES", True)
+
+
+def disable_dynamic_shape() -> None:
+    """Make a graph for each shape."""
+    bridge_config.assign("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES", False)
+
+
+def get_dynamic_shape_status() -> bool:
+    """Say whether `enable_dynamic_shape` is in effect; false at start unless the variable is set."""
+    return bool(bridge_config.value_of("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES"))
+
+
+def enable_optim_output_sif() -> None:
+    """Infer output shapes of dynamic operators the short way. Sets ``PT_HPU_OPTIM_DYNAMIC_OUTPUT_SIF``."""
+    bridge_config.assign("PT_HPU_OPTIM_DYNAMIC_OUTPUT_SIF", True)
+
+
+def disable_optim_output_sif() -> None:
+    """Undo `enable_optim_output_sif`, which is in effect at start."""
+    bridge_config.assign("PT_HPU_OPTIM_DYNAMIC_OUTPUT_SIF", False)
+
+
+def enable_inference_mode() -> None:
+    """Allow optimisations that hold for inference only. This is not `torch.inference_mode`."""
+    global _inference_mode
+    _inference_mode = True
+
+
+def disable_inference_mode() -> None:
+    """Undo `enable_inference_mode`."""
+    global _inference_mode
+    _inference_mode = False
+
+
+def is_inference_mode_enabled() -> bool:
+    """Say whether `enable_inference_mode` is in effect; ``PT_HPU_INFERENCE_MODE`` (false) at start."""
+    return _inference_mode
+
+
+def enable_quantization() -> None:
+    """Allow optimisations that hold for quantized models only."""
+    global _quantization
+    _quantization = True
+
+
+def disable_quantization() -> None:
+    """Undo `enable_quantization`."""
+    global _quantization
+    _quantization = False
+
+
+def enable_matmul3d_2d_reshape() -> None:
+    """Allow the product of a 3-d and a 2-d matrix to be computed as one of 2-d matrices."""
+    global _matmul3d_2d_reshape
+    _matmul3d_2d_reshape = True
+
+
+def disable_matmul3d_2d_reshape() -> None:
+    """Undo `enable_matmul3d_2d_reshape`."""
+    global _matmul3d_2d_reshape
+    _matmul3d_2d_reshape = False
+
+
+def is_matmul3d_2d_reshape_enabled() -> bool:
+    """Say whether `enable_matmul3d_2d_reshape` is in effect; see ``PT_HPU_MATMUL3D_2D_RESHAPE``."""
+    return _matmul3d_2d_reshape
+
+
+def enable_const_section_serialization(path: str, clear_path: bool, use_compression: bool) -> None:
+    """Keep constants of graphs in files.
+
+    Args:
+        path: folder of the files.
+        clear_path: whether what is there is dropped before the first file is written.
+        use_compression: whether the files are compressed.
+    """
+    global _const_section_serialization
+    _const_section_serialization = ConstSectionSerialization(path, clear_path, use_compression)
+
+
+def disable_const_section_serialization() -> None:
+    """Undo `enable_const_section_serialization`."""
+    global _const_section_serialization
+    _const_section_serialization = None
+
+
+def set_sync_debug_mode(debug_mode: bool | int | str) -> None:
+    """Make the host wait for each operator, so that an error is raised where it is caused.
+
+    Args:
+        debug_mode: true, 1, 2, "warn" or "error" to wait; false, 0 or "default" not to.
+
+    Raises:
+        RuntimeError: any other value.
+    """
+    wait = _SYNC_WORDS.get(debug_mode) if isinstance(debug_mode, str) else bool(debug_mode)
+    if wait is None or (not isinstance(debug_mode, str) and debug_mode not in (0, 1, 2)):
+        raise RuntimeError(
+            f"{debug_mode!r} is no mode of synchronisation: use 0 or 'default' for off, or 1, 2, 'warn' or "
+            "'error' for on"
+        )
+    bridge_config.assign("PT_ENABLE_HABANA_STREAMASYNC", not wait)
+    _C.set_sync_debug_mode(wait)
+
+
+def get_sync_debug_mode() -> bool:
+    """Say whether the host waits for each operator."""
+    return bool(_C.get_sync_debug_mode())
+
+
+def setDeterministic(val: bool) -> None:
+    """Deprecated: use `torch.use_deterministic_algorithms`, which this calls."""
+    warnings.warn(
+        "setDeterministic is deprecated: use torch.use_deterministic_algorithms",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    torch.use_deterministic_algorithms(val)
+
+
+def getDeterministic() -> bool:
+    """Deprecated: use `torch.are_deterministic_algorithms_enabled`, which this calls."""
+    warnings.warn(
+        "getDeterministic is deprecated: use torch.are_deterministic_algorithms_enabled",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return torch.are_deterministic_algorithms_enabled()

@@ -1,0 +1,70 @@
+"""Bringing the device up, once, at the first use."""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import ModuleType
+
+from habana_frameworks.torch import _C
+from habana_frameworks.torch.internal.import_hooks import when_imported
+
+_lock = threading.Lock()
+_this_thread = threading.local()
+_ready = False
+
+
+def init() -> None:
+    """Acquire the device. Does nothing where it is acquired already.
+
+    Raises:
+        RuntimeError: the process was forked from one that had acquired the device.
+    """
+    _lazy_init()
+
+
+def is_initialized() -> bool:
+    """Say whether this process has acquired the device."""
+    return _C.is_initialized() and not _C.is_in_bad_fork()
+
+
+def _is_in_bad_fork() -> bool:
+    return _C.is_in_bad_fork()
+
+
+def _lazy_init() -> None:
+    """Acquire the device if that has not happened; torch calls this before each first use of hpu."""
+    global _ready
+    if _ready and not _C.is_in_bad_fork():
+        return
+    # The core may ask for the device while it starts; only the outermost call does the work.
+    if getattr(_this_thread, "starting", False):
+        return
+    if _C.is_in_bad_fork():
+        raise RuntimeError(
+            "Cannot re-initialize the hpu device in a forked subprocess, which has no part in its memory: "
+            "start the process with the 'spawn' or 'forkserver' method of multiprocessing"
+        )
+    with _lock:
+        if _ready:
+            return
+        _this_thread.starting = True
+        try:
+            _C.init()
+            when_imported("torch.utils.checkpoint", _make_checkpoint_default)
+        finally:
+            _this_thread.starting = False
+        _ready = True
+
+
+def _make_checkpoint_default(checkpoint: ModuleType) -> None:
+    checkpoint.DefaultDeviceType.set_device_type("hpu")
+
+
+def _forget_parent() -> None:
+    # A lock that another thread of the parent held would never be released here.
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_parent)

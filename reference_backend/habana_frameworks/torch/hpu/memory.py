@@ -1,0 +1,156 @@
+"""Device memory in figures. All sizes are in bytes.
+
+Every function takes the device of this process: None, ``"hpu"``, ``"hpu:0"`` or 0. Another one is an
+`AssertionError` "Invalid device id", since the memory of other modules belongs to other processes.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+from habana_frameworks.torch import _C
+from habana_frameworks.torch.internal.modules import own_module
+
+from ._utils import _get_device_index
+
+_FIGURES = (
+    "Limit",
+    "InUse",
+    "MaxInUse",
+    "NumAllocs",
+    "NumFrees",
+    "ActiveAllocs",
+    "MaxAllocSize",
+    "TotalSystemAllocs",
+    "TotalSystemFrees",
+    "TotalActiveAllocs",
+)
+
+
+def memory_stats(device: Any = None) -> dict[str, int]:
+    """Ten figures of the allocator.
+
+    ``Limit`` is what it may hold; ``InUse`` and ``MaxInUse`` what tensors hold now and at most;
+    ``NumAllocs`` and ``NumFrees`` count requests; ``ActiveAllocs`` those alive; ``MaxAllocSize`` is the
+    largest one; ``TotalSystemAllocs``, ``TotalSystemFrees`` and ``TotalActiveAllocs`` count since the
+    start.
+    """
+    _check(device)
+    stats = _C.memory_stats()
+    return {name: stats[name] for name in _FIGURES}
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Bytes that tensors hold now (``InUse``)."""
+    return memory_stats(device)["InUse"]
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """Most bytes that tensors held at one time (``MaxInUse``) since the start or the last reset."""
+    return memory_stats(device)["MaxInUse"]
+
+
+def memory_reserved(device: Any = None) -> int:
+    """Bytes that the allocator may use: the device takes all its memory at once, so this is ``Limit``."""
+    return memory_stats(device)["Limit"]
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    """Same as `memory_reserved`."""
+    return memory_stats(device)["Limit"]
+
+
+def memory_cached(device: Any = None) -> int:
+    """Deprecated name of `memory_reserved`; gives a `FutureWarning`."""
+    warnings.warn("memory_cached is deprecated: use memory_reserved", FutureWarning, stacklevel=2)
+    return memory_reserved(device)
+
+
+def max_memory_cached(device: Any = None) -> int:
+    """Deprecated name of `max_memory_reserved`; gives a `FutureWarning`."""
+    warnings.warn("max_memory_cached is deprecated: use max_memory_reserved", FutureWarning, stacklevel=2)
+    return max_memory_reserved(device)
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """Free and total bytes: (``Limit`` - ``InUse``, ``Limit``)."""
+    stats = memory_stats(device)
+    return stats["Limit"] - stats["InUse"], stats["Limit"]
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Set ``MaxInUse`` to 0; it grows again with the next allocation."""
+    _check(device)
+    _C.reset_peak_memory_stats()
+
+
+def reset_max_memory_allocated(device: Any = None) -> None:
+    """Older name of `reset_peak_memory_stats`."""
+    reset_peak_memory_stats(device)
+
+
+def reset_accumulated_memory_stats(device: Any = None) -> None:
+    """Set ``NumAllocs``, ``NumFrees`` and ``MaxAllocSize`` to 0 and ``MaxInUse`` to ``InUse``."""
+    _check(device)
+    _C.reset_accumulated_memory_stats()
+
+
+def empty_cache() -> None:
+    """Give unused memory back to the system. Tensors are not touched."""
+    _C.empty_cache()
+
+
+def memory_summary(device: Any = None) -> str:
+    """The figures of `memory_stats` and `_extended_memory_summary_dict` as a table of text."""
+    stats = memory_stats(device)
+    extended = _extended_memory_summary_dict(device)
+    rows = [*stats.items(), ("Workspace", extended["workspace"]), ("Persistent", extended["persistent"])]
+    rows.append(("LargestFreeChunk", extended["max_cntgs_chunk"]))
+    width = max(len(name) for name, _ in rows)
+    digits = max(len(f"{value:,}") for _, value in rows)
+    lines = [f"{name:<{width}}  {value:>{digits},}" for name, value in rows]
+    rule = "-" * len(lines[0])
+    return "\n".join([rule, "Memory of hpu:0 (sizes in bytes)", rule, *lines, rule])
+
+
+def _extended_memory_summary_dict(device: Any = None) -> dict[str, int]:
+    """Twelve figures, under the names of the public contract.
+
+    ``persistent`` is what tensors hold; ``workspace``, ``last_workspace`` and ``future`` (memory of work
+    that is queued) are 0 where the allocator does not set them apart; ``max_cntgs_chunk`` is the largest
+    free block.
+    """
+    stats = memory_stats(device)
+    figures = {
+        "limit": stats["Limit"],
+        "in_use": stats["InUse"],
+        "persistent": stats["InUse"],
+        "workspace": 0,
+        "last_workspace": 0,
+        "future": 0,
+        "max_cntgs_chunk": stats["Limit"] - stats["InUse"],
+        "max_in_use": stats["MaxInUse"],
+        "num_allocs": stats["NumAllocs"],
+        "num_free": stats["NumFrees"],
+        "max_alloc_size": stats["MaxAllocSize"],
+        "active_allocs": stats["ActiveAllocs"],
+    }
+    measured = _C.extended_memory_stats()
+    return {name: int(measured.get(name, value)) for name, value in figures.items()}
+
+
+def _get_hlml_shared_object_name() -> str:
+    """Name of the shared memory object of this process's module in the management library.
+
+    The reference device has no management driver, so that nothing stands behind the name.
+    """
+    module = own_module()
+    return f"/hlml_hpu_{0 if module is None else module}_{os.getpid()}"
+
+
+def _check(device: Any) -> None:
+    index = _get_device_index(device, optional=True)
+    if index != 0:
+        raise AssertionError(f"Invalid device id {index}: this process has one device, hpu:0")

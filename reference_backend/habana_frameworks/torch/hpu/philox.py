@@ -1,0 +1,76 @@
+"""The generator's state as a (seed, offset) pair, 16 bytes, for programs that do arithmetic on offsets.
+
+`torch.distributed.tensor` gives each shard of a random tensor its own offset and moves all ranks on by the
+same amount. The generator underneath has no offset, so each pair stands for one seed of it: offset 0 for
+the seed itself, others for a mix of both. What is promised is what the pairs are used for: equal pairs give
+equal values, different pairs give unrelated ones, and ranks that do the same stay equal.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import torch
+
+_WORD = 2**64
+
+# The pair that was set last, and the bytes of the generator's state right after.
+_pair: tuple[int, int] | None = None
+_state_at_pair: bytes = b""
+
+
+def get_state(generator: torch.Generator) -> torch.Tensor:
+    """The pair that describes the generator, as uint8[16] on the CPU: seed, then offset, little-endian.
+
+    A generator that has been used since a pair was set gets a later offset, derived from its state, so that
+    values drawn inside and outside of the context do not repeat each other.
+    """
+    state = bytes(generator.get_state().numpy())
+    if _pair is not None and state == _state_at_pair:
+        return _pack(*_pair)
+    seed = generator.initial_seed()
+    if _pair is not None and seed == _generator_seed(*_pair):
+        seed, offset = _pair
+    else:
+        offset = 0
+        if state == bytes(torch.Generator().manual_seed(seed).get_state().numpy()):
+            return _pack(seed, 0)
+    # Offsets are multiples of 4, as those of philox generators.
+    return _pack(seed, (offset + 4 * (1 + zlib.crc32(state))) % 2**63)
+
+
+def set_state(generator: torch.Generator, state: torch.Tensor) -> None:
+    """Bring the generator to a pair.
+
+    Args:
+        generator: the device's generator.
+        state: uint8[16] on the CPU, as `get_state` returns.
+
+    Raises:
+        RuntimeError: the tensor has another shape or type.
+    """
+    global _pair, _state_at_pair
+    if state.dtype != torch.uint8 or state.numel() != 16:
+        raise RuntimeError(
+            f"an RNG state of {state.numel()} elements of {state.dtype} is no seed and offset: inside the "
+            "philox context use 16 bytes of uint8, as get_rng_state returns there"
+        )
+    raw = bytes(state.contiguous().numpy())
+    pair = int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:], "little")
+    generator.manual_seed(_generator_seed(*pair))
+    _pair, _state_at_pair = pair, bytes(generator.get_state().numpy())
+
+
+def _generator_seed(seed: int, offset: int) -> int:
+    if offset == 0:
+        return seed
+    # The finaliser of splitmix64: every bit of the pair reaches every bit of the result.
+    mixed = (seed + offset * 0x9E3779B97F4A7C15) % _WORD
+    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9 % _WORD
+    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB % _WORD
+    return mixed ^ (mixed >> 31)
+
+
+def _pack(seed: int, offset: int) -> torch.Tensor:
+    raw = (seed % _WORD).to_bytes(8, "little") + offset.to_bytes(8, "little")
+    return torch.frombuffer(bytearray(raw), dtype=torch.uint8)

@@ -1,0 +1,130 @@
+"""What the device is: its name, its size, its driver.
+
+The reference device is simulated, so it is what it is told to be: ``HPU_REFERENCE_DEVICE_NAME`` may be GAUDI,
+GAUDI2 (the default) or GAUDI3. Programs branch on the name; the numbers below only fill the fields.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import warnings
+from typing import Any, NamedTuple
+
+from habana_frameworks.torch import _C
+from habana_frameworks.torch.internal.modules import own_module, visible_modules
+from habana_frameworks.torch.version import __version__
+
+from ._utils import _checked_device_id
+from .devices import is_available
+
+
+class synDeviceType(enum.IntEnum):
+    """Generations of the device. Compare members; the numbers are no part of the contract."""
+
+    synDeviceGaudi = 1
+    synDeviceGaudi2 = 2
+    synDeviceGaudi3 = 3
+
+
+class _Model(NamedTuple):
+    device_type: synDeviceType
+    sram_bytes: int
+    tensor_cores: int
+
+
+_MODELS = {
+    "GAUDI": _Model(synDeviceType.synDeviceGaudi, 24 * 2**20, 8),
+    "GAUDI2": _Model(synDeviceType.synDeviceGaudi2, 48 * 2**20, 24),
+    "GAUDI3": _Model(synDeviceType.synDeviceGaudi3, 96 * 2**20, 64),
+}
+
+
+def simulated_name() -> str:
+    """Name in ``HPU_REFERENCE_DEVICE_NAME``, by default GAUDI2.
+
+    Raises:
+        ValueError: it is none of the names above.
+    """
+    name = os.environ.get("HPU_REFERENCE_DEVICE_NAME", "").strip().upper() or "GAUDI2"
+    if name not in _MODELS:
+        raise ValueError(
+            f"HPU_REFERENCE_DEVICE_NAME={os.environ['HPU_REFERENCE_DEVICE_NAME']!r} is no device that can be "
+            f"simulated: use {', '.join(_MODELS)}"
+        )
+    return name
+
+
+def simulated_type() -> synDeviceType:
+    """Generation that belongs to `simulated_name`. Errors as there."""
+    return _MODELS[simulated_name()].device_type
+
+
+def get_device_name(device: Any = None) -> str:
+    """Name of a device: "GAUDI", "GAUDI2" or "GAUDI3"; "" with a warning where there is no device.
+
+    Raises:
+        AssertionError: there is no device with this index.
+    """
+    if not is_available():
+        warnings.warn("no hpu device is visible, so it has no name", UserWarning, stacklevel=2)
+        return ""
+    _checked_device_id(device)
+    return simulated_name()
+
+
+def get_device_capability(device: Any = None) -> str:
+    """Driver version, as a string (the public contract has no pair of numbers here).
+
+    Raises:
+        AssertionError: there is no device with this index.
+    """
+    _checked_device_id(device)
+    return __version__
+
+
+def get_device_properties(device: Any = None) -> str:
+    """Sizes (bytes), addresses and ids of a device, as one string of ``name=value`` pairs in brackets.
+
+    Raises:
+        AssertionError: there is no device with this index.
+    """
+    index = _checked_device_id(device)
+    model = _MODELS[simulated_name()]
+    module = own_module() if index == 0 else None
+    fields = {
+        "sramBaseAddress": 0,
+        "dramBaseAddress": 0,
+        "sramSize": model.sram_bytes,
+        "dramSize": _C.memory_stats()["Limit"],
+        "tpcEnabledMask": (1 << model.tensor_cores) - 1,
+        "dramEnabled": 1,
+        "fd": -1,  # no device file stands behind it
+        "device_id": visible_modules()[index] if module is None else module,
+        "device_type": int(model.device_type),
+    }
+    return "(" + ", ".join(f"{name}={value}" for name, value in fields.items()) + ")"
+
+
+def can_device_access_peer(device: Any, peer_device: Any) -> bool:
+    """Say whether one device can read another's memory: only its own, since a process has one device.
+
+    Raises:
+        AssertionError: there is no device with one of the indices.
+    """
+    return _checked_device_id(device) == _checked_device_id(peer_device)
+
+
+def get_arch_list() -> list[str]:
+    """Names of the devices that this build supports in this process: one."""
+    return [simulated_name()]
+
+
+def get_gencode_flags() -> str:
+    """Compiler flags for device code: none, so the empty string."""
+    return ""
+
+
+def is_bf16_supported() -> bool:
+    """Say whether bfloat16 is supported: always."""
+    return True

@@ -1,0 +1,73 @@
+"""Legacy tensor types: ``torch.hpu.FloatTensor(2, 3)`` and the like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+class _TypedTensor(type):
+    """Calling such a class makes a plain `torch.Tensor`; ``isinstance`` asks for its dtype and device."""
+
+    dtype: torch.dtype
+
+    def __call__(cls, *args: Any, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
+        if dtype not in (None, cls.dtype):
+            raise RuntimeError(
+                f"torch.hpu.{cls.__name__} holds {cls.dtype} and got dtype={dtype}: leave dtype out"
+            )
+        if device is not None and torch.device(device).type != "hpu":
+            raise RuntimeError(
+                f"torch.hpu.{cls.__name__} is on hpu and got device={device}: leave device out"
+            )
+        if len(args) == 1 and isinstance(args[0], torch.Tensor):
+            return cls._alias(args[0])
+        if not args:
+            return torch.empty(0, dtype=cls.dtype, device="hpu")
+        if all(isinstance(argument, int) for argument in args):
+            return torch.empty(args, dtype=cls.dtype, device="hpu")
+        if len(args) == 1 and isinstance(args[0], torch.Size):
+            return torch.empty(args[0], dtype=cls.dtype, device="hpu")
+        if len(args) == 1:
+            return torch.tensor(args[0], dtype=cls.dtype, device="hpu")
+        raise TypeError(
+            f"torch.hpu.{cls.__name__} takes sizes, one sequence or one tensor, and got {len(args)} "
+            "arguments of other types"
+        )
+
+    def _alias(cls, tensor: torch.Tensor) -> torch.Tensor:
+        if not isinstance(tensor, cls):
+            raise RuntimeError(
+                f"torch.hpu.{cls.__name__} got a tensor of {tensor.dtype} on {tensor.device}: convert it "
+                f"with tensor.to('hpu', {cls.dtype})"
+            )
+        return tensor.detach()
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return (
+            isinstance(instance, torch.Tensor)
+            and instance.device.type == "hpu"
+            and instance.dtype == cls.dtype
+            and instance.layout == torch.strided
+        )
+
+
+def _make(name: str, dtype: torch.dtype) -> _TypedTensor:
+    return _TypedTensor(
+        name,
+        (),
+        {"dtype": dtype, "__doc__": f"Tensors of {dtype} on hpu.", "__module__": "torch.hpu"},
+    )
+
+
+BFloat16Tensor = _make("BFloat16Tensor", torch.bfloat16)
+BoolTensor = _make("BoolTensor", torch.bool)
+ByteTensor = _make("ByteTensor", torch.uint8)
+CharTensor = _make("CharTensor", torch.int8)
+DoubleTensor = _make("DoubleTensor", torch.float64)
+FloatTensor = _make("FloatTensor", torch.float32)
+HalfTensor = _make("HalfTensor", torch.float16)
+IntTensor = _make("IntTensor", torch.int32)
+LongTensor = _make("LongTensor", torch.int64)
+ShortTensor = _make("ShortTensor", torch.int16)

@@ -1,0 +1,56 @@
+"""Load figures of the hardware, from the management library `pyhlml`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from habana_frameworks.torch.internal.modules import own_module, visible_modules
+
+from ._utils import _checked_device_id
+
+
+def memory_usage(device: Any = None) -> int:
+    """Used device memory in percent of all device memory.
+
+    Raises:
+        ImportError: `pyhlml` is not installed.
+        AssertionError: there is no device with this index.
+    """
+    with _library(device) as (pyhlml, handle):
+        memory = pyhlml.hlmlDeviceGetMemoryInfo(handle)
+        return round(100 * memory.used / memory.total)
+
+
+def utilization(device: Any = None) -> int:
+    """Share of the last second in which the device was busy, in percent.
+
+    Raises:
+        ImportError: `pyhlml` is not installed.
+        AssertionError: there is no device with this index.
+    """
+    with _library(device) as (pyhlml, handle):
+        return int(pyhlml.hlmlDeviceGetUtilizationRates(handle))
+
+
+@contextlib.contextmanager
+def _library(device: Any) -> Iterator[tuple[ModuleType, Any]]:
+    index = _checked_device_id(device)
+    try:
+        import pyhlml
+    except ImportError as error:
+        raise ImportError(
+            "memory_usage and utilization need the management library, and pyhlml is not installed: "
+            "install habana-pyhlml"
+        ) from error
+    module = own_module() if index == 0 else None
+    pyhlml.hlmlInit()
+    try:
+        yield (
+            pyhlml,
+            pyhlml.hlmlDeviceGetHandleByIndex(visible_modules()[index] if module is None else module),
+        )
+    finally:
+        pyhlml.hlmlShutdown()

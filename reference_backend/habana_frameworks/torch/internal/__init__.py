@@ -1,0 +1,1 @@
+"""What the package needs for itself: environment flags, the mode, import hooks, model folding."""

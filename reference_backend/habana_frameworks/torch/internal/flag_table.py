@@ -1,0 +1,45 @@
+"""The environment flags that have an effect in this release, as data.
+
+Names, types and defaults are those of the public contract; a flag joins the table together with the code that
+obeys it. What reads a flag is said in `effect`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .environment import Value
+
+
+class Flag(NamedTuple):
+    """One environment flag.
+
+    Attributes:
+        kind: ``bool``, ``u32``, ``u64``, ``i64`` or ``str`` (see `environment.parse`).
+        default: value where the variable is unset.
+        settable: whether `bridge_config` offers a setter; the others are fixed once the process has read
+            them.
+        effect: what the flag does.
+    """
+
+    kind: str
+    default: Value
+    settable: bool
+    effect: str
+
+
+FLAGS: dict[str, Flag] = {
+    "PT_HPU_LAZY_MODE": Flag("u32", 0, False, "mode of the process, read when the package is imported"),
+    "PT_HPU_PLACE_ON_CPU": Flag("str", "", False, "which operators may fall back to the CPU"),
+    "PT_ENABLE_HABANA_STREAMASYNC": Flag("bool", True, False, "false: the host waits for each operator"),
+    "PT_HPU_SYNC_LAUNCH": Flag("bool", False, False, "true: the host waits for each operator"),
+    "PT_HPU_INFERENCE_MODE": Flag(
+        "bool", False, False, "inference mode at start, see hpu.enable_inference_mode"
+    ),
+    "PT_HPU_MATMUL3D_2D_RESHAPE": Flag(
+        "bool", False, False, "matmul reshape at start, see hpu.enable_matmul3d_2d_reshape"
+    ),
+    "PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES": Flag("bool", False, True, "state of hpu.enable_dynamic_shape"),
+    "PT_HPU_OPTIM_DYNAMIC_OUTPUT_SIF": Flag("bool", True, False, "state of hpu.enable_optim_output_sif"),
+    "PT_HPU_GPU_MIGRATION": Flag("bool", False, False, "load the separate GPU migration package at import"),
+}

@@ -1,0 +1,59 @@
+"""Which mode the process runs in, and which kind of torch build it runs on."""
+
+from __future__ import annotations
+
+import os
+
+from .environment import read
+
+# 0 eager and torch.compile, 1 lazy, 2 lazy flushed after each operator, 3 lazy flushed at random (for
+# debugging).
+LAZY_MODES = (0, 1, 2, 3)
+
+
+def requested_lazy_mode() -> int:
+    """Value of ``PT_HPU_LAZY_MODE`` (default 0).
+
+    Raises:
+        ValueError: it is not one of 0, 1, 2 and 3.
+    """
+    try:
+        mode = read("PT_HPU_LAZY_MODE", "u32", 0)
+    except ValueError:
+        mode = -1
+    if mode not in LAZY_MODES:
+        raise ValueError(
+            f"PT_HPU_LAZY_MODE={os.environ['PT_HPU_LAZY_MODE']!r} is not a mode: use 0 (eager and "
+            "torch.compile), 1 (lazy), 2 (lazy, flushed after each operator) or 3 (lazy, flushed at random)"
+        )
+    return int(mode)
+
+
+def is_fork_like(torch_version: str) -> bool:
+    """Say whether a torch version belongs to a fork-like build.
+
+    The rule is the one of the public bridge: the local version label (after ``+``) begins with ``git`` or
+    ``hpu``. No label at all means a public build.
+    """
+    return torch_version.partition("+")[2].startswith(("git", "hpu"))
+
+
+def check_lazy_mode(torch_version: str) -> None:
+    """Refuse lazy modes where they cannot run.
+
+    Raises:
+        ValueError: the variable holds no known mode.
+        AssertionError: a lazy mode on a public build of torch (the type that the public bridge raises).
+        NotImplementedError: a lazy mode on a fork-like build.
+    """
+    mode = requested_lazy_mode()
+    if mode == 0:
+        return
+    if not is_fork_like(torch_version):
+        raise AssertionError(
+            f"PT_HPU_LAZY_MODE={mode} needs a fork-like build of torch and {torch_version} is a public one: "
+            "set PT_HPU_LAZY_MODE=0, or install a torch whose local version label begins with git or hpu"
+        )
+    raise NotImplementedError(
+        f"PT_HPU_LAZY_MODE={mode} is not available in this release of the hpu backend: set PT_HPU_LAZY_MODE=0"
+    )

@@ -1,0 +1,1 @@
+"""Helpers that programs import one by one."""

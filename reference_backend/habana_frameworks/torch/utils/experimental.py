@@ -1,0 +1,30 @@
+"""Questions about the device that have no settled name."""
+
+from __future__ import annotations
+
+from habana_frameworks.torch import hpu
+from habana_frameworks.torch.hpu.properties import simulated_type, synDeviceType
+
+import torch
+
+__all__ = ["_compute_stream", "_data_ptr", "_get_device_type", "_is_fp16_supported", "hpu", "synDeviceType"]
+
+
+def _data_ptr(tensor: torch.Tensor) -> int:
+    """Device address of a tensor's first element; the host cannot read there."""
+    return tensor.data_ptr()
+
+
+def _get_device_type() -> synDeviceType:
+    """Generation of the device, to compare with members of `synDeviceType`."""
+    return simulated_type()
+
+
+def _is_fp16_supported() -> bool:
+    """Say whether programs may use float16: on all generations but the first."""
+    return simulated_type() != synDeviceType.synDeviceGaudi
+
+
+def _compute_stream() -> int:
+    """Id of the current stream."""
+    return hpu.current_stream().stream_id

@@ -1,0 +1,53 @@
+"""Questions about the mode, and a timer."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from habana_frameworks.torch.internal import bridge_config
+
+_logger = logging.getLogger(__name__)
+
+
+@functools.cache
+def is_lazy() -> bool:
+    """Say whether the process runs in lazy mode. The first answer stays."""
+    return bridge_config.value_of("PT_HPU_LAZY_MODE") != 0
+
+
+def lazy_only(function: Callable[..., Any]) -> Callable[..., None]:
+    """Decorator: outside lazy mode the function does nothing, which a warning says when it is decorated.
+
+    In lazy mode the function runs; its result is dropped.
+    """
+    if not is_lazy():
+        _logger.warning("%s does nothing, since it is for lazy mode only", function.__qualname__)
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> None:
+        if is_lazy():
+            function(*args, **kwargs)
+
+    return wrapper
+
+
+class Timer:
+    """Context manager that measures wall time.
+
+    Attributes:
+        elapsed: seconds between entering and leaving, 0.0 before.
+    """
+
+    def __init__(self) -> None:
+        self.elapsed = 0.0
+
+    def __enter__(self) -> Timer:
+        self._start = time.perf_counter()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.elapsed = time.perf_counter() - self._start
