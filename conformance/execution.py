@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import torch
 
 from conformance import catalogue, probe, process_state
+from conformance.execution_words import unusable
 from conformance.journal import Journal
 from conformance.model import CaseId, Failure, Kind, Result, ResultId, Verdict, seed_of
 from conformance.plan import Case
@@ -141,11 +142,6 @@ class Executor:
     def _write(self, event: str, **fields: object) -> None:
         if self.journal is not None:
             self.journal.write(event, worker=self.worker, **fields)
-
-
-def unusable(message: str) -> str:
-    """The words in which a poisoned device is reported."""
-    return f"left the device unusable: {message}"
 
 
 def leave(code: int = UNUSABLE) -> None:

@@ -1,0 +1,1 @@
+"""Commands: each module adds its arguments with ``add`` and does its work in ``execute``."""

@@ -1,7 +1,6 @@
 #include "dispatch/extended_layouts.h"
 
 #include <ATen/NestedTensorImpl.h>
-#include <ATen/SparseCsrTensorImpl.h>
 #include <ATen/SparseTensorImpl.h>
 #include <ATen/quantized/QTensorImpl.h>
 #include <ATen/quantized/Quantizer.h>
@@ -48,7 +47,18 @@ at::Tensor device_part(HostCall& call, Part part) {
   return call.device(std::move(part));
 }
 
+at::native::NestedTensorImpl* nested(const at::Tensor& tensor) {
+  return static_cast<at::native::NestedTensorImpl*>(tensor.unsafeGetTensorImpl());
+}
+
 } // namespace
+
+c10::intrusive_ptr<at::SparseCsrTensorImpl> make_compressed(at::Layout layout, caffe2::TypeMeta dtype) {
+  auto impl = c10::make_intrusive<at::SparseCsrTensorImpl>(
+      DispatchKeySet(DispatchKey::SparseCsrCPU), c10::Device(c10::DeviceType::CPU), layout, dtype);
+  change_backend(impl.get(), kDevice);
+  return impl;
+}
 
 at::Tensor ExtendedLayouts::host(
     HostCall& call,
@@ -89,11 +99,15 @@ at::Tensor ExtendedLayouts::host(
     impl->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
     return at::Tensor(std::move(impl));
   }
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      false,
-      "operator ",
-      name,
-      " has no kernel for a nested tensor on the hpu device; use .unbind() and the strided parts");
+  // Sizes, strides and offsets of the parts are CPU tensors on every device.
+  auto* source = nested(tensor);
+  return at::Tensor(c10::make_intrusive<at::native::NestedTensorImpl>(
+      c10::Storage(call.host_storage(source->unsafe_storage().unsafeGetStorageImpl())),
+      DispatchKeySet({DispatchKey::NestedTensor, DispatchKey::CPU}),
+      source->dtype(),
+      source->get_nested_sizes(),
+      source->get_nested_strides(),
+      source->get_storage_offsets()));
 }
 
 at::Tensor ExtendedLayouts::device(HostCall& call, at::Tensor&& result) {
@@ -111,14 +125,24 @@ at::Tensor ExtendedLayouts::device(HostCall& call, at::Tensor&& result) {
   }
   if (has(result, DispatchKey::SparseCsrCPU)) {
     auto* source = compressed(result);
-    auto fresh = c10::make_intrusive<at::SparseCsrTensorImpl>(
-        DispatchKeySet(DispatchKey::SparseCsrHPU), kDevice, source->layout(), source->dtype());
+    auto fresh = make_compressed(source->layout(), source->dtype());
     fresh->set_member_tensors(
         device_part(call, source->compressed_indices()),
         device_part(call, source->plain_indices()),
         device_part(call, source->values()),
         source->sizes());
     return at::Tensor(std::move(fresh));
+  }
+  if (impl->key_set().has(DispatchKey::NestedTensor)) {
+    auto* source = nested(result);
+    call.adopt_storage_of(impl);
+    return at::Tensor(c10::make_intrusive<at::native::NestedTensorImpl>(
+        c10::Storage(impl->unsafe_storage()),
+        DispatchKeySet({DispatchKey::NestedTensor, DispatchKey::HPU}),
+        source->dtype(),
+        source->get_nested_sizes(),
+        source->get_nested_strides(),
+        source->get_storage_offsets()));
   }
   TORCH_CHECK_NOT_IMPLEMENTED(
       has(result, DispatchKey::QuantizedCPU),

@@ -1,9 +1,15 @@
 // Host views of tensors that are more than one strided storage: sparse COO and compressed, quantized, nested.
 #pragma once
 
+#include <ATen/SparseCsrTensorImpl.h>
+
 #include "dispatch/host_call.h"
 
 namespace hpu_reference::dispatch {
+
+// An empty compressed tensor of the device. torch's constructor knows no HPU key, so it is made for the CPU and
+// moved.
+c10::intrusive_ptr<at::SparseCsrTensorImpl> make_compressed(at::Layout layout, caffe2::TypeMeta dtype);
 
 class ExtendedLayouts {
  public:

@@ -20,11 +20,12 @@ struct KeyPair {
   c10::DispatchKey device;
 };
 
-constexpr std::array<KeyPair, 4> kKeys = {
+constexpr std::array<KeyPair, 5> kKeys = {
     {{c10::DispatchKey::CPU, c10::DispatchKey::HPU},
      {c10::DispatchKey::SparseCPU, c10::DispatchKey::SparseHPU},
      {c10::DispatchKey::SparseCsrCPU, c10::DispatchKey::SparseCsrHPU},
-     {c10::DispatchKey::QuantizedCPU, c10::DispatchKey::QuantizedHPU}}};
+     {c10::DispatchKey::QuantizedCPU, c10::DispatchKey::QuantizedHPU},
+     {c10::DispatchKey::NestedTensorCPU, c10::DispatchKey::NestedTensorHPU}}};
 
 std::vector<KernelEntry> g_table;
 
@@ -46,6 +47,7 @@ bool is_whole(const std::string& name) {
       "aten::convolution_backward",
       "aten::_batch_norm_impl_index",
       "aten::_batch_norm_impl_index_backward",
+      "aten::linalg_lstsq",
   };
   return names.count(name) != 0;
 }

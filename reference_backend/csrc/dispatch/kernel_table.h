@@ -7,7 +7,7 @@
 namespace hpu_reference::dispatch {
 
 struct KernelEntry {
-  std::string key; // "HPU", "SparseHPU", "SparseCsrHPU", "QuantizedHPU"
+  std::string key; // "HPU", "SparseHPU", "SparseCsrHPU", "QuantizedHPU", "NestedTensorHPU"
   std::string name; // "aten::add.Tensor"
   std::string kind; // "host" (CPU kernel on host views), "fallback"
 };

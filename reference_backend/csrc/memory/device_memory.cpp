@@ -160,6 +160,8 @@ c10::CachingDeviceAllocator::DeviceStats Allocator::getDeviceStats(c10::DeviceIn
 
 Allocator g_allocator;
 
+REGISTER_ALLOCATOR(c10::DeviceType::HPU, &g_allocator)
+
 // Sits in front of torch's CPU allocator; costs ordinary CPU allocations one thread-local read.
 class DetourAllocator final : public c10::Allocator {
  public:

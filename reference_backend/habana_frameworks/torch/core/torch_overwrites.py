@@ -22,10 +22,9 @@ from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
 
+import torch
 from habana_frameworks.torch import hpu
 from habana_frameworks.torch.internal.import_hooks import when_imported
-
-import torch
 from torch.nn.utils.rnn import PackedSequence
 from torch.overrides import handle_torch_function, has_torch_function_unary
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from habana_frameworks.torch import hpu
-
 import torch
+from habana_frameworks.torch import hpu
 from torch._dynamo.device_interface import DeviceInterface
 
 

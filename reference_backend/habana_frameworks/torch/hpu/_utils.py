@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from habana_frameworks.torch import _C
-
 import torch
+from habana_frameworks.torch import _C
 
 
 def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:

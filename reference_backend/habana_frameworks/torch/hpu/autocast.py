@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 
-from habana_frameworks.torch import _C
-
 import torch
+from habana_frameworks.torch import _C
 
 
 def set_autocast_hpu_enabled(enabled: bool) -> None:

@@ -61,7 +61,7 @@ class Event(torch.Event):
         """
         if end_event.device.type != "hpu":
             raise RuntimeError(
-                f"an event on hpu and one on {end_event.device} have no time in common: use two events of one device"
+                f"an event on hpu and one on {end_event.device} share no clock: use two events of one device"
             )
         if not (self.event_id and end_event.event_id):
             raise RuntimeError("Both events must be recorded before calculating elapsed time.")

@@ -107,4 +107,4 @@ def __getattr__(name: str) -> Callable[..., Any]:
 def __dir__() -> list[str]:
     getters = [f"get_{name.lower()}" for name in FLAGS]
     setters = [f"set_{name.lower()}" for name, flag in FLAGS.items() if flag.settable]
-    return sorted([*globals(), *getters, *setters])
+    return sorted({*globals(), *getters, *setters})

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from habana_frameworks.torch import _C
-
 import torch
+from habana_frameworks.torch import _C
 
 
 def _get_fallback_op_count() -> dict[str, int]:

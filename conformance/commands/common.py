@@ -1,0 +1,33 @@
+"""Arguments that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+
+Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def target(parser: argparse.ArgumentParser) -> None:
+    """Add ``--target``."""
+    parser.add_argument("--target", required=True, metavar="NAME_OR_FILE", help="a known target or a target file")
+
+
+def extra(parser: argparse.ArgumentParser) -> None:
+    """Add ``--extra``."""
+    parser.add_argument(
+        "--extra", action="append", default=[], metavar="MODULE", help="module with properties of your own; may repeat"
+    )
+
+
+def positive(text: str) -> int:
+    """A whole number above zero, as an argument."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
+    return int(text)
+
+
+def samples(text: str) -> str:
+    """The word of ``--samples``."""
+    if text == "all" or (text.isdigit() and int(text) > 0):
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r} is neither 'all' nor a whole number above zero")

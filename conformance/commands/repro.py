@@ -1,0 +1,3 @@
+"""repro"""
+def add(commands):  # type: ignore
+    pass

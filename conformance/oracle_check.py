@@ -1,0 +1,52 @@
+"""``python -m conformance.oracle_check``: are the oracle's values the same where no backend was ever loaded?
+
+A backend that changes what the CPU computes (global state, a patched function) would otherwise be compared with
+itself. The process that runs this module must not load one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Digest = Callable[[str, str, int], str]
+
+
+def compare(events: list[dict[str, Any]], digest: Digest) -> list[str]:
+    """One sentence for each event whose digest is another one here, or cannot be computed."""
+    differences = []
+    for event in sorted(events, key=lambda entry: (entry["op"], entry["dtype"], entry["index"])):
+        where = f"oracle value of {event['op']}@{event['dtype']}, sample {event['index']}"
+        try:
+            found = digest(event["op"], event["dtype"], event["index"])
+        except Exception as error:
+            differences.append(f"{where} cannot be computed without the backend: {type(error).__name__}: {error}")
+            continue
+        if found != event["digest"]:
+            differences.append(f"{where} differs without the backend: {found} instead of {event['digest']}")
+    return differences
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print a JSON object with ``checked`` and ``differences``; exit code 1 where there are differences."""
+    parser = argparse.ArgumentParser(prog="python -m conformance.oracle_check")
+    parser.add_argument("events", type=Path, help="JSON list of objects with op, dtype, index and digest")
+    parser.add_argument("--samples", default="default")
+    parser.add_argument("--extra", action="append", default=[])
+    options = parser.parse_args(arguments)
+    events = json.loads(options.events.read_text())
+    from conformance import catalogue, oracle, settings
+
+    catalogue.load_extra(options.extra)
+    settings.choose(options.samples)
+    differences = compare(events, oracle.digest)
+    print(json.dumps({"checked": len(events), "differences": differences}))
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""``python -m conformance.prepare``: brings a target up once, and decides what there is to run.
+
+It is a process of its own because a backend may crash while it is imported, and because whoever runs the suite
+must not load a backend itself. Its answer is a JSON file; without one the target cannot be used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+from conformance.errors import UsageError
+
+
+def facts(module_name: str | None) -> dict[str, Any]:
+    """Versions and digests of torch and of the backend in this process."""
+    import torch
+
+    from conformance import digests
+
+    found: dict[str, Any] = {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "torch": {
+            "version": torch.__version__,
+            "revision": str(torch.version.git_version),
+            "cxx11_abi": bool(torch.compiled_with_cxx11_abi()),
+        },
+        "backend": {"module": module_name, "version": None, "digest": None},
+    }
+    if module_name is not None:
+        module = importlib.import_module(module_name)
+        version = getattr(module, "__version__", None)
+        found["backend"]["version"] = None if version is None else str(version)
+        file = getattr(module, "__file__", None)
+        if file is not None:
+            found["backend"]["digest"] = digests.package(Path(file).parent)
+    return found
+
+
+def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> dict[str, Any]:
+    """The facts, the plan of the level and all results of the full level. UsageError where the target is unfit."""
+    from conformance import catalogue, plan, probe, target_file as files
+    from conformance.accelerator import bring_up
+
+    catalogue.load_extra(extra)
+    target = files.load(target_file).target(mode)
+    bring_up(target)
+    if not target.is_cpu:
+        wrong = probe.known_answers(target)
+        if "copy" in wrong:
+            raise UsageError(
+                f"device {target.device!r} of target {target.name!r} does not copy to and from the CPU: {wrong['copy']}; "
+                "run 'conformance doctor' to see what is missing"
+            )
+    full = plan.build(target, "full")
+    chosen = full if level == "full" else plan.build(target, level)
+    return {"facts": facts(target.module), "plan": chosen.to_json(), "full": full.to_json()}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the answer to a file; exit code 2 with ``error`` in the answer where the target is unfit."""
+    parser = argparse.ArgumentParser(prog="python -m conformance.prepare")
+    parser.add_argument("answer", type=Path)
+    parser.add_argument("--target", required=True)
+    parser.add_argument("--mode", required=True)
+    parser.add_argument("--level", required=True)
+    parser.add_argument("--extra", action="append", default=[])
+    options = parser.parse_args(arguments)
+    try:
+        answer = prepare(options.target, options.mode, options.level, options.extra)
+    except UsageError as error:
+        options.answer.write_text(json.dumps({"error": str(error)}))
+        return 2
+    options.answer.write_text(json.dumps(answer, separators=(",", ":")))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

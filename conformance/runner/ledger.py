@@ -1,0 +1,148 @@
+"""The ledger: what the events of a journal say about each result and each worker."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from conformance.execution_words import unusable
+from conformance.model import Kind, Verdict
+
+Row = dict[str, Any]
+
+#: Verdicts that say that something went wrong in an attempt.
+BAD = frozenset(
+    verdict.value for verdict in (Verdict.CRASH, Verdict.TIMEOUT, Verdict.ERROR, Verdict.FAIL, Verdict.VACUOUS)
+)
+_LOST = (Verdict.CRASH.value, Verdict.TIMEOUT.value)
+
+
+@dataclasses.dataclass
+class Worker:
+    """What is known of a worker: the result that it is working on, the last that it finished, and its own end."""
+
+    name: str
+    open: str | None = None
+    attempt: int = 1
+    last: str | None = None
+    probing: str | None = None
+    ended: str | None = None
+    buried: bool = False
+
+
+class Ledger:
+    """Takes events in order. All attempts at a result are kept."""
+
+    def __init__(self) -> None:
+        self.attempts: dict[str, list[Row]] = {}
+        self.workers: dict[str, Worker] = {}
+        self.header: dict[str, Any] = {}
+        self.plan: dict[str, Any] | None = None
+        self.end: dict[str, Any] | None = None
+        self.oracle: dict[tuple[str, str, int], str] = {}
+        self.oracle_check: dict[str, Any] | None = None
+        self.problems: list[str] = []
+        self.interrupted = False
+        #: Workers that started since a result last passed.
+        self.starts_without_pass = 0
+
+    def apply(self, event: dict[str, Any]) -> None:
+        """Take one event; words that this version does not know are ignored."""
+        handler = getattr(self, "_on_" + event["event"].replace("-", "_"), None)
+        if handler is not None:
+            handler(event)
+
+    def _worker(self, event: dict[str, Any]) -> Worker:
+        name = str(event.get("worker", "?"))
+        return self.workers.setdefault(name, Worker(name))
+
+    def _on_run(self, event: dict[str, Any]) -> None:
+        self.header = {key: value for key, value in event.items() if key != "event"}
+
+    def _on_plan(self, event: dict[str, Any]) -> None:
+        self.plan = event
+
+    def _on_worker(self, event: dict[str, Any]) -> None:
+        self._worker(event)
+        self.starts_without_pass += 1
+
+    def _on_worker_end(self, event: dict[str, Any]) -> None:
+        self._worker(event).ended = event.get("reason", "done")
+
+    def _on_dtype(self, event: dict[str, Any]) -> None:
+        worker = self._worker(event)
+        worker.open, worker.attempt = event["id"], event.get("attempt", 1)
+
+    def _on_result(self, event: dict[str, Any]) -> None:
+        row: Row = event["result"]
+        worker = self._worker(event)
+        worker.open, worker.last = None, row["id"]
+        self.attempts.setdefault(row["id"], []).append(row)
+        if row["verdict"] == Verdict.PASS.value:
+            self.starts_without_pass = 0
+
+    def _on_probe(self, event: dict[str, Any]) -> None:
+        worker = self._worker(event)
+        state = event["state"]
+        worker.probing = event["id"] if state == "start" else None
+        if state == "failed":
+            self._poison(event["id"], event.get("message", ""))
+
+    def _poison(self, result_id: str, message: str) -> None:
+        row = self.attempts[result_id][-1]
+        row.setdefault("failures", []).append({"kind": Kind.STATE.value, "message": unusable(message)})
+        row["failure_count"] = row.get("failure_count", 0) + 1
+        if row["verdict"] not in BAD or row["verdict"] == Verdict.VACUOUS.value:
+            row["verdict"] = Verdict.FAIL.value
+
+    def _on_oracle(self, event: dict[str, Any]) -> None:
+        self.oracle[(event["op"], event["dtype"], event["index"])] = event["digest"]
+
+    def _on_oracle_check(self, event: dict[str, Any]) -> None:
+        self.oracle_check = {key: value for key, value in event.items() if key != "event"}
+
+    def _on_problem(self, event: dict[str, Any]) -> None:
+        self.problems.append(event["message"])
+
+    def _on_interrupted(self, event: dict[str, Any]) -> None:
+        self.interrupted = True
+
+    def _on_end(self, event: dict[str, Any]) -> None:
+        self.end = event
+
+    def _on_lost(self, event: dict[str, Any]) -> None:
+        worker = self._worker(event)
+        worker.buried = True
+        if worker.probing is not None:
+            self._poison(worker.probing, "the process ended while the known-answer probe ran")
+            worker.probing = None
+
+    def dead(self) -> list[Worker]:
+        """Workers that neither said that they end nor were given up before; call it when all processes are gone."""
+        return [worker for worker in self.workers.values() if worker.ended is None and not worker.buried]
+
+    def to_retry(self) -> list[str]:
+        """Results whose only attempt was lost, or was blamed for an unusable device."""
+        return [
+            result_id
+            for result_id, rows in self.attempts.items()
+            if rows[-1].get("attempt", 1) == 1 and (rows[-1]["verdict"] in _LOST or _poisoned(rows[-1]))
+        ]
+
+
+def _poisoned(row: Row) -> bool:
+    return any(failure["kind"] == Kind.STATE.value for failure in row.get("failures", ()))
+
+
+def settle(rows: list[Row]) -> tuple[str, Row]:
+    """The verdict of all attempts at a result, before expectations, and the attempt that shows it best.
+
+    A good last attempt after a bad one is ``flaky``; where the last one is bad, the worst counts.
+    """
+    bad = [row for row in rows if row["verdict"] in BAD]
+    if not bad:
+        return rows[-1]["verdict"], rows[-1]
+    if rows[-1]["verdict"] not in BAD:
+        return Verdict.FLAKY.value, bad[-1]
+    worst = Verdict.worst([Verdict(row["verdict"]) for row in bad])
+    return worst.value, next(row for row in reversed(bad) if row["verdict"] == worst.value)

@@ -1,0 +1,224 @@
+"""One leg: one mode of a target, from bringing it up to its part of the results document."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from conformance import digests, expectation, results, selection
+from conformance.errors import UsageError
+from conformance.journal import Journal, Tail
+from conformance.plan import Plan
+from conformance.runner.ledger import Ledger
+from conformance.runner.options import Options
+from conformance.runner.progress import Progress
+from conformance.runner.rounds import GivenUp, Rounds
+
+#: Seconds that bringing a target up may take.
+_PREPARE_SECONDS = 600
+_OWN_FILES = ("journal.jsonl", "results.json", "junit.xml", "report.html", "tracebacks", "logs", "legs")
+
+
+class Interrupted(Exception):
+    """The user stopped the run; carries what the leg had found."""
+
+    def __init__(self, found: dict[str, Any]) -> None:
+        super().__init__("interrupted")
+        self.found = found
+
+
+def clear(folder: Path) -> None:
+    """Make an output folder and remove what an earlier run left in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in _OWN_FILES:
+        path = folder / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def prepare(options: Options, mode: str) -> dict[str, Any]:
+    """Bring the target up in a process of its own; UsageError where it cannot be."""
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / "answer.json"
+        command = [sys.executable, "-m", "conformance.prepare", str(file), "--target", options.target_argument]
+        command += ["--mode", mode, "--level", options.level]
+        for module in options.extra:
+            command += ["--extra", module]
+        try:
+            done = subprocess.run(
+                command, env=options.environment(mode), capture_output=True, text=True, timeout=_PREPARE_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            raise UsageError(
+                f"target {options.target.name!r} was not up after {_PREPARE_SECONDS} s; run 'conformance doctor'"
+            ) from None
+        try:
+            answer: dict[str, Any] = json.loads(file.read_text())
+        except (OSError, ValueError):
+            words = done.stderr.strip()[-2000:]
+            raise UsageError(
+                f"target {options.target.name!r} could not be brought up: the process ended with {done.returncode}; "
+                f"its last words were:\n{words}"
+            ) from None
+    if "error" in answer:
+        raise UsageError(answer["error"])
+    return answer
+
+
+def choose(options: Options, answer: dict[str, Any]) -> tuple[Plan, Plan, int]:
+    """The plan of the level, the part of it that runs, and how many results ``-k`` left out."""
+    level = Plan.from_json(answer["plan"])
+    if not level.cases:
+        raise UsageError(f"target {options.target.name!r} has no case at level {options.level!r}; check its dtypes")
+    part = level.shard(options.shard)
+    if options.select is None:
+        if not part.cases:
+            raise UsageError(f"shard {options.shard} holds no case; use fewer shards")
+        return level, part, 0
+    chosen = part.select(selection.parse(options.select))
+    if not chosen.cases:
+        raise UsageError(f"-k {options.select!r} selects nothing of {len(part)} results; loosen it")
+    return level, chosen, len(part) - len(chosen)
+
+
+def run(options: Options, mode: str, folder: Path, *, loud: bool = True) -> dict[str, Any]:
+    """Run one leg and return it; Interrupted on Ctrl-C, UsageError where it cannot start."""
+    started = datetime.datetime.now(datetime.timezone.utc)
+    clock = time.monotonic()
+    book = expectation.load(expectation.sources(options.target.name, options.target.expectations))
+    answer = prepare(options, mode)
+    level, plan, left_out = choose(options, answer)
+    if options.select is None:
+        _check_expectations(book, answer, mode, started.date())
+    clear(folder)
+    journal = Journal(folder / "journal.jsonl")
+    header = _header(options, mode, answer, level, book, started)
+    journal.write("run", **header, left_out=left_out)
+    journal.write("plan", **plan.to_json())
+    ledger = Ledger()
+    progress = Progress(ledger, len(plan), label=header["name"], loud=loud)
+    rounds = Rounds(options, mode, folder, journal, Tail(folder / "journal.jsonl"), ledger, progress.show)
+    stopped = False
+    try:
+        _work(rounds, plan)
+        check_oracle(rounds)
+    except GivenUp as error:
+        journal.write("problem", message=f"given up: {error}")
+    except KeyboardInterrupt:
+        stopped = True
+        journal.write("interrupted")
+    journal.write("end", seconds=round(time.monotonic() - clock, 3))
+    rounds.absorb(final=True)
+    progress.close()
+    journal.close()
+    found = results.leg(ledger, book, today=started.date())
+    if stopped:
+        raise Interrupted(found)
+    return found
+
+
+def _work(rounds: Rounds, plan: Plan) -> None:
+    """Rounds until every result is there, then the second attempts, one process and nothing beside it."""
+    attempts = rounds.ledger.attempts
+    idle = 0
+    pending = plan
+    while pending.cases and idle < 3:
+        groups = {(case.kind, case.subject) for case in pending.cases}
+        before = len(attempts)
+        rounds.run(pending, workers=min(rounds.options.workers, len(groups)), attempt=1)
+        pending = plan.select(lambda result_id: result_id not in attempts)
+        idle = idle + 1 if len(attempts) == before else 0
+    retry = plan.only(rounds.ledger.to_retry())
+    idle = 0
+    while retry.cases and idle < 3:
+        before = len(retry)
+        rounds.run(retry, workers=1, attempt=2)
+        retry = retry.only(rounds.ledger.to_retry())
+        idle = idle + 1 if len(retry) == before else 0
+
+
+def check_oracle(rounds: Rounds) -> None:
+    """Compute the journalled oracle values anew in a process that never loads the backend."""
+    journal, ledger = rounds.journal, rounds.ledger
+    if not ledger.oracle:
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / "events.json"
+        rows = [
+            {"op": op, "dtype": dtype, "index": index, "digest": digest}
+            for (op, dtype, index), digest in sorted(ledger.oracle.items())
+        ]
+        file.write_text(json.dumps(rows))
+        environment = rounds.options.environment(rounds.mode)
+        environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+        command = [sys.executable, "-m", "conformance.oracle_check", str(file)]
+        command += ["--samples", rounds.options.samples]
+        for module in rounds.options.extra:
+            command += ["--extra", module]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    try:
+        checked = json.loads(done.stdout.splitlines()[-1])
+    except (ValueError, IndexError):
+        words = done.stderr.strip()[-1000:]
+        checked = {"checked": 0, "differences": [f"the oracle check ended with {done.returncode}: {words}"]}
+    journal.write("oracle-check", **checked)
+
+
+def _check_expectations(book: expectation.Book, answer: dict[str, Any], mode: str, day: datetime.date) -> None:
+    active = book.active(mode, day, answer["facts"]["torch"]["version"])
+    lost = expectation.unmatched(active, Plan.from_json(answer["full"]).result_ids()) if active else []
+    if lost:
+        names = "; ".join(map(str, lost[:10]))
+        raise UsageError(f"{len(lost)} expectations match no result: {names}; remove or rename them")
+
+
+def leg_name(torch_version: str, mode: str) -> str:
+    """The name of a leg: build and mode, fit for a folder."""
+    return re.sub(r"[^A-Za-z0-9.+]", "_", torch_version) + f"-{mode}"
+
+
+def _header(
+    options: Options,
+    mode: str,
+    answer: dict[str, Any],
+    level: Plan,
+    book: expectation.Book,
+    started: datetime.datetime,
+) -> dict[str, Any]:
+    facts = answer["facts"]
+    target = options.target
+    return {
+        "name": leg_name(facts["torch"]["version"], mode),
+        "mode": mode,
+        "target": {
+            "name": target.name,
+            "file": target.path.name,
+            "device": target.device,
+            "precision": target.precision,
+        },
+        "level": options.level,
+        "shard": str(options.shard),
+        "selection": options.select,
+        "samples": options.samples,
+        "started": started.isoformat(timespec="seconds"),
+        "workers": options.workers,
+        "facts": facts,
+        "digests": {
+            "suite": digests.suite(),
+            "manifest": level.digest(),
+            "target": target.digest,
+            "expectations": book.digest,
+            "torch": f"{facts['torch']['version']} {facts['torch']['revision']}",
+            "backend": facts["backend"]["digest"],
+        },
+    }

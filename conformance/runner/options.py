@@ -1,0 +1,51 @@
+"""What a run was asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from conformance.plan import Shard
+from conformance.target_file import TargetFile
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Everything that decides what a run does; checked before it starts."""
+
+    target: TargetFile
+    target_argument: str
+    modes: Sequence[str]
+    output: Path
+    level: str = "full"
+    shard: Shard = Shard()
+    workers: int = 1
+    select: str | None = None
+    samples: str = "default"
+    timeout: float = 120.0
+    extra: Sequence[str] = ()
+
+    def environment(self, mode: str) -> dict[str, str]:
+        """The variables of a process that works for this run.
+
+        Backends that register themselves for autoloading stay away unless the user asks for them: the target's
+        own module is imported by name, and no other backend may become the accelerator.
+        """
+        variables = dict(os.environ)
+        variables.pop("PYTEST_ADDOPTS", None)
+        variables.update(self.target.variables(mode))
+        variables.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+        variables.setdefault("OMP_NUM_THREADS", str(max(1, cores() // self.workers)))
+        variables["PYTHONWARNINGS"] = "ignore"
+        variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        root = str(Path(__file__).resolve().parents[2])
+        if "site-packages" not in root:
+            variables["PYTHONPATH"] = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH"))))
+        return variables
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

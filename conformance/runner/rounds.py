@@ -1,0 +1,164 @@
+"""One round: a pytest process over part of a plan, watched from outside until it and all its workers are gone."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from conformance.journal import Journal, Tail
+from conformance.model import Failure, Kind, Result, ResultId, Verdict, seed_of
+from conformance.plan import Plan
+from conformance.runner.ledger import Ledger, Worker
+from conformance.runner.options import Options
+from conformance.watchdog import last_words
+
+#: Worker losses in a row, without one passing result between them, after which a run is given up.
+MAX_LOSSES = 20
+
+#: Seconds beyond the limit of a result without any event after which a round counts as hung.
+_SILENCE = 60.0
+
+
+class GivenUp(Exception):
+    """The target keeps losing its workers; the message says how often."""
+
+
+@dataclasses.dataclass
+class Rounds:
+    """Runs rounds for one leg and keeps its ledger up to date."""
+
+    options: Options
+    mode: str
+    folder: Path
+    journal: Journal
+    tail: Tail
+    ledger: Ledger
+    progress: Callable[[], None]
+    number: int = 0
+
+    def run(self, plan: Plan, *, workers: int, attempt: int) -> None:
+        """Run a plan once. Every result that was lost with its worker is in the ledger afterwards.
+
+        KeyboardInterrupt passes through after all processes have ended. GivenUp where the target loses one
+        worker after the other.
+        """
+        self.number += 1
+        self.journal.write("round", number=self.number, attempt=attempt, workers=workers, results=len(plan))
+        file = self.folder / f"plan-{self.number}.json"
+        plan.write(file)
+        logs = self.folder / "logs"
+        logs.mkdir(exist_ok=True)
+        with (logs / f"round-{self.number}.txt").open("wb") as log:
+            process = subprocess.Popen(
+                self._command(file, workers, attempt),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self.options.environment(self.mode),
+                start_new_session=True,
+            )
+        hung = False
+        try:
+            hung = self._watch(process, patient=attempt > 1)
+        except BaseException:
+            end(process)
+            self.absorb(final=True)
+            raise
+        finally:
+            file.unlink(missing_ok=True)
+        end(process)
+        self.absorb(final=True)
+        self._bury(hung)
+
+    def _command(self, plan: Path, workers: int, attempt: int) -> list[str]:
+        command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(self.folder), "--noconftest"]
+        for plugin in ("no:cacheprovider", "no:warnings", "no:faulthandler", "conformance.plugin"):
+            command += ["-p", plugin]
+        if workers > 1:
+            command += ["-p", "xdist.plugin", "-n", str(workers), "--max-worker-restart", "1000"]
+        command += ["--capture=no", "--pyargs", "conformance.suite", *self.options.extra]
+        command += ["--conformance-target", self.options.target_argument, "--conformance-mode", self.mode]
+        command += ["--conformance-samples", self.options.samples, "--conformance-output", str(self.folder)]
+        command += ["--conformance-only", str(plan), "--conformance-timeout", str(self.options.timeout)]
+        command += ["--conformance-attempt", str(attempt), "--conformance-quiet"]
+        for module in self.options.extra:
+            command += ["--conformance-extra", module]
+        return command
+
+    def _watch(self, process: subprocess.Popen[bytes], *, patient: bool) -> bool:
+        """Wait for the process; True where it had to be killed because nothing happened any more."""
+        heard = time.monotonic()
+        while process.poll() is None:
+            if self.absorb():
+                heard = time.monotonic()
+            elif time.monotonic() - heard > self.options.timeout + _SILENCE:
+                return True
+            if self.ledger.starts_without_pass > MAX_LOSSES + self.options.workers and not patient:
+                raise GivenUp(f"{MAX_LOSSES} workers were lost in a row without one passing result between them")
+            self.progress()
+            time.sleep(0.1)
+        return False
+
+    def absorb(self, *, final: bool = False) -> int:
+        """Take the new events of the journal; their number."""
+        count = 0
+        for event in self.tail.read(final=final):
+            self.ledger.apply(event)
+            count += 1
+        return count
+
+    def _bury(self, hung: bool) -> None:
+        """Give every worker that vanished the result that it owes."""
+        for worker in self.ledger.dead():
+            self.journal.write("lost", worker=worker.name)
+            owed = self._owed(worker, hung)
+            if owed is not None:
+                self.journal.write("result", worker=worker.name, result=owed.to_json())
+        self.absorb()
+
+    def _owed(self, worker: Worker, hung: bool) -> Result | None:
+        timed_out, traceback = last_words(self.folder / "tracebacks" / f"{worker.name}.txt")
+        if worker.probing is not None:
+            return None
+        result_id = worker.open or worker.last
+        if result_id is None:
+            self.journal.write("problem", message=f"a worker ended before its first case; see {self.folder / 'logs'}")
+            return None
+        if timed_out or hung:
+            verdict, kind = Verdict.TIMEOUT, Kind.TIMEOUT
+            message = f"took longer than {self.options.timeout:g} s"
+        else:
+            verdict, kind = Verdict.CRASH, Kind.CRASH
+            message = "the process ended" if worker.open else "the process ended after this result, before the next"
+            if not traceback:
+                message += " without a signal that leaves a trace (os._exit, SIGKILL)"
+        parsed = ResultId.parse(result_id)
+        return Result(
+            id=parsed,
+            verdict=verdict,
+            failure_count=1,
+            failures=[Failure(kind, f"{message}\n{traceback}".rstrip())],
+            seconds=self.options.timeout if verdict is Verdict.TIMEOUT else 0.0,
+            seed=seed_of(parsed.case.subject, parsed.dtype),
+            attempt=worker.attempt,
+        )
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and everything in its group, also what it left behind."""
+    for number, patience in ((signal.SIGTERM, 3.0), (signal.SIGKILL, 10.0)):
+        try:
+            os.killpg(process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            break
+        try:
+            process.wait(patience)
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()

@@ -1,0 +1,54 @@
+"""The last words of a run: totals, the first failures with the command that repeats each, and where the files are."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from conformance.model import Verdict
+from conformance.runner.progress import duration
+
+#: Unexpected results that are shown one by one.
+SHOWN = 10
+
+
+def lines(results: dict[str, Any], *, target: str, folder: Path, shown: int = SHOWN) -> Iterator[str]:
+    """The summary of a results document, line by line."""
+    several = len(results["legs"]) > 1
+    for leg in results["legs"]:
+        yield from _leg(leg, target, shown, several)
+    state = {0: "as expected", 1: "unexpected results", 2: "not run", 3: "incomplete"}[results["exit"]]
+    yield f"{state}: exit {results['exit']}"
+    yield f"files: {folder / 'results.json'}, {folder / 'report.html'}, {folder / 'junit.xml'}"
+
+
+def _leg(leg: dict[str, Any], target: str, shown: int, several: bool) -> Iterator[str]:
+    totals = ", ".join(f"{count} {verdict}" for verdict, count in reversed(leg["totals"].items())) or "no results"
+    yield f"{leg['name']}: {totals} in {len(leg['cases'])} cases, {duration(leg['seconds'])}"
+    bad = [row for row in leg["results"] if Verdict(row["verdict"]).unexpected]
+    order = list(Verdict)
+    bad.sort(key=lambda row: order.index(Verdict(row["verdict"])))
+    for row in bad[:shown]:
+        failure = (row.get("failures") or [{"kind": "", "message": ""}])[0]
+        first = (failure["message"].splitlines() or [""])[0]
+        if row["verdict"] == Verdict.XPASS.value:
+            first = (row.get("notes") or [""])[-1]
+        kind = f" ({failure['kind']})" if failure["kind"] else ""
+        yield f"  {row['verdict']:8s} {row['id']}{kind} {first}"[:220]
+        yield f"           {repeat(row['id'], target, leg['mode'] if several else None)}"
+    if len(bad) > shown:
+        yield f"  and {len(bad) - shown} more"
+    if leg["missing"]["count"]:
+        yield f"  {leg['missing']['count']} of {leg['planned']} results are missing, first {leg['missing']['first'][0]}"
+    for problem in leg["problems"]:
+        yield f"  problem: {problem}"
+    for difference in leg["oracle"]["differences"][:shown]:
+        yield f"  oracle: {difference}"
+
+
+def repeat(result_id: str, target: str, mode: str | None = None) -> str:
+    """The command that repeats one result."""
+    extra = f" --mode {mode}" if mode is not None else ""
+    return f"conformance repro {shlex.quote(result_id)} --target {shlex.quote(target)}{extra}"
