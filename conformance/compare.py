@@ -30,7 +30,9 @@ def on_host(value: Any) -> torch.Tensor:
     tensor = value.detach()
     if tensor.layout is not torch.strided:
         tensor = tensor.to_dense()
-    return tensor.cpu().resolve_conj().resolve_neg()
+    tensor = tensor.cpu().resolve_conj().resolve_neg()
+    # The CPU can store half precision complex numbers, but hardly compare or index them.
+    return tensor.to(torch.complex64) if tensor.dtype == torch.complex32 else tensor
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:

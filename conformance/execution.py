@@ -53,6 +53,8 @@ class Executor:
         self.watchdog = watchdog
         self.worker = worker
         self.attempt = attempt
+        #: The result that was found last, also where the device was unusable after it.
+        self.last: Result | None = None
         self._subjects: dict[str, dict[str, catalogue.Subject]] = {}
         self._properties: dict[tuple[str, str], Property] = {}
         #: Parts of the probe that this device never could; they say nothing about its health.
@@ -86,7 +88,7 @@ class Executor:
         for dtype in case.dtypes:
             result_id = ResultId(CaseId(case.property, case.subject), dtype)
             self._write("dtype", id=str(result_id), attempt=self.attempt)
-            result = self._check(entry, subject, result_id)
+            result = self.last = self._check(entry, subject, result_id)
             self._write("result", result=result.to_json())
             if result.verdict is not Verdict.PASS:
                 self._after(result)
@@ -151,5 +153,6 @@ def leave(code: int = UNUSABLE) -> None:
 
 def _describe(error: BaseException) -> str:
     lines = traceback.format_exception(type(error), error, error.__traceback__)
-    return f"{type(error).__name__} left the property\n{''.join(lines)[-MAX_MESSAGE + 200 :]}"
+    first = lines[-1].strip().splitlines()[0][:300]
+    return f"{first} left the property\n{''.join(lines)[-MAX_MESSAGE + 400 :]}"
 

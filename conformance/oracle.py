@@ -2,8 +2,8 @@
 
 For one sample three things are computed, once per process: the result of the same call on the CPU in the same
 dtype (``plain``: shapes, dtypes, strides, integer results), the result of the call with all floating arguments
-and the default dtype in float64 (``precise``), and how far ``precise`` moves when the inputs move by one part in
-2**20 (``spread``, see :mod:`conformance.tolerances`).
+and the default dtype in float64 (``precise``), and how far ``precise`` moves when the inputs move by half a unit of
+the dtype (``spread``, see :mod:`conformance.tolerances`).
 """
 
 from __future__ import annotations
@@ -21,17 +21,15 @@ import torch
 from conformance import promises, torch_private, trees
 from conformance.samples import Sample, SampleSet, bits, dtype_name, dtype_of, samples_of
 from conformance.subjects import Subject, find
-from conformance.tolerances import Rule, rule
+from conformance.tolerances import Rule, rule, unit_of
 from conformance.transfer import to_host
 
 #: One in so many oracle values is recomputed in a process that never loaded the backend.
 RECOMPUTED = 50
 #: Step of the probes and how many there are.
 PROBES = 2
-_STEP = 2.0**-20
+#: In float64 the oracle has no more digits than the result, so the step must stand out of its rounding.
 _STEP_DOUBLE = 2.0**-24
-#: The spread of an element is believed up to so many times the largest value in sight; more is a jump.
-_JUMP = 2.0**12
 
 _UP: dict[torch.dtype, torch.dtype] = {
     torch.float16: torch.float64,
@@ -55,6 +53,7 @@ class Expected:
     spread: list[torch.Tensor | None] = dataclasses.field(default_factory=list)
     error: Exception | None = None
     elements: int = 1
+    computed: torch.dtype = torch.float32
     raised_precision: bool = False
     uninitialised: bool = False
 
@@ -71,7 +70,7 @@ def _surroundings(default: torch.dtype, seed: int) -> Iterator[None]:
         torch.set_num_threads(1)  # the order of sums depends on it
     torch.set_default_dtype(default)
     try:
-        with torch_private.seeded(seed), torch_private.quiet():
+        with torch_private.torch_seeded(seed), torch_private.quiet():
             yield
     finally:
         torch.set_default_dtype(before)
@@ -104,33 +103,60 @@ def _same_nesting(one: Any, other: Any) -> bool:
     return True
 
 
-def _perturbed(sample: Sample, seed: int, step: float) -> Sample:
+def coarsest(sample: Sample, dtype: torch.dtype) -> torch.dtype:
+    """The floating dtype with the largest unit among the arguments; ``dtype`` where they have none."""
+    found = [t.dtype for t in sample.tensors() if t.is_floating_point() or t.is_complex()]
+    return max(found, key=unit_of) if found else dtype
+
+
+def _perturbed(sample: Sample, dtype: torch.dtype, seed: int, step: float, numbers: bool) -> Sample:
+    """All tensors, and with ``numbers`` all Python numbers, of a sample moved by ``step`` in random directions.
+
+    Tensors of an integral dtype under test move too, as float64: what an operator makes of them is as uncertain
+    as their conversion. Where they are indices the operator refuses them, and there is no spread.
+    """
     generator = torch.Generator().manual_seed(seed)
+    discrete = not (dtype.is_floating_point or dtype.is_complex)
+
+    def sign() -> int:
+        return int(torch.randint(0, 2, (), generator=generator)) * 2 - 1
 
     def nudge(value: Any) -> Any:
-        if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        if isinstance(value, (float, complex)):
+            return value * (1 + sign() * step) if numbers else value
+        if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or value.numel() == 0:
             return value
-        if not (value.is_floating_point() or value.is_complex()) or value.numel() == 0:
+        if discrete and value.dtype == dtype:
+            value = value.to(torch.float64)
+        elif not (value.is_floating_point() or value.is_complex()):
             return value
         signs = torch.randint(0, 2, value.shape, generator=generator, dtype=torch.int8) * 2 - 1
         return value * (1 + signs.to(torch.float64) * step)
 
     input, args, kwargs = trees.tree_map(nudge, sample.arguments)
+    if numbers and isinstance(input, int) and not isinstance(input, bool):
+        input = input * (1 + sign() * step)
     return sample.replace(input=input, args=args, kwargs=kwargs)
 
 
-def _magnitude(tree: Any) -> float:
-    largest = 0.0
-    for tensor in trees.tensors(tree):
-        if tensor.layout is torch.strided and tensor.numel() and (tensor.is_floating_point() or tensor.is_complex()):
-            values = tensor.abs()
-            finite = values[torch.isfinite(values)]
-            if finite.numel():
-                largest = max(largest, float(finite.max()))
-    return largest
+def _moved(
+    info: Any, sample: Sample, dtype: torch.dtype, seed: int, step: float, tensors: list[torch.Tensor]
+) -> list[torch.Tensor] | None:
+    """The result for moved inputs; where a moved Python number (a scale factor, an order) changes shapes or is
+    refused, for moved tensors alone; None where that fails too."""
+    for numbers in (True, False):
+        try:
+            found = trees.tensors(call(info, _perturbed(to_host(sample, _UP), dtype, seed, step, numbers)))
+        except Exception:
+            continue
+        if [t.shape for t in found] == [t.shape for t in tensors]:
+            return found
+    return None
 
 
-def _spread(info: Any, sample: Sample, precise: Any, dtype: torch.dtype, seed: int, local: bool) -> Any:
+def _spread(
+    info: Any, sample: Sample, precise: Any, dtype: torch.dtype, seed: int, local: bool
+) -> list[torch.Tensor | None]:
     tensors = trees.tensors(precise)
     spread: list[torch.Tensor | None] = [None] * len(tensors)
     wanted = [
@@ -138,29 +164,21 @@ def _spread(info: Any, sample: Sample, precise: Any, dtype: torch.dtype, seed: i
     ]
     if not wanted:
         return spread
-    step = _STEP_DOUBLE if dtype in (torch.float64, torch.complex128) else _STEP
+    unit = max(unit_of(coarsest(sample, torch.float32)), *(unit_of(tensors[i].dtype) for i in wanted))
+    step = max(unit / 2, _STEP_DOUBLE)
     for probe in range(PROBES):
-        try:
-            moved = trees.tensors(call(info, _perturbed(to_host(sample, _UP), seed + probe, step)))
-        except Exception:
-            continue
-        if len(moved) != len(tensors):
+        moved = _moved(info, sample, dtype, seed + probe, step, tensors)
+        if moved is None:
             continue
         for i in wanted:
-            if moved[i].shape != tensors[i].shape:
-                continue
             distance = ((moved[i] - tensors[i]).abs() / step).to(torch.float64)
             distance = torch.nan_to_num(distance, nan=0.0, posinf=0.0, neginf=0.0)
             earlier = spread[i]
             spread[i] = distance if earlier is None else torch.maximum(distance, earlier)
-    largest = max(_magnitude(sample.arguments), _magnitude(precise), 1e-300)
     for i in wanted:
         found = spread[i]
-        if found is not None and found.numel():
-            found = torch.where(found > _JUMP * largest, torch.zeros_like(found), found)
-            if not local:
-                found = torch.maximum(found, found.mean())
-            spread[i] = found
+        if found is not None and found.numel() and not local:
+            spread[i] = torch.maximum(found, found.mean())
     return spread
 
 
@@ -176,7 +194,7 @@ def compute(subject: Subject, dtype: torch.dtype, sample: Sample, *, seed: int |
         except Exception as error:
             return Expected(error=error)
     elements = max([1, *(t.numel() for t in sample.tensors())])
-    expected = Expected(plain=plain, precise=plain, elements=elements)
+    expected = Expected(plain=plain, precise=plain, elements=elements, computed=coarsest(sample, dtype))
     expected.uninitialised = promises.is_uninitialised(subject.name)
     expected.spread = [None] * len(trees.tensors(plain))
     if not _has_floating_result(plain) or applied.exact or promises.free_of_values(subject.name, sample):

@@ -138,6 +138,17 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def torch_seeded(seed: int) -> Iterator[None]:
+    """Like :func:`seeded`, for torch's CPU generator alone."""
+    before = torch.default_generator.get_state()
+    torch.default_generator.manual_seed(seed)
+    try:
+        yield
+    finally:
+        torch.default_generator.set_state(before)
+
+
+@contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Silence warnings; the operator database warns about its own inputs."""
     with warnings.catch_warnings():
@@ -146,21 +157,26 @@ def quiet() -> Iterator[None]:
 
 
 def sample_inputs(info: Any, dtype: torch.dtype, *, requires_grad: bool, seed: int) -> list[Any]:
-    """The SampleInputs of one entry, made on the CPU from ``seed`` only."""
+    """The SampleInputs of one entry, made on the CPU from ``seed`` only.
+
+    The entry's function is called directly: the public iterator around it seeds every generator again before
+    each sample, those of all devices included, by the name of a test that it looks for on the stack.
+    """
     with seeded(seed), quiet():
-        return list(info.sample_inputs("cpu", dtype, requires_grad=requires_grad))
+        return list(info.sample_inputs_func(info, "cpu", dtype, requires_grad))
 
 
 def reference_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> list[Any]:
     """The broader SampleInputs (extremal, large, broadcast, …) of one entry, made on the CPU."""
+    make = info.reference_inputs_func or info.sample_inputs_func
     with seeded(seed), quiet():
-        return list(info.reference_inputs("cpu", dtype, requires_grad=False))
+        return list(make(info, "cpu", dtype, False))
 
 
 def first_sample(info: Any, dtype: torch.dtype, *, seed: int, requires_grad: bool = False) -> Any | None:
     """The first SampleInput, or None where the entry makes none in that dtype."""
     with seeded(seed), quiet():
-        for sample in info.sample_inputs("cpu", dtype, requires_grad=requires_grad):
+        for sample in info.sample_inputs_func(info, "cpu", dtype, requires_grad):
             return sample
     return None
 
@@ -170,7 +186,7 @@ def error_inputs(info: Any, device: str, *, seed: int) -> list[Any]:
     if getattr(info, "error_inputs_func", None) is None:
         return []
     with seeded(seed), quiet():
-        return list(info.error_inputs(device))
+        return list(info.error_inputs_func(info, device))
 
 
 def conjugated_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> list[Any]:

@@ -28,6 +28,6 @@ def positive(text: str) -> int:
 
 def samples(text: str) -> str:
     """The word of ``--samples``."""
-    if text == "all" or (text.isdigit() and int(text) > 0):
+    if text in ("all", "default") or (text.isdigit() and int(text) > 0):
         return text
     raise argparse.ArgumentTypeError(f"{text!r} is neither 'all' nor a whole number above zero")

@@ -53,6 +53,30 @@ def _is_torch_svd(last: torch.Tensor, matrix: torch.Tensor, expected: Any) -> bo
     return hasattr(expected, "V")
 
 
+def svd_lowrank(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
+    """The entry's operator factorises ``a @ b.mT`` of low rank, which its U S V^H gives back."""
+    return _low_rank(actual, expected, wide(sample.input) @ wide(sample.args[0]).mT)
+
+
+def pca_lowrank(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
+    """As svd_lowrank, of the matrix with the means of its columns taken off unless ``center`` is false."""
+    matrix = wide(sample.input) @ wide(sample.args[0]).mT
+    if sample.kwargs.get("center", True):
+        matrix = matrix - matrix.mean(dim=-2, keepdim=True)
+    return _low_rank(actual, expected, matrix)
+
+
+def _low_rank(actual: Any, expected: Any, matrix: torch.Tensor) -> Iterable[Claim]:
+    u, s, v = (wide(part) for part in actual)
+    scale = norm(matrix)
+    return [
+        Claim("S", s, expected[1], scale=scale),
+        Claim("U diag(S) V^H", (u * s.unsqueeze(-2).to(u.dtype)) @ v.mH, matrix, scale=scale),
+        _unit("U", u),
+        _unit("V", v),
+    ]
+
+
 def eigh(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
     """A V = V diag(L), V unitary, L ascending; A is read from the triangle that ``UPLO`` names."""
     if isinstance(actual, torch.Tensor):

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from conformance.promises.claims import Claim
+from conformance.promises.claims import Claim, Promise
 from conformance.samples import Sample
 
 
@@ -15,14 +15,6 @@ def _argument(sample: Sample, place: int, name: str, default: Any) -> Any:
     if len(sample.args) > place:
         return sample.args[place]
     return sample.kwargs.get(name, default)
-
-
-def _gathered(source: torch.Tensor, indices: torch.Tensor, dim: int, keepdim: bool) -> torch.Tensor:
-    if source.dim() == 0:
-        return source.expand(indices.shape)
-    places = indices if keepdim else indices.unsqueeze(dim)
-    found = source.gather(dim, places)
-    return found if keepdim else found.squeeze(dim)
 
 
 def _pointed_at(source: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, dim: int) -> Iterable[Claim]:
@@ -112,38 +104,27 @@ def _scan(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim]:
     yield from _pointed_at(sample.input, actual[1], actual[0], dim)
 
 
-def pool(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
-    """Max pooling with indices: each points at an input of its plane that has the returned value."""
-    if isinstance(actual, torch.Tensor) or len(actual) != 2:
-        return None
-    return _pool(actual, expected, sample)
+def pool(spatial: int) -> Promise:
+    """Max pooling over ``spatial`` dimensions: an index points at an input of its plane with the returned value."""
+
+    def promise(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
+        if isinstance(actual, torch.Tensor) or len(actual) != 2:
+            return None
+        return _pool(actual, expected, sample, spatial)
+
+    return promise
 
 
-def _pool(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim]:
+def _pool(actual: Any, expected: Any, sample: Sample, spatial: int) -> Iterable[Claim]:
     values, indices = actual
     yield Claim("the values", values, expected[0], exact=True)
-    # The spatial dimensions are those in which shapes may differ; batch and channel come before.
-    source = sample.input
-    spatial = source.dim() - (2 if source.dim() > 2 else 1)
-    names = {3: (1, 2), 4: (2,), 5: (3,)}
-    kernel = sample.kwargs.get("kernel_size", sample.args[0] if sample.args else None)
-    if isinstance(kernel, (tuple, list)):
-        spatial = len(kernel)
-    elif source.dim() in names:
-        spatial = names[source.dim()][-1] if source.dim() != 3 else _spatial_of(source, indices)
     if values.numel() == 0:
         return
-    flat = source.flatten(-spatial) if spatial > 1 else source
-    places = indices.flatten(-spatial) if spatial > 1 else indices
+    flat, places = (t.flatten(-spatial) if spatial > 1 else t for t in (sample.input, indices))
     inside = (places >= 0) & (places < flat.shape[-1])
     yield Claim("whether the indices are in range", inside, torch.ones_like(inside), exact=True)
     if bool(inside.all()):
-        pointed = flat.gather(-1, places)
-        yield Claim("the input at the indices", pointed.reshape(values.shape), values, exact=True)
-
-
-def _spatial_of(source: torch.Tensor, indices: torch.Tensor) -> int:
-    return 2 if bool((indices >= source.shape[-1]).any()) else 1
+        yield Claim("the input at the indices", flat.gather(-1, places).reshape(values.shape), values, exact=True)
 
 
 def unique(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:

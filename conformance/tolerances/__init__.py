@@ -2,17 +2,20 @@
 
 The bound of an element with expected value ``e`` is
 
-    allowed = k * u * growth * (|e| + spread) + floor
+    allowed = k * u * growth * (|e| + spread + scale) + floor
 
 ``u``
     The unit of the coarsest floating dtype that took part: ``torch.finfo(dtype).eps``; 2**-10 in the precision
     class ``tf32`` for the operators that the table marks ``matrix`` and dtype float32.
 ``spread``
     The condition term, in units of a relative change of the inputs: how much the *oracle* (float64 on the CPU)
-    moves when every input element moves by one unit in a random direction (:mod:`conformance.oracle`). For a sum
-    it is of the size of ``|x|``, for ``exp`` it is ``|x * exp(x)|``, for a solve it is the condition number
-    times the solution. It is a property of the function, not of any implementation, so nothing is fitted to the
-    errors that a CPU or a device happens to make.
+    moves when every input element moves by half a unit in a random direction (:mod:`conformance.oracle`). For a
+    sum it is of the size of ``|x|``, for ``exp`` it is ``|x * exp(x)|``, for a solve it is the condition number
+    times the solution, and where the function jumps within a unit it covers the jump. It is a property of the
+    function, not of any implementation, so nothing is fitted to the errors that a CPU or a device makes.
+``scale``
+    For operators whose results are of order one by construction (probabilities, windows, normalised values) the
+    size at which intermediate values round; else 0.
 ``growth``
     1 or the square root of the number of input elements, where rounding errors accumulate.
 ``k``
@@ -56,6 +59,7 @@ class Rule:
     local: bool = True
     matrix: bool = False
     oracle: str = "float64"
+    scale: float = 0.0
 
     @property
     def exact(self) -> bool:
@@ -75,7 +79,8 @@ class Rule:
         growth = math.sqrt(max(1, elements)) if self.growth == "sqrt" else 1.0
         info = torch.finfo(result)
         floor = float(info.tiny) if precision == "flush-denormals" else float(info.tiny) * float(info.eps)
-        return Tolerance(self.k * unit * growth, floor)
+        relative = self.k * unit * growth
+        return Tolerance(relative, floor + relative * self.scale)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,7 +135,7 @@ def rule(operator: str, dtype: torch.dtype, direction: str = "forward") -> Rule:
             and (word in override.get("dtypes", (word,)))
             and (direction == override.get("direction", direction))
         ):
-            entry.update({k: v for k, v in override.items() if k in ("k", "growth", "local", "matrix", "oracle")})
+            entry.update({k: v for k, v in override.items() if k in ("k", "growth", "local", "matrix", "oracle", "scale")})
     if direction == "backward":
         # The derivative of a function that moves data adds values up; that of any other multiplies and adds.
         if name == "exact":

@@ -36,8 +36,8 @@ def find_bridge(folders: Iterable[str]) -> str | None:
 bridge = find_bridge(environment_folders())
 if bridge is not None:
     raise SystemExit(
-        f"the Intel Gaudi bridge is installed in this environment ({bridge}) and this companion would replace it: "
-        "use another environment, or uninstall habana-torch-plugin first"
+        f"the Intel Gaudi bridge is installed in this environment ({bridge}) and this companion would "
+        "replace it: use another environment, or uninstall habana-torch-plugin first"
     )
 
 setup()

@@ -150,11 +150,11 @@ def compare_result(
         name = what if len(got) == 1 else f"part {number} of {what}"
         if isinstance(base, torch.Tensor):
             spread = next(spreads, None)
-            bound = tolerance_for(target, applied, base.dtype, dtype, want.elements, peer=peer)
+            bound = tolerance_for(target, applied, base.dtype, want.computed, want.elements, peer=peer)
             reference = base if applied.exact or not (base.is_floating_point() or base.is_complex()) else other
         elif isinstance(base, (float, complex)) and not applied.exact:
             spread = None
-            bound = tolerance_for(target, applied, dtype, dtype, want.elements, peer=peer)
+            bound = tolerance_for(target, applied, dtype, want.computed, want.elements, peer=peer)
             reference = other
         elif isinstance(base, (bool, int, float, complex)):
             spread, bound, reference = None, EXACT, base

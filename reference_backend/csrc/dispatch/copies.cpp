@@ -45,6 +45,11 @@ TORCH_LIBRARY_IMPL(aten, HPU, m) {
   m.impl("_local_scalar_dense", local_scalar_dense);
 }
 
+TORCH_LIBRARY_IMPL(aten, QuantizedHPU, m) {
+  m.impl("copy_", copy_);
+  m.impl("_copy_from", copy_from);
+}
+
 } // namespace
 
 } // namespace hpu_reference::dispatch

@@ -172,7 +172,11 @@ void ExtendedLayouts::write_back(HostCall& call, const at::Tensor& device, const
         device_part(call, source->plain_indices()),
         device_part(call, source->values()),
         source->sizes());
-  } else if (device.sizes() != host.sizes() || device.strides() != host.strides()) {
+  } else if (has(host, DispatchKey::QuantizedCPU)) {
+    quantized(device)->set_quantizer_(convert_quantizer(
+        quantized(host)->quantizer(), host.scalar_type(), [&](at::Tensor part) {
+          return call.device(std::move(part));
+        }));
     device.unsafeGetTensorImpl()->set_sizes_and_strides(
         host.sizes(), host.strides(), host.storage_offset());
   }

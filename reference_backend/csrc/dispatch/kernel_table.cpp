@@ -39,14 +39,13 @@ bool is_covered_namespace(const std::string& name) {
   return false;
 }
 
-// Composite operators that choose an implementation by device: run whole on the CPU, they choose the CPU's.
+// Composite operators (with a derivative of their own) that choose an implementation by device: run whole on the
+// CPU, they choose the CPU's.
 bool is_whole(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "aten::convolution",
       "aten::_convolution",
       "aten::convolution_backward",
-      "aten::_batch_norm_impl_index",
-      "aten::_batch_norm_impl_index_backward",
       "aten::linalg_lstsq",
   };
   return names.count(name) != 0;

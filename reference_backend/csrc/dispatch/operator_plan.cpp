@@ -9,9 +9,11 @@ namespace hpu_reference::dispatch {
 namespace {
 
 // Operators whose public contract lets CPU tensors of one or more dimensions stand next to device tensors:
-// index tensors, and the metadata of nested tensors, which lives on the CPU on every device.
+// copies, index tensors, and the metadata of nested tensors, which lives on the CPU on every device.
 bool allows_cpu_tensors(const std::string& name) {
   static const std::unordered_set<std::string> names = {
+      "aten::copy_",
+      "aten::copy_sparse_to_sparse_",
       "aten::index.Tensor",
       "aten::index.Tensor_out",
       "aten::_index_put_impl_",

@@ -1,0 +1,157 @@
+"""What `import habana_frameworks.torch` does, and what it refuses."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+import habana_frameworks.torch as ht
+from habana_frameworks.torch import _loader
+from habana_frameworks.torch.internal.mode import is_fork_like
+
+IMPORT = "import habana_frameworks.torch"
+
+
+def test_torch_hpu_is_the_device_module():
+    import torch.hpu.random  # noqa: F401  # not a second copy of the file
+
+    assert torch.hpu is ht.hpu is ht.core.hpu is torch.hpu.hpu
+    assert torch.get_device_module("hpu") is ht.hpu
+    assert torch.hpu.random is ht.hpu.random
+
+
+def test_namespace_package_has_room_for_others():
+    import habana_frameworks
+
+    assert getattr(habana_frameworks, "__file__", None) is None
+
+
+def test_import_does_not_acquire_the_device_and_is_light(output_of):
+    code = (
+        "import sys, torch; before = set(sys.modules)\n"
+        "import habana_frameworks.torch\n"
+        "new = {name.split('.')[0] for name in set(sys.modules) - before}\n"
+        "print(torch.hpu.is_initialized(), new - {'habana_frameworks', 'torch'}, 'torch._dynamo' in sys.modules)"
+    )
+    assert output_of(code) == "False set() False"
+
+
+def test_compile_threads_are_set_unless_the_user_did(output_of):
+    code = f"{IMPORT}, os; print(os.environ['TORCHINDUCTOR_COMPILE_THREADS'])"
+    assert output_of(code) == "1"
+    assert output_of(code, TORCHINDUCTOR_COMPILE_THREADS="3") == "3"
+
+
+@pytest.mark.parametrize("mode", ["1", "2", "3"])
+def test_lazy_modes_are_refused_on_public_builds(run_python, mode):
+    if is_fork_like(torch.__version__):
+        pytest.skip("this torch is fork-like")
+    done = run_python(IMPORT, PT_HPU_LAZY_MODE=mode)
+    assert f"AssertionError: PT_HPU_LAZY_MODE={mode} needs a fork-like build of torch" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("PT_HPU_LAZY_MODE", "7"),
+        ("PT_HPU_LAZY_MODE", "lazy"),
+        ("PT_HPU_AUTOLOAD", "yes"),
+        ("PT_HPU_INFERENCE_MODE", "maybe"),
+    ],
+)
+def test_unknown_values_are_errors_that_name_them(run_python, variable, value):
+    done = run_python(IMPORT, **{variable: value})
+    message = done.stderr.strip().splitlines()[-1]
+    assert message.startswith(f"ValueError: {variable}={value!r}")
+    assert " use " in message
+
+
+def test_lazy_mode_may_be_written_as_hexadecimal_or_left_empty(output_of):
+    code = "from habana_frameworks.torch.internal import bridge_config as c; print(c.get_pt_hpu_lazy_mode())"
+    assert output_of(code, PT_HPU_LAZY_MODE="0x0") == "0"
+    assert output_of(code, PT_HPU_LAZY_MODE="") == "0"
+
+
+@pytest.mark.parametrize(
+    ("version", "fork"),
+    [
+        ("2.13.0", False),
+        ("2.13.0+cpu", False),
+        ("2.13.0+cu130", False),
+        ("2.13.0a0+git1234567", True),
+        ("2.13.0+hpu.1", True),
+    ],
+)
+def test_fork_rule(version, fork):
+    assert is_fork_like(version) is fork
+
+
+@pytest.mark.parametrize(
+    ("built", "running"),
+    [
+        (("2.6.0", False, False), ("2.13.0", True)),
+        (("2.13.0", False, False), ("2.13.0", True)),
+        (("2.13.0", True, True), ("2.13.0+cpu", True)),
+        (("2.13.0", True, False), ("2.13.0a0+git1", True)),
+        (("2.1.0", True, False), ("2.13.0", True)),
+    ],
+)
+def test_another_torch_is_refused_before_the_core_is_opened(built, running):
+    with pytest.raises(ImportError, match=r"this build of the hpu backend is for .* install") as error:
+        _loader.check_build(*built, *running)
+    assert running[0] in str(error.value)
+
+
+def test_patch_releases_and_local_labels_do_not_matter():
+    _loader.check_build("2.13.0", True, False, "2.13.1+cu130", True)
+    _loader.check_build("2.13.0a0", True, True, "2.13.0a0+git77", True)
+
+
+def _copy_without(tmp_path: Path, *left_out: str) -> Path:
+    package = Path(ht.__file__).parent
+    shutil.copytree(
+        package,
+        tmp_path / "habana_frameworks" / "torch",
+        ignore=shutil.ignore_patterns("__pycache__", "*.so", *left_out),
+    )
+    shutil.copy(package.parent / "autoload.py", tmp_path / "habana_frameworks")
+    return tmp_path
+
+
+def test_a_tree_that_was_not_built_says_so(run_python, tmp_path):
+    done = run_python(IMPORT, path=(_copy_without(tmp_path, "_build_info.py"),))
+    assert "ImportError: habana_frameworks.torch has no compiled core" in done.stderr
+
+
+def test_a_mismatched_build_never_reaches_the_library(run_python, tmp_path):
+    tree = _copy_without(tmp_path)
+    package = tree / "habana_frameworks" / "torch"
+    (package / "_build_info.py").write_text("TORCH_VERSION = '1.13.0'\nCXX11_ABI = True\nFORK = False\n")
+    (package / "_C.py").write_text("raise SystemExit('opened')\n")
+    done = run_python(IMPORT, path=(tree,))
+    assert "ImportError: this build of the hpu backend is for public torch 1.13" in done.stderr
+    assert "opened" not in done.stderr
+
+
+def test_the_bridge_for_hardware_is_refused(run_python, tmp_path):
+    library = tmp_path / "habana_frameworks" / "torch" / "lib" / "libhabana_pytorch2_plugin.so"
+    library.parent.mkdir(parents=True)
+    library.touch()
+    done = run_python(f"import sys; sys.path.append({str(tmp_path)!r}); {IMPORT}")
+    message = done.stderr.strip().splitlines()[-1]
+    assert message.startswith("ImportError: the Intel Gaudi bridge is installed")
+    assert str(library) in message
+
+
+def test_another_backend_on_torch_hpu_is_refused(run_python):
+    code = f"import types, torch; torch._register_device_module('hpu', types.ModuleType('other')); {IMPORT}"
+    assert "ImportError: torch.hpu is taken by" in run_python(code).stderr
+
+
+def test_gpu_migration_is_only_warned_about(run_python):
+    done = run_python(IMPORT, PT_HPU_GPU_MIGRATION="1")
+    assert done.returncode == 0
+    assert "RuntimeWarning: PT_HPU_GPU_MIGRATION is set and the GPU migration package is not loaded" in done.stderr

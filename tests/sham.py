@@ -1,0 +1,224 @@
+"""Subjects that misbehave on purpose, so that the harness is tested without a device and without torch's databases.
+
+``SHAM`` names the subjects of a process, joined by commas; ``SHAM_STATE`` is a folder for what must outlive a
+process. Load it with ``--extra sham`` and ``CONFORMANCE_KINDS=sham``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import faulthandler
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from conformance import catalogue, journal, probe, suite
+from conformance.model import Kind
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.target import Target
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    name: str
+    kind: str = "sham"
+
+
+def once(name: str) -> bool:
+    """True the first time that any process asks for the name."""
+    try:
+        (Path(os.environ["SHAM_STATE"]) / name).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def good(recorder: Recorder) -> None:
+    recorder.compared(3)
+
+
+def fail(recorder: Recorder) -> None:
+    recorder.compared(3)
+    recorder.fail(Kind.VALUE, "2 of 3 elements differ")
+
+
+def fails_twice(recorder: Recorder) -> None:
+    recorder.fail(Kind.VALUE, "element 0 differs")
+    recorder.fail(Kind.METADATA, "strides differ")
+
+
+def error(recorder: Recorder) -> None:
+    raise KeyError("a fault of the suite")
+
+
+def leaves(recorder: Recorder) -> None:
+    recorder.compared(1)
+    sys.exit(0)
+
+
+def grad_off(recorder: Recorder) -> None:
+    recorder.compared(1)
+    torch.set_grad_enabled(False)
+
+
+def vacuous(recorder: Recorder) -> None:
+    recorder.compared(0)
+
+
+def unsupported(recorder: Recorder) -> None:
+    recorder.unsupported("no such thing on this device")
+
+
+def segfault(recorder: Recorder) -> None:
+    if recorder.id.dtype == "float32":
+        recorder.compared(1)
+        ctypes.string_at(0)
+    recorder.compared(1)
+
+
+def aborts(recorder: Recorder) -> None:
+    os.abort()
+
+
+def exits(recorder: Recorder) -> None:
+    recorder.compared(1)
+    os._exit(0)
+
+
+def crash_once(recorder: Recorder) -> None:
+    recorder.compared(1)
+    if once("crash"):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hang(recorder: Recorder) -> None:
+    if recorder.id.dtype == "float32":
+        time.sleep(1000)
+    recorder.compared(1)
+
+
+def hang_with_gil(recorder: Recorder) -> None:
+    re.fullmatch(r"(a|aa)+b", "a" * 200)
+
+
+def hang_once(recorder: Recorder) -> None:
+    recorder.compared(1)
+    if once("hang"):
+        ctypes.PyDLL(None).sleep(1000)
+
+
+def poison(recorder: Recorder) -> None:
+    fail(recorder)
+    probe.PARTS["add"] = lambda start: (start, [[0, 2, 4], [6, 8, 10]])
+
+
+def poison_crash(recorder: Recorder) -> None:
+    fail(recorder)
+    probe.PARTS["add"] = lambda start: os._exit(3)  # type: ignore[arg-type, return-value]
+
+
+def victim(recorder: Recorder) -> None:
+    """Fails only where something before it has broken the device."""
+    recorder.compared(1)
+    if probe.known_answers(_target()):
+        recorder.fail(Kind.VALUE, "wrong on a broken device")
+
+
+def silent_poison(recorder: Recorder) -> None:
+    recorder.compared(1)
+    if once("poison"):
+        probe.PARTS["add"] = lambda start: (start, [[0, 2, 4], [6, 8, 10]])
+
+
+def crash_after(recorder: Recorder) -> None:
+    """Ends the process once its result is written, as work that is still queued may."""
+    recorder.compared(1)
+    if once("after"):
+        writer = journal.Journal.write
+
+        def write(self: journal.Journal, event: str, **fields: object) -> None:
+            writer(self, event, **fields)
+            if event == "result":
+                os._exit(9)
+
+        journal.Journal.write = write  # type: ignore[method-assign]
+
+
+def torn(recorder: Recorder) -> None:
+    """Dies while it writes to the journal."""
+    recorder.compared(1)
+    if once("torn"):
+        assert journal._active is not None
+        os.write(journal._active._file, b'{"event":"note","text":"half a li')
+        os._exit(9)
+
+
+def oracle_good(recorder: Recorder) -> None:
+    recorder.compared(1)
+    journal.emit({"event": "oracle", "op": "sham", "dtype": recorder.id.dtype, "index": 0, "digest": "d0"})
+
+
+def stops(recorder: Recorder) -> None:
+    """Ctrl-C for whoever started the run."""
+    os.kill(int(os.environ["SHAM_RUNNER"]), signal.SIGINT)
+    time.sleep(60)
+
+
+def slow(recorder: Recorder) -> None:
+    recorder.compared(1)
+    time.sleep(0.4)
+
+
+def traces(recorder: Recorder) -> None:
+    """A watchdog that was armed must still be running while a result runs."""
+    recorder.compared(1)
+    if not faulthandler.is_enabled():
+        recorder.fail(Kind.STATE, "no fault handler")
+
+
+CHECKS: dict[str, Callable[[Recorder], None]] = {
+    check.__name__: check
+    for check in (
+        good, fail, fails_twice, error, leaves, grad_off, vacuous, unsupported, segfault, aborts, exits, crash_once, hang,
+        hang_with_gil, hang_once, poison, poison_crash, victim, silent_poison, crash_after, torn, oracle_good, stops, slow,
+        traces,
+    )
+}  # fmt: skip
+
+
+def _target() -> Target:
+    from conformance import target_file
+
+    return target_file.load("cpu").target("eager")
+
+
+def _names() -> list[str]:
+    names = os.environ.get("SHAM", "good").split(",")
+    return [f"{name}{index}" for name in names for index in range(int(os.environ.get("SHAM_COPIES", "1")))]
+
+
+def _applies(target: Target, subject: Subject) -> list[str]:
+    return ["float32", "int64"]
+
+
+def _check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    CHECKS[subject.name.rstrip("0123456789")](recorder)
+
+
+def _well(target: Target, subject: Subject, recorder: Recorder) -> None:
+    recorder.compared(1)
+
+
+catalogue.add_subjects("sham", [Subject(name) for name in _names()], smoke=("good0",))
+register("acts", subject_kind="sham", statement="the subject acts", level="core", applies=_applies, smoke=True)(_check)
+register("beside", subject_kind="sham", statement="nothing happens", level="training", applies=_applies)(_well)
+
+test_sham = suite.cases("sham")
