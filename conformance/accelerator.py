@@ -18,34 +18,37 @@ def import_backend(target: Target) -> None:
         importlib.import_module(target.module)
     except Exception as error:
         raise UsageError(
-            f"module {target.module!r} of target {target.name!r} cannot be imported ({type(error).__name__}: {error}); "
-            "install the backend for this torch, or choose another --target"
+            f"module {target.module!r} of target {target.name!r} cannot be imported "
+            f"({type(error).__name__}: {error}); install the backend for this torch, or take another --target"
         ) from error
 
 
 def check_device(target: Target) -> None:
     """Raise UsageError unless the target's device is the accelerator of this process.
 
-    torch knows one accelerator per process. Where another backend is it, streams, memory and random numbers of
-    ``torch.accelerator`` would be those of the other one. The CPU is no accelerator and needs none.
+    torch knows one accelerator per process. Where another backend is it, streams, memory and random numbers
+    of ``torch.accelerator`` would be those of the other one. The CPU is no accelerator and needs none.
     """
     try:
         wanted = torch.device(target.device).type
     except RuntimeError as error:
         message = str(error).splitlines()[0]
-        raise UsageError(f"device {target.device!r} of target {target.name!r} is unknown to torch: {message}") from None
+        raise UsageError(
+            f"device {target.device!r} of target {target.name!r} is unknown to torch: {message}"
+        ) from None
     if wanted == "cpu":
         return
     current = torch.accelerator.current_accelerator()
     if current is None:
+        after = f" after importing {target.module!r}" if target.module is not None else ""
         raise UsageError(
-            f"no accelerator is present after importing {target.module!r}, so device {target.device!r} cannot be tested; "
+            f"no accelerator is present{after}, so device {target.device!r} cannot be tested; "
             "install its runtime, or register its hooks before torch is first asked for the accelerator"
         )
     if current.type != wanted:
         raise UsageError(
             f"the accelerator of this process is {current.type!r}, not {wanted!r} of target {target.name!r}; "
-            f"uninstall or hide the backend of {current.type!r} (TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps it from loading)"
+            f"hide the backend of {current.type!r}, for which TORCH_DEVICE_BACKEND_AUTOLOAD=0 may be enough"
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: Every capability word with what a backend promises by it. A word that a target file leaves out counts as declared.
+#: Every capability word with what a backend promises by it. A word that a target file leaves out is declared.
 CAPABILITIES: dict[str, str] = {
     # Operators
     "autograd": "backward passes run on the device",

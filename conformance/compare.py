@@ -12,7 +12,9 @@ from conformance.model import Kind
 from conformance.recorder import Recorder
 from conformance.tolerances import EXACT, Tolerance
 
-_WIDE_INTEGERS = tuple(getattr(torch, name) for name in ("uint16", "uint32", "uint64") if hasattr(torch, name))
+_WIDE_INTEGERS = tuple(
+    getattr(torch, name) for name in ("uint16", "uint32", "uint64") if hasattr(torch, name)
+)
 
 
 def fact(recorder: Recorder, holds: bool, kind: Kind, message: str, *, sample: int | None = None) -> bool:
@@ -77,7 +79,9 @@ def compare_values(
     if got.shape != want.shape:
         recorder.compared(1)
         recorder.fail(
-            Kind.METADATA, f"{what} has shape {list(got.shape)} where {list(want.shape)} is expected.", sample=sample
+            Kind.METADATA,
+            f"{what} has shape {list(got.shape)} where {list(want.shape)} is expected.",
+            sample=sample,
         )
         return False
     recorder.compared(got.numel())

@@ -1,4 +1,4 @@
-"""Digests of everything that a results file depends on; two files may be put together only where these agree."""
+"""Digests of everything that a results file depends on; files may be put together only where they agree."""
 
 from __future__ import annotations
 
@@ -28,10 +28,13 @@ def suite() -> str:
     root = Path(__file__).parent
     skipped = root / "expectations"
     return files(
-        root, (path for path in root.rglob("*") if path.suffix in _SUITE_SUFFIXES and skipped not in path.parents)
+        root,
+        (path for path in root.rglob("*") if path.suffix in _SUITE_SUFFIXES and skipped not in path.parents),
     )
 
 
 def package(root: Path) -> str:
     """Digest of an installed package: its Python files and shared libraries."""
-    return files(root, (path for path in root.rglob("*") if path.suffix in _BACKEND_SUFFIXES and path.is_file()))
+    return files(
+        root, (path for path in root.rglob("*") if path.suffix in _BACKEND_SUFFIXES and path.is_file())
+    )

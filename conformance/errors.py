@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class UsageError(Exception):
-    """A wrong argument, a wrong file or a target that cannot be used; the message is one sentence with the way out."""
+    """A wrong argument, a wrong file or an unfit target; the message is one sentence with the way out."""

@@ -1,4 +1,4 @@
-"""Running one case: a fresh recorder per dtype, the device's own time to fail, and a look at what was left."""
+"""Running one case: a fresh recorder per dtype, the device's time to fail, and a look at what was left."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import dataclasses
 import os
 import traceback
 from collections.abc import Iterator
-
-import torch
 
 from conformance import catalogue, probe, process_state
 from conformance.execution_words import unusable
@@ -110,7 +108,9 @@ class Executor:
         try:
             self.target.synchronize()
         except Exception as error:
-            recorder.fail(Kind.EXCEPTION, f"synchronising after the case raised {type(error).__name__}: {error}")
+            recorder.fail(
+                Kind.EXCEPTION, f"synchronising after the case raised {type(error).__name__}: {error}"
+            )
         changed = process_state.restore(self._state)
         if changed and trouble is None:
             trouble = f"property {entry.name!r} left {', '.join(changed)} changed; restore it where it is set"
@@ -119,7 +119,10 @@ class Executor:
             found = Failure(Kind.HARNESS, trouble[:MAX_MESSAGE])
             kept = [failure for failure in result.failures if failure.kind is not Kind.VACUOUS]
             result = dataclasses.replace(
-                result, verdict=Verdict.ERROR, failures=[found, *kept], failure_count=recorder.failure_count + 1
+                result,
+                verdict=Verdict.ERROR,
+                failures=[found, *kept],
+                failure_count=recorder.failure_count + 1,
             )
         result.attempt = self.attempt
         return result
@@ -155,4 +158,3 @@ def _describe(error: BaseException) -> str:
     lines = traceback.format_exception(type(error), error, error.__traceback__)
     first = lines[-1].strip().splitlines()[0][:300]
     return f"{first} left the property\n{''.join(lines)[-MAX_MESSAGE + 400 :]}"
-

@@ -88,11 +88,13 @@ class Book:
 
 
 def sources(target_name: str, own: Path | None = None) -> list[Path]:
-    """The files with a target's expectations: ``NAME.toml`` and ``NAME/*.toml`` of the suite, and the vendor's own."""
+    """A target's files of expectations: the suite's ``NAME.toml`` and ``NAME/*.toml``, and the vendor's."""
     found = [FOLDER / f"{target_name}.toml", *sorted((FOLDER / target_name).glob("*.toml"))]
     if own is not None:
         if not own.exists():
-            raise UsageError(f"expectations {str(own)!r} named by target {target_name!r} do not exist; create the folder")
+            raise UsageError(
+                f"expectations {str(own)!r} named by target {target_name!r} do not exist; create the folder"
+            )
         found += [own] if own.is_file() else sorted(own.glob("*.toml"))
     return [path for path in found if path.is_file()]
 
@@ -115,11 +117,15 @@ def load(paths: Iterable[Path], aliases: Aliases | None = None) -> Book:
 
 def _read(path: Path, data: dict[str, Any], aliases: Aliases) -> list[Expectation]:
     if data.get("schema") != SCHEMA:
-        raise UsageError(f"expectations {path}: schema is {data.get('schema')!r}; this version reads schema = {SCHEMA}")
+        raise UsageError(
+            f"expectations {path}: schema is {data.get('schema')!r}; this version reads schema = {SCHEMA}"
+        )
     for key in data:
         if key not in ("schema", "expect"):
             raise UsageError(f"expectations {path}: unknown key {key!r}; known are schema and [[expect]]")
-    return [_entry(path, index, entry, aliases) for index, entry in enumerate(data.get("expect", []), start=1)]
+    return [
+        _entry(path, index, entry, aliases) for index, entry in enumerate(data.get("expect", []), start=1)
+    ]
 
 
 def _entry(path: Path, index: int, entry: dict[str, Any], aliases: Aliases) -> Expectation:
@@ -135,18 +141,26 @@ def _entry(path: Path, index: int, entry: dict[str, Any], aliases: Aliases) -> E
     except ValueError as error:
         raise UsageError(f"{where}: {error}") from None
     if entry["kind"] not in _KINDS:
-        raise UsageError(f"{where}: kind {entry['kind']!r} cannot be expected; use one of {', '.join(_KINDS)}")
+        raise UsageError(
+            f"{where}: kind {entry['kind']!r} cannot be expected; use one of {', '.join(_KINDS)}"
+        )
     if entry["reason"] not in REASONS:
         raise UsageError(f"{where}: unknown reason {entry['reason']!r}; known are {', '.join(REASONS)}")
     if not entry["link"].startswith(("https://", "http://")):
-        raise UsageError(f"{where}: link {entry['link']!r} is not a web address; link to where the deviation is tracked")
+        raise UsageError(
+            f"{where}: link {entry['link']!r} is not a web address; link to where the deviation is tracked"
+        )
     if not re.fullmatch(r"\d{4}-\d{2}-\d{2}|torch \d+\.\d+", entry["until"]):
-        raise UsageError(f"{where}: until {entry['until']!r} is neither a date like 2030-01-31 nor like 'torch 2.15'")
+        raise UsageError(
+            f"{where}: until {entry['until']!r} is neither a date like 2030-01-31 nor like 'torch 2.15'"
+        )
     if not entry["until"].startswith("torch "):
         try:
             datetime.date.fromisoformat(entry["until"])
         except ValueError:
-            raise UsageError(f"{where}: until {entry['until']!r} is no day of the calendar; correct it") from None
+            raise UsageError(
+                f"{where}: until {entry['until']!r} is no day of the calendar; correct it"
+            ) from None
     return Expectation(
         id=aliases.resolve(entry["id"]),
         kind=Kind(entry["kind"]),

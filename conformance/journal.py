@@ -14,7 +14,7 @@ MAX_BYTES = 4 << 30
 
 
 class Journal:
-    """Writes events. Each is one ``write`` to a file opened for appending, so that processes never mix lines."""
+    """Writes events. Each is one ``write`` to a file opened for appending: processes never mix lines."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -25,7 +25,9 @@ class Journal:
         line = json.dumps({"event": event, **fields}, separators=(",", ":")).encode() + b"\n"
         written = os.write(self._file, line)
         if written != len(line):
-            raise OSError(f"journal {self.path} took {written} of {len(line)} bytes; free some space on its disk")
+            raise OSError(
+                f"journal {self.path} took {written} of {len(line)} bytes; free some space on its disk"
+            )
 
     def close(self) -> None:
         os.close(self._file)
@@ -41,7 +43,7 @@ def activate(journal: Journal | None) -> None:
 
 
 def emit(event: dict[str, Any]) -> None:
-    """Append an event (an object with the key ``event``) to the journal of the run; nothing outside of a run."""
+    """Append an event (an object with the key ``event``) to the run's journal; outside of a run, nothing."""
     if _active is not None:
         fields = dict(event)
         _active.write(fields.pop("event"), **fields)

@@ -41,7 +41,11 @@ def _suite(leg: dict[str, Any]) -> ElementTree.Element:
         seconds += took
         name, _, subject = case.partition("/")
         element = ElementTree.SubElement(
-            suite, "testcase", classname=f"{leg['mode']}.{clean(name)}", name=clean(subject), time=f"{took:.3f}"
+            suite,
+            "testcase",
+            classname=f"{leg['mode']}.{clean(name)}",
+            name=clean(subject),
+            time=f"{took:.3f}",
         )
         counts["tests"] += 1
         if verdict in _ERRORS:
@@ -62,7 +66,9 @@ def _suite(leg: dict[str, Any]) -> ElementTree.Element:
 def _detail(case: ElementTree.Element, tag: str, verdict: Verdict, rows: list[dict[str, Any]]) -> None:
     worst = [row for row in rows if row["verdict"] == verdict.value]
     dtypes = ", ".join(ResultId.parse(row["id"]).dtype for row in worst)
-    element = ElementTree.SubElement(case, tag, type=verdict.value, message=clean(f"{verdict.value}: {dtypes}"))
+    element = ElementTree.SubElement(
+        case, tag, type=verdict.value, message=clean(f"{verdict.value}: {dtypes}")
+    )
     lines = []
     for row in rows:
         if row["verdict"] != Verdict.PASS.value:

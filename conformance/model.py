@@ -112,7 +112,9 @@ class ResultId:
     def parse(text: str) -> ResultId:
         case, at, dtype = text.rpartition("@")
         if not at or not dtype:
-            raise ValueError(f"result id {text!r} is not of the form property/subject@dtype, e.g. value/add@float32")
+            raise ValueError(
+                f"result id {text!r} is not of the form property/subject@dtype, e.g. value/add@float32"
+            )
         return ResultId(CaseId.parse(case), dtype)
 
 
@@ -165,7 +167,8 @@ class Result:
             data["placement"] = self.placement.value
         if self.failures:
             data["failures"] = [
-                {"kind": f.kind.value, "message": f.message} | ({} if f.sample is None else {"sample": f.sample})
+                {"kind": f.kind.value, "message": f.message}
+                | ({} if f.sample is None else {"sample": f.sample})
                 for f in self.failures
             ]
         return data
@@ -178,7 +181,9 @@ class Result:
             verdict=Verdict(data["verdict"]),
             comparisons=data.get("comparisons", 0),
             failure_count=data.get("failure_count", 0),
-            failures=[Failure(Kind(f["kind"]), f["message"], f.get("sample")) for f in data.get("failures", [])],
+            failures=[
+                Failure(Kind(f["kind"]), f["message"], f.get("sample")) for f in data.get("failures", [])
+            ],
             notes=list(data.get("notes", [])),
             samples_used=data.get("samples_used", 0),
             samples_available=data.get("samples_available", 0),

@@ -160,7 +160,9 @@ def _spread(
     tensors = trees.tensors(precise)
     spread: list[torch.Tensor | None] = [None] * len(tensors)
     wanted = [
-        i for i, t in enumerate(tensors) if t.layout is torch.strided and (t.is_floating_point() or t.is_complex())
+        i
+        for i, t in enumerate(tensors)
+        if t.layout is torch.strided and (t.is_floating_point() or t.is_complex())
     ]
     if not wanted:
         return spread

@@ -1,7 +1,7 @@
 """``python -m conformance.oracle_check``: are the oracle's values the same where no backend was ever loaded?
 
-A backend that changes what the CPU computes (global state, a patched function) would otherwise be compared with
-itself. The process that runs this module must not load one.
+A backend that changes what the CPU computes (global state, a patched function) would otherwise be compared
+with itself. The process that runs this module must not load one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ def compare(events: list[dict[str, Any]], digest: Digest) -> list[str]:
         try:
             found = digest(event["op"], event["dtype"], event["index"])
         except Exception as error:
-            differences.append(f"{where} cannot be computed without the backend: {type(error).__name__}: {error}")
+            differences.append(
+                f"{where} cannot be computed without the backend: {type(error).__name__}: {error}"
+            )
             continue
         if found != event["digest"]:
             differences.append(f"{where} differs without the backend: {found} instead of {event['digest']}")

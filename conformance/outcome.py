@@ -61,7 +61,11 @@ def _row(attempts: list[Row]) -> Row:
     row.pop("attempt", None)
     if len(attempts) > 1:
         row["attempts"] = [
-            {"verdict": kept["verdict"], "seconds": kept.get("seconds", 0.0), "attempt": kept.get("attempt", 1)}
+            {
+                "verdict": kept["verdict"],
+                "seconds": kept.get("seconds", 0.0),
+                "attempt": kept.get("attempt", 1),
+            }
             for kept in attempts
         ]
     return row

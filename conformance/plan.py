@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import hashlib
 import json
@@ -26,7 +27,7 @@ class Case:
     subject: str
     dtypes: tuple[str, ...]
 
-    @property
+    @builtins.property
     def id(self) -> str:
         return f"{self.property}/{self.subject}"
 
@@ -79,7 +80,8 @@ class Plan:
         """A compact object: lists of dtypes are shared among cases."""
         lists: dict[tuple[str, ...], int] = {}
         rows = [
-            [case.kind, case.property, case.subject, lists.setdefault(case.dtypes, len(lists))] for case in self.cases
+            [case.kind, case.property, case.subject, lists.setdefault(case.dtypes, len(lists))]
+            for case in self.cases
         ]
         return {"dtypes": [list(dtypes) for dtypes in lists], "cases": rows}
 
@@ -115,7 +117,7 @@ class Plan:
 
 
 def build(target: Target, level: str) -> Plan:
-    """Every result that a level has for a target. Imports the properties and torch's databases, not the backend."""
+    """Every result that a level has for a target. Needs the properties and torch's databases, no backend."""
     from conformance import catalogue, levels
     from conformance.property import properties
 
@@ -127,7 +129,9 @@ def build(target: Target, level: str) -> Plan:
         if level == levels.SMOKE:
             known = [entry for entry in known if entry.smoke]
             quick = catalogue.smoke_subjects(kind)
-            subjects = [subject for subject in catalogue.subjects(kind) if subject.name in quick] if known else []
+            subjects = (
+                [subject for subject in catalogue.subjects(kind) if subject.name in quick] if known else []
+            )
         else:
             known = [entry for entry in known if levels.includes(level, entry.level)]
             subjects = list(catalogue.subjects(kind)) if known else []
@@ -139,6 +143,8 @@ def build(target: Target, level: str) -> Plan:
                 case = Case(kind, entry.name, subject.name, dtypes)
                 other = seen.setdefault(case.id, kind)
                 if other != kind:
-                    raise UsageError(f"case {case.id} exists for {other} and for {kind}; rename one of the properties")
+                    raise UsageError(
+                        f"case {case.id} exists for {other} and for {kind}; rename one of the properties"
+                    )
                 cases.append(case)
     return Plan(cases)

@@ -1,8 +1,8 @@
 """The pytest plugin: ``pytest -p conformance.plugin --pyargs conformance.suite --conformance-target cpu``.
 
 One item is one case. Under ``conformance run`` the plan comes from a file and results go to the journal only;
-without it the plugin plans by itself and reports to pytest as well. torch is imported where cases run, never in
-the controller of pytest-xdist.
+without it the plugin plans by itself and reports to pytest as well. torch is imported where cases run, never
+in the controller of pytest-xdist.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ _SESSION = pytest.StashKey["Session"]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("conformance", "conformance of a PyTorch backend")
-    group.addoption("--conformance-target", metavar="NAME_OR_FILE", default="cpu", help="target (default: cpu)")
+    group.addoption(
+        "--conformance-target", metavar="NAME_OR_FILE", default="cpu", help="target (default: cpu)"
+    )
     group.addoption("--conformance-mode", metavar="MODE", default="eager", help="mode (default: eager)")
     group.addoption("--conformance-level", metavar="LEVEL", default="full", help="level (default: full)")
     group.addoption("--conformance-shard", metavar="I/N", default="1/1", help="run one of N parts")
@@ -42,7 +44,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--conformance-only", metavar="FILE", help="run the plan in this file")
     group.addoption("--conformance-timeout", metavar="SECONDS", type=float, default=DEFAULT_TIMEOUT)
     group.addoption("--conformance-attempt", metavar="N", type=int, default=1, help="number of this attempt")
-    group.addoption("--conformance-extra", metavar="MODULE", action="append", default=[], help="module with properties")
+    group.addoption(
+        "--conformance-extra", metavar="MODULE", action="append", default=[], help="module with properties"
+    )
     group.addoption("--conformance-quiet", action="store_true", help="report to the journal only")
 
 
@@ -77,7 +81,9 @@ class Session:
         only: str | None = option("--conformance-only")
         if only is not None:
             return Plan.read(Path(only))
-        return build(self._target(), option("--conformance-level")).shard(Shard.parse(option("--conformance-shard")))
+        return build(self._target(), option("--conformance-level")).shard(
+            Shard.parse(option("--conformance-shard"))
+        )
 
     def _target(self) -> Any:
         from conformance import catalogue, target_file
@@ -105,7 +111,9 @@ class Session:
                 self._journal = Journal(self.output / "journal.jsonl")
                 self._journal.write("worker", worker=self.worker, pid=os.getpid())
                 journal_module.activate(self._journal)
-                watchdog = Watchdog(folder / f"{self.worker}.txt", self.config.getoption("--conformance-timeout"))
+                watchdog = Watchdog(
+                    folder / f"{self.worker}.txt", self.config.getoption("--conformance-timeout")
+                )
             bring_up(target)
             self._executor = Executor(
                 target,
@@ -176,7 +184,7 @@ def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) 
 
 
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
-    """Run a case without pytest's three phases and fixtures, which it does not use and which cost more than it."""
+    """Run a case without pytest's three phases and fixtures, which it does not use and which cost more."""
     if not isinstance(item, CaseItem):
         return None
     from conformance.execution import DeviceUnusable, leave
@@ -202,7 +210,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
 def _report(item: CaseItem) -> None:
     hook = item.ihook
     hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    call = pytest.CallInfo.from_call(item.runtest, when="call", reraise=(KeyboardInterrupt, pytest.exit.Exception))
+    call = pytest.CallInfo.from_call(
+        item.runtest, when="call", reraise=(KeyboardInterrupt, pytest.exit.Exception)
+    )
     error = call.excinfo.value if call.excinfo is not None else None
     if isinstance(error, UsageError):
         raise error

@@ -1,7 +1,7 @@
 """``python -m conformance.prepare``: brings a target up once, and decides what there is to run.
 
-It is a process of its own because a backend may crash while it is imported, and because whoever runs the suite
-must not load a backend itself. Its answer is a JSON file; without one the target cannot be used.
+It is a process of its own because a backend may crash while it is imported, and because whoever runs the
+suite must not load a backend itself. Its answer is a JSON file; without one the target cannot be used.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ def facts(module_name: str | None) -> dict[str, Any]:
 
 
 def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> dict[str, Any]:
-    """The facts, the plan of the level and all results of the full level. UsageError where the target is unfit."""
-    from conformance import catalogue, plan, probe, target_file as files
+    """The facts, the plan of the level and that of the full level. UsageError where the target is unfit."""
+    from conformance import catalogue, plan, probe
+    from conformance import target_file as files
     from conformance.accelerator import bring_up
 
     catalogue.load_extra(extra)
@@ -55,8 +56,8 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> dict[s
         wrong = probe.known_answers(target)
         if "copy" in wrong:
             raise UsageError(
-                f"device {target.device!r} of target {target.name!r} does not copy to and from the CPU: {wrong['copy']}; "
-                "run 'conformance doctor' to see what is missing"
+                f"device {target.device!r} of target {target.name!r} does not copy to and from the CPU: "
+                f"{wrong['copy']}; run 'conformance doctor' to see what is missing"
             )
     full = plan.build(target, "full")
     chosen = full if level == "full" else plan.build(target, level)

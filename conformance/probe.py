@@ -32,7 +32,11 @@ def _matmul(start: torch.Tensor) -> tuple[torch.Tensor, Any]:
     return start @ start.t(), [[5, 14], [14, 50]]
 
 
-PARTS: dict[str, Callable[[torch.Tensor], tuple[torch.Tensor, Any]]] = {"copy": _copy, "add": _add, "matmul": _matmul}
+PARTS: dict[str, Callable[[torch.Tensor], tuple[torch.Tensor, Any]]] = {
+    "copy": _copy,
+    "add": _add,
+    "matmul": _matmul,
+}
 
 
 def known_answers(target: Target) -> dict[str, str]:

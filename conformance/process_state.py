@@ -46,8 +46,8 @@ def restore(state: State) -> list[str]:
 def seed(value: int, target: Target) -> None:
     """Seed Python, NumPy, torch's CPU generator and the target's device.
 
-    ``torch.manual_seed`` would do more: it also queues calls, each with a formatted stack, for every accelerator
-    that torch was built for and that is not in use, which takes a millisecond and is never freed.
+    ``torch.manual_seed`` would do more: it also queues calls, each with a formatted stack, for accelerators
+    that torch knows and that are not in use, which takes a millisecond and is never freed.
     """
     random.seed(value)
     numpy.random.seed(value & 0xFFFFFFFF)

@@ -61,8 +61,12 @@ def register(
     def wrap(check: Check) -> Check:
         key = (subject_kind, name)
         if key in _REGISTRY:
-            raise ValueError(f"property {name!r} of {subject_kind} is registered twice; give one of them another name")
-        _REGISTRY[key] = Property(name, subject_kind, statement, level, check, applies, about_emptiness, smoke)
+            raise ValueError(
+                f"property {name!r} of {subject_kind} is registered twice; give one of them another name"
+            )
+        _REGISTRY[key] = Property(
+            name, subject_kind, statement, level, check, applies, about_emptiness, smoke
+        )
         return check
 
     return wrap

@@ -42,14 +42,14 @@ class Recorder:
         return self._failure_count
 
     def compared(self, count: int) -> None:
-        """Count ``count`` compared elements or facts. Zero counts as nothing unless the property is about emptiness."""
+        """Count compared elements or facts. Zero counts as nothing unless the property is about emptiness."""
         if count:
             self._comparisons += count
         else:
             self._empty_comparisons += 1
 
     def fail(self, kind: Kind, message: str, *, sample: int | None = None) -> None:
-        """Record a deviation of the target; the first few and the first of each kind are kept, all are counted.
+        """Record a deviation of the target; the first few and the first of each kind are kept, all counted.
 
         Every kind is kept because an expectation excuses only the kinds that it names.
         """

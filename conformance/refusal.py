@@ -35,11 +35,13 @@ def clean(exception: BaseException) -> bool:
     return "INTERNAL ASSERT FAILED" not in str(exception)
 
 
-def classify(target: Target, result_id: ResultId, exception: BaseException) -> Literal["declared", "undeclared"]:
+def classify(
+    target: Target, result_id: ResultId, exception: BaseException
+) -> Literal["declared", "undeclared"]:
     """Whether a target may refuse a result with this exception.
 
     ``declared`` means the verdict ``unsupported``: the target file names the result as unsupported *and* the
-    error is clean. Everything else, NotImplementedError included, is ``undeclared`` and thus a failure of kind
-    ``refused`` or ``exception``.
+    error is clean. Everything else, NotImplementedError included, is ``undeclared`` and thus a failure of
+    kind ``refused`` or ``exception``.
     """
     return "declared" if clean(exception) and reason(target, result_id) is not None else "undeclared"

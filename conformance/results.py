@@ -53,7 +53,9 @@ def leg(ledger: Ledger, book: Book, *, today: datetime.date | None = None) -> di
         if verdicts:
             cases[case.id] = Verdict.worst(verdicts).value
     problems = list(ledger.problems)
-    problems += [f"expectation {entry} expired on {entry.until}" for entry in book.expired(day, torch_version)]
+    problems += [
+        f"expectation {entry} expired on {entry.until}" for entry in book.expired(day, torch_version)
+    ]
     oracle = ledger.oracle_check or {"checked": 0, "differences": []}
     complete = (
         not missing
@@ -107,7 +109,9 @@ def from_journal(path: Path, book: Book) -> dict[str, Any]:
     for event in events:
         ledger.apply(event)
     if not ledger.header:
-        raise UsageError(f"journal {path} has no run event; it is not the journal of a run, or its start is damaged")
+        raise UsageError(
+            f"journal {path} has no run event; it is not the journal of a run, or its start is damaged"
+        )
     if damaged:
         ledger.problems.append(f"{damaged} damaged lines in {path.name}")
     return leg(ledger, book)
@@ -128,7 +132,9 @@ def read(path: Path, *, limit: int = MAX_BYTES) -> dict[str, Any]:
     try:
         size = path.stat().st_size
     except OSError as error:
-        raise UsageError(f"results {path} cannot be read: {error.strerror}; run 'conformance run -o' first") from None
+        raise UsageError(
+            f"results {path} cannot be read: {error.strerror}; run 'conformance run -o' first"
+        ) from None
     if size > limit:
         raise UsageError(f"results {path} have {size} bytes; at most {limit} are read")
     try:

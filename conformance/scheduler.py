@@ -1,4 +1,4 @@
-"""The pytest-xdist scheduler: a worker gets all cases of a subject, so that it makes the subject's samples once."""
+"""The pytest-xdist scheduler: a worker gets all cases of a subject and makes the subject's samples once."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ class SubjectScheduling:
         self._feed(node)
 
     def mark_test_pending(self, item: str) -> None:
-        raise NotImplementedError("a case that was lost is run again by the next round, not by this scheduler")
+        raise NotImplementedError(
+            "a case that was lost is run again by the next round, not by this scheduler"
+        )
 
     def remove_pending_tests_from_node(self, node: Any, indices: Sequence[int]) -> None:
         raise NotImplementedError("this scheduler never takes work back from a live worker")

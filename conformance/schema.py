@@ -1,7 +1,7 @@
 """JSON Schema, the part of it that the suite's own schemas use, compiled to functions.
 
-A results file has hundreds of thousands of rows, for which a general validator takes minutes; this one takes a
-few microseconds a row. It refuses a schema with a keyword that it does not know, so none is silently unchecked.
+A results file has hundreds of thousands of rows, for which a general validator takes minutes; this one takes
+a few microseconds a row. It refuses a schema with a keyword that it does not know, so none stays unchecked.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ class Schema:
                 continue
             build = getattr(self, "_" + keyword.strip("$"), None)
             if build is None:
-                raise SchemaError(f"schema keyword {keyword!r} is not known to this validator; add it or do without")
+                raise SchemaError(
+                    f"schema keyword {keyword!r} is not known to this validator; add it or do without"
+                )
             check = build(value, schema)
             if check is not None:
                 checks.append(check)
@@ -103,7 +105,11 @@ class Schema:
         allowed = frozenset(value)
 
         def check(document: Any) -> str | None:
-            return None if document in allowed else f": {_short(document)} is none of {', '.join(map(str, value))}"
+            return (
+                None
+                if document in allowed
+                else f": {_short(document)} is none of {', '.join(map(str, value))}"
+            )
 
         return check
 
@@ -112,10 +118,14 @@ class Schema:
 
     def _pattern(self, value: str, schema: dict[str, Any]) -> Check:
         expression = re.compile(value)
-        return lambda document: None if expression.search(document) else f": {_short(document)} does not match {value}"
+        return lambda document: (
+            None if expression.search(document) else f": {_short(document)} does not match {value}"
+        )
 
     def _maxLength(self, value: int, schema: dict[str, Any]) -> Check:
-        return lambda document: None if len(document) <= value else f": has {len(document)} of at most {value} characters"
+        return lambda document: (
+            None if len(document) <= value else f": has {len(document)} of at most {value} characters"
+        )
 
     def _minimum(self, value: float, schema: dict[str, Any]) -> Check:
         return lambda document: None if document >= value else f": {document} is below {value}"

@@ -27,7 +27,7 @@ def operator_name(info: Any) -> str:
     return f"{info.name}.{variant}" if variant else str(info.name)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def subjects(kind: str) -> Sequence[Subject]:
     """All subjects of a kind in the order of torch's database.
 
@@ -53,7 +53,7 @@ def subjects(kind: str) -> Sequence[Subject]:
     return tuple(found)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _by_name(kind: str) -> dict[str, Subject]:
     return {subject.name: subject for subject in subjects(kind)}
 

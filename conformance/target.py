@@ -16,8 +16,8 @@ PRECISION_CLASSES = ("ieee", "tf32", "flush-denormals")
 class Target:
     """What a property may know about the target.
 
-    ``dtypes`` are the names (``float32``) the device declares; ``capabilities`` maps feature words (``autograd``,
-    ``sparse``, ``streams``, ``forward_ad``, …) to whether they are declared; a missing word counts as declared.
+    ``dtypes`` are the names (``float32``) the device declares; ``capabilities`` maps the words of
+    :mod:`conformance.capabilities` to whether they are declared; a missing word counts as declared.
     ``unsupported`` maps result-id patterns (``value/fft_*@float16``) to the reason for which a refusal is
     declared. ``dtype_overrides`` maps an operator's full name to the dtype names it is declared for.
     ``hooks`` maps the words ``synchronize``, ``count_fallbacks``, ``delay`` to ``module:function`` strings.

@@ -99,7 +99,7 @@ class TargetFile:
         if mode not in self.modes:
             known = ", ".join(self.modes)
             raise UsageError(
-                f"target {self.name!r} declares no mode {mode!r}; use one of {known} or add it to {self.path.name}"
+                f"target {self.name!r} declares no mode {mode!r}; use {known} or add it to {self.path.name}"
             )
 
     def target(self, mode: str) -> Target:
@@ -132,12 +132,16 @@ def find(name_or_file: str) -> Path:
     if name_or_file.endswith(".toml") or "/" in name_or_file:
         path = Path(name_or_file)
         if not path.is_file():
-            raise UsageError(f"target file {name_or_file!r} does not exist; write one with 'conformance targets --new'")
+            raise UsageError(
+                f"target file {name_or_file!r} does not exist; write one with 'conformance targets --new'"
+            )
         return path
     path = _FOLDER / f"{name_or_file}.toml"
     if not path.is_file():
         known = ", ".join(known_targets())
-        raise UsageError(f"no target is called {name_or_file!r}; known are {known}, or give the path of a .toml file")
+        raise UsageError(
+            f"no target is called {name_or_file!r}; known are {known}, or give the path of a .toml file"
+        )
     return path
 
 
@@ -207,7 +211,9 @@ class _Reader:
             dtype_overrides=self.operators(),
             hooks=self.hooks(),
             environment=self.environment(),
-            expectations=self.path.parent / self.text("expectations") if "expectations" in self.data else None,
+            expectations=self.path.parent / self.text("expectations")
+            if "expectations" in self.data
+            else None,
         )
 
     def capabilities(self) -> dict[str, bool]:
@@ -224,7 +230,8 @@ class _Reader:
         for pattern, reason in table.items():
             if pattern.count("/") != 1 or pattern.count("@") != 1:
                 raise self.fail(
-                    f"unsupported pattern {pattern!r} is not of the form property/subject@dtype, e.g. '*/fft_*@float16'"
+                    f"unsupported pattern {pattern!r} is not of the form property/subject@dtype, "
+                    "e.g. '*/fft_*@float16'"
                 )
             if not isinstance(reason, str) or not reason.strip():
                 raise self.fail(f"unsupported pattern {pattern!r} has no reason; give one as its value")
@@ -261,7 +268,9 @@ class _Reader:
                 variables[""][key] = value
                 continue
             if not isinstance(value, dict):
-                raise self.fail(f"environment.{key} is {value!r}; it must be a string, or a table named after a mode")
+                raise self.fail(
+                    f"environment.{key} is {value!r}; it must be a string, or a table named after a mode"
+                )
             if key not in MODES:
                 raise self.unknown("mode in environment:", key, MODES)
             for name, text in value.items():

@@ -240,3 +240,35 @@ def dynamic_output_errors() -> tuple[type[BaseException], ...]:
 
     names = ("DynamicOutputShapeException", "DataDependentOutputException", "UnsupportedOperatorException")
     return tuple(getattr(fake_tensor, name) for name in names if hasattr(fake_tensor, name))
+
+
+def module_inputs(info: Any, dtype: torch.dtype, *, training: bool, seed: int) -> list[Any]:
+    """The ModuleInputs of one entry, made on the CPU from ``seed`` only; differentiable inputs require grad."""
+    with seeded(seed), quiet():
+        return list(
+            info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training)
+        )
+
+
+def module_error_inputs(info: Any, dtype: torch.dtype, *, training: bool, seed: int) -> list[Any]:
+    """The ErrorModuleInputs of one entry, made on the CPU; empty where it has none."""
+    make = getattr(info, "module_error_inputs_func", None)
+    if make is None:
+        return []
+    with seeded(seed), quiet():
+        return list(make(info, device="cpu", dtype=dtype, requires_grad=False, training=training))
+
+
+def optimizer_inputs(info: Any, *, capturable: bool) -> list[Any]:
+    """The OptimizerInputs of one entry; with ``capturable`` also those that torch keeps for accelerators."""
+    with quiet():
+        return list(info.optim_inputs_func(device="cuda" if capturable else "cpu"))
+
+
+def optimizer_error_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> list[Any]:
+    """The ErrorOptimizerInputs of one entry, parameters on the CPU; empty where it has none."""
+    make = getattr(info, "optim_error_inputs_func", None)
+    if make is None:
+        return []
+    with seeded(seed), quiet():
+        return list(make("cpu", dtype))

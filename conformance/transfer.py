@@ -28,7 +28,11 @@ class Copier:
     """Copies trees to one device; arguments that share memory share it afterwards too."""
 
     def __init__(
-        self, device: torch.device, dtypes: Mapping[torch.dtype, torch.dtype] | None = None, *, check: bool = True
+        self,
+        device: torch.device,
+        dtypes: Mapping[torch.dtype, torch.dtype] | None = None,
+        *,
+        check: bool = True,
     ) -> None:
         self.device = device
         self.dtypes = dict(dtypes or {})
@@ -122,7 +126,11 @@ class Copier:
             indices = self._strided(plain._indices().contiguous())
             values = self._strided(plain._values().contiguous())
             copy = torch.sparse_coo_tensor(
-                indices, values, plain.shape, device=self.device, is_coalesced=plain.is_coalesced(),
+                indices,
+                values,
+                plain.shape,
+                device=self.device,
+                is_coalesced=plain.is_coalesced(),
                 check_invariants=False,
             )
             return copy

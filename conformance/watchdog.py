@@ -18,9 +18,9 @@ class Watchdog:
 
     The waiting is done by a C thread of ``faulthandler``, which needs no GIL. It writes the tracebacks of all
     Python threads to ``path`` before the process ends. Arming it starts a thread and takes a quarter of a
-    millisecond, so it is armed anew only after a twentieth of the limit: the time that a result really gets is
-    between 95 % and 100 % of the limit. While no result runs, a thread of Python's (which can run then) keeps
-    putting the end off.
+    millisecond, so it is armed anew only after a twentieth of the limit: the time that a result really gets
+    is between 95 % and 100 % of the limit. While no result runs, a thread of Python's (which can run then)
+    keeps putting the end off.
     """
 
     def __init__(self, path: Path, limit: float) -> None:
@@ -69,11 +69,13 @@ class Watchdog:
 def last_words(path: Path, *, limit: int = 3000) -> tuple[bool, str]:
     """Whether the watchdog ended the process that wrote ``path``, and the traceback that is in it.
 
-    The end of a long traceback is left out: faulthandler writes the innermost frame first.
+    The watchdog's own thread is left out, and the end of a long traceback: the innermost frame comes first.
     """
     try:
         text = path.read_text(errors="replace").strip()
     except OSError:
         return False, ""
     timed_out = any(line.startswith(TIMEOUT_MARK) for line in text.splitlines())
+    blocks = text.split("\n\n")
+    text = "\n\n".join(block for block in blocks if f'"{__file__}"' not in block.partition("\n")[2][:300])
     return timed_out, text if len(text) <= limit else text[:limit] + "\n…"

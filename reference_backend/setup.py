@@ -31,24 +31,25 @@ def write_build_info() -> None:
 os.environ.setdefault("MAX_JOBS", str(os.cpu_count() or 1))
 write_build_info()
 
-setup(
-    ext_modules=[
-        CppExtension(
-            "habana_frameworks.torch._C",
-            SOURCES,
-            include_dirs=[str(HERE / "csrc")],
-            extra_compile_args=[
-                "-O2",
-                "-g0",
-                "-Wall",
-                "-Wextra",
-                "-Werror",
-                "-Wno-unused-parameter",
-                "-fvisibility=hidden",
-                # Warnings are errors in our code, not in torch's headers.
-                *(f"-isystem{path}" for path in include_paths()),
-            ],
-        )
+EXTENSION = CppExtension(
+    "habana_frameworks.torch._C",
+    SOURCES,
+    include_dirs=[str(HERE / "csrc")],
+    extra_compile_args=[
+        "-O2",
+        "-g0",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Wno-unused-parameter",
+        "-fvisibility=hidden",
+        # Warnings are errors in our code, not in torch's headers.
+        *(f"-isystem{path}" for path in include_paths()),
     ],
+)
+
+setup(
+    # Skipped where the extension has been built in place and only the metadata is wanted.
+    ext_modules=[] if os.environ.get("HPU_REFERENCE_SKIP_EXTENSION") == "1" else [EXTENSION],
     cmdclass={"build_ext": BuildExtension},
 )

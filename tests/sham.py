@@ -1,4 +1,4 @@
-"""Subjects that misbehave on purpose, so that the harness is tested without a device and without torch's databases.
+"""Subjects that misbehave on purpose: the harness is tested without a device and without torch's databases.
 
 ``SHAM`` names the subjects of a process, joined by commas; ``SHAM_STATE`` is a folder for what must outlive a
 process. Load it with ``--extra sham`` and ``CONFORMANCE_KINDS=sham``.
@@ -185,13 +185,32 @@ def traces(recorder: Recorder) -> None:
 
 
 CHECKS: dict[str, Callable[[Recorder], None]] = {
-    check.__name__: check
-    for check in (
-        good, fail, fails_twice, error, leaves, grad_off, vacuous, unsupported, segfault, aborts, exits, crash_once, hang,
-        hang_with_gil, hang_once, poison, poison_crash, victim, silent_poison, crash_after, torn, oracle_good, stops, slow,
-        traces,
-    )
-}  # fmt: skip
+    "good": good,
+    "fail": fail,
+    "fails_twice": fails_twice,
+    "error": error,
+    "leaves": leaves,
+    "grad_off": grad_off,
+    "vacuous": vacuous,
+    "unsupported": unsupported,
+    "segfault": segfault,
+    "aborts": aborts,
+    "exits": exits,
+    "crash_once": crash_once,
+    "hang": hang,
+    "hang_with_gil": hang_with_gil,
+    "hang_once": hang_once,
+    "poison": poison,
+    "poison_crash": poison_crash,
+    "victim": victim,
+    "silent_poison": silent_poison,
+    "crash_after": crash_after,
+    "torn": torn,
+    "oracle_good": oracle_good,
+    "stops": stops,
+    "slow": slow,
+    "traces": traces,
+}
 
 
 def _target() -> Target:
@@ -218,7 +237,11 @@ def _well(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 catalogue.add_subjects("sham", [Subject(name) for name in _names()], smoke=("good0",))
-register("acts", subject_kind="sham", statement="the subject acts", level="core", applies=_applies, smoke=True)(_check)
-register("beside", subject_kind="sham", statement="nothing happens", level="training", applies=_applies)(_well)
+register(
+    "acts", subject_kind="sham", statement="the subject acts", level="core", applies=_applies, smoke=True
+)(_check)
+register("beside", subject_kind="sham", statement="nothing happens", level="training", applies=_applies)(
+    _well
+)
 
 test_sham = suite.cases("sham")

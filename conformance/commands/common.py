@@ -9,13 +9,19 @@ Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def target(parser: argparse.ArgumentParser) -> None:
     """Add ``--target``."""
-    parser.add_argument("--target", required=True, metavar="NAME_OR_FILE", help="a known target or a target file")
+    parser.add_argument(
+        "--target", required=True, metavar="NAME_OR_FILE", help="a known target or a target file"
+    )
 
 
 def extra(parser: argparse.ArgumentParser) -> None:
     """Add ``--extra``."""
     parser.add_argument(
-        "--extra", action="append", default=[], metavar="MODULE", help="module with properties of your own; may repeat"
+        "--extra",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="module with properties of your own; may repeat",
     )
 
 

@@ -38,7 +38,9 @@ def execute(arguments: argparse.Namespace) -> int:
     print(f"target {file.name}, device {file.device}, torch {torch.__version__}")
     found = facts.collect(target)
     wrong = probe.known_answers(target)
-    found.append(facts.Fact("known answers", not wrong, "; ".join(wrong.values()) or "copy, add and matmul are right"))
+    found.append(
+        facts.Fact("known answers", not wrong, "; ".join(wrong.values()) or "copy, add and matmul are right")
+    )
     width = max(len(fact.subject) for fact in found)
     for fact in found:
         mark = {True: "ok", False: "MISSING", None: "-"}[fact.ok]

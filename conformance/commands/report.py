@@ -15,7 +15,9 @@ def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser("report", help="make the report of a run, also of one that was cut off")
     parser.add_argument("directory", type=Path, metavar="DIR", help="output folder of a run")
-    parser.add_argument("--target", metavar="NAME_OR_FILE", help="take the expectations of this target (from a journal)")
+    parser.add_argument(
+        "--target", metavar="NAME_OR_FILE", help="take the expectations of this target (from a journal)"
+    )
     parser.set_defaults(execute=execute)
 
 

@@ -20,7 +20,9 @@ def add(commands: Any) -> None:
     parser.add_argument("result_id", metavar="RESULT_ID", help="e.g. value/add@float32")
     common.target(parser)
     parser.add_argument("--mode", metavar="M", help="mode (default: the target's first)")
-    parser.add_argument("--samples", default="default", type=common.samples, metavar="all|N", help="samples per result")
+    parser.add_argument(
+        "--samples", default="default", type=common.samples, metavar="all|N", help="samples per result"
+    )
     common.extra(parser)
     parser.set_defaults(execute=execute)
 
@@ -53,7 +55,9 @@ def execute(arguments: argparse.Namespace) -> int:
     entry = find(kind, result_id.case.property)
     applies = entry.applies(target, executor.subject(kind, result_id.case.subject))
     if result_id.dtype not in applies:
-        raise UsageError(f"{result_id.case} has no result for {result_id.dtype!r}; it has {', '.join(applies) or 'none'}")
+        raise UsageError(
+            f"{result_id.case} has no result for {result_id.dtype!r}; it has {', '.join(applies) or 'none'}"
+        )
     print(f"{result_id}: {entry.statement}")
     with contextlib.suppress(DeviceUnusable):
         executor.run(Case(kind, entry.name, result_id.case.subject, (result_id.dtype,)))

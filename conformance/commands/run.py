@@ -25,10 +25,18 @@ def add(commands: Any) -> None:
     parser.add_argument("--mode", metavar="M[,M]", help="modes to run (default: the target's first)")
     parser.add_argument("--level", default="full", metavar="L", help=f"one of {', '.join(levels.ALL_LEVELS)}")
     parser.add_argument("--shard", default="1/1", metavar="I/N", help="run one of N parts")
-    parser.add_argument("-n", "--workers", type=common.positive, metavar="N", help="processes (default: cores)")
-    parser.add_argument("-k", dest="select", metavar="EXPR", help="words of property, subject and dtype names")
-    parser.add_argument("--samples", default="default", type=common.samples, metavar="all|N", help="samples per result")
-    parser.add_argument("--timeout", default=120.0, type=float, metavar="SECONDS", help="limit of one result (120)")
+    parser.add_argument(
+        "-n", "--workers", type=common.positive, metavar="N", help="processes (default: cores)"
+    )
+    parser.add_argument(
+        "-k", dest="select", metavar="EXPR", help="words of property, subject and dtype names"
+    )
+    parser.add_argument(
+        "--samples", default="default", type=common.samples, metavar="all|N", help="samples per result"
+    )
+    parser.add_argument(
+        "--timeout", default=120.0, type=float, metavar="SECONDS", help="limit of one result (120)"
+    )
     parser.add_argument("-o", "--output", type=Path, default=Path("conformance-out"), metavar="DIR")
     common.extra(parser)
     parser.set_defaults(execute=execute)

@@ -14,8 +14,12 @@ def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser("targets", help="list the known targets, or write a file for a new one")
     parser.add_argument("--new", metavar="DEVICE", help="probe a device and write DEVICE.toml")
-    parser.add_argument("--module", metavar="MODULE", help="module that registers the device when it is imported")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="file to write (default: DEVICE.toml)")
+    parser.add_argument(
+        "--module", metavar="MODULE", help="module that registers the device when it is imported"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="file to write (default: DEVICE.toml)"
+    )
     parser.set_defaults(execute=execute)
 
 
@@ -24,15 +28,19 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.new is None:
         for name in target_file.known_targets():
             file = target_file.load(name)
-            print(f"{name}: device {file.device}, module {file.module or 'torch'}, modes {', '.join(file.modes)}")
+            modes = ", ".join(file.modes)
+            print(f"{name}: device {file.device}, module {file.module or 'torch'}, modes {modes}")
         return 0
     path: Path = arguments.output or Path(f"{arguments.new.replace(':', '_')}.toml")
+    if path.suffix != ".toml":
+        raise UsageError(
+            f"{path} does not end in .toml, by which target files are told from names; rename it"
+        )
     if path.exists():
         raise UsageError(f"{path} exists already; remove it or name another file with -o")
     from conformance.doctor import probing
 
     text = probing.write_target(arguments.new, arguments.module)
     path.write_text(text)
-    target_file.load(str(path) if path.suffix == ".toml" else str(path))
-    print(f"wrote {path}; read it, correct what the probe cannot know, then 'conformance doctor --target {path}'")
+    print(f"wrote {path}; correct what the probe cannot know, then 'conformance doctor --target {path}'")
     return 0

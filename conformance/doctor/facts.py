@@ -1,8 +1,9 @@
-"""Facts about a target's dispatch keys, its module and what torch knows of it. Nothing here computes on the device."""
+"""Facts about a target's dispatch keys, its module and what torch knows of it. Nothing here computes."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -72,9 +73,8 @@ def _parses(key: str) -> bool:
 
 def _keys(target: Target) -> Iterator[Fact]:
     key = key_of(target)
-    names = (key, f"Autograd{key}", f"Autocast{key}", f"Sparse{key}", f"SparseCsr{key}", f"Quantized{key}")
-    names += (f"NestedTensor{key}",)
-    known = [name for name in names if _parses(name)]
+    family = ("", "Autograd", "Autocast", "Sparse", "SparseCsr", "Quantized", "NestedTensor")
+    known = [prefix + key for prefix in family if _parses(prefix + key)]
     yield Fact("dispatch keys", key in known, f"{', '.join(known)} can be named from Python")
 
 
@@ -96,7 +96,8 @@ def _operators(target: Target) -> Iterator[Fact]:
     on_cpu = [name for name in names("aten") if _computed(name, "CPU")]
     missing = tuple(name for name in on_cpu if not _computed(name, key))
     own = sum(_direct(name, key) for name in on_cpu)
-    text = f"{len(on_cpu) - len(missing)} of {len(on_cpu)} that the CPU has reach a kernel, {own} one of {key}'s own"
+    reached = len(on_cpu) - len(missing)
+    text = f"{reached} of {len(on_cpu)} that the CPU has reach a kernel, {own} one of {key}'s own"
     yield Fact("aten operators", not missing, text, missing)
     composite = tuple(
         name for name in on_cpu if _direct(name, "CPU") and not _direct(name, key) and _composite(name)
@@ -134,15 +135,29 @@ def _module(target: Target) -> Iterator[Fact]:
     module = torch.get_device_module(target.device)
     wanted = [name for name, word in MODULE_FUNCTIONS.items() if word is None or target.capable(word)]
     if target.is_cpu:
-        wanted = ["is_available", "device_count", "current_device", "set_device", "synchronize", "current_stream"]
+        wanted = [
+            "is_available",
+            "device_count",
+            "current_device",
+            "set_device",
+            "synchronize",
+            "current_stream",
+        ]
     missing = tuple(name for name in wanted if not hasattr(module, name))
-    yield Fact(f"module {module.__name__}", not missing, f"{len(wanted) - len(missing)} of {len(wanted)} names", missing)
+    yield Fact(
+        f"module {module.__name__}",
+        not missing,
+        f"{len(wanted) - len(missing)} of {len(wanted)} names",
+        missing,
+    )
 
 
 def _seed(target: Target) -> Iterator[Fact]:
     """Whether torch.manual_seed moves the generator of the device."""
     if target.is_cpu:
-        yield Fact("torch.manual_seed", torch.manual_seed(5).initial_seed() == 5, "reaches the CPU's generator")
+        yield Fact(
+            "torch.manual_seed", torch.manual_seed(5).initial_seed() == 5, "reaches the CPU's generator"
+        )
         return
     module = torch.get_device_module(target.device)
     states = []
@@ -150,15 +165,27 @@ def _seed(target: Target) -> Iterator[Fact]:
         torch.manual_seed(seed)
         states.append(module.get_rng_state().tolist())
     reached = states[0] == states[2] != states[1]
-    yield Fact("torch.manual_seed", reached, "reaches the device's generator" if reached else "leaves the device alone")
+    yield Fact(
+        "torch.manual_seed",
+        reached,
+        "reaches the device's generator" if reached else "leaves the device alone",
+    )
 
 
 def _tried(subject: str, test: Callable[[], object]) -> Fact:
     try:
         text = str(test())
     except Exception as error:
-        return Fact(subject, False, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200])
+        return Fact(
+            subject,
+            False,
+            f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200],
+        )
     return Fact(subject, True, text)
+
+
+def _type_of(function: Callable[[], object]) -> str:
+    return f"gives {type(function()).__name__}"
 
 
 def _runtime(target: Target) -> Iterator[Fact]:
@@ -176,7 +203,7 @@ def _runtime(target: Target) -> Iterator[Fact]:
         for name in _ACCELERATOR_MEMORY:
             function: Any = getattr(torch.accelerator, name, None)
             if function is not None:
-                yield _tried(f"torch.accelerator.{name}", lambda function=function: f"gives {type(function()).__name__}")
+                yield _tried(f"torch.accelerator.{name}", functools.partial(_type_of, function))
 
 
 def _optimizers(target: Target) -> Iterator[Fact]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+import torch.utils.dlpack
 
 from conformance.accelerator import bring_up
 from conformance.capabilities import CAPABILITIES
@@ -19,8 +20,8 @@ def write_target(device: str, module: str | None) -> str:
     )
     bring_up(target)
     lines = [
-        "# Written by 'conformance targets --new'. Dtypes were copied to the device and back; capabilities were asked",
-        "# for once. What is not listed counts as declared: take away only what the device does not promise.",
+        "# Written by 'conformance targets --new'. Dtypes were copied to the device and back, capabilities",
+        "# tried once. What is not listed counts as declared: take away only what the device does not promise.",
         "schema = 1",
         f'name = "{device.replace(":", "-")}"',
     ]
@@ -85,5 +86,5 @@ def _tests(device: str) -> dict[str, Callable[[], object]]:
         "memory_statistics": lambda: accelerated and torch.accelerator.memory_allocated(),
         "multiple_devices": lambda: accelerated and torch.accelerator.device_count() > 1,
         "peer_copy": lambda: accelerated and torch.accelerator.device_count() > 1,
-        "dlpack": lambda: torch.from_dlpack(torch.ones(2).to(device)),
+        "dlpack": lambda: torch.utils.dlpack.from_dlpack(torch.ones(2).to(device)),
     }

@@ -20,7 +20,11 @@ def norm(tensor: torch.Tensor) -> float:
     """The largest Frobenius norm of a batch of matrices; 0 where there is none."""
     if tensor.numel() == 0:
         return 0.0
-    return float(torch.linalg.matrix_norm(wide(tensor)).max()) if tensor.dim() >= 2 else float(tensor.abs().max())
+    return (
+        float(torch.linalg.matrix_norm(wide(tensor)).max())
+        if tensor.dim() >= 2
+        else float(tensor.abs().max())
+    )
 
 
 def _unit(name: str, vectors: torch.Tensor) -> Claim:
@@ -33,7 +37,11 @@ def svd(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
     """U diag(S) Vh gives the matrix back, U and V are unitary, S is as expected."""
     matrix = wide(sample.input)
     u, s, vh = (wide(part) for part in actual)
-    if sample.kwargs.get("some") is not None or "compute_uv" in sample.kwargs or _is_torch_svd(vh, matrix, expected):
+    if (
+        sample.kwargs.get("some") is not None
+        or "compute_uv" in sample.kwargs
+        or _is_torch_svd(vh, matrix, expected)
+    ):
         vh = vh.mH
     if sample.kwargs.get("compute_uv") is False:
         return [Claim("S", s, expected[1], scale=norm(matrix))]
@@ -55,7 +63,9 @@ def _is_torch_svd(last: torch.Tensor, matrix: torch.Tensor, expected: Any) -> bo
 
 def svd_lowrank(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
     """The entry's operator factorises ``a @ b.mT`` of low rank, which its U S V^H gives back."""
-    return _low_rank(actual, expected, wide(sample.input) @ wide(sample.args[0]).mT)
+    matrix = wide(sample.input) @ wide(sample.args[0]).mT
+    taken_off = sample.kwargs.get("M")
+    return _low_rank(actual, expected, matrix if taken_off is None else matrix - wide(taken_off))
 
 
 def pca_lowrank(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:

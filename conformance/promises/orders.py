@@ -17,9 +17,13 @@ def _argument(sample: Sample, place: int, name: str, default: Any) -> Any:
     return sample.kwargs.get(name, default)
 
 
-def _pointed_at(source: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, dim: int) -> Iterable[Claim]:
+def _pointed_at(
+    source: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, dim: int
+) -> Iterable[Claim]:
     if source.dim() == 0:
-        yield Claim("the index into a tensor of no dimensions", indices, torch.zeros_like(indices), exact=True)
+        yield Claim(
+            "the index into a tensor of no dimensions", indices, torch.zeros_like(indices), exact=True
+        )
         return
     inside = (indices >= 0) & (indices < max(1, source.shape[dim]))
     yield Claim("whether the indices are in range", inside, torch.ones_like(inside), exact=True)
@@ -40,7 +44,9 @@ def _sorted(
     yield Claim("the sorted values", values, expected, exact=True)
     yield from _pointed_at(sample.input, indices, values, dim)
     if indices.dim():
-        every = torch.arange(indices.shape[dim]).reshape([-1] + [1] * (indices.dim() - 1 - dim % indices.dim()))
+        every = torch.arange(indices.shape[dim]).reshape(
+            [-1] + [1] * (indices.dim() - 1 - dim % indices.dim())
+        )
         yield Claim("the indices in order", indices.sort(dim).values, every.expand(indices.shape), exact=True)
 
 
@@ -50,9 +56,7 @@ def argsort(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | Non
     dim = int(_argument(sample, 0, "dim", -1))
     if sample.input.dim() == 0:
         return None
-    return _sorted(
-        sample.input.gather(dim, actual), actual, sample.input.gather(dim, expected), sample, dim
-    )
+    return _sorted(sample.input.gather(dim, actual), actual, sample.input.gather(dim, expected), sample, dim)
 
 
 def topk(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
@@ -124,7 +128,9 @@ def _pool(actual: Any, expected: Any, sample: Sample, spatial: int) -> Iterable[
     inside = (places >= 0) & (places < flat.shape[-1])
     yield Claim("whether the indices are in range", inside, torch.ones_like(inside), exact=True)
     if bool(inside.all()):
-        yield Claim("the input at the indices", flat.gather(-1, places).reshape(values.shape), values, exact=True)
+        yield Claim(
+            "the input at the indices", flat.gather(-1, places).reshape(values.shape), values, exact=True
+        )
 
 
 def unique(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:

@@ -1,0 +1,1 @@
+"""Reports for people, made from a results document alone."""

@@ -1,2 +1,36 @@
-def write(path, document):  # type: ignore
-    path.write_text("")
+"""``report.html``: one file that needs nothing else, with the data inside and drawn as it is looked at."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from conformance.report.compact import compact
+
+_FOLDER = Path(__file__).parent
+
+
+def embed(data: Any) -> str:
+    """JSON that may stand in a script element: no character can end the element or start another."""
+    text = json.dumps(data, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def page(results: dict[str, Any]) -> str:
+    """The page of a results document."""
+    template = (_FOLDER / "page.html").read_text()
+    parts = {
+        "STYLE": (_FOLDER / "page.css").read_text(),
+        "SCRIPT": (_FOLDER / "page.js").read_text(),
+        "DATA": embed(compact(results)),
+    }
+    before, _, rest = template.partition("/*STYLE*/")
+    middle, _, rest = rest.partition("/*DATA*/")
+    last, _, end = rest.partition("/*SCRIPT*/")
+    return "".join((before, parts["STYLE"], middle, parts["DATA"], last, parts["SCRIPT"], end))
+
+
+def write(path: Path, results: dict[str, Any]) -> None:
+    """Write the report of a results document."""
+    path.write_text(page(results))

@@ -12,14 +12,15 @@ Row = dict[str, Any]
 
 #: Verdicts that say that something went wrong in an attempt.
 BAD = frozenset(
-    verdict.value for verdict in (Verdict.CRASH, Verdict.TIMEOUT, Verdict.ERROR, Verdict.FAIL, Verdict.VACUOUS)
+    verdict.value
+    for verdict in (Verdict.CRASH, Verdict.TIMEOUT, Verdict.ERROR, Verdict.FAIL, Verdict.VACUOUS)
 )
 _LOST = (Verdict.CRASH.value, Verdict.TIMEOUT.value)
 
 
 @dataclasses.dataclass
 class Worker:
-    """What is known of a worker: the result that it is working on, the last that it finished, and its own end."""
+    """What is known of a worker: the result that it works on, the last that it finished, and its own end."""
 
     name: str
     open: str | None = None
@@ -118,7 +119,7 @@ class Ledger:
             worker.probing = None
 
     def dead(self) -> list[Worker]:
-        """Workers that neither said that they end nor were given up before; call it when all processes are gone."""
+        """Workers that neither said that they end nor were given up; call it when all processes are gone."""
         return [worker for worker in self.workers.values() if worker.ended is None and not worker.buried]
 
     def to_retry(self) -> list[str]:

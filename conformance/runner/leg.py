@@ -50,25 +50,36 @@ def prepare(options: Options, mode: str) -> dict[str, Any]:
     """Bring the target up in a process of its own; UsageError where it cannot be."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "answer.json"
-        command = [sys.executable, "-m", "conformance.prepare", str(file), "--target", options.target_argument]
+        command = [
+            sys.executable,
+            "-m",
+            "conformance.prepare",
+            str(file),
+            "--target",
+            options.target_argument,
+        ]
         command += ["--mode", mode, "--level", options.level]
         for module in options.extra:
             command += ["--extra", module]
         try:
             done = subprocess.run(
-                command, env=options.environment(mode), capture_output=True, text=True, timeout=_PREPARE_SECONDS
+                command,
+                env=options.environment(mode),
+                capture_output=True,
+                text=True,
+                timeout=_PREPARE_SECONDS,
             )
         except subprocess.TimeoutExpired:
             raise UsageError(
-                f"target {options.target.name!r} was not up after {_PREPARE_SECONDS} s; run 'conformance doctor'"
+                f"target {options.target.name!r} is not up after {_PREPARE_SECONDS} s; try 'conformance doctor'"
             ) from None
         try:
             answer: dict[str, Any] = json.loads(file.read_text())
         except (OSError, ValueError):
             words = done.stderr.strip()[-2000:]
             raise UsageError(
-                f"target {options.target.name!r} could not be brought up: the process ended with {done.returncode}; "
-                f"its last words were:\n{words}"
+                f"target {options.target.name!r} could not be brought up: the process ended with "
+                f"{done.returncode}; its last words were:\n{words}"
             ) from None
     if "error" in answer:
         raise UsageError(answer["error"])
@@ -79,7 +90,9 @@ def choose(options: Options, answer: dict[str, Any]) -> tuple[Plan, Plan, int]:
     """The plan of the level, the part of it that runs, and how many results ``-k`` left out."""
     level = Plan.from_json(answer["plan"])
     if not level.cases:
-        raise UsageError(f"target {options.target.name!r} has no case at level {options.level!r}; check its dtypes")
+        raise UsageError(
+            f"target {options.target.name!r} has no case at level {options.level!r}; check its dtypes"
+        )
     part = level.shard(options.shard)
     if options.select is None:
         if not part.cases:
@@ -174,7 +187,9 @@ def check_oracle(rounds: Rounds) -> None:
     journal.write("oracle-check", **checked)
 
 
-def _check_expectations(book: expectation.Book, answer: dict[str, Any], mode: str, day: datetime.date) -> None:
+def _check_expectations(
+    book: expectation.Book, answer: dict[str, Any], mode: str, day: datetime.date
+) -> None:
     active = book.active(mode, day, answer["facts"]["torch"]["version"])
     lost = expectation.unmatched(active, Plan.from_json(answer["full"]).result_ids()) if active else []
     if lost:

@@ -20,7 +20,7 @@ class Options:
     modes: Sequence[str]
     output: Path
     level: str = "full"
-    shard: Shard = Shard()
+    shard: Shard = dataclasses.field(default_factory=Shard)
     workers: int = 1
     select: str | None = None
     samples: str = "default"
@@ -30,8 +30,8 @@ class Options:
     def environment(self, mode: str) -> dict[str, str]:
         """The variables of a process that works for this run.
 
-        Backends that register themselves for autoloading stay away unless the user asks for them: the target's
-        own module is imported by name, and no other backend may become the accelerator.
+        Backends that register themselves for autoloading stay away unless the user asks for them: the
+        target's own module is imported by name, and no other backend may become the accelerator.
         """
         variables = dict(os.environ)
         variables.pop("PYTEST_ADDOPTS", None)

@@ -13,7 +13,9 @@ from conformance.runner.ledger import Ledger
 class Progress:
     """Shows how far a ledger has come. Counts last attempts, before expectations."""
 
-    def __init__(self, ledger: Ledger, planned: int, *, label: str, loud: bool = True, out: TextIO = sys.stderr) -> None:
+    def __init__(
+        self, ledger: Ledger, planned: int, *, label: str, loud: bool = True, out: TextIO = sys.stderr
+    ) -> None:
         self.ledger = ledger
         self.planned = planned
         self.label = label
@@ -53,7 +55,9 @@ class Progress:
         rate = done / seconds if seconds > 0 else 0.0
         left = duration((self.planned - done) / rate) if rate else "?"
         share = 100 * done // max(1, self.planned)
-        return f"{self.label}: {done}/{self.planned} results ({share} %), {bad} bad, {rate:.0f}/s, {left} left"
+        return (
+            f"{self.label}: {done}/{self.planned} results ({share} %), {bad} bad, {rate:.0f}/s, {left} left"
+        )
 
 
 def duration(seconds: float) -> str:

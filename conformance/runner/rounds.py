@@ -1,4 +1,4 @@
-"""One round: a pytest process over part of a plan, watched from outside until it and all its workers are gone."""
+"""One round: a pytest process over part of a plan, watched from outside until it and its workers are gone."""
 
 from __future__ import annotations
 
@@ -77,7 +77,17 @@ class Rounds:
         self._bury(hung)
 
     def _command(self, plan: Path, workers: int, attempt: int) -> list[str]:
-        command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(self.folder), "--noconftest"]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-c",
+            os.devnull,
+            "--rootdir",
+            str(self.folder),
+            "--noconftest",
+        ]
         for plugin in ("no:cacheprovider", "no:warnings", "no:faulthandler", "conformance.plugin"):
             command += ["-p", plugin]
         if workers > 1:
@@ -100,7 +110,9 @@ class Rounds:
             elif time.monotonic() - heard > self.options.timeout + _SILENCE:
                 return True
             if self.ledger.starts_without_pass > MAX_LOSSES + self.options.workers and not patient:
-                raise GivenUp(f"{MAX_LOSSES} workers were lost in a row without one passing result between them")
+                raise GivenUp(
+                    f"{MAX_LOSSES} workers were lost in a row without one passing result between them"
+                )
             self.progress()
             time.sleep(0.1)
         return False
@@ -128,14 +140,18 @@ class Rounds:
             return None
         result_id = worker.open or worker.last
         if result_id is None:
-            self.journal.write("problem", message=f"a worker ended before its first case; see {self.folder / 'logs'}")
+            self.journal.write(
+                "problem", message=f"a worker ended before its first case; see {self.folder / 'logs'}"
+            )
             return None
         if timed_out or hung:
             verdict, kind = Verdict.TIMEOUT, Kind.TIMEOUT
             message = f"took longer than {self.options.timeout:g} s"
         else:
             verdict, kind = Verdict.CRASH, Kind.CRASH
-            message = "the process ended" if worker.open else "the process ended after this result, before the next"
+            message = (
+                "the process ended" if worker.open else "the process ended after this result, before the next"
+            )
             if not traceback:
                 message += " without a signal that leaves a trace (os._exit, SIGKILL)"
         parsed = ResultId.parse(result_id)

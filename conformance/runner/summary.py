@@ -1,4 +1,4 @@
-"""The last words of a run: totals, the first failures with the command that repeats each, and where the files are."""
+"""The last words of a run: totals, the first failures with the command that repeats each, and the files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def lines(results: dict[str, Any], *, target: str, folder: Path, shown: int = SH
 
 
 def _leg(leg: dict[str, Any], target: str, shown: int, several: bool) -> Iterator[str]:
-    totals = ", ".join(f"{count} {verdict}" for verdict, count in reversed(leg["totals"].items())) or "no results"
+    totals = (
+        ", ".join(f"{count} {verdict}" for verdict, count in reversed(leg["totals"].items())) or "no results"
+    )
     yield f"{leg['name']}: {totals} in {len(leg['cases'])} cases, {duration(leg['seconds'])}"
     bad = [row for row in leg["results"] if Verdict(row["verdict"]).unexpected]
     order = list(Verdict)
@@ -41,7 +43,8 @@ def _leg(leg: dict[str, Any], target: str, shown: int, several: bool) -> Iterato
     if len(bad) > shown:
         yield f"  and {len(bad) - shown} more"
     if leg["missing"]["count"]:
-        yield f"  {leg['missing']['count']} of {leg['planned']} results are missing, first {leg['missing']['first'][0]}"
+        missing = leg["missing"]
+        yield f"  {missing['count']} of {leg['planned']} results are missing, first {missing['first'][0]}"
     for problem in leg["problems"]:
         yield f"  problem: {problem}"
     for difference in leg["oracle"]["differences"][:shown]:

@@ -66,7 +66,12 @@ class Rule:
         return self.name == "exact"
 
     def tolerance(
-        self, result: torch.dtype, computed: torch.dtype | None = None, *, elements: int = 1, precision: str = "ieee"
+        self,
+        result: torch.dtype,
+        computed: torch.dtype | None = None,
+        *,
+        elements: int = 1,
+        precision: str = "ieee",
     ) -> Tolerance:
         """The bound for a result of dtype ``result`` computed from ``elements`` inputs of dtype ``computed``."""
         if not (result.is_floating_point or result.is_complex) or self.exact:
@@ -117,14 +122,18 @@ def _table() -> dict[str, Any]:
         return tomllib.load(file)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def rule(operator: str, dtype: torch.dtype, direction: str = "forward") -> Rule:
     """The rule of (operator, dtype, direction): its class, then the overrides that match, in order of the table."""
     if direction not in DIRECTIONS:
         raise LookupError(f"no direction {direction!r}; use one of {', '.join(DIRECTIONS)}")
     table = _table()
     name = next(
-        (name for name, entry in table["class"].items() if any(matches(p, operator) for p in entry["operators"])),
+        (
+            name
+            for name, entry in table["class"].items()
+            if any(matches(p, operator) for p in entry["operators"])
+        ),
         table["default"],
     )
     entry = {key: value for key, value in table["class"][name].items() if key not in ("operators", "because")}
@@ -135,7 +144,13 @@ def rule(operator: str, dtype: torch.dtype, direction: str = "forward") -> Rule:
             and (word in override.get("dtypes", (word,)))
             and (direction == override.get("direction", direction))
         ):
-            entry.update({k: v for k, v in override.items() if k in ("k", "growth", "local", "matrix", "oracle", "scale")})
+            entry.update(
+                {
+                    k: v
+                    for k, v in override.items()
+                    if k in ("k", "growth", "local", "matrix", "oracle", "scale")
+                }
+            )
     if direction == "backward":
         # The derivative of a function that moves data adds values up; that of any other multiplies and adds.
         if name == "exact":

@@ -144,14 +144,18 @@ def compare_result(
         if claims is False:
             return False
         if claims is not None:
-            return all([_claim(target, recorder, applied, dtype, want, claim, what, index) for claim in claims])
+            return all(
+                [_claim(target, recorder, applied, dtype, want, claim, what, index) for claim in claims]
+            )
     spreads = iter(want.spread)
     for number, (one, other, base) in enumerate(zip(got, precise, plain)):
         name = what if len(got) == 1 else f"part {number} of {what}"
         if isinstance(base, torch.Tensor):
             spread = next(spreads, None)
             bound = tolerance_for(target, applied, base.dtype, want.computed, want.elements, peer=peer)
-            reference = base if applied.exact or not (base.is_floating_point() or base.is_complex()) else other
+            reference = (
+                base if applied.exact or not (base.is_floating_point() or base.is_complex()) else other
+            )
         elif isinstance(base, (float, complex)) and not applied.exact:
             spread = None
             bound = tolerance_for(target, applied, dtype, want.computed, want.elements, peer=peer)
@@ -227,7 +231,9 @@ def failed_call(
 ) -> None:
     """Record the error of a call for which the CPU has a result."""
     assert outcome.error is not None
-    report_error(target, recorder, outcome.error, what=f"{what} on ({sample.describe()})", sample=sample.index)
+    report_error(
+        target, recorder, outcome.error, what=f"{what} on ({sample.describe()})", sample=sample.index
+    )
 
 
 def pristine(subject: Subject) -> Any:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conformance.properties.operators._common import cases, compare_result, copy_in, dtypes_of, failed_call, run
+from conformance.properties.operators._common import (
+    cases,
+    compare_result,
+    copy_in,
+    dtypes_of,
+    failed_call,
+    run,
+)
 from conformance.property import register
 from conformance.recorder import Recorder
 from conformance.subjects import Subject

@@ -25,39 +25,38 @@ memory::PoolStatistics statistics() {
 
 std::map<std::string, std::int64_t> memory_stats() {
   const auto stats = statistics();
-  return {
-      {"Limit", stats.limit},
-      {"InUse", stats.in_use},
-      {"MaxInUse", stats.max_in_use},
-      {"NumAllocs", stats.allocations},
-      {"NumFrees", stats.frees},
-      {"ActiveAllocs", stats.active},
-      {"MaxAllocSize", stats.largest},
-      {"TotalSystemAllocs", stats.total_allocations},
-      {"TotalSystemFrees", stats.total_frees},
-      {"TotalActiveAllocs", stats.active}};
+  return {{"Limit", stats.limit},
+          {"InUse", stats.in_use},
+          {"MaxInUse", stats.max_in_use},
+          {"NumAllocs", stats.allocations},
+          {"NumFrees", stats.frees},
+          {"ActiveAllocs", stats.active},
+          {"MaxAllocSize", stats.largest},
+          {"TotalSystemAllocs", stats.total_allocations},
+          {"TotalSystemFrees", stats.total_frees},
+          {"TotalActiveAllocs", stats.active}};
 }
 
 std::map<std::string, std::int64_t> extended_memory_stats() {
   const auto stats = statistics();
-  return {
-      {"limit", stats.limit},
-      {"in_use", stats.in_use},
-      {"scratch", stats.scratch},
-      {"deferred", stats.deferred},
-      {"max_in_use", stats.max_in_use},
-      {"num_allocs", stats.allocations},
-      {"num_free", stats.frees},
-      {"max_alloc_size", stats.largest},
-      {"active_allocs", stats.active},
-      {"max_cntgs_chunk", stats.largest_free},
-      {"num_alloc_retries", stats.retries},
-      {"num_ooms", stats.out_of_memory}};
+  return {{"limit", stats.limit},
+          {"in_use", stats.in_use},
+          {"scratch", stats.scratch},
+          {"deferred", stats.deferred},
+          {"max_in_use", stats.max_in_use},
+          {"num_allocs", stats.allocations},
+          {"num_free", stats.frees},
+          {"max_alloc_size", stats.largest},
+          {"active_allocs", stats.active},
+          {"max_cntgs_chunk", stats.largest_free},
+          {"num_alloc_retries", stats.retries},
+          {"num_ooms", stats.out_of_memory}};
 }
 
 // The CPU tensor keeps the device tensor, and with it the memory, alive.
 at::Tensor debug_host_view(const at::Tensor& tensor) {
-  TORCH_CHECK(dispatch::is_device_tensor(tensor), "host_view needs an hpu tensor, but got one on ", tensor.device());
+  TORCH_CHECK(
+      dispatch::is_device_tensor(tensor), "host_view needs an hpu tensor, but got one on ", tensor.device());
   const at::Tensor view = dispatch::host_view(tensor);
   void* start = const_cast<void*>(view.storage().data());
   auto* owner = new at::Tensor(tensor);
@@ -74,7 +73,7 @@ at::Tensor debug_host_view(const at::Tensor& tensor) {
   return at::Tensor(std::move(impl));
 }
 
-} // namespace
+}  // namespace
 
 PYBIND11_MODULE(_C, m) {
   memory::install_host_detour();

@@ -17,26 +17,86 @@ namespace {
 
 enum class Cast { Lower, LowerFirst, Float32, Promote };
 
-const NameList kLower = {
-    "addmm",          "addbmm",           "batch_norm",       "baddbmm",
-    "bmm",            "conv1d",           "conv2d",           "conv3d",
-    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "dot",
-    "dropout",        "feature_dropout",  "group_norm",       "instance_norm",
-    "layer_norm",     "leaky_relu",       "linear",           "matmul",
-    "mean",           "mm",               "mul",              "mv",
-    "softmax",        "log_softmax",      "scaled_dot_product_attention"};
+const NameList kLower = {"addmm",
+                         "addbmm",
+                         "batch_norm",
+                         "baddbmm",
+                         "bmm",
+                         "conv1d",
+                         "conv2d",
+                         "conv3d",
+                         "conv_transpose1d",
+                         "conv_transpose2d",
+                         "conv_transpose3d",
+                         "dot",
+                         "dropout",
+                         "feature_dropout",
+                         "group_norm",
+                         "instance_norm",
+                         "layer_norm",
+                         "leaky_relu",
+                         "linear",
+                         "matmul",
+                         "mean",
+                         "mm",
+                         "mul",
+                         "mv",
+                         "softmax",
+                         "log_softmax",
+                         "scaled_dot_product_attention"};
 
 // Their other arguments are statistics and affine parameters, which stay as they are.
 const NameList kLowerFirst = {"layer_norm", "group_norm", "instance_norm", "batch_norm"};
 
-const NameList kFloat32 = {
-    "acos", "addcdiv", "asin", "atan2", "bilinear", "binary_cross_entropy",
-    "binary_cross_entropy_with_logits", "cdist", "cosh", "cosine_embedding_loss", "cosine_similarity",
-    "cross_entropy_loss", "dist", "div", "divide", "embedding", "embedding_bag", "erfinv", "exp", "expm1",
-    "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "log", "log10", "log1p", "log2", "logsumexp",
-    "margin_ranking_loss", "mse_loss", "multi_margin_loss", "multilabel_margin_loss", "nll_loss", "pdist",
-    "poisson_nll_loss", "pow", "reciprocal", "renorm", "rsqrt", "sinh", "smooth_l1_loss", "soft_margin_loss",
-    "softplus", "tan", "topk", "triplet_margin_loss", "truediv", "true_divide"};
+const NameList kFloat32 = {"acos",
+                           "addcdiv",
+                           "asin",
+                           "atan2",
+                           "bilinear",
+                           "binary_cross_entropy",
+                           "binary_cross_entropy_with_logits",
+                           "cdist",
+                           "cosh",
+                           "cosine_embedding_loss",
+                           "cosine_similarity",
+                           "cross_entropy_loss",
+                           "dist",
+                           "div",
+                           "divide",
+                           "embedding",
+                           "embedding_bag",
+                           "erfinv",
+                           "exp",
+                           "expm1",
+                           "hinge_embedding_loss",
+                           "huber_loss",
+                           "kl_div",
+                           "l1_loss",
+                           "log",
+                           "log10",
+                           "log1p",
+                           "log2",
+                           "logsumexp",
+                           "margin_ranking_loss",
+                           "mse_loss",
+                           "multi_margin_loss",
+                           "multilabel_margin_loss",
+                           "nll_loss",
+                           "pdist",
+                           "poisson_nll_loss",
+                           "pow",
+                           "reciprocal",
+                           "renorm",
+                           "rsqrt",
+                           "sinh",
+                           "smooth_l1_loss",
+                           "soft_margin_loss",
+                           "softplus",
+                           "tan",
+                           "topk",
+                           "triplet_margin_loss",
+                           "truediv",
+                           "true_divide"};
 
 const NameList kPromote = {
     "add", "addcmul", "addcdiv", "cat", "div", "exp", "mul", "pow", "sub", "iadd", "truediv", "stack"};
@@ -45,7 +105,7 @@ std::map<std::string, NameList> g_lists;
 
 bool is_castable(const at::Tensor& tensor) {
   return tensor.defined() && tensor.device().is_hpu() && tensor.is_floating_point() &&
-      tensor.scalar_type() != at::kDouble;
+         tensor.scalar_type() != at::kDouble;
 }
 
 at::Tensor cast_to(const at::Tensor& tensor, at::ScalarType dtype) {
@@ -68,7 +128,8 @@ void for_each_tensor(c10::IValue& value, Visit visit) {
 
 class AutocastKernel final : public c10::OperatorKernel {
  public:
-  AutocastKernel(const c10::FunctionSchema& schema, Cast cast) : plan_(schema), cast_(cast) {}
+  AutocastKernel(const c10::FunctionSchema& schema, Cast cast) : plan_(schema), cast_(cast) {
+  }
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) const {
     c10::impl::ExcludeDispatchKeyGuard guard(
@@ -116,7 +177,7 @@ TORCH_LIBRARY_IMPL(_, AutocastHPU, m) {
   m.fallback(torch::CppFunction::makeFallthrough());
 }
 
-} // namespace
+}  // namespace
 
 void register_autocast(const std::optional<NameList>& lower, const std::optional<NameList>& fp32) {
   TORCH_CHECK(g_lists.empty(), "the autocast lists of the hpu device are already registered; set them once");
@@ -146,16 +207,16 @@ void register_autocast(const std::optional<NameList>& lower, const std::optional
     const OperatorPlan plan(op->schema());
     const bool writes = std::find(plan.written.begin(), plan.written.end(), true) != plan.written.end();
     if (writes) {
-      continue; // out= and in-place variants keep the dtype of what they write
+      continue;  // out= and in-place variants keep the dtype of what they write
     }
-    handles->push_back(dispatcher.registerImpl(
-        operator_name,
-        c10::DispatchKey::AutocastHPU,
-        c10::KernelFunction::makeFromBoxedFunctor(
-            std::make_unique<AutocastKernel>(op->schema(), found->second)),
-        std::nullopt,
-        nullptr,
-        "hpu reference autocast"));
+    handles->push_back(
+        dispatcher.registerImpl(operator_name,
+                                c10::DispatchKey::AutocastHPU,
+                                c10::KernelFunction::makeFromBoxedFunctor(
+                                    std::make_unique<AutocastKernel>(op->schema(), found->second)),
+                                std::nullopt,
+                                nullptr,
+                                "hpu reference autocast"));
   }
 }
 
@@ -163,4 +224,4 @@ std::map<std::string, NameList> autocast_lists() {
   return g_lists;
 }
 
-} // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::dispatch

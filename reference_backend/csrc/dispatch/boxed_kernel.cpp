@@ -26,8 +26,8 @@ c10::IValue host_value(HostCall& call, const c10::IValue& value, Access access, 
   if (value.isOptionalTensorList()) {
     c10::List<std::optional<at::Tensor>> result;
     for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorList()) {
-      result.push_back(
-          tensor.has_value() ? std::make_optional(call.host(*tensor, access, name)) : std::nullopt);
+      result.push_back(tensor.has_value() ? std::make_optional(call.host(*tensor, access, name))
+                                          : std::nullopt);
     }
     return result;
   }
@@ -52,12 +52,11 @@ c10::IValue device_value(HostCall& call, c10::IValue&& value) {
   return std::move(value);
 }
 
-} // namespace
+}  // namespace
 
-void BoxedKernel::operator()(
-    const c10::OperatorHandle& op,
-    c10::DispatchKeySet,
-    torch::jit::Stack* stack) const {
+void BoxedKernel::operator()(const c10::OperatorHandle& op,
+                             c10::DispatchKeySet,
+                             torch::jit::Stack* stack) const {
   HostCall call(plan_.returns_tensors);
   if (plan_.cpu_tensors_allowed) {
     call.allow_cpu_tensors();
@@ -65,13 +64,12 @@ void BoxedKernel::operator()(
   const std::size_t first = stack->size() - plan_.arguments;
   for (std::size_t i = 0; i < plan_.arguments; i++) {
     c10::IValue& value = (*stack)[first + i];
-    value = host_value(
-        call, value, plan_.written[i] ? Access::Write : Access::Read, plan_.name.c_str());
+    value = host_value(call, value, plan_.written[i] ? Access::Write : Access::Read, plan_.name.c_str());
   }
   if (plan_.generator >= 0) {
     c10::IValue& value = (*stack)[first + static_cast<std::size_t>(plan_.generator)];
-    value = runtime::seeded_cpu_generator(
-        value.isNone() ? std::nullopt : std::make_optional(value.toGenerator()));
+    value = runtime::seeded_cpu_generator(value.isNone() ? std::nullopt
+                                                         : std::make_optional(value.toGenerator()));
   }
   op.redispatchBoxed(key_, stack);
   call.kernel_done();
@@ -83,4 +81,4 @@ void BoxedKernel::operator()(
   }
 }
 
-} // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::dispatch

@@ -11,7 +11,8 @@ namespace hpu_reference::dispatch {
 class BoxedKernel final : public c10::OperatorKernel {
  public:
   // `key` is the CPU-side key to run at: CPU, SparseCPU, SparseCsrCPU or QuantizedCPU.
-  BoxedKernel(const c10::FunctionSchema& schema, c10::DispatchKey key) : plan_(schema), key_(key) {}
+  BoxedKernel(const c10::FunctionSchema& schema, c10::DispatchKey key) : plan_(schema), key_(key) {
+  }
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) const;
 
@@ -20,4 +21,4 @@ class BoxedKernel final : public c10::OperatorKernel {
   c10::DispatchKeySet key_;
 };
 
-} // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::dispatch

@@ -11,8 +11,8 @@ namespace {
 
 const char* const kName = "aten::copy_";
 
-// Either side may be a CPU tensor: both are host views or host tensors to the CPU's copy, which converts dtypes,
-// resolves conj and neg bits and broadcasts.
+// Either side may be a CPU tensor: both are host views or host tensors to the CPU's copy, which converts
+// dtypes, resolves conj and neg bits and broadcasts.
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
   HostCall call(/*redirect=*/false);
   call.allow_cpu_tensors();
@@ -50,6 +50,6 @@ TORCH_LIBRARY_IMPL(aten, QuantizedHPU, m) {
   m.impl("_copy_from", copy_from);
 }
 
-} // namespace
+}  // namespace
 
-} // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::dispatch

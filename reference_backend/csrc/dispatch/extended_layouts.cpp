@@ -51,7 +51,7 @@ at::native::NestedTensorImpl* nested(const at::Tensor& tensor) {
   return static_cast<at::native::NestedTensorImpl*>(tensor.unsafeGetTensorImpl());
 }
 
-} // namespace
+}  // namespace
 
 c10::intrusive_ptr<at::SparseCsrTensorImpl> make_compressed(at::Layout layout, caffe2::TypeMeta dtype) {
   auto impl = c10::make_intrusive<at::SparseCsrTensorImpl>(
@@ -60,16 +60,12 @@ c10::intrusive_ptr<at::SparseCsrTensorImpl> make_compressed(at::Layout layout, c
   return impl;
 }
 
-at::Tensor ExtendedLayouts::host(
-    HostCall& call,
-    const at::Tensor& tensor,
-    Access access,
-    const char* name) {
+at::Tensor ExtendedLayouts::host(HostCall& call, const at::Tensor& tensor, Access access, const char* name) {
   const auto convert = [&](const at::Tensor& part) { return call.host(part, access, name); };
   if (has(tensor, DispatchKey::SparseHPU)) {
     auto* source = sparse(tensor);
-    auto impl = c10::make_intrusive<at::SparseTensorImpl>(
-        DispatchKeySet(DispatchKey::SparseCPU), source->dtype());
+    auto impl =
+        c10::make_intrusive<at::SparseTensorImpl>(DispatchKeySet(DispatchKey::SparseCPU), source->dtype());
     impl->raw_resize_(source->sparse_dim(), source->dense_dim(), source->sizes());
     impl->set_indices_and_values_unsafe(convert(source->indices()), convert(source->values()));
     impl->set_coalesced(source->coalesced());
@@ -77,16 +73,14 @@ at::Tensor ExtendedLayouts::host(
   }
   if (has(tensor, DispatchKey::SparseCsrHPU)) {
     auto* source = compressed(tensor);
-    auto impl = c10::make_intrusive<at::SparseCsrTensorImpl>(
-        DispatchKeySet(DispatchKey::SparseCsrCPU),
-        c10::Device(c10::DeviceType::CPU),
-        source->layout(),
-        source->dtype());
-    impl->set_member_tensors(
-        convert(source->compressed_indices()),
-        convert(source->plain_indices()),
-        convert(source->values()),
-        source->sizes());
+    auto impl = c10::make_intrusive<at::SparseCsrTensorImpl>(DispatchKeySet(DispatchKey::SparseCsrCPU),
+                                                             c10::Device(c10::DeviceType::CPU),
+                                                             source->layout(),
+                                                             source->dtype());
+    impl->set_member_tensors(convert(source->compressed_indices()),
+                             convert(source->plain_indices()),
+                             convert(source->values()),
+                             source->sizes());
     return at::Tensor(std::move(impl));
   }
   if (has(tensor, DispatchKey::QuantizedHPU)) {
@@ -116,8 +110,8 @@ at::Tensor ExtendedLayouts::device(HostCall& call, at::Tensor&& result) {
     auto* source = sparse(result);
     at::Tensor indices = device_part(call, source->indices());
     at::Tensor values = device_part(call, source->values());
-    auto fresh = c10::make_intrusive<at::SparseTensorImpl>(
-        DispatchKeySet(DispatchKey::SparseHPU), source->dtype());
+    auto fresh =
+        c10::make_intrusive<at::SparseTensorImpl>(DispatchKeySet(DispatchKey::SparseHPU), source->dtype());
     fresh->raw_resize_(source->sparse_dim(), source->dense_dim(), source->sizes());
     fresh->set_indices_and_values_unsafe(indices, values);
     fresh->set_coalesced(source->coalesced());
@@ -126,11 +120,10 @@ at::Tensor ExtendedLayouts::device(HostCall& call, at::Tensor&& result) {
   if (has(result, DispatchKey::SparseCsrCPU)) {
     auto* source = compressed(result);
     auto fresh = make_compressed(source->layout(), source->dtype());
-    fresh->set_member_tensors(
-        device_part(call, source->compressed_indices()),
-        device_part(call, source->plain_indices()),
-        device_part(call, source->values()),
-        source->sizes());
+    fresh->set_member_tensors(device_part(call, source->compressed_indices()),
+                              device_part(call, source->plain_indices()),
+                              device_part(call, source->values()),
+                              source->sizes());
     return at::Tensor(std::move(fresh));
   }
   if (impl->key_set().has(DispatchKey::NestedTensor)) {
@@ -152,8 +145,9 @@ at::Tensor ExtendedLayouts::device(HostCall& call, at::Tensor&& result) {
   call.adopt_storage_of(impl);
   change_backend(impl, kDevice);
   auto* self = quantized(result);
-  self->set_quantizer_(convert_quantizer(
-      self->quantizer(), result.scalar_type(), [&](at::Tensor part) { return call.device(std::move(part)); }));
+  self->set_quantizer_(convert_quantizer(self->quantizer(), result.scalar_type(), [&](at::Tensor part) {
+    return call.device(std::move(part));
+  }));
   return std::move(result);
 }
 
@@ -162,24 +156,22 @@ void ExtendedLayouts::write_back(HostCall& call, const at::Tensor& device, const
     auto* source = sparse(host);
     auto* target = sparse(device);
     target->raw_resize_(source->sparse_dim(), source->dense_dim(), source->sizes());
-    target->set_indices_and_values_unsafe(
-        device_part(call, source->indices()), device_part(call, source->values()));
+    target->set_indices_and_values_unsafe(device_part(call, source->indices()),
+                                          device_part(call, source->values()));
     target->set_coalesced(source->coalesced());
   } else if (has(host, DispatchKey::SparseCsrCPU)) {
     auto* source = compressed(host);
-    compressed(device)->set_member_tensors(
-        device_part(call, source->compressed_indices()),
-        device_part(call, source->plain_indices()),
-        device_part(call, source->values()),
-        source->sizes());
+    compressed(device)->set_member_tensors(device_part(call, source->compressed_indices()),
+                                           device_part(call, source->plain_indices()),
+                                           device_part(call, source->values()),
+                                           source->sizes());
   } else if (has(host, DispatchKey::QuantizedCPU)) {
-    quantized(device)->set_quantizer_(convert_quantizer(
-        quantized(host)->quantizer(), host.scalar_type(), [&](at::Tensor part) {
+    quantized(device)->set_quantizer_(
+        convert_quantizer(quantized(host)->quantizer(), host.scalar_type(), [&](at::Tensor part) {
           return call.device(std::move(part));
         }));
-    device.unsafeGetTensorImpl()->set_sizes_and_strides(
-        host.sizes(), host.strides(), host.storage_offset());
+    device.unsafeGetTensorImpl()->set_sizes_and_strides(host.sizes(), host.strides(), host.storage_offset());
   }
 }
 
-} // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::dispatch

@@ -7,8 +7,8 @@
 
 namespace hpu_reference::dispatch {
 
-// An empty compressed tensor of the device. torch's constructor knows no HPU key, so it is made for the CPU and
-// moved.
+// An empty compressed tensor of the device. torch's constructor knows no HPU key, so it is made for the CPU
+// and moved.
 c10::intrusive_ptr<at::SparseCsrTensorImpl> make_compressed(at::Layout layout, caffe2::TypeMeta dtype);
 
 class ExtendedLayouts {
@@ -18,4 +18,4 @@ class ExtendedLayouts {
   static void write_back(HostCall& call, const at::Tensor& device, const at::Tensor& host);
 };
 
-} // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::dispatch

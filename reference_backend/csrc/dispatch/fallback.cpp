@@ -49,7 +49,7 @@ bool is_logged() {
     const char* modules = std::getenv("PT_HPU_LOG_MOD_MASK");
     const char* types = std::getenv("PT_HPU_LOG_TYPE_MASK");
     return modules != nullptr && (std::strtoul(modules, nullptr, 0) & 0x80U) != 0 &&
-        (types == nullptr || (std::strtoul(types, nullptr, 0) & ~1UL) != 0);
+           (types == nullptr || (std::strtoul(types, nullptr, 0) & ~1UL) != 0);
   }();
   return on;
 }
@@ -154,7 +154,7 @@ TORCH_LIBRARY_IMPL(_, HPU, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&catch_all>());
 }
 
-} // namespace
+}  // namespace
 
 void run_fallback(const OperatorPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::string name = short_name(op);
@@ -170,8 +170,8 @@ void run_fallback(const OperatorPlan& plan, const c10::OperatorHandle& op, torch
     if (value.isDevice() && value.toDevice().is_hpu()) {
       value = c10::Device(c10::DeviceType::CPU);
     } else {
-      value = convert_value(
-          value, [&](const at::Tensor& tensor) { return to_cpu(tensor, plan.written[i], moved); });
+      value = convert_value(value,
+                            [&](const at::Tensor& tensor) { return to_cpu(tensor, plan.written[i], moved); });
     }
   }
   op.callBoxed(stack);
@@ -186,8 +186,7 @@ void run_fallback(const OperatorPlan& plan, const c10::OperatorHandle& op, torch
   const std::size_t result = stack->size() - plan.returns;
   for (std::size_t i = 0; i < plan.returns; i++) {
     c10::IValue& value = (*stack)[result + i];
-    value = convert_value(
-        value, [&](const at::Tensor& tensor) { return to_device(tensor, moved); });
+    value = convert_value(value, [&](const at::Tensor& tensor) { return to_device(tensor, moved); });
   }
 }
 
@@ -206,4 +205,4 @@ void set_fallback_policy(const std::string& text) {
   policy() = parse_policy(text);
 }
 
-} // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::dispatch

@@ -1,7 +1,8 @@
-// The CPU fallback: for operators that are not on the device. Copies out, runs, copies back; counted and logged.
+// The CPU fallback: for operators that are not on the device. Copies out, runs, copies back; counted and
+// logged.
 //
-// PT_HPU_PLACE_ON_CPU is the policy: empty allows every operator, "none" forbids all, a comma list allows only
-// those named.
+// PT_HPU_PLACE_ON_CPU is the policy: empty allows every operator, "none" forbids all, a comma list allows
+// only those named.
 #pragma once
 
 #include <ATen/core/boxing/OperatorKernel.h>
@@ -20,7 +21,8 @@ void run_fallback(const OperatorPlan& plan, const c10::OperatorHandle& op, torch
 
 class FallbackKernel final : public c10::OperatorKernel {
  public:
-  explicit FallbackKernel(const c10::FunctionSchema& schema) : plan_(schema) {}
+  explicit FallbackKernel(const c10::FunctionSchema& schema) : plan_(schema) {
+  }
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) const {
     run_fallback(plan_, op, stack);
   }
@@ -33,4 +35,4 @@ std::map<std::string, std::int64_t> fallback_counts();
 void reset_fallback_counts();
 void set_fallback_policy(const std::string& text);
 
-} // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::dispatch

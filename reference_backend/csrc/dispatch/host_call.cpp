@@ -14,33 +14,36 @@ namespace {
 // Below the device's key nothing may record gradients, cast or trace again.
 c10::DispatchKeySet excluded_keys() {
   static const c10::DispatchKeySet keys = c10::autograd_dispatch_keyset |
-      c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView) | c10::autocast_dispatch_keyset;
+                                          c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView) |
+                                          c10::autocast_dispatch_keyset;
   return keys;
 }
 
-constexpr c10::DispatchKeySet kBits(
-    {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor});
+constexpr c10::DispatchKeySet kBits({c10::DispatchKey::Conjugate,
+                                     c10::DispatchKey::Negative,
+                                     c10::DispatchKey::ZeroTensor});
 
 bool is_plain_dense(c10::DispatchKeySet keys) {
-  constexpr c10::DispatchKeySet other(
-      {c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr, c10::DispatchKey::Quantized,
-       c10::DispatchKey::NestedTensor});
+  constexpr c10::DispatchKeySet other({c10::DispatchKey::Sparse,
+                                       c10::DispatchKey::SparseCsr,
+                                       c10::DispatchKey::Quantized,
+                                       c10::DispatchKey::NestedTensor});
   return !keys.has_any(other);
 }
 
 [[noreturn]] void throw_devices(const char* name, const at::Tensor& tensor) {
-  TORCH_CHECK(
-      false,
-      "Expected all tensors to be on the same device, but found at least two devices, hpu:0 and ",
-      tensor.device(),
-      "! (operator ",
-      name,
-      "; move the tensor with .to('hpu') or take it to the CPU with .cpu())");
+  TORCH_CHECK(false,
+              "Expected all tensors to be on the same device, but found at least two devices, hpu:0 and ",
+              tensor.device(),
+              "! (operator ",
+              name,
+              "; move the tensor with .to('hpu') or take it to the CPU with .cpu())");
 }
 
-} // namespace
+}  // namespace
 
-HostCall::HostCall(bool redirect) : keys_((runtime::acquire(), excluded_keys())), detour_(redirect) {}
+HostCall::HostCall(bool redirect) : keys_((runtime::acquire(), excluded_keys())), detour_(redirect) {
+}
 
 c10::intrusive_ptr<c10::StorageImpl> HostCall::host_storage(c10::StorageImpl* device) {
   for (const auto& pair : storages_) {
@@ -89,8 +92,8 @@ at::Tensor HostCall::host(const at::Tensor& tensor, Access access, const char* n
     }
   }
   at::Tensor result = is_plain_dense(tensor.unsafeGetTensorImpl()->key_set())
-      ? host_dense(tensor)
-      : ExtendedLayouts::host(*this, tensor, access, name);
+                          ? host_dense(tensor)
+                          : ExtendedLayouts::host(*this, tensor, access, name);
   tensors_.push_back({tensor, result, written});
   return result;
 }
@@ -111,12 +114,11 @@ c10::StorageImpl* HostCall::device_storage_for(c10::StorageImpl* host) const {
 void HostCall::adopt_storage_of(c10::TensorImpl* impl) {
   c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
   if (storage->device_type() == c10::DeviceType::HPU) {
-    return; // shared with a result that was converted before
+    return;  // shared with a result that was converted before
   }
   if (c10::StorageImpl* device = device_storage_for(storage)) {
     // A view of an argument: `device` is alive, as the argument is.
-    impl->set_storage_keep_dtype(
-        c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(device)));
+    impl->set_storage_keep_dtype(c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(device)));
     return;
   }
   if (memory::adopt_storage(storage)) {
@@ -128,12 +130,12 @@ void HostCall::adopt_storage_of(c10::TensorImpl* impl) {
   if (bytes > 0) {
     std::memcpy(memory::arena().to_host(pointer.get()), storage->data(), bytes);
   }
-  impl->set_storage_keep_dtype(c10::Storage(c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(),
-      bytes,
-      std::move(pointer),
-      memory::device_allocator(),
-      /*resizable=*/true)));
+  impl->set_storage_keep_dtype(
+      c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),
+                                                         bytes,
+                                                         std::move(pointer),
+                                                         memory::device_allocator(),
+                                                         /*resizable=*/true)));
 }
 
 at::Tensor HostCall::device(at::Tensor&& result) {
@@ -147,7 +149,7 @@ at::Tensor HostCall::device(at::Tensor&& result) {
     }
   }
   if (is_device_tensor(result)) {
-    return std::move(result); // the same result twice
+    return std::move(result);  // the same result twice
   }
   if (!is_plain_dense(impl->key_set())) {
     return ExtendedLayouts::device(*this, std::move(result));
@@ -184,14 +186,13 @@ void HostCall::write_back(const TensorPair& pair) {
   }
   c10::StorageImpl* storage = host->unsafe_storage().unsafeGetStorageImpl();
   c10::StorageImpl* before = device->unsafe_storage().unsafeGetStorageImpl();
-  if (device_storage_for(storage) != before) { // set_() gave it another storage
+  if (device_storage_for(storage) != before) {  // set_() gave it another storage
     c10::StorageImpl* other = device_storage_for(storage);
     if (other == nullptr) {
       adopt_storage_of(host);
       other = host->unsafe_storage().unsafeGetStorageImpl();
     }
-    device->set_storage_keep_dtype(
-        c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(other)));
+    device->set_storage_keep_dtype(c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(other)));
   }
   if (device->sizes() != host->sizes() || device->strides() != host->strides() ||
       device->storage_offset() != host->storage_offset()) {
@@ -204,7 +205,7 @@ HostCall::~HostCall() {
     detour_.end();
     try {
       finish();
-    } catch (...) { // the kernel's own error is the one to report
+    } catch (...) {  // the kernel's own error is the one to report
     }
   }
 }
@@ -228,4 +229,4 @@ at::Tensor host_view(const at::Tensor& tensor) {
   return call.host(tensor, Access::Read, "host_view");
 }
 
-} // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::dispatch

@@ -3,8 +3,8 @@
 //   device tensor --host()--> CPU tensor over the same bytes --CPU kernel--> CPU result in arena memory
 //                                                                --device()--> device tensor, without a copy
 //
-// Arguments that share a storage share it on the host side as well; finish() writes back what the kernel changed
-// in the metadata or storage of the arguments it may write to.
+// Arguments that share a storage share it on the host side as well; finish() writes back what the kernel
+// changed in the metadata or storage of the arguments it may write to.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -39,8 +39,8 @@ class HostCall {
   // Ends the redirection; every later call converts results.
   void kernel_done();
 
-  // The device tensor for a result of the kernel: the argument itself, a view of it, or the result turned into a
-  // device tensor in place.
+  // The device tensor for a result of the kernel: the argument itself, a view of it, or the result turned
+  // into a device tensor in place.
   at::Tensor device(at::Tensor&& result);
 
   // Writes changed metadata and storages back to the written arguments.
@@ -57,7 +57,7 @@ class HostCall {
   struct StoragePair {
     c10::StorageImpl* device;
     c10::intrusive_ptr<c10::StorageImpl> host;
-    const void* address; // of the host storage before the kernel ran
+    const void* address;  // of the host storage before the kernel ran
     std::size_t bytes;
   };
   struct TensorPair {
@@ -84,4 +84,4 @@ class HostCall {
 // The host view of a dense strided tensor, for code that reads or writes its bytes itself.
 at::Tensor host_view(const at::Tensor& tensor);
 
-} // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::dispatch

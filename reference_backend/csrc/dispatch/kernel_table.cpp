@@ -39,8 +39,8 @@ bool is_covered_namespace(const std::string& name) {
   return false;
 }
 
-// Composite operators (with a derivative of their own) that choose an implementation by device: run whole on the
-// CPU, they choose the CPU's.
+// Composite operators (with a derivative of their own) that choose an implementation by device: run whole on
+// the CPU, they choose the CPU's.
 bool is_whole(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "aten::convolution",
@@ -51,7 +51,8 @@ bool is_whole(const std::string& name) {
   return names.count(name) != 0;
 }
 
-// Operators declared "not on the device" in HPU_REFERENCE_FALLBACK_OPS, a comma list of names without overload.
+// Operators declared "not on the device" in HPU_REFERENCE_FALLBACK_OPS, a comma list of names without
+// overload.
 std::unordered_set<std::string> declared_fallbacks() {
   std::unordered_set<std::string> names;
   if (const char* text = std::getenv("HPU_REFERENCE_FALLBACK_OPS")) {
@@ -63,7 +64,7 @@ std::unordered_set<std::string> declared_fallbacks() {
   return names;
 }
 
-} // namespace
+}  // namespace
 
 void register_host_kernels() {
   auto& dispatcher = c10::Dispatcher::singleton();
@@ -80,17 +81,16 @@ void register_host_kernels() {
       continue;
     }
     for (const auto& [host, device] : kKeys) {
-      const bool has_host_kernel = op->hasKernelForDispatchKey(host) ||
-          (host == c10::DispatchKey::CPU && is_whole(name));
+      const bool has_host_kernel =
+          op->hasKernelForDispatchKey(host) || (host == c10::DispatchKey::CPU && is_whole(name));
       if (!has_host_kernel || op->hasKernelForDispatchKey(device)) {
         continue;
       }
       const bool fallback = fallbacks.count(operator_name.name) != 0;
-      auto kernel = fallback
-          ? c10::KernelFunction::makeFromBoxedFunctor(
-                std::make_unique<FallbackKernel>(op->schema()))
-          : c10::KernelFunction::makeFromBoxedFunctor(
-                std::make_unique<BoxedKernel>(op->schema(), host));
+      auto kernel =
+          fallback
+              ? c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<FallbackKernel>(op->schema()))
+              : c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(op->schema(), host));
       handles->push_back(dispatcher.registerImpl(
           operator_name, device, std::move(kernel), std::nullopt, nullptr, "hpu reference"));
       g_table.push_back({c10::toString(device), name, fallback ? "fallback" : "host"});
@@ -105,4 +105,4 @@ const std::vector<KernelEntry>& kernel_table() {
   return g_table;
 }
 
-} // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::dispatch

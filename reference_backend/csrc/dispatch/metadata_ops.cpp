@@ -18,15 +18,13 @@ namespace hpu_reference::dispatch {
 
 namespace {
 
-at::ScalarType checked_options(
-    std::optional<at::ScalarType> dtype,
-    std::optional<at::Layout> layout,
-    std::optional<at::Device> device,
-    std::optional<bool> pin_memory) {
-  TORCH_CHECK(
-      c10::layout_or_default(layout) == at::kStrided,
-      "expected the strided layout for a dense hpu tensor, but got ",
-      c10::layout_or_default(layout));
+at::ScalarType checked_options(std::optional<at::ScalarType> dtype,
+                               std::optional<at::Layout> layout,
+                               std::optional<at::Device> device,
+                               std::optional<bool> pin_memory) {
+  TORCH_CHECK(c10::layout_or_default(layout) == at::kStrided,
+              "expected the strided layout for a dense hpu tensor, but got ",
+              c10::layout_or_default(layout));
   TORCH_CHECK(!c10::pinned_memory_or_default(pin_memory), "Only dense CPU tensors can be pinned");
   if (device.has_value()) {
     runtime::checked_index(device->index());
@@ -43,45 +41,31 @@ at::Tensor filled_if_deterministic(at::TensorBase&& made) {
   return result;
 }
 
-at::Tensor empty_memory_format(
-    at::IntArrayRef size,
-    std::optional<at::ScalarType> dtype,
-    std::optional<at::Layout> layout,
-    std::optional<at::Device> device,
-    std::optional<bool> pin_memory,
-    std::optional<at::MemoryFormat> memory_format) {
+at::Tensor empty_memory_format(at::IntArrayRef size,
+                               std::optional<at::ScalarType> dtype,
+                               std::optional<at::Layout> layout,
+                               std::optional<at::Device> device,
+                               std::optional<bool> pin_memory,
+                               std::optional<at::MemoryFormat> memory_format) {
   const auto type = checked_options(dtype, layout, device, pin_memory);
   return filled_if_deterministic(at::detail::empty_generic(
-      size,
-      memory::device_allocator(),
-      c10::DispatchKeySet(c10::DispatchKey::HPU),
-      type,
-      memory_format));
+      size, memory::device_allocator(), c10::DispatchKeySet(c10::DispatchKey::HPU), type, memory_format));
 }
 
-at::Tensor empty_strided(
-    at::IntArrayRef size,
-    at::IntArrayRef stride,
-    std::optional<at::ScalarType> dtype,
-    std::optional<at::Layout> layout,
-    std::optional<at::Device> device,
-    std::optional<bool> pin_memory) {
+at::Tensor empty_strided(at::IntArrayRef size,
+                         at::IntArrayRef stride,
+                         std::optional<at::ScalarType> dtype,
+                         std::optional<at::Layout> layout,
+                         std::optional<at::Device> device,
+                         std::optional<bool> pin_memory) {
   const auto type = checked_options(dtype, layout, device, pin_memory);
   return filled_if_deterministic(at::detail::empty_strided_generic(
-      size,
-      stride,
-      memory::device_allocator(),
-      c10::DispatchKeySet(c10::DispatchKey::HPU),
-      type));
+      size, stride, memory::device_allocator(), c10::DispatchKeySet(c10::DispatchKey::HPU), type));
 }
 
 // Contiguous where `stride` is not given.
 at::Tensor& set_storage_offset(
-    at::Tensor& self,
-    at::Storage source,
-    int64_t offset,
-    at::IntArrayRef size,
-    at::IntArrayRef stride) {
+    at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size, at::IntArrayRef stride) {
   at::native::checkSetStorage(self, source, offset, size, stride);
   c10::TensorImpl* impl = self.unsafeGetTensorImpl();
   if (!impl->unsafe_storage().is_alias_of(source)) {
@@ -108,18 +92,17 @@ at::Tensor& set_storage(at::Tensor& self, at::Storage source) {
 }
 
 at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
-  TORCH_CHECK(
-      is_device_tensor(source),
-      "set_() needs tensors on the same device, but got self on ",
-      self.device(),
-      " and source on ",
-      source.device());
+  TORCH_CHECK(is_device_tensor(source),
+              "set_() needs tensors on the same device, but got self on ",
+              self.device(),
+              " and source on ",
+              source.device());
   return at::native::set_tensor_(self, source);
 }
 
 at::Tensor& set_nothing(at::Tensor& self) {
-  auto storage = c10::Storage(
-      c10::Storage::use_byte_size_t(), 0, memory::device_allocator(), /*resizable=*/true);
+  auto storage =
+      c10::Storage(c10::Storage::use_byte_size_t(), 0, memory::device_allocator(), /*resizable=*/true);
   self.unsafeGetTensorImpl()->set_storage_keep_dtype(std::move(storage));
   self.unsafeGetTensorImpl()->set_sizes_contiguous({0});
   self.unsafeGetTensorImpl()->set_storage_offset(0);
@@ -153,6 +136,6 @@ TORCH_LIBRARY_IMPL(aten, QuantizedHPU, m) {
   m.impl("record_stream", record_stream);
 }
 
-} // namespace
+}  // namespace
 
-} // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::dispatch

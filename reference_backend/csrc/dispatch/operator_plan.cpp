@@ -37,7 +37,7 @@ bool mentions(const c10::TypePtr& type, c10::TypeKind kind) {
   return false;
 }
 
-} // namespace
+}  // namespace
 
 OperatorPlan::OperatorPlan(const c10::FunctionSchema& schema)
     : name(c10::toString(schema.operator_name())),
@@ -54,9 +54,9 @@ OperatorPlan::OperatorPlan(const c10::FunctionSchema& schema)
     returns_tensors |= mentions(result.real_type(), c10::TypeKind::TensorType);
   }
   for (const bool write : written) {
-    returns_tensors |= write; // an out= tensor may be resized
+    returns_tensors |= write;  // an out= tensor may be resized
   }
   cpu_tensors_allowed = allows_cpu_tensors(name);
 }
 
-} // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::dispatch

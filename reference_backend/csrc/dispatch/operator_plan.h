@@ -11,13 +11,13 @@ namespace hpu_reference::dispatch {
 struct OperatorPlan {
   explicit OperatorPlan(const c10::FunctionSchema& schema);
 
-  std::string name; // "aten::add.Tensor"
-  std::vector<bool> written; // one per argument
+  std::string name;           // "aten::add.Tensor"
+  std::vector<bool> written;  // one per argument
   std::size_t arguments = 0;
   std::size_t returns = 0;
-  int generator = -1; // position of the generator argument, or -1
+  int generator = -1;  // position of the generator argument, or -1
   bool returns_tensors = false;
   bool cpu_tensors_allowed = false;
 };
 
-} // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::dispatch

@@ -1,5 +1,5 @@
-// Operators that the generic host kernel cannot serve: choices by metadata, overrideable hooks, kernels that draw
-// from the CPU's default generator.
+// Operators that the generic host kernel cannot serve: choices by metadata, overrideable hooks, kernels that
+// draw from the CPU's default generator.
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_fused_sdp_choice_ops.h>
 #include <ATen/ops/bernoulli_ops.h>
@@ -19,30 +19,35 @@ namespace hpu_reference::dispatch {
 namespace {
 
 // Reads metadata only, so that it also serves the fake tensors that the Meta kernel sends here.
-int64_t fused_sdp_choice(
-    const at::Tensor& query,
-    const at::Tensor& key,
-    const at::Tensor& value,
-    const std::optional<at::Tensor>& mask,
-    double dropout,
-    bool is_causal,
-    std::optional<double> scale,
-    bool enable_gqa) {
+int64_t fused_sdp_choice(const at::Tensor& query,
+                         const at::Tensor& key,
+                         const at::Tensor& value,
+                         const std::optional<at::Tensor>& mask,
+                         double dropout,
+                         bool is_causal,
+                         std::optional<double> scale,
+                         bool enable_gqa) {
   // The CPU's choice looks at sizes, strides and flags only.
-  return at::_ops::_fused_sdp_choice::redispatch(
-      c10::DispatchKeySet(c10::DispatchKey::CPU), query, key, value, mask, dropout, is_causal, scale, enable_gqa);
+  return at::_ops::_fused_sdp_choice::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                 query,
+                                                 key,
+                                                 value,
+                                                 mask,
+                                                 dropout,
+                                                 is_causal,
+                                                 scale,
+                                                 enable_gqa);
 }
 
-at::Tensor convolution_overrideable(
-    const at::Tensor& input,
-    const at::Tensor& weight,
-    const std::optional<at::Tensor>& bias,
-    c10::SymIntArrayRef stride,
-    c10::SymIntArrayRef padding,
-    c10::SymIntArrayRef dilation,
-    bool transposed,
-    c10::SymIntArrayRef output_padding,
-    c10::SymInt groups) {
+at::Tensor convolution_overrideable(const at::Tensor& input,
+                                    const at::Tensor& weight,
+                                    const std::optional<at::Tensor>& bias,
+                                    c10::SymIntArrayRef stride,
+                                    c10::SymIntArrayRef padding,
+                                    c10::SymIntArrayRef dilation,
+                                    bool transposed,
+                                    c10::SymIntArrayRef output_padding,
+                                    c10::SymInt groups) {
   return at::_ops::convolution::call(
       input, weight, bias, stride, padding, dilation, transposed, output_padding, std::move(groups));
 }
@@ -77,10 +82,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward_overrideable
 }
 
 // The CPU's kernel draws from the CPU's default generator; this one draws from the device's.
-std::tuple<at::Tensor, at::Tensor> native_dropout(
-    const at::Tensor& input,
-    double probability,
-    std::optional<bool> train) {
+std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input,
+                                                  double probability,
+                                                  std::optional<bool> train) {
   if (input.numel() == 0) {
     return {input, at::empty_like(input, input.options().dtype(at::kBool))};
   }
@@ -103,10 +107,10 @@ TORCH_LIBRARY_IMPL(aten, HPU, m) {
   m.impl("native_dropout", native_dropout);
 }
 
-} // namespace
+}  // namespace
 
-} // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::dispatch
 
 namespace at::native {
 REGISTER_HPU_DISPATCH(_fused_sdp_choice_stub, &hpu_reference::dispatch::fused_sdp_choice)
-} // namespace at::native
+}  // namespace at::native

@@ -14,10 +14,11 @@ struct TensorAccess : c10::TensorImpl {
   }
 };
 
-// Replaces the backend (CPU <-> HPU) in the tensor's keys and its device; the storage is the caller's concern.
+// Replaces the backend (CPU <-> HPU) in the tensor's keys and its device; the storage is the caller's
+// concern.
 inline void change_backend(c10::TensorImpl* impl, c10::Device device) {
   impl->_change_backend_component_keys(device);
   TensorAccess::device(impl) = device;
 }
 
-} // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::dispatch

@@ -27,18 +27,17 @@ std::size_t page_size() {
 
 std::size_t cgroup_limit() {
   // Version 2 first; the process sees its own cgroup as the root inside a container.
-  for (const char* path :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     std::ifstream file(path);
     std::uint64_t value = 0;
-    if (file >> value) { // "max" does not parse and means no limit
+    if (file >> value) {  // "max" does not parse and means no limit
       return static_cast<std::size_t>(value);
     }
   }
   return std::numeric_limits<std::size_t>::max();
 }
 
-} // namespace
+}  // namespace
 
 Arena map_arena(std::size_t size) {
   const std::size_t page = page_size();
@@ -87,9 +86,8 @@ void release_pages(const Arena& arena, const char* device_begin, std::size_t siz
 }
 
 std::size_t machine_memory() {
-  const auto physical =
-      static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page_size();
+  const auto physical = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page_size();
   return std::min(physical, cgroup_limit());
 }
 
-} // namespace hpu_reference::memory
+}  // namespace hpu_reference::memory

@@ -42,4 +42,4 @@ void release_pages(const Arena& arena, const char* device_begin, std::size_t siz
 // Bytes that this process may use: cgroup memory.max where there is one, else the machine's memory.
 std::size_t machine_memory();
 
-} // namespace hpu_reference::memory
+}  // namespace hpu_reference::memory

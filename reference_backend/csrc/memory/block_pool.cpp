@@ -12,19 +12,17 @@ std::size_t round_up(std::size_t size) {
   return (size + BlockPool::kGranule - 1) / BlockPool::kGranule * BlockPool::kGranule;
 }
 
-// The cached CPU storage may be in use elsewhere (a CPU tensor made by host_view()): then only our reference goes.
+// The cached CPU storage may be in use elsewhere (a CPU tensor made by host_view()): then only our reference
+// goes.
 void drop_host_storage(Block* block) {
   if (auto* storage = block->host_storage.exchange(nullptr)) {
     c10::raw::intrusive_ptr::decref(storage);
   }
 }
 
-} // namespace
+}  // namespace
 
-BlockPool::BlockPool(
-    Arena arena,
-    std::size_t limit,
-    std::function<bool(StreamId)> stream_idle)
+BlockPool::BlockPool(Arena arena, std::size_t limit, std::function<bool(StreamId)> stream_idle)
     : arena_(arena), stream_idle_(std::move(stream_idle)) {
   starts_ = static_cast<Block**>(reserve_zeros(arena.size / kGranule * sizeof(Block*)));
   stats_.limit = static_cast<std::int64_t>(std::min(limit, arena.size));
@@ -157,8 +155,7 @@ void BlockPool::free(Block* block) {
     stats_.bytes_freed += size;
   }
   if (!block->used_on.empty()) {
-    const bool idle =
-        std::all_of(block->used_on.begin(), block->used_on.end(), stream_idle_);
+    const bool idle = std::all_of(block->used_on.begin(), block->used_on.end(), stream_idle_);
     if (!idle) {
       stats_.deferred += size;
       deferred_.push_back(block);
@@ -179,8 +176,7 @@ void BlockPool::release_deferred() {
     give_back(block);
     return false;
   };
-  deferred_.erase(
-      std::stable_partition(deferred_.begin(), deferred_.end(), still_used), deferred_.end());
+  deferred_.erase(std::stable_partition(deferred_.begin(), deferred_.end(), still_used), deferred_.end());
 }
 
 void BlockPool::give_back(Block* block) {
@@ -241,8 +237,7 @@ void BlockPool::empty_cache() {
 PoolStatistics BlockPool::statistics() {
   std::lock_guard<std::mutex> lock(mutex_);
   PoolStatistics result = stats_;
-  result.largest_free =
-      ranges_.empty() ? 0 : static_cast<std::int64_t>((*ranges_.rbegin())->size);
+  result.largest_free = ranges_.empty() ? 0 : static_cast<std::int64_t>((*ranges_.rbegin())->size);
   return result;
 }
 
@@ -263,11 +258,10 @@ void BlockPool::reset_accumulated() {
 void BlockPool::set_limit(std::size_t limit) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (limit > arena_.size) {
-    throw std::invalid_argument(
-        "memory limit of " + std::to_string(limit) + " bytes is above the device's " +
-        std::to_string(arena_.size) + " bytes; give a smaller one");
+    throw std::invalid_argument("memory limit of " + std::to_string(limit) + " bytes is above the device's " +
+                                std::to_string(arena_.size) + " bytes; give a smaller one");
   }
   stats_.limit = static_cast<std::int64_t>(limit);
 }
 
-} // namespace hpu_reference::memory
+}  // namespace hpu_reference::memory

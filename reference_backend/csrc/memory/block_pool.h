@@ -1,7 +1,8 @@
 // A coalescing, stream-ordered pool of blocks over the arena. No torch types besides the cached host storage.
 //
-// Small sizes come from exact-size bins that are not coalesced until memory runs short; the rest from a best-fit
-// set of free ranges. Freed pages stay with the process until empty_cache or until memory runs short.
+// Small sizes come from exact-size bins that are not coalesced until memory runs short; the rest from a
+// best-fit set of free ranges. Freed pages stay with the process until empty_cache or until memory runs
+// short.
 #pragma once
 
 #include <c10/core/StorageImpl.h>
@@ -22,14 +23,14 @@ namespace hpu_reference::memory {
 using StreamId = std::int64_t;
 
 struct Block {
-  char* device = nullptr; // address in the device view
-  std::size_t size = 0; // bytes, a multiple of the granule
-  StreamId stream = 0; // the stream it was allocated on
+  char* device = nullptr;  // address in the device view
+  std::size_t size = 0;    // bytes, a multiple of the granule
+  StreamId stream = 0;     // the stream it was allocated on
   bool in_use = false;
-  bool scratch = false; // memory of a running kernel, not (yet) a tensor of the user's
-  Block* previous = nullptr; // neighbours by address
+  bool scratch = false;       // memory of a running kernel, not (yet) a tensor of the user's
+  Block* previous = nullptr;  // neighbours by address
   Block* next = nullptr;
-  std::vector<StreamId> used_on; // streams named by record_stream
+  std::vector<StreamId> used_on;  // streams named by record_stream
   // The CPU storage over the host view of this block, made on first use and kept with the block, so that all
   // host views of one device storage share one CPU storage.
   std::atomic<c10::StorageImpl*> host_storage{nullptr};
@@ -40,11 +41,11 @@ struct PoolStatistics {
   std::int64_t in_use = 0;
   std::int64_t scratch = 0;
   std::int64_t max_in_use = 0;
-  std::int64_t allocations = 0; // since the last reset
+  std::int64_t allocations = 0;  // since the last reset
   std::int64_t frees = 0;
-  std::int64_t total_allocations = 0; // since the start
+  std::int64_t total_allocations = 0;  // since the start
   std::int64_t total_frees = 0;
-  std::int64_t bytes_allocated = 0; // since the start
+  std::int64_t bytes_allocated = 0;  // since the start
   std::int64_t bytes_freed = 0;
   std::int64_t active = 0;
   std::int64_t max_active = 0;
@@ -52,7 +53,7 @@ struct PoolStatistics {
   std::int64_t retries = 0;
   std::int64_t out_of_memory = 0;
   std::int64_t largest_free = 0;
-  std::int64_t deferred = 0; // bytes freed by the user that a stream may still use
+  std::int64_t deferred = 0;  // bytes freed by the user that a stream may still use
 };
 
 class BlockPool {
@@ -99,7 +100,7 @@ class BlockPool {
 
   Block* take(std::size_t size);
   Block* take_from_ranges(std::size_t size);
-  void give_back(Block* block); // to its bin or to the free ranges
+  void give_back(Block* block);  // to its bin or to the free ranges
   void coalesce(Block* block);
   void flush_bins();
   void release_deferred();
@@ -113,14 +114,14 @@ class BlockPool {
   }
 
   Arena arena_;
-  Block** starts_; // by granule; sparse, reserved address space that is touched where blocks start
+  Block** starts_;  // by granule; sparse, reserved address space that is touched where blocks start
   std::function<bool(StreamId)> stream_idle_;
   std::mutex mutex_;
   std::set<Block*, BySize> ranges_;
   std::array<std::vector<Block*>, kSmall / kGranule> bins_;
   std::vector<Block*> deferred_;
-  std::vector<Block*> spare_; // Block objects without memory
+  std::vector<Block*> spare_;  // Block objects without memory
   PoolStatistics stats_;
 };
 
-} // namespace hpu_reference::memory
+}  // namespace hpu_reference::memory

@@ -17,7 +17,7 @@ namespace {
 
 const c10::Device kDevice(c10::DeviceType::HPU, 0);
 
-BlockPool* g_pool = nullptr; // never destroyed: tensors may outlive static destruction
+BlockPool* g_pool = nullptr;  // never destroyed: tensors may outlive static destruction
 
 thread_local bool tls_detour = false;
 
@@ -61,24 +61,23 @@ std::string megabytes(std::int64_t bytes) {
   const PoolStatistics stats = g_pool->statistics();
   const bool limited = stats.in_use + stats.scratch + static_cast<std::int64_t>(size) > stats.limit;
   // The upper-case part is what clients look for to retry with a smaller batch.
-  TORCH_CHECK_WITH(
-      OutOfMemoryError,
-      false,
-      "HPU out of memory: tried to allocate ",
-      megabytes(static_cast<std::int64_t>(size)),
-      " with ",
-      megabytes(stats.in_use),
-      " in use of a limit of ",
-      megabytes(stats.limit),
-      limited ? "" : " but no free range is large enough (largest: ",
-      limited ? "" : megabytes(stats.largest_free),
-      limited ? "" : ")",
-      "; free tensors, use a smaller batch or raise HPU_REFERENCE_MEMORY_LIMIT. ",
-      "FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::",
-      size,
-      " (",
-      megabytes(static_cast<std::int64_t>(size)),
-      ")");
+  TORCH_CHECK_WITH(OutOfMemoryError,
+                   false,
+                   "HPU out of memory: tried to allocate ",
+                   megabytes(static_cast<std::int64_t>(size)),
+                   " with ",
+                   megabytes(stats.in_use),
+                   " in use of a limit of ",
+                   megabytes(stats.limit),
+                   limited ? "" : " but no free range is large enough (largest: ",
+                   limited ? "" : megabytes(stats.largest_free),
+                   limited ? "" : ")",
+                   "; free tensors, use a smaller batch or raise HPU_REFERENCE_MEMORY_LIMIT. ",
+                   "FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::",
+                   size,
+                   " (",
+                   megabytes(static_cast<std::int64_t>(size)),
+                   ")");
 }
 
 Block* allocate_block(std::size_t size, bool scratch) {
@@ -95,7 +94,7 @@ class Allocator final : public c10::DeviceAllocator {
     return allocate_device(size);
   }
   c10::DeleterFnPtr raw_deleter() const override {
-    return nullptr; // the context is a block, not the address
+    return nullptr;  // the context is a block, not the address
   }
   void copy_data(void* destination, const void* source, std::size_t count) const override {
     std::memcpy(arena().to_host(destination), arena().to_host(source), count);
@@ -165,7 +164,8 @@ REGISTER_ALLOCATOR(c10::DeviceType::HPU, &g_allocator)
 // Sits in front of torch's CPU allocator; costs ordinary CPU allocations one thread-local read.
 class DetourAllocator final : public c10::Allocator {
  public:
-  explicit DetourAllocator(c10::Allocator* heap) : heap_(heap) {}
+  explicit DetourAllocator(c10::Allocator* heap) : heap_(heap) {
+  }
 
   c10::DataPtr allocate(std::size_t size) override {
     if (!tls_detour) {
@@ -191,7 +191,7 @@ class DetourAllocator final : public c10::Allocator {
 
 DetourAllocator* g_detour = nullptr;
 
-} // namespace
+}  // namespace
 
 bool is_ready() {
   return g_pool != nullptr && !runtime::is_forked_child();
@@ -267,21 +267,19 @@ c10::intrusive_ptr<c10::StorageImpl> host_storage_of(c10::StorageImpl* device) {
   const std::size_t bytes = device->nbytes();
   Block* block = block_of(pointer);
   const auto make = [&](void* address) {
-    return c10::make_intrusive<c10::StorageImpl>(
-        c10::StorageImpl::use_byte_size_t(),
-        bytes,
-        c10::DataPtr(address, c10::Device(c10::DeviceType::CPU)),
-        g_detour,
-        /*resizable=*/true);
+    return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),
+                                                 bytes,
+                                                 c10::DataPtr(address, c10::Device(c10::DeviceType::CPU)),
+                                                 g_detour,
+                                                 /*resizable=*/true);
   };
   if (block == nullptr) {
     void* address = pointer.get();
     if (address != nullptr) {
-      TORCH_CHECK(
-          arena().contains_device(address),
-          "storage at address ",
-          address,
-          " is not memory of the hpu device; make the tensor with device='hpu'");
+      TORCH_CHECK(arena().contains_device(address),
+                  "storage at address ",
+                  address,
+                  " is not memory of the hpu device; make the tensor with device='hpu'");
       address = arena().to_host(address);
     }
     return make(address);
@@ -297,7 +295,7 @@ c10::intrusive_ptr<c10::StorageImpl> host_storage_of(c10::StorageImpl* device) {
     cached = expected;
   }
   if (C10_UNLIKELY(cached->nbytes() != bytes)) {
-    cached->unsafe_set_nbytes(bytes); // the block has been reused, or its storage shrunk in place
+    cached->unsafe_set_nbytes(bytes);  // the block has been reused, or its storage shrunk in place
   }
   return c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(cached);
 }
@@ -318,7 +316,7 @@ void take_resized(c10::StorageImpl* device, c10::StorageImpl* host) {
     pool().promote(block);
     pointer = c10::DataPtr(block->device, block, &free_block, kDevice);
   } else if (fresh.get() != nullptr && bytes > 0) {
-    pointer = allocate_device(bytes); // made by another thread, on the heap
+    pointer = allocate_device(bytes);  // made by another thread, on the heap
     std::memcpy(arena().to_host(pointer.get()), fresh.get(), bytes);
   }
   device->set_data_ptr_noswap(std::move(pointer));
@@ -336,4 +334,4 @@ void resize_storage(c10::StorageImpl* storage, std::size_t bytes) {
   storage->set_nbytes(bytes);
 }
 
-} // namespace hpu_reference::memory
+}  // namespace hpu_reference::memory

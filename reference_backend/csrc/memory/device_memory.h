@@ -1,4 +1,5 @@
-// The pool as torch sees it: an allocator of device memory, and the CPU allocator's detour for running kernels.
+// The pool as torch sees it: an allocator of device memory, and the CPU allocator's detour for running
+// kernels.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -59,4 +60,4 @@ void take_resized(c10::StorageImpl* device, c10::StorageImpl* host);
 // Changes the size of a device storage, keeping the common prefix of its bytes.
 void resize_storage(c10::StorageImpl* storage, std::size_t bytes);
 
-} // namespace hpu_reference::memory
+}  // namespace hpu_reference::memory

@@ -12,7 +12,7 @@ namespace hpu_reference::memory {
 namespace {
 
 std::mutex g_mutex;
-std::map<const char*, std::size_t> g_ranges; // start -> bytes
+std::map<const char*, std::size_t> g_ranges;  // start -> bytes
 std::int64_t g_bytes = 0;
 std::int64_t g_peak_bytes = 0;
 
@@ -51,7 +51,8 @@ class PinnedAllocator final : public at::HostAllocator {
   bool record_event(void*, void*, c10::Stream) override {
     return true;
   }
-  void empty_cache() override {}
+  void empty_cache() override {
+  }
   at::HostStats get_stats() override {
     std::lock_guard<std::mutex> lock(g_mutex);
     at::HostStats stats;
@@ -59,7 +60,8 @@ class PinnedAllocator final : public at::HostAllocator {
     stats.allocated_bytes.peak = g_peak_bytes;
     return stats;
   }
-  void reset_accumulated_stats() override {}
+  void reset_accumulated_stats() override {
+  }
   void reset_peak_stats() override {
     std::lock_guard<std::mutex> lock(g_mutex);
     g_peak_bytes = g_bytes;
@@ -68,7 +70,7 @@ class PinnedAllocator final : public at::HostAllocator {
 
 PinnedAllocator g_allocator;
 
-} // namespace
+}  // namespace
 
 c10::Allocator* pinned_allocator() {
   return &g_allocator;
@@ -87,4 +89,4 @@ bool is_pinned(const void* data) {
 
 REGISTER_HOST_ALLOCATOR(at::kHPU, &g_allocator)
 
-} // namespace hpu_reference::memory
+}  // namespace hpu_reference::memory

@@ -10,4 +10,4 @@ c10::Allocator* pinned_allocator();
 // Whether the address lies in a pinned range.
 bool is_pinned(const void* data);
 
-} // namespace hpu_reference::memory
+}  // namespace hpu_reference::memory

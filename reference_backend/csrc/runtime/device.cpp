@@ -17,7 +17,7 @@ bool g_ready = false;
 
 namespace {
 
-constexpr int kModules = 8; // of one simulated machine
+constexpr int kModules = 8;  // of one simulated machine
 
 std::mutex g_mutex;
 bool g_acquired = false;
@@ -30,12 +30,11 @@ std::size_t bytes_from_environment(const char* name) {
   }
   char* end = nullptr;
   const unsigned long long value = std::strtoull(text, &end, 10);
-  TORCH_CHECK(
-      *end == '\0' && *text != '-' && value > 0,
-      name,
-      "='",
-      text,
-      "' is not a number of bytes; give a positive whole number, e.g. 1073741824");
+  TORCH_CHECK(*end == '\0' && *text != '-' && value > 0,
+              name,
+              "='",
+              text,
+              "' is not a number of bytes; give a positive whole number, e.g. 1073741824");
   return value;
 }
 
@@ -73,7 +72,7 @@ int count_visible() {
   }
 }
 
-} // namespace
+}  // namespace
 
 void acquire_slow() {
   if (is_forked_child()) {
@@ -90,13 +89,12 @@ void acquire_slow() {
   try {
     memory::acquire(limit);
   } catch (const std::exception& error) {
-    TORCH_CHECK(
-        false,
-        "cannot map ",
-        limit,
-        " bytes of device memory (",
-        error.what(),
-        "); set HPU_REFERENCE_MEMORY_LIMIT to a smaller number of bytes");
+    TORCH_CHECK(false,
+                "cannot map ",
+                limit,
+                " bytes of device memory (",
+                error.what(),
+                "); set HPU_REFERENCE_MEMORY_LIMIT to a smaller number of bytes");
   }
   watch_forks();
   g_acquired = true;
@@ -114,20 +112,18 @@ c10::DeviceIndex device_count() noexcept {
 
 c10::DeviceIndex checked_index(c10::DeviceIndex index) {
   if (index > 0) {
-    TORCH_CHECK(
-        index < device_count(),
-        "hpu:",
-        static_cast<int>(index),
-        " is not a device of this machine, which has ",
-        static_cast<int>(device_count()),
-        "; use hpu:0");
-    TORCH_WARN_ONCE(
-        "hpu:",
-        static_cast<int>(index),
-        " means hpu:0, as a process has one device; choose the module with HLS_MODULE_ID or "
-        "HABANA_VISIBLE_MODULES");
+    TORCH_CHECK(index < device_count(),
+                "hpu:",
+                static_cast<int>(index),
+                " is not a device of this machine, which has ",
+                static_cast<int>(device_count()),
+                "; use hpu:0");
+    TORCH_WARN_ONCE("hpu:",
+                    static_cast<int>(index),
+                    " means hpu:0, as a process has one device; choose the module with HLS_MODULE_ID or "
+                    "HABANA_VISIBLE_MODULES");
   }
   return 0;
 }
 
-} // namespace hpu_reference::runtime
+}  // namespace hpu_reference::runtime

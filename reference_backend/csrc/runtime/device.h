@@ -24,4 +24,4 @@ c10::DeviceIndex device_count() noexcept;
 // The one index there is, 0. An index at or above device_count() throws; another non-zero one warns once.
 c10::DeviceIndex checked_index(c10::DeviceIndex index);
 
-} // namespace hpu_reference::runtime
+}  // namespace hpu_reference::runtime

@@ -23,4 +23,4 @@ void throw_forked() {
       "with the 'spawn' or 'forkserver' method, or use the device only after the fork");
 }
 
-} // namespace hpu_reference::runtime
+}  // namespace hpu_reference::runtime

@@ -14,4 +14,4 @@ void watch_forks();
 
 [[noreturn]] void throw_forked();
 
-} // namespace hpu_reference::runtime
+}  // namespace hpu_reference::runtime

@@ -16,7 +16,7 @@ std::uint64_t split_mix(std::uint64_t& state) {
   return z ^ (z >> 31);
 }
 
-} // namespace
+}  // namespace
 
 Generator::Generator(std::uint64_t seed) : at::CPUGeneratorImpl(seed) {
   device_ = c10::Device(c10::DeviceType::HPU, 0);
@@ -34,19 +34,16 @@ Generator* Generator::clone_impl() const {
 }
 
 const at::Generator& default_generator() {
-  static const auto* generator =
-      new at::Generator(at::make_generator<Generator>(c10::default_rng_seed_val));
+  static const auto* generator = new at::Generator(at::make_generator<Generator>(c10::default_rng_seed_val));
   return *generator;
 }
 
 at::Generator seeded_cpu_generator(const std::optional<at::Generator>& given) {
-  at::Generator source =
-      given.has_value() && given->defined() ? *given : default_generator();
-  TORCH_CHECK(
-      source.device().type() == c10::DeviceType::HPU,
-      "Expected a 'hpu' device type for generator but found '",
-      source.device().type(),
-      "'; make it with torch.Generator(device='hpu')");
+  at::Generator source = given.has_value() && given->defined() ? *given : default_generator();
+  TORCH_CHECK(source.device().type() == c10::DeviceType::HPU,
+              "Expected a 'hpu' device type for generator but found '",
+              source.device().type(),
+              "'; make it with torch.Generator(device='hpu')");
   std::uint64_t draw = 0;
   {
     std::lock_guard<std::mutex> lock(source.mutex());
@@ -70,4 +67,4 @@ at::Generator seeded_cpu_generator(const std::optional<at::Generator>& given) {
   return local;
 }
 
-} // namespace hpu_reference::runtime
+}  // namespace hpu_reference::runtime

@@ -1,8 +1,8 @@
 // The device's random number generator.
 //
-// Its state is the CPU generator's (Mersenne Twister), so that saved states have the size clients expect. Each
-// random operator draws one 64-bit seed from it when it is dispatched and runs with a generator made from that
-// seed: values do not depend on when or where the operator runs.
+// Its state is the CPU generator's (Mersenne Twister), so that saved states have the size clients expect.
+// Each random operator draws one 64-bit seed from it when it is dispatched and runs with a generator made
+// from that seed: values do not depend on when or where the operator runs.
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -25,4 +25,4 @@ const at::Generator& default_generator();
 // Throws if the generator is not of type hpu. Valid until the next call on this thread.
 at::Generator seeded_cpu_generator(const std::optional<at::Generator>& generator);
 
-} // namespace hpu_reference::runtime
+}  // namespace hpu_reference::runtime

@@ -27,12 +27,13 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     TORCH_CHECK(device.type() == static_type, "expected an hpu device, but got ", device);
     checked_index(device.index());
   }
-  void uncheckedSetDevice(c10::Device) const noexcept override {}
+  void uncheckedSetDevice(c10::Device) const noexcept override {
+  }
   c10::DeviceIndex deviceCount() const noexcept override {
     return device_count();
   }
   c10::DeviceCapability getDeviceCapability(c10::Device) const override {
-    return {}; // all dtypes
+    return {};  // all dtypes
   }
 
   c10::Stream getStream(c10::Device) const override {
@@ -65,11 +66,10 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     memory::device_allocator()->recordStream(pointer, stream);
   }
 
-  void record(
-      void** event,
-      const c10::Stream& stream,
-      const c10::DeviceIndex,
-      const c10::EventFlag flag) const override {
+  void record(void** event,
+              const c10::Stream& stream,
+              const c10::DeviceIndex,
+              const c10::EventFlag flag) const override {
     if (*event == nullptr) {
       *event = new Event();
     }
@@ -79,18 +79,19 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     self->stream = stream.id();
     self->time = std::chrono::steady_clock::now();
   }
-  void block(void*, const c10::Stream&) const override {}
+  void block(void*, const c10::Stream&) const override {
+  }
   bool queryEvent(void*) const override {
     return true;
   }
-  void synchronizeEvent(void*) const override {}
+  void synchronizeEvent(void*) const override {
+  }
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
     delete static_cast<Event*>(event);
   }
   double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {
-    TORCH_CHECK(
-        start != nullptr && end != nullptr,
-        "Both events must be recorded before calculating elapsed time.");
+    TORCH_CHECK(start != nullptr && end != nullptr,
+                "Both events must be recorded before calculating elapsed time.");
     const std::chrono::duration<double, std::milli> elapsed =
         static_cast<Event*>(end)->time - static_cast<Event*>(start)->time;
     return elapsed.count();
@@ -99,6 +100,6 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
 
 C10_REGISTER_GUARD_IMPL(HPU, Guard)
 
-} // namespace
+}  // namespace
 
-} // namespace hpu_reference::runtime
+}  // namespace hpu_reference::runtime

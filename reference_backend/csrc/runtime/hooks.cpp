@@ -9,7 +9,8 @@ namespace at {
 
 // torch looks the class up by this name.
 struct HPUHooks final : HPUHooksInterface {
-  explicit HPUHooks(HPUHooksArgs) {}
+  explicit HPUHooks(HPUHooksArgs) {
+  }
 
   void init() const override {
     hpu_reference::runtime::acquire();
@@ -64,4 +65,4 @@ struct HPUHooks final : HPUHooksInterface {
 
 REGISTER_HPU_HOOKS(HPUHooks)
 
-} // namespace at
+}  // namespace at

@@ -11,7 +11,7 @@ thread_local c10::StreamId tls_current_stream = kDefaultStream;
 namespace {
 std::atomic<c10::StreamId> g_next_stream{1};
 std::atomic<bool> g_sync_debug{false};
-} // namespace
+}  // namespace
 
 c10::Stream stream_of(c10::StreamId id) {
   return c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::HPU, 0), id);
@@ -47,4 +47,4 @@ void set_sync_debug_mode(bool on) {
   g_sync_debug = on;
 }
 
-} // namespace hpu_reference::runtime
+}  // namespace hpu_reference::runtime

@@ -1,5 +1,5 @@
-// Streams and events. Work runs inline on the calling thread for now, so every stream is idle whenever somebody
-// can ask; the interface is the one that an asynchronous engine fills.
+// Streams and events. Work runs inline on the calling thread for now, so every stream is idle whenever
+// somebody can ask; the interface is the one that an asynchronous engine fills.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -20,8 +20,8 @@ inline c10::StreamId current_stream_id() {
 c10::Stream stream_of(c10::StreamId id);
 c10::StreamId exchange_stream(c10::StreamId id);
 
-// A stream of its own id; the ids above the first 32 share "hardware" with earlier ones, which inline work cannot
-// observe.
+// A stream of its own id; the ids above the first 32 share "hardware" with earlier ones, which inline work
+// cannot observe.
 c10::StreamId new_stream();
 
 // Whether all work queued so far on the stream has run.
@@ -30,7 +30,7 @@ void synchronize_stream(c10::StreamId id);
 void synchronize_device();
 
 struct Event {
-  std::uint64_t version = 0; // 0: never recorded
+  std::uint64_t version = 0;  // 0: never recorded
   bool timing = false;
   c10::StreamId stream = kDefaultStream;
   std::chrono::steady_clock::time_point time;
@@ -39,4 +39,4 @@ struct Event {
 bool is_sync_debug_mode();
 void set_sync_debug_mode(bool on);
 
-} // namespace hpu_reference::runtime
+}  // namespace hpu_reference::runtime

@@ -1,7 +1,7 @@
 """The Python half of the device, tested against the compiled core.
 
-What happens at import is tried in fresh processes: `run_python` starts one with the backend on its path and with
-none of the variables that would change how it loads.
+What happens at import is tried in fresh processes: `run_python` starts one with the backend on its path and
+with none of the variables that would change how it loads.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 import habana_frameworks.torch  # noqa: F401  # the core must be there
+import pytest
 
 IS_LOADED = "import torch; print(hasattr(torch, 'hpu'))"
 
@@ -42,7 +41,9 @@ def test_switches(run_python, installed, environment, loaded):
 
 
 def test_tensors_work_without_any_import_but_torch(output_of, installed):
-    assert output_of("import torch; print((torch.ones(2, device='hpu') + 1).sum().item())", **installed) == "4.0"
+    assert (
+        output_of("import torch; print((torch.ones(2, device='hpu') + 1).sum().item())", **installed) == "4.0"
+    )
 
 
 def test_explicit_import_first_does_not_recurse(output_of, installed):

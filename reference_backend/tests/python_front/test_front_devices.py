@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import types
 
+import habana_frameworks.torch as ht
 import pytest
 import torch
-
-import habana_frameworks.torch as ht
 
 hpu = ht.hpu
 
@@ -21,7 +21,7 @@ def test_a_node_has_eight_modules_and_a_process_one_device():
     assert torch.accelerator.current_device_index() == 0
 
 
-@pytest.mark.parametrize(("visible", "count"), [("3", 1), ("0,1,5", 3), ("7,6,5,4", 4)])
+@pytest.mark.parametrize(("visible", "count"), [("3", 1), ("7,6,5,4", 4), ("2,2", 1), ("all", 8)])
 def test_visible_modules_limit_the_count(output_of, visible, count):
     code = USE + "from habana_frameworks.torch.internal.modules import visible_modules\n"
     code += "print(hpu.device_count(), len(visible_modules()), torch.ones(1, device='hpu').device)"
@@ -29,40 +29,68 @@ def test_visible_modules_limit_the_count(output_of, visible, count):
 
 
 def test_no_module_means_no_device_and_no_exception(run_python):
-    done = run_python(USE + "print(hpu.is_available(), repr(hpu.get_device_name()))", HABANA_VISIBLE_MODULES="9")
+    done = run_python(
+        USE + "print(hpu.is_available(), repr(hpu.get_device_name()))", HABANA_VISIBLE_MODULES="9"
+    )
     assert done.stdout.strip() == "False ''", done.stderr
     assert "UserWarning: no hpu device is visible" in done.stderr
 
 
-@pytest.mark.parametrize("device", ["3", "'hpu:3'", "torch.device('hpu', 3)"])
-def test_set_device_writes_the_module(output_of, device):
-    code = USE + f"hpu.set_device({device}); print(os.environ['HLS_MODULE_ID'], hpu.current_device())"
-    assert output_of(code) == "3 0"
+@pytest.fixture
+def environment(monkeypatch):
+    """Set the variables that choose a module; the ones of before come back."""
+
+    def choose(visible: str = "", module: str = "") -> None:
+        monkeypatch.setenv("HABANA_VISIBLE_MODULES", visible)
+        monkeypatch.setenv("HLS_MODULE_ID", module)
+
+    choose()
+    return choose
 
 
-def test_set_device_counts_in_visible_modules(output_of):
-    code = USE + "hpu.set_device(1); hpu.set_device(1); print(os.environ['HLS_MODULE_ID'])"
-    assert output_of(code, HABANA_VISIBLE_MODULES="2,5,6") == "5"
+@pytest.mark.parametrize("device", [3, "hpu:3", torch.device("hpu", 3)])
+def test_set_device_writes_the_module(environment, device):
+    hpu.set_device(device)
+    assert os.environ["HLS_MODULE_ID"] == "3"
+    assert hpu.current_device() == 0
+
+
+def test_set_device_counts_in_visible_modules(environment):
+    environment(visible="2,5,6")
+    for _ in range(2):
+        hpu.set_device(1)
+        assert os.environ["HLS_MODULE_ID"] == "5"
 
 
 @pytest.mark.parametrize(
-    ("index", "environment"),
-    [
-        ("8", {}),
-        ("-1", {}),
-        ("1", {"HABANA_VISIBLE_MODULES": "4"}),
-        ("0", {"HLS_MODULE_ID": "3"}),
-        ("1", {"HABANA_VISIBLE_MODULES": "4,5", "HLS_MODULE_ID": "4"}),
-    ],
+    ("index", "visible", "module"),
+    [(8, "", ""), (-1, "", ""), (1, "4", ""), (0, "", "3"), (1, "4,5", "4")],
 )
-def test_set_device_refuses(run_python, index, environment):
-    done = run_python(USE + f"hpu.set_device({index})", **environment)
-    assert done.stderr.strip().splitlines()[-1].startswith(f"AssertionError: Invalid device id {index}: ")
+def test_set_device_refuses(environment, index, visible, module):
+    environment(visible, module)
+    with pytest.raises(AssertionError, match=f"^Invalid device id {index}: "):
+        hpu.set_device(index)
+    assert os.environ["HLS_MODULE_ID"] == module
 
 
-def test_set_device_agrees_with_the_module_of_the_process(output_of):
-    code = USE + "hpu.set_device(1); print(os.environ['HLS_MODULE_ID'])"
-    assert output_of(code, HABANA_VISIBLE_MODULES="4,5", HLS_MODULE_ID="5") == "5"
+def test_set_device_in_a_smaller_node(environment, monkeypatch):
+    monkeypatch.setattr(sys.modules["habana_frameworks.torch.hpu.devices"], "_count", 4)
+    with pytest.raises(AssertionError, match=r"^Invalid device id 1: with fewer than 8 modules"):
+        hpu.set_device(1)
+    hpu.set_device(0)
+
+
+def test_set_device_agrees_with_the_module_of_the_process(environment):
+    environment(visible="4,5", module="5")
+    hpu.set_device(1)
+    assert os.environ["HLS_MODULE_ID"] == "5"
+
+
+@pytest.mark.parametrize("visible", ["9", "1,x", "-1", "1,,2"])
+def test_unknown_modules_are_refused(environment, visible):
+    environment(visible)
+    with pytest.raises(ValueError, match=f"^HABANA_VISIBLE_MODULES='{visible}' is not a list of modules"):
+        hpu.set_device(0)
 
 
 @pytest.mark.parametrize("device", ["cpu", torch.device("cuda", 0), "hpu", None, 1.5])
@@ -76,7 +104,7 @@ def test_device_index():
     assert [index(0), index("hpu:2"), index(torch.device("hpu", 1))] == [0, 2, 1]
     assert index(None, optional=True) == index("hpu", optional=True) == 0
     assert index("cpu", allow_cpu=True) == -1
-    with pytest.raises(ValueError, match="Expected a hpu device, but got: cpu"):
+    with pytest.raises(ValueError, match=r"^Expected a hpu device, but got: cpu"):
         index("cpu")
     with pytest.raises(ValueError, match="Expected a hpu or cpu device, but got: cuda:0"):
         index("cuda:0", allow_cpu=True)
@@ -90,13 +118,13 @@ def test_device_context_accepts_the_device_of_the_process(device):
         assert hpu.current_device() == 0
 
 
-def test_device_context_refuses_another_module(monkeypatch):
-    monkeypatch.setenv("HLS_MODULE_ID", "2")
+def test_device_context_refuses_another_module(environment):
+    environment(module="2")
     with hpu.device(2):
         pass
     with pytest.raises(AssertionError, match="Invalid device id 3"):
         hpu.device(3)
-    monkeypatch.delenv("HLS_MODULE_ID")
+    environment()
     with pytest.raises(AssertionError, match="Invalid device id 2"):
         hpu.device(2)
 
@@ -119,7 +147,7 @@ def test_name_and_generation(output_of):
 
 def test_unknown_name_is_refused(monkeypatch):
     monkeypatch.setenv("HPU_REFERENCE_DEVICE_NAME", "GAUDI9")
-    with pytest.raises(ValueError, match="HPU_REFERENCE_DEVICE_NAME='GAUDI9' .* use GAUDI, GAUDI2, GAUDI3"):
+    with pytest.raises(ValueError, match=r"HPU_REFERENCE_DEVICE_NAME='GAUDI9' .* use GAUDI, GAUDI2, GAUDI3"):
         hpu.get_device_name()
 
 
@@ -191,7 +219,8 @@ def test_utilization_asks_the_management_library(monkeypatch):
 def test_initialisation_happens_once_and_sets_the_checkpoint_device(output_of):
     code = USE + (
         "from torch.utils.checkpoint import DefaultDeviceType as d; d.set_device_type('cuda')\n"
-        "before = hpu.is_initialized(); hpu.init(); print(before, hpu.is_initialized(), d.get_device_type())\n"
+        "before = hpu.is_initialized(); hpu.init()\n"
+        "print(before, hpu.is_initialized(), d.get_device_type())\n"
         "d.set_device_type('cpu'); hpu.init(); print(d.get_device_type())"
     )
     assert output_of(code).split() == ["False", "True", "hpu", "cpu"]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import habana_frameworks.torch as ht
 import pytest
 import torch
-
-import habana_frameworks.torch as ht
 from habana_frameworks.torch.internal import bridge_config, environment
 from habana_frameworks.torch.internal.flag_table import FLAGS
 
@@ -61,11 +60,15 @@ def test_values_are_read_once(output_of):
 
 def test_env_setting_restores():
     name = "PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES"
-    with pytest.raises(KeyError), bridge_config.env_setting(name, True):
+    with pytest.raises(ZeroDivisionError), bridge_config.env_setting(name, True):
+        hpu.get_dynamic_shape_status() / 0
+    with bridge_config.env_setting(name.lower(), 1):
         assert hpu.get_dynamic_shape_status() is True
-        raise KeyError
     assert hpu.get_dynamic_shape_status() is False
-    with pytest.raises(AttributeError, match="PT_HPU_LAZY_MODE"), bridge_config.env_setting("PT_HPU_LAZY_MODE", 1):
+    with (
+        pytest.raises(AttributeError, match="PT_HPU_LAZY_MODE"),
+        bridge_config.env_setting("PT_HPU_LAZY_MODE", 1),
+    ):
         pass
 
 
@@ -116,7 +119,14 @@ def test_switches_without_reader():
 
 
 def test_sync_debug_mode():
-    for mode, status in ((True, True), (0, False), ("error", True), ("default", False), (2, True), (False, False)):
+    for mode, status in (
+        (True, True),
+        (0, False),
+        ("error", True),
+        ("default", False),
+        (2, True),
+        (False, False),
+    ):
         hpu.set_sync_debug_mode(mode)
         assert hpu.get_sync_debug_mode() is status
         assert bridge_config.get_pt_enable_habana_streamasync() is not status

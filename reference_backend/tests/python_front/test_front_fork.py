@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 FORK = """
 import os, sys, torch, habana_frameworks.torch
 hpu = torch.hpu
@@ -19,24 +17,26 @@ def child(function):
 """
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        "hpu.init()",
-        "hpu.synchronize()",
-        "hpu.manual_seed(1)",
-        "hpu.get_rng_state()",
-        "hpu.Stream()",
-        "hpu.Event()",
-        "hpu.current_stream()",
-        "torch.ones(1, device='hpu')",
-        "tensor + 1",
-    ],
+USES = (
+    "hpu.init()",
+    "hpu.synchronize()",
+    "hpu.manual_seed(1)",
+    "hpu.get_rng_state()",
+    "hpu.Stream()",
+    "hpu.Event()",
+    "hpu.current_stream()",
+    "torch.ones(1, device='hpu')",
+    "tensor + 1",
 )
-def test_use_after_fork_is_refused(output_of, use):
-    message = output_of(FORK + f"tensor = torch.ones(1, device='hpu')\nchild(lambda: {use})")
-    assert message.startswith("RuntimeError"), message
-    assert "'spawn'" in message
+
+
+def test_use_after_fork_is_refused(output_of):
+    code = FORK + "tensor = torch.ones(1, device='hpu')\n"
+    lines = output_of(code + "".join(f"child(lambda: {use})\n" for use in USES)).splitlines()
+    assert len(lines) == len(USES)
+    for use, line in zip(USES, lines, strict=True):
+        assert line.startswith("RuntimeError"), (use, line)
+        assert "'spawn'" in line, (use, line)
 
 
 def test_forked_child_of_a_process_without_the_device_may_use_it(output_of):

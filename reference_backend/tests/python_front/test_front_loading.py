@@ -5,18 +5,16 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import pytest
-import torch
-
 import habana_frameworks.torch as ht
+import pytest
 from habana_frameworks.torch import _loader
-from habana_frameworks.torch.internal.mode import is_fork_like
+from habana_frameworks.torch.internal.mode import check_lazy_mode, is_fork_like
 
 IMPORT = "import habana_frameworks.torch"
 
 
 def test_torch_hpu_is_the_device_module():
-    import torch.hpu.random  # noqa: F401  # not a second copy of the file
+    import torch.hpu.random  # not a second copy of the file
 
     assert torch.hpu is ht.hpu is ht.core.hpu is torch.hpu.hpu
     assert torch.get_device_module("hpu") is ht.hpu
@@ -34,7 +32,8 @@ def test_import_does_not_acquire_the_device_and_is_light(output_of):
         "import sys, torch; before = set(sys.modules)\n"
         "import habana_frameworks.torch\n"
         "new = {name.split('.')[0] for name in set(sys.modules) - before}\n"
-        "print(torch.hpu.is_initialized(), new - {'habana_frameworks', 'torch'}, 'torch._dynamo' in sys.modules)"
+        "new -= {'habana_frameworks', 'torch'}\n"
+        "print(torch.hpu.is_initialized(), new, 'torch._dynamo' in sys.modules)"
     )
     assert output_of(code) == "False set() False"
 
@@ -45,12 +44,22 @@ def test_compile_threads_are_set_unless_the_user_did(output_of):
     assert output_of(code, TORCHINDUCTOR_COMPILE_THREADS="3") == "3"
 
 
-@pytest.mark.parametrize("mode", ["1", "2", "3"])
-def test_lazy_modes_are_refused_on_public_builds(run_python, mode):
-    if is_fork_like(torch.__version__):
-        pytest.skip("this torch is fork-like")
-    done = run_python(IMPORT, PT_HPU_LAZY_MODE=mode)
-    assert f"AssertionError: PT_HPU_LAZY_MODE={mode} needs a fork-like build of torch" in done.stderr
+def test_lazy_mode_is_refused_at_import(run_python):
+    done = run_python(IMPORT, PT_HPU_LAZY_MODE="1")
+    assert "Error: PT_HPU_LAZY_MODE=1 " in done.stderr.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize("mode", ["1", "2", "0x3"])
+def test_lazy_modes_need_a_fork_like_build(monkeypatch, mode):
+    monkeypatch.setenv("PT_HPU_LAZY_MODE", mode)
+    with pytest.raises(
+        AssertionError, match=r"needs a fork-like build of torch and 2.13.0\+cpu is a public one"
+    ):
+        check_lazy_mode("2.13.0+cpu")
+    with pytest.raises(NotImplementedError, match="not available in this release"):
+        check_lazy_mode("2.13.0a0+git1")
+    monkeypatch.setenv("PT_HPU_LAZY_MODE", "0")
+    check_lazy_mode("2.13.0+cpu")
 
 
 @pytest.mark.parametrize(
@@ -154,4 +163,7 @@ def test_another_backend_on_torch_hpu_is_refused(run_python):
 def test_gpu_migration_is_only_warned_about(run_python):
     done = run_python(IMPORT, PT_HPU_GPU_MIGRATION="1")
     assert done.returncode == 0
-    assert "RuntimeWarning: PT_HPU_GPU_MIGRATION is set and the GPU migration package is not loaded" in done.stderr
+    assert (
+        "RuntimeWarning: PT_HPU_GPU_MIGRATION is set and the GPU migration package is not loaded"
+        in done.stderr
+    )

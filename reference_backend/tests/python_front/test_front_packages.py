@@ -9,11 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-import torch
-
 import habana_frameworks.torch as ht
 import habana_frameworks.torch.core as htcore
+import pytest
+import torch
 from habana_frameworks.torch.utils import debug, experimental, internal, lib_utils, library_loader
 
 hpu = ht.hpu
@@ -154,9 +153,13 @@ def test_dynamo_interface():
 
     interface = get_interface_for_device("hpu")
     assert interface is get_interface_for_device("hpu:0")
-    assert interface is importlib.import_module("habana_frameworks.torch.dynamo.device_interface").HpuInterface
+    assert (
+        interface is importlib.import_module("habana_frameworks.torch.dynamo.device_interface").HpuInterface
+    )
     assert (interface.current_device(), interface.device_count(), interface.is_available()) == (0, 8, True)
-    assert interface.exchange_device(0) == interface.maybe_exchange_device(0) == interface.get_raw_stream(0) == 0
+    assert (
+        interface.exchange_device(0) == interface.maybe_exchange_device(0) == interface.get_raw_stream(0) == 0
+    )
     assert interface.is_bf16_supported(including_emulation=True)
     assert interface.is_dtype_supported(torch.float64)
     assert issubclass(interface.Stream, torch.Stream)
@@ -213,8 +216,12 @@ COMPANION = Path(__file__).parents[2] / "companion"
 
 
 def _build_companion(tmp_path: Path, environment: Path) -> subprocess.CompletedProcess[str]:
-    copy = shutil.copytree(COMPANION, tmp_path / "companion", ignore=shutil.ignore_patterns("build", "*.egg-info"))
-    code = f"import sys, runpy; sys.path.append({str(environment)!r}); sys.argv = ['setup.py', 'bdist_wheel']; "
+    copy = shutil.copytree(
+        COMPANION, tmp_path / "companion", ignore=shutil.ignore_patterns("build", "*.egg-info")
+    )
+    code = (
+        f"import sys, runpy; sys.path.append({str(environment)!r}); sys.argv = ['setup.py', 'bdist_wheel']; "
+    )
     code += "runpy.run_path('setup.py', run_name='__main__')"
     return subprocess.run([sys.executable, "-c", code], cwd=copy, capture_output=True, text=True)
 
@@ -247,7 +254,9 @@ def test_companion_is_not_built_next_to_the_bridge(tmp_path, form):
     else:
         metadata = environment / "habana_torch_plugin-1.19.0.dist-info"
         metadata.mkdir(parents=True)
-        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: habana-torch-plugin\nVersion: 1.19.0\n")
+        (metadata / "METADATA").write_text(
+            "Metadata-Version: 2.1\nName: habana-torch-plugin\nVersion: 1.19.0\n"
+        )
         (metadata / "RECORD").write_text(f"{library},,\n")
     done = _build_companion(tmp_path, environment)
     assert done.returncode != 0

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import habana_frameworks.torch as ht
 import pytest
 import torch
-
-import habana_frameworks.torch as ht
 
 hpu = ht.hpu
 

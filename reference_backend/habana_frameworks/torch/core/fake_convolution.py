@@ -1,7 +1,8 @@
 """Fake convolutions on hpu, with the strides that the device gives.
 
-torch finds out the memory format of a fake convolution by asking which implementation would run. For hpu the answer
-is one that says nothing about formats, while the device runs the CPU's. So the question is put for the CPU.
+torch finds out the memory format of a fake convolution by asking which implementation would run. For hpu the
+answer is one that says nothing about formats, while the device runs the CPU's. So the question is put for the
+CPU.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from habana_frameworks.torch.hpu import flags
 from habana_frameworks.torch.internal.fuse_conv_bn import fuse
+
+import torch
 
 from . import quantization
 

@@ -4,9 +4,9 @@ Fake tensors. torch has a rule for hpu: fake tensors, and the reference implemen
 results of elementwise, indexing and convolution operators contiguous, because the hardware bridge lays them
 out so. This device runs the CPU's kernels and keeps strides as the CPU does, and what is compiled must agree
 with what is eager. Eager could follow the rule, at the price of copies and of a table for each release of
-torch; instead `torch._subclasses.fake_impls.is_noncontiguous_supported` and its twin in `torch._refs` are made
-to answer yes for hpu too, and fake convolutions take the strides that the CPU would give (`fake_convolution`),
-as soon as those modules are there. No other device is touched.
+torch; instead `torch._subclasses.fake_impls.is_noncontiguous_supported` and its twin in `torch._refs` answer
+yes for hpu too, and fake convolutions take the strides that the CPU would give (`fake_convolution`), as soon
+as those modules are there. No other device is touched.
 
 Seeding goes through the hook that torch calls for devices it does not know
 (`torch.random._seed_custom_device`), so that `torch.manual_seed` and `torch.seed` stay the functions that
@@ -22,13 +22,14 @@ from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
 
-import torch
 from habana_frameworks.torch import hpu
 from habana_frameworks.torch.internal.import_hooks import when_imported
 
-from .fake_convolution import ask_the_cpu
+import torch
 from torch.nn.utils.rnn import PackedSequence
 from torch.overrides import handle_torch_function, has_torch_function_unary
+
+from .fake_convolution import ask_the_cpu
 
 _applied = False
 

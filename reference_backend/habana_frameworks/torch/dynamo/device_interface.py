@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from habana_frameworks.torch import hpu
+
+import torch
 from torch._dynamo.device_interface import DeviceInterface
 
 

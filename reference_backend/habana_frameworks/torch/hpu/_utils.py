@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from habana_frameworks.torch import _C
+
+import torch
 
 
 def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import warnings
 
-import torch
 from habana_frameworks.torch import _C
+
+import torch
 
 
 def set_autocast_hpu_enabled(enabled: bool) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import NamedTuple
 
-import torch
 from habana_frameworks.torch import _C
 from habana_frameworks.torch.internal import bridge_config
+
+import torch
 
 _SYNC_WORDS = {"default": False, "warn": True, "error": True}
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import torch
 from habana_frameworks.torch import _C
 from habana_frameworks.torch.internal.modules import is_own_index
+
+import torch
 
 from . import philox
 from ._utils import _get_device_index

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from habana_frameworks.torch import _C
+
+import torch
 
 
 def _get_fallback_op_count() -> dict[str, int]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 from habana_frameworks.torch import hpu
 from habana_frameworks.torch.hpu.properties import simulated_type, synDeviceType
+
+import torch
 
 __all__ = ["_compute_stream", "_data_ptr", "_get_device_type", "_is_fp16_supported", "hpu", "synDeviceType"]
 

@@ -1,0 +1,20 @@
+"""Runs every figure, or those named: ``python -m benchmarks [NAME ...]``."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+FIGURES = ("eager_overhead", "opdb_pass", "import_time", "suite_time")
+
+
+def main() -> None:
+    names = sys.argv[1:] or FIGURES
+    for name in names:
+        if name not in FIGURES:
+            raise SystemExit(f"no figure {name!r}; known are: {', '.join(FIGURES)}")
+        importlib.import_module(f"benchmarks.{name}").main()
+
+
+if __name__ == "__main__":
+    main()

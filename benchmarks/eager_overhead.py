@@ -1,0 +1,35 @@
+"""Eager call on small tensors, hpu / cpu: add, mm, softmax, t, empty."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from benchmarks.measure import best_of, geometric_mean, show
+
+
+def calls_on(device: str) -> dict[str, Callable[[], object]]:
+    a, b = torch.randn(8, 8, device=device), torch.randn(8, 8, device=device)
+    return {
+        "add": lambda: torch.add(a, b),
+        "mm": lambda: torch.mm(a, b),
+        "softmax": lambda: torch.softmax(a, 1),
+        "t": lambda: a.t(),
+        "empty": lambda: torch.empty(8, 8, device=device),
+    }
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    cpu, hpu = calls_on("cpu"), calls_on("hpu")
+    ratios = []
+    for name in cpu:
+        host, device = best_of([cpu[name], hpu[name]], calls=5000, rounds=15)
+        ratios.append(device / host)
+        show(f"eager {name}: {host * 1e6:.2f} us on cpu, {device * 1e6:.2f} us on hpu, ratio", ratios[-1], 1.6)
+    show("eager calls, hpu / cpu, geometric mean", geometric_mean(ratios), 1.25)
+
+
+if __name__ == "__main__":
+    main()

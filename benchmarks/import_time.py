@@ -1,0 +1,33 @@
+"""Time that autoloading the backend adds to `import torch`, in seconds: the median difference of alternating runs."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+from benchmarks.measure import show
+
+
+def seconds(autoload: str) -> float:
+    environment = os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": autoload}
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import torch"], check=True, env=environment)
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    loaded = subprocess.run(
+        [sys.executable, "-c", "import torch; print(hasattr(torch, 'hpu'))"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    if loaded != "True":
+        raise SystemExit("the backend does not autoload here: install it with its metadata (nox -s bench does)")
+    seconds("1")
+    differences = sorted(seconds("1") - seconds("0") for _ in range(7))
+    show("import torch, time added by autoload", statistics.median(differences), 0.3, " s")
+
+
+if __name__ == "__main__":
+    main()

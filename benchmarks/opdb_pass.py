@@ -1,0 +1,62 @@
+"""One forward pass over all float32 samples of op_db, hpu / cpu; the samples are made and moved outside the timing."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+from benchmarks.measure import show
+from conformance.subjects import subjects
+
+
+def to_device(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.to("hpu")
+    return torch.device("hpu") if isinstance(value, torch.device) else value
+
+
+def run(operator: Any, calls: list[tuple[Any, Any]]) -> float:
+    start = time.perf_counter()
+    for args, kwargs in calls:
+        operator(*args, **kwargs)
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    host_seconds = device_seconds = 0.0
+    samples = operators = left_out = 0
+    for subject in subjects("operator"):
+        info = subject.info
+        if torch.float32 not in info.dtypes:
+            continue
+        host, device = [], []
+        for sample in info.sample_inputs("cpu", torch.float32):
+            host.append(((sample.input, *sample.args), sample.kwargs))
+            device.append(tree_map(to_device, host[-1]))
+        try:  # a first pass each, untimed; leaves out what needs an argument on the CPU (tensor_split)
+            run(info.op, device)
+            run(info.op, host)
+        except Exception:
+            left_out += 1
+            continue
+        operators += 1
+        samples += len(host)
+        pairs = [(run(info.op, host), run(info.op, device)) for _ in range(3)]
+        host_seconds += min(pair[0] for pair in pairs)
+        device_seconds += min(pair[1] for pair in pairs)
+    print(f"{operators} operators, {samples} samples, {left_out} operators left out")
+    show(
+        f"op_db forward: {host_seconds:.2f} s on cpu, {device_seconds:.2f} s on hpu, ratio",
+        device_seconds / host_seconds,
+        1.1,
+    )
+
+
+if __name__ == "__main__":
+    main()

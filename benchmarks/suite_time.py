@@ -1,0 +1,28 @@
+"""Wall time of the suite on the reference device: `smoke`, and `full` in eager mode, in minutes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+
+from benchmarks.measure import show
+
+
+def minutes(level: str) -> tuple[float, int]:
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["run", "--target", "hpu-reference", "--mode", "eager", "--level", level, "-o", folder]
+        done = subprocess.run([sys.executable, "-m", "conformance", *command], stdout=subprocess.DEVNULL)
+    return (time.perf_counter() - start) / 60, done.returncode
+
+
+def main() -> None:
+    for level, target in (("smoke", 0.5), ("full", 6.0)):
+        value, code = minutes(level)
+        show(f"suite, level {level}, eager, exit {code}", value, target, " m")
+
+
+if __name__ == "__main__":
+    main()

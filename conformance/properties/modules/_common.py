@@ -1,0 +1,291 @@
+"""What all module properties share: which dtypes exist, how to call, how to compare what a call shows."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from conformance import settings
+from conformance.compare import compare_metadata, compare_values, fact
+from conformance.invocation import Outcome, attempt_on, one_line, report_error
+from conformance.model import Kind
+from conformance.module_observation import Observation, observe
+from conformance.module_oracle import ModuleExpected, expected
+from conformance.module_samples import UP, Arguments, ModuleSample, module_samples
+from conformance.recorder import Recorder
+from conformance.samples import dtype_name, dtype_of
+from conformance.subjects import Subject
+from conformance.target import Target
+from conformance.tolerances import EXACT, Rule, Tolerance, rule
+from conformance.transfer import WrongCopy
+
+#: Dtypes in the order in which a property that takes only the first few prefers them.
+PREFERRED = ("float32", "bfloat16", "float16", "float64", "complex64", "complex128")
+
+#: Modules that are checked in bfloat16 although torch's database claims only float32 and float64 for them: those
+#: that mixed precision training runs in bfloat16.
+BFLOAT16 = frozenset(
+    {
+        "nn.Linear", "nn.Conv1d", "nn.Conv2d", "nn.Conv3d", "nn.ConvTranspose2d", "nn.BatchNorm1d", "nn.BatchNorm2d",
+        "nn.LayerNorm", "nn.RMSNorm", "nn.Embedding", "nn.EmbeddingBag", "nn.ReLU", "nn.LeakyReLU", "nn.GELU",
+        "nn.SiLU", "nn.Sigmoid", "nn.Tanh", "nn.Softmax", "nn.LogSoftmax", "nn.CrossEntropyLoss", "nn.MSELoss",
+        "nn.L1Loss", "nn.BCEWithLogitsLoss", "nn.AvgPool2d", "nn.AdaptiveAvgPool2d", "nn.MultiheadAttention",
+        "nn.TransformerEncoderLayer", "nn.LSTM", "nn.GRU", "nn.Dropout",
+    }
+)  # fmt: skip
+
+#: Modules whose backward is made from saved results of order one, which cancel where the function saturates
+#: (``1 - y * y``): their gradients round at the size of the cotangents, however small they are themselves.
+SATURATING = frozenset({"nn.Tanh", "nn.Sigmoid", "nn.GLU", "nn.LogSigmoid", "nn.Softsign", "nn.Tanhshrink"})
+
+#: Modules whose sums of products may run in a precision class of their own.
+_MATRIX = re.compile(r"nn\.(Lazy)?(Linear|Bilinear|Conv|MultiheadAttention|Transformer|RNN|LSTM|GRU|AdaptiveLog).*")
+
+
+def dtypes_of(target: Target, subject: Subject) -> list[str]:
+    """The dtypes that torch's database claims for the module and the target declares, preferred ones first."""
+    claimed = {dtype_name(dtype) for dtype in subject.info.dtypes}
+    if subject.name in BFLOAT16:
+        claimed.add("bfloat16")
+    listed = target.dtype_overrides.get(subject.name, target.dtypes)
+    return [name for name in PREFERRED if name in claimed and name in listed]
+
+
+def first_dtype(target: Target, subject: Subject) -> list[str]:
+    """The most preferred dtype alone, for what does not depend on the dtype."""
+    return dtypes_of(target, subject)[:1]
+
+
+@functools.cache
+def has_parameters(subject: Subject) -> bool:
+    """Whether the module's class makes parameters or buffers, told by what its constructor accepts."""
+    return "device" in inspect.signature(subject.info.module_cls.__init__).parameters or bool(
+        getattr(subject.info, "stateful", subject.name in _STATEFUL)
+    )
+
+
+#: Modules with state whose constructors take no ``device`` by name.
+_STATEFUL = frozenset({"nn.RNN", "nn.GRU", "nn.LSTM", "nn.TransformerEncoder", "nn.MultiMarginLoss", "nn.BCELoss"})
+
+
+def device_of(target: Target) -> torch.device:
+    return torch.device(target.device)
+
+
+def dtype_under_test(recorder: Recorder) -> torch.dtype:
+    return dtype_of(recorder.id.dtype)
+
+
+def on_target(target: Target, call: Callable[[], Any]) -> Outcome:
+    """The outcome of work on the target. Everything that a module property does there goes through here."""
+    return attempt_on(target, call)
+
+
+def succeeded(
+    target: Target, recorder: Recorder, outcome: Outcome, what: str, sample: int | None = None
+) -> bool:
+    """Whether the work on the target went through; an error of it is recorded."""
+    if outcome.error is None:
+        return True
+    if isinstance(outcome.error, WrongCopy):
+        recorder.fail(Kind.VALUE, f"{what}: {one_line(outcome.error)}", sample=sample)
+    else:
+        report_error(target, recorder, outcome.error, what=what, sample=sample)
+    return False
+
+
+def chosen(
+    subject: Subject, recorder: Recorder, own_limit: int | None = None, *, training: bool | None = None
+) -> list[ModuleSample]:
+    """The samples of deterministic values that a property takes, counted."""
+    samples = module_samples(subject, dtype_under_test(recorder))
+    found = samples.chosen(settings.limit(own_limit))
+    if training is not None:
+        found = [sample for sample in found if sample.training is training]
+    recorder.samples(len(found), samples.available)
+    return found
+
+
+def cases(
+    subject: Subject, recorder: Recorder, own_limit: int | None = None, *, backward: bool = False
+) -> Iterator[tuple[ModuleSample, ModuleExpected]]:
+    """The chosen samples with what the oracle says; those without an oracle are noted and left out."""
+    for sample in chosen(subject, recorder, own_limit):
+        want = expected(subject, sample, backward=backward)
+        if want.error is None:
+            yield sample, want
+        else:
+            recorder.note(f"sample {sample.index} has no oracle: the CPU raised {one_line(want.error)}")
+            recorder.samples(-1, 0)
+
+
+def on_device(target: Target, sample: ModuleSample) -> tuple[torch.nn.Module, Arguments]:
+    """Private copies of the module and the arguments on the target's device."""
+    device = device_of(target)
+    return sample.module().to(device), sample.arguments(device)
+
+
+def observe_on(
+    target: Target, sample: ModuleSample, want: ModuleExpected, *, backward: bool = False
+) -> Outcome:
+    """What the call shows on the target."""
+
+    def call() -> Observation:
+        module, arguments = on_device(target, sample)
+        return observe(module, arguments, cotangents=want.cotangents if backward else None)
+
+    return on_target(target, call)
+
+
+@functools.cache
+def rule_of(name: str, dtype: torch.dtype, direction: str) -> Rule:
+    """The tolerance rule of a module: that of the function it wraps where the table knows it, else the default."""
+    word = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.removeprefix("nn.").removeprefix("Lazy")).lower()
+    word = re.sub("re_lu", "relu", word)
+    default = rule("nn.functional", dtype, direction)
+    found = default
+    for candidate in (f"nn.functional.{word}", word):
+        found = rule(candidate, dtype, direction)
+        if found.name != default.name:
+            break
+    return dataclasses.replace(found, matrix=_MATRIX.fullmatch(name) is not None)
+
+
+def bound_of(
+    target: Target,
+    subject: Subject,
+    dtype: torch.dtype,
+    result: torch.dtype,
+    elements: int,
+    direction: str = "forward",
+) -> Tolerance:
+    """The bound of one result; twice as wide in float64, where the oracle may be off as far itself."""
+    applied = rule_of(subject.name, dtype, direction)
+    bound = applied.tolerance(result, dtype, elements=elements, precision=target.precision)
+    return bound if dtype in UP else bound.widened(2)
+
+
+def compare_observation(
+    target: Target,
+    recorder: Recorder,
+    subject: Subject,
+    sample: ModuleSample,
+    actual: Observation,
+    want: ModuleExpected,
+    *,
+    what: str = "",
+    only: Sequence[str] | None = None,
+    stride: bool = False,
+) -> bool:
+    """Compare everything that a call shows with the oracle: names, metadata, values within the tolerance.
+
+    ``only`` restricts it to names that begin with one of these words; ``what`` begins every message.
+    """
+    index, dtype = sample.index, sample.dtype
+    plain = want.plain if want.plain is not None else want.precise
+    names = [name for name in plain if only is None or name.startswith(tuple(only))]
+    shown = [name for name in actual if only is None or name.startswith(tuple(only))]
+    if set(shown) != set(names):
+        text = f"{what}{sample.describe()} shows {', '.join(shown)} where {', '.join(names)} is expected."
+        return fact(recorder, False, Kind.METADATA, text, sample=index)
+    good = True
+    for name in names:
+        said = f"{what}{name} of {sample.describe()}"
+        one, base, precise = actual[name], plain[name], want.precise[name]
+        if not isinstance(base, torch.Tensor):
+            good &= fact(recorder, one == base, Kind.VALUE, f"{said} is {one!r} where {base!r} is expected.", sample=index)
+            continue
+        matches = compare_metadata(
+            recorder,
+            one,
+            base,
+            what=said,
+            sample=index,
+            device=device_of(target),
+            dtype=want.plain is not None,
+            stride=stride,
+        )
+        good &= matches
+        if not matches:
+            continue
+        if not (base.is_floating_point() or base.is_complex()):
+            good &= compare_values(recorder, one, base, what=said, sample=index)
+            continue
+        direction = "backward" if name.startswith("gradient") else "forward"
+        bound = bound_of(target, subject, dtype, one.dtype, want.elements, direction)
+        exact = bound.exact and want.plain is not None
+        spread = want.spread.get(name)
+        if direction == "backward" and spread is not None and subject.name in SATURATING:
+            spread = spread + max(float(one.abs().max()) for one in want.cotangents or () if one.numel())
+        good &= compare_values(
+            recorder,
+            one,
+            base if exact else precise,
+            tolerance=bound,
+            what=said,
+            sample=index,
+            spread=spread,
+        )
+    return good
+
+
+def compare_same(
+    target: Target,
+    recorder: Recorder,
+    subject: Subject,
+    sample: ModuleSample,
+    actual: Observation,
+    other: Observation,
+    *,
+    what: str,
+) -> bool:
+    """Compare two observations of the same call on the target, of modules with the same values: bit for bit."""
+    text = f"{what} {sample.describe()} shows {', '.join(actual)} where {', '.join(other)} is expected."
+    if not fact(recorder, set(actual) == set(other), Kind.METADATA, text, sample=sample.index):
+        return False
+    good = True
+    for name, base in other.items():
+        said = f"{name} of {sample.describe()} {what}"
+        if not isinstance(base, torch.Tensor):
+            good &= fact(recorder, type(actual[name]) is type(base), Kind.METADATA, f"{said} is another type.")
+        elif compare_metadata(recorder, actual[name], base, what=said, sample=sample.index, device=device_of(target)):
+            good &= compare_values(recorder, actual[name], base, tolerance=EXACT, what=said, sample=sample.index)
+        else:
+            good = False
+    return good
+
+
+def state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Parameters and buffers by name, shared ones under each of their names."""
+    found = dict(module.named_parameters(remove_duplicate=False))
+    found.update(module.named_buffers(remove_duplicate=False))
+    return found
+
+
+def compare_state(
+    recorder: Recorder,
+    actual: dict[str, torch.Tensor],
+    want: dict[str, torch.Tensor],
+    *,
+    what: str,
+    sample: int | None = None,
+    device: torch.device | None = None,
+) -> bool:
+    """Compare names, metadata, places and bits of parameters and buffers."""
+    text = f"{what} has the entries {', '.join(actual)} where {', '.join(want)} are expected."
+    if not fact(recorder, list(actual) == list(want), Kind.STATE, text, sample=sample):
+        return False
+    good = True
+    for name, base in want.items():
+        said = f"{name} of {what}"
+        if compare_metadata(recorder, actual[name], base, what=said, sample=sample, device=device):
+            good &= compare_values(recorder, actual[name], base, what=said, sample=sample, kind=Kind.STATE)
+        else:
+            good = False
+    return good

@@ -1,0 +1,34 @@
+"""The gradients of a module's parameters and inputs equal the oracle's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from conformance.properties.modules import _common as common
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if not target.capable("autograd") or not getattr(subject.info, "differentiable", True):
+        return []
+    return common.dtypes_of(target, subject)
+
+
+@register(
+    "backward",
+    subject_kind="module",
+    statement="Gradients of parameters and inputs lie on the device and have the oracle's values.",
+    level="training",
+    applies=applies,
+    smoke=True,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    for sample, want in common.cases(subject, recorder, 8, backward=True):
+        outcome = common.observe_on(target, sample, want, backward=True)
+        if common.succeeded(target, recorder, outcome, f"backward of {sample.describe()}", sample.index):
+            common.compare_observation(
+                target, recorder, subject, sample, outcome.value, want, only=("gradient", "output")
+            )

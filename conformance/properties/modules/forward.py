@@ -1,0 +1,30 @@
+"""What a module returns, and what it leaves in its buffers, equals the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from conformance.properties.modules import _common as common
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    return common.dtypes_of(target, subject)
+
+
+@register(
+    "forward",
+    subject_kind="module",
+    statement="Outputs and buffers after a call have the oracle's metadata and its values within the tolerance.",
+    level="bringup",
+    applies=applies,
+    smoke=True,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    for sample, want in common.cases(subject, recorder):
+        outcome = common.observe_on(target, sample, want)
+        if common.succeeded(target, recorder, outcome, sample.describe(), sample.index):
+            common.compare_observation(target, recorder, subject, sample, outcome.value, want)

@@ -1,0 +1,208 @@
+"""Derivatives: how they are taken on a device and on the CPU, and what they are compared with."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from conformance import promises, settings, torch_private, trees
+from conformance.compare import compare_values
+from conformance.invocation import Outcome, attempt, attempt_on, one_line
+from conformance.properties.operators._common import copy_in, dtype_under_test, failed_call, pristine
+from conformance.recorder import Recorder
+from conformance.samples import Sample, samples_of
+from conformance.subjects import Subject
+from conformance.target import Target
+from conformance.tolerances import rule
+from conformance.transfer import to_host
+
+Operator = Callable[..., Any]
+
+
+@dataclasses.dataclass
+class Derivative:
+    """Differentiable outputs, their cotangents, the inputs, and d<cotangents, outputs>/d(input) each."""
+
+    outputs: list[torch.Tensor]
+    cotangents: list[torch.Tensor]
+    inputs: list[torch.Tensor]
+    gradients: list[torch.Tensor | None]
+
+
+def inputs_of(sample: Sample) -> list[torch.Tensor]:
+    """The distinct tensors of a sample that require grad."""
+    found: dict[int, torch.Tensor] = {}
+    for tensor in sample.tensors():
+        if tensor.requires_grad:
+            found[id(tensor)] = tensor
+    return list(found.values())
+
+
+def noise(like: torch.Tensor, seed: int) -> torch.Tensor:
+    """Values of a normal distribution on the host, of the shape and dtype of ``like`` but at least float32."""
+    generator = torch.Generator().manual_seed(seed)
+    dtype = torch.complex128 if like.is_complex() else torch.float64
+    return torch.randn(like.shape, generator=generator, dtype=dtype)
+
+
+def outputs_of(info: Any, op: Operator, sample: Sample) -> list[torch.Tensor]:
+    """The differentiable outputs, made fit for differentiation as torch's database asks."""
+    wrapper = torch_private.gradcheck_wrapper(info)
+    result = wrapper(op, sample.input, *sample.args, **sample.kwargs)
+    if sample.process is not None:
+        result = sample.process(result)
+    return [
+        t
+        for t in trees.tensors(result)
+        if t.requires_grad and (t.is_floating_point() or t.is_complex()) and t.layout is torch.strided
+    ]
+
+
+def differentiate(info: Any, op: Operator, sample: Sample, *, create_graph: bool = False) -> Derivative:
+    """Reverse mode with cotangents that depend on the place of an output only."""
+    with warnings.catch_warnings(), torch.enable_grad():
+        warnings.simplefilter("ignore")
+        inputs = inputs_of(sample)
+        outputs = outputs_of(info, op, sample)
+        cotangents = [noise(t, 17 + place).to(device=t.device, dtype=t.dtype) for place, t in enumerate(outputs)]
+        if not outputs or not inputs:
+            return Derivative(outputs, cotangents, inputs, [])
+        gradients = torch.autograd.grad(
+            outputs, inputs, cotangents, allow_unused=True, create_graph=create_graph
+        )
+        return Derivative(outputs, cotangents, inputs, list(gradients))
+
+
+def second(info: Any, op: Operator, sample: Sample) -> list[torch.Tensor | None]:
+    """Gradients of <noise, first gradients> with respect to the inputs; empty where none of them depends on it."""
+    derivative = differentiate(info, op, sample, create_graph=True)
+    first = [g for g in derivative.gradients if g is not None and g.requires_grad]
+    if not first:
+        return []
+    weights = [noise(g, 29 + place).to(device=g.device, dtype=g.dtype) for place, g in enumerate(first)]
+    return list(torch.autograd.grad(first, derivative.inputs, weights, allow_unused=True))
+
+
+def cases(
+    target: Target, subject: Subject, recorder: Recorder, limit: int
+) -> Iterator[tuple[Sample, Sample]]:
+    """(shared sample, copy on the device) of the samples with inputs that require grad and fixed values."""
+    dtype = dtype_under_test(recorder)
+    samples = samples_of(subject, dtype, requires_grad=True)
+    recorder.samples(0, samples.available)
+    for sample in samples.chosen(settings.limit(limit)):
+        if promises.free_of_values(subject.name, sample):
+            recorder.note(f"the values of sample {sample.index} are random or not initialised")
+            recorder.compared(1)
+            continue
+        if not any(t.requires_grad for t in sample.tensors()):
+            continue
+        copy = copy_in(target, recorder, sample)
+        if copy is not None:
+            recorder.samples(1, 0)
+            yield sample, copy
+
+
+def on_target(
+    target: Target, recorder: Recorder, sample: Sample, call: Callable[[], Any], reference: Outcome, what: str
+) -> Any:
+    """The value of ``call`` on the device, or None where it raised. An error that the CPU raises too is a note."""
+    outcome = attempt_on(target, call)
+    if outcome.ok:
+        return outcome.value
+    if reference.ok:
+        failed_call(target, recorder, sample, outcome, what)
+    return None
+
+
+def on_cpu(recorder: Recorder, sample: Sample, call: Callable[[], Any]) -> Outcome:
+    """The CPU's outcome with the generator seeded; its errors are noted, since they leave nothing to compare."""
+    with torch_private.torch_seeded(sample.index), torch_private.quiet():
+        outcome = attempt(call)
+    if not outcome.ok:
+        assert outcome.error is not None
+        recorder.note(f"sample {sample.index} has no reference: the CPU raised {one_line(outcome.error)}")
+    return outcome
+
+
+def compare_gradients(
+    target: Target,
+    recorder: Recorder,
+    subject: Subject,
+    sample: Sample,
+    actual: list[torch.Tensor | None],
+    expected: list[torch.Tensor | None],
+    *,
+    what: str,
+    spreads: list[torch.Tensor | None] | None = None,
+    elements: int | None = None,
+) -> bool:
+    """Compare gradients in the norm: an element may be off by the tolerance of the largest one.
+
+    A gradient that is None counts as zeros, which is what both mean.
+    """
+    dtype = dtype_under_test(recorder)
+    applied = rule(subject.name, dtype, "backward")
+    count = elements if elements is not None else max([1, *(t.numel() for t in sample.tensors())])
+    good = True
+    for place, (got, want) in enumerate(zip(actual, expected)):
+        if want is None and got is None:
+            recorder.compared(1)
+            continue
+        if got is None:
+            got = torch.zeros_like(want)  # type: ignore[arg-type]
+        if want is None:
+            want = torch.zeros(got.shape, dtype=got.dtype)
+        bound = applied.tolerance(got.dtype, dtype, elements=count, precision=target.precision).widened(2)
+        size = float(torch.nan_to_num(want.abs().to(torch.float64), posinf=0.0, neginf=0.0).max()) if want.numel() else 0.0
+        spread = torch.full(want.shape, size, dtype=torch.float64)
+        if spreads is not None and spreads[place] is not None:
+            spread = spread + spreads[place]  # type: ignore[operator]
+        good &= compare_values(
+            recorder,
+            got,
+            want,
+            tolerance=bound,
+            what=f"{what} with respect to differentiable input {place}",
+            sample=sample.index,
+            spread=spread,
+        )
+    return good
+
+
+def directional(info: Any, sample: Sample, derivative: Derivative) -> tuple[float, float, float]:
+    """(numerical, analytic, size) derivative of <cotangents, outputs> along a random direction, on the CPU.
+
+    ``size`` is the sum of the magnitudes that went into the numerical one, whose rounding errors grow with it.
+    """
+    directions = [noise(t, 41 + place).to(t.dtype) for place, t in enumerate(derivative.inputs)]
+    step = 1e-6
+    totals, size = [], 0.0
+    for sign in (1, -1):
+        moved = to_host(sample)
+        with torch.no_grad():
+            for tensor, direction in zip(inputs_of(moved), directions):
+                tensor.add_(direction, alpha=sign * step)
+        with torch_private.torch_seeded(sample.index), torch.enable_grad(), torch_private.quiet():
+            outputs = outputs_of(info, info.op, moved)
+        total = 0.0
+        for output, cotangent in zip(outputs, derivative.cotangents):
+            product = (output.detach() * cotangent.conj()).real
+            total += float(product.sum())
+            size += float(product.abs().sum())
+        totals.append(total)
+    analytic = 0.0
+    for gradient, direction in zip(derivative.gradients, directions):
+        if gradient is not None:
+            analytic += float((gradient.detach() * direction.conj()).real.sum())
+    return (totals[0] - totals[1]) / (2 * step), analytic, size
+
+
+def reference(subject: Subject, recorder: Recorder, sample: Sample) -> Outcome:
+    """First derivatives on the CPU in the same dtype."""
+    info = pristine(subject)
+    return on_cpu(recorder, sample, lambda: differentiate(info, info.op, to_host(sample)))

@@ -1,0 +1,101 @@
+"""First derivatives in working precision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from conformance.invocation import attempt
+from conformance.properties.operators import _gradients
+from conformance.properties.operators._common import differentiable, dtype_under_test, pristine
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.samples import Sample
+from conformance.subjects import Subject
+from conformance.target import Target
+from conformance.tolerances import unit_of
+from conformance.transfer import to_host
+
+LIMIT = 4
+_UP = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex64: torch.complex128,
+}
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    return differentiable(target, subject, ("float32", "complex64", "bfloat16"))
+
+
+@register(
+    "backward-cpu",
+    subject_kind="operator",
+    statement="Gradients in working precision equal the CPU's in float64 within the backward tolerance.",
+    level="training",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    own = subject.info
+    for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
+        reference = _gradients.reference(subject, recorder, sample)
+        found = _gradients.on_target(
+            target, recorder, sample, lambda: _gradients.differentiate(own, own.op, copy), reference, "the backward"
+        )
+        if found is None or not reference.ok:
+            continue
+        precise = _precise(subject, sample, 0.0)
+        wanted, spreads = reference.value, None
+        if precise is not None and len(precise.gradients) == len(wanted.gradients):
+            spreads = _spreads(subject, sample, precise, dtype_under_test(recorder))
+            wanted = precise
+        _gradients.compare_gradients(
+            target,
+            recorder,
+            subject,
+            sample,
+            found.gradients,
+            wanted.gradients,
+            what="the gradient",
+            spreads=spreads,
+        )
+
+
+def _precise(subject: Subject, sample: Sample, step: float) -> Any:
+    """The derivative in float64, at the sample or with its inputs moved by one step; None where refused."""
+    from conformance import torch_private
+
+    info = pristine(subject)
+    copy = to_host(sample, _UP)
+    with torch.no_grad():
+        if step:
+            for place, tensor in enumerate(_gradients.inputs_of(copy)):
+                tensor.mul_(1 + torch.sign(_gradients.noise(tensor.real, 5 + place)) * step)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch_private.torch_seeded(sample.index), torch_private.quiet():
+            outcome = attempt(lambda: _gradients.differentiate(info, info.op, copy))
+    finally:
+        torch.set_default_dtype(before)
+    return outcome.value if outcome.ok else None
+
+
+def _spreads(
+    subject: Subject, sample: Sample, precise: Any, dtype: torch.dtype
+) -> list[torch.Tensor | None] | None:
+    step = unit_of(dtype) / 2
+    moved = _precise(subject, sample, step)
+    if moved is None or len(moved.gradients) != len(precise.gradients):
+        return None
+    spreads: list[torch.Tensor | None] = []
+    for one, other in zip(moved.gradients, precise.gradients):
+        if one is None or other is None or one.shape != other.shape:
+            spreads.append(None)
+            continue
+        distance = torch.nan_to_num((one - other).abs().to(torch.float64) / step, posinf=0.0, neginf=0.0)
+        spreads.append(torch.maximum(distance, distance.mean()) if distance.numel() else distance)
+    return spreads

@@ -1,0 +1,119 @@
+"""Forward-mode derivatives in double precision."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+from conformance import torch_private, trees
+from conformance.compare import compare_values, fact, same_nesting
+from conformance.model import Kind
+from conformance.properties.operators import _gradients
+from conformance.properties.operators._common import dtype_under_test, dtypes_of, pristine
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.samples import Sample
+from conformance.subjects import Subject
+from conformance.target import Target
+from conformance.tolerances import rule
+from conformance.transfer import to_host
+
+LIMIT = 2
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if not subject.info.supports_forward_ad or not target.capable("forward_ad"):
+        return []
+    return dtypes_of(target, subject, ("float64", "complex128"))
+
+
+def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
+    """The tangents of the outputs for tangents of the inputs that depend on their place only."""
+    places = {id(tensor): place for place, tensor in enumerate(_gradients.inputs_of(sample))}
+    with warnings.catch_warnings(), forward_ad.dual_level():
+        warnings.simplefilter("ignore")
+        duals: dict[int, torch.Tensor] = {}
+
+        def dual(leaf: Any) -> Any:
+            if not isinstance(leaf, torch.Tensor) or id(leaf) not in places:
+                return leaf
+            if id(leaf) not in duals:
+                tangent = _gradients.noise(leaf, 53 + places[id(leaf)]).to(device=leaf.device, dtype=leaf.dtype)
+                duals[id(leaf)] = forward_ad.make_dual(leaf.detach(), tangent)
+            return duals[id(leaf)]
+
+        input, args, kwargs = trees.tree_map(dual, sample.arguments)
+        wrapper = torch_private.gradcheck_wrapper(info)
+        result = wrapper(op, input, *args, **kwargs)
+        if sample.process is not None:
+            result = sample.process(result)
+        found = []
+        for tensor in trees.tensors(result):
+            if tensor.layout is not torch.strided or not (tensor.is_floating_point() or tensor.is_complex()):
+                continue
+            primal, tangent = forward_ad.unpack_dual(tensor)
+            found.append((tangent if tangent is not None else torch.zeros_like(primal)).detach().clone())
+        return found
+
+
+@register(
+    "forward-ad",
+    subject_kind="operator",
+    statement="Forward-mode tangents equal the CPU's, and pair with cotangents as the backward does.",
+    level="training",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    info, own = pristine(subject), subject.info
+    applied = rule(subject.name, dtype_under_test(recorder), "backward")
+    for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
+        reference = _gradients.on_cpu(recorder, sample, lambda: tangents_of(info, info.op, to_host(sample)))
+        found = _gradients.on_target(
+            target, recorder, sample, lambda: tangents_of(own, own.op, copy), reference, "forward-mode differentiation"
+        )
+        if found is None or not reference.ok:
+            continue
+        if not same_nesting(recorder, found, reference.value, what="the result", sample=sample.index):
+            continue
+        elements = max([1, *(t.numel() for t in sample.tensors())])
+        for place, (got, want) in enumerate(zip(found, reference.value)):
+            size = float(torch.nan_to_num(want.abs(), posinf=0.0, neginf=0.0).max()) if want.numel() else 0.0
+            compare_values(
+                recorder,
+                got,
+                want,
+                tolerance=applied.tolerance(want.dtype, elements=elements, precision=target.precision).widened(2),
+                what=f"the tangent of output {place}",
+                sample=sample.index,
+                spread=torch.full(want.shape, size, dtype=torch.float64),
+            )
+        if info.supports_autograd:
+            _pairs(recorder, subject, sample, reference.value)
+
+
+def _pairs(recorder: Recorder, subject: Subject, sample: Sample, tangents: list[torch.Tensor]) -> None:
+    """<cotangent, J v> must equal <J^T cotangent, v>, both on the CPU: two formulas for one Jacobian."""
+    outcome = _gradients.reference(subject, recorder, sample)
+    if not outcome.ok or len(outcome.value.outputs) != len(tangents):
+        return
+    derivative = outcome.value
+    forward, size = 0.0, 0.0
+    for cotangent, tangent in zip(derivative.cotangents, tangents):
+        product = (tangent * cotangent.conj()).real
+        forward += float(product.sum())
+        size += float(product.abs().sum())
+    backward = 0.0
+    for place, gradient in enumerate(derivative.gradients):
+        if gradient is not None:
+            direction = _gradients.noise(gradient, 53 + place).to(gradient.dtype)
+            product = (gradient * direction.conj()).real
+            backward += float(product.sum())
+            size += float(product.abs().sum())
+    if size != size or size == float("inf"):
+        return
+    message = f"forward mode gives {forward!r} and the backward {backward!r} for the same product with the Jacobian."
+    fact(recorder, abs(forward - backward) <= 1e-8 * size + 1e-12, Kind.VALUE, message, sample=sample.index)

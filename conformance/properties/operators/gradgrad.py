@@ -1,0 +1,49 @@
+"""Second derivatives in double precision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from conformance.compare import same_nesting
+from conformance.properties.operators import _gradients
+from conformance.properties.operators._common import differentiable, pristine
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+from conformance.transfer import to_host
+
+LIMIT = 2
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if not subject.info.supports_gradgrad or not target.capable("double_backward"):
+        return []
+    return differentiable(target, subject, ("float64", "complex128"))
+
+
+@register(
+    "gradgrad",
+    subject_kind="operator",
+    statement="Gradients of gradients equal the CPU's; where a gradient is constant, it is so on the device too.",
+    level="training",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    info, own = pristine(subject), subject.info
+    for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
+        reference = _gradients.on_cpu(recorder, sample, lambda: _gradients.second(info, info.op, to_host(sample)))
+        found = _gradients.on_target(
+            target,
+            recorder,
+            sample,
+            lambda: _gradients.second(own, own.op, copy),
+            reference,
+            "the backward of the backward",
+        )
+        if found is None or not reference.ok:
+            continue
+        if same_nesting(recorder, found, reference.value, what="the second derivative", sample=sample.index):
+            _gradients.compare_gradients(
+                target, recorder, subject, sample, found, reference.value, what="the second derivative"
+            )

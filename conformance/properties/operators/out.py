@@ -1,0 +1,219 @@
+"""``out=``: where results are written, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from conformance import trees
+from conformance.compare import compare_exact, fact
+from conformance.model import Kind
+from conformance.oracle import Expected
+from conformance.properties.operators._common import (
+    cases,
+    compare_result,
+    copy_in,
+    device_of,
+    failed_call,
+    first_dtypes,
+    one_line,
+    run,
+)
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.samples import Sample
+from conformance.subjects import Subject
+from conformance.target import Target
+
+LIMIT = 3
+_DTYPES = ("float32", "int64", "complex64", "bool", "bfloat16")
+
+#: Operators whose ``out=`` writes only a part of it or whose result takes its place in another argument.
+_OTHER_CONTRACT = frozenset({"empty_permuted"})
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if not subject.info.supports_out or not target.capable("out_variants") or subject.name in _OTHER_CONTRACT:
+        return []
+    return first_dtypes(target, subject, _DTYPES, 3)
+
+
+@register(
+    "out",
+    subject_kind="operator",
+    statement=(
+        "out= is returned itself, resized from zero elements, written in place with its strides kept otherwise; "
+        "a dtype that cannot hold the result, another device and a tensor that requires grad are errors."
+    ),
+    level="core",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    first = True
+    for sample, want in cases(subject, recorder, LIMIT):
+        parts = list(trees.leaves(want.plain))
+        if not parts or not all(isinstance(p, torch.Tensor) and p.layout is torch.strided for p in parts):
+            recorder.note(f"sample {sample.index} gives something else than strided tensors")
+            continue
+        _resized(target, subject, recorder, sample, want, parts)
+        _reused(target, subject, recorder, sample, want, parts)
+        _strided(target, subject, recorder, sample, want, parts)
+        if first:
+            _wrong_dtype(target, subject, recorder, sample, parts)
+            _wrong_device(target, subject, recorder, sample, parts)
+            _wrong_grad(target, subject, recorder, sample, parts)
+            first = False
+
+
+def _call(
+    target: Target, subject: Subject, recorder: Recorder, sample: Sample, out: list[torch.Tensor], want: Any
+) -> Any:
+    copy = copy_in(target, recorder, sample)
+    if copy is None:
+        return None
+    wrapped = out[0] if isinstance(want, torch.Tensor) else tuple(out)
+    copy = copy.replace(kwargs={**copy.kwargs, "out": wrapped})
+    return run(target, subject.info.op, copy)
+
+
+def _write(
+    target: Target,
+    subject: Subject,
+    recorder: Recorder,
+    sample: Sample,
+    want: Expected,
+    out: list[torch.Tensor],
+    what: str,
+) -> bool:
+    outcome = _call(target, subject, recorder, sample, out, want.plain)
+    if outcome is None:
+        return False
+    if not outcome.ok:
+        failed_call(target, recorder, sample, outcome, f"the operator with {what}")
+        return False
+    returned = list(trees.leaves(outcome.value))
+    same = len(returned) == len(out) and all(a is b for a, b in zip(returned, out))
+    fact(recorder, same, Kind.ALIASING, f"with {what} the operator returns another tensor.", sample=sample.index)
+    value = out[0] if isinstance(want.plain, torch.Tensor) else tuple(out)
+    return compare_result(target, recorder, subject, sample, value, want, what=what)
+
+
+def _resized(
+    target: Target, subject: Subject, recorder: Recorder, sample: Sample, want: Expected, parts: list[torch.Tensor]
+) -> None:
+    out = [torch.empty(0, dtype=p.dtype, device=device_of(target)) for p in parts]
+    _write(target, subject, recorder, sample, want, out, "an out= of zero elements")
+
+
+def _reused(
+    target: Target, subject: Subject, recorder: Recorder, sample: Sample, want: Expected, parts: list[torch.Tensor]
+) -> None:
+    out = [torch.empty(p.shape, dtype=p.dtype, device=device_of(target)).fill_(1) for p in parts]
+    before = [(p.data_ptr(), p.stride()) for p in out]
+    if _write(target, subject, recorder, sample, want, out, "an out= of the right shape"):
+        after = [(p.data_ptr(), p.stride()) for p in out]
+        message = "the memory or strides of an out= of the right shape have changed."
+        fact(recorder, before == after, Kind.ALIASING, message, sample=sample.index)
+
+
+def _strided(
+    target: Target, subject: Subject, recorder: Recorder, sample: Sample, want: Expected, parts: list[torch.Tensor]
+) -> None:
+    if not target.capable("non_contiguous") or not any(p.dim() and p.numel() for p in parts):
+        return
+    bases, out = [], []
+    for part in parts:
+        base = torch.empty((*part.shape, 2), dtype=part.dtype, device=device_of(target)).fill_(1)
+        bases.append(base)
+        out.append(base[..., 0])
+    before = [(p.data_ptr(), p.stride()) for p in out]
+    if not _write(target, subject, recorder, sample, want, out, "an out= with gaps between its elements"):
+        return
+    after = [(p.data_ptr(), p.stride()) for p in out]
+    message = "the memory or strides of an out= with gaps between its elements have changed."
+    fact(recorder, before == after, Kind.ALIASING, message, sample=sample.index)
+    for base in bases:
+        untouched = torch.ones(base.shape[:-1], dtype=base.dtype)
+        compare_exact(recorder, base[..., 1], untouched, what="the memory in the gaps of out=", sample=sample.index)
+
+
+def _refuses(
+    target: Target, subject: Subject, recorder: Recorder, sample: Sample, call: Callable[[], Any], what: str
+) -> None:
+    outcome = call()
+    if outcome is None:
+        return
+    if outcome.ok:
+        recorder.compared(1)
+        recorder.fail(Kind.ERROR_TYPE, f"{what} is accepted where RuntimeError is due.", sample=sample.index)
+        return
+    kind = type(outcome.error)
+    holds = isinstance(outcome.error, (RuntimeError, TypeError, ValueError))
+    fact(
+        recorder,
+        holds,
+        Kind.ERROR_TYPE,
+        f"{what} raises {kind.__name__} where RuntimeError is due: {one_line(outcome.error)}",
+        sample=sample.index,
+    )
+
+
+def _wrong_dtype(
+    target: Target, subject: Subject, recorder: Recorder, sample: Sample, parts: list[torch.Tensor]
+) -> None:
+    if not parts[0].is_floating_point() and not parts[0].is_complex():
+        return
+    out = [torch.empty(p.shape, dtype=torch.int64, device=device_of(target)) for p in parts]
+    want = parts[0] if len(parts) == 1 else tuple(parts)
+    _refuses(
+        target,
+        subject,
+        recorder,
+        sample,
+        lambda: _call(target, subject, recorder, sample, out, want),
+        f"an out= of int64 for a result of {parts[0].dtype}",
+    )
+
+
+def _wrong_device(
+    target: Target, subject: Subject, recorder: Recorder, sample: Sample, parts: list[torch.Tensor]
+) -> None:
+    other = "meta" if target.is_cpu else "cpu"
+    if not sample.tensors():
+        return
+    out = [torch.empty(p.shape, dtype=p.dtype, device=other) for p in parts]
+    want = parts[0] if len(parts) == 1 else tuple(parts)
+    _refuses(
+        target,
+        subject,
+        recorder,
+        sample,
+        lambda: _call(target, subject, recorder, sample, out, want),
+        f"an out= on device {other}",
+    )
+
+
+def _wrong_grad(
+    target: Target, subject: Subject, recorder: Recorder, sample: Sample, parts: list[torch.Tensor]
+) -> None:
+    info = subject.info
+    if not target.capable("autograd") or not info.supports_autograd:
+        return
+    if not all(p.is_floating_point() or p.is_complex() for p in parts):
+        return
+    copy = copy_in(target, recorder, sample)
+    if copy is None:
+        return
+    out = [torch.empty(p.shape, dtype=p.dtype, device=device_of(target), requires_grad=True) for p in parts]
+    wrapped = out[0] if len(parts) == 1 else tuple(out)
+    sent = copy.replace(kwargs={**copy.kwargs, "out": wrapped})
+    _refuses(
+        target,
+        subject,
+        recorder,
+        sample,
+        lambda: run(target, info.op, sent, grad=True),
+        "an out= that requires grad",
+    )

@@ -1,0 +1,109 @@
+"""A results document as the report page embeds it: names once, a letter per verdict, details only once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conformance.model import Placement, ResultId, Verdict
+from conformance.runner.summary import repeat
+
+#: One letter per verdict; the page's script reads the same table from the data.
+LETTERS = {
+    Verdict.CRASH: "C",
+    Verdict.TIMEOUT: "T",
+    Verdict.ERROR: "E",
+    Verdict.FAIL: "F",
+    Verdict.VACUOUS: "V",
+    Verdict.XPASS: "P",
+    Verdict.FLAKY: "~",
+    Verdict.XFAIL: "x",
+    Verdict.UNSUPPORTED: "u",
+    Verdict.SKIP: "-",
+    Verdict.PASS: ".",
+}
+_PLACEMENTS = tuple(placement.value for placement in Placement)
+
+
+class Names:
+    """Gives each name the number of its first use."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def __getitem__(self, name: str) -> int:
+        return self.numbers.setdefault(name, len(self.numbers))
+
+    def all(self) -> list[str]:
+        """The names in the order of their numbers."""
+        return list(self.numbers)
+
+
+def compact(results: dict[str, Any]) -> dict[str, Any]:
+    """What the page needs to know about a results document."""
+    return {
+        "suite": results["suite"],
+        "exit": results["exit"],
+        "complete": results["complete"],
+        "totals": results["totals"],
+        "letters": {letter: verdict.value for verdict, letter in LETTERS.items()},
+        "unexpected": "".join(letter for verdict, letter in LETTERS.items() if verdict.unexpected),
+        "placements": list(_PLACEMENTS),
+        "legs": [_leg(leg, len(results["legs"]) > 1) for leg in results["legs"]],
+    }
+
+
+def _leg(leg: dict[str, Any], several: bool) -> dict[str, Any]:
+    subjects, properties, dtypes = Names(), Names(), Names()
+    cases: dict[tuple[int, int], list[Any]] = {}
+    details: dict[str, Any] = {}
+    for row in leg["results"]:
+        result_id = ResultId.parse(row["id"])
+        subject, name = subjects[result_id.case.subject], properties[result_id.case.property]
+        dtype = dtypes[result_id.dtype]
+        verdict = LETTERS[Verdict(row["verdict"])]
+        # dtypes, verdicts, placement, then numbers of each result
+        case = cases.setdefault((subject, name), [subject, name, [], "", -1, []])
+        case[2].append(dtype)
+        case[3] += verdict
+        if "placement" in row:
+            case[4] = max(case[4], _PLACEMENTS.index(row["placement"]))
+        numbers = [row.get(key, 0) for key in ("comparisons", "samples_used", "samples_available", "seed")]
+        case[5].append([*numbers, round(row["seconds"] * 1000, 1)])
+        detail = {key: row[key] for key in ("failures", "failure_count", "notes", "attempts") if row.get(key)}
+        if detail:
+            details[row["id"]] = detail
+    target = (
+        leg["target"]["file"]
+        if leg["target"]["file"] != f"{leg['target']['name']}.toml"
+        else leg["target"]["name"]
+    )
+    kept = (
+        *(
+            "name",
+            "mode",
+            "target",
+            "level",
+            "shard",
+            "selection",
+            "samples",
+            "started",
+            "seconds",
+            "workers",
+        ),
+        *("facts", "digests", "exit", "complete", "problems", "missing", "planned", "left_out", "totals"),
+        *("case_totals", "oracle"),
+    )
+    return {
+        **{key: leg[key] for key in kept},
+        "command": repeat("RESULT", target, leg["mode"] if several else None),
+        "subjects": subjects.all(),
+        "properties": properties.all(),
+        "dtypes": dtypes.all(),
+        "cases": [[*case[:2], *_shared(case[2], case[3]), *case[4:]] for case in cases.values()],
+        "details": details,
+    }
+
+
+def _shared(dtypes: list[int], verdicts: str) -> tuple[list[int], str]:
+    """Verdicts that are all the same are written once."""
+    return dtypes, verdicts[0] if verdicts == verdicts[0] * len(verdicts) else verdicts
