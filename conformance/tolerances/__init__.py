@@ -137,6 +137,12 @@ def rule(operator: str, dtype: torch.dtype, direction: str = "forward") -> Rule:
         table["default"],
     )
     entry = {key: value for key, value in table["class"][name].items() if key not in ("operators", "because")}
+    if direction == "backward":
+        # The derivative of a function that moves data adds values up; that of any other multiplies and adds.
+        if name == "exact":
+            name, entry = "elementwise", {"k": 2.0, "growth": "sqrt", "local": False}
+        entry["k"] = 2 * entry["k"]
+        entry["oracle"] = "float64"
     word = str(dtype).removeprefix("torch.")
     for override in table.get("override", ()):
         if (
@@ -151,10 +157,4 @@ def rule(operator: str, dtype: torch.dtype, direction: str = "forward") -> Rule:
                     if k in ("k", "growth", "local", "matrix", "oracle", "scale")
                 }
             )
-    if direction == "backward":
-        # The derivative of a function that moves data adds values up; that of any other multiplies and adds.
-        if name == "exact":
-            name, entry = "elementwise", dict(entry, k=2.0, growth="sqrt", local=False)
-        entry["k"] = 2 * entry["k"]
-        entry["oracle"] = "float64" if entry.get("oracle") == "same" else entry.get("oracle", "float64")
     return Rule(name=name, **entry)

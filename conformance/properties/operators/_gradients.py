@@ -17,7 +17,7 @@ from conformance.recorder import Recorder
 from conformance.samples import Sample, samples_of
 from conformance.subjects import Subject
 from conformance.target import Target
-from conformance.tolerances import rule
+from conformance.tolerances import rule, unit_of
 from conformance.transfer import to_host
 
 Operator = Callable[..., Any]
@@ -34,10 +34,10 @@ class Derivative:
 
 
 def inputs_of(sample: Sample) -> list[torch.Tensor]:
-    """The distinct tensors of a sample that require grad."""
+    """The distinct strided tensors of a sample that require grad."""
     found: dict[int, torch.Tensor] = {}
     for tensor in sample.tensors():
-        if tensor.requires_grad:
+        if tensor.requires_grad and tensor.layout is torch.strided:
             found[id(tensor)] = tensor
     return list(found.values())
 
@@ -99,7 +99,7 @@ def cases(
             recorder.note(f"the values of sample {sample.index} are random or not initialised")
             recorder.compared(1)
             continue
-        if not any(t.requires_grad for t in sample.tensors()):
+        if not inputs_of(sample):
             continue
         copy = copy_in(target, recorder, sample)
         if copy is not None:
@@ -116,6 +116,8 @@ def on_target(
         return outcome.value
     if reference.ok:
         failed_call(target, recorder, sample, outcome, what)
+    else:
+        recorder.compared(1)  # both refuse
     return None
 
 
@@ -139,15 +141,16 @@ def compare_gradients(
     *,
     what: str,
     spreads: list[torch.Tensor | None] | None = None,
-    elements: int | None = None,
+    size: float = 0.0,
 ) -> bool:
     """Compare gradients in the norm: an element may be off by the tolerance of the largest one.
 
-    A gradient that is None counts as zeros, which is what both mean.
+    ``size`` is added to the magnitude: where a function is constant along a direction, its gradient is the small
+    difference of numbers of about that size. A gradient that is None counts as zeros, which is what both mean.
     """
     dtype = dtype_under_test(recorder)
     applied = rule(subject.name, dtype, "backward")
-    count = elements if elements is not None else max([1, *(t.numel() for t in sample.tensors())])
+    count = max([1, *(t.numel() for t in sample.tensors())])
     good = True
     for place, (got, want) in enumerate(zip(actual, expected)):
         if want is None and got is None:
@@ -158,8 +161,7 @@ def compare_gradients(
         if want is None:
             want = torch.zeros(got.shape, dtype=got.dtype)
         bound = applied.tolerance(got.dtype, dtype, elements=count, precision=target.precision).widened(2)
-        size = float(torch.nan_to_num(want.abs().to(torch.float64), posinf=0.0, neginf=0.0).max()) if want.numel() else 0.0
-        spread = torch.full(want.shape, size, dtype=torch.float64)
+        spread = torch.full(want.shape, largest(want) + size, dtype=torch.float64)
         if spreads is not None and spreads[place] is not None:
             spread = spread + spreads[place]  # type: ignore[operator]
         good &= compare_values(
@@ -174,10 +176,25 @@ def compare_gradients(
     return good
 
 
-def directional(info: Any, sample: Sample, derivative: Derivative) -> tuple[float, float, float]:
-    """(numerical, analytic, size) derivative of <cotangents, outputs> along a random direction, on the CPU.
+def largest(tensor: torch.Tensor) -> float:
+    """The largest finite magnitude in a tensor; 0.0 where there is none."""
+    if tensor.numel() == 0:
+        return 0.0
+    sizes = tensor.detach().abs().to(torch.float64)
+    return float(torch.nan_to_num(sizes, nan=0.0, posinf=0.0, neginf=0.0).max())
 
-    ``size`` is the sum of the magnitudes that went into the numerical one, whose rounding errors grow with it.
+
+def natural_size(derivative: Derivative) -> float:
+    """``|cotangent| * |f| / |x|``: the size of a gradient of a function that is neither flat nor steep."""
+    above = max((largest(c) * largest(o) for c, o in zip(derivative.cotangents, derivative.outputs)), default=0.0)
+    below = max((largest(x) for x in derivative.inputs), default=0.0)
+    return above / below if below else 0.0
+
+
+def directional(info: Any, sample: Sample, derivative: Derivative) -> tuple[float, float, float]:
+    """(numerical, analytic, uncertainty of the numerical) derivative of <cotangents, outputs> along a random
+    direction, on the CPU. The uncertainty is what rounding the outputs to their dtype makes of a difference over
+    two steps.
     """
     directions = [noise(t, 41 + place).to(t.dtype) for place, t in enumerate(derivative.inputs)]
     step = 1e-6
@@ -193,13 +210,13 @@ def directional(info: Any, sample: Sample, derivative: Derivative) -> tuple[floa
         for output, cotangent in zip(outputs, derivative.cotangents):
             product = (output.detach() * cotangent.conj()).real
             total += float(product.sum())
-            size += float(product.abs().sum())
+            size += float(product.abs().sum()) * unit_of(output.dtype)
         totals.append(total)
     analytic = 0.0
     for gradient, direction in zip(derivative.gradients, directions):
         if gradient is not None:
             analytic += float((gradient.detach() * direction.conj()).real.sum())
-    return (totals[0] - totals[1]) / (2 * step), analytic, size
+    return (totals[0] - totals[1]) / (2 * step), analytic, 8 * size / step
 
 
 def reference(subject: Subject, recorder: Recorder, sample: Sample) -> Outcome:

@@ -23,6 +23,10 @@ from conformance.tolerances import rule
 from conformance.transfer import to_host
 
 LIMIT = 2
+#: Two formulas for one Jacobian differ by their conditioning in float64; a wrong one by parts in a hundred.
+PAIRING = 1e-5
+#: Several positions or indices write to one element, so that the Jacobian is not defined.
+_NO_JACOBIAN = frozenset({"as_strided_scatter", *(f"nn.functional.max_unpool{d}d" for d in (1, 2, 3))})
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -81,7 +85,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         elements = max([1, *(t.numel() for t in sample.tensors())])
         for place, (got, want) in enumerate(zip(found, reference.value)):
-            size = float(torch.nan_to_num(want.abs(), posinf=0.0, neginf=0.0).max()) if want.numel() else 0.0
+            size = _gradients.largest(want)
             compare_values(
                 recorder,
                 got,
@@ -91,7 +95,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 sample=sample.index,
                 spread=torch.full(want.shape, size, dtype=torch.float64),
             )
-        if info.supports_autograd:
+        if info.supports_autograd and subject.name not in _NO_JACOBIAN:
             _pairs(recorder, subject, sample, reference.value)
 
 
@@ -116,4 +120,4 @@ def _pairs(recorder: Recorder, subject: Subject, sample: Sample, tangents: list[
     if size != size or size == float("inf"):
         return
     message = f"forward mode gives {forward!r} and the backward {backward!r} for the same product with the Jacobian."
-    fact(recorder, abs(forward - backward) <= 1e-8 * size + 1e-12, Kind.VALUE, message, sample=sample.index)
+    fact(recorder, abs(forward - backward) <= PAIRING * size + 1e-12, Kind.VALUE, message, sample=sample.index)

@@ -15,9 +15,19 @@ from conformance.subjects import Subject
 from conformance.target import Target
 
 LIMIT = 3
-#: Central differences with a step of 1e-6 in float64 are good to about 1e-9 of the values; a wrong formula is
-#: off by parts in a hundred.
+#: The truncation error of central differences with a step of 1e-6 is far below this; a wrong formula is off by
+#: parts in a hundred.
 NUMERICAL = 1e-4
+
+#: Functions with no derivative along a random direction, by the samples that torch's database makes for them.
+_NO_DIRECTION = {
+    "as_strided_scatter": "several positions write to one element",
+    "nn.functional.max_unpool1d": "several indices name one element",
+    "nn.functional.max_unpool2d": "several indices name one element",
+    "nn.functional.max_unpool3d": "several indices name one element",
+    "nn.functional.cosine_embedding_loss": "the targets are the labels 1 and -1",
+    "nn.functional.hinge_embedding_loss": "the targets are the labels 1 and -1",
+}
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -48,12 +58,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         good = _gradients.compare_gradients(
             target, recorder, subject, sample, found.gradients, wanted.gradients, what="the gradient"
         )
-        if not good or not wanted.gradients or sample.index:
+        if not good or not wanted.gradients or sample.index or subject.name in _NO_DIRECTION:
             continue
-        numerical, analytic, size = _gradients.directional(info, sample, wanted)
+        numerical, analytic, rounding = _gradients.directional(info, sample, wanted)
         if not math.isfinite(numerical) or not math.isfinite(analytic):
             continue
-        allowed = NUMERICAL * max(abs(numerical), abs(analytic)) + 1e-7 * size + 1e-12
+        allowed = NUMERICAL * max(abs(numerical), abs(analytic)) + rounding + 1e-12
         message = (
             f"the derivative along a random direction is {analytic!r} by the backward and {numerical!r} by central "
             f"differences (allowed difference {allowed:.3g})."
