@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,9 +16,24 @@ from conformance.module_samples import Arguments, ModuleSample
 Observation = dict[str, Any]
 
 
-def observe(
-    module: torch.nn.Module, arguments: Arguments, *, cotangents: list[torch.Tensor] | None = None
-) -> Observation:
+#: One random direction per differentiable output, or None where no backward pass is wanted.
+Cotangents = list[torch.Tensor] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Procedure:
+    """What is done with a module and its arguments, the same on the target and on the CPU.
+
+    ``run(module, arguments, cotangents)`` owns the module and the arguments and may change them. ``backward``
+    tells whether it takes cotangents, else it gets None.
+    """
+
+    name: str
+    run: Callable[[torch.nn.Module, Arguments, Cotangents], Observation]
+    backward: bool = False
+
+
+def observe(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents = None) -> Observation:
     """Call a module once. With ``cotangents``, one per differentiable output, the backward pass runs too.
 
     Without them no graph is made. Values stay on the device; gradients are those of this call alone.
@@ -27,30 +44,33 @@ def observe(
         result = module(*args, **kwargs)
         found: Observation = {f"output {number}": leaf for number, leaf in enumerate(trees.leaves(result))}
         if cotangents is not None:
-            _backward(module, arguments, result, cotangents, found)
+            backward(result, cotangents)
+            found.update(gradients(module, arguments))
     for name, buffer in module.named_buffers():
         found[f"buffer {name}"] = buffer
     return found
 
 
-def _backward(
-    module: torch.nn.Module,
-    arguments: Arguments,
-    result: Any,
-    cotangents: list[torch.Tensor],
-    found: Observation,
-) -> None:
+#: One call without a graph, and one with its backward pass.
+FORWARD = Procedure("forward", observe)
+BACKWARD = Procedure("backward", observe, backward=True)
+
+
+def backward(result: Any, cotangents: list[torch.Tensor]) -> None:
+    """Run the backward pass from all differentiable outputs."""
     outputs = differentiable(result)
     if outputs:
-        directions = [
-            one.to(device=out.device, dtype=out.dtype) for one, out in zip(cotangents, outputs, strict=True)
-        ]
+        directions = [one.to(device=out.device, dtype=out.dtype) for one, out in zip(cotangents, outputs, strict=True)]
         torch.autograd.backward(outputs, directions)
-    for name, parameter in module.named_parameters():
-        found[f"gradient of {name}"] = parameter.grad
+
+
+def gradients(module: torch.nn.Module, arguments: Arguments) -> Observation:
+    """The gradients of parameters and of differentiable inputs as they are now."""
+    found: Observation = {f"gradient of {name}": parameter.grad for name, parameter in module.named_parameters()}
     for number, tensor in enumerate(trees.tensors(arguments)):
         if tensor.requires_grad:
             found[f"gradient of input {number}"] = tensor.grad
+    return found
 
 
 def differentiable(result: Any) -> list[torch.Tensor]:

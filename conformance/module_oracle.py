@@ -1,6 +1,6 @@
-"""The oracle of modules: the same call on the CPU, in float64 for reduced precision.
+"""The oracle of modules: the same procedure on the CPU, in float64 for reduced precision.
 
-For one sample three things are computed, once per process: the call in the same dtype (``plain``), the call with
+For one sample and procedure three things are computed, once per process: what it shows in the same dtype (``plain``), with
 parameters, buffers and inputs in float64 (``precise``), and how far ``precise`` moves when all of them move by one
 part in 2**20 (``spread``, the condition term of :mod:`conformance.tolerances`).
 """
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from conformance import torch_private, trees
-from conformance.module_observation import Observation, cotangents_of, observe
+from conformance.module_observation import Cotangents, Observation, Procedure, cotangents_of
 from conformance.module_samples import UP, Arguments, ModuleSample
 from conformance.samples import dtype_name
 from conformance.subjects import Subject
@@ -38,7 +38,7 @@ class ModuleExpected:
     plain: Observation | None = None
     precise: Observation = dataclasses.field(default_factory=dict)
     spread: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
-    cotangents: list[torch.Tensor] | None = None
+    cotangents: Cotangents = None
     elements: int = 1
     error: Exception | None = None
 
@@ -73,10 +73,11 @@ def _kept(found: Observation) -> Observation:
 
 def raised(module: torch.nn.Module) -> torch.nn.Module:
     """The same module object with floating parameters and buffers in float64, complex ones in complex128."""
-    return module._apply(lambda tensor: tensor.to(UP.get(tensor.dtype, tensor.dtype)))
+    module._apply(lambda tensor: tensor.to(UP.get(tensor.dtype, tensor.dtype)))  # type: ignore[no-untyped-call]
+    return module
 
 
-def _nudge(module: torch.nn.Module, arguments: Arguments, cotangents: Any, seed: int, step: float) -> None:
+def _nudge(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents, seed: int, step: float) -> None:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for tensor in [
@@ -90,32 +91,34 @@ def _nudge(module: torch.nn.Module, arguments: Arguments, cotangents: Any, seed:
                 tensor.mul_(1 + signs.to(torch.float64) * step)
 
 
-def _precise(sample: ModuleSample, cotangents: Any, seed: int | None, step: float) -> Observation:
+def _precise(
+    sample: ModuleSample, procedure: Procedure, cotangents: Cotangents, seed: int | None, step: float
+) -> Observation:
     module, arguments = raised(sample.module()), sample.arguments(dtypes=UP)
     if cotangents is not None:
         cotangents = [one.to(UP.get(one.dtype, one.dtype), copy=True) for one in cotangents]
     if seed is not None:
         _nudge(module, arguments, cotangents, seed, step)
-    return _kept(observe(module, arguments, cotangents=cotangents))
+    return _kept(procedure.run(module, arguments, cotangents))
 
 
-def compute(sample: ModuleSample, *, backward: bool) -> ModuleExpected:
+def compute(sample: ModuleSample, procedure: Procedure) -> ModuleExpected:
     """What the CPU says about a sample, not cached; never raises for an error of the module."""
     found = ModuleExpected()
     with _surroundings(torch.get_default_dtype()):
         try:
-            cotangents = found.cotangents = cotangents_of(sample) if backward else None
-            found.plain = _kept(observe(sample.module(), sample.arguments(), cotangents=cotangents))
+            cotangents = found.cotangents = cotangents_of(sample) if procedure.backward else None
+            found.plain = _kept(procedure.run(sample.module(), sample.arguments(), cotangents))
         except Exception as error:
-            if backward:
+            if procedure.backward:
                 return ModuleExpected(error=error)
     with _surroundings(torch.float64):
         step = _STEP_DOUBLE if sample.dtype in (torch.float64, torch.complex128) else _STEP
         try:
-            found.precise = _precise(sample, cotangents, None, step)
+            found.precise = _precise(sample, procedure, cotangents, None, step)
         except Exception as error:
             return ModuleExpected(error=error)
-        found.spread = _spread(sample, found.precise, cotangents, step)
+        found.spread = _spread(sample, procedure, found.precise, cotangents, step)
     module = sample.module()
     sizes = [tensor.numel() for tensor in [*trees.tensors(sample.call), *module.parameters()]]
     found.elements = max([1, *sizes])
@@ -123,7 +126,7 @@ def compute(sample: ModuleSample, *, backward: bool) -> ModuleExpected:
 
 
 def _spread(
-    sample: ModuleSample, precise: Observation, cotangents: Any, step: float
+    sample: ModuleSample, precise: Observation, cotangents: Cotangents, step: float
 ) -> dict[str, torch.Tensor]:
     largest = max(
         [1e-300, *(_magnitude(tensor) for tensor in [*trees.tensors(sample.call), *precise.values()])]
@@ -131,7 +134,7 @@ def _spread(
     spread: dict[str, torch.Tensor] = {}
     for probe in range(_PROBES):
         try:
-            moved = _precise(sample, cotangents, sample.seed + probe, step)
+            moved = _precise(sample, procedure, cotangents, sample.seed + probe, step)
         except Exception:  # moved arguments may leave the module's domain
             continue
         for name, value in precise.items():
@@ -156,10 +159,10 @@ def _magnitude(value: Any) -> float:
 
 
 _MODULES_KEPT = 3
-_cache: collections.OrderedDict[str, dict[tuple[str, int, bool], ModuleExpected]] = collections.OrderedDict()
+_cache: collections.OrderedDict[str, dict[tuple[str, int, str], ModuleExpected]] = collections.OrderedDict()
 
 
-def expected(subject: Subject, sample: ModuleSample, *, backward: bool = False) -> ModuleExpected:
+def expected(subject: Subject, sample: ModuleSample, procedure: Procedure) -> ModuleExpected:
     """What the CPU says about a shared sample; computed once per process."""
     values = _cache.pop(subject.name, None)
     if values is None:
@@ -167,9 +170,9 @@ def expected(subject: Subject, sample: ModuleSample, *, backward: bool = False) 
         while len(_cache) >= _MODULES_KEPT:
             _cache.popitem(last=False)
     _cache[subject.name] = values
-    key = (dtype_name(sample.dtype), sample.index, backward)
+    key = (dtype_name(sample.dtype), sample.index, procedure.name)
     if key not in values:
-        values[key] = compute(sample, backward=backward)
+        values[key] = compute(sample, procedure)
     return values[key]
 
 

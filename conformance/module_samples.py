@@ -100,7 +100,7 @@ def _word(value: Any) -> str:
 
 def is_lazy(module: torch.nn.Module) -> bool:
     """Whether the module still waits for its first input."""
-    return isinstance(module, torch.nn.modules.lazy.LazyModuleMixin) and module.has_uninitialized_params()  # type: ignore[no-untyped-call]
+    return isinstance(module, torch.nn.modules.lazy.LazyModuleMixin) and module.has_uninitialized_params()
 
 
 def _enliven(module: torch.nn.Module) -> None:

@@ -273,7 +273,7 @@ def _announce(operator: str, dtype: str, index: int, found: Expected) -> None:
     except ImportError:  # the oracle is usable without the harness
         return
     journal.emit(
-        {"event": "oracle", "operator": operator, "dtype": dtype, "index": index, "digest": digest_of(found)}
+        {"event": "oracle", "op": operator, "dtype": dtype, "index": index, "digest": digest_of(found)}
     )
 
 

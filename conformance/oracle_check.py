@@ -19,10 +19,10 @@ Digest = Callable[[str, str, int], str]
 def compare(events: list[dict[str, Any]], digest: Digest) -> list[str]:
     """One sentence for each event whose digest is another one here, or cannot be computed."""
     differences = []
-    for event in sorted(events, key=lambda entry: (entry["op"], entry["dtype"], entry["index"])):
-        where = f"oracle value of {event['op']}@{event['dtype']}, sample {event['index']}"
+    for event in sorted(events, key=lambda entry: (entry["operator"], entry["dtype"], entry["index"])):
+        where = f"oracle value of {event['operator']}@{event['dtype']}, sample {event['index']}"
         try:
-            found = digest(event["op"], event["dtype"], event["index"])
+            found = digest(event["operator"], event["dtype"], event["index"])
         except Exception as error:
             differences.append(
                 f"{where} cannot be computed without the backend: {type(error).__name__}: {error}"
@@ -36,7 +36,7 @@ def compare(events: list[dict[str, Any]], digest: Digest) -> list[str]:
 def main(arguments: list[str] | None = None) -> int:
     """Print a JSON object with ``checked`` and ``differences``; exit code 1 where there are differences."""
     parser = argparse.ArgumentParser(prog="python -m conformance.oracle_check")
-    parser.add_argument("events", type=Path, help="JSON list of objects with op, dtype, index and digest")
+    parser.add_argument("events", type=Path, help="JSON list of objects with operator, dtype, index and digest")
     parser.add_argument("--samples", default="default")
     parser.add_argument("--extra", action="append", default=[])
     options = parser.parse_args(arguments)

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from conformance import torch_private
+from conformance import module_extra, torch_private
 
 KINDS = ("operator", "module", "optimizer")
 
@@ -42,6 +42,7 @@ def subjects(kind: str) -> Sequence[Subject]:
         ]
     elif kind == "module":
         found = [Subject(kind, info.name, info) for info in torch_private.module_db()]
+        found += [Subject(kind, info.name, info) for info in module_extra.entries([one.name for one in found])]
     elif kind == "optimizer":
         found = [Subject(kind, info.optim_cls.__name__, info) for info in torch_private.optim_db()]
     else:

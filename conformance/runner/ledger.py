@@ -48,10 +48,14 @@ class Ledger:
         self.starts_without_pass = 0
 
     def apply(self, event: dict[str, Any]) -> None:
-        """Take one event; words that this version does not know are ignored."""
+        """Take one event. Words that this version does not know are ignored; a malformed event is a problem."""
         handler = getattr(self, "_on_" + event["event"].replace("-", "_"), None)
-        if handler is not None:
+        if handler is None:
+            return
+        try:
             handler(event)
+        except (KeyError, TypeError, ValueError) as error:
+            self.problems.append(f"event {event['event']!r} of the journal is malformed: {error!r}")
 
     def _worker(self, event: dict[str, Any]) -> Worker:
         name = str(event.get("worker", "?"))
@@ -97,7 +101,8 @@ class Ledger:
             row["verdict"] = Verdict.FAIL.value
 
     def _on_oracle(self, event: dict[str, Any]) -> None:
-        self.oracle[(event["op"], event["dtype"], event["index"])] = event["digest"]
+        operator = event["operator"] if "operator" in event else event["op"]
+        self.oracle[(operator, event["dtype"], event["index"])] = event["digest"]
 
     def _on_oracle_check(self, event: dict[str, Any]) -> None:
         self.oracle_check = {key: value for key, value in event.items() if key != "event"}

@@ -71,7 +71,7 @@ def prepare(options: Options, mode: str) -> dict[str, Any]:
             )
         except subprocess.TimeoutExpired:
             raise UsageError(
-                f"target {options.target.name!r} is not up after {_PREPARE_SECONDS} s; try 'conformance doctor'"
+                f"target {options.target.name!r} is not up after {_PREPARE_SECONDS} s; see 'conformance doctor'"
             ) from None
         try:
             answer: dict[str, Any] = json.loads(file.read_text())
@@ -168,8 +168,8 @@ def check_oracle(rounds: Rounds) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "events.json"
         rows = [
-            {"op": op, "dtype": dtype, "index": index, "digest": digest}
-            for (op, dtype, index), digest in sorted(ledger.oracle.items())
+            {"operator": operator, "dtype": dtype, "index": index, "digest": digest}
+            for (operator, dtype, index), digest in sorted(ledger.oracle.items())
         ]
         file.write_text(json.dumps(rows))
         environment = rounds.options.environment(rounds.mode)

@@ -65,9 +65,10 @@ def first_dtype(target: Target, subject: Subject) -> list[str]:
 @functools.cache
 def has_parameters(subject: Subject) -> bool:
     """Whether the module's class makes parameters or buffers, told by what its constructor accepts."""
-    return "device" in inspect.signature(subject.info.module_cls.__init__).parameters or bool(
-        getattr(subject.info, "stateful", subject.name in _STATEFUL)
-    )
+    if hasattr(subject.info, "stateful"):
+        return bool(subject.info.stateful)
+    names = inspect.signature(subject.info.module_cls.__init__).parameters
+    return "device" in names or subject.name in _STATEFUL
 
 
 #: Modules with state whose constructors take no ``device`` by name.
@@ -263,7 +264,7 @@ def compare_same(
 
 def state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Parameters and buffers by name, shared ones under each of their names."""
-    found = dict(module.named_parameters(remove_duplicate=False))
+    found: dict[str, torch.Tensor] = dict(module.named_parameters(remove_duplicate=False))
     found.update(module.named_buffers(remove_duplicate=False))
     return found
 

@@ -51,11 +51,43 @@ at::native::NestedTensorImpl* nested(const at::Tensor& tensor) {
   return static_cast<at::native::NestedTensorImpl*>(tensor.unsafeGetTensorImpl());
 }
 
+// torch's own detach() of a compressed tensor runs the constructor that knows no HPU key.
+struct DeviceSparseCsr final : at::SparseCsrTensorImpl {
+  DeviceSparseCsr(at::Layout layout, caffe2::TypeMeta dtype)
+      : SparseCsrTensorImpl(
+            DispatchKeySet(DispatchKey::SparseCsrCPU), c10::Device(c10::DeviceType::CPU), layout, dtype) {
+  }
+
+  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(const c10::VariableVersion& version,
+                                                              bool allow_metadata_change) const override {
+    return copy_or_interpret(version, allow_metadata_change);
+  }
+  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(c10::VariableVersion&& version,
+                                                              bool allow_metadata_change) const override {
+    return copy_or_interpret(version, allow_metadata_change);
+  }
+
+ private:
+  c10::intrusive_ptr<c10::TensorImpl> copy_or_interpret(const c10::VariableVersion& version,
+                                                        bool allow_metadata_change) const {
+    const bool in_python =
+        (c10::impl::TorchDispatchModeTLS::stack_len() > 0 || key_set_.has(DispatchKey::Python)) &&
+        !c10::impl::tls_is_dispatch_key_excluded(DispatchKey::Python);
+    if (in_python) {
+      return SparseCsrTensorImpl::shallow_copy_and_detach(version, allow_metadata_change);
+    }
+    auto copy = make_compressed(layout_impl(), dtype());
+    copy->set_member_tensors(compressed_indices(), plain_indices(), values(), sizes());
+    c10::TensorImpl::copy_tensor_metadata(this, copy.get(), version, allow_metadata_change);
+    copy->refresh_numel();
+    return copy;
+  }
+};
+
 }  // namespace
 
 c10::intrusive_ptr<at::SparseCsrTensorImpl> make_compressed(at::Layout layout, caffe2::TypeMeta dtype) {
-  auto impl = c10::make_intrusive<at::SparseCsrTensorImpl>(
-      DispatchKeySet(DispatchKey::SparseCsrCPU), c10::Device(c10::DeviceType::CPU), layout, dtype);
+  auto impl = c10::make_intrusive<DeviceSparseCsr>(layout, dtype);
   change_backend(impl.get(), kDevice);
   return impl;
 }

@@ -72,3 +72,11 @@ def test_every_dtype_travels(dtype):
     dev = host.to("hpu")
     assert dev.dtype == dtype and dev.cpu().view(torch.uint8).equal(host.view(torch.uint8))
     assert dev[1:].clone().cpu().view(torch.uint8).equal(host[1:].clone().view(torch.uint8))
+
+
+def test_compressed_tensors_detach_and_share():
+    dev = torch.tensor([[0.0, 2.0], [3.0, 0.0]], device="hpu").to_sparse_csr()
+    copy = dev.detach()
+    assert copy.layout == torch.sparse_csr and copy.device.type == "hpu" and copy.values().tolist() == [2.0, 3.0]
+    copy.values().mul_(2)
+    assert dev.values().tolist() == [4.0, 6.0] and dev.requires_grad_().detach().requires_grad is False

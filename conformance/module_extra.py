@@ -1,0 +1,187 @@
+"""Modules that torch's database lacks: random ones, shapes and distances, lazy ones, containers with shared parameters.
+
+Entries look like torch's ModuleInfo to the rest of the suite. One whose name torch's database carries too is left
+out, so that a release that learns it replaces ours.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+_FLOATS = (torch.float32, torch.float64)
+
+Make = Callable[..., torch.Tensor]
+#: (constructor's args, constructor's kwargs, the call's args)
+Call = tuple[tuple[Any, ...], dict[str, Any], tuple[Any, ...]]
+
+
+@dataclasses.dataclass
+class FunctionArguments:
+    """Arguments of a constructor or of a call."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+@dataclasses.dataclass
+class ExtraInput:
+    """One way to construct and call a module."""
+
+    constructor_input: FunctionArguments
+    forward_input: FunctionArguments
+
+
+@dataclasses.dataclass(frozen=True)
+class ExtraInfo:
+    """One module. ``random``: its values in train mode come from a generator. ``stateful``: it has parameters."""
+
+    name: str
+    module_cls: type[nn.Module]
+    calls: Callable[[Make], Sequence[Call]]
+    dtypes: tuple[torch.dtype, ...] = _FLOATS
+    train_and_eval_differ: bool = False
+    random: bool = False
+    stateful: bool = False
+    differentiable: bool = True
+
+    def module_inputs_func(
+        self, info: Any, *, device: str, dtype: torch.dtype, requires_grad: bool, training: bool
+    ) -> list[ExtraInput]:
+        """The inputs, in the form of torch's database."""
+
+        def make(*shape: int, low: float = -3.0, high: float = 3.0) -> torch.Tensor:
+            tensor = torch.empty(shape, dtype=torch.float64).uniform_(low, high).to(device=device, dtype=dtype)
+            return tensor.requires_grad_(requires_grad)
+
+        return [
+            ExtraInput(FunctionArguments(args, kwargs), FunctionArguments(call, {}))
+            for args, kwargs, call in self.calls(make)
+        ]
+
+
+class Tied(nn.Module):
+    """Two linear layers that share one weight, as an embedding and its output layer do."""
+
+    def __init__(self, *, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        self.first = nn.Linear(5, 5, device=device, dtype=dtype)
+        self.second = nn.Linear(5, 5, bias=False, device=device, dtype=dtype)
+        self.second.weight = self.first.weight
+        self.register_buffer("offset", torch.ones(5, device=device, dtype=dtype))
+        self.register_buffer("count", torch.zeros(3, device=device, dtype=torch.int64))
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.second(torch.tanh(self.first(input))) + self.offset
+        return result
+
+
+class Block(nn.Sequential):
+    """A small convolutional network, of every kind of layer that one has."""
+
+    def __init__(self, *, device: Any = None, dtype: Any = None) -> None:
+        kwargs = {"device": device, "dtype": dtype}
+        super().__init__(
+            nn.Conv2d(3, 4, 3, padding=1, bias=False, **kwargs),
+            nn.BatchNorm2d(4, **kwargs),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(16, 3, **kwargs),
+        )
+
+
+def _one(*shape: int, args: tuple[Any, ...] = (), **kwargs: Any) -> Callable[[Make], list[Call]]:
+    return lambda make: [(args, kwargs, (make(*shape),))]
+
+
+def _dropout(*shape: int) -> Callable[[Make], list[Call]]:
+    return lambda make: [((), {"p": 0.25}, (make(*shape),)), ((), {"p": 0.5}, (make(*shape),))]
+
+
+def _unpool(dims: int) -> Callable[[Make], list[Call]]:
+    def calls(make: Make) -> list[Call]:
+        where = torch.tensor([1, 4, 9, 14] if dims == 1 else [0] * 4)
+        if dims == 1:
+            return [((4,), {}, (make(1, 1, 4), where.view(1, 1, 4)))]
+        if dims == 2:
+            where = torch.tensor([1, 2, 8, 15])
+            return [((2,), {}, (make(1, 1, 2, 2), where.view(1, 1, 2, 2)))]
+        where = torch.tensor([0, 3, 9, 12, 33, 38, 52, 63])
+        return [((2,), {}, (make(1, 1, 2, 2, 2), where.view(1, 1, 2, 2, 2)))]
+
+    return calls
+
+
+def _bag(make: Make) -> list[Call]:
+    flat, offsets = torch.tensor([1, 5, 2, 0, 7, 3]), torch.tensor([0, 2, 5])
+    return [
+        ((9, 4), {"mode": "sum"}, (flat, offsets)),
+        ((9, 4), {"mode": "mean"}, (flat.view(2, 3),)),
+        ((9, 4), {"mode": "max"}, (flat, offsets)),
+        ((9, 4), {"mode": "mean", "padding_idx": 2}, (flat, offsets)),
+    ]
+
+
+def _decoder(make: Make) -> list[Call]:
+    layer = nn.TransformerDecoderLayer(4, 2, 8, dropout=0.0)
+    return [((layer, 2), {}, (make(3, 2, 4), make(5, 2, 4)))]
+
+
+def _log_softmax(make: Make) -> list[Call]:
+    return [((8, 12, [3, 7]), {}, (make(5, 8), torch.tensor([0, 2, 5, 8, 11])))]
+
+
+def _upsample(make: Make) -> list[Call]:
+    return [
+        ((), {"scale_factor": 2, "mode": "nearest"}, (make(2, 3, 4, 5),)),
+        ((), {"size": (7, 6), "mode": "bilinear", "align_corners": False}, (make(2, 3, 4, 5),)),
+        ((), {"scale_factor": 2, "mode": "linear", "align_corners": True}, (make(2, 3, 4),)),
+        ((), {"size": (3, 4, 5), "mode": "trilinear", "align_corners": False}, (make(1, 2, 4, 3, 2),)),
+        ((), {"scale_factor": 2, "mode": "bicubic", "align_corners": True}, (make(1, 2, 4, 5),)),
+    ]
+
+
+_ENTRIES = (
+    ExtraInfo("nn.Dropout", nn.Dropout, _dropout(64, 32), (*_FLOATS, torch.bfloat16), True, True),
+    ExtraInfo("nn.Dropout1d", nn.Dropout1d, _dropout(32, 16, 5), _FLOATS, True, True),
+    ExtraInfo("nn.Dropout2d", nn.Dropout2d, _dropout(32, 16, 3, 2), _FLOATS, True, True),
+    ExtraInfo("nn.Dropout3d", nn.Dropout3d, _dropout(32, 16, 2, 3, 2), _FLOATS, True, True),
+    ExtraInfo("nn.AlphaDropout", nn.AlphaDropout, _dropout(64, 32), _FLOATS, True, True),
+    ExtraInfo("nn.FeatureAlphaDropout", nn.FeatureAlphaDropout, _dropout(32, 16, 3, 2), _FLOATS, True, True),
+    ExtraInfo("nn.RReLU", nn.RReLU, _one(64, 32), _FLOATS, True, True),
+    ExtraInfo("nn.EmbeddingBag", nn.EmbeddingBag, _bag, stateful=True),
+    ExtraInfo("nn.Identity", nn.Identity, _one(3, 4)),
+    ExtraInfo("nn.Flatten", nn.Flatten, _one(2, 3, 4)),
+    ExtraInfo("nn.Unflatten", nn.Unflatten, _one(2, 12, args=(1, (3, 4)))),
+    ExtraInfo("nn.PixelShuffle", nn.PixelShuffle, _one(2, 8, 3, 2, args=(2,))),
+    ExtraInfo("nn.PixelUnshuffle", nn.PixelUnshuffle, _one(2, 3, 4, 6, args=(2,))),
+    ExtraInfo("nn.ChannelShuffle", nn.ChannelShuffle, _one(2, 6, 3, 2, args=(3,))),
+    ExtraInfo("nn.Upsample", nn.Upsample, _upsample),
+    ExtraInfo("nn.Fold", nn.Fold, _one(2, 12, 12, args=((4, 5), (2, 2)))),
+    ExtraInfo("nn.Unfold", nn.Unfold, _one(2, 3, 4, 5, args=((2, 2),))),
+    ExtraInfo("nn.Hardsigmoid", nn.Hardsigmoid, _one(4, 5)),
+    ExtraInfo("nn.CosineSimilarity", nn.CosineSimilarity, lambda make: [((), {}, (make(4, 5), make(4, 5)))]),
+    ExtraInfo("nn.PairwiseDistance", nn.PairwiseDistance, lambda make: [((), {}, (make(4, 5), make(4, 5)))]),
+    ExtraInfo(
+        "nn.TripletMarginLoss", nn.TripletMarginLoss, lambda make: [((), {}, (make(4, 5), make(4, 5), make(4, 5)))]
+    ),
+    ExtraInfo("nn.MaxUnpool1d", nn.MaxUnpool1d, _unpool(1)),
+    ExtraInfo("nn.MaxUnpool2d", nn.MaxUnpool2d, _unpool(2)),
+    ExtraInfo("nn.MaxUnpool3d", nn.MaxUnpool3d, _unpool(3)),
+    ExtraInfo("nn.LazyLinear", nn.LazyLinear, _one(4, 6, args=(3,)), stateful=True),
+    ExtraInfo("nn.LazyBatchNorm2d", nn.LazyBatchNorm2d, _one(4, 3, 2, 2), train_and_eval_differ=True, stateful=True),
+    ExtraInfo("nn.AdaptiveLogSoftmaxWithLoss", nn.AdaptiveLogSoftmaxWithLoss, _log_softmax, stateful=True),
+    ExtraInfo("nn.TransformerDecoder", nn.TransformerDecoder, _decoder, stateful=True),
+    ExtraInfo("shared_weights", Tied, _one(3, 5), stateful=True),
+    ExtraInfo("convolutional_block", Block, _one(4, 3, 4, 4), train_and_eval_differ=True, stateful=True),
+)
+
+
+def entries(known: Sequence[str]) -> Sequence[ExtraInfo]:
+    """The entries whose names are not among the ``known`` ones of torch's database."""
+    return [entry for entry in _ENTRIES if entry.name not in known]

@@ -1,0 +1,89 @@
+"""Samples with the same values in another form: how they are checked against the oracle of the original."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from conformance import torch_private, trees
+from conformance.invocation import attempt
+from conformance.oracle import Expected
+from conformance.properties.operators._common import compare_result, copy_in, failed_call, pristine, run
+from conformance.recorder import Recorder
+from conformance.samples import Sample
+from conformance.subjects import Subject
+from conformance.target import Target
+from conformance.transfer import to_host
+
+#: Operators whose meaning is the memory of their argument, not its values.
+ABOUT_MEMORY = frozenset(
+    {
+        "as_strided",
+        "as_strided.partial_views",
+        "as_strided_copy",
+        "as_strided_scatter",
+        "resize_",
+        "resize_as_",
+        "empty_like",
+    }
+)
+
+
+def transformed(sample: Sample, change: Callable[[torch.Tensor], torch.Tensor]) -> Sample | None:
+    """The sample with ``change`` applied to a private copy of each strided tensor; None where nothing changed."""
+    changed = False
+
+    def leaf(value: Any) -> Any:
+        nonlocal changed
+        if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+            return value
+        found = change(value)
+        changed |= found is not value
+        return found
+
+    host = to_host(sample)
+    with torch.no_grad():
+        input, args, kwargs = trees.tree_map(leaf, host.arguments)
+    return host.replace(input=input, args=args, kwargs=kwargs) if changed else None
+
+
+def check_derived(
+    target: Target,
+    subject: Subject,
+    recorder: Recorder,
+    sample: Sample,
+    derived: Sample,
+    want: Expected,
+    what: str,
+    *,
+    forms: Iterable[tuple[str, Callable[..., Any], Callable[..., Any]]] | None = None,
+) -> None:
+    """Run the operator (and the given further forms) on ``derived`` and compare with the oracle of ``sample``.
+
+    Where the device raises and the CPU raises for the same arguments, the form is outside the contract.
+    """
+    pairs = list(forms) if forms is not None else [("operator", subject.info.op, pristine(subject).op)]
+    for name, form, reference in pairs:
+        copy = copy_in(target, recorder, derived)
+        if copy is None:
+            return
+        outcome = run(target, form, copy)
+        if outcome.ok:
+            compare_result(target, recorder, subject, sample, outcome.value, want, what=f"the {name} of {what}")
+            continue
+        if cpu_accepts(reference, derived):
+            failed_call(target, recorder, derived, outcome, f"the {name} of {what}")
+        else:
+            recorder.compared(1)
+
+
+def cpu_accepts(op: Callable[..., Any], sample: Sample) -> bool:
+    """Whether the CPU has a result for a sample."""
+
+    def call() -> Any:
+        with torch_private.torch_seeded(0), torch_private.quiet(), torch.no_grad():
+            return to_host(sample).call(op)
+
+    return attempt(call).ok

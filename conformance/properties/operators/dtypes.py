@@ -1,0 +1,88 @@
+"""Declared dtypes are exact."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import torch
+
+from conformance import torch_private
+from conformance.compare import fact
+from conformance.invocation import attempt, one_line
+from conformance.model import Kind
+from conformance.properties.operators._common import copy_in, run
+from conformance.property import ANY_DTYPE, register
+from conformance.recorder import Recorder
+from conformance.refusal import clean
+from conformance.samples import Sample, dtype_name, wrap
+from conformance.subjects import Subject, find
+from conformance.target import Target
+from conformance.transfer import to_host
+
+_NAMES = (
+    "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64 "
+    "complex32 complex64 complex128 float8_e4m3fn float8_e5m2"
+)
+ALL: tuple[torch.dtype, ...] = tuple(getattr(torch, name) for name in _NAMES.split() if hasattr(torch, name))
+
+
+@functools.lru_cache(maxsize=8)
+def _first(name: str) -> dict[torch.dtype, tuple[Sample, bool]]:
+    """For each dtype in which samples can be made: the first one, and whether the CPU has a result for it."""
+    info = find("operator", name).info
+    found: dict[torch.dtype, tuple[Sample, bool]] = {}
+    for dtype in ALL:
+        seed = torch_private.seed_for("dtypes", name, dtype_name(dtype))
+        made = attempt(functools.partial(torch_private.first_sample, info, dtype, seed=seed))
+        if not made.ok or made.value is None:
+            continue
+        sample = wrap([made.value])[0]
+
+        def call(sample: Sample = sample) -> object:
+            with torch_private.torch_seeded(seed), torch_private.quiet(), torch.no_grad():
+                return to_host(sample).call(info.op)
+
+        found[dtype] = (sample, attempt(call).ok)
+    return found
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    return [ANY_DTYPE]
+
+
+@register(
+    "dtypes",
+    subject_kind="operator",
+    statement=(
+        "The operator works in every declared dtype (by default those in which the CPU was seen to work) and "
+        "refuses others with a clean error or works as well, which is noted."
+    ),
+    level="core",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    listed = target.dtype_overrides.get(subject.name)
+    for dtype, (sample, able) in _first(subject.name).items():
+        name = dtype_name(dtype)
+        declared = name in listed if listed is not None else able and target.declares(name)
+        recorder.samples(1, 1)
+        if not declared and dtype_name(dtype) not in target.dtypes:
+            continue  # the device may not even hold such tensors
+        copy = copy_in(target, recorder, sample)
+        if copy is None:
+            continue
+        outcome = run(target, subject.info.op, copy)
+        if outcome.ok:
+            recorder.compared(1)
+            if not declared:
+                recorder.note(f"works in {name} although that is not declared")
+            continue
+        assert outcome.error is not None
+        if declared:
+            message = f"declared dtype {name} is refused: {one_line(outcome.error)}"
+            fact(recorder, False, Kind.REFUSED, message, sample=sample.index)
+        else:
+            answer = clean(outcome.error) or isinstance(outcome.error, (TypeError, ValueError, IndexError))
+            message = f"undeclared dtype {name} is not refused cleanly: {one_line(outcome.error)}"
+            fact(recorder, answer, Kind.EXCEPTION, message, sample=sample.index)

@@ -1,0 +1,36 @@
+"""Wrong arguments raise errors that say what is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from conformance.compare import fact
+from conformance.invocation import one_line
+from conformance.model import Kind
+from conformance.properties.operators import _errors
+from conformance.property import ANY_DTYPE, register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    return [ANY_DTYPE] if _errors.count(subject.name) else []
+
+
+@register(
+    "error-message",
+    subject_kind="operator",
+    statement="The messages of errors for wrong arguments match the patterns of torch's database.",
+    level="full",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    for index, words, item, outcome in _errors.outcomes(target, subject, recorder):
+        if outcome.error is None:
+            fact(recorder, False, Kind.MESSAGE, f"({words}) is accepted, so there is no message.", sample=index)
+            continue
+        pattern = item.error_regex
+        message = f"({words}) raises {one_line(outcome.error)} where a message matching {pattern!r} is due."
+        fact(recorder, bool(re.search(pattern, str(outcome.error))), Kind.MESSAGE, message, sample=index)

@@ -1,0 +1,35 @@
+"""Wrong arguments raise the right type of error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from conformance.compare import fact
+from conformance.invocation import one_line
+from conformance.model import Kind
+from conformance.properties.operators import _errors
+from conformance.property import ANY_DTYPE, register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    return [ANY_DTYPE] if _errors.count(subject.name) else []
+
+
+@register(
+    "error-type",
+    subject_kind="operator",
+    statement="Wrong arguments raise the type of error that torch's database names.",
+    level="core",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    for index, words, item, outcome in _errors.outcomes(target, subject, recorder):
+        wanted = item.error_type
+        if outcome.error is None:
+            message = f"({words}) is accepted where {wanted.__name__} is due."
+        else:
+            message = f"({words}) raises {one_line(outcome.error)} where {wanted.__name__} is due."
+        fact(recorder, isinstance(outcome.error, wanted), Kind.ERROR_TYPE, message, sample=index)

@@ -1,0 +1,85 @@
+"""Where elements lie in memory does not matter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from conformance.oracle import compute
+from conformance.properties.operators._common import cases, dtype_under_test, first_dtypes
+from conformance.properties.operators._derived import ABOUT_MEMORY, check_derived, transformed
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.samples import Sample, trees
+from conformance.subjects import Subject
+from conformance.target import Target
+
+LIMIT = 3
+_DTYPES = ("float32", "int64", "complex64", "bool", "bfloat16", "float64")
+
+
+def gapped(tensor: torch.Tensor) -> torch.Tensor:
+    """The same values, every second element of the memory unused (and filled with ones)."""
+    if tensor.numel() < 1 or tensor.dim() == 0:
+        return tensor
+    base = torch.ones((*tensor.shape, 2), dtype=tensor.dtype)
+    base[..., 0].copy_(tensor)
+    return base[..., 0]
+
+
+def reversed_order(tensor: torch.Tensor) -> torch.Tensor:
+    """The same values with the first dimension innermost in memory."""
+    if tensor.dim() < 2 or tensor.numel() < 2:
+        return tensor
+    order = list(reversed(range(tensor.dim())))
+    return tensor.permute(order).contiguous().permute(order)
+
+
+def shifted(tensor: torch.Tensor) -> torch.Tensor:
+    """The same values, contiguous, three elements into their memory."""
+    if tensor.numel() < 1:
+        return tensor
+    base = torch.ones(tensor.numel() + 5, dtype=tensor.dtype)
+    place = base[3 : 3 + tensor.numel()].view(tensor.shape)
+    return place.copy_(tensor)
+
+
+FORMS = {"inputs with gaps": gapped, "transposed inputs": reversed_order, "inputs at an offset": shifted}
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if subject.name in ABOUT_MEMORY or not target.capable("non_contiguous"):
+        return []
+    return first_dtypes(target, subject, _DTYPES, 2)
+
+
+@register(
+    "layout",
+    subject_kind="operator",
+    statement="Inputs with gaps, transposed, at an offset and expanded give the values of contiguous inputs.",
+    level="core",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    for sample, want in cases(subject, recorder, LIMIT):
+        for what, change in FORMS.items():
+            derived = transformed(sample, change)
+            if derived is None:
+                recorder.compared(1)  # no tensor that could lie otherwise
+                continue
+            check_derived(target, subject, recorder, sample, derived, want, what)
+        _expanded(target, subject, recorder, sample)
+
+
+def _expanded(target: Target, subject: Subject, recorder: Recorder, sample: Sample) -> None:
+    """The first input with one row repeated by a stride of zero, against an oracle of its own."""
+    given = sample.input
+    if not isinstance(given, torch.Tensor) or given.layout is not torch.strided or given.requires_grad:
+        return
+    if given.dim() == 0 or given.shape[0] < 2 or given.numel() == 0 or trees.numel(sample.args) > 10_000:
+        return
+    derived = sample.replace(input=given[:1].clone().expand(given.shape))
+    want = compute(subject, dtype_under_test(recorder), derived)
+    if want.ok:
+        check_derived(target, subject, recorder, derived, derived, want, "an expanded input")

@@ -1,0 +1,203 @@
+"""All forms in which an operator can be written agree."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from conformance import promises, torch_private, trees
+from conformance.compare import fact
+from conformance.invocation import Outcome, attempt, attempt_on
+from conformance.model import Kind
+from conformance.oracle import Expected
+from conformance.properties.operators import _gradients
+from conformance.properties.operators._common import (
+    cases,
+    compare_result,
+    copy_in,
+    differentiable,
+    failed_call,
+    first_dtypes,
+    pristine,
+    run,
+)
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.samples import Sample
+from conformance.subjects import Subject
+from conformance.target import Target
+from conformance.transfer import to_host
+
+LIMIT = 3
+_DTYPES = ("float32", "complex64", "int64", "bool", "bfloat16", "float64")
+
+
+def forms(info: Any, *, inplace: bool) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """(name, callable) of the forms of an entry: method, operator, aliases; or those that work in place."""
+    if inplace:
+        named = [("in-place method", info.inplace_variant), ("in-place operator", info.inplace_operator_variant)]
+        named += [(f"in-place alias {alias.name}_", alias.inplace_variant) for alias in info.aliases]
+    else:
+        named = [("method", info.method_variant), ("operator", info.operator_variant)]
+        for alias in info.aliases:
+            named += [(f"alias {alias.name}", alias.op), (f"method alias {alias.name}", alias.method_variant)]
+    for name, form in named:
+        if callable(form):
+            yield name, form
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    info = subject.info
+    if not any(True for _ in forms(info, inplace=False)) and not any(True for _ in forms(info, inplace=True)):
+        return []
+    return first_dtypes(target, subject, _DTYPES, 3)
+
+
+@register(
+    "variants",
+    subject_kind="operator",
+    statement=(
+        "Function, method, operator and aliases agree in value and gradient; in-place forms return their input, "
+        "with its memory, holding the function's value."
+    ),
+    level="core",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    info = subject.info
+    for sample, want in cases(subject, recorder, LIMIT):
+        for name, form in forms(info, inplace=False):
+            copy = copy_in(target, recorder, sample)
+            if copy is None:
+                continue
+            outcome = run(target, form, copy)
+            if outcome.ok:
+                compare_result(target, recorder, subject, sample, outcome.value, want, what=f"the {name}'s result")
+            elif _cpu(subject, name, sample, inplace=False).ok:
+                failed_call(target, recorder, sample, outcome, f"the {name}")
+            else:
+                recorder.compared(1)  # the form takes no such arguments anywhere
+        if target.capable("inplace"):
+            for name, form in forms(info, inplace=True):
+                _in_place(target, subject, recorder, sample, want, name, form)
+    if recorder.id.dtype in differentiable(target, subject, ("float32", "complex64")):
+        _gradients_agree(target, subject, recorder)
+
+
+def _cpu(subject: Subject, name: str, sample: Sample, *, inplace: bool) -> Outcome:
+    """What the form of that name does on the CPU."""
+    form = dict(forms(pristine(subject), inplace=inplace))[name]
+
+    def call() -> Any:
+        with torch_private.torch_seeded(0), torch_private.quiet(), torch.no_grad():
+            return to_host(sample).call(form)
+
+    return attempt(call)
+
+
+def _in_place(
+    target: Target,
+    subject: Subject,
+    recorder: Recorder,
+    sample: Sample,
+    want: Expected,
+    name: str,
+    form: Callable[..., Any],
+) -> None:
+    if not isinstance(sample.input, torch.Tensor):
+        return
+    expected = want.plain
+    fits = (
+        isinstance(expected, torch.Tensor)
+        and expected.dtype == sample.input.dtype
+        and expected.shape == sample.input.shape
+    )
+    if not fits and not _cpu(subject, name, sample, inplace=True).ok:
+        recorder.compared(1)  # the result does not fit into the input: refused everywhere
+        return
+    copy = copy_in(target, recorder, sample)
+    if copy is None:
+        return
+    given = copy.input
+    before = (given.data_ptr(), given._version)
+    outcome = run(target, form, copy)
+    index = sample.index
+    if not outcome.ok:
+        if _cpu(subject, name, sample, inplace=True).ok:
+            failed_call(target, recorder, sample, outcome, f"the {name}")
+        else:
+            recorder.compared(1)
+        return
+    fact(recorder, outcome.value is given, Kind.ALIASING, f"the {name} returns another tensor.", sample=index)
+    if fits:
+        message = f"the {name} has moved its input to other memory."
+        fact(recorder, given.data_ptr() == before[0], Kind.ALIASING, message, sample=index)
+        message = f"the {name} has not raised the version counter of its input."
+        written = given._version > before[1] or not given.numel() or subject.name in _MAY_WRITE_NOTHING
+        fact(recorder, written, Kind.STATE, message, sample=index)
+        compare_result(target, recorder, subject, sample, given, want, what=f"the input after the {name}")
+
+
+#: Identities for some arguments.
+_MAY_WRITE_NOTHING = frozenset({"resize_", "resize_as_", "squeeze", "conj_physical", "nn.functional.dropout"})
+
+
+def _gradients_agree(target: Target, subject: Subject, recorder: Recorder) -> None:
+    info = subject.info
+    for sample, _ in _gradients.cases(target, subject, recorder, 1):
+        reference = _gradients.reference(subject, recorder, sample)
+        if not reference.ok:
+            continue
+        for name, form in [*forms(info, inplace=False), *_cloning(info)]:
+            if not _takes(subject, name, sample):
+                continue
+            copy = copy_in(target, recorder, sample)
+            if copy is None:
+                continue
+
+            def backward(form: Callable[..., Any] = form, copy: Sample = copy) -> Any:
+                return _gradients.differentiate(info, form, copy)
+
+            outcome = attempt_on(target, backward)
+            if not outcome.ok:
+                failed_call(target, recorder, sample, outcome, f"the backward of the {name}")
+                continue
+            _gradients.compare_gradients(
+                target,
+                recorder,
+                subject,
+                sample,
+                outcome.value.gradients,
+                reference.value.gradients,
+                what=f"the {name}'s gradient",
+                size=_gradients.natural_size(reference.value),
+            )
+
+
+def _cloning(info: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """In-place forms on a clone of their input, since a leaf that requires grad may not be written."""
+    if not info.supports_inplace_autograd:
+        return
+    for name, form in forms(info, inplace=True):
+
+        def on_clone(input: Any, *args: Any, _form: Callable[..., Any] = form, **kwargs: Any) -> Any:
+            return _form(input.clone(), *args, **kwargs)
+
+        yield name, on_clone
+
+
+def _takes(subject: Subject, name: str, sample: Sample) -> bool:
+    """Whether that form takes this sample on the CPU with a gradient, and gives what the function gives."""
+    info = pristine(subject)
+    if promises.free_of_values(subject.name, sample):
+        return False
+    form = dict([*forms(info, inplace=False), *_cloning(info)]).get(name)
+    if form is None:
+        return True
+    with torch_private.torch_seeded(0), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        outcome = attempt(lambda: _gradients.differentiate(info, form, to_host(sample)))
+    return outcome.ok and bool(trees.tensors(outcome.value.outputs))

@@ -1,0 +1,85 @@
+"""Tensors without elements are inputs like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from conformance import torch_private
+from conformance.compare import fact
+from conformance.model import Kind
+from conformance.oracle import compute
+from conformance.properties.operators._common import (
+    compare_result,
+    copy_in,
+    dtype_under_test,
+    failed_call,
+    first_dtypes,
+    one_line,
+    run,
+)
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.samples import Sample
+from conformance.subjects import Subject
+from conformance.target import Target
+
+_SHAPES = ((0,), (2, 0, 3), (0, 4))
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    info = subject.info
+    known = (
+        torch_private.is_elementwise_unary(info)
+        or torch_private.is_elementwise_binary(info)
+        or torch_private.is_reduction(info)
+    )
+    if not known:
+        return []
+    return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool", "float64", "bfloat16"), 2)
+
+
+@register(
+    "zero-elements",
+    subject_kind="operator",
+    statement="Inputs of zero elements give the shape, dtype and value that the CPU gives, or its type of error.",
+    level="core",
+    applies=applies,
+    about_emptiness=True,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    dtype = dtype_under_test(recorder)
+    for sample in _samples(subject, dtype):
+        recorder.samples(1, 1)
+        want = compute(subject, dtype, sample)
+        copy = copy_in(target, recorder, sample)
+        if copy is None:
+            continue
+        outcome = run(target, subject.info.op, copy)
+        if want.ok and outcome.ok:
+            compare_result(target, recorder, subject, sample, outcome.value, want)
+        elif want.ok:
+            failed_call(target, recorder, sample, outcome)
+        else:
+            got = "a result" if outcome.error is None else one_line(outcome.error)
+            message = f"the operator on ({sample.describe()}) gives {got} where {one_line(want.error)} is due."  # type: ignore[arg-type]
+            same = outcome.error is not None and isinstance(outcome.error, type(want.error))
+            fact(recorder, same, Kind.ERROR_TYPE, message, sample=sample.index)
+
+
+def _samples(subject: Subject, dtype: torch.dtype) -> Iterator[Sample]:
+    index = 0
+    for shape in _SHAPES:
+        tensor = torch.empty(shape, dtype=dtype)
+        if torch_private.is_elementwise_binary(subject.info):
+            yield Sample(index, tensor, (torch.empty(shape, dtype=dtype),))
+            yield Sample(index + 1, tensor, (torch.ones((), dtype=dtype),))
+            index += 2
+            continue
+        yield Sample(index, tensor)
+        index += 1
+        if torch_private.is_reduction(subject.info):
+            for dim in range(len(shape)):
+                yield Sample(index, tensor, (), {"dim": dim, "keepdim": True})
+                index += 1

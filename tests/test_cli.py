@@ -1,0 +1,144 @@
+"""The command line from outside: what it prints, writes and returns."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+from conftest import Run, environment
+from expecttest import assert_expected_inline
+
+Cli = Callable[..., Run]
+
+
+def masked(text: str) -> str:
+    """Output without what differs from one machine and hour to the next."""
+    text = re.sub(r"\d\.\d+\.\d+[a-z0-9.]*(\+\w+)?-eager", "TORCH-eager", text)
+    return re.sub(r"\d+ s$", "N s", text, flags=re.M)
+
+
+def test_a_run_as_a_person_sees_it(cli: Cli) -> None:
+    run = cli("run", "-n", "1", sham="good,fail,unsupported")
+    assert_expected_inline(masked(run.out), """""")
+    assert run.code == 1
+    assert {path.name for path in run.folder.iterdir()} >= {"journal.jsonl", "results.json", "junit.xml", "report.html"}
+    suite = ElementTree.parse(run.folder / "junit.xml").getroot()[0]
+    assert {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "6",
+        "failures": "1",
+        "errors": "0",
+        "skipped": "1",
+    }
+    again = cli("report", str(run.folder))
+    assert (again.code, masked(again.out.replace(f"{run.folder}/", "out/"))) == (1, masked(run.out))
+
+
+def test_the_users_selection_leaves_out_and_is_counted(cli: Cli) -> None:
+    run = cli("run", "-n", "1", "-k", "acts and int64 and not fail", sham="good,fail")
+    assert run.code == 0
+    assert list(run.rows) == ["acts/good0@int64"]
+    assert run.results["totals"] == {"skip": 7, "pass": 1}
+
+
+def test_selecting_nothing_is_a_usage_error(cli: Cli) -> None:
+    run = cli("run", "-k", "nothing_is_called_so")
+    assert (run.code, run.err) == (
+        2,
+        "conformance run: -k 'nothing_is_called_so' selects nothing of 4 results; loosen it\n",
+    )
+    assert not run.folder.exists()
+
+
+def test_an_expectation_that_matches_nothing_stops_the_run(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('schema = 1\nname = "mine"\ndevice = "cpu"\nexpectations = "known.toml"\n')
+    (tmp_path / "known.toml").write_text(
+        'schema = 1\n[[expect]]\nid = "acts/gone*@*"\nkind = "value"\nreason = "accuracy"\n'
+        'link = "https://example.org/1"\nuntil = "2999-01-01"\n'
+    )
+    run = cli("run", "--target", "mine.toml")
+    assert run.code == 2
+    assert "1 expectations match no result: acts/gone*@* (value) in known.toml" in run.err
+
+
+def test_expected_failures_are_expected_and_kept_apart_by_kind(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('schema = 1\nname = "mine"\ndevice = "cpu"\nexpectations = "known.toml"\n')
+    entry = '[[expect]]\nid = "acts/{}0@*"\nkind = "value"\nreason = "accuracy"\nlink = "https://example.org/1"\n'
+    entries = "".join(entry.format(name) + 'until = "2999-01-01"\n' for name in ("fail", "fails_twice", "good"))
+    (tmp_path / "known.toml").write_text("schema = 1\n" + entries)
+    run = cli("run", "--target", "mine.toml", "-n", "1", "--level", "core", sham="fail,fails_twice,good")
+    found = {result_id: row["verdict"] for result_id, row in run.rows.items()}
+    assert found == {
+        "acts/fail0@float32": "xfail",
+        "acts/fail0@int64": "xfail",
+        "acts/fails_twice0@float32": "fail",
+        "acts/fails_twice0@int64": "fail",
+        "acts/good0@float32": "xpass",
+        "acts/good0@int64": "xpass",
+    }
+    assert run.code == 1
+
+
+def test_ctrl_c_writes_what_there_is(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import os; os.environ['SHAM_RUNNER'] = str(os.getpid());"
+               "from conformance.cli import main; raise SystemExit(main())"]  # fmt: skip
+    command += ["run", "--target", "cpu", "--extra", "sham", "-n", "1", "-o", str(tmp_path / "out")]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment(tmp_path, "good,stops"), capture_output=True, text=True, timeout=60
+    )
+    run = Run(done, tmp_path / "out")
+    assert (run.code, run.results["exit"], run.results["complete"]) == (3, 3, False)
+    assert set(run.rows) == {f"{name}/good0@{dtype}" for name in ("acts", "beside") for dtype in ("float32", "int64")}
+    assert run.results["legs"][0]["missing"] == {
+        "count": 4,
+        "first": ["acts/stops0@float32", "acts/stops0@int64", "beside/stops0@float32", "beside/stops0@int64"],
+    }
+    assert signal.getsignal(signal.SIGINT) is not None
+
+
+def test_an_oracle_value_that_differs_elsewhere_makes_the_run_incomplete(cli: Cli) -> None:
+    run = cli("run", "-n", "1", "--level", "smoke", "-k", "acts", sham="good,oracle_good")
+    assert run.code == 0, "smoke takes the subject good alone"
+    run = cli("run", "-n", "1", "--level", "core", sham="oracle_good")
+    assert run.code == 3
+    assert run.results["complete"] is False
+    differences = run.results["legs"][0]["oracle"]["differences"]
+    assert len(differences) == 2
+    assert differences[0].startswith("oracle value of sham@float32, sample 0 cannot be computed without the backend")
+
+
+def test_repro_shows_everything_about_one_result(cli: Cli) -> None:
+    run = cli("repro", "acts/fails_twice0@int64", sham="fails_twice")
+    assert_expected_inline(run.out, """""")
+    assert run.code == 1
+    assert cli("repro", "acts/nothing0@int64").err == (
+        "conformance repro: acts/nothing0@int64 does not exist: no sham is called 'nothing0'\n"
+    )
+
+
+def test_the_plugin_works_without_the_runner(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "conformance.plugin", "-p", "no:cacheprovider", "--pyargs"]
+    command += ["conformance.suite", "sham", "--conformance-extra", "sham", "-n", "2", "--conformance-level", "core"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment(tmp_path, "good,fail,error,unsupported"), capture_output=True, text=True
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "2 failed, 1 passed, 1 skipped" in done.stdout
+    assert "value: 2 of 3 elements differ" in done.stdout
+
+
+def test_targets_are_listed_and_drafted(cli: Cli, tmp_path: Path) -> None:
+    assert_expected_inline(cli("targets").out, """""")
+    assert cli("targets", "--new", "cpu").code == 0
+    assert cli("doctor", "--target", "cpu.toml").code == 0
+    again = cli("targets", "--new", "cpu")
+    assert (again.code, "exists already" in again.err) == (2, True)
+
+
+def test_doctor_finds_nothing_missing_on_the_cpu(cli: Cli) -> None:
+    run = cli("doctor", "--target", "cpu")
+    assert (run.code, run.out.splitlines()[-1]) == (0, "nothing is missing")
