@@ -55,7 +55,9 @@ class ExtraInfo:
         """The inputs, in the form of torch's database."""
 
         def make(*shape: int, low: float = -3.0, high: float = 3.0) -> torch.Tensor:
-            tensor = torch.empty(shape, dtype=torch.float64).uniform_(low, high).to(device=device, dtype=dtype)
+            tensor = (
+                torch.empty(shape, dtype=torch.float64).uniform_(low, high).to(device=device, dtype=dtype)
+            )
             return tensor.requires_grad_(requires_grad)
 
         return [
@@ -168,13 +170,17 @@ _ENTRIES = (
     ExtraInfo("nn.CosineSimilarity", nn.CosineSimilarity, lambda make: [((), {}, (make(4, 5), make(4, 5)))]),
     ExtraInfo("nn.PairwiseDistance", nn.PairwiseDistance, lambda make: [((), {}, (make(4, 5), make(4, 5)))]),
     ExtraInfo(
-        "nn.TripletMarginLoss", nn.TripletMarginLoss, lambda make: [((), {}, (make(4, 5), make(4, 5), make(4, 5)))]
+        "nn.TripletMarginLoss",
+        nn.TripletMarginLoss,
+        lambda make: [((), {}, (make(4, 5), make(4, 5), make(4, 5)))],
     ),
     ExtraInfo("nn.MaxUnpool1d", nn.MaxUnpool1d, _unpool(1)),
     ExtraInfo("nn.MaxUnpool2d", nn.MaxUnpool2d, _unpool(2)),
     ExtraInfo("nn.MaxUnpool3d", nn.MaxUnpool3d, _unpool(3)),
     ExtraInfo("nn.LazyLinear", nn.LazyLinear, _one(4, 6, args=(3,)), stateful=True),
-    ExtraInfo("nn.LazyBatchNorm2d", nn.LazyBatchNorm2d, _one(4, 3, 2, 2), train_and_eval_differ=True, stateful=True),
+    ExtraInfo(
+        "nn.LazyBatchNorm2d", nn.LazyBatchNorm2d, _one(4, 3, 2, 2), train_and_eval_differ=True, stateful=True
+    ),
     ExtraInfo("nn.AdaptiveLogSoftmaxWithLoss", nn.AdaptiveLogSoftmaxWithLoss, _log_softmax, stateful=True),
     ExtraInfo("nn.TransformerDecoder", nn.TransformerDecoder, _decoder, stateful=True),
     ExtraInfo("shared_weights", Tied, _one(3, 5), stateful=True),

@@ -60,13 +60,17 @@ def backward(result: Any, cotangents: list[torch.Tensor]) -> None:
     """Run the backward pass from all differentiable outputs."""
     outputs = differentiable(result)
     if outputs:
-        directions = [one.to(device=out.device, dtype=out.dtype) for one, out in zip(cotangents, outputs, strict=True)]
+        directions = [
+            one.to(device=out.device, dtype=out.dtype) for one, out in zip(cotangents, outputs, strict=True)
+        ]
         torch.autograd.backward(outputs, directions)
 
 
 def gradients(module: torch.nn.Module, arguments: Arguments) -> Observation:
     """The gradients of parameters and of differentiable inputs as they are now."""
-    found: Observation = {f"gradient of {name}": parameter.grad for name, parameter in module.named_parameters()}
+    found: Observation = {
+        f"gradient of {name}": parameter.grad for name, parameter in module.named_parameters()
+    }
     for number, tensor in enumerate(trees.tensors(arguments)):
         if tensor.requires_grad:
             found[f"gradient of input {number}"] = tensor.grad

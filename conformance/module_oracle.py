@@ -77,7 +77,9 @@ def raised(module: torch.nn.Module) -> torch.nn.Module:
     return module
 
 
-def _nudge(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents, seed: int, step: float) -> None:
+def _nudge(
+    module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents, seed: int, step: float
+) -> None:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for tensor in [
@@ -126,7 +128,7 @@ def compute(sample: ModuleSample, procedure: Procedure) -> ModuleExpected:
 
 
 def _spread(
-    sample: ModuleSample, precise: Observation, cotangents: Cotangents, step: float
+    sample: ModuleSample, procedure: Procedure, precise: Observation, cotangents: Cotangents, step: float
 ) -> dict[str, torch.Tensor]:
     largest = max(
         [1e-300, *(_magnitude(tensor) for tensor in [*trees.tensors(sample.call), *precise.values()])]

@@ -15,7 +15,7 @@ from conformance import settings
 from conformance.compare import compare_metadata, compare_values, fact
 from conformance.invocation import Outcome, attempt_on, one_line, report_error
 from conformance.model import Kind
-from conformance.module_observation import Observation, observe
+from conformance.module_observation import FORWARD, Observation, Procedure
 from conformance.module_oracle import ModuleExpected, expected
 from conformance.module_samples import UP, Arguments, ModuleSample, module_samples
 from conformance.recorder import Recorder
@@ -45,7 +45,9 @@ BFLOAT16 = frozenset(
 SATURATING = frozenset({"nn.Tanh", "nn.Sigmoid", "nn.GLU", "nn.LogSigmoid", "nn.Softsign", "nn.Tanhshrink"})
 
 #: Modules whose sums of products may run in a precision class of their own.
-_MATRIX = re.compile(r"nn\.(Lazy)?(Linear|Bilinear|Conv|MultiheadAttention|Transformer|RNN|LSTM|GRU|AdaptiveLog).*")
+_MATRIX = re.compile(
+    r"nn\.(Lazy)?(Linear|Bilinear|Conv|MultiheadAttention|Transformer|RNN|LSTM|GRU|AdaptiveLog).*"
+)
 
 
 def dtypes_of(target: Target, subject: Subject) -> list[str]:
@@ -72,7 +74,9 @@ def has_parameters(subject: Subject) -> bool:
 
 
 #: Modules with state whose constructors take no ``device`` by name.
-_STATEFUL = frozenset({"nn.RNN", "nn.GRU", "nn.LSTM", "nn.TransformerEncoder", "nn.MultiMarginLoss", "nn.BCELoss"})
+_STATEFUL = frozenset(
+    {"nn.RNN", "nn.GRU", "nn.LSTM", "nn.TransformerEncoder", "nn.MultiMarginLoss", "nn.BCELoss"}
+)
 
 
 def device_of(target: Target) -> torch.device:
@@ -114,11 +118,11 @@ def chosen(
 
 
 def cases(
-    subject: Subject, recorder: Recorder, own_limit: int | None = None, *, backward: bool = False
+    subject: Subject, recorder: Recorder, procedure: Procedure = FORWARD, own_limit: int | None = None
 ) -> Iterator[tuple[ModuleSample, ModuleExpected]]:
     """The chosen samples with what the oracle says; those without an oracle are noted and left out."""
     for sample in chosen(subject, recorder, own_limit):
-        want = expected(subject, sample, backward=backward)
+        want = expected(subject, sample, procedure)
         if want.error is None:
             yield sample, want
         else:
@@ -132,14 +136,12 @@ def on_device(target: Target, sample: ModuleSample) -> tuple[torch.nn.Module, Ar
     return sample.module().to(device), sample.arguments(device)
 
 
-def observe_on(
-    target: Target, sample: ModuleSample, want: ModuleExpected, *, backward: bool = False
-) -> Outcome:
-    """What the call shows on the target."""
+def run_on(target: Target, sample: ModuleSample, procedure: Procedure, want: ModuleExpected) -> Outcome:
+    """What the procedure shows on the target."""
 
     def call() -> Observation:
         module, arguments = on_device(target, sample)
-        return observe(module, arguments, cotangents=want.cotangents if backward else None)
+        return procedure.run(module, arguments, want.cotangents)
 
     return on_target(target, call)
 
@@ -200,7 +202,13 @@ def compare_observation(
         said = f"{what}{name} of {sample.describe()}"
         one, base, precise = actual[name], plain[name], want.precise[name]
         if not isinstance(base, torch.Tensor):
-            good &= fact(recorder, one == base, Kind.VALUE, f"{said} is {one!r} where {base!r} is expected.", sample=index)
+            good &= fact(
+                recorder,
+                one == base,
+                Kind.VALUE,
+                f"{said} is {one!r} where {base!r} is expected.",
+                sample=index,
+            )
             continue
         matches = compare_metadata(
             recorder,
@@ -233,32 +241,6 @@ def compare_observation(
             sample=index,
             spread=spread,
         )
-    return good
-
-
-def compare_same(
-    target: Target,
-    recorder: Recorder,
-    subject: Subject,
-    sample: ModuleSample,
-    actual: Observation,
-    other: Observation,
-    *,
-    what: str,
-) -> bool:
-    """Compare two observations of the same call on the target, of modules with the same values: bit for bit."""
-    text = f"{what} {sample.describe()} shows {', '.join(actual)} where {', '.join(other)} is expected."
-    if not fact(recorder, set(actual) == set(other), Kind.METADATA, text, sample=sample.index):
-        return False
-    good = True
-    for name, base in other.items():
-        said = f"{name} of {sample.describe()} {what}"
-        if not isinstance(base, torch.Tensor):
-            good &= fact(recorder, type(actual[name]) is type(base), Kind.METADATA, f"{said} is another type.")
-        elif compare_metadata(recorder, actual[name], base, what=said, sample=sample.index, device=device_of(target)):
-            good &= compare_values(recorder, actual[name], base, tolerance=EXACT, what=said, sample=sample.index)
-        else:
-            good = False
     return good
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from conformance.module_observation import BACKWARD
 from conformance.properties.modules import _common as common
 from conformance.property import register
 from conformance.recorder import Recorder
@@ -26,8 +27,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     smoke=True,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    for sample, want in common.cases(subject, recorder, 8, backward=True):
-        outcome = common.observe_on(target, sample, want, backward=True)
+    for sample, want in common.cases(subject, recorder, BACKWARD, 8):
+        outcome = common.run_on(target, sample, BACKWARD, want)
         if common.succeeded(target, recorder, outcome, f"backward of {sample.describe()}", sample.index):
             common.compare_observation(
                 target, recorder, subject, sample, outcome.value, want, only=("gradient", "output")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from conformance.module_observation import FORWARD
 from conformance.properties.modules import _common as common
 from conformance.property import register
 from conformance.recorder import Recorder
@@ -18,13 +19,13 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "forward",
     subject_kind="module",
-    statement="Outputs and buffers after a call have the oracle's metadata and its values within the tolerance.",
+    statement="Outputs and buffers after a call have the oracle's metadata, and its values within tolerance.",
     level="bringup",
     applies=applies,
     smoke=True,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for sample, want in common.cases(subject, recorder):
-        outcome = common.observe_on(target, sample, want)
+        outcome = common.run_on(target, sample, FORWARD, want)
         if common.succeeded(target, recorder, outcome, sample.describe(), sample.index):
             common.compare_observation(target, recorder, subject, sample, outcome.value, want)

@@ -76,7 +76,8 @@ struct DeviceSparseCsr final : at::SparseCsrTensorImpl {
     if (in_python) {
       return SparseCsrTensorImpl::shallow_copy_and_detach(version, allow_metadata_change);
     }
-    auto copy = make_compressed(layout_impl(), dtype());
+    auto copy = c10::make_intrusive<DeviceSparseCsr>(layout_impl(), dtype());
+    change_backend(copy.get(), kDevice);
     copy->set_member_tensors(compressed_indices(), plain_indices(), values(), sizes());
     c10::TensorImpl::copy_tensor_metadata(this, copy.get(), version, allow_metadata_change);
     copy->refresh_numel();
