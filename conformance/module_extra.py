@@ -1,7 +1,7 @@
-"""Modules that torch's database lacks: random ones, shapes and distances, lazy ones, containers with shared parameters.
+"""Modules that torch's database lacks: random ones, shapes and distances, lazy ones, shared parameters.
 
-Entries look like torch's ModuleInfo to the rest of the suite. One whose name torch's database carries too is left
-out, so that a release that learns it replaces ours.
+Entries look like torch's ModuleInfo to the rest of the suite. One whose name torch's database carries too is
+left out, so that a release that learns it replaces ours.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ class ExtraInput:
 
 @dataclasses.dataclass(frozen=True)
 class ExtraInfo:
-    """One module. ``random``: its values in train mode come from a generator. ``stateful``: it has parameters."""
+    """One module.
+
+    ``random``: its values in train mode come from a generator. ``stateful``: it has parameters or buffers.
+    """
 
     name: str
     module_cls: type[nn.Module]

@@ -83,7 +83,7 @@ def differentiable(result: Any) -> list[torch.Tensor]:
 
 
 def cotangents_of(sample: ModuleSample) -> list[torch.Tensor]:
-    """One random direction per differentiable output, on the CPU in the sample's dtype, from the sample's seed.
+    """One random direction per differentiable output, on the CPU in its dtype, from the sample's seed.
 
     Raises whatever the module raises on the CPU.
     """

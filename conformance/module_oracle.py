@@ -1,8 +1,8 @@
 """The oracle of modules: the same procedure on the CPU, in float64 for reduced precision.
 
-For one sample and procedure three things are computed, once per process: what it shows in the same dtype (``plain``), with
-parameters, buffers and inputs in float64 (``precise``), and how far ``precise`` moves when all of them move by one
-part in 2**20 (``spread``, the condition term of :mod:`conformance.tolerances`).
+For one sample and procedure three things are computed, once per process: what it shows in the same dtype
+(``plain``), with parameters, buffers and inputs in float64 (``precise``), and how far ``precise`` moves when all
+of them move by one part in 2**20 (``spread``, the condition term of :mod:`conformance.tolerances`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _JUMP = 2.0**12
 
 @dataclasses.dataclass
 class ModuleExpected:
-    """What the CPU says about one sample; where it refused the float64 call ``error`` is set and the rest empty.
+    """What the CPU says about one sample; where it refused the float64 call only ``error`` is set.
 
     ``plain`` is None where the CPU refuses the dtype itself.
     """

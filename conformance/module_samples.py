@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import copy
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -70,7 +70,7 @@ class ModuleSample:
         return args, kwargs
 
     def construct(self, **factory: Any) -> torch.nn.Module:
-        """A new module from private copies of the constructor's arguments; ``factory`` may name device and dtype."""
+        """A new module from private copies of the arguments; ``factory`` may name device and dtype."""
         args, kwargs = copy.deepcopy(self.constructor)
         return self.module_cls(*args, **{**kwargs, **factory})
 
@@ -126,9 +126,15 @@ class ModuleSamples:
     def available(self) -> int:
         return len(self.samples)
 
-    def chosen(self, limit: int | None, *, deterministic: bool = True) -> list[ModuleSample]:
-        """At most ``limit`` samples, evenly spread; without those of random values unless asked."""
-        able = [sample for sample in self.samples if not (deterministic and sample.random)]
+    def chosen(
+        self,
+        limit: int | None,
+        such_that: Callable[[ModuleSample], bool] | None = None,
+        *,
+        random: bool = False,
+    ) -> list[ModuleSample]:
+        """At most ``limit`` samples, evenly spread over those that fit; either the random or the other ones."""
+        able = [one for one in self.samples if one.random is random and (such_that is None or such_that(one))]
         if limit is None:
             return able
         return [able[index] for index in evenly(len(able), limit)]

@@ -36,7 +36,9 @@ def compare(events: list[dict[str, Any]], digest: Digest) -> list[str]:
 def main(arguments: list[str] | None = None) -> int:
     """Print a JSON object with ``checked`` and ``differences``; exit code 1 where there are differences."""
     parser = argparse.ArgumentParser(prog="python -m conformance.oracle_check")
-    parser.add_argument("events", type=Path, help="JSON list of objects with operator, dtype, index and digest")
+    parser.add_argument(
+        "events", type=Path, help="JSON list of objects with operator, dtype, index and digest"
+    )
     parser.add_argument("--samples", default="default")
     parser.add_argument("--extra", action="append", default=[])
     options = parser.parse_args(arguments)

@@ -88,6 +88,11 @@ class TargetFile:
     environment: dict[str, dict[str, str]]
     expectations: Path | None
 
+    @property
+    def default_mode(self) -> str:
+        """The mode that is meant where none is named: ``eager``, else the first."""
+        return "eager" if "eager" in self.modes else self.modes[0]
+
     def variables(self, mode: str) -> dict[str, str]:
         """The environment variables of a process that runs a mode."""
         return {**self.environment.get("", {}), **self.environment.get(mode, {})}

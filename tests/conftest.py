@@ -61,7 +61,12 @@ def conformance(folder: Path, *arguments: str, sham: str = "good", **more: str) 
     if arguments[0] == "run":
         command += ["-o", str(folder / "out")]
     done = subprocess.run(
-        command, cwd=folder, env=environment(folder, sham, **more), capture_output=True, text=True, timeout=300
+        command,
+        cwd=folder,
+        env=environment(folder, sham, **more),
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     return Run(done, folder / "out")
 

@@ -92,12 +92,6 @@ def segfault(recorder: Recorder) -> None:
         ctypes.string_at(0)
 
 
-def exits(recorder: Recorder) -> None:
-    recorder.compared(1)
-    if first(recorder):
-        os._exit(0)
-
-
 def crash_once(recorder: Recorder) -> None:
     recorder.compared(1)
     if once("crash"):
@@ -136,15 +130,6 @@ def crash_after(recorder: Recorder) -> None:
         journal.Journal.write = write  # type: ignore[method-assign]
 
 
-def torn(recorder: Recorder) -> None:
-    """Dies while it writes to the journal."""
-    recorder.compared(1)
-    if once("torn"):
-        assert journal._active is not None
-        os.write(journal._active._file, b'{"event":"note","text":"half a li')
-        os._exit(9)
-
-
 def oracle_good(recorder: Recorder) -> None:
     recorder.compared(1)
     journal.emit({"event": "oracle", "op": "sham", "dtype": recorder.id.dtype, "index": 0, "digest": "d0"})
@@ -166,13 +151,11 @@ CHECKS: dict[str, Callable[[Recorder], None]] = {
     "vacuous": vacuous,
     "unsupported": unsupported,
     "segfault": segfault,
-    "exits": exits,
     "crash_once": crash_once,
     "hang_with_gil": hang_with_gil,
     "poison": poison,
     "silent_poison": silent_poison,
     "crash_after": crash_after,
-    "torn": torn,
     "oracle_good": oracle_good,
     "stops": stops,
 }

@@ -24,9 +24,25 @@ def masked(text: str) -> str:
 
 def test_a_run_as_a_person_sees_it(cli: Cli) -> None:
     run = cli("run", "-n", "1", sham="good,fail,unsupported")
-    assert_expected_inline(masked(run.out), """""")
+    assert_expected_inline(
+        masked(run.out),
+        """\
+TORCH-eager: 8 pass, 2 unsupported, 2 fail in 6 cases, N s
+  fail     acts/fail0@float32 (value) 2 of 3 elements differ
+           conformance repro acts/fail0@float32 --target cpu
+  fail     acts/fail0@int64 (value) 2 of 3 elements differ
+           conformance repro acts/fail0@int64 --target cpu
+unexpected results: exit 1
+files: out/results.json, out/report.html, out/junit.xml
+""",
+    )
     assert run.code == 1
-    assert {path.name for path in run.folder.iterdir()} >= {"journal.jsonl", "results.json", "junit.xml", "report.html"}
+    assert {path.name for path in run.folder.iterdir()} >= {
+        "journal.jsonl",
+        "results.json",
+        "junit.xml",
+        "report.html",
+    }
     suite = ElementTree.parse(run.folder / "junit.xml").getroot()[0]
     assert {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
         "tests": "6",
@@ -55,7 +71,9 @@ def test_selecting_nothing_is_a_usage_error(cli: Cli) -> None:
 
 
 def test_an_expectation_that_matches_nothing_stops_the_run(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text('schema = 1\nname = "mine"\ndevice = "cpu"\nexpectations = "known.toml"\n')
+    (tmp_path / "mine.toml").write_text(
+        'schema = 1\nname = "mine"\ndevice = "cpu"\nexpectations = "known.toml"\n'
+    )
     (tmp_path / "known.toml").write_text(
         'schema = 1\n[[expect]]\nid = "acts/gone*@*"\nkind = "value"\nreason = "accuracy"\n'
         'link = "https://example.org/1"\nuntil = "2999-01-01"\n'
@@ -66,9 +84,15 @@ def test_an_expectation_that_matches_nothing_stops_the_run(cli: Cli, tmp_path: P
 
 
 def test_expected_failures_are_expected_and_kept_apart_by_kind(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text('schema = 1\nname = "mine"\ndevice = "cpu"\nexpectations = "known.toml"\n')
-    entry = '[[expect]]\nid = "acts/{}0@*"\nkind = "value"\nreason = "accuracy"\nlink = "https://example.org/1"\n'
-    entries = "".join(entry.format(name) + 'until = "2999-01-01"\n' for name in ("fail", "fails_twice", "good"))
+    (tmp_path / "mine.toml").write_text(
+        'schema = 1\nname = "mine"\ndevice = "cpu"\nexpectations = "known.toml"\n'
+    )
+    entry = (
+        '[[expect]]\nid = "acts/{}0@*"\nkind = "value"\nreason = "accuracy"\nlink = "https://example.org/1"\n'
+    )
+    entries = "".join(
+        entry.format(name) + 'until = "2999-01-01"\n' for name in ("fail", "fails_twice", "good")
+    )
     (tmp_path / "known.toml").write_text("schema = 1\n" + entries)
     run = cli("run", "--target", "mine.toml", "-n", "1", "--level", "core", sham="fail,fails_twice,good")
     found = {result_id: row["verdict"] for result_id, row in run.rows.items()}
@@ -88,11 +112,18 @@ def test_ctrl_c_writes_what_there_is(tmp_path: Path) -> None:
                "from conformance.cli import main; raise SystemExit(main())"]  # fmt: skip
     command += ["run", "--target", "cpu", "--extra", "sham", "-n", "1", "-o", str(tmp_path / "out")]
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment(tmp_path, "good,stops"), capture_output=True, text=True, timeout=60
+        command,
+        cwd=tmp_path,
+        env=environment(tmp_path, "good,stops"),
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     run = Run(done, tmp_path / "out")
     assert (run.code, run.results["exit"], run.results["complete"]) == (3, 3, False)
-    assert set(run.rows) == {f"{name}/good0@{dtype}" for name in ("acts", "beside") for dtype in ("float32", "int64")}
+    assert set(run.rows) == {
+        f"{name}/good0@{dtype}" for name in ("acts", "beside") for dtype in ("float32", "int64")
+    }
     assert run.results["legs"][0]["missing"] == {
         "count": 4,
         "first": ["acts/stops0@float32", "acts/stops0@int64", "beside/stops0@float32", "beside/stops0@int64"],
@@ -108,12 +139,24 @@ def test_an_oracle_value_that_differs_elsewhere_makes_the_run_incomplete(cli: Cl
     assert run.results["complete"] is False
     differences = run.results["legs"][0]["oracle"]["differences"]
     assert len(differences) == 2
-    assert differences[0].startswith("oracle value of sham@float32, sample 0 cannot be computed without the backend")
+    assert differences[0].startswith(
+        "oracle value of sham@float32, sample 0 cannot be computed without the backend"
+    )
 
 
 def test_repro_shows_everything_about_one_result(cli: Cli) -> None:
     run = cli("repro", "acts/fails_twice0@int64", sham="fails_twice")
-    assert_expected_inline(run.out, """""")
+    assert_expected_inline(
+        run.out,
+        """\
+acts/fails_twice0@int64: the subject acts
+verdict: fail
+seed: 303588048
+comparisons: 0
+value: element 0 differs
+metadata: strides differ
+""",
+    )
     assert run.code == 1
     assert cli("repro", "acts/nothing0@int64").err == (
         "conformance repro: acts/nothing0@int64 does not exist: no sham is called 'nothing0'\n"
@@ -121,10 +164,33 @@ def test_repro_shows_everything_about_one_result(cli: Cli) -> None:
 
 
 def test_the_plugin_works_without_the_runner(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "conformance.plugin", "-p", "no:cacheprovider", "--pyargs"]
-    command += ["conformance.suite", "sham", "--conformance-extra", "sham", "-n", "2", "--conformance-level", "core"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "conformance.plugin",
+        "-p",
+        "no:cacheprovider",
+        "--pyargs",
+    ]
+    command += [
+        "conformance.suite",
+        "sham",
+        "--conformance-extra",
+        "sham",
+        "-n",
+        "2",
+        "--conformance-level",
+        "core",
+    ]
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment(tmp_path, "good,fail,error,unsupported"), capture_output=True, text=True
+        command,
+        cwd=tmp_path,
+        env=environment(tmp_path, "good,fail,error,unsupported"),
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "2 failed, 1 passed, 1 skipped" in done.stdout
@@ -132,7 +198,13 @@ def test_the_plugin_works_without_the_runner(tmp_path: Path) -> None:
 
 
 def test_targets_are_listed_and_drafted(cli: Cli, tmp_path: Path) -> None:
-    assert_expected_inline(cli("targets").out, """""")
+    assert_expected_inline(
+        cli("targets").out,
+        """\
+cpu: device cpu, module torch, modes eager
+hpu-reference: device hpu, module habana_frameworks.torch, modes eager
+""",
+    )
     assert cli("targets", "--new", "cpu").code == 0
     assert cli("doctor", "--target", "cpu.toml").code == 0
     again = cli("targets", "--new", "cpu")
@@ -142,3 +214,18 @@ def test_targets_are_listed_and_drafted(cli: Cli, tmp_path: Path) -> None:
 def test_doctor_finds_nothing_missing_on_the_cpu(cli: Cli) -> None:
     run = cli("doctor", "--target", "cpu")
     assert (run.code, run.out.splitlines()[-1]) == (0, "nothing is missing")
+
+
+def test_modes_run_one_after_the_other_into_legs(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        'schema = 1\nname = "mine"\ndevice = "cpu"\nmodes = ["eager", "lazy"]\n[environment.lazy]\nSHAM = "fail"\n'
+    )
+    run = cli("run", "--target", "mine.toml", "--mode", "eager,lazy", "-n", "1", "--level", "core")
+    legs = run.results["legs"]
+    assert [(leg["mode"], leg["exit"], leg["planned"]) for leg in legs] == [("eager", 0, 2), ("lazy", 1, 2)]
+    assert run.code == 1
+    assert "--mode lazy" in run.out
+    assert [(path / "results.json").is_file() for path in sorted((run.folder / "legs").iterdir())] == [
+        True,
+        True,
+    ]

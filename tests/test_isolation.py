@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Run, conformance
 
-SHAM = "good,segfault,exits,crash_once,hang_with_gil,poison,silent_poison,vacuous,error,leaves,grad_off,crash_after,torn"
+SHAM = "good,segfault,crash_once,hang_with_gil,poison,silent_poison,vacuous,error,leaves,grad_off,crash_after"
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +39,10 @@ def test_a_good_subject_passes_beside_all_others(run: Run) -> None:
     assert verdicts(run, "good") == ("pass", "pass")
 
 
-@pytest.mark.parametrize("subject", ["segfault", "exits"])
-def test_a_crash_costs_one_dtype(run: Run, subject: str) -> None:
-    assert verdicts(run, subject) == ("crash", "pass")
-    assert kinds(run, f"acts/{subject}0@float32") == ["crash"]
-    assert [kept["attempt"] for kept in run.rows[f"acts/{subject}0@float32"]["attempts"]] == [1, 2]
+def test_a_crash_costs_one_dtype(run: Run) -> None:
+    assert verdicts(run, "segfault") == ("crash", "pass")
+    assert kinds(run, "acts/segfault0@float32") == ["crash"]
+    assert [kept["attempt"] for kept in run.rows["acts/segfault0@float32"]["attempts"]] == [1, 2]
 
 
 def test_a_crash_names_the_signal_and_the_place(run: Run) -> None:
@@ -74,20 +73,17 @@ def test_a_poisoned_device_is_blamed_on_its_case_and_on_no_other(run: Run) -> No
 
 def test_a_victim_of_an_earlier_case_is_tried_again_in_a_fresh_process(run: Run) -> None:
     """The silent poisoner passes, so the next result that does not pass is blamed first; alone it is judged anew."""
-    blamed = [
-        result_id
-        for result_id, row in run.rows.items()
-        if len(row.get("attempts", [])) == 2 and "poison0@float32" not in result_id
-    ]
-    journal = [json.loads(line) for line in (run.folder / "journal.jsonl").read_text().splitlines() if line[0] == "{"
-               and line.count('{"event"') == 1]  # fmt: skip
-    failed = {event["id"] for event in journal if event["event"] == "probe" and event["state"] == "failed"}
-    assert len(failed) == 2
-    assert failed - {"acts/poison0@float32"} <= set(blamed)
+    lines = (run.folder / "journal.jsonl").read_text().splitlines()
+    probes = [event for event in map(json.loads, lines) if event["event"] == "probe"]
+    failed = {event["id"] for event in probes if event["state"] == "failed"}
+    (blamed,) = failed - {"acts/poison0@float32"}
+    assert len(run.rows[blamed]["attempts"]) == 2
+    assert run.rows[blamed]["verdict"] != "pass"
 
 
 def test_nothing_compared_is_vacuous(run: Run) -> None:
     assert verdicts(run, "vacuous") == ("vacuous", "vacuous")
+    assert "vacuous" in kinds(run, "acts/vacuous0@int64")
 
 
 @pytest.mark.parametrize("subject", ["error", "leaves", "grad_off"])
@@ -109,8 +105,3 @@ def test_changed_global_state_is_named_and_put_back(run: Run) -> None:
 
 def test_a_crash_between_results_is_charged_to_the_last_one(run: Run) -> None:
     assert "flaky" in verdicts(run, "crash_after")
-
-
-def test_a_torn_line_loses_nothing_else(run: Run) -> None:
-    assert "flaky" in verdicts(run, "torn")
-    assert "half a li" in (run.folder / "journal.jsonl").read_text()

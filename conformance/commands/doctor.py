@@ -14,7 +14,7 @@ def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser("doctor", help="show what the dispatcher and the device's module lack")
     common.target(parser)
-    parser.add_argument("--mode", metavar="M", help="mode (default: the target's first)")
+    parser.add_argument("--mode", metavar="M", help="mode (default: eager)")
     parser.add_argument("--all", action="store_true", help="show long lists in full")
     parser.set_defaults(execute=execute)
 
@@ -22,7 +22,7 @@ def add(commands: Any) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Print the table; exit code 1 where something is missing."""
     file = target_file.load(arguments.target)
-    mode = arguments.mode or file.modes[0]
+    mode = arguments.mode or file.default_mode
     file.check_mode(mode)
     os.environ.update(file.variables(mode))
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")

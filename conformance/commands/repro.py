@@ -19,7 +19,7 @@ def add(commands: Any) -> None:
     parser = commands.add_parser("repro", help="run one result again and show all that it says")
     parser.add_argument("result_id", metavar="RESULT_ID", help="e.g. value/add@float32")
     common.target(parser)
-    parser.add_argument("--mode", metavar="M", help="mode (default: the target's first)")
+    parser.add_argument("--mode", metavar="M", help="mode (default: eager)")
     parser.add_argument(
         "--samples", default="default", type=common.samples, metavar="all|N", help="samples per result"
     )
@@ -30,7 +30,7 @@ def add(commands: Any) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run the result; exit code 1 where its verdict is an unexpected one."""
     file = target_file.load(arguments.target)
-    mode = arguments.mode or file.modes[0]
+    mode = arguments.mode or file.default_mode
     file.check_mode(mode)
     try:
         result_id = ResultId.parse(expectation.Aliases.load().resolve(arguments.result_id))

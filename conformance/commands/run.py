@@ -22,7 +22,7 @@ def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser("run", help="check a target and write results, JUnit XML and a report")
     common.target(parser)
-    parser.add_argument("--mode", metavar="M[,M]", help="modes to run (default: the target's first)")
+    parser.add_argument("--mode", metavar="M[,M]", help="modes to run (default: eager)")
     parser.add_argument("--level", default="full", metavar="L", help=f"one of {', '.join(levels.ALL_LEVELS)}")
     parser.add_argument("--shard", default="1/1", metavar="I/N", help="run one of N parts")
     parser.add_argument(
@@ -45,7 +45,7 @@ def add(commands: Any) -> None:
 def options(arguments: argparse.Namespace) -> Options:
     """The checked options of a run; UsageError names what is wrong."""
     target = target_file.load(arguments.target)
-    modes = arguments.mode.split(",") if arguments.mode else [target.modes[0]]
+    modes = arguments.mode.split(",") if arguments.mode else [target.default_mode]
     for mode in modes:
         target.check_mode(mode)
     if len(set(modes)) != len(modes):

@@ -48,11 +48,11 @@ def compact(results: dict[str, Any]) -> dict[str, Any]:
         "letters": {letter: verdict.value for verdict, letter in LETTERS.items()},
         "unexpected": "".join(letter for verdict, letter in LETTERS.items() if verdict.unexpected),
         "placements": list(_PLACEMENTS),
-        "legs": [_leg(leg, len(results["legs"]) > 1) for leg in results["legs"]],
+        "legs": [_leg(leg) for leg in results["legs"]],
     }
 
 
-def _leg(leg: dict[str, Any], several: bool) -> dict[str, Any]:
+def _leg(leg: dict[str, Any]) -> dict[str, Any]:
     subjects, properties, dtypes = Names(), Names(), Names()
     cases: dict[tuple[int, int], list[Any]] = {}
     details: dict[str, Any] = {}
@@ -95,7 +95,7 @@ def _leg(leg: dict[str, Any], several: bool) -> dict[str, Any]:
     )
     return {
         **{key: leg[key] for key in kept},
-        "command": repeat("RESULT", target, leg["mode"] if several else None),
+        "command": repeat("RESULT", target, leg),
         "subjects": subjects.all(),
         "properties": properties.all(),
         "dtypes": dtypes.all(),

@@ -143,12 +143,24 @@ def _poisoned(row: Row) -> bool:
 def settle(rows: list[Row]) -> tuple[str, Row]:
     """The verdict of all attempts at a result, before expectations, and the attempt that shows it best.
 
-    A good last attempt after a bad one is ``flaky``; where the last one is bad, the worst counts.
+    A good last attempt after a bad one is ``flaky``; where the last one is bad, the worst counts. An attempt that
+    was blamed for an unusable device does not count against a later, bad one in a fresh process that was not;
+    that a device broke stays in its failures, where no expectation of another kind excuses it.
     """
+    last = rows[-1]
     bad = [row for row in rows if row["verdict"] in BAD]
     if not bad:
-        return rows[-1]["verdict"], rows[-1]
-    if rows[-1]["verdict"] not in BAD:
+        return last["verdict"], last
+    if last["verdict"] not in BAD:
         return Verdict.FLAKY.value, bad[-1]
+    blamed = [row for row in bad if _poisoned(row)]
+    if blamed and not _poisoned(last):
+        bad = [row for row in bad if not _poisoned(row)]
+        first = next(failure for failure in blamed[0]["failures"] if failure["kind"] == Kind.STATE.value)
+        message = (
+            f"the first attempt {first['message']}; this one did not, so an earlier case may have done it"
+        )
+        failures = [*last.get("failures", ()), {"kind": Kind.STATE.value, "message": message}]
+        bad[-1] = {**last, "failures": failures, "failure_count": last.get("failure_count", 0) + 1}
     worst = Verdict.worst([Verdict(row["verdict"]) for row in bad])
     return worst.value, next(row for row in reversed(bad) if row["verdict"] == worst.value)

@@ -149,11 +149,10 @@ class Rounds:
             message = f"took longer than {self.options.timeout:g} s"
         else:
             verdict, kind = Verdict.CRASH, Kind.CRASH
-            message = (
-                "the process ended" if worker.open else "the process ended after this result, before the next"
-            )
-            if not traceback:
-                message += " without a signal that leaves a trace (os._exit, SIGKILL)"
+            when = "" if worker.open else " after this result, before the next"
+            signal_name = traceback.partition("\n")[0]
+            how = f": {signal_name}" if signal_name else " without a trace, as os._exit and SIGKILL do"
+            message = f"the process ended{when}{how}"
         parsed = ResultId.parse(result_id)
         return Result(
             id=parsed,

@@ -16,15 +16,14 @@ SHOWN = 10
 
 def lines(results: dict[str, Any], *, target: str, folder: Path, shown: int = SHOWN) -> Iterator[str]:
     """The summary of a results document, line by line."""
-    several = len(results["legs"]) > 1
     for leg in results["legs"]:
-        yield from _leg(leg, target, shown, several)
+        yield from _leg(leg, target, shown)
     state = {0: "as expected", 1: "unexpected results", 2: "not run", 3: "incomplete"}[results["exit"]]
     yield f"{state}: exit {results['exit']}"
     yield f"files: {folder / 'results.json'}, {folder / 'report.html'}, {folder / 'junit.xml'}"
 
 
-def _leg(leg: dict[str, Any], target: str, shown: int, several: bool) -> Iterator[str]:
+def _leg(leg: dict[str, Any], target: str, shown: int) -> Iterator[str]:
     totals = (
         ", ".join(f"{count} {verdict}" for verdict, count in reversed(leg["totals"].items())) or "no results"
     )
@@ -39,7 +38,7 @@ def _leg(leg: dict[str, Any], target: str, shown: int, several: bool) -> Iterato
             first = (row.get("notes") or [""])[-1]
         kind = f" ({failure['kind']})" if failure["kind"] else ""
         yield f"  {row['verdict']:8s} {row['id']}{kind} {first}"[:220]
-        yield f"           {repeat(row['id'], target, leg['mode'] if several else None)}"
+        yield f"           {repeat(row['id'], target, leg)}"
     if len(bad) > shown:
         yield f"  and {len(bad) - shown} more"
     if leg["missing"]["count"]:
@@ -51,7 +50,11 @@ def _leg(leg: dict[str, Any], target: str, shown: int, several: bool) -> Iterato
         yield f"  oracle: {difference}"
 
 
-def repeat(result_id: str, target: str, mode: str | None = None) -> str:
-    """The command that repeats one result."""
-    extra = f" --mode {mode}" if mode is not None else ""
-    return f"conformance repro {shlex.quote(result_id)} --target {shlex.quote(target)}{extra}"
+def repeat(result_id: str, target: str, leg: dict[str, Any]) -> str:
+    """The command that repeats one result of a leg."""
+    words = ["conformance", "repro", result_id, "--target", target]
+    if leg["mode"] != "eager":
+        words += ["--mode", leg["mode"]]
+    if leg["samples"] != "default":
+        words += ["--samples", leg["samples"]]
+    return shlex.join(words)

@@ -22,27 +22,31 @@ from conformance.recorder import Recorder
 from conformance.samples import dtype_name, dtype_of
 from conformance.subjects import Subject
 from conformance.target import Target
-from conformance.tolerances import EXACT, Rule, Tolerance, rule
+from conformance.tolerances import Rule, Tolerance, rule
 from conformance.transfer import WrongCopy
 
 #: Dtypes in the order in which a property that takes only the first few prefers them.
 PREFERRED = ("float32", "bfloat16", "float16", "float64", "complex64", "complex128")
 
-#: Modules that are checked in bfloat16 although torch's database claims only float32 and float64 for them: those
-#: that mixed precision training runs in bfloat16.
+#: Modules that are checked in bfloat16 although torch's database does not claim it for them: those that mixed
+#: precision training runs in bfloat16.
 BFLOAT16 = frozenset(
     {
-        "nn.Linear", "nn.Conv1d", "nn.Conv2d", "nn.Conv3d", "nn.ConvTranspose2d", "nn.BatchNorm1d", "nn.BatchNorm2d",
-        "nn.LayerNorm", "nn.RMSNorm", "nn.Embedding", "nn.EmbeddingBag", "nn.ReLU", "nn.LeakyReLU", "nn.GELU",
-        "nn.SiLU", "nn.Sigmoid", "nn.Tanh", "nn.Softmax", "nn.LogSoftmax", "nn.CrossEntropyLoss", "nn.MSELoss",
-        "nn.L1Loss", "nn.BCEWithLogitsLoss", "nn.AvgPool2d", "nn.AdaptiveAvgPool2d", "nn.MultiheadAttention",
-        "nn.TransformerEncoderLayer", "nn.LSTM", "nn.GRU", "nn.Dropout",
+        "nn.Linear", "nn.Conv1d", "nn.Conv2d", "nn.Conv3d", "nn.ConvTranspose2d", "nn.BatchNorm1d",
+        "nn.BatchNorm2d", "nn.LayerNorm", "nn.RMSNorm", "nn.Embedding", "nn.EmbeddingBag", "nn.ReLU",
+        "nn.LeakyReLU", "nn.GELU", "nn.SiLU", "nn.Sigmoid", "nn.Tanh", "nn.Softmax", "nn.LogSoftmax",
+        "nn.CrossEntropyLoss", "nn.MSELoss", "nn.L1Loss", "nn.BCEWithLogitsLoss", "nn.AvgPool2d",
+        "nn.AdaptiveAvgPool2d", "nn.MultiheadAttention", "nn.TransformerEncoderLayer", "nn.LSTM", "nn.GRU",
+        "nn.Dropout",
     }
 )  # fmt: skip
 
 #: Modules whose backward is made from saved results of order one, which cancel where the function saturates
 #: (``1 - y * y``): their gradients round at the size of the cotangents, however small they are themselves.
 SATURATING = frozenset({"nn.Tanh", "nn.Sigmoid", "nn.GLU", "nn.LogSigmoid", "nn.Softsign", "nn.Tanhshrink"})
+
+#: Second derivatives are sums of terms of the size of the cotangents, which may cancel.
+SECOND = "gradient of gradient"
 
 #: Modules whose sums of products may run in a precision class of their own.
 _MATRIX = re.compile(
@@ -51,7 +55,7 @@ _MATRIX = re.compile(
 
 
 def dtypes_of(target: Target, subject: Subject) -> list[str]:
-    """The dtypes that torch's database claims for the module and the target declares, preferred ones first."""
+    """The dtypes that torch's database claims and the target declares, preferred ones first."""
     claimed = {dtype_name(dtype) for dtype in subject.info.dtypes}
     if subject.name in BFLOAT16:
         claimed.add("bfloat16")
@@ -106,22 +110,29 @@ def succeeded(
 
 
 def chosen(
-    subject: Subject, recorder: Recorder, own_limit: int | None = None, *, training: bool | None = None
+    subject: Subject,
+    recorder: Recorder,
+    own_limit: int | None = None,
+    *,
+    such_that: Callable[[ModuleSample], bool] | None = None,
 ) -> list[ModuleSample]:
     """The samples of deterministic values that a property takes, counted."""
     samples = module_samples(subject, dtype_under_test(recorder))
-    found = samples.chosen(settings.limit(own_limit))
-    if training is not None:
-        found = [sample for sample in found if sample.training is training]
+    found = samples.chosen(settings.limit(own_limit), such_that)
     recorder.samples(len(found), samples.available)
     return found
 
 
 def cases(
-    subject: Subject, recorder: Recorder, procedure: Procedure = FORWARD, own_limit: int | None = None
+    subject: Subject,
+    recorder: Recorder,
+    procedure: Procedure = FORWARD,
+    own_limit: int | None = None,
+    *,
+    such_that: Callable[[ModuleSample], bool] | None = None,
 ) -> Iterator[tuple[ModuleSample, ModuleExpected]]:
     """The chosen samples with what the oracle says; those without an oracle are noted and left out."""
-    for sample in chosen(subject, recorder, own_limit):
+    for sample in chosen(subject, recorder, own_limit, such_that=such_that):
         want = expected(subject, sample, procedure)
         if want.error is None:
             yield sample, want
@@ -148,7 +159,7 @@ def run_on(target: Target, sample: ModuleSample, procedure: Procedure, want: Mod
 
 @functools.cache
 def rule_of(name: str, dtype: torch.dtype, direction: str) -> Rule:
-    """The tolerance rule of a module: that of the function it wraps where the table knows it, else the default."""
+    """The tolerance rule of the function that a module wraps, where the table knows it, else the default."""
     word = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.removeprefix("nn.").removeprefix("Lazy")).lower()
     word = re.sub("re_lu", "relu", word)
     default = rule("nn.functional", dtype, direction)
@@ -230,7 +241,11 @@ def compare_observation(
         bound = bound_of(target, subject, dtype, one.dtype, want.elements, direction)
         exact = bound.exact and want.plain is not None
         spread = want.spread.get(name)
-        if direction == "backward" and spread is not None and subject.name in SATURATING:
+        if (
+            direction == "backward"
+            and spread is not None
+            and (subject.name in SATURATING or name.startswith(SECOND))
+        ):
             spread = spread + max(float(one.abs().max()) for one in want.cotangents or () if one.numel())
         good &= compare_values(
             recorder,

@@ -6,7 +6,9 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
-from conformance import torch_private
+import torch
+
+from conformance import torch_private, trees
 from conformance.invocation import Outcome, attempt, report_error
 from conformance.properties.operators._common import run
 from conformance.recorder import Recorder
@@ -19,7 +21,15 @@ from conformance.target import Target
 def count(name: str) -> int:
     """How many error inputs an operator has on the CPU."""
     found = attempt(lambda: torch_private.error_inputs(find("operator", name).info, "cpu", seed=0))
-    return len(found.value) if found.ok else 0
+    return sum(_says_something(item) for item in found.value) if found.ok else 0
+
+
+def _says_something(item: Any) -> bool:
+    """Whether an entry names an error and calls an operator: some expect just any Exception, others pass numbers
+    to the method of a number."""
+    arguments = (item.sample_input.input, item.sample_input.args, item.sample_input.kwargs)
+    named = item.error_type is not Exception or bool(item.error_regex)
+    return named and any(isinstance(leaf, (torch.Tensor, torch.Size)) for leaf in trees.leaves(arguments))
 
 
 def outcomes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[tuple[int, str, Any, Outcome]]:
@@ -30,7 +40,10 @@ def outcomes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[t
         assert made.error is not None
         report_error(target, recorder, made.error, what="making the wrong arguments on the device")
         return
-    recorder.samples(len(made.value), len(made.value))
     for index, item in enumerate(made.value):
+        recorder.samples(0, 1)
+        if not _says_something(item):
+            continue
+        recorder.samples(1, 0)
         sample = wrap([item.sample_input])[0].replace(index=index)
         yield index, sample.describe(), item, run(target, subject.info.op, sample, grad=True)

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include <ATen/ops/empty_strided.h>
+#include <c10/core/GradMode.h>
 
 #include "dispatch/extended_layouts.h"
 #include "dispatch/tensor_access.h"
@@ -94,6 +94,10 @@ at::Tensor HostCall::host(const at::Tensor& tensor, Access access, const char* n
   at::Tensor result = is_plain_dense(tensor.unsafeGetTensorImpl()->key_set())
                           ? host_dense(tensor)
                           : ExtendedLayouts::host(*this, tensor, access, name);
+  // Some CPU kernels compute what only a backward pass needs (an argmax) when an argument asks for a gradient.
+  if (c10::GradMode::is_enabled() && tensor.requires_grad()) {
+    result.unsafeGetTensorImpl()->set_requires_grad(true);
+  }
   tensors_.push_back({tensor, result, written});
   return result;
 }

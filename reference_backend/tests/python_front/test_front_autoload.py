@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import habana_frameworks.torch  # noqa: F401  # the core must be there
 import pytest
+from habana_frameworks import autoload
 
 IS_LOADED = "import torch; print(hasattr(torch, 'hpu'))"
 
@@ -51,6 +53,15 @@ def test_explicit_import_first_does_not_recurse(output_of, installed):
     assert output_of(code, **installed) == "True"
     code = "import habana_frameworks.torch.hpu as hpu, torch; print(torch.hpu is hpu)"
     assert output_of(code, **installed) == "True"
+
+
+def test_entry_point_does_nothing_once_the_package_is_at_work(monkeypatch):
+    monkeypatch.setenv("PT_HPU_AUTOLOAD", "on")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        vars(autoload)["__autoload"]()
+    assert autoload.is_loaded
+    assert caught == []
 
 
 @pytest.mark.parametrize("environment", [{"PT_HPU_AUTOLOAD": "on"}, {"PT_HPU_LAZY_MODE": "banana"}])

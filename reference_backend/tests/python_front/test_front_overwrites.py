@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from importlib.machinery import SourceFileLoader
 
 import pytest
 import torch
@@ -146,6 +147,7 @@ def test_import_hook_runs_after_the_module_and_leaves_no_trace(tmp_path, monkeyp
 
     assert seen == [1]
     assert inspect.getsource(front_hooked) == "value = 1\n"
+    assert type(front_hooked.__loader__) is type(front_hooked.__spec__.loader) is SourceFileLoader
     when_imported("front_hooked", lambda module: seen.append("now"))
     assert seen == [1, "now"]
     del sys.modules["front_hooked"]

@@ -1,0 +1,79 @@
+"""Gradients of gradients equal the oracle's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from conformance.module_observation import Cotangents, Observation, Procedure, differentiable
+from conformance.module_samples import Arguments
+from conformance.properties.modules import _common as common
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+from conformance.trees import tensors
+
+#: Modules whose backward has no derivative on the CPU.
+NOT_TWICE = frozenset({"nn.MultiMarginLoss", "nn.CTCLoss", "nn.Hardsigmoid"})
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if not target.capable("autograd") or not target.capable("double_backward"):
+        return []
+    if subject.name in NOT_TWICE or not getattr(subject.info, "supports_gradgrad", True):
+        return []
+    return [name for name in common.dtypes_of(target, subject) if name in ("float32", "float64")][:1]
+
+
+def noise(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Numbers of a normal distribution that are the same in every dtype and on every device."""
+    numbers = torch.randn(like.shape, generator=generator, dtype=torch.float32)
+    return numbers.to(device=like.device, dtype=like.dtype)
+
+
+def _twice(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
+    """Gradients of a fixed sum of the gradients; attention as it can be derived twice."""
+    args, kwargs = arguments
+    named = {f"gradient of gradient of {name}": one for name, one in module.named_parameters()}
+    for number, tensor in enumerate(tensors(arguments)):
+        if tensor.requires_grad:
+            named[f"gradient of gradient of input {number}"] = tensor
+    with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+        outputs = differentiable(module(*args, **kwargs))
+        if not outputs or not named:
+            return {}
+        sources = list(named.values())
+        given = [
+            one.to(device=out.device, dtype=out.dtype)
+            for one, out in zip(cotangents or (), outputs, strict=True)
+        ]
+        first = torch.autograd.grad(outputs, sources, given, create_graph=True, allow_unused=True)
+        again = [one for one in first if one is not None and one.requires_grad]
+        if not again:
+            return dict.fromkeys(named)
+        generator = torch.Generator().manual_seed(len(again))
+        weights = [noise(one, generator) for one in again]
+        return dict(zip(named, torch.autograd.grad(again, sources, weights, allow_unused=True), strict=True))
+
+
+TWICE = Procedure("double backward", _twice, backward=True)
+
+
+@register(
+    "double-backward",
+    subject_kind="module",
+    statement="The gradient of a fixed weighted sum of all gradients has the oracle's values.",
+    level="full",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    for sample, want in common.cases(subject, recorder, TWICE, 3):
+        outcome = common.run_on(target, sample, TWICE, want)
+        if common.succeeded(
+            target, recorder, outcome, f"double backward of {sample.describe()}", sample.index
+        ):
+            common.compare_observation(target, recorder, subject, sample, outcome.value, want)
+            recorder.compared(1)

@@ -1,0 +1,90 @@
+"""Modules whose parameters and inputs are in a channels-last memory format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import torch
+
+from conformance.module_observation import Cotangents, Observation, Procedure, observe
+from conformance.module_samples import Arguments, ModuleSample
+from conformance.properties.modules import _common as common
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+from conformance.trees import tensors, tree_map
+
+_FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+#: Modules that torch's database calls with images or volumes in batches.
+IMAGES = re.compile(
+    r"[23]d$|^convolutional_block$|^nn\.(ELU|MSELoss|NLLLoss|PoissonNLLLoss|CrossEntropyLoss|GroupNorm|Hardshrink|"
+    r"Hardswish|LocalResponseNorm|LayerNorm|RMSNorm|ReLU6?|PReLU|Sigmoid|LogSoftmax|Softmin|Tanh|Tanhshrink|"
+    r"Threshold|FeatureAlphaDropout|PixelShuffle|PixelUnshuffle|ChannelShuffle|Upsample|Unfold)$"
+)
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if not target.capable("channels_last") or not IMAGES.search(subject.name):
+        return []
+    return [name for name in common.dtypes_of(target, subject) if "complex" not in name][:2]
+
+
+def _rank(arguments: Arguments) -> int | None:
+    """4 or 5 where some floating input is an image or a volume in batches."""
+    ranks = [one.dim() for one in tensors(arguments) if one.is_floating_point() and one.dim() in _FORMATS]
+    return ranks[0] if ranks else None
+
+
+def _moved(module: torch.nn.Module, arguments: Arguments) -> Arguments:
+    rank = _rank(arguments)
+    assert rank is not None
+    layout = _FORMATS[rank]
+    module.to(memory_format=layout)  # type: ignore[call-overload]
+
+    def leaf(value: object) -> object:
+        if isinstance(value, torch.Tensor) and value.dim() == rank:
+            return value.detach().clone(memory_format=layout).requires_grad_(value.requires_grad)
+        return value
+
+    moved: Arguments = tree_map(leaf, arguments)
+    return moved
+
+
+def _channels_last(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
+    return observe(module, _moved(module, arguments), cotangents)
+
+
+FORWARD = Procedure("channels last", _channels_last)
+BACKWARD = Procedure("channels last backward", _channels_last, backward=True)
+
+
+def _able(sample: ModuleSample) -> bool:
+    return _rank(sample.call) is not None
+
+
+@register(
+    "memory-format",
+    subject_kind="module",
+    statement="Channels-last parameters and inputs give the oracle's values, in the CPU's strides.",
+    level="training",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    procedures = [FORWARD, BACKWARD] if target.capable("autograd") else [FORWARD]
+    for procedure in procedures:
+        for sample, want in common.cases(subject, recorder, procedure, 4, such_that=_able):
+            outcome = common.run_on(target, sample, procedure, want)
+            if not common.succeeded(
+                target, recorder, outcome, f"channels last {sample.describe()}", sample.index
+            ):
+                continue
+            shown, strides = ("output",), True
+            if procedure.backward:
+                shown, strides = ("gradient",), False
+            common.compare_observation(
+                target, recorder, subject, sample, outcome.value, want, only=shown, stride=strides
+            )

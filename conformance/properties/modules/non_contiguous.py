@@ -1,0 +1,107 @@
+"""Inputs with gaps, offsets and swapped dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from conformance.invocation import attempt
+from conformance.module_observation import (
+    BACKWARD,
+    FORWARD,
+    Cotangents,
+    Observation,
+    Procedure,
+    backward,
+    gradients,
+    observe,
+)
+from conformance.module_oracle import ModuleExpected
+from conformance.module_samples import Arguments, ModuleSample
+from conformance.properties.modules import _common as common
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+from conformance.trees import leaves, tree_map
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    return common.dtypes_of(target, subject)[:2] if target.capable("non_contiguous") else []
+
+
+def strided(tensor: torch.Tensor) -> torch.Tensor:
+    """The same values in every second place of a larger memory that starts with something else.
+
+    Of two or more dimensions, the last two are swapped in memory too. The gaps hold NaN,
+    or zero among integers: those may be indices, and one out of bounds would end the process.
+    """
+    if tensor.numel() == 0 or tensor.layout is not torch.strided:
+        return tensor
+    swapped = tensor.transpose(-1, -2) if tensor.dim() > 1 else tensor
+    shape = (*swapped.shape, 2) if swapped.dim() else (3,)
+    hole = float("nan") if tensor.is_floating_point() or tensor.is_complex() else 0
+    memory = torch.full(shape, hole, dtype=tensor.dtype, device=tensor.device)
+    place = memory.select(-1, 1)
+    place.copy_(swapped)
+    return place.transpose(-1, -2) if tensor.dim() > 1 else place
+
+
+def _strided_leaf(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    with torch.no_grad():
+        return strided(value.detach()).requires_grad_(value.requires_grad)
+
+
+def _run(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
+    args, kwargs = tree_map(_strided_leaf, arguments)
+    if cotangents is None:
+        return observe(module, (args, kwargs))
+    with torch.enable_grad():
+        result = module(*args, **kwargs)
+        found: Observation = {f"output {number}": leaf for number, leaf in enumerate(leaves(result))}
+        backward(result, [strided(one) for one in cotangents])
+    found.update(gradients(module, (args, kwargs)))
+    return found
+
+
+def _refused_by_cpu(sample: ModuleSample, run: Procedure, want: ModuleExpected, error: Exception) -> bool:
+    """Whether the CPU raises the same error: some modules take a view that strided memory cannot give."""
+    own = attempt(lambda: run.run(sample.module(), sample.arguments(), want.cotangents))
+    return own.error is not None and type(own.error) is type(error) and str(own.error) == str(error)
+
+
+RUNS = ((Procedure("strided", _run), FORWARD), (Procedure("strided", _run, backward=True), BACKWARD))
+
+
+@register(
+    "non-contiguous",
+    subject_kind="module",
+    statement="Strided inputs and cotangents give the outputs and gradients of contiguous ones.",
+    level="core",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    for run, reference in RUNS[: 2 if target.capable("autograd") else 1]:
+        for sample, want in common.cases(subject, recorder, reference, 3):
+            outcome = common.run_on(target, sample, run, want)
+            if outcome.error is not None and _refused_by_cpu(sample, run, want, outcome.error):
+                recorder.note(f"strided inputs of {sample.describe()} are refused on the CPU too")
+                recorder.compared(1)
+                continue
+            if common.succeeded(
+                target, recorder, outcome, f"strided inputs of {sample.describe()}", sample.index
+            ):
+                common.compare_observation(
+                    target,
+                    recorder,
+                    subject,
+                    sample,
+                    outcome.value,
+                    want,
+                    only=("output", "gradient"),
+                    what="strided ",
+                )

@@ -1,0 +1,97 @@
+"""Gradients add up from call to call until they are cleared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from conformance.compare import compare_exact, fact
+from conformance.model import Kind
+from conformance.module_observation import Cotangents, Observation, Procedure, backward, gradients
+from conformance.module_samples import Arguments
+from conformance.properties.modules import _common as common
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+CALLS = 2
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if not target.capable("autograd") or not common.has_parameters(subject):
+        return []
+    return common.first_dtype(target, subject)
+
+
+def _accumulate(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
+    args, kwargs = arguments
+    with torch.enable_grad():
+        for _ in range(CALLS):
+            backward(module(*args, **kwargs), cotangents or [])
+    return gradients(module, arguments)
+
+
+ACCUMULATE = Procedure("accumulate", _accumulate, backward=True)
+
+
+@register(
+    "zero-grad",
+    subject_kind="module",
+    statement="Gradients of several calls add up; zero_grad sets them to None or, in place, to zeros.",
+    level="training",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    for sample, want in common.cases(subject, recorder, ACCUMULATE, 2):
+        module = sample.module()
+
+        def accumulate(module: torch.nn.Module = module) -> Observation:
+            module.to(common.device_of(target))
+            arguments = sample.arguments(common.device_of(target))  # noqa: B023
+            return _accumulate(module, arguments, want.cotangents)  # noqa: B023
+
+        outcome = common.on_target(target, accumulate)
+        what = f"two backward passes of {sample.describe()}"
+        if not common.succeeded(target, recorder, outcome, what, sample.index):
+            continue
+        common.compare_observation(
+            target,
+            recorder,
+            subject,
+            sample,
+            outcome.value,
+            want,
+            only=("gradient",),
+            what="after two calls ",
+        )
+        _cleared(target, recorder, module, sample.index)
+
+
+def _cleared(target: Target, recorder: Recorder, module: torch.nn.Module, index: int) -> None:
+    grads = {name: one.grad for name, one in module.named_parameters() if one.grad is not None}
+
+    def zeros() -> dict[str, torch.Tensor | None]:
+        module.zero_grad(set_to_none=False)
+        return {name: one.grad for name, one in module.named_parameters() if name in grads}
+
+    outcome = common.on_target(target, zeros)
+    if common.succeeded(target, recorder, outcome, "zero_grad(set_to_none=False)", index):
+        for name, grad in outcome.value.items():
+            said = f"the gradient of {name} after zero_grad(set_to_none=False)"
+            if fact(
+                recorder,
+                grad is grads[name],
+                Kind.STATE,
+                f"{said} is another tensor than before.",
+                sample=index,
+            ):
+                compare_exact(
+                    recorder, grad, torch.zeros(grad.shape, dtype=grad.dtype), what=said, sample=index
+                )
+    outcome = common.on_target(target, module.zero_grad)
+    if common.succeeded(target, recorder, outcome, "zero_grad()", index):
+        for name, parameter in module.named_parameters():
+            text = f"the gradient of {name} after zero_grad() is a tensor where None is expected."
+            fact(recorder, parameter.grad is None, Kind.STATE, text, sample=index)

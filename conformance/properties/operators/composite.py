@@ -1,0 +1,66 @@
+"""Composite operators work for tensor subclasses."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from conformance import promises, torch_private
+from conformance.compare import compare_values, fact
+from conformance.invocation import attempt, one_line
+from conformance.model import Kind
+from conformance.properties.operators._common import cases, copy_in, first_dtypes
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+from conformance.tolerances import rule
+
+LIMIT = 2
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if torch_private.composite_checks() is None:
+        return []
+    return first_dtypes(target, subject, ("float32", "complex64", "int64", "bool"))
+
+
+@register(
+    "composite",
+    subject_kind="operator",
+    statement="The operator, as far as it is made of others, keeps to what tensor subclasses and modes can follow.",
+    level="full",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    checks = torch_private.composite_checks()
+    assert checks is not None
+    for sample, _ in cases(subject, recorder, LIMIT):
+        free = promises.free_of_values(subject.name, sample)
+        index = sample.index
+
+        def equal(actual: Any, expected: Any, free: bool = free, index: int = index) -> None:
+            if free or not isinstance(expected, torch.Tensor) or expected.is_meta:
+                return
+            applied = rule(subject.name, expected.dtype)
+            bound = applied.tolerance(expected.dtype, elements=max(1, expected.numel())).widened(2)
+            compare_values(
+                recorder, actual, expected, tolerance=bound, what="the result with a subclass", sample=index
+            )
+
+        for name in ("check_with_mode", "check_all_permutations"):
+            copy = copy_in(target, recorder, sample)
+            if copy is None:
+                continue
+
+            def call(name: str = name, copy: Any = copy, equal: Any = equal) -> None:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    getattr(checks, name)(subject.info.op, (copy.input, *copy.args), copy.kwargs, equal)
+
+            outcome = attempt(call)
+            message = "" if outcome.error is None else f"{name}: {one_line(outcome.error, 600)}"
+            fact(recorder, outcome.ok, Kind.METADATA, message, sample=index)

@@ -1,0 +1,56 @@
+"""Elementwise operators on scalars, broadcast, small, large and extremal values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from conformance import settings, torch_private
+from conformance.oracle import compute
+from conformance.properties.operators._common import (
+    compare_result,
+    copy_in,
+    dtype_under_test,
+    dtypes_of,
+    failed_call,
+    run,
+)
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.samples import reference_samples_of
+from conformance.subjects import Subject
+from conformance.target import Target
+
+LIMIT = 12
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    info = subject.info
+    if not (torch_private.is_elementwise_unary(info) or torch_private.is_elementwise_binary(info)):
+        return []
+    return dtypes_of(target, subject, ("float32", "bfloat16", "int64", "complex64", "uint8"))
+
+
+@register(
+    "extremal",
+    subject_kind="operator",
+    statement="Infinities, NaNs, extremes, small and large values, numbers and broadcast inputs give the oracle's values.",
+    level="core",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    dtype = dtype_under_test(recorder)
+    samples = reference_samples_of(subject, dtype)
+    recorder.samples(0, samples.available)
+    for sample in samples.chosen(settings.limit(LIMIT)):
+        want = compute(subject, dtype, sample)
+        if not want.ok:
+            continue
+        recorder.samples(1, 0)
+        copy = copy_in(target, recorder, sample)
+        if copy is None:
+            continue
+        outcome = run(target, subject.info.op, copy)
+        if outcome.ok:
+            compare_result(target, recorder, subject, sample, outcome.value, want)
+        else:
+            failed_call(target, recorder, sample, outcome)

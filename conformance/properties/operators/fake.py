@@ -1,0 +1,105 @@
+"""Fake tensors predict what the device returns."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from conformance import torch_private, trees
+from conformance.compare import compare_metadata, fact, same_nesting
+from conformance.invocation import attempt, one_line
+from conformance.model import Kind
+from conformance.properties.operators._common import cases, copy_in, failed_call, first_dtypes, run
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.samples import Sample
+from conformance.subjects import Subject
+from conformance.target import Target
+
+LIMIT = 4
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if not target.capable("fake_tensors"):
+        return []
+    return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool", "float64"), 2)
+
+
+@register(
+    "fake",
+    subject_kind="operator",
+    statement="Shape, dtype, layout, strides and aliasing predicted by fake tensors are those of the real result.",
+    level="core",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    unpredictable = torch_private.dynamic_output_errors()
+    for sample, _ in cases(subject, recorder, LIMIT):
+        copy = copy_in(target, recorder, sample)
+        if copy is None:
+            continue
+        outcome = run(target, subject.info.op, copy)
+        if not outcome.ok:
+            failed_call(target, recorder, sample, outcome)
+            continue
+        again = copy_in(target, recorder, sample)
+        if again is None:
+            continue
+        predicted = attempt(lambda: _predict(subject, again))
+        if not predicted.ok:
+            assert predicted.error is not None
+            refused = isinstance(predicted.error, unpredictable) or _about_data(predicted.error)
+            message = f"fake tensors raise {one_line(predicted.error)} where the device has a result."
+            fact(recorder, refused, Kind.EXCEPTION, message, sample=sample.index)
+            continue
+        given, promised = predicted.value
+        _compare(recorder, sample, copy, outcome.value, given, promised)
+
+
+def _about_data(error: Exception) -> bool:
+    """Whether the prediction was refused since it would depend on values."""
+    text = str(error)
+    return "data-dependent" in text or "data dependent" in text or "DataDependent" in type(error).__name__
+
+
+def _predict(subject: Subject, sample: Sample) -> tuple[Sample, Any]:
+    mode = torch_private.fake_tensor_mode()
+
+    def leaf(value: Any) -> Any:
+        return mode.from_tensor(value) if isinstance(value, torch.Tensor) else value
+
+    input, args, kwargs = trees.tree_map(leaf, sample.arguments)
+    given = sample.replace(input=input, args=args, kwargs=kwargs)
+    with mode, warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        return given, given.call(subject.info.op)
+
+
+def _compare(recorder: Recorder, sample: Sample, real: Sample, found: Any, fake: Sample, promised: Any) -> None:
+    index = sample.index
+    if not same_nesting(recorder, found, promised, what="the result", sample=index):
+        return
+    for place, (got, want) in enumerate(zip(trees.leaves(found), trees.leaves(promised))):
+        what = f"output {place}, compared with its fake,"
+        if not isinstance(want, torch.Tensor) or not isinstance(got, torch.Tensor):
+            recorder.compared(1)
+            continue
+        if not compare_metadata(recorder, got, want, what=what, sample=index, stride=True, device=want.device):
+            continue
+        if want.layout is torch.strided:
+            message = f"{what} aliases inputs {_aliased(real, got)} where the fake aliases {_aliased(fake, want)}."
+            same = _aliased(real, got) == _aliased(fake, want)
+            fact(recorder, same, Kind.ALIASING, message, sample=index)
+
+
+def _aliased(sample: Sample, tensor: torch.Tensor) -> list[int]:
+    """The places of the arguments with which a tensor shares memory."""
+    mine = tensor.untyped_storage()._cdata
+    return [
+        place
+        for place, argument in enumerate(sample.tensors())
+        if argument.layout is torch.strided and argument.untyped_storage()._cdata == mine
+    ]

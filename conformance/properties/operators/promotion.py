@@ -1,0 +1,109 @@
+"""Which dtype elementwise operators compute in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from conformance import torch_private
+from conformance.compare import compare_metadata, fact
+from conformance.invocation import attempt, one_line
+from conformance.model import Kind
+from conformance.properties.operators._common import copy_in, failed_call, pristine, run
+from conformance.property import ANY_DTYPE, register
+from conformance.recorder import Recorder
+from conformance.samples import Sample, dtype_name
+from conformance.subjects import Subject
+from conformance.target import Target
+from conformance.transfer import to_host
+
+_DTYPES = (torch.bool, torch.uint8, torch.int64, torch.bfloat16, torch.float32, torch.float64, torch.complex64)
+_NUMBERS = (True, 2, 1.5, 1 + 1j)
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    info = subject.info
+    known = torch_private.is_elementwise_unary(info) or torch_private.is_elementwise_binary(info)
+    return [ANY_DTYPE] if known else []
+
+
+@register(
+    "promotion",
+    subject_kind="operator",
+    statement=(
+        "Mixed dtypes, tensors of no dimensions and Python numbers give the dtype that torch.result_type and the "
+        "CPU give, or the CPU's refusal."
+    ),
+    level="core",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    reference = pristine(subject)
+    for sample in _samples(subject.info):
+        if not all(target.declares(dtype_name(t.dtype)) for t in sample.tensors()):
+            continue
+        recorder.samples(1, 1)
+
+        def call(sample: Sample = sample) -> Any:
+            with torch_private.quiet(), torch.no_grad():
+                return to_host(sample).call(reference.op)
+
+        want = attempt(call)
+        copy = copy_in(target, recorder, sample)
+        if copy is None:
+            continue
+        outcome = run(target, subject.info.op, copy)
+        if want.ok and outcome.ok:
+            what = f"the result of ({sample.describe()})"
+            compare_metadata(recorder, outcome.value, want.value, what=what, sample=sample.index)
+            _documented(recorder, subject, sample, outcome.value)
+        elif want.ok:
+            failed_call(target, recorder, sample, outcome)
+        else:
+            recorder.compared(1)
+            if outcome.ok:
+                recorder.note(f"({sample.describe()}) works where the CPU raises {one_line(want.error)}")  # type: ignore[arg-type]
+
+
+def _documented(recorder: Recorder, subject: Subject, sample: Sample, found: Any) -> None:
+    """What torch's database declares, whatever the CPU does."""
+    info = subject.info
+    if not isinstance(found, torch.Tensor):
+        return
+    wanted: torch.dtype | None = None
+    tensors = sample.tensors()
+    if getattr(info, "always_returns_bool", False):
+        wanted = torch.bool
+    elif info.promotes_int_to_float and all(not (t.is_floating_point() or t.is_complex()) for t in tensors):
+        if not any(isinstance(arg, (float, complex)) for arg in sample.args):
+            wanted = torch.get_default_dtype()
+    if wanted is not None:
+        message = f"({sample.describe()}) gives {found.dtype} where {wanted} is declared."
+        fact(recorder, found.dtype == wanted, Kind.DTYPE, message, sample=sample.index)
+
+
+def _tensor(dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
+    return torch.ones(shape, dtype=dtype)
+
+
+def _samples(info: Any) -> Iterator[Sample]:
+    index = 0
+    if torch_private.is_elementwise_unary(info):
+        known = torch_private.forward_dtypes(info)
+        for dtype in _DTYPES:
+            if dtype in known:
+                for shape in ((3,), ()):
+                    yield Sample(index, _tensor(dtype, shape))
+                    index += 1
+        return
+    for one in _DTYPES:
+        for other in _DTYPES:
+            for first, second in (((3,), (3,)), ((3,), ()), ((), (3,))):
+                yield Sample(index, _tensor(one, first), (_tensor(other, second),))
+                index += 1
+        if info.supports_rhs_python_scalar:
+            for number in _NUMBERS:
+                yield Sample(index, _tensor(one, (3,)), (number,))
+                index += 1

@@ -1,0 +1,121 @@
+"""Reductions: dimensions, keepdim, no dimensions, nothing to reduce, dtype argument, equal and extremal values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from conformance import torch_private
+from conformance.compare import compare_values, fact
+from conformance.model import Kind
+from conformance.oracle import compute
+from conformance.properties.operators._common import (
+    compare_result,
+    copy_in,
+    dtype_under_test,
+    failed_call,
+    first_dtypes,
+    one_line,
+    run,
+)
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.samples import Sample
+from conformance.subjects import Subject
+from conformance.target import Target
+
+_SHAPE = (3, 4, 5)
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if not torch_private.is_reduction(subject.info):
+        return []
+    return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool", "bfloat16"), 4)
+
+
+@register(
+    "reduction",
+    subject_kind="operator",
+    statement=(
+        "Each choice of dimensions and keepdim gives the oracle's shape and values, over equal and extremal values "
+        "too; reducing nothing gives the identity."
+    ),
+    level="core",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    dtype = dtype_under_test(recorder)
+    for sample in _samples(subject.info, dtype):
+        recorder.samples(1, 1)
+        want = compute(subject, dtype, sample)
+        copy = copy_in(target, recorder, sample)
+        if copy is None:
+            continue
+        outcome = run(target, subject.info.op, copy)
+        if want.ok and outcome.ok:
+            compare_result(target, recorder, subject, sample, outcome.value, want)
+            _shape(recorder, sample, outcome.value)
+        elif want.ok:
+            failed_call(target, recorder, sample, outcome)
+        else:
+            message = f"({sample.describe()}) is accepted where the CPU raises {one_line(want.error)}"  # type: ignore[arg-type]
+            fact(recorder, not outcome.ok, Kind.ERROR_TYPE, message, sample=sample.index)
+    _identity(target, subject, recorder, dtype)
+
+
+def _values(dtype: torch.dtype, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    numbers = torch.randint(-4, 5, _SHAPE, generator=generator)
+    if dtype == torch.bool:
+        return numbers > 0
+    if dtype.is_floating_point or dtype.is_complex:
+        return (torch.randn(_SHAPE, generator=generator) * 2).to(dtype)
+    return numbers.to(dtype)
+
+
+def _samples(info: Any, dtype: torch.dtype) -> Iterator[Sample]:
+    arguments: list[dict[str, Any]] = [{}, {"dim": 0}, {"dim": -1}, {"dim": 1, "keepdim": True}]
+    if info.supports_multiple_dims:
+        arguments += [{"dim": (0, 2)}, {"dim": (-1, 1), "keepdim": True}, {"dim": ()}]
+    index = 0
+    for kwargs in arguments:
+        yield Sample(index, _values(dtype, index), (), kwargs)
+        index += 1
+    yield Sample(index, torch.ones(_SHAPE, dtype=dtype), (), {"dim": 0})  # all equal
+    yield Sample(index + 1, torch.ones((), dtype=dtype))  # no dimension
+    index += 2
+    if dtype.is_floating_point:
+        special = _values(dtype, index)
+        special[0, 0, 0], special[1, 1, 1], special[2, 2, 2] = float("inf"), float("-inf"), float("nan")
+        yield Sample(index, special, (), {"dim": 0})
+        yield Sample(index + 1, special)
+
+
+def _shape(recorder: Recorder, sample: Sample, found: Any) -> None:
+    """The shape that follows from the arguments alone."""
+    if "dim" not in sample.kwargs or sample.kwargs["dim"] == () or not isinstance(found, torch.Tensor):
+        return
+    dim = sample.kwargs["dim"]
+    dims = {d % sample.input.dim() for d in (dim if isinstance(dim, tuple) else (dim,))}
+    keep = sample.kwargs.get("keepdim", False)
+    want = [1 if d in dims else n for d, n in enumerate(sample.input.shape) if keep or d not in dims]
+    message = f"({sample.describe()}) gives shape {list(found.shape)} where {want} is expected."
+    fact(recorder, list(found.shape) == want, Kind.METADATA, message, sample=sample.index)
+
+
+def _identity(target: Target, subject: Subject, recorder: Recorder, dtype: torch.dtype) -> None:
+    identity = subject.info.identity
+    if identity is None:
+        return
+    sample = Sample(99, torch.empty((2, 0), dtype=dtype), (), {"dim": 1})
+    copy = copy_in(target, recorder, sample)
+    if copy is None:
+        return
+    outcome = run(target, subject.info.op, copy)
+    if not outcome.ok:
+        failed_call(target, recorder, sample, outcome)
+        return
+    want = torch.full((2,), identity, dtype=torch.float64)
+    compare_values(recorder, outcome.value, want, what="the reduction of nothing", sample=99)

@@ -1,0 +1,113 @@
+"""Views share memory, geometry and version counter with their base; copies share nothing."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from conformance import torch_private, trees
+from conformance.compare import compare_exact, compare_metadata, fact, on_host
+from conformance.invocation import attempt
+from conformance.model import Kind
+from conformance.properties.operators._common import cases, copy_in, failed_call, first_dtypes, pristine, run
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.samples import Sample
+from conformance.subjects import Subject
+from conformance.target import Target
+from conformance.transfer import to_host
+
+LIMIT = 6
+
+
+@functools.lru_cache(maxsize=None)
+def may_alias(name: str) -> bool:
+    """Whether a schema of the aten operator of that name says that a result may alias an input it does not write,
+    or whether the operator is the copying twin of such a one."""
+    base = name.removesuffix("_copy")
+    packet = getattr(torch.ops.aten, base, None)
+    if packet is None or not hasattr(packet, "overloads"):
+        return name in ("T", "H", "mT", "mH", "real", "imag", "__getitem__", "split", "atleast_1d", "atleast_2d")
+    for overload in packet.overloads():
+        for result in getattr(packet, overload)._schema.returns:
+            if result.alias_info is not None and not result.alias_info.is_write:
+                return True
+    return False
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if not target.capable("views") or not may_alias(subject.info.name):
+        return []
+    return first_dtypes(target, subject, ("float32", "complex64", "int64"), 2)
+
+
+@register(
+    "views",
+    subject_kind="operator",
+    statement="What aliases its input on the CPU does so on the device, with the same geometry; the rest does not.",
+    level="core",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    reference = pristine(subject)
+    for sample, _ in cases(subject, recorder, LIMIT):
+        if not isinstance(sample.input, torch.Tensor) or sample.input.layout is not torch.strided:
+            recorder.compared(1)
+            continue
+        host = to_host(sample)
+        with torch_private.quiet(), torch.no_grad():
+            wanted = attempt(functools.partial(host.call, reference.op))
+        copy = copy_in(target, recorder, sample)
+        if copy is None or not wanted.ok:
+            continue
+        outcome = run(target, subject.info.op, copy)
+        if not outcome.ok:
+            failed_call(target, recorder, sample, outcome)
+            continue
+        _compare(recorder, sample, host, copy, wanted.value, outcome.value)
+
+
+def aliases(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two strided tensors have the same storage."""
+    return one.untyped_storage()._cdata == other.untyped_storage()._cdata
+
+
+def _compare(recorder: Recorder, sample: Sample, host: Sample, copy: Sample, wanted: Any, found: Any) -> None:
+    index = sample.index
+    for place, (want, got) in enumerate(zip(trees.tensors(wanted), trees.tensors(found))):
+        if want.layout is not torch.strided or got.layout is not torch.strided:
+            continue
+        what = f"output {place}"
+        shared, is_shared = aliases(want, host.input), aliases(got, copy.input)
+        word = "shares no memory" if shared else "shares memory"
+        message = f"{what} {word} with the input, unlike on the CPU."
+        if not fact(recorder, shared == is_shared, Kind.ALIASING, message, sample=index) or not shared:
+            continue
+        compare_metadata(recorder, got, want, what=what, sample=index, stride=True)
+        message = f"{what} lies at offset {got.storage_offset()} where {want.storage_offset()} is expected."
+        same = got.storage_offset() == want.storage_offset() or not got.numel()
+        fact(recorder, same, Kind.METADATA, message, sample=index)
+    writable = [
+        (want, got)
+        for want, got in zip(trees.tensors(wanted), trees.tensors(found))
+        if want.layout is torch.strided and aliases(want, host.input) and aliases(got, copy.input) and want.numel()
+    ]
+    if not writable:
+        return
+    want, got = writable[-1]
+    before = copy.input._version
+    with torch.no_grad():
+        if not attempt(lambda: want.fill_(1)).ok:
+            return  # overlapping memory
+        written = attempt(lambda: got.fill_(1))
+    message = "writing to a view raised an error on the device only."
+    if not fact(recorder, written.ok, Kind.EXCEPTION, message, sample=index):
+        return
+    message = "writing to a view has not raised the version counter of its base."
+    fact(recorder, copy.input._version > before, Kind.STATE, message, sample=index)
+    compare_exact(
+        recorder, copy.input, on_host(host.input), what="the base after writing to its view", sample=index
+    )
