@@ -5,13 +5,14 @@ from __future__ import annotations
 #: Most samples that a property takes of one (operator, dtype); None takes all (``--samples all``). A property
 #: that is dear (gradients, composites) takes a smaller share of its own while this is a number.
 sample_limit: int | None = 12
+DEFAULT = 12
 
 
 def limit(own: int | None = None) -> int | None:
     """The number of samples to take, where ``own`` is the property's own smaller limit."""
     if sample_limit is None:
         return None
-    return sample_limit if own is None else min(own, sample_limit)
+    return sample_limit if own is None else own if sample_limit >= DEFAULT else min(own, sample_limit)
 
 
 def choose(samples: str) -> None:

@@ -86,7 +86,7 @@ class Copier:
         storage = plain.untyped_storage()
         alone = self._uses.get(storage._cdata, 1) == 1
         full = storage.nbytes() == plain.numel() * plain.itemsize
-        if alone and full and plain.is_contiguous():
+        if alone and full and plain.is_contiguous() and plain.storage_offset() == 0:
             copy = torch.empty_strided(plain.shape, plain.stride(), dtype=dtype, device=self.device)
             copy.copy_(plain)
             if self.check and dtype == plain.dtype:

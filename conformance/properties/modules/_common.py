@@ -24,6 +24,7 @@ from conformance.subjects import Subject
 from conformance.target import Target
 from conformance.tolerances import Rule, Tolerance, rule
 from conformance.transfer import WrongCopy
+from conformance.trees import tree_map
 
 #: Dtypes in the order in which a property that takes only the first few prefers them.
 PREFERRED = ("float32", "bfloat16", "float16", "float64", "complex64", "complex128")
@@ -246,7 +247,9 @@ def compare_observation(
             and spread is not None
             and (subject.name in SATURATING or name.startswith(SECOND))
         ):
-            spread = spread + max(float(one.abs().max()) for one in want.cotangents or () if one.numel())
+            spread = spread + max(
+                (float(one.abs().max()) for one in want.cotangents or () if one.numel()), default=0.0
+            )
         good &= compare_values(
             recorder,
             one,
@@ -257,6 +260,22 @@ def compare_observation(
             spread=spread,
         )
     return good
+
+
+def each_tensor(arguments: Arguments, change: Callable[[torch.Tensor], torch.Tensor]) -> Arguments:
+    """The arguments with every tensor changed, as new leaves; one that is passed twice stays one tensor."""
+    made: dict[int, torch.Tensor] = {}
+
+    def leaf(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        if id(value) not in made:
+            with torch.no_grad():
+                made[id(value)] = change(value.detach()).requires_grad_(value.requires_grad)
+        return made[id(value)]
+
+    changed: Arguments = tree_map(leaf, arguments)
+    return changed
 
 
 def state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:

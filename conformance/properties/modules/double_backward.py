@@ -17,7 +17,7 @@ from conformance.target import Target
 from conformance.trees import tensors
 
 #: Modules whose backward has no derivative on the CPU.
-NOT_TWICE = frozenset({"nn.MultiMarginLoss", "nn.CTCLoss", "nn.Hardsigmoid"})
+NOT_TWICE = frozenset({"nn.MultiMarginLoss", "nn.MultiLabelMarginLoss", "nn.CTCLoss", "nn.Hardsigmoid"})
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -37,7 +37,9 @@ def noise(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 def _twice(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
     """Gradients of a fixed sum of the gradients; attention as it can be derived twice."""
     args, kwargs = arguments
-    named = {f"gradient of gradient of {name}": one for name, one in module.named_parameters()}
+    named: dict[str, torch.Tensor] = {}
+    for name, parameter in module.named_parameters():
+        named[f"gradient of gradient of {name}"] = parameter
     for number, tensor in enumerate(tensors(arguments)):
         if tensor.requires_grad:
             named[f"gradient of gradient of input {number}"] = tensor

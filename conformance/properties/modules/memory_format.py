@@ -14,7 +14,7 @@ from conformance.property import register
 from conformance.recorder import Recorder
 from conformance.subjects import Subject
 from conformance.target import Target
-from conformance.trees import tensors, tree_map
+from conformance.trees import tensors
 
 _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
@@ -45,13 +45,10 @@ def _moved(module: torch.nn.Module, arguments: Arguments) -> Arguments:
     layout = _FORMATS[rank]
     module.to(memory_format=layout)  # type: ignore[call-overload]
 
-    def leaf(value: object) -> object:
-        if isinstance(value, torch.Tensor) and value.dim() == rank:
-            return value.detach().clone(memory_format=layout).requires_grad_(value.requires_grad)
-        return value
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.clone(memory_format=layout) if tensor.dim() == rank else tensor.clone()
 
-    moved: Arguments = tree_map(leaf, arguments)
-    return moved
+    return common.each_tensor(arguments, change)
 
 
 def _channels_last(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:

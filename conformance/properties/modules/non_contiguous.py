@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -25,7 +24,7 @@ from conformance.property import register
 from conformance.recorder import Recorder
 from conformance.subjects import Subject
 from conformance.target import Target
-from conformance.trees import leaves, tree_map
+from conformance.trees import leaves
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -49,15 +48,8 @@ def strided(tensor: torch.Tensor) -> torch.Tensor:
     return place.transpose(-1, -2) if tensor.dim() > 1 else place
 
 
-def _strided_leaf(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    with torch.no_grad():
-        return strided(value.detach()).requires_grad_(value.requires_grad)
-
-
 def _run(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
-    args, kwargs = tree_map(_strided_leaf, arguments)
+    args, kwargs = common.each_tensor(arguments, strided)
     if cotangents is None:
         return observe(module, (args, kwargs))
     with torch.enable_grad():

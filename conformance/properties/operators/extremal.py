@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conformance import settings, torch_private
+from conformance import settings, torch_private, trees
 from conformance.oracle import compute
 from conformance.properties.operators._common import (
     compare_result,
@@ -20,14 +20,15 @@ from conformance.samples import reference_samples_of
 from conformance.subjects import Subject
 from conformance.target import Target
 
-LIMIT = 12
+LIMIT = 24
+LARGEST = 5000
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     info = subject.info
     if not (torch_private.is_elementwise_unary(info) or torch_private.is_elementwise_binary(info)):
         return []
-    return dtypes_of(target, subject, ("float32", "bfloat16", "int64", "complex64", "uint8"))
+    return dtypes_of(target, subject, ("float32", "bfloat16", "int64", "complex64"))
 
 
 @register(
@@ -42,6 +43,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     samples = reference_samples_of(subject, dtype)
     recorder.samples(0, samples.available)
     for sample in samples.chosen(settings.limit(LIMIT)):
+        if trees.numel(sample.arguments) > LARGEST:
+            continue  # shapes for speed, not values of another kind
         want = compute(subject, dtype, sample)
         if not want.ok:
             continue

@@ -76,7 +76,7 @@ def _documented(recorder: Recorder, subject: Subject, sample: Sample, found: Any
     tensors = sample.tensors()
     if getattr(info, "always_returns_bool", False):
         wanted = torch.bool
-    elif info.promotes_int_to_float and all(not (t.is_floating_point() or t.is_complex()) for t in tensors):
+    elif info.promotes_int_to_float and info.name != "float_power" and all(not (t.is_floating_point() or t.is_complex()) for t in tensors):
         if not any(isinstance(arg, (float, complex)) for arg in sample.args):
             wanted = torch.get_default_dtype()
     if wanted is not None:

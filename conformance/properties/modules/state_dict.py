@@ -1,0 +1,158 @@
+"""Parameters and buffers survive being saved, loaded, and moved to another device while loading."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from conformance.compare import compare_metadata, fact
+from conformance.model import Kind
+from conformance.module_observation import FORWARD
+from conformance.module_samples import ModuleSample
+from conformance.properties.modules import _common as common
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if not target.capable("serialization") or not common.has_parameters(subject):
+        return []
+    return common.dtypes_of(target, subject)[:2]
+
+
+def stateful(sample: ModuleSample) -> bool:
+    """Whether the sample's module has parameters or buffers."""
+    return bool(sample.module().state_dict())
+
+
+def saved(value: Any) -> bytes:
+    """What torch.save writes."""
+    buffer = io.BytesIO()
+    torch.save(value, buffer)
+    return buffer.getvalue()
+
+
+def loaded(data: bytes, *, weights_only: bool = True, **options: Any) -> Any:
+    """What torch.load reads."""
+    return torch.load(io.BytesIO(data), weights_only=weights_only, **options)
+
+
+def _changed(module: torch.nn.Module) -> torch.nn.Module:
+    """The module with other values in every parameter and buffer."""
+    with torch.no_grad():
+        for tensor in [*module.parameters(), *module.buffers()]:
+            tensor.copy_(tensor.logical_not() if tensor.dtype == torch.bool else tensor + 1)
+    return module
+
+
+def _sharing(state: dict[str, torch.Tensor]) -> list[list[str]]:
+    """The names of entries that lie at the same place in memory."""
+    places: dict[tuple[int, int], list[str]] = {}
+    for name, tensor in state.items():
+        if tensor.numel():
+            places.setdefault((tensor.untyped_storage().data_ptr(), tensor.storage_offset()), []).append(name)
+    return [names for names in places.values() if len(names) > 1]
+
+
+@register(
+    "state-dict",
+    subject_kind="module",
+    statement="A saved state dict loads bit for bit to the device or the CPU, and a module with it computes the same.",
+    level="core",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    for sample, want in common.cases(subject, recorder, FORWARD, 2, such_that=stateful):
+        _loads(target, recorder, sample)
+        _into_modules(target, recorder, sample)
+        device = common.device_of(target)
+
+        def restored(sample: ModuleSample = sample, device: torch.device = device) -> Any:
+            data = saved(sample.module().to(device).state_dict())
+            fresh = _changed(sample.module().to(device))
+            fresh.load_state_dict(loaded(data), strict=True)
+            return FORWARD.run(fresh, sample.arguments(device), None)
+
+        outcome = common.on_target(target, restored)
+        if common.succeeded(target, recorder, outcome, f"loading into {sample.describe()}", sample.index):
+            common.compare_observation(
+                target, recorder, subject, sample, outcome.value, want, what="after loading a state dict "
+            )
+
+
+def _loads(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
+    device, host = common.device_of(target), torch.device("cpu")
+    reference = dict(sample.module().state_dict())
+    outcome = common.on_target(target, lambda: saved(sample.module().to(device).state_dict()))
+    if not common.succeeded(target, recorder, outcome, f"saving {sample.describe()}", sample.index):
+        return
+    data = outcome.value
+    ways: list[tuple[str, dict[str, Any], torch.device]] = [
+        ("loaded as saved", {}, device),
+        ("loaded to the CPU", {"map_location": "cpu"}, host),
+        ("loaded to the device", {"map_location": device}, device),
+        ("loaded to the device by name", {"map_location": target.device}, device),
+        ("loaded by a function", {"map_location": lambda storage, place: storage}, host),
+    ]
+    for what, options, place in ways:
+        outcome = common.on_target(target, lambda options=options: loaded(data, **options))
+        if common.succeeded(target, recorder, outcome, f"a state dict {what}", sample.index):
+            text = f"the state dict of {sample.describe()} {what}"
+            state = dict(outcome.value)
+            common.compare_state(recorder, state, reference, what=text, sample=sample.index, device=place)
+            shared = _sharing(reference) == _sharing(state)
+            fact(
+                recorder,
+                shared,
+                Kind.ALIASING,
+                f"{text} shares other memory than before.",
+                sample=sample.index,
+            )
+    host_data = saved(reference)
+    outcome = common.on_target(target, lambda: loaded(host_data, map_location=device))
+    if common.succeeded(target, recorder, outcome, "a CPU state dict loaded to the device", sample.index):
+        text = f"the CPU state dict of {sample.describe()} loaded to the device"
+        state = dict(outcome.value)
+        common.compare_state(recorder, state, reference, what=text, sample=sample.index, device=device)
+
+
+def _into_modules(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
+    """A module keeps its own device when it loads a state dict, and takes the other one when it assigns."""
+    device, host = common.device_of(target), torch.device("cpu")
+    reference = common.state_of(sample.module())
+    ways = (
+        ("a device module that loads CPU values", device, host, False),
+        ("a CPU module that loads device values", host, device, False),
+        ("a CPU module that assigns device values", host, device, True),
+    )
+    for what, own, other, assign in ways:
+
+        def load(own: torch.device = own, other: torch.device = other, assign: bool = assign) -> Any:
+            module = _changed(sample.module()).to(own)
+            found = module.load_state_dict(sample.module().to(other).state_dict(), strict=True, assign=assign)
+            return module, found
+
+        outcome = common.on_target(target, load)
+        if not common.succeeded(target, recorder, outcome, f"{what} of {sample.describe()}", sample.index):
+            continue
+        module, keys = outcome.value
+        text = f"{what} reports keys as missing or unexpected: {keys}."
+        fact(
+            recorder,
+            not keys.missing_keys and not keys.unexpected_keys,
+            Kind.STATE,
+            text,
+            sample=sample.index,
+        )
+        state = common.state_of(module)
+        place = other if assign else own
+        common.compare_state(recorder, state, reference, what=what, sample=sample.index, device=place)
+        for name, tensor in state.items():
+            if tensor.requires_grad != reference[name].requires_grad:
+                recorder.fail(Kind.STATE, f"{name} of {what} changed requires_grad.", sample=sample.index)
+            compare_metadata(recorder, tensor, reference[name], what=f"{name} of {what}", stride=True)

@@ -1,0 +1,133 @@
+"""How an operator ran, as observed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from conformance.compare import fact
+from conformance.invocation import is_refusal
+from conformance.model import Kind, Placement
+from conformance.properties.operators._common import cases, copy_in, failed_call, first_dtypes, run
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+LIMIT = 1
+
+
+class Calls(TorchDispatchMode):
+    """Records the overloads that reach the backend, and whether one copied a tensor to the CPU."""
+
+    def __init__(self, device: str) -> None:
+        super().__init__()
+        self.device = torch.device(device).type
+        self.names: list[str] = []
+        self.copied_out = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.names.append(func._schema.name + (f".{func._overloadname}" if func._overloadname != "default" else ""))
+        if func._schema.name in ("aten::_to_copy", "aten::copy_") and isinstance(result, torch.Tensor):
+            sources = [arg for arg in args if isinstance(arg, torch.Tensor)]
+            self.copied_out |= result.device.type == "cpu" and any(s.device.type == self.device for s in sources)
+        return result
+
+
+@functools.lru_cache(maxsize=None)
+def key_of(device: str) -> str:
+    """The dispatch key of a device type (``HPU``), as the dispatcher spells it; empty where it names none."""
+    kind = torch.device(device).type
+    if kind == "privateuseone" or kind == torch._C._get_privateuse1_backend_name():
+        return "PrivateUse1"
+    for word in (kind.upper(), kind.capitalize()):
+        try:
+            torch._C._dispatch_has_kernel_for_dispatch_key("aten::add.Tensor", word)
+        except Exception:
+            continue
+        return word
+    return ""
+
+
+@functools.lru_cache(maxsize=None)
+def placed(name: str, key: str) -> Placement:
+    """Where one overload's kernel comes from, by the dispatch table."""
+    if not key:
+        return Placement.UNKNOWN
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    try:
+        if has(name, key):
+            return Placement.NATIVE
+        for composite in ("CompositeExplicitAutograd", "CompositeImplicitAutograd"):
+            if has(name, composite):
+                return Placement.COMPOSITE
+        if has(name, "CompositeExplicitAutogradNonFunctional"):
+            return Placement.COMPOSITE
+    except RuntimeError:
+        return Placement.UNKNOWN
+    return Placement.FALLBACK
+
+
+_ORDER = (Placement.UNKNOWN, Placement.FALLBACK, Placement.COMPOSITE, Placement.NATIVE)
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool", "float64"))
+
+
+@register(
+    "placement",
+    subject_kind="operator",
+    statement="It is seen where the operator runs; it does not run on the CPU unless the target declares a fallback.",
+    level="full",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    counter = target.hook("count_fallbacks")
+    for sample, _ in cases(subject, recorder, LIMIT):
+        copy = copy_in(target, recorder, sample)
+        if copy is None:
+            continue
+        before = int(counter()) if counter is not None else 0
+        calls = Calls(target.device)
+        with calls:
+            outcome = run(target, subject.info.op, copy)
+        if not outcome.ok:
+            assert outcome.error is not None
+            if is_refusal(outcome.error):
+                recorder.placement(Placement.REFUSED)
+            failed_call(target, recorder, sample, outcome)
+            continue
+        counted = int(counter()) - before if counter is not None else 0
+        found = _found(target, calls, counted, counter is not None)
+        recorder.placement(found)
+        message = (
+            f"the operator ran on the CPU ({counted or 'by the dispatch table'} fallbacks) although the target "
+            "declares no fallback."
+        )
+        allowed = found is not Placement.FALLBACK or (
+            "cpu_fallback" in target.capabilities and target.capable("cpu_fallback")
+        )
+        fact(recorder, allowed, Kind.PLACEMENT, message, sample=sample.index)
+        if found is Placement.UNKNOWN:
+            recorder.note("where the operator runs cannot be seen")
+
+
+def _found(target: Target, calls: Calls, counted: int, countable: bool) -> Placement:
+    if counted > 0:
+        return Placement.FALLBACK
+    key = key_of(target.device)
+    seen = {placed(name, key) for name in calls.names}
+    if countable:
+        # The target counts its own fallbacks: what it did not count and what has no entry is its catch-all kernel.
+        seen = {Placement.NATIVE if place is Placement.FALLBACK else place for place in seen}
+    if calls.copied_out and not target.is_cpu:
+        seen.add(Placement.UNKNOWN)
+    if not calls.names:
+        return Placement.COMPOSITE
+    return min(seen, key=_ORDER.index)
