@@ -1,6 +1,6 @@
 """Run the operator properties in this process and say what they cost and what they found.
 
-    python -m benchmarks.operators --device cpu -p value -k 'nn.functional.*' --failures 3
+python -m benchmarks.operators --device cpu -p value -k 'nn.functional.*' --failures 3
 """
 
 from __future__ import annotations

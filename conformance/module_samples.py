@@ -133,7 +133,7 @@ class ModuleSamples:
         *,
         random: bool = False,
     ) -> list[ModuleSample]:
-        """At most ``limit`` samples, evenly spread over those that fit; either the random or the other ones."""
+        """At most ``limit`` of the samples that fit, evenly spread; either the random or the other ones."""
         able = [one for one in self.samples if one.random is random and (such_that is None or such_that(one))]
         if limit is None:
             return able

@@ -42,7 +42,9 @@ def subjects(kind: str) -> Sequence[Subject]:
         ]
     elif kind == "module":
         found = [Subject(kind, info.name, info) for info in torch_private.module_db()]
-        found += [Subject(kind, info.name, info) for info in module_extra.entries([one.name for one in found])]
+        found += [
+            Subject(kind, info.name, info) for info in module_extra.entries([one.name for one in found])
+        ]
     elif kind == "optimizer":
         found = [Subject(kind, info.optim_cls.__name__, info) for info in torch_private.optim_db()]
     else:

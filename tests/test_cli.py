@@ -218,7 +218,8 @@ def test_doctor_finds_nothing_missing_on_the_cpu(cli: Cli) -> None:
 
 def test_modes_run_one_after_the_other_into_legs(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
-        'schema = 1\nname = "mine"\ndevice = "cpu"\nmodes = ["eager", "lazy"]\n[environment.lazy]\nSHAM = "fail"\n'
+        'schema = 1\nname = "mine"\ndevice = "cpu"\nmodes = ["eager", "lazy"]\n'
+        '[environment.lazy]\nSHAM = "fail"\n'
     )
     run = cli("run", "--target", "mine.toml", "--mode", "eager,lazy", "-n", "1", "--level", "core")
     legs = run.results["legs"]

@@ -248,6 +248,7 @@ def test_the_report_stands_alone_and_no_message_escapes_from_it(tmp_path: Path) 
     assert "<b>&" not in page
     assert "http://" not in page.replace("http://www.w3.org", "") and "https://" not in page
     data = page.partition('type="application/json">')[2].partition("</script>")[0]
+    assert not set("<>&") & set(data)
     assert json.loads(data)["legs"][0]["subjects"] == ["s0", "s1", "s2"]
 
 
@@ -299,7 +300,8 @@ def test_a_target_file_says_everything(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(
         GOOD_TARGET
-        + 'modes = ["lazy", "eager"]\n[operators.add]\ndtypes = []\n[environment]\nA = "1"\n[environment.lazy]\nA = "2"\n'
+        + 'modes = ["lazy", "eager"]\n[operators.add]\ndtypes = []\n'
+        + '[environment]\nA = "1"\n[environment.lazy]\nA = "2"\n'
         + '[unsupported]\n"*/fft_*@float16" = "no half transforms"\n[capabilities]\nstreams = false\n'
     )
     file = target_file.load(str(path))
@@ -308,7 +310,9 @@ def test_a_target_file_says_everything(tmp_path: Path) -> None:
     assert (target.capable("streams"), target.capable("events")) == (False, True)
     assert target.dtype_overrides == {"add": frozenset()}
     assert file.default_mode == "eager"
-    with pytest.raises(UsageError, match="declares no mode 'graph'; use lazy, eager or add it to mine.toml"):
+    with pytest.raises(
+        UsageError, match=r"declares no mode 'graph'; use lazy, eager or add it to mine\.toml"
+    ):
         file.check_mode("graph")
 
 

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from conftest import Run, conformance
 
 SHAM = "good,segfault,crash_once,hang_with_gil,poison,silent_poison,vacuous,error,leaves,grad_off,crash_after"
@@ -72,7 +71,7 @@ def test_a_poisoned_device_is_blamed_on_its_case_and_on_no_other(run: Run) -> No
 
 
 def test_a_victim_of_an_earlier_case_is_tried_again_in_a_fresh_process(run: Run) -> None:
-    """The silent poisoner passes, so the next result that does not pass is blamed first; alone it is judged anew."""
+    """The silent poisoner passes, so the next result that does not pass is blamed; it is judged anew."""
     lines = (run.folder / "journal.jsonl").read_text().splitlines()
     probes = [event for event in map(json.loads, lines) if event["event"] == "probe"]
     failed = {event["id"] for event in probes if event["state"] == "failed"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 from typing import Any
 
 import pytest
@@ -30,9 +31,12 @@ def expected(pattern: str, kind: str, until: str = "2999-01-01", modes: tuple[st
 
 
 def test_a_case_shows_its_worst_verdict() -> None:
-    order = "crash timeout error fail vacuous xpass flaky xfail unsupported skip pass".split()
+    order = [
+        "crash", "timeout", "error", "fail", "vacuous", "xpass",
+        "flaky", "xfail", "unsupported", "skip", "pass",
+    ]  # fmt: skip
     assert [verdict.value for verdict in Verdict] == order
-    for worse, better in zip(order, order[1:], strict=False):
+    for worse, better in itertools.pairwise(order):
         assert Verdict.worst([Verdict(better), Verdict(worse)]) is Verdict(worse)
     assert Verdict.worst([]) is Verdict.VACUOUS
 
@@ -107,7 +111,8 @@ def test_an_expectation_is_obsolete_only_when_all_its_results_pass() -> None:
 
 def test_expectations_expire_by_day_and_by_torch() -> None:
     book = Book((expected("a/a@a", "value", "2030-01-01"), expected("b/b@b", "value", "2030-01-02"),
-                 expected("c/c@c", "value", "torch 2.13"), expected("d/d@d", "value", "torch 2.14")), "")  # fmt: skip
+                 expected("c/c@c", "value", "torch 2.13"),
+                 expected("d/d@d", "value", "torch 2.14")), "")  # fmt: skip
     assert [entry.id for entry in book.active("eager", DAY, "2.13.1+cpu")] == ["b/b@b", "d/d@d"]
     assert [entry.id for entry in book.expired(DAY, "2.13.1+cpu")] == ["a/a@a", "c/c@c"]
     assert [entry.id for entry in book.active("eager", DAY, "2.9.0")] == ["b/b@b", "c/c@c", "d/d@d"]
@@ -155,8 +160,9 @@ def test_a_recorder_keeps_one_failure_of_every_kind() -> None:
 
 
 def test_results_survive_the_way_through_json() -> None:
-    result = Result(ResultId.parse("value/nn.functional.relu@bool"), Verdict.FAIL, 4, 1, [Failure(Kind.VALUE, "m", 2)],
-                    ["note"], 3, 9, None, 0.25, 7, 2)  # fmt: skip
+    failures = [Failure(Kind.VALUE, "m", 2)]
+    name = ResultId.parse("value/nn.functional.relu@bool")
+    result = Result(name, Verdict.FAIL, 4, 1, failures, ["note"], 3, 9, None, 0.25, 7, 2)
     assert Result.from_json(result.to_json()) == result
 
 

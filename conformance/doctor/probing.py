@@ -20,8 +20,8 @@ def write_target(device: str, module: str | None) -> str:
     )
     bring_up(target)
     lines = [
-        "# Written by 'conformance targets --new'. Dtypes were copied there and back, capabilities were tried",
-        "# once. What is not listed counts as declared: take away only what the device does not promise.",
+        "# Written by 'conformance targets --new'. Dtypes were copied there and back, capabilities",
+        "# tried once. What is not listed counts as declared: take away what is not promised.",
         "schema = 1",
         f'name = "{device.replace(":", "-")}"',
     ]

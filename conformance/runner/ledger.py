@@ -48,7 +48,7 @@ class Ledger:
         self.starts_without_pass = 0
 
     def apply(self, event: dict[str, Any]) -> None:
-        """Take one event. Words that this version does not know are ignored; a malformed event is a problem."""
+        """Take one event. Words that this version does not know are ignored; a malformed one is a problem."""
         handler = getattr(self, "_on_" + event["event"].replace("-", "_"), None)
         if handler is None:
             return
@@ -143,9 +143,9 @@ def _poisoned(row: Row) -> bool:
 def settle(rows: list[Row]) -> tuple[str, Row]:
     """The verdict of all attempts at a result, before expectations, and the attempt that shows it best.
 
-    A good last attempt after a bad one is ``flaky``; where the last one is bad, the worst counts. An attempt that
-    was blamed for an unusable device does not count against a later, bad one in a fresh process that was not;
-    that a device broke stays in its failures, where no expectation of another kind excuses it.
+    A good last attempt after a bad one is ``flaky``; where the last one is bad, the worst counts. An attempt
+    that was blamed for an unusable device does not count against a later, bad one in a fresh process that was
+    not; that a device broke stays in its failures, where no expectation of another kind excuses it.
     """
     last = rows[-1]
     bad = [row for row in rows if row["verdict"] in BAD]

@@ -71,7 +71,7 @@ def prepare(options: Options, mode: str) -> dict[str, Any]:
             )
         except subprocess.TimeoutExpired:
             raise UsageError(
-                f"target {options.target.name!r} is not up after {_PREPARE_SECONDS} s; see 'conformance doctor'"
+                f"target {options.target.name!r} is not up in {_PREPARE_SECONDS} s; see 'conformance doctor'"
             ) from None
         try:
             answer: dict[str, Any] = json.loads(file.read_text())

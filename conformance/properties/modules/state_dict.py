@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Sequence
 from typing import Any
@@ -52,7 +53,7 @@ def _changed(module: torch.nn.Module) -> torch.nn.Module:
 
 def _sharing(state: dict[str, torch.Tensor]) -> list[list[str]]:
     """The names of entries that lie at the same place in memory."""
-    places: dict[tuple[int, int], list[str]] = {}
+    places: dict[tuple[int, Any], list[str]] = {}
     for name, tensor in state.items():
         if tensor.numel():
             places.setdefault((tensor.untyped_storage().data_ptr(), tensor.storage_offset()), []).append(name)
@@ -62,7 +63,7 @@ def _sharing(state: dict[str, torch.Tensor]) -> list[list[str]]:
 @register(
     "state-dict",
     subject_kind="module",
-    statement="A saved state dict loads bit for bit to the device or the CPU, and a module with it computes the same.",
+    statement="A saved state dict loads bit for bit to device and CPU; a module with it computes the same.",
     level="core",
     applies=applies,
 )
@@ -100,7 +101,7 @@ def _loads(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
         ("loaded by a function", {"map_location": lambda storage, place: storage}, host),
     ]
     for what, options, place in ways:
-        outcome = common.on_target(target, lambda options=options: loaded(data, **options))
+        outcome = common.on_target(target, functools.partial(loaded, data, **options))
         if common.succeeded(target, recorder, outcome, f"a state dict {what}", sample.index):
             text = f"the state dict of {sample.describe()} {what}"
             state = dict(outcome.value)

@@ -47,7 +47,11 @@ def first_dtypes(target: Target, subject: Subject, among: Sequence[str], count: 
 
 def differentiable(target: Target, subject: Subject, among: Sequence[str]) -> list[str]:
     """The dtypes of ``among`` in which the operator has a backward on the CPU and the target declares it."""
-    if not target.capable("autograd") or not subject.info.supports_autograd or subject.name.startswith("sparse."):
+    if (
+        not target.capable("autograd")
+        or not subject.info.supports_autograd
+        or subject.name.startswith("sparse.")
+    ):
         return []  # gradients of sparse arguments are sparse: no property here compares those
     able = {dtype_name(d) for d in torch_private.backward_dtypes(subject.info)}
     return [name for name in dtypes_of(target, subject, among) if name in able]

@@ -71,7 +71,9 @@ def check_derived(
             return
         outcome = run(target, form, copy)
         if outcome.ok:
-            compare_result(target, recorder, subject, sample, outcome.value, want, what=f"the {name} of {what}")
+            compare_result(
+                target, recorder, subject, sample, outcome.value, want, what=f"the {name} of {what}"
+            )
             continue
         if cpu_accepts(reference, derived):
             failed_call(target, recorder, derived, outcome, f"the {name} of {what}")

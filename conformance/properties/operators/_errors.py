@@ -17,7 +17,7 @@ from conformance.subjects import Subject, find
 from conformance.target import Target
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def count(name: str) -> int:
     """How many error inputs an operator has on the CPU."""
     found = attempt(lambda: torch_private.error_inputs(find("operator", name).info, "cpu", seed=0))

@@ -68,7 +68,9 @@ def differentiate(info: Any, op: Operator, sample: Sample, *, create_graph: bool
         warnings.simplefilter("ignore")
         inputs = inputs_of(sample)
         outputs = outputs_of(info, op, sample)
-        cotangents = [noise(t, 17 + place).to(device=t.device, dtype=t.dtype) for place, t in enumerate(outputs)]
+        cotangents = [
+            noise(t, 17 + place).to(device=t.device, dtype=t.dtype) for place, t in enumerate(outputs)
+        ]
         if not outputs or not inputs:
             return Derivative(outputs, cotangents, inputs, [])
         gradients = torch.autograd.grad(
@@ -186,7 +188,9 @@ def largest(tensor: torch.Tensor) -> float:
 
 def natural_size(derivative: Derivative) -> float:
     """``|cotangent| * |f| / |x|``: the size of a gradient of a function that is neither flat nor steep."""
-    above = max((largest(c) * largest(o) for c, o in zip(derivative.cotangents, derivative.outputs)), default=0.0)
+    above = max(
+        (largest(c) * largest(o) for c, o in zip(derivative.cotangents, derivative.outputs)), default=0.0
+    )
     below = max((largest(x) for x in derivative.inputs), default=0.0)
     return above / below if below else 0.0
 

@@ -43,7 +43,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
         reference = _gradients.reference(subject, recorder, sample)
         found = _gradients.on_target(
-            target, recorder, sample, lambda: _gradients.differentiate(own, own.op, copy), reference, "the backward"
+            target,
+            recorder,
+            sample,
+            lambda: _gradients.differentiate(own, own.op, copy),
+            reference,
+            "the backward",
         )
         if found is None or not reference.ok:
             continue
@@ -86,9 +91,7 @@ def _precise(subject: Subject, sample: Sample, step: float, seed: int) -> Any:
     return outcome.value if outcome.ok else None
 
 
-def _spreads(
-    subject: Subject, sample: Sample, precise: Any, dtype: torch.dtype
-) -> list[torch.Tensor | None]:
+def _spreads(subject: Subject, sample: Sample, precise: Any, dtype: torch.dtype) -> list[torch.Tensor | None]:
     step = unit_of(dtype) / 2
     spreads: list[torch.Tensor | None] = [None] * len(precise.gradients)
     for seed in (5, 105):

@@ -25,7 +25,11 @@ _OUTSIDE = frozenset({"item", "resize_", "resize_as_"})
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if torch_private.composite_checks() is None or subject.name in _OUTSIDE or subject.name.startswith("sparse."):
+    if (
+        torch_private.composite_checks() is None
+        or subject.name in _OUTSIDE
+        or subject.name.startswith("sparse.")
+    ):
         return []
     return first_dtypes(target, subject, ("float32", "complex64", "int64", "bool"))
 

@@ -29,7 +29,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for index, words, item, outcome in _errors.outcomes(target, subject, recorder):
         if outcome.error is None:
-            fact(recorder, False, Kind.MESSAGE, f"({words}) is accepted, so there is no message.", sample=index)
+            fact(
+                recorder, False, Kind.MESSAGE, f"({words}) is accepted, so there is no message.", sample=index
+            )
             continue
         pattern = item.error_regex
         message = f"({words}) raises {one_line(outcome.error)} where a message matching {pattern!r} is due."

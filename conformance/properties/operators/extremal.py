@@ -28,6 +28,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     info = subject.info
     if not (torch_private.is_elementwise_unary(info) or torch_private.is_elementwise_binary(info)):
         return []
+    if "_polynomial_" in subject.name:
+        return []  # their recurrences overflow on the way to small results
     return dtypes_of(target, subject, ("float32", "bfloat16", "int64", "complex64"))
 
 

@@ -78,7 +78,9 @@ def _predict(subject: Subject, sample: Sample) -> tuple[Sample, Any]:
         return given, given.call(subject.info.op)
 
 
-def _compare(recorder: Recorder, sample: Sample, real: Sample, found: Any, fake: Sample, promised: Any) -> None:
+def _compare(
+    recorder: Recorder, sample: Sample, real: Sample, found: Any, fake: Sample, promised: Any
+) -> None:
     index = sample.index
     if not same_nesting(recorder, found, promised, what="the result", sample=index):
         return
@@ -87,10 +89,14 @@ def _compare(recorder: Recorder, sample: Sample, real: Sample, found: Any, fake:
         if not isinstance(want, torch.Tensor) or not isinstance(got, torch.Tensor):
             recorder.compared(1)
             continue
-        if not compare_metadata(recorder, got, want, what=what, sample=index, stride=True, device=want.device):
+        if not compare_metadata(
+            recorder, got, want, what=what, sample=index, stride=True, device=want.device
+        ):
             continue
         if want.layout is torch.strided:
-            message = f"{what} aliases inputs {_aliased(real, got)} where the fake aliases {_aliased(fake, want)}."
+            message = (
+                f"{what} aliases inputs {_aliased(real, got)} where the fake aliases {_aliased(fake, want)}."
+            )
             same = _aliased(real, got) == _aliased(fake, want)
             fact(recorder, same, Kind.ALIASING, message, sample=index)
 

@@ -46,7 +46,9 @@ def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
             if not isinstance(leaf, torch.Tensor) or id(leaf) not in places:
                 return leaf
             if id(leaf) not in duals:
-                tangent = _gradients.noise(leaf, 53 + places[id(leaf)]).to(device=leaf.device, dtype=leaf.dtype)
+                tangent = _gradients.noise(leaf, 53 + places[id(leaf)]).to(
+                    device=leaf.device, dtype=leaf.dtype
+                )
                 duals[id(leaf)] = forward_ad.make_dual(leaf.detach(), tangent)
             return duals[id(leaf)]
 
@@ -77,7 +79,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
         reference = _gradients.on_cpu(recorder, sample, lambda: tangents_of(info, info.op, to_host(sample)))
         found = _gradients.on_target(
-            target, recorder, sample, lambda: tangents_of(own, own.op, copy), reference, "forward-mode differentiation"
+            target,
+            recorder,
+            sample,
+            lambda: tangents_of(own, own.op, copy),
+            reference,
+            "forward-mode differentiation",
         )
         if found is None or not reference.ok:
             continue
@@ -90,7 +97,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 recorder,
                 got,
                 want,
-                tolerance=applied.tolerance(want.dtype, elements=elements, precision=target.precision).widened(2),
+                tolerance=applied.tolerance(
+                    want.dtype, elements=elements, precision=target.precision
+                ).widened(2),
                 what=f"the tangent of output {place}",
                 sample=sample.index,
                 spread=torch.full(want.shape, size, dtype=torch.float64),
@@ -120,4 +129,6 @@ def _pairs(recorder: Recorder, subject: Subject, sample: Sample, tangents: list[
     if size != size or size == float("inf"):
         return
     message = f"forward mode gives {forward!r} and the backward {backward!r} for the same product with the Jacobian."
-    fact(recorder, abs(forward - backward) <= PAIRING * size + 1e-12, Kind.VALUE, message, sample=sample.index)
+    fact(
+        recorder, abs(forward - backward) <= PAIRING * size + 1e-12, Kind.VALUE, message, sample=sample.index
+    )

@@ -32,7 +32,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     info, own = pristine(subject), subject.info
     for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
-        reference = _gradients.on_cpu(recorder, sample, lambda: _gradients.second(info, info.op, to_host(sample)))
+        reference = _gradients.on_cpu(
+            recorder, sample, lambda: _gradients.second(info, info.op, to_host(sample))
+        )
         found = _gradients.on_target(
             target,
             recorder,

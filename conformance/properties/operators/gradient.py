@@ -46,7 +46,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
         reference = _gradients.reference(subject, recorder, sample)
         found = _gradients.on_target(
-            target, recorder, sample, lambda: _gradients.differentiate(own, own.op, copy), reference, "the backward"
+            target,
+            recorder,
+            sample,
+            lambda: _gradients.differentiate(own, own.op, copy),
+            reference,
+            "the backward",
         )
         if found is None or not reference.ok:
             continue

@@ -101,7 +101,13 @@ def _write(
     if outcome.value is None:  # declared without a result
         returned = out
     same = len(returned) == len(out) and all(a is b for a, b in zip(returned, out))
-    fact(recorder, same, Kind.ALIASING, f"with {what} the operator returns another tensor.", sample=sample.index)
+    fact(
+        recorder,
+        same,
+        Kind.ALIASING,
+        f"with {what} the operator returns another tensor.",
+        sample=sample.index,
+    )
     value = out[0] if isinstance(want.plain, torch.Tensor) else tuple(out)
     return compare_result(target, recorder, subject, sample, value, want, what=what)
 
@@ -111,14 +117,24 @@ def _place(out: list[torch.Tensor]) -> list[tuple[int, tuple[int, ...]]]:
 
 
 def _resized(
-    target: Target, subject: Subject, recorder: Recorder, sample: Sample, want: Expected, parts: list[torch.Tensor]
+    target: Target,
+    subject: Subject,
+    recorder: Recorder,
+    sample: Sample,
+    want: Expected,
+    parts: list[torch.Tensor],
 ) -> None:
     out = [torch.empty(0, dtype=p.dtype, device=device_of(target)) for p in parts]
     _write(target, subject, recorder, sample, want, out, "an out= of zero elements")
 
 
 def _reused(
-    target: Target, subject: Subject, recorder: Recorder, sample: Sample, want: Expected, parts: list[torch.Tensor]
+    target: Target,
+    subject: Subject,
+    recorder: Recorder,
+    sample: Sample,
+    want: Expected,
+    parts: list[torch.Tensor],
 ) -> None:
     out = [torch.empty(p.shape, dtype=p.dtype, device=device_of(target)).fill_(1) for p in parts]
     before = _place(out)
@@ -129,7 +145,12 @@ def _reused(
 
 
 def _strided(
-    target: Target, subject: Subject, recorder: Recorder, sample: Sample, want: Expected, parts: list[torch.Tensor]
+    target: Target,
+    subject: Subject,
+    recorder: Recorder,
+    sample: Sample,
+    want: Expected,
+    parts: list[torch.Tensor],
 ) -> None:
     if not target.capable("non_contiguous") or not any(p.dim() and p.numel() for p in parts):
         return
@@ -146,7 +167,9 @@ def _strided(
     fact(recorder, before == after, Kind.ALIASING, message, sample=sample.index)
     for base in bases:
         untouched = torch.ones(base.shape[:-1], dtype=base.dtype)
-        compare_exact(recorder, base[..., 1], untouched, what="the memory in the gaps of out=", sample=sample.index)
+        compare_exact(
+            recorder, base[..., 1], untouched, what="the memory in the gaps of out=", sample=sample.index
+        )
 
 
 def _refuses(

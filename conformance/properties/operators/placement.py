@@ -32,14 +32,18 @@ class Calls(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        self.names.append(func._schema.name + (f".{func._overloadname}" if func._overloadname != "default" else ""))
+        self.names.append(
+            func._schema.name + (f".{func._overloadname}" if func._overloadname != "default" else "")
+        )
         if func._schema.name in ("aten::_to_copy", "aten::copy_") and isinstance(result, torch.Tensor):
             sources = [arg for arg in args if isinstance(arg, torch.Tensor)]
-            self.copied_out |= result.device.type == "cpu" and any(s.device.type == self.device for s in sources)
+            self.copied_out |= result.device.type == "cpu" and any(
+                s.device.type == self.device for s in sources
+            )
         return result
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def key_of(device: str) -> str:
     """The dispatch key of a device type (``HPU``), as the dispatcher spells it; empty where it names none."""
     kind = torch.device(device).type
@@ -54,7 +58,7 @@ def key_of(device: str) -> str:
     return ""
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def placed(name: str, key: str) -> Placement:
     """Where one overload's kernel comes from, by the dispatch table."""
     if not key:
@@ -77,6 +81,8 @@ _ORDER = (Placement.UNKNOWN, Placement.FALLBACK, Placement.COMPOSITE, Placement.
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if subject.name.startswith("sparse."):
+        return []  # their kernels stand under the keys of sparse layouts
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool", "float64"))
 
 

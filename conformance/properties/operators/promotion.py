@@ -19,7 +19,15 @@ from conformance.subjects import Subject
 from conformance.target import Target
 from conformance.transfer import to_host
 
-_DTYPES = (torch.bool, torch.uint8, torch.int64, torch.bfloat16, torch.float32, torch.float64, torch.complex64)
+_DTYPES = (
+    torch.bool,
+    torch.uint8,
+    torch.int64,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.complex64,
+)
 _NUMBERS = (True, 2, 1.5, 1 + 1j)
 
 
@@ -76,7 +84,11 @@ def _documented(recorder: Recorder, subject: Subject, sample: Sample, found: Any
     tensors = sample.tensors()
     if getattr(info, "always_returns_bool", False):
         wanted = torch.bool
-    elif info.promotes_int_to_float and info.name != "float_power" and all(not (t.is_floating_point() or t.is_complex()) for t in tensors):
+    elif (
+        info.promotes_int_to_float
+        and info.name != "float_power"
+        and all(not (t.is_floating_point() or t.is_complex()) for t in tensors)
+    ):
         if not any(isinstance(arg, (float, complex)) for arg in sample.args):
             wanted = torch.get_default_dtype()
     if wanted is not None:

@@ -38,7 +38,10 @@ _DTYPES = ("float32", "complex64", "int64", "bool", "bfloat16", "float64")
 def forms(info: Any, *, inplace: bool) -> Iterator[tuple[str, Callable[..., Any]]]:
     """(name, callable) of the forms of an entry: method, operator, aliases; or those that work in place."""
     if inplace:
-        named = [("in-place method", info.inplace_variant), ("in-place operator", info.inplace_operator_variant)]
+        named = [
+            ("in-place method", info.inplace_variant),
+            ("in-place operator", info.inplace_operator_variant),
+        ]
         named += [(f"in-place alias {alias.name}_", alias.inplace_variant) for alias in info.aliases]
     else:
         named = [("method", info.method_variant), ("operator", info.operator_variant)]
@@ -75,7 +78,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 continue
             outcome = run(target, form, copy)
             if outcome.ok:
-                compare_result(target, recorder, subject, sample, outcome.value, want, what=f"the {name}'s result")
+                compare_result(
+                    target, recorder, subject, sample, outcome.value, want, what=f"the {name}'s result"
+                )
             elif _cpu(subject, name, sample, inplace=False).ok:
                 failed_call(target, recorder, sample, outcome, f"the {name}")
             else:

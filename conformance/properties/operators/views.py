@@ -23,14 +23,25 @@ from conformance.transfer import to_host
 LIMIT = 6
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def may_alias(name: str) -> bool:
     """Whether a schema of the aten operator of that name says that a result may alias an input it does not write,
     or whether the operator is the copying twin of such a one."""
     base = name.removesuffix("_copy")
     packet = getattr(torch.ops.aten, base, None)
     if packet is None or not hasattr(packet, "overloads"):
-        return name in ("T", "H", "mT", "mH", "real", "imag", "__getitem__", "split", "atleast_1d", "atleast_2d")
+        return name in (
+            "T",
+            "H",
+            "mT",
+            "mH",
+            "real",
+            "imag",
+            "__getitem__",
+            "split",
+            "atleast_1d",
+            "atleast_2d",
+        )
     for overload in packet.overloads():
         for result in getattr(packet, overload)._schema.returns:
             if result.alias_info is not None and not result.alias_info.is_write:
@@ -93,7 +104,10 @@ def _compare(recorder: Recorder, sample: Sample, host: Sample, copy: Sample, wan
     writable = [
         (want, got)
         for want, got in zip(trees.tensors(wanted), trees.tensors(found))
-        if want.layout is torch.strided and aliases(want, host.input) and aliases(got, copy.input) and want.numel()
+        if want.layout is torch.strided
+        and aliases(want, host.input)
+        and aliases(got, copy.input)
+        and want.numel()
     ]
     if not writable:
         return

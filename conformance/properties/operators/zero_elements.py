@@ -63,7 +63,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             failed_call(target, recorder, sample, outcome)
         else:
             got = "a result" if outcome.error is None else one_line(outcome.error)
-            message = f"the operator on ({sample.describe()}) gives {got} where {one_line(want.error)} is due."  # type: ignore[arg-type]
+            message = (
+                f"the operator on ({sample.describe()}) gives {got} where {one_line(want.error)} is due."  # type: ignore[arg-type]
+            )
             same = outcome.error is not None and isinstance(outcome.error, type(want.error))
             fact(recorder, same, Kind.ERROR_TYPE, message, sample=sample.index)
 

@@ -237,7 +237,8 @@ void BlockPool::empty_cache() {
 PoolStatistics BlockPool::statistics() {
   std::lock_guard<std::mutex> lock(mutex_);
   PoolStatistics result = stats_;
-  result.largest_free = ranges_.empty() ? 0 : static_cast<std::int64_t>((*ranges_.rbegin())->size);
+  const std::int64_t range = ranges_.empty() ? 0 : static_cast<std::int64_t>((*ranges_.rbegin())->size);
+  result.largest_free = std::min(range, stats_.limit);
   return result;
 }
 

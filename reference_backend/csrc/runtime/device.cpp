@@ -46,8 +46,18 @@ std::size_t default_limit() {
   if (const char* text = std::getenv("LOCAL_WORLD_SIZE")) {
     ranks = static_cast<std::size_t>(std::max(1, std::atoi(text)));
   }
-  // A fifth stays for the host: kernels' scratch memory, Python, the loader.
-  return memory::machine_memory() / 5 * 4 / ranks;
+  // The share of the device's memory that the pool takes (contract, 2.2).
+  std::size_t percent = 100;
+  if (const char* text = std::getenv("PT_HPU_POOL_MEM_ACQUIRE_PERC"); text != nullptr && *text != '\0') {
+    char* end = nullptr;
+    percent = std::strtoull(text, &end, 0);
+    TORCH_CHECK(*end == '\0' && *text != '-' && percent >= 1 && percent <= 100,
+                "PT_HPU_POOL_MEM_ACQUIRE_PERC='",
+                text,
+                "' is not a percentage; give a whole number from 1 to 100");
+  }
+  // A fifth stays for the host: Python, the loader, what kernels allocate on other threads.
+  return memory::machine_memory() / 5 * 4 / ranks / 100 * percent;
 }
 
 int count_visible() {
@@ -59,6 +69,9 @@ int count_visible() {
   for (const char* cursor = text;;) {
     char* end = nullptr;
     const long module = std::strtol(cursor, &end, 10);
+    while (end != cursor && *end == ' ') {
+      end++;
+    }
     if (end == cursor || module < 0 || module >= kModules || (*end != ',' && *end != '\0')) {
       TORCH_WARN(
           "HABANA_VISIBLE_MODULES='", text, "' is not a comma list of modules 0 to 7; no module is visible");
@@ -118,6 +131,11 @@ c10::DeviceIndex checked_index(c10::DeviceIndex index) {
                 " is not a device of this machine, which has ",
                 static_cast<int>(device_count()),
                 "; use hpu:0");
+    // The module that the launcher gave this process goes by its own index in some clients.
+    static const char* const own = std::getenv("HLS_MODULE_ID");
+    if (own != nullptr && std::atoi(own) == index) {
+      return 0;
+    }
     TORCH_WARN_ONCE("hpu:",
                     static_cast<int>(index),
                     " means hpu:0, as a process has one device; choose the module with HLS_MODULE_ID or "

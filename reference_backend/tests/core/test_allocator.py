@@ -186,3 +186,15 @@ assert full - base > 60 << 20 and cached - base > 60 << 20 and empty - base < 8 
 """
     done = python(script)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("percent, share", [("50", 0.5), ("100", 1.0)])
+def test_share_of_memory(python, percent, share):
+    script = "print(torch.hpu.memory_stats()['Limit'])"
+    whole = int(python(script).stdout)
+    assert int(python(script, PT_HPU_POOL_MEM_ACQUIRE_PERC=percent).stdout) == pytest.approx(whole * share, rel=1e-6)
+
+
+def test_bad_share_names_itself(python):
+    done = python("torch.empty(1, device='hpu')", PT_HPU_POOL_MEM_ACQUIRE_PERC="150")
+    assert "PT_HPU_POOL_MEM_ACQUIRE_PERC='150' is not a percentage" in done.stderr

@@ -1,0 +1,138 @@
+"""Modules that are built on the device instead of being moved there."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from conformance.compare import compare_exact, compare_metadata, fact, on_host
+from conformance.invocation import attempt
+from conformance.model import Kind
+from conformance.module_observation import FORWARD
+from conformance.module_samples import ModuleSample, is_lazy
+from conformance.properties.modules import _common as common
+from conformance.properties.modules.state_dict import stateful
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.samples import dtype_of
+from conformance.subjects import Subject
+from conformance.target import Target
+
+#: Fewest elements from which the scatter of initial values says something.
+_MANY = 32
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    names = inspect.signature(subject.info.module_cls.__init__).parameters
+    recurrent = subject.name in ("nn.RNN", "nn.GRU", "nn.LSTM")
+    if not recurrent and not {"device", "dtype"} <= set(names):
+        return []
+    return common.dtypes_of(target, subject)[:2]
+
+
+@register(
+    "factory-device",
+    subject_kind="module",
+    statement="A module built with device=, under torch.device or from meta is as one built on the CPU.",
+    level="core",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    device, dtype = common.device_of(target), dtype_of(recorder.id.dtype)
+    for sample, want in common.cases(subject, recorder, FORWARD, 2, such_that=stateful):
+        outcome = attempt(lambda sample=sample: sample.construct(dtype=dtype))  # type: ignore[misc]
+        if not outcome.ok:
+            recorder.note(f"{sample.describe()} takes no dtype: {outcome.error}")
+            continue
+        for what, build in _builders(sample, device, dtype):
+            text = f"{sample.describe()} {what}"
+            built = common.on_target(target, build)
+            if not common.succeeded(target, recorder, built, text, sample.index):
+                continue
+            module: torch.nn.Module = built.value.train(sample.training)
+            lazy = is_lazy(module)
+            if not lazy:
+                _compare_fresh(recorder, module, outcome.value, text, sample.index, device, "meta" in what)
+
+            def filled(
+                module: torch.nn.Module = module, lazy: bool = lazy, sample: ModuleSample = sample
+            ) -> Any:
+                if lazy:
+                    with torch.no_grad():
+                        args, kwargs = sample.arguments(device)
+                        module(*args, **kwargs)
+                module.load_state_dict(sample.module().state_dict(), strict=True)
+                return module, FORWARD.run(module, sample.arguments(device), None)
+
+            ran = common.on_target(target, filled)
+            if common.succeeded(target, recorder, ran, f"calling {text}", sample.index):
+                module, shown = ran.value
+                for name, tensor in common.state_of(module).items():
+                    right = tensor.device.type == device.type
+                    said = f"{name} of {text} is on {tensor.device} where {device} is expected."
+                    fact(recorder, right, Kind.METADATA, said, sample=sample.index)
+                common.compare_observation(target, recorder, subject, sample, shown, want, what=f"{what}: ")
+
+
+def _builders(
+    sample: ModuleSample, device: torch.device, dtype: torch.dtype
+) -> list[tuple[str, Callable[[], torch.nn.Module]]]:
+    def under() -> torch.nn.Module:
+        with device:
+            return sample.construct(dtype=dtype)
+
+    def from_meta() -> torch.nn.Module:
+        return sample.construct(device="meta", dtype=dtype).to_empty(device=device)
+
+    lazy = issubclass(sample.module_cls, torch.nn.modules.lazy.LazyModuleMixin)
+    found: list[tuple[str, Callable[[], torch.nn.Module]]] = [
+        ("built with device=", lambda: sample.construct(device=device, dtype=dtype)),
+        ("built with the device's name", lambda: sample.construct(device=str(device), dtype=dtype)),
+        ("built under torch.device", under),
+    ]
+    # to_empty needs to know the sizes, which a lazy module learns from its first input.
+    return found if lazy else [*found, ("built on meta, then to_empty", from_meta)]
+
+
+def _compare_fresh(
+    recorder: Recorder,
+    module: torch.nn.Module,
+    reference: torch.nn.Module,
+    what: str,
+    index: int,
+    device: torch.device,
+    empty: bool,
+) -> None:
+    """Entries, metadata and, unless the memory is promised to be empty, what the initial values promise."""
+    got, want = common.state_of(module), common.state_of(reference)
+    text = f"{what} has the entries {', '.join(got)} where {', '.join(want)} are expected."
+    if not fact(recorder, list(got) == list(want), Kind.STATE, text, sample=index):
+        return
+    for name, base in want.items():
+        said = f"{name} of {what}"
+        good = compare_metadata(
+            recorder, got[name], base, what=said, sample=index, stride=True, device=device
+        )
+        same = got[name].requires_grad == base.requires_grad
+        fact(recorder, same, Kind.METADATA, f"{said} has another requires_grad.", sample=index)
+        if not good or empty or base.numel() == 0:
+            continue
+        if bool((base == base.flatten()[0]).all()):
+            compare_exact(recorder, got[name], base, what=f"the constant start of {said}", sample=index)
+        elif base.numel() >= _MANY and base.is_floating_point():
+            _compare_scatter(recorder, on_host(got[name]).double(), on_host(base).double(), said, index)
+
+
+def _compare_scatter(
+    recorder: Recorder, got: torch.Tensor, want: torch.Tensor, what: str, index: int
+) -> None:
+    """Random starts of one distribution: a spread within a factor of two, means within one and a half."""
+    ratio = float(got.std() / want.std())
+    text = f"the standard deviation of the random start of {what} is {ratio:.3g} times the CPU's."
+    fact(recorder, 0.5 < ratio < 2, Kind.VALUE, text, sample=index)
+    distance = float((got.mean() - want.mean()).abs() / want.std())
+    text = f"the mean of the random start of {what} is {distance:.3g} standard deviations from the CPU's."
+    fact(recorder, distance < 1.5, Kind.VALUE, text, sample=index)

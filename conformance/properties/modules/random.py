@@ -1,0 +1,149 @@
+"""Modules that draw random numbers in train mode: reproducible, and distributed as documented."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from conformance import process_state
+from conformance.compare import compare_exact, compare_metadata, compare_values, fact, on_host
+from conformance.model import Kind
+from conformance.module_samples import ModuleSample, module_samples
+from conformance.properties.modules import _common as common
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+from conformance.tolerances import rule
+from conformance.trees import tensors
+
+#: A frequency may be off by so many standard deviations; once in 10**9 draws a fair generator is further off.
+_SIGMAS = 6.0
+#: Dimensions that share one draw.
+_CHANNELS = {"nn.Dropout1d": 2, "nn.Dropout2d": 2, "nn.Dropout3d": 2, "nn.FeatureAlphaDropout": 2}
+#: Where alpha dropout puts what it drops: the lower bound of SELU, from its paper (arXiv 1706.02515).
+_SELU_FLOOR = -1.0507009873554805 * 1.6732632423543772
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if not target.capable("random") or not getattr(subject.info, "random", False):
+        return []
+    return common.dtypes_of(target, subject)
+
+
+@register(
+    "random",
+    subject_kind="module",
+    statement="Seeds reproduce the values of random modules, other seeds change them; frequencies are as promised.",
+    level="core",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    samples = module_samples(subject, common.dtype_under_test(recorder))
+    found = samples.chosen(2, random=True)
+    recorder.samples(len(found), samples.available)
+    for sample in found:
+        draws = []
+        for seed in (recorder.seed, recorder.seed, recorder.seed + 1):
+            outcome = common.on_target(target, lambda seed=seed, sample=sample: _draw(target, sample, seed))  # type: ignore[misc]
+            if not common.succeeded(target, recorder, outcome, sample.describe(), sample.index):
+                break
+            draws.append(outcome.value)
+        if len(draws) < 3:
+            continue
+        what = f"{sample.describe()} with the same seed"
+        compare_exact(recorder, draws[1][0], draws[0][0], what=what, sample=sample.index)
+        other = torch.equal(on_host(draws[2][0]), on_host(draws[0][0]))
+        text = f"{sample.describe()} gives the same values with another seed."
+        fact(recorder, not other, Kind.VALUE, text, sample=sample.index)
+        value, gradient = draws[0]
+        source = tensors(sample.call)[0]
+        said = sample.describe()
+        device = common.device_of(target)
+        if compare_metadata(recorder, value, source, what=said, sample=sample.index, device=device):
+            _distribution(target, recorder, subject, sample, on_host(value), gradient)
+
+
+def _draw(target: Target, sample: ModuleSample, seed: int) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """One call and, where the target can, the gradient of its sum."""
+    process_state.seed(seed, target)
+    module, (args, kwargs) = common.on_device(target, sample)
+    with torch.set_grad_enabled(target.capable("autograd")):
+        value = module(*args, **kwargs)
+        if value.requires_grad:
+            value.sum().backward()
+    return value, tensors((args, kwargs))[0].grad
+
+
+def _distribution(
+    target: Target,
+    recorder: Recorder,
+    subject: Subject,
+    sample: ModuleSample,
+    value: torch.Tensor,
+    gradient: torch.Tensor | None,
+) -> None:
+    source = on_host(tensors(sample.call)[0])
+    module = sample.module()
+    bound = rule("nn.functional.dropout", sample.dtype).tolerance(sample.dtype)
+    slope, offset, dropped = _affine(subject.name, module, source, value)
+    what, index = sample.describe(), sample.index
+    kept = source.double() * slope + offset
+    compare_values(
+        recorder,
+        value,
+        kept,
+        tolerance=bound,
+        what=what,
+        sample=index,
+        spread=(source.double() * slope).abs(),
+    )
+    if gradient is not None:
+        said = f"the gradient of {what}"
+        compare_values(recorder, gradient, slope, tolerance=bound, what=said, sample=index)
+    if dropped is None:
+        _slopes(recorder, module, slope[source < 0], what, index)
+        return
+    draws = dropped.double()
+    if subject.name in _CHANNELS:
+        flat = draws.flatten(_CHANNELS[subject.name])
+        text = f"{what} drops parts of a channel."
+        fact(recorder, bool((flat == flat[..., :1]).all()), Kind.VALUE, text, sample=index)
+        draws = flat[..., 0]
+    chance = float(module.p)  # type: ignore[arg-type]
+    allowed = _SIGMAS * math.sqrt(chance * (1 - chance) / draws.numel())
+    text = f"{what} drops {float(draws.mean()):.3f} where {chance} plus or minus {allowed:.3f} is promised."
+    fact(recorder, abs(float(draws.mean()) - chance) <= allowed, Kind.VALUE, text, sample=index)
+
+
+def _affine(name: str, module: Any, source: torch.Tensor, value: torch.Tensor) -> tuple[Any, Any, Any]:
+    """(slope, offset) for each element that the drawn values allow, and which elements were dropped."""
+    wide, found = source.double(), value.double()
+    zero, one = torch.zeros_like(wide), torch.ones_like(wide)
+    if name == "nn.RReLU":
+        slope = torch.where(wide < 0, (found / wide).clamp(module.lower, module.upper), one)
+        return slope, zero, None
+    chance = float(module.p)
+    if "Alpha" not in name:
+        dropped = found == 0
+        return torch.where(dropped, zero, one / (1 - chance)), zero, dropped
+    slope_kept = ((1 - chance) * (1 + chance * _SELU_FLOOR**2)) ** -0.5
+    shift = -slope_kept * chance * _SELU_FLOOR
+    low = slope_kept * _SELU_FLOOR + shift
+    dropped = (found - low).abs() < (found - (slope_kept * wide + shift)).abs()
+    return torch.where(dropped, zero, one * slope_kept), torch.where(dropped, one * low, one * shift), dropped
+
+
+def _slopes(recorder: Recorder, module: Any, slopes: torch.Tensor, what: str, index: int) -> None:
+    """Random slopes are uniform between two bounds: their mean and their extremes tell."""
+    low, high = float(module.lower), float(module.upper)
+    allowed = _SIGMAS * (high - low) / math.sqrt(12 * slopes.numel())
+    distance = abs(float(slopes.mean()) - (low + high) / 2)
+    text = f"the mean slope of {what} is {distance:.4f} off the middle where {allowed:.4f} is allowed."
+    fact(recorder, distance <= allowed, Kind.VALUE, text, sample=index)
+    reach = float(slopes.max() - slopes.min())
+    text = f"the slopes of {what} reach over {reach:.4f} of {high - low:.4f}."
+    fact(recorder, reach > 0.9 * (high - low), Kind.VALUE, text, sample=index)

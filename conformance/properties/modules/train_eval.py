@@ -1,0 +1,117 @@
+"""Train and eval mode: flags, running statistics, dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from conformance.compare import compare_exact, fact
+from conformance.model import Kind
+from conformance.module_observation import Cotangents, Observation, Procedure, observe
+from conformance.module_samples import Arguments, ModuleSample, module_samples
+from conformance.properties.modules import _common as common
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+from conformance.trees import leaves, tensors
+
+#: Modules that return their input itself in eval mode.
+IDENTITY_IN_EVAL = ("nn.Dropout", "nn.AlphaDropout", "nn.FeatureAlphaDropout")
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    return common.dtypes_of(target, subject)[:2] if subject.info.train_and_eval_differ else []
+
+
+def _sequence(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
+    """Two calls in train mode, one in eval mode: what the last two show, the buffers after each."""
+    args, kwargs = arguments
+    found: Observation = {}
+    with torch.no_grad():
+        module.train()
+        module(*args, **kwargs)
+        for name, value in observe(module, arguments).items():
+            found[f"{name} in train mode"] = value.clone() if isinstance(value, torch.Tensor) else value
+        module.eval()
+        for name, value in observe(module, arguments).items():
+            found[f"{name} in eval mode"] = value
+    return found
+
+
+SEQUENCE = Procedure("train, train, eval", _sequence)
+
+
+def _trainable(sample: ModuleSample) -> bool:
+    """Whether the sample is one of train mode: torch may refuse in train mode what it takes in eval mode."""
+    return sample.training
+
+
+@register(
+    "train-eval",
+    subject_kind="module",
+    statement="Running statistics move in train mode as on the CPU and rest in eval mode, as does dropout.",
+    level="core",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    if getattr(subject.info, "random", False):
+        _check_identity(target, subject, recorder)
+        return
+    for sample, want in common.cases(subject, recorder, SEQUENCE, 4, such_that=_trainable):
+        _flags(target, recorder, sample)
+        outcome = common.run_on(target, sample, SEQUENCE, want)
+        if not common.succeeded(
+            target, recorder, outcome, f"train and eval of {sample.describe()}", sample.index
+        ):
+            continue
+        shown: Observation = outcome.value
+        common.compare_observation(target, recorder, subject, sample, shown, want)
+        for name, before in shown.items():
+            if name.startswith("buffer") and name.endswith("in train mode"):
+                after = shown[name.replace("in train mode", "in eval mode")]
+                compare_exact(
+                    recorder, after, before, what=f"{name} after a call in eval mode", sample=sample.index
+                )
+
+
+def _flags(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
+    def toggled() -> Any:
+        module = sample.module().to(common.device_of(target))
+        returned = [module.train() is module]
+        train = [one.training for one in module.modules()]
+        returned.append(module.eval() is module)
+        return returned, train, [one.training for one in module.modules()]
+
+    outcome = common.on_target(target, toggled)
+    if common.succeeded(
+        target, recorder, outcome, f"train() and eval() of {sample.describe()}", sample.index
+    ):
+        returned, train, evaluating = outcome.value
+        good = all(returned) and all(train) and not any(evaluating)
+        text = f"train() and eval() do not return the module or do not reach all of {sample.describe()}."
+        fact(recorder, good, Kind.STATE, text, sample=sample.index)
+
+
+def _check_identity(target: Target, subject: Subject, recorder: Recorder) -> None:
+    samples = module_samples(subject, common.dtype_under_test(recorder))
+    found = samples.chosen(2, random=True)
+    recorder.samples(len(found), samples.available)
+    for sample in found:
+        _flags(target, recorder, sample)
+        if not subject.name.startswith(IDENTITY_IN_EVAL):
+            continue
+
+        def call(sample: ModuleSample = sample) -> Any:
+            module, (args, kwargs) = common.on_device(target, sample)
+            with torch.no_grad():
+                return module.eval()(*args, **kwargs)
+
+        outcome = common.on_target(target, call)
+        if common.succeeded(target, recorder, outcome, f"eval mode of {sample.describe()}", sample.index):
+            for got, want in zip(leaves(outcome.value), tensors(sample.call), strict=True):
+                compare_exact(
+                    recorder, got, want, what=f"{sample.describe()} in eval mode", sample=sample.index
+                )
