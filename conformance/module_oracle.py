@@ -1,8 +1,8 @@
 """The oracle of modules: the same procedure on the CPU, in float64 for reduced precision.
 
 For one sample and procedure three things are computed, once per process: what it shows in its own dtype
-(``plain``), with parameters, buffers and inputs in float64 (``precise``), and how far ``precise`` moves when all
-of them move by one part in 2**20 (``spread``, the condition term of :mod:`conformance.tolerances`).
+(``plain``), with parameters, buffers and inputs in float64 (``precise``), and how far ``precise`` moves when
+all of them move by one part in 2**20 (``spread``, the condition term of :mod:`conformance.tolerances`).
 """
 
 from __future__ import annotations

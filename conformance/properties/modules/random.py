@@ -37,7 +37,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "random",
     subject_kind="module",
-    statement="Seeds reproduce the values of random modules, other seeds change them; frequencies are as promised.",
+    statement="A seed reproduces the values of random modules, another changes them; frequencies are right.",
     level="core",
     applies=applies,
 )

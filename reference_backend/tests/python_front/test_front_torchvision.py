@@ -1,0 +1,45 @@
+"""The public torchvision wheel next to a CPU build of torch (clients.md: a fact that stops every vision client)."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+PACKAGE = {
+    "__init__.py": "from . import extension\nfrom . import meta\n",
+    "extension.py": "_HAS_OPS = False  # its compiled operators did not load\n",
+    "meta.py": (
+        "import torch\n"
+        "@torch.library.register_fake('torchvision::nms')\n"
+        "def fake(dets, scores, iou_threshold):\n    return dets\n"
+    ),
+}
+
+
+def run(tmp_path: pathlib.Path, script: str) -> subprocess.CompletedProcess[str]:
+    folder = tmp_path / "torchvision"
+    folder.mkdir()
+    for name, text in PACKAGE.items():
+        (folder / name).write_text(text)
+    backend = pathlib.Path(__file__).parents[2]
+    path = os.pathsep.join([str(tmp_path), str(backend)])
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path}
+    )
+
+
+def test_import_works_and_the_operator_says_that_it_is_missing(tmp_path):
+    script = (
+        "import torch, habana_frameworks.torch, torchvision\n"
+        "try:\n    torch.ops.torchvision.nms(torch.rand(1, 4), torch.rand(1), 0.5)\n"
+        "except NotImplementedError as error:\n    print('torchvision::nms' in str(error))"
+    )
+    done = run(tmp_path, script)
+    assert done.stdout.strip() == "True", done.stderr
+
+
+def test_without_the_device_it_fails_as_the_reason_for_this(tmp_path):
+    done = run(tmp_path, "import os\nos.environ['PT_HPU_AUTOLOAD'] = '0'\nimport torch, torchvision")
+    assert "torchvision::nms does not exist" in done.stderr
