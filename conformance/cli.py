@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 
 import conformance
 from conformance.commands import doctor, report, repro, run, targets
@@ -25,13 +26,21 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command and return its exit code; 2 with one sentence for everything that the user can mend."""
+    """Run a command and return its exit code.
+
+    2 with one sentence for what the user can mend; 3 for a fault of the suite, which must not read as 1.
+    """
     options = parser().parse_args(arguments)
     try:
         code: int = options.execute(options)
     except UsageError as error:
         print(f"conformance {options.command}: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:
+    except KeyboardInterrupt:
+        print(f"conformance {options.command}: stopped by the user", file=sys.stderr)
+        return 3
+    except Exception:
+        traceback.print_exc()
+        print(f"conformance {options.command}: a fault of the suite, please report it", file=sys.stderr)
         return 3
     return code

@@ -64,10 +64,10 @@ def compare_values(
 ) -> bool:
     """Compare the elements of two tensors or numbers, counted; a failure names the worst element.
 
-    An element agrees when ``|actual - expected| <= tolerance.allowed(|expected| + spread)``. NaNs must be where
-    NaNs are expected and infinities must agree in sign (for complex numbers: what is not finite must not be). An
-    expected value beyond the range of the actual dtype may come as infinity. ``signed_zeros`` asks that zeros
-    agree in sign too.
+    An element agrees when ``|actual - expected| <= tolerance.allowed(|expected| + spread)``. NaNs must be
+    where NaNs are expected and infinities must agree in sign (for complex numbers: what is not finite must
+    not be). An expected value beyond the range of the actual dtype may come as infinity. ``signed_zeros``
+    asks that zeros agree in sign too.
     """
     fetched = attempt(lambda: on_host(actual))
     if not fetched.ok:
@@ -134,10 +134,7 @@ def _compare_floating(
     if tolerance.exact and got.dtype != want.dtype and got.is_floating_point():
         e = want.to(got.dtype).to(torch.float64)
     size = e.abs()
-    if spread is None:
-        allowed = tolerance.allowed(size)
-    else:
-        allowed = tolerance.allowed(size + spread)
+    allowed = tolerance.allowed(size) if spread is None else tolerance.allowed(size + spread)
     distance = (a - e).abs()
     good = (distance <= allowed) | (a == e)
     if not bool(good.all()):
@@ -198,7 +195,9 @@ def metadata(tensor: torch.Tensor, *, stride: bool = False) -> dict[str, Any]:
     if stride and tensor.layout is torch.strided:
         # The stride of a dimension of size one, or of a tensor without elements, moves nothing.
         found["strides"] = (
-            [step for size, step in zip(tensor.shape, tensor.stride()) if size > 1] if tensor.numel() else []
+            [step for size, step in zip(tensor.shape, tensor.stride(), strict=False) if size > 1]
+            if tensor.numel()
+            else []
         )
     return found
 
@@ -216,7 +215,8 @@ def compare_metadata(
 ) -> bool:
     """Compare shape, dtype, layout, optionally strides, and the device where one is named.
 
-    Strides of dimensions of size one and of tensors without elements are not compared. Counts one fact per word.
+    Strides of dimensions of size one and of tensors without elements are not compared. Counts one fact per
+    word.
     """
     if not isinstance(expected, torch.Tensor):
         same = type(actual) is type(expected) or (

@@ -92,6 +92,11 @@ class ModuleSample:
         return module
 
 
+def _placeless(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Without a device: the properties say themselves where a module is built."""
+    return {key: value for key, value in kwargs.items() if key != "device"}
+
+
 def _word(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return f"{dtype_name(value.dtype)}{list(value.shape)}"
@@ -168,7 +173,10 @@ def _make(info: Any, name: str, dtype: torch.dtype) -> ModuleSamples:
                 ModuleSample(
                     index=len(found),
                     training=training,
-                    constructor=(tuple(item.constructor_input.args), dict(item.constructor_input.kwargs)),
+                    constructor=(
+                        tuple(item.constructor_input.args),
+                        _placeless(item.constructor_input.kwargs),
+                    ),
                     call=(tuple(item.forward_input.args), dict(item.forward_input.kwargs)),
                     dtype=dtype,
                     seed=torch_private.seed_for("build", name, dtype_name(dtype), str(len(found))),

@@ -1,9 +1,9 @@
 """The oracle: what a result should be, computed on the CPU and as far as possible in float64.
 
 For one sample three things are computed, once per process: the result of the same call on the CPU in the same
-dtype (``plain``: shapes, dtypes, strides, integer results), the result of the call with all floating arguments
-and the default dtype in float64 (``precise``), and how far ``precise`` moves when the inputs move by half a unit of
-the dtype (``spread``, see :mod:`conformance.tolerances`).
+dtype (``plain``: shapes, dtypes, strides, integer results), the result of the call with all floating
+arguments and the default dtype in float64 (``precise``), and how far ``precise`` moves when the inputs move
+by half a unit of the dtype (``spread``, see :mod:`conformance.tolerances`).
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ _UP: dict[torch.dtype, torch.dtype] = {
 class Expected:
     """What the CPU says about one sample. Where it raised, ``error`` is set and the rest is None.
 
-    ``precise`` has the nesting of ``plain`` with float64 or complex128 leaves; it is ``plain`` itself where the
-    rule asks for the same dtype or float64 is refused. ``spread`` holds one float64 tensor, or None, per tensor.
+    ``precise`` has the nesting of ``plain`` with float64 or complex128 leaves; it is ``plain`` itself where
+    the rule asks for the same dtype or float64 is refused. ``spread`` holds one float64 tensor, or None,
+    per tensor.
     """
 
     plain: Any = None
@@ -95,7 +96,7 @@ def _same_nesting(one: Any, other: Any) -> bool:
     first, second = list(trees.leaves(one)), list(trees.leaves(other))
     if len(first) != len(second):
         return False
-    for a, b in zip(first, second):
+    for a, b in zip(first, second, strict=False):
         if isinstance(a, torch.Tensor) != isinstance(b, torch.Tensor):
             return False
         if isinstance(a, torch.Tensor) and (a.shape != b.shape or a.layout != b.layout):
@@ -110,10 +111,11 @@ def coarsest(sample: Sample, dtype: torch.dtype) -> torch.dtype:
 
 
 def _perturbed(sample: Sample, dtype: torch.dtype, seed: int, step: float, numbers: bool) -> Sample:
-    """All tensors, and with ``numbers`` all Python numbers, of a sample moved by ``step`` in random directions.
+    """All tensors, and with ``numbers`` all Python numbers, of a sample moved by ``step`` in random
+    directions.
 
-    Tensors of an integral dtype under test move too, as float64: what an operator makes of them is as uncertain
-    as their conversion. Where they are indices the operator refuses them, and there is no spread.
+    Tensors of an integral dtype under test move too, as float64: what an operator makes of them is as
+    uncertain as their conversion. Where they are indices the operator refuses them, and there is no spread.
     """
     generator = torch.Generator().manual_seed(seed)
     discrete = not (dtype.is_floating_point or dtype.is_complex)
@@ -142,8 +144,9 @@ def _perturbed(sample: Sample, dtype: torch.dtype, seed: int, step: float, numbe
 def _moved(
     info: Any, sample: Sample, dtype: torch.dtype, seed: int, step: float, tensors: list[torch.Tensor]
 ) -> list[torch.Tensor] | None:
-    """The result for moved inputs; where a moved Python number (a scale factor, an order) changes shapes or is
-    refused, for moved tensors alone; None where that fails too."""
+    """The result for moved inputs; where a moved Python number (a scale factor, an order) changes shapes or
+    is refused, for moved tensors alone; None where that fails too.
+    """
     for numbers in (True, False):
         try:
             found = trees.tensors(call(info, _perturbed(to_host(sample, _UP), dtype, seed, step, numbers)))

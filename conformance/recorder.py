@@ -44,7 +44,7 @@ class Recorder:
     def compared(self, count: int) -> None:
         """Count compared elements or facts. Zero counts as nothing unless the property is about emptiness."""
         if count:
-            self._comparisons += count
+            self._comparisons += int(count)
         else:
             self._empty_comparisons += 1
 
@@ -55,10 +55,13 @@ class Recorder:
         """
         self._failure_count += 1
         if len(self._failures) < MAX_FAILURES_KEPT or all(kind is not known.kind for known in self._failures):
-            self._failures.append(Failure(kind, message[:MAX_MESSAGE], sample))
+            self._failures.append(
+                Failure(kind, message[:MAX_MESSAGE], None if sample is None else int(sample))
+            )
 
     def note(self, text: str) -> None:
         """Something worth reading that is not a deviation (e.g. a dtype that works although undeclared)."""
+        text = text[:MAX_MESSAGE]
         if len(self._notes) < MAX_NOTES and text not in self._notes:
             self._notes.append(text)
 
@@ -69,8 +72,8 @@ class Recorder:
 
     def samples(self, used: int, available: int) -> None:
         """Add to the numbers of samples that were used and that exist."""
-        self._samples_used += used
-        self._samples_available += available
+        self._samples_used += int(used)
+        self._samples_available += int(available)
 
     def placement(self, placement: Placement) -> None:
         """How the operator ran, as observed."""

@@ -1,7 +1,7 @@
 """Samples: the inputs on which properties are checked.
 
-They are made on the CPU from a seed of (operator, dtype) only, once per process and operator, and shared by all
-properties. The shared ones are never handed to an operator: :func:`conformance.transfer.to_device` and
+They are made on the CPU from a seed of (operator, dtype) only, once per process and operator, and shared by
+all properties. The shared ones are never handed to an operator: :func:`conformance.transfer.to_device` and
 :func:`conformance.transfer.to_host` make private copies, and :func:`changed` tells whether that was kept.
 """
 
@@ -25,7 +25,10 @@ OPERATORS_KEPT = 3
 
 @dataclasses.dataclass
 class Sample:
-    """One call's arguments. ``process`` is what torch's database wants applied before a gradient is taken."""
+    """One call's arguments. ``process`` is what torch's database wants applied before a gradient is taken.
+
+    ``stays`` are the places in ``args`` of tensors that the operator wants on the CPU, wherever its input is.
+    """
 
     index: int
     input: Any
@@ -33,6 +36,7 @@ class Sample:
     kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
     process: Callable[[Any], Any] | None = None
     broadcasts_input: bool = False
+    stays: frozenset[int] = frozenset()
 
     @property
     def arguments(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
@@ -98,8 +102,9 @@ class SampleSet:
         return sample
 
     def chosen(self, limit: int | None) -> list[Sample]:
-        """At most about ``limit`` samples: an even choice with the first and the last, and besides those as many
-        as half the limit that hold a tensor of zero elements. ``None`` takes all."""
+        """At most about ``limit`` samples: an even choice with the first and the last, and besides those as
+        many as half the limit that hold a tensor of zero elements. ``None`` takes all.
+        """
         count = len(self._samples)
         if limit is None or count <= limit:
             return [self[i] for i in range(count)]
@@ -165,7 +170,11 @@ def changed() -> list[str]:
     return found
 
 
-def wrap(found: Sequence[Any]) -> list[Sample]:
+#: Operators with a tensor argument that must be on the CPU by their documentation: its places.
+_STAYS = {"tensor_split": frozenset({0})}
+
+
+def wrap(found: Sequence[Any], operator: str = "") -> list[Sample]:
     """Samples from torch's SampleInputs, numbered in order."""
     return [
         Sample(
@@ -175,6 +184,7 @@ def wrap(found: Sequence[Any]) -> list[Sample]:
             dict(item.kwargs),
             torch_private.output_process(item),
             bool(getattr(item, "broadcasts_input", False)),
+            _STAYS.get(operator, frozenset()),
         )
         for index, item in enumerate(found)
     ]
@@ -197,12 +207,14 @@ def _cached(subject: Subject, key: tuple[Any, ...], make: Callable[[], Sequence[
     sets = _of_operator(subject.name)
     if key not in sets:
         words = [word if isinstance(word, str) else str(word) for word in key]
-        sets[key] = SampleSet("/".join([subject.name, *words]), wrap(make()))
+        sets[key] = SampleSet("/".join([subject.name, *words]), wrap(make(), subject.name))
     return sets[key]
 
 
 def samples_of(subject: Subject, dtype: torch.dtype, requires_grad: bool = False) -> SampleSet:
-    """The shared samples of (operator, dtype); with ``requires_grad`` the differentiable inputs require grad."""
+    """The shared samples of (operator, dtype); with ``requires_grad`` the differentiable inputs require
+    grad.
+    """
     seed = torch_private.seed_for("operator", subject.name, dtype_name(dtype))
 
     def make() -> Sequence[Any]:

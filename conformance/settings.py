@@ -4,8 +4,8 @@ from __future__ import annotations
 
 #: Most samples that a property takes of one (operator, dtype); None takes all (``--samples all``). A property
 #: that is dear (gradients, composites) takes a smaller share of its own while this is a number.
-sample_limit: int | None = 12
-DEFAULT = 12
+DEFAULT = 32
+sample_limit: int | None = DEFAULT
 
 
 def limit(own: int | None = None) -> int | None:

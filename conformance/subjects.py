@@ -14,7 +14,9 @@ KINDS = ("operator", "module", "optimizer")
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """One entry. ``name`` is unique within its kind; ``info`` is torch's own record (OpInfo, ModuleInfo, …)."""
+    """One entry. ``name`` is unique within its kind; ``info`` is torch's own record (OpInfo, ModuleInfo,
+    …).
+    """
 
     kind: str
     name: str

@@ -1,8 +1,8 @@
 """The one door to ``torch.testing._internal``.
 
 Those modules are private to PyTorch and change with each release, so nothing else in this package imports
-them. What a release lacks is answered with an empty value or with ``None``, never with an exception; a release
-older than :data:`OLDEST` is refused by name.
+them. What a release lacks is answered with an empty value or with ``None``, never with an exception; a
+release older than :data:`OLDEST` is refused by name.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def torch_version() -> tuple[int, int]:
 def _require_version() -> None:
     if torch_version() < OLDEST:
         raise UnsupportedTorch(
-            f"torch {torch.__version__} is older than {OLDEST[0]}.{OLDEST[1]}, the oldest release whose operator "
+            f"torch {torch.__version__} is older than {OLDEST[0]}.{OLDEST[1]}, the oldest release whose "
+            f"operator "
             "database this suite reads; install a newer torch"
         )
 
@@ -222,7 +223,9 @@ def gradcheck_wrapper(info: Any) -> Callable[..., Any]:
 
 
 def output_process(sample: Any) -> Callable[[Any], Any] | None:
-    """The function that a SampleInput wants applied before a gradient is taken, or None where it names none."""
+    """The function that a SampleInput wants applied before a gradient is taken, or None where it names
+    none.
+    """
     fn: Callable[[Any], Any] | None = getattr(sample, "output_process_fn_grad", None)
     return fn
 
@@ -243,7 +246,9 @@ def dynamic_output_errors() -> tuple[type[BaseException], ...]:
 
 
 def module_inputs(info: Any, dtype: torch.dtype, *, training: bool, seed: int) -> list[Any]:
-    """The ModuleInputs of one entry, made on the CPU from ``seed`` only; differentiable inputs require grad."""
+    """The ModuleInputs of one entry, made on the CPU from ``seed`` only; differentiable inputs require
+    grad.
+    """
     with seeded(seed), quiet():
         return list(
             info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training)

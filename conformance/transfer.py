@@ -66,10 +66,7 @@ class Copier:
     def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         found = self._tensors.get(id(tensor))
         if found is None:
-            if tensor.layout is torch.strided:
-                found = self._strided(tensor)
-            else:
-                found = self._sparse(tensor)
+            found = self._strided(tensor) if tensor.layout is torch.strided else self._sparse(tensor)
             if tensor.requires_grad and (found.is_floating_point() or found.is_complex()):
                 found.requires_grad_(True)
             self._tensors[id(tensor)] = found
@@ -159,7 +156,8 @@ def _same_bits(copy: torch.Tensor, source: torch.Tensor) -> None:
         return
     if bits(back.contiguous().clone()) != bits(source.contiguous().clone()):
         raise WrongCopy(
-            f"copy to device changed the bits of a {source.dtype} tensor of shape {list(source.shape)} and strides "
+            f"copy to device changed the bits of a {source.dtype} tensor of shape {list(source.shape)} "
+            f"and strides "
             f"{list(source.stride())}"
         )
 
@@ -186,6 +184,9 @@ def to_device(sample: Sample, target: Target, recorder: Recorder | None = None) 
     copier = Copier(torch.device(target.device))
     try:
         input, args, kwargs = copier.tree(sample.arguments)
+        for place in sample.stays:
+            if place < len(args) and isinstance(args[place], torch.Tensor):
+                args = (*args[:place], args[place].cpu(), *args[place + 1 :])
     except WrongCopy as error:
         if recorder is None:
             raise

@@ -17,7 +17,7 @@ def tree_map(fn: Callable[[Any], Any], tree: Any) -> Any:
         if hasattr(tree, "_fields"):
             return type(tree)(*items)
         if hasattr(tree, "n_fields"):  # torch.return_types.*
-            return type(tree)(items)  # type: ignore[call-arg]
+            return type(tree)(items)
         return tuple(items)
     if isinstance(tree, list):
         return [tree_map(fn, item) for item in tree]

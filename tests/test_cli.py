@@ -83,6 +83,16 @@ def test_an_expectation_that_matches_nothing_stops_the_run(cli: Cli, tmp_path: P
     assert "1 expectations match no result: acts/gone*@* (value) in known.toml" in run.err
 
 
+def test_words_of_the_target_file_that_match_nothing_stop_the_run(cli: Cli, tmp_path: Path) -> None:
+    text = 'schema = 1\nname = "mine"\ndevice = "cpu"\n'
+    (tmp_path / "mine.toml").write_text(text + '[unsupported]\n"acts/gone*@*" = "why"\n')
+    run = cli("run", "--target", "mine.toml")
+    assert (run.code, "unsupported 'acts/gone*@*' matches no result" in run.err) == (2, True)
+    (tmp_path / "mine.toml").write_text(text + '[operators.gone]\ndtypes = ["bool"]\n')
+    run = cli("run", "--target", "mine.toml")
+    assert (run.code, "operators.gone is no operator that is checked" in run.err) == (2, True)
+
+
 def test_expected_failures_are_expected_and_kept_apart_by_kind(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
         'schema = 1\nname = "mine"\ndevice = "cpu"\nexpectations = "known.toml"\n'

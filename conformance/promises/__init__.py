@@ -1,8 +1,8 @@
 """What is promised where documentation leaves a result free.
 
 Singular vectors have a free sign, equal keys a free order, ``empty`` free values, ``randn`` all of them. For
-such operators a *promise* turns the result into claims that must hold instead: that a factorisation multiplies
-back, that indices point at the values that came with them, that nothing but metadata is fixed.
+such operators a *promise* turns the result into claims that must hold instead: that a factorisation
+multiplies back, that indices point at the values that came with them, that nothing but metadata is fixed.
 """
 
 from __future__ import annotations

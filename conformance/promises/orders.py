@@ -109,7 +109,9 @@ def _scan(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim]:
 
 
 def pool(spatial: int) -> Promise:
-    """Max pooling over ``spatial`` dimensions: an index points at an input of its plane with the returned value."""
+    """Max pooling over ``spatial`` dimensions: an index points at an input of its plane with the returned
+    value.
+    """
 
     def promise(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
         if isinstance(actual, torch.Tensor) or len(actual) != 2:

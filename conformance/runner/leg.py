@@ -112,7 +112,7 @@ def run(options: Options, mode: str, folder: Path, *, loud: bool = True) -> dict
     answer = prepare(options, mode)
     level, plan, left_out = choose(options, answer)
     if options.select is None:
-        _check_expectations(book, answer, mode, started.date())
+        _check_patterns(options, book, answer, mode, started.date())
     clear(folder)
     journal = Journal(folder / "journal.jsonl")
     header = _header(options, mode, answer, level, book, started)
@@ -187,11 +187,22 @@ def check_oracle(rounds: Rounds) -> None:
     journal.write("oracle-check", **checked)
 
 
-def _check_expectations(
-    book: expectation.Book, answer: dict[str, Any], mode: str, day: datetime.date
+def _check_patterns(
+    options: Options, book: expectation.Book, answer: dict[str, Any], mode: str, day: datetime.date
 ) -> None:
+    """Raise UsageError for words of the target file and of expectations that speak of nothing that exists."""
+    full = Plan.from_json(answer["full"])
+    index = expectation.Index(full.result_ids())
+    where = f"target file {options.target.path}:"
+    for pattern in options.target.unsupported:
+        if not index.matching(pattern):
+            raise UsageError(f"{where} unsupported {pattern!r} matches no result; remove or rename it")
+    subjects = {case.subject for case in full.cases}
+    for name, dtypes in options.target.dtype_overrides.items():
+        if dtypes and name not in subjects:
+            raise UsageError(f"{where} operators.{name} is no operator that is checked; remove or rename it")
     active = book.active(mode, day, answer["facts"]["torch"]["version"])
-    lost = expectation.unmatched(active, Plan.from_json(answer["full"]).result_ids()) if active else []
+    lost = [entry for entry in active if not index.matching(entry.id)]
     if lost:
         names = "; ".join(map(str, lost[:10]))
         raise UsageError(f"{len(lost)} expectations match no result: {names}; remove or rename them")

@@ -144,9 +144,12 @@ class Rounds:
                 "problem", message=f"a worker ended before its first case; see {self.folder / 'logs'}"
             )
             return None
+        timed_out = timed_out and not hung
         if timed_out or hung:
             verdict, kind = Verdict.TIMEOUT, Kind.TIMEOUT
             message = f"took longer than {self.options.timeout:g} s"
+            if not timed_out:
+                message += " and did not end itself"
         else:
             verdict, kind = Verdict.CRASH, Kind.CRASH
             when = "" if worker.open else " after this result, before the next"

@@ -5,17 +5,18 @@ The bound of an element with expected value ``e`` is
     allowed = k * u * growth * (|e| + spread + scale) + floor
 
 ``u``
-    The unit of the coarsest floating dtype that took part: ``torch.finfo(dtype).eps``; 2**-10 in the precision
-    class ``tf32`` for the operators that the table marks ``matrix`` and dtype float32.
+    The unit of the coarsest floating dtype that took part: ``torch.finfo(dtype).eps``; 2**-10 in the
+    precision class ``tf32`` for the operators that the table marks ``matrix`` and dtype float32.
 ``spread``
-    The condition term, in units of a relative change of the inputs: how much the *oracle* (float64 on the CPU)
-    moves when every input element moves by half a unit in a random direction (:mod:`conformance.oracle`). For a
-    sum it is of the size of ``|x|``, for ``exp`` it is ``|x * exp(x)|``, for a solve it is the condition number
-    times the solution, and where the function jumps within a unit it covers the jump. It is a property of the
-    function, not of any implementation, so nothing is fitted to the errors that a CPU or a device makes.
+    The condition term, in units of a relative change of the inputs: how much the *oracle* (float64 on the
+    CPU) moves when every input element moves by half a unit in a random direction
+    (:mod:`conformance.oracle`). For a sum it is of the size of ``|x|``, for ``exp`` it is ``|x * exp(x)|``,
+    for a solve it is the condition number times the solution, and where the function jumps within a unit it
+    covers the jump. It is a property of the function, not of any implementation, so nothing is fitted to
+    the errors that a CPU or a device makes.
 ``scale``
-    For operators whose results are of order one by construction (probabilities, windows, normalised values) the
-    size at which intermediate values round; else 0.
+    For operators whose results are of order one by construction (probabilities, windows, normalised values)
+    the size at which intermediate values round; else 0.
 ``growth``
     1 or the square root of the number of input elements, where rounding errors accumulate.
 ``k``
@@ -33,6 +34,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +42,9 @@ import torch
 
 from conformance.pattern import matches
 
-try:
+if sys.version_info >= (3, 11):
     import tomllib
-except ImportError:  # Python 3.10
+else:
     import tomli as tomllib
 
 DIRECTIONS = ("forward", "backward")
@@ -73,7 +75,9 @@ class Rule:
         elements: int = 1,
         precision: str = "ieee",
     ) -> Tolerance:
-        """The bound for a result of dtype ``result`` computed from ``elements`` inputs of dtype ``computed``."""
+        """The bound for a result of dtype ``result`` computed from ``elements`` inputs of dtype
+        ``computed``.
+        """
         if not (result.is_floating_point or result.is_complex) or self.exact:
             return Tolerance(0.0, 0.0)
         unit = unit_of(result)
@@ -90,7 +94,9 @@ class Rule:
 
 @dataclasses.dataclass(frozen=True)
 class Tolerance:
-    """``relative`` times magnitude plus ``floor``, both in the units of the result; 0 and 0 means bit for bit."""
+    """``relative`` times magnitude plus ``floor``, both in the units of the result; 0 and 0 means bit for
+    bit.
+    """
 
     relative: float
     floor: float
@@ -119,12 +125,15 @@ def unit_of(dtype: torch.dtype) -> float:
 @functools.lru_cache(maxsize=1)
 def _table() -> dict[str, Any]:
     with (Path(__file__).parent / "table.toml").open("rb") as file:
-        return tomllib.load(file)
+        loaded: dict[str, Any] = tomllib.load(file)
+        return loaded
 
 
 @functools.cache
 def rule(operator: str, dtype: torch.dtype, direction: str = "forward") -> Rule:
-    """The rule of (operator, dtype, direction): its class, then the overrides that match, in order of the table."""
+    """The rule of (operator, dtype, direction): its class, then the overrides that match, in order of the
+    table.
+    """
     if direction not in DIRECTIONS:
         raise LookupError(f"no direction {direction!r}; use one of {', '.join(DIRECTIONS)}")
     table = _table()

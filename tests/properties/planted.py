@@ -1,7 +1,7 @@
 """Wrong behaviour, planted on purpose: one fault at least for every operator property.
 
-A fault is an operator's entry whose callables are broken. The oracle and the samples always come from torch's own
-entry, so a check that is handed a broken one sees a device that misbehaves.
+A fault is an operator's entry whose callables are broken. The oracle and the samples always come from
+torch's own entry, so a check that is handed a broken one sees a device that misbehaves.
 """
 
 from __future__ import annotations

@@ -26,7 +26,9 @@ COMPLEX = ("complex64", "complex128")
 
 
 def declared(target: Target, subject: Subject) -> frozenset[str]:
-    """Names of the dtypes that the target declares for an operator: its own list, else what the CPU supports."""
+    """Names of the dtypes that the target declares for an operator: its own list, else what the CPU
+    supports.
+    """
     listed = target.dtype_overrides.get(subject.name)
     if listed is not None:
         return listed
@@ -45,15 +47,21 @@ def first_dtypes(target: Target, subject: Subject, among: Sequence[str], count: 
     return dtypes_of(target, subject, among)[:count]
 
 
+def has_fixed_derivative(subject: Subject) -> bool:
+    """Whether derivatives are dense and the same everywhere.
+
+    Those of sparse arguments are sparse, which no property here compares; those of the low-rank factorisations
+    follow a random start that each device draws for itself.
+    """
+    return not subject.name.startswith("sparse.") and subject.name not in ("svd_lowrank", "pca_lowrank")
+
+
 def differentiable(target: Target, subject: Subject, among: Sequence[str]) -> list[str]:
     """The dtypes of ``among`` in which the operator has a backward on the CPU and the target declares it."""
-    if (
-        not target.capable("autograd")
-        or not subject.info.supports_autograd
-        or subject.name.startswith("sparse.")
-    ):
-        return []  # gradients of sparse arguments are sparse: no property here compares those
-    able = {dtype_name(d) for d in torch_private.backward_dtypes(subject.info)}
+    info = subject.info
+    if not target.capable("autograd") or not info.supports_autograd or not has_fixed_derivative(subject):
+        return []
+    able = {dtype_name(d) for d in torch_private.backward_dtypes(info)}
     return [name for name in dtypes_of(target, subject, among) if name in able]
 
 
@@ -79,7 +87,7 @@ def run(target: Target, op: Callable[..., Any], sample: Sample, *, grad: bool = 
 def cases(
     subject: Subject, recorder: Recorder, own_limit: int | None = None, *, needs_value: bool = True
 ) -> Iterator[tuple[Sample, Expected]]:
-    """The chosen samples with what the oracle says; samples on which the CPU raises are noted and left out."""
+    """The chosen samples with what the oracle says; those on which the CPU raises are noted and left out."""
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     chosen = samples.chosen(settings.limit(own_limit))
@@ -121,10 +129,11 @@ def compare_result(
     dtypes: bool = True,
     place: bool = True,
 ) -> bool:
-    """Compare a whole result of the device with what the oracle says: nesting, metadata, then values or claims.
+    """Compare a whole result of the device with what the oracle says: nesting, metadata, then values or
+    claims.
 
-    ``sample`` holds the arguments on the CPU. ``dtypes`` and ``place`` switch off the comparison of dtypes and
-    of the device.
+    ``sample`` holds the arguments on the CPU. ``dtypes`` and ``place`` switch off the comparison of dtypes
+    and of the device.
     """
     dtype = dtype_under_test(recorder)
     index = sample.index
@@ -132,8 +141,8 @@ def compare_result(
         return False
     got, plain, precise = (list(trees.leaves(tree)) for tree in (actual, want.plain, want.precise))
     good = True
-    device = device_of(target) if place else None
-    for number, (one, other) in enumerate(zip(got, plain)):
+    device = device_of(target) if place and _belongs_on_device(subject, sample) else None
+    for number, (one, other) in enumerate(zip(got, plain, strict=False)):
         name = what if len(got) == 1 else f"part {number} of {what}"
         good &= compare_metadata(
             recorder, one, other, what=name, sample=index, stride=stride, device=device, dtype=dtypes
@@ -148,11 +157,10 @@ def compare_result(
         if claims is False:
             return False
         if claims is not None:
-            return all(
-                [_claim(target, recorder, applied, dtype, want, claim, what, index) for claim in claims]
-            )
+            held = [_claim(target, recorder, applied, dtype, want, claim, what, index) for claim in claims]
+            return all(held)
     spreads = iter(want.spread)
-    for number, (one, other, base) in enumerate(zip(got, precise, plain)):
+    for number, (one, other, base) in enumerate(zip(got, precise, plain, strict=False)):
         name = what if len(got) == 1 else f"part {number} of {what}"
         if isinstance(base, torch.Tensor):
             spread = next(spreads, None)
@@ -176,6 +184,24 @@ def compare_result(
             recorder, one, reference, tolerance=bound, what=name, sample=index, spread=spread
         )
     return good
+
+
+def _belongs_on_device(subject: Subject, sample: Sample) -> bool:
+    """Whether the arguments say that the result is on the device: a device argument, else a tensor.
+
+    Factories make their result on the default device, whatever tensors they are given.
+    """
+    if any(isinstance(leaf, torch.device) or leaf == "cpu" for leaf in _not_tensors(sample)):
+        return True
+    factory = getattr(subject.info, "is_factory_function", False) or subject.info.name in _FACTORIES
+    return not factory and bool(sample.tensors())
+
+
+_FACTORIES = frozenset({"arange", "linspace", "logspace", "full", "eye", "scalar_tensor"})
+
+
+def _not_tensors(sample: Sample) -> list[Any]:
+    return [leaf for leaf in trees.leaves(sample.arguments) if isinstance(leaf, (torch.device, str))]
 
 
 def _claims(

@@ -32,7 +32,9 @@ ABOUT_MEMORY = frozenset(
 
 
 def transformed(sample: Sample, change: Callable[[torch.Tensor], torch.Tensor]) -> Sample | None:
-    """The sample with ``change`` applied to a private copy of each strided tensor; None where nothing changed."""
+    """The sample with ``change`` applied to a private copy of each strided tensor; None where nothing
+    changed.
+    """
     changed = False
 
     def leaf(value: Any) -> Any:
@@ -60,7 +62,8 @@ def check_derived(
     *,
     forms: Iterable[tuple[str, Callable[..., Any], Callable[..., Any]]] | None = None,
 ) -> None:
-    """Run the operator (and the given further forms) on ``derived`` and compare with the oracle of ``sample``.
+    """Run the operator (and the given further forms) on ``derived`` and compare with the oracle of
+    ``sample``.
 
     Where the device raises and the CPU raises for the same arguments, the form is outside the contract.
     """

@@ -25,8 +25,9 @@ def count(name: str) -> int:
 
 
 def _says_something(item: Any) -> bool:
-    """Whether an entry names an error and calls an operator: some expect just any Exception, others pass numbers
-    to the method of a number."""
+    """Whether an entry names an error and calls an operator: some expect just any Exception, others pass
+    numbers to the method of a number.
+    """
     arguments = (item.sample_input.input, item.sample_input.args, item.sample_input.kwargs)
     named = item.error_type is not Exception or bool(item.error_regex)
     return named and any(isinstance(leaf, (torch.Tensor, torch.Size)) for leaf in trees.leaves(arguments))

@@ -43,7 +43,7 @@ def inputs_of(sample: Sample) -> list[torch.Tensor]:
 
 
 def noise(like: torch.Tensor, seed: int) -> torch.Tensor:
-    """Values of a normal distribution on the host, of the shape and dtype of ``like`` but at least float32."""
+    """Values of a normal distribution on the host, of the shape of ``like``, in float64 or complex128."""
     generator = torch.Generator().manual_seed(seed)
     dtype = torch.complex128 if like.is_complex() else torch.float64
     return torch.randn(like.shape, generator=generator, dtype=dtype)
@@ -80,7 +80,9 @@ def differentiate(info: Any, op: Operator, sample: Sample, *, create_graph: bool
 
 
 def second(info: Any, op: Operator, sample: Sample) -> list[torch.Tensor | None]:
-    """Gradients of <noise, first gradients> with respect to the inputs; empty where none of them depends on it."""
+    """Gradients of <noise, first gradients> with respect to the inputs; empty where none of them depends on
+    it.
+    """
     derivative = differentiate(info, op, sample, create_graph=True)
     first = [g for g in derivative.gradients if g is not None and g.requires_grad]
     if not first:
@@ -112,7 +114,9 @@ def cases(
 def on_target(
     target: Target, recorder: Recorder, sample: Sample, call: Callable[[], Any], reference: Outcome, what: str
 ) -> Any:
-    """The value of ``call`` on the device, or None where it raised. An error that the CPU raises too is a note."""
+    """The value of ``call`` on the device, or None where it raised. An error that the CPU raises too is a
+    note.
+    """
     outcome = attempt_on(target, call)
     if outcome.ok:
         return outcome.value
@@ -124,7 +128,9 @@ def on_target(
 
 
 def on_cpu(recorder: Recorder, sample: Sample, call: Callable[[], Any]) -> Outcome:
-    """The CPU's outcome with the generator seeded; its errors are noted, since they leave nothing to compare."""
+    """The CPU's outcome with the generator seeded; its errors are noted, since they leave nothing to
+    compare.
+    """
     with torch_private.torch_seeded(sample.index), torch_private.quiet():
         outcome = attempt(call)
     if not outcome.ok:
@@ -147,14 +153,15 @@ def compare_gradients(
 ) -> bool:
     """Compare gradients in the norm: an element may be off by the tolerance of the largest one.
 
-    ``size`` is added to the magnitude: where a function is constant along a direction, its gradient is the small
-    difference of numbers of about that size. A gradient that is None counts as zeros, which is what both mean.
+    ``size`` is added to the magnitude: where a function is constant along a direction, its gradient is the
+    small difference of numbers of about that size. A gradient that is None counts as zeros, which is what
+    both mean.
     """
     dtype = dtype_under_test(recorder)
     applied = rule(subject.name, dtype, "backward")
     count = max([1, *(t.numel() for t in sample.tensors())])
     good = True
-    for place, (got, want) in enumerate(zip(actual, expected)):
+    for place, (got, want) in enumerate(zip(actual, expected, strict=False)):
         if want is None and got is None:
             recorder.compared(1)
             continue
@@ -189,7 +196,8 @@ def largest(tensor: torch.Tensor) -> float:
 def natural_size(derivative: Derivative) -> float:
     """``|cotangent| * |f| / |x|``: the size of a gradient of a function that is neither flat nor steep."""
     above = max(
-        (largest(c) * largest(o) for c, o in zip(derivative.cotangents, derivative.outputs)), default=0.0
+        (largest(c) * largest(o) for c, o in zip(derivative.cotangents, derivative.outputs, strict=False)),
+        default=0.0,
     )
     below = max((largest(x) for x in derivative.inputs), default=0.0)
     return above / below if below else 0.0
@@ -197,8 +205,8 @@ def natural_size(derivative: Derivative) -> float:
 
 def directional(info: Any, sample: Sample, derivative: Derivative) -> tuple[float, float, float]:
     """(numerical, analytic, uncertainty of the numerical) derivative of <cotangents, outputs> along a random
-    direction, on the CPU. The uncertainty is what rounding the outputs to their dtype makes of a difference over
-    two steps.
+    direction, on the CPU. The uncertainty is what rounding the outputs to their dtype makes of a difference
+    over two steps.
     """
     directions = [noise(t, 41 + place).to(t.dtype) for place, t in enumerate(derivative.inputs)]
     step = 1e-6
@@ -206,18 +214,18 @@ def directional(info: Any, sample: Sample, derivative: Derivative) -> tuple[floa
     for sign in (1, -1):
         moved = to_host(sample)
         with torch.no_grad():
-            for tensor, direction in zip(inputs_of(moved), directions):
+            for tensor, direction in zip(inputs_of(moved), directions, strict=False):
                 tensor.add_(direction, alpha=sign * step)
         with torch_private.torch_seeded(sample.index), torch.enable_grad(), torch_private.quiet():
             outputs = outputs_of(info, info.op, moved)
         total = 0.0
-        for output, cotangent in zip(outputs, derivative.cotangents):
+        for output, cotangent in zip(outputs, derivative.cotangents, strict=False):
             product = (output.detach() * cotangent.conj()).real
             total += float(product.sum())
             size += float(product.abs().sum()) * unit_of(output.dtype)
         totals.append(total)
     analytic = 0.0
-    for gradient, direction in zip(derivative.gradients, directions):
+    for gradient, direction in zip(derivative.gradients, directions, strict=False):
         if gradient is not None:
             analytic += float((gradient.detach() * direction.conj()).real.sum())
     return (totals[0] - totals[1]) / (2 * step), analytic, 8 * size / step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from conformance.target import Target
 from conformance.tolerances import rule, unit_of
 from conformance.transfer import to_host
 
-LIMIT = 4
+LIMIT = 8
 _UP = {
     torch.float16: torch.float64,
     torch.bfloat16: torch.float64,
@@ -46,7 +47,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             target,
             recorder,
             sample,
-            lambda: _gradients.differentiate(own, own.op, copy),
+            functools.partial(_gradients.differentiate, own, own.op, copy),
             reference,
             "the backward",
         )
@@ -98,7 +99,7 @@ def _spreads(subject: Subject, sample: Sample, precise: Any, dtype: torch.dtype)
         moved = _precise(subject, sample, step, seed)
         if moved is None or len(moved.gradients) != len(precise.gradients):
             continue
-        for place, (one, other) in enumerate(zip(moved.gradients, precise.gradients)):
+        for place, (one, other) in enumerate(zip(moved.gradients, precise.gradients, strict=False)):
             if one is None or other is None or one.shape != other.shape or not one.numel():
                 continue
             distance = torch.nan_to_num((one - other).abs().to(torch.float64) / step, posinf=0.0, neginf=0.0)

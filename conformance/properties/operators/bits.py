@@ -15,7 +15,7 @@ from conformance.recorder import Recorder
 from conformance.subjects import Subject
 from conformance.target import Target
 
-LIMIT = 2
+LIMIT = 4
 
 
 def conjugated(tensor: torch.Tensor) -> torch.Tensor:
@@ -47,7 +47,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "bits",
     subject_kind="operator",
-    statement="Inputs that are lazy conjugates or negatives give the values of plain inputs, in place as well.",
+    statement=(
+        "Inputs that are lazy conjugates or negatives give the values of plain inputs, in place as well."
+    ),
     level="core",
     applies=applies,
 )

@@ -37,9 +37,9 @@ def _first(name: str) -> dict[torch.dtype, tuple[Sample, bool]]:
         made = attempt(functools.partial(torch_private.first_sample, info, dtype, seed=seed))
         if not made.ok or made.value is None:
             continue
-        sample = wrap([made.value])[0]
+        sample = wrap([made.value], name)[0]
 
-        def call(sample: Sample = sample) -> object:
+        def call(sample: Sample = sample, seed: int = seed) -> object:
             with torch_private.torch_seeded(seed), torch_private.quiet(), torch.no_grad():
                 return to_host(sample).call(info.op)
 

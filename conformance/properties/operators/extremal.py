@@ -36,7 +36,10 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "extremal",
     subject_kind="operator",
-    statement="Infinities, NaNs, extremes, small and large values, numbers and broadcast inputs give the oracle's values.",
+    statement=(
+        "Infinities, NaNs, extremes, small and large values, numbers and broadcast inputs give the "
+        "oracle's values."
+    ),
     level="core",
     applies=applies,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from conformance.compare import same_nesting
@@ -13,7 +14,7 @@ from conformance.subjects import Subject
 from conformance.target import Target
 from conformance.transfer import to_host
 
-LIMIT = 2
+LIMIT = 4
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -25,7 +26,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "gradgrad",
     subject_kind="operator",
-    statement="Gradients of gradients equal the CPU's; where a gradient is constant, it is so on the device too.",
+    statement=(
+        "Gradients of gradients equal the CPU's; where a gradient is constant, it is so on the device too."
+    ),
     level="training",
     applies=applies,
 )
@@ -33,13 +36,13 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     info, own = pristine(subject), subject.info
     for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
         reference = _gradients.on_cpu(
-            recorder, sample, lambda: _gradients.second(info, info.op, to_host(sample))
+            recorder, sample, functools.partial(_gradients.second, info, info.op, to_host(sample))
         )
         found = _gradients.on_target(
             target,
             recorder,
             sample,
-            lambda: _gradients.second(own, own.op, copy),
+            functools.partial(_gradients.second, own, own.op, copy),
             reference,
             "the backward of the backward",
         )

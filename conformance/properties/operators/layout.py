@@ -17,7 +17,7 @@ from conformance.subjects import Subject
 from conformance.target import Target
 from conformance.tolerances import rule
 
-LIMIT = 3
+LIMIT = 6
 _DTYPES = ("float32", "int64", "complex64", "bool", "bfloat16", "float64")
 
 

@@ -9,6 +9,7 @@ import torch
 
 from conformance import trees
 from conformance.compare import compare_exact, fact
+from conformance.invocation import one_line
 from conformance.model import Kind
 from conformance.oracle import Expected
 from conformance.properties.operators._common import (
@@ -18,7 +19,6 @@ from conformance.properties.operators._common import (
     device_of,
     failed_call,
     first_dtypes,
-    one_line,
     run,
 )
 from conformance.property import register
@@ -27,7 +27,7 @@ from conformance.samples import Sample
 from conformance.subjects import Subject
 from conformance.target import Target
 
-LIMIT = 3
+LIMIT = 6
 _DTYPES = ("float32", "int64", "complex64", "bool", "bfloat16")
 
 #: Operators whose entry declares out=, but not as one tensor per result.
@@ -46,7 +46,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "out",
     subject_kind="operator",
     statement=(
-        "out= is returned itself, resized from zero elements, written in place with its strides kept otherwise; "
+        "out= is returned itself, resized from zero elements, written in place with its strides kept "
+        "otherwise; "
         "a dtype that cannot hold the result, another device and a tensor that requires grad are errors."
     ),
     level="core",
@@ -100,7 +101,7 @@ def _write(
     returned = list(trees.leaves(outcome.value))
     if outcome.value is None:  # declared without a result
         returned = out
-    same = len(returned) == len(out) and all(a is b for a, b in zip(returned, out))
+    same = len(returned) == len(out) and all(a is b for a, b in zip(returned, out, strict=False))
     fact(
         recorder,
         same,

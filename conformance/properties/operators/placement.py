@@ -21,11 +21,11 @@ from conformance.target import Target
 LIMIT = 1
 
 
-class Calls(TorchDispatchMode):
+class Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records the overloads that reach the backend, and whether one copied a tensor to the CPU."""
 
     def __init__(self, device: str) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.device = torch.device(device).type
         self.names: list[str] = []
         self.copied_out = False
@@ -89,7 +89,10 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "placement",
     subject_kind="operator",
-    statement="It is seen where the operator runs; it does not run on the CPU unless the target declares a fallback.",
+    statement=(
+        "It is seen where the operator runs; it does not run on the CPU unless the target declares a "
+        "fallback."
+    ),
     level="full",
     applies=applies,
 )
@@ -113,7 +116,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         found = _found(target, calls, counted, counter is not None)
         recorder.placement(found)
         message = (
-            f"the operator ran on the CPU ({counted or 'by the dispatch table'} fallbacks) although the target "
+            f"the operator ran on the CPU ({counted or 'by the dispatch table'} fallbacks) although the "
+            f"target "
             "declares no fallback."
         )
         allowed = found is not Placement.FALLBACK or (
@@ -130,7 +134,8 @@ def _found(target: Target, calls: Calls, counted: int, countable: bool) -> Place
     key = key_of(target.device)
     seen = {placed(name, key) for name in calls.names}
     if countable:
-        # The target counts its own fallbacks: what it did not count and what has no entry is its catch-all kernel.
+        # The target counts its own fallbacks: what it did not count and what has no entry is its catch-all
+        # kernel.
         seen = {Placement.NATIVE if place is Placement.FALLBACK else place for place in seen}
     if calls.copied_out and not target.is_cpu:
         seen.add(Placement.UNKNOWN)

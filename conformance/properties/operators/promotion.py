@@ -41,7 +41,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "promotion",
     subject_kind="operator",
     statement=(
-        "Mixed dtypes, tensors of no dimensions and Python numbers give the dtype that torch.result_type and the "
+        "Mixed dtypes, tensors of no dimensions and Python numbers give the dtype that torch.result_type "
+        "and the "
         "CPU give, or the CPU's refusal."
     ),
     level="core",
@@ -88,9 +89,8 @@ def _documented(recorder: Recorder, subject: Subject, sample: Sample, found: Any
         info.promotes_int_to_float
         and info.name != "float_power"
         and all(not (t.is_floating_point() or t.is_complex()) for t in tensors)
-    ):
-        if not any(isinstance(arg, (float, complex)) for arg in sample.args):
-            wanted = torch.get_default_dtype()
+    ) and not any(isinstance(arg, (float, complex)) for arg in sample.args):
+        wanted = torch.get_default_dtype()
     if wanted is not None:
         message = f"({sample.describe()}) gives {found.dtype} where {wanted} is declared."
         fact(recorder, found.dtype == wanted, Kind.DTYPE, message, sample=sample.index)

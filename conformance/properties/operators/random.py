@@ -1,4 +1,6 @@
-"""Random operators: reproducible, different, of the promised distribution, independent of the host's generator."""
+"""Random operators: reproducible, different, of the promised distribution, independent of the host's
+generator.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ from conformance.target import Target
 
 LIMIT = 3
 COUNT = 4096
-#: Bound on sqrt(n) times the Kolmogorov-Smirnov distance: a right sampler exceeds it once in 10**8 draws of a seed.
+#: Bound on sqrt(n) times the Kolmogorov-Smirnov distance: a right sampler exceeds it once in 10**8 draws of
+#: a seed.
 KS_BOUND = 3.1
 
 Sampler = Callable[[torch.device, torch.dtype], torch.Tensor]
@@ -36,7 +39,8 @@ Distribution = Callable[[torch.Tensor], torch.Tensor]
 
 
 def _normal(x: torch.Tensor) -> torch.Tensor:
-    return 0.5 * torch.special.erfc(-x / math.sqrt(2))
+    found: torch.Tensor = 0.5 * torch.special.erfc(-x / math.sqrt(2))
+    return found
 
 
 #: The operators themselves: torch's database wraps each so that it seeds the generator before every call.
@@ -121,7 +125,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "random",
     subject_kind="operator",
     statement=(
-        "After the same seed the same values come, after another seed others, of the promised distribution; the "
+        "After the same seed the same values come, after another seed others, of the promised "
+        "distribution; the "
         "host's generator neither moves nor matters."
     ),
     level="core",
@@ -154,7 +159,7 @@ def _draw(target: Target, recorder: Recorder, op: Any, sample: Sample, seed: int
 
 def _equal(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
     return len(one) == len(other) and all(
-        a.shape == b.shape and bool((a == b).all()) for a, b in zip(one, other)
+        a.shape == b.shape and bool((a == b).all()) for a, b in zip(one, other, strict=False)
     )
 
 
@@ -227,7 +232,8 @@ def _kolmogorov_smirnov(recorder: Recorder, values: torch.Tensor, distribution: 
     wanted = distribution(ordered)
     distance = float(torch.maximum((above - wanted).abs(), (above - 1 / count - wanted).abs()).max())
     message = (
-        f"the values are not of the promised distribution: their distribution function is off by {distance:.4f} "
+        f"the values are not of the promised distribution: their distribution function is off by "
+        f"{distance:.4f} "
         f"for {count} values (allowed {KS_BOUND / math.sqrt(count):.4f})."
     )
     fact(recorder, distance <= KS_BOUND / math.sqrt(count), Kind.VALUE, message)

@@ -1,4 +1,6 @@
-"""Reductions: dimensions, keepdim, no dimensions, nothing to reduce, dtype argument, equal and extremal values."""
+"""Reductions: dimensions, keepdim, no dimensions, nothing to reduce, dtype argument, equal and extremal
+values.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ import torch
 
 from conformance import torch_private
 from conformance.compare import compare_values, fact
+from conformance.invocation import one_line
 from conformance.model import Kind
 from conformance.oracle import compute
 from conformance.properties.operators._common import (
@@ -17,7 +20,6 @@ from conformance.properties.operators._common import (
     dtype_under_test,
     failed_call,
     first_dtypes,
-    one_line,
     run,
 )
 from conformance.property import register
@@ -39,7 +41,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "reduction",
     subject_kind="operator",
     statement=(
-        "Each choice of dimensions and keepdim gives the oracle's shape and values, over equal and extremal values "
+        "Each choice of dimensions and keepdim gives the oracle's shape and values, over equal and "
+        "extremal values "
         "too; reducing nothing gives the identity."
     ),
     level="core",

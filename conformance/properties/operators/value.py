@@ -25,7 +25,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "value",
     subject_kind="operator",
-    statement="Results have the oracle's nesting, shapes, dtypes and device, and its values within the tolerance.",
+    statement=(
+        "Results have the oracle's nesting, shapes, dtypes and device, and its values within the tolerance."
+    ),
     level="bringup",
     applies=applies,
     smoke=True,

@@ -31,7 +31,7 @@ from conformance.subjects import Subject
 from conformance.target import Target
 from conformance.transfer import to_host
 
-LIMIT = 3
+LIMIT = 4
 _DTYPES = ("float32", "complex64", "int64", "bool", "bfloat16", "float64")
 
 
@@ -63,7 +63,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "variants",
     subject_kind="operator",
     statement=(
-        "Function, method, operator and aliases agree in value and gradient; in-place forms return their input, "
+        "Function, method, operator and aliases agree in value and gradient; in-place forms return their "
+        "input, "
         "with its memory, holding the function's value."
     ),
     level="core",

@@ -25,8 +25,9 @@ LIMIT = 6
 
 @functools.cache
 def may_alias(name: str) -> bool:
-    """Whether a schema of the aten operator of that name says that a result may alias an input it does not write,
-    or whether the operator is the copying twin of such a one."""
+    """Whether a schema of the aten operator of that name says that a result may alias an input it does not
+    write, or whether the operator is the copying twin of such a one.
+    """
     base = name.removesuffix("_copy")
     packet = getattr(torch.ops.aten, base, None)
     if packet is None or not hasattr(packet, "overloads"):
@@ -58,7 +59,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "views",
     subject_kind="operator",
-    statement="What aliases its input on the CPU does so on the device, with the same geometry; the rest does not.",
+    statement=(
+        "What aliases its input on the CPU does so on the device, with the same geometry; the rest does not."
+    ),
     level="core",
     applies=applies,
 )
@@ -83,12 +86,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 def aliases(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two strided tensors have the same storage."""
-    return one.untyped_storage()._cdata == other.untyped_storage()._cdata
+    return bool(one.untyped_storage()._cdata == other.untyped_storage()._cdata)
 
 
 def _compare(recorder: Recorder, sample: Sample, host: Sample, copy: Sample, wanted: Any, found: Any) -> None:
     index = sample.index
-    for place, (want, got) in enumerate(zip(trees.tensors(wanted), trees.tensors(found))):
+    for place, (want, got) in enumerate(zip(trees.tensors(wanted), trees.tensors(found), strict=False)):
         if want.layout is not torch.strided or got.layout is not torch.strided:
             continue
         what = f"output {place}"
@@ -103,7 +106,7 @@ def _compare(recorder: Recorder, sample: Sample, host: Sample, copy: Sample, wan
         fact(recorder, same, Kind.METADATA, message, sample=index)
     writable = [
         (want, got)
-        for want, got in zip(trees.tensors(wanted), trees.tensors(found))
+        for want, got in zip(trees.tensors(wanted), trees.tensors(found), strict=False)
         if want.layout is torch.strided
         and aliases(want, host.input)
         and aliases(got, copy.input)

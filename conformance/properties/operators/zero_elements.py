@@ -8,6 +8,7 @@ import torch
 
 from conformance import torch_private
 from conformance.compare import fact
+from conformance.invocation import one_line
 from conformance.model import Kind
 from conformance.oracle import compute
 from conformance.properties.operators._common import (
@@ -16,7 +17,6 @@ from conformance.properties.operators._common import (
     dtype_under_test,
     failed_call,
     first_dtypes,
-    one_line,
     run,
 )
 from conformance.property import register
@@ -43,7 +43,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "zero-elements",
     subject_kind="operator",
-    statement="Inputs of zero elements give the shape, dtype and value that the CPU gives, or its type of error.",
+    statement=(
+        "Inputs of zero elements give the shape, dtype and value that the CPU gives, or its type of error."
+    ),
     level="core",
     applies=applies,
     about_emptiness=True,

@@ -94,7 +94,8 @@ at::Tensor HostCall::host(const at::Tensor& tensor, Access access, const char* n
   at::Tensor result = is_plain_dense(tensor.unsafeGetTensorImpl()->key_set())
                           ? host_dense(tensor)
                           : ExtendedLayouts::host(*this, tensor, access, name);
-  // Some CPU kernels compute what only a backward pass needs (an argmax) when an argument asks for a gradient.
+  // Some CPU kernels compute what only a backward pass needs (an argmax) when an argument asks for a
+  // gradient.
   if (c10::GradMode::is_enabled() && tensor.requires_grad()) {
     result.unsafeGetTensorImpl()->set_requires_grad(true);
   }

@@ -47,6 +47,9 @@ bool is_whole(const std::string& name) {
       "aten::_convolution",
       "aten::convolution_backward",
       "aten::linalg_lstsq",
+      "aten::mode.values",
+      // Reaches the CPU's vectorised code without a kernel of its own key in between.
+      "aten::conj_physical_",
   };
   return names.count(name) != 0;
 }

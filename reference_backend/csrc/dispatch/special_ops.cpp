@@ -8,6 +8,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/native_dropout_ops.h>
+#include <ATen/ops/native_group_norm.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
@@ -100,7 +101,56 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input,
   return {at::mul(at::mul(input, mask), 1 / (1 - probability)), mask};
 }
 
+// torch keeps a channels-last input on the CPU only, so the composite is done here, for both keys it can
+// arrive at: a kernel on the backend's key alone would take the place of the composite's derivative.
+at::Tensor group_norm(const at::Tensor& input,
+                      int64_t groups,
+                      const std::optional<at::Tensor>& weight,
+                      const std::optional<at::Tensor>& bias,
+                      double epsilon,
+                      bool) {
+  TORCH_CHECK(groups > 0, "Expected num groups to be greater than 0, got ", groups);
+  TORCH_CHECK(input.dim() >= 2, "Expected at least 2 dimensions for input tensor but received ", input.dim());
+  const c10::SymInt batch = input.sym_size(0), channels = input.sym_size(1);
+  TORCH_SYM_CHECK(
+      (channels % groups).sym_eq(0),
+      "Expected number of channels in input to be divisible by num_groups, but got input of shape ",
+      input.sym_sizes(),
+      " and num_groups=",
+      groups);
+  for (const auto& [name, parameter] : {std::make_pair("weight", &weight), std::make_pair("bias", &bias)}) {
+    if (parameter->has_value() && (*parameter)->defined()) {
+      TORCH_CHECK((*parameter)->dim() == 1 && (*parameter)->sym_numel() == channels,
+                  "Expected ",
+                  name,
+                  " to be a vector of size equal to the number of channels in input, but got ",
+                  name,
+                  " of shape ",
+                  (*parameter)->sym_sizes(),
+                  " and input of shape ",
+                  input.sym_sizes());
+    }
+  }
+  c10::SymInt inner = 1;
+  for (int64_t i = 2; i < input.dim(); i++) {
+    inner *= input.sym_size(i);
+  }
+  return std::get<0>(at::native_group_norm_symint(input.contiguous(input.suggest_memory_format()),
+                                                  weight,
+                                                  bias,
+                                                  batch,
+                                                  channels,
+                                                  inner,
+                                                  groups,
+                                                  epsilon));
+}
+
+TORCH_LIBRARY_IMPL(aten, AutogradHPU, m) {
+  m.impl("group_norm", group_norm);
+}
+
 TORCH_LIBRARY_IMPL(aten, HPU, m) {
+  m.impl("group_norm", group_norm);
   m.impl("_fused_sdp_choice", fused_sdp_choice);
   m.impl("convolution_overrideable", convolution_overrideable);
   m.impl("convolution_backward_overrideable", convolution_backward_overrideable);

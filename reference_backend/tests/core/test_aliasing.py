@@ -156,3 +156,15 @@ def test_inference_mode():
         assert b.is_inference() and b[1:].tolist() == [4.0, 4.0]
     with pytest.raises(RuntimeError, match="[Ii]nference"):
         b.requires_grad_().mul(2)
+
+
+def test_operators_that_choose_by_device_choose_as_on_the_host():
+    x = torch.rand(2, 6, 4, 4).to(memory_format=torch.channels_last)
+    norm = torch.nn.GroupNorm(3, 6)
+    host, dev = norm(x), norm.to("hpu")(x.to("hpu"))
+    assert dev.stride() == host.stride() and torch.allclose(dev.cpu(), host)
+    dev.sum().backward()
+    assert norm.weight.grad.device.type == "hpu"
+    assert torch.tensor([1 + 2j], device="hpu").conj_physical_().tolist() == [1 - 2j]
+    out = torch.empty(0, device="hpu"), torch.empty(0, dtype=torch.long, device="hpu")
+    assert [t.item() for t in torch.mode(torch.tensor([1.0, 2.0, 2.0], device="hpu"), out=out)] == [2, 2]

@@ -1,0 +1,250 @@
+"""What all optimizer properties share: dtypes, implementations, running and comparing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from conformance import settings
+from conformance.compare import compare_metadata, compare_values, fact
+from conformance.invocation import Outcome, attempt_on, one_line, report_error
+from conformance.model import Kind
+from conformance.module_samples import UP
+from conformance.optimizer_oracle import (
+    Observation,
+    OptimizerExpected,
+    Procedure,
+    expected,
+    for_loop,
+    observed,
+)
+from conformance.optimizer_samples import STEPS, OptimizerSample, Problem, optimizer_samples
+from conformance.recorder import Recorder
+from conformance.samples import dtype_of
+from conformance.subjects import Subject
+from conformance.target import Target
+from conformance.tolerances import Tolerance, rule
+
+#: Optimizers that reduce over a parameter or over all of them; the others work element by element.
+REDUCING = frozenset({"Muon", "Adafactor", "LBFGS"})
+
+#: Optimizers that keep factors of their own in tensors of the default dtype, whatever that of the parameters.
+_OWN_FACTORS = frozenset({"ASGD", "NAdam"})
+
+
+def dtypes_of(target: Target, subject: Subject) -> list[str]:
+    """The dtypes of parameters that are checked, complex ones where the optimizer takes them."""
+    if not target.capable("autograd"):
+        return []
+    names = ["float32", "bfloat16", "float64"]
+    if subject.info.supports_complex and not subject.info.step_requires_closure:
+        names.append("complex64")
+    return [name for name in names if target.declares(name)]
+
+
+def first_dtype(target: Target, subject: Subject) -> list[str]:
+    return dtypes_of(target, subject)[:1]
+
+
+def dense(target: Target, subject: Subject) -> list[str]:
+    """Like :func:`dtypes_of`, for optimizers that take dense gradients and need no closure."""
+    if subject.info.only_supports_sparse_grads or subject.info.step_requires_closure:
+        return []
+    return dtypes_of(target, subject)
+
+
+def implementations(target: Target, subject: Subject, sample: OptimizerSample) -> dict[str, dict[str, Any]]:
+    """The implementations that the target declares, with the options that ask for each."""
+    info = subject.info
+    plain = {key: value for key, value in for_loop(sample).items() if key != "capturable"}
+    found: dict[str, dict[str, Any]] = {"for-loop": plain, "default": {}}
+    # A learning rate in a tensor and foreach go together only where the optimizer is capturable.
+    if "foreach" in info.supported_impls and target.capable("foreach_optimizers"):
+        if not sample.tensor_lr or sample.capturable:
+            found["foreach"] = {"foreach": True}
+        else:
+            found.pop("default")
+    if "fused" in info.supported_impls and target.capable("fused_optimizers") and not sample.dtype.is_complex:
+        found["fused"] = {"fused": True}
+    return found
+
+
+def device_of(target: Target) -> torch.device:
+    return torch.device(target.device)
+
+
+def on_target(target: Target, call: Callable[[], Any]) -> Outcome:
+    """The outcome of work on the target. All that an optimizer property does there goes through here."""
+    return attempt_on(target, call)
+
+
+def succeeded(
+    target: Target, recorder: Recorder, outcome: Outcome, what: str, sample: int | None = None
+) -> bool:
+    """Whether the work on the target went through; an error of it is recorded."""
+    if outcome.error is not None:
+        report_error(target, recorder, outcome.error, what=what, sample=sample)
+    return outcome.error is None
+
+
+def chosen(
+    target: Target,
+    subject: Subject,
+    recorder: Recorder,
+    own_limit: int | None = None,
+    *,
+    such_that: Callable[[OptimizerSample], bool] = lambda sample: True,
+) -> list[OptimizerSample]:
+    """The samples that a property takes, counted: the first ones that fit."""
+    capturable = target.capable("capturable_optimizers")
+    samples = optimizer_samples(subject, dtype_of(recorder.id.dtype), capturable=capturable)
+    found = [sample for sample in samples if such_that(sample)]
+    limit = settings.limit(own_limit)
+    found = found if limit is None else found[:limit]
+    recorder.samples(len(found), len(samples))
+    return found
+
+
+def cases(
+    target: Target,
+    subject: Subject,
+    recorder: Recorder,
+    procedure: Procedure,
+    own_limit: int | None = None,
+    *,
+    such_that: Callable[[OptimizerSample], bool] = lambda sample: True,
+) -> Iterator[tuple[OptimizerSample, OptimizerExpected]]:
+    """The chosen samples with what the oracle says; those without an oracle are noted and left out."""
+    for sample in chosen(target, subject, recorder, own_limit, such_that=such_that):
+        want = expected(subject, sample, procedure)
+        if want.error is None:
+            yield sample, want
+        else:
+            recorder.note(f"{sample.describe()} has no oracle: the CPU raised {one_line(want.error)}")
+            recorder.samples(-1, 0)
+
+
+def run_on(target: Target, sample: OptimizerSample, procedure: Procedure, options: dict[str, Any]) -> Outcome:
+    """What the procedure shows on the target with an implementation's options."""
+
+    def call() -> Observation:
+        problem = sample.problem(device_of(target))
+        return procedure.run(
+            problem, lambda parameters, **more: sample.build(parameters, **{**options, **more})
+        )
+
+    return on_target(target, call)
+
+
+def bound_of(
+    subject: Subject, target: Target, dtype: torch.dtype, result: torch.dtype, elements: int
+) -> Tolerance:
+    """The bound of one element after :data:`STEPS` steps, each of which may add one operator's."""
+    applied = rule("optimizer" if subject.name in REDUCING else "addcmul", dtype)
+    # Muon orthogonalises in bfloat16 whatever the dtype of the parameters.
+    computed = torch.bfloat16 if subject.name == "Muon" else dtype
+    bound = applied.tolerance(result, computed, elements=elements, precision=target.precision)
+    return bound.widened(STEPS * (1 if dtype in UP else 2))
+
+
+def amplification(sample: OptimizerSample) -> float:
+    """How much rounding ``1 - beta ** step`` magnifies, which capturable optimizers compute in float32."""
+    if not sample.capturable:
+        return 0.0
+    betas = sample.options.get("betas", (0.9, 0.999))
+    return 1.0 / (1.0 - float(betas[1]))
+
+
+def compare_observation(
+    target: Target,
+    recorder: Recorder,
+    subject: Subject,
+    sample: OptimizerSample,
+    actual: Observation,
+    want: OptimizerExpected,
+    *,
+    what: str,
+) -> bool:
+    """Compare parameters and states with the oracle: names, metadata, values."""
+    plain = want.plain if want.plain is not None else want.precise
+    text = f"{sample.describe()} ({what}) shows {', '.join(actual)} where {', '.join(plain)} is expected."
+    if not fact(recorder, set(actual) == set(plain), Kind.STATE, text, sample=sample.index):
+        return False
+    good = True
+    for name, base in plain.items():
+        said = f"{name} of {sample.describe()} ({what})"
+        one, precise = actual[name], want.precise[name]
+        if name.startswith(("step of", "n_iter")) or not isinstance(base, torch.Tensor) or base.dim() == 0:
+            good &= _compare_number(recorder, subject, target, sample, one, precise, said)
+            continue
+        place = device_of(target)
+        if not compare_metadata(recorder, one, base, what=said, sample=sample.index, device=place):
+            good = False
+            continue
+        bound, spread = allowance(target, subject, sample, one, want, name)
+        good &= compare_values(
+            recorder, one, precise, tolerance=bound, what=said, sample=sample.index, spread=spread
+        )
+    return good
+
+
+def _computed(subject: Subject, sample: OptimizerSample) -> torch.dtype:
+    """The coarsest dtype that takes part: capturable optimizers count steps in the default dtype."""
+    coarse = sample.capturable or subject.name in _OWN_FACTORS
+    return torch.float32 if coarse and sample.dtype == torch.float64 else sample.dtype
+
+
+def allowance(
+    target: Target,
+    subject: Subject,
+    sample: OptimizerSample,
+    one: torch.Tensor,
+    want: OptimizerExpected,
+    name: str,
+) -> tuple[Tolerance, torch.Tensor]:
+    """The bound of one result and the magnitude that comes on top of the expected value's."""
+    bound = bound_of(subject, target, _computed(subject, sample), one.dtype, max(1, one.numel()))
+    precise = want.precise[name]
+    spread = want.spread.get(name, torch.zeros(precise.shape, dtype=torch.float64))
+    if name.startswith("parameter") and precise.numel():
+        start = sample.parameters[int(name.split()[1])].to(precise.dtype)
+        moved = float((precise - start).abs().max())
+        spread = spread + moved * (1 + amplification(sample))
+    return bound, spread
+
+
+def _compare_number(
+    recorder: Recorder,
+    subject: Subject,
+    target: Target,
+    sample: OptimizerSample,
+    one: Any,
+    precise: Any,
+    what: str,
+) -> bool:
+    """Step counts and other single numbers; those may lie on the CPU or the device."""
+    if not isinstance(one, (torch.Tensor, int, float)):
+        return fact(recorder, False, Kind.METADATA, f"{what} is a {type(one).__name__}.", sample=sample.index)
+    dtype = _computed(subject, sample)
+    wide = dtype if isinstance(precise, torch.Tensor) and precise.is_floating_point() else torch.float64
+    bound = bound_of(subject, target, dtype, wide, 1)
+    spread = torch.as_tensor(abs(float(torch.as_tensor(precise).abs())) * (1 + amplification(sample)))
+    return compare_values(
+        recorder, one, precise, tolerance=bound, what=what, sample=sample.index, spread=spread
+    )
+
+
+def stepped(problem: Problem, build: Callable[..., torch.optim.Optimizer]) -> Observation:
+    """All steps with the gradients of the sample."""
+    optimizer = build(problem.parameters)
+    for step in range(STEPS):
+        problem.give(step)
+        optimizer.step()
+    return observed(problem, optimizer)
+
+
+STEP = Procedure("steps", stepped)
+
+Applies = Callable[[Target, Subject], Sequence[str]]

@@ -1,0 +1,69 @@
+"""Steps that evaluate the loss themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from conformance.optimizer_oracle import Build, Observation, Procedure, observed
+from conformance.optimizer_samples import Problem
+from conformance.properties.optimizers import _common as common
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+#: Few steps: near the minimum the differences of a quasi-Newton method are made of rounding.
+_STEPS = 2
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if subject.info.only_supports_sparse_grads:
+        return []
+    return [name for name in common.dtypes_of(target, subject) if name in ("float32", "float64")]
+
+
+def _closed(problem: Problem, build: Build) -> Observation:
+    """Steps on a sum of weighted squares, whose targets and weights are the sample's first two gradients."""
+    optimizer = build(problem.parameters)
+    goals, weights = problem.gradients[0], [1 + one.abs() for one in problem.gradients[1]]
+    graphs: list[bool] = []
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        graphs.append(torch.is_grad_enabled())
+        parts = [
+            ((one - goal).square() * weight).sum()
+            for one, goal, weight in zip(problem.parameters, goals, weights, strict=True)
+        ]
+        loss = torch.stack(parts).sum()
+        loss.backward()
+        return loss
+
+    losses = [optimizer.step(closure) for _ in range(_STEPS)]  # type: ignore[arg-type]
+    found = {key: value for key, value in observed(problem, optimizer).items() if key.startswith("parameter")}
+    for step, loss in enumerate(losses):
+        found[f"loss {step}"] = loss.detach().reshape(1) if isinstance(loss, torch.Tensor) else loss
+    found["gradients enabled in the closure"] = float(all(graphs))
+    return found
+
+
+CLOSED = Procedure("closure", _closed)
+
+
+@register(
+    "closure",
+    subject_kind="optimizer",
+    statement="step(closure) returns the loss before the step, with gradients enabled, and moves as on the CPU.",
+    level="training",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    limit = None if subject.info.step_requires_closure else 2
+    for sample, want in common.cases(target, subject, recorder, CLOSED, limit):
+        for word, options in common.implementations(target, subject, sample).items():
+            outcome = common.run_on(target, sample, CLOSED, options)
+            what = f"{word}, with a closure"
+            if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):
+                common.compare_observation(target, recorder, subject, sample, outcome.value, want, what=what)

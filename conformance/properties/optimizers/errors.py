@@ -1,0 +1,76 @@
+"""Arguments that an optimizer must refuse."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from conformance import torch_private
+from conformance.compare import fact
+from conformance.invocation import one_line
+from conformance.model import Kind
+from conformance.properties.optimizers import _common as common
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.samples import dtype_of
+from conformance.subjects import Subject
+from conformance.target import Target
+from conformance.transfer import Copier
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if subject.info.optim_error_inputs_func is None:
+        return []
+    return common.first_dtype(target, subject)
+
+
+@register(
+    "error-inputs",
+    subject_kind="optimizer",
+    statement="Wrong arguments raise the type of error, with the words, that torch's database lists.",
+    level="full",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    dtype = dtype_of(recorder.id.dtype)
+    seed = torch_private.seed_for("optimizer errors", subject.name)
+    found = torch_private.optimizer_error_inputs(subject.info, dtype, seed=seed)
+    recorder.samples(len(found), len(found))
+    for index, item in enumerate(found):
+        _check_one(target, recorder, subject, item, index, dtype)
+
+
+def _check_one(
+    target: Target, recorder: Recorder, subject: Subject, item: Any, index: int, dtype: torch.dtype
+) -> None:
+    made = item.optimizer_error_input
+    device = common.device_of(target)
+
+    def call() -> None:
+        parameters = made.params
+        if parameters is None:
+            parameters = [torch.nn.Parameter(torch.ones(2, 2, dtype=dtype, device=device))]
+        else:
+            parameters = Copier(device).tree(parameters)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            optimizer = subject.info.optim_cls(parameters, **made.kwargs)
+            if item.error_on.name == "STEP_ERROR":
+                optimizer.step()
+
+    raised = common.on_target(target, call).error
+    what = f"error input {index} ({made.desc})"
+    if raised is None:
+        recorder.compared(1)
+        text = f"{what} raised nothing where {item.error_type.__name__} is due."
+        recorder.fail(Kind.ERROR_TYPE, text, sample=index)
+        return
+    text = f"{what} raised {one_line(raised)} where {item.error_type.__name__} is due."
+    if fact(recorder, isinstance(raised, item.error_type), Kind.ERROR_TYPE, text, sample=index):
+        text = f"{what} raised {one_line(raised)} where a message like {item.error_regex!r} is due."
+        matched = re.search(item.error_regex, str(raised)) is not None
+        fact(recorder, matched, Kind.MESSAGE, text, sample=index)

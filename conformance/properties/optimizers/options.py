@@ -1,0 +1,205 @@
+"""Options around the update rule: tensor learning rates, schedulers, groups of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from conformance.compare import compare_values, fact
+from conformance.model import Kind
+from conformance.optimizer_oracle import Build, Observation, Procedure, observed
+from conformance.optimizer_samples import STEPS, OptimizerSample, Problem
+from conformance.properties.optimizers import _common as common
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+#: A learning rate that float32 and bfloat16 hold exactly.
+_RATE = 2.0**-6
+
+
+def plain(sample: OptimizerSample) -> bool:
+    """Whether the sample neither brings a learning rate nor asks for capturable."""
+    return "lr" not in sample.options and not sample.capturable
+
+
+def applies_tensor(target: Target, subject: Subject) -> Sequence[str]:
+    if subject.info.only_supports_sparse_grads or subject.info.step_requires_closure:
+        return []
+    return [] if subject.name == "Adafactor" else common.first_dtype(target, subject)
+
+
+def _with_rate(problem: Problem, build: Build) -> Observation:
+    return common.stepped(problem, lambda parameters, **more: build(parameters, **{"lr": _RATE, **more}))
+
+
+RATE = Procedure("given rate", _with_rate)
+
+
+@register(
+    "tensor-lr",
+    subject_kind="optimizer",
+    statement="A learning rate in a tensor, on the CPU or the device, works as the number that it holds.",
+    level="full",
+    applies=applies_tensor,
+)
+def check_tensor(target: Target, subject: Subject, recorder: Recorder) -> None:
+    for sample, want in common.cases(target, subject, recorder, RATE, 3, such_that=plain):
+        for word, options in common.implementations(target, subject, sample).items():
+            if word in ("foreach", "default"):  # foreach takes tensors only where the optimizer is capturable
+                continue
+            for place in dict.fromkeys((torch.device("cpu"), common.device_of(target))):
+
+                def run(
+                    place: torch.device = place,
+                    options: dict[str, Any] = options,
+                    sample: OptimizerSample = sample,
+                ) -> Any:
+                    rate = torch.tensor(_RATE, device=place)
+                    problem = sample.problem(common.device_of(target))
+                    shown = common.stepped(problem, lambda one, **more: sample.build(one, lr=rate, **options))
+                    return shown, rate
+
+                outcome = common.on_target(target, run)
+                what = f"{word}, lr on {place}"
+                if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):
+                    shown, rate = outcome.value
+                    common.compare_observation(target, recorder, subject, sample, shown, want, what=what)
+                    text = f"the learning rate of {sample.describe()} ({what})"
+                    compare_values(recorder, rate, torch.tensor(_RATE), what=text, sample=sample.index)
+
+
+def applies_scheduler(target: Target, subject: Subject) -> Sequence[str]:
+    return [] if not subject.info.scheduler_inputs else common.dense(target, subject)[:1]
+
+
+def _scheduled(makers: Any) -> Procedure:
+    def run(problem: Problem, build: Build) -> Observation:
+        optimizer = build(problem.parameters)
+        schedulers = [make(optimizer) for make in makers]
+        rates = []
+        for step in range(STEPS):
+            problem.give(step)
+            optimizer.step()
+            for scheduler in schedulers:
+                if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+                    scheduler.step(1.0 + step)
+                else:
+                    scheduler.step()
+            rates.append(float(optimizer.param_groups[0]["lr"]))
+        found = observed(problem, optimizer)
+        found.update({f"lr after step {step}": rate for step, rate in enumerate(rates)})
+        return found
+
+    return Procedure(f"schedulers {id(makers)}", run)
+
+
+@register(
+    "lr-scheduler",
+    subject_kind="optimizer",
+    statement="Schedulers set the same learning rates as on the CPU, and the parameters follow them.",
+    level="full",
+    applies=applies_scheduler,
+)
+def check_scheduler(target: Target, subject: Subject, recorder: Recorder) -> None:
+    for makers in subject.info.scheduler_inputs:
+        procedure = _scheduled(makers)
+        for sample, want in common.cases(target, subject, recorder, procedure, 1, such_that=plain):
+            for word, options in common.implementations(target, subject, sample).items():
+                outcome = common.run_on(target, sample, procedure, options)
+                what = f"{word}, with schedulers"
+                if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):
+                    common.compare_observation(
+                        target, recorder, subject, sample, outcome.value, want, what=what
+                    )
+
+
+def applies_groups(target: Target, subject: Subject) -> Sequence[str]:
+    return common.dense(target, subject)[:1] if subject.info.supports_param_groups else []
+
+
+def _grouped(problem: Problem, build: Build) -> Observation:
+    """Two groups with learning rates of their own, then a third one from the second step on."""
+    first, second, third = problem.parameters[:1], problem.parameters[1:2], problem.parameters[2:]
+    groups = [{"params": first, "lr": _RATE}, {"params": second, "lr": _RATE / 4, "weight_decay": 0.25}]
+    optimizer = build(groups, lr=_RATE * 2)
+    for step in range(STEPS):
+        if step == 1:
+            optimizer.add_param_group({"params": third})
+        problem.give(step)
+        optimizer.step()
+    return observed(problem, optimizer)
+
+
+GROUPS = Procedure("groups", _grouped)
+
+
+@register(
+    "param-groups",
+    subject_kind="optimizer",
+    statement="Each group of parameters is moved with its own options, groups that come later included.",
+    level="training",
+    applies=applies_groups,
+)
+def check_groups(target: Target, subject: Subject, recorder: Recorder) -> None:
+    for sample, want in common.cases(target, subject, recorder, GROUPS, 2, such_that=plain):
+        for word, options in common.implementations(target, subject, sample).items():
+            outcome = common.run_on(target, sample, GROUPS, options)
+            what = f"{word}, three groups"
+            if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):
+                common.compare_observation(target, recorder, subject, sample, outcome.value, want, what=what)
+
+
+def applies_missing(target: Target, subject: Subject) -> Sequence[str]:
+    return common.dense(target, subject)[:1]
+
+
+@register(
+    "missing-gradients",
+    subject_kind="optimizer",
+    statement="Parameters without a gradient keep their bits and get no state; zero_grad clears or zeroes.",
+    level="training",
+    applies=applies_missing,
+)
+def check_missing(target: Target, subject: Subject, recorder: Recorder) -> None:
+    device = common.device_of(target)
+    for sample in common.chosen(target, subject, recorder, 2, such_that=plain):
+        for word, options in common.implementations(target, subject, sample).items():
+
+            def run(options: dict[str, Any] = options, sample: OptimizerSample = sample) -> Any:
+                problem = sample.problem(device)
+                optimizer = sample.build(problem.parameters, **options)
+                optimizer.step()
+                states = len(optimizer.state)
+                problem.give(0)
+                for parameter in problem.parameters[1:]:
+                    parameter.grad = None
+                optimizer.step()
+                known = [parameter in optimizer.state for parameter in problem.parameters]
+                optimizer.zero_grad(set_to_none=False)
+                grad = problem.parameters[0].grad
+                zeros = None if grad is None else grad.clone()
+                optimizer.zero_grad()
+                return problem.parameters, states, known, zeros, problem.parameters[0].grad
+
+            outcome = common.on_target(target, run)
+            what = f"{sample.describe()} ({word})"
+            if not common.succeeded(target, recorder, outcome, what, sample.index):
+                continue
+            parameters, states, known, zeros, cleared = outcome.value
+            fact(recorder, states == 0, Kind.STATE, f"{what} keeps states of parameters without gradients.")
+            text = f"{what} keeps a state of a parameter without a gradient."
+            fact(recorder, not any(known[1:]), Kind.STATE, text, sample=sample.index)
+            for index, parameter in enumerate(parameters[1:], 1):
+                said = f"parameter {index} without a gradient of {what}"
+                compare_values(recorder, parameter, sample.parameters[index], what=said, sample=sample.index)
+            moved = not torch.equal(parameters[0].detach().cpu(), sample.parameters[0])
+            fact(recorder, moved, Kind.VALUE, f"{what} leaves the parameter with a gradient where it was.")
+            if fact(recorder, zeros is not None, Kind.STATE, f"{what}: zero_grad(set_to_none=False) clears."):
+                compare_values(
+                    recorder, zeros, torch.zeros_like(sample.parameters[0]), what=f"zero_grad of {what}"
+                )
+            fact(recorder, cleared is None, Kind.STATE, f"{what}: zero_grad() leaves a gradient.")

@@ -1,0 +1,100 @@
+"""A run that is saved, loaded and continued ends where an uninterrupted one ends."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from conformance.compare import compare_exact, fact
+from conformance.model import Kind
+from conformance.optimizer_oracle import Observation, observed
+from conformance.optimizer_samples import STEPS, OptimizerSample
+from conformance.properties.optimizers import _common as common
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+_SAVED_AFTER = 2
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    return common.dense(target, subject)[:1] if target.capable("serialization") else []
+
+
+@register(
+    "state-dict",
+    subject_kind="optimizer",
+    statement="A run saved after two steps and loaded, through either device, ends as an uninterrupted one.",
+    level="training",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    device, host = common.device_of(target), torch.device("cpu")
+    routes = (
+        ("device to device", device, device),
+        ("device to CPU to device", device, host),
+        ("CPU", host, host),
+    )
+    for sample, want in common.cases(target, subject, recorder, common.STEP, 3):
+        for word, options in common.implementations(target, subject, sample).items():
+            for route, start, place in routes:
+                if start.type == "cpu" and sample.capturable:
+                    continue
+                outcome = common.on_target(
+                    target,
+                    lambda start=start, place=place, options=options, sample=sample: _interrupted(  # type: ignore[misc]
+                        sample, options, start, place, device
+                    ),
+                )
+                what = f"{word}, {route}"
+                if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):
+                    shown, untouched = outcome.value
+                    common.compare_observation(target, recorder, subject, sample, shown, want, what=what)
+                    _compare_saved(recorder, sample, untouched, what)
+
+
+def _interrupted(
+    sample: OptimizerSample,
+    options: dict[str, Any],
+    start: torch.device,
+    place: torch.device,
+    end: torch.device,
+) -> tuple[Observation, tuple[Any, Any]]:
+    """Two steps on ``start``, through a file loaded to ``place``, the rest on ``end``."""
+    problem = sample.problem(start)
+    optimizer = sample.build(problem.parameters, **options)
+    for step in range(_SAVED_AFTER):
+        problem.give(step)
+        optimizer.step()
+    file = io.BytesIO()
+    torch.save((optimizer.state_dict(), [one.detach() for one in problem.parameters]), file)
+    file.seek(0)
+    state, values = torch.load(file, map_location=place, weights_only=True)
+    file.seek(0)
+    untouched, _ = torch.load(file, map_location=place, weights_only=True)
+    rest = sample.problem(end)
+    with torch.no_grad():
+        for parameter, value in zip(rest.parameters, values, strict=True):
+            parameter.copy_(value)
+    other = sample.build(rest.parameters, **options)
+    other.load_state_dict(state)
+    for step in range(_SAVED_AFTER, STEPS):
+        rest.give(step)
+        other.step()
+    return observed(rest, other), (untouched, optimizer.state_dict())
+
+
+def _compare_saved(recorder: Recorder, sample: OptimizerSample, dicts: tuple[Any, Any], what: str) -> None:
+    """What was read is bit for bit what was written."""
+    read, written = dicts
+    text = f"the state dict of {sample.describe()} ({what}) lists other parameters after loading."
+    fact(recorder, set(read["state"]) == set(written["state"]), Kind.STATE, text, sample=sample.index)
+    for index, states in written["state"].items():
+        for key, value in states.items():
+            if isinstance(value, torch.Tensor) and index in read["state"]:
+                said = f"the saved {key} of parameter {index} of {sample.describe()} ({what})"
+                compare_exact(recorder, read["state"][index][key], value, what=said, sample=sample.index)

@@ -1,0 +1,34 @@
+"""Several steps of every implementation equal the for-loop in float64 on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from conformance.properties.optimizers import _common as common
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    return common.dense(target, subject)
+
+
+@register(
+    "steps",
+    subject_kind="optimizer",
+    statement="After four steps of any implementation parameters and states are those of the CPU's for-loop.",
+    level="training",
+    applies=applies,
+    smoke=True,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    for sample, want in common.cases(target, subject, recorder, common.STEP):
+        for word, options in common.implementations(target, subject, sample).items():
+            outcome = common.run_on(target, sample, common.STEP, options)
+            what = f"four steps of {sample.describe()} ({word})"
+            if common.succeeded(target, recorder, outcome, what, sample.index):
+                common.compare_observation(
+                    target, recorder, subject, sample, outcome.value, want, what=f"{word}, four steps"
+                )
