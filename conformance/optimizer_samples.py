@@ -114,7 +114,8 @@ def _make(info: Any, name: str, dtype: torch.dtype, capturable: bool) -> list[Op
     shapes = _MATRICES if name == "Muon" else _SHAPES
     if name == "Adafactor":  # divides by the number of elements
         shapes = tuple(shape for shape in shapes if 0 not in shape)
-    parameters = [values(shape, index == _SWAPPED) for index, shape in enumerate(shapes)]
+    swapped = _SWAPPED if name != "LBFGS" else None  # it takes views of its gradients
+    parameters = [values(shape, index == swapped) for index, shape in enumerate(shapes)]
     gradients = [
         [values(shape, index == _SWAPPED) for index, shape in enumerate(shapes)] for _ in range(STEPS)
     ]

@@ -62,6 +62,7 @@ class Rule:
     matrix: bool = False
     oracle: str = "float64"
     scale: float = 0.0
+    logarithmic: bool = False
 
     @property
     def exact(self) -> bool:
@@ -163,7 +164,7 @@ def rule(operator: str, dtype: torch.dtype, direction: str = "forward") -> Rule:
                 {
                     k: v
                     for k, v in override.items()
-                    if k in ("k", "growth", "local", "matrix", "oracle", "scale")
+                    if k in ("k", "growth", "local", "matrix", "oracle", "scale", "logarithmic")
                 }
             )
     return Rule(name=name, **entry)

@@ -50,8 +50,8 @@ def first_dtypes(target: Target, subject: Subject, among: Sequence[str], count: 
 def has_fixed_derivative(subject: Subject) -> bool:
     """Whether derivatives are dense and the same everywhere.
 
-    Those of sparse arguments are sparse, which no property here compares; those of the low-rank factorisations
-    follow a random start that each device draws for itself.
+    Those of sparse arguments are sparse, which no property here compares; those of the low-rank
+    factorisations follow a random start that each device draws for itself.
     """
     return not subject.name.startswith("sparse.") and subject.name not in ("svd_lowrank", "pca_lowrank")
 

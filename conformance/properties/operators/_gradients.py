@@ -193,13 +193,19 @@ def largest(tensor: torch.Tensor) -> float:
     return float(torch.nan_to_num(sizes, nan=0.0, posinf=0.0, neginf=0.0).max())
 
 
-def natural_size(derivative: Derivative) -> float:
-    """``|cotangent| * |f| / |x|``: the size of a gradient of a function that is neither flat nor steep."""
+def natural_size(derivative: Derivative, *, logarithmic: bool = False) -> float:
+    """``|cotangent| * |f| / |x|``: the size of a gradient of a function that is neither flat nor steep.
+
+    For a logarithm whose backward takes the exponential of the stored result it is ``|cotangent| * |f|``: a
+    relative error of the result becomes an absolute one of the exponent.
+    """
     above = max(
         (largest(c) * largest(o) for c, o in zip(derivative.cotangents, derivative.outputs, strict=False)),
         default=0.0,
     )
     below = max((largest(x) for x in derivative.inputs), default=0.0)
+    if logarithmic:
+        return above
     return above / below if below else 0.0
 
 

@@ -53,8 +53,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         )
         if found is None or not reference.ok:
             continue
-        same = rule(subject.name, dtype_under_test(recorder), "backward").oracle == "same"
-        precise = None if same else _precise(subject, sample, 0.0, 0)
+        applied = rule(subject.name, dtype_under_test(recorder), "backward")
+        precise = None if applied.oracle == "same" else _precise(subject, sample, 0.0, 0)
         wanted, spreads = reference.value, None
         if precise is not None and len(precise.gradients) == len(wanted.gradients):
             spreads = _spreads(subject, sample, precise, dtype_under_test(recorder))
@@ -68,7 +68,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             wanted.gradients,
             what="the gradient",
             spreads=spreads,
-            size=_gradients.natural_size(reference.value),
+            size=_gradients.natural_size(reference.value, logarithmic=applied.logarithmic),
         )
 
 

@@ -191,8 +191,8 @@ def compare_observation(
 
 
 def _computed(subject: Subject, sample: OptimizerSample) -> torch.dtype:
-    """The coarsest dtype that takes part: capturable optimizers count steps in the default dtype."""
-    coarse = sample.capturable or subject.name in _OWN_FACTORS
+    """The coarsest dtype that takes part: steps and rates in tensors are in the default dtype."""
+    coarse = sample.capturable or sample.tensor_lr or subject.name in _OWN_FACTORS
     return torch.float32 if coarse and sample.dtype == torch.float64 else sample.dtype
 
 
@@ -208,6 +208,8 @@ def allowance(
     bound = bound_of(subject, target, _computed(subject, sample), one.dtype, max(1, one.numel()))
     precise = want.precise[name]
     spread = want.spread.get(name, torch.zeros(precise.shape, dtype=torch.float64))
+    if name.startswith("gradient") and precise.numel():  # sums over paths, hence compared in the norm
+        spread = spread + float(precise.abs().max())
     if name.startswith("parameter") and precise.numel():
         start = sample.parameters[int(name.split()[1])].to(precise.dtype)
         moved = float((precise - start).abs().max())

@@ -37,14 +37,14 @@ def _closed(problem: Problem, build: Build) -> Observation:
             ((one - goal).square() * weight).sum()
             for one, goal, weight in zip(problem.parameters, goals, weights, strict=True)
         ]
-        loss = torch.stack(parts).sum()
-        loss.backward()
+        loss = torch.stack(parts).sum() + 1.0  # so that it rounds at a known size
+        torch.autograd.backward(loss)
         return loss
 
     losses = [optimizer.step(closure) for _ in range(_STEPS)]  # type: ignore[arg-type]
     found = {key: value for key, value in observed(problem, optimizer).items() if key.startswith("parameter")}
     for step, loss in enumerate(losses):
-        found[f"loss {step}"] = loss.detach().reshape(1) if isinstance(loss, torch.Tensor) else loss
+        found[f"loss {step}"] = torch.as_tensor(loss).detach().reshape(1)
     found["gradients enabled in the closure"] = float(all(graphs))
     return found
 
@@ -55,7 +55,7 @@ CLOSED = Procedure("closure", _closed)
 @register(
     "closure",
     subject_kind="optimizer",
-    statement="step(closure) returns the loss before the step, with gradients enabled, and moves as on the CPU.",
+    statement="step(closure) returns the loss before the step, enables gradients, and moves as on the CPU.",
     level="training",
     applies=applies,
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from conformance.optimizer_oracle import Build, Observation, Procedure
-from conformance.optimizer_samples import Problem
+from conformance.optimizer_samples import STEPS, Problem
 from conformance.properties.optimizers import _common as common
 from conformance.properties.optimizers.options import plain
 from conformance.property import register
@@ -15,7 +17,10 @@ from conformance.recorder import Recorder
 from conformance.subjects import Subject
 from conformance.target import Target
 
+#: Steps, and those of the optimizers that write over what the backward of an earlier step needs.
 _STEPS = 2
+_DAMPING = 0.5
+_ONE_STEP = ("Adamax", "Rprop")
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -24,23 +29,22 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     return [name for name in common.dense(target, subject) if name in ("float32", "float64")][:1]
 
 
-def _through(problem: Problem, build: Build) -> Observation:
-    """The gradient of a weighted sum of the moved parameters with respect to the start and to each gradient."""
+def _through(problem: Problem, build: Build, steps: int, options: dict[str, Any]) -> Observation:
+    """Gradients of a weighted sum of the moved parameters by their start and by each gradient."""
     starts = [one for one in problem.parameters if one.numel()]
     kept = [index for index, one in enumerate(problem.parameters) if one.numel()]
     pushes = [
-        [problem.gradients[step][index].requires_grad_(True) for index in kept] for step in range(_STEPS)
+        [problem.gradients[step][index].requires_grad_(True) for index in kept] for step in range(steps)
     ]
     with torch.enable_grad():
         moved = [one.clone() for one in starts]
-        optimizer = build(moved, differentiable=True)
-        for step in range(_STEPS):
+        optimizer = build(moved, **options)
+        for step in range(steps):
             for one, push in zip(moved, pushes[step], strict=True):
                 one.grad = push.clone()
             optimizer.step()
-        total = torch.stack(
-            [(one * problem.gradients[3][index]).sum() for one, index in zip(moved, kept, strict=True)]
-        )
+        weights = [problem.gradients[STEPS - 1][index] for index in kept]
+        total = torch.stack([(one * weight).sum() for one, weight in zip(moved, weights, strict=True)])
         sources = [*starts, *(push for step in pushes for push in step)]
         gradients = torch.autograd.grad(total.sum(), sources, allow_unused=True)
     found: Observation = {f"moved {index}": one.detach() for index, one in zip(kept, moved, strict=True)}
@@ -49,20 +53,28 @@ def _through(problem: Problem, build: Build) -> Observation:
     return found
 
 
-THROUGH = Procedure("differentiable", _through)
+def _procedure(subject: Subject) -> Procedure:
+    steps = 1 if subject.name in _ONE_STEP else _STEPS
+    options: dict[str, Any] = {"differentiable": True}
+    if "eps" in inspect.signature(subject.info.optim_cls).parameters and subject.name != "Adafactor":
+        # Without it a step is of the size of the learning rate whatever the gradient, and the derivative by the
+        # gradient is what remains after cancellation.
+        options["eps"] = _DAMPING
+    return Procedure("differentiable", lambda problem, build: _through(problem, build, steps, options))
 
 
 @register(
     "differentiable",
     subject_kind="optimizer",
-    statement="With differentiable=True the gradients of moved parameters flow to their start and their gradients.",
+    statement="With differentiable=True gradients flow through the steps to the start and to the gradients.",
     level="full",
     applies=applies,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    for sample, want in common.cases(target, subject, recorder, THROUGH, 4, such_that=plain):
+    procedure = _procedure(subject)
+    for sample, want in common.cases(target, subject, recorder, procedure, 4, such_that=plain):
         options = common.implementations(target, subject, sample)["for-loop"]
-        outcome = common.run_on(target, sample, THROUGH, options)
+        outcome = common.run_on(target, sample, procedure, options)
         what = "differentiable"
         if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):
             common.compare_observation(target, recorder, subject, sample, outcome.value, want, what=what)

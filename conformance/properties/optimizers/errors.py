@@ -60,6 +60,8 @@ def _check_one(
             warnings.simplefilter("error", UserWarning)
             optimizer = subject.info.optim_cls(parameters, **made.kwargs)
             if item.error_on.name == "STEP_ERROR":
+                for parameter in parameters:
+                    parameter.grad = torch.rand_like(parameter)
                 optimizer.step()
 
     raised = common.on_target(target, call).error

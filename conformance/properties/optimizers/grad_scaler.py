@@ -22,9 +22,7 @@ _SCALE = 2.0**10
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not target.capable("grad_scaler") or not subject.info.supported_impls:
-        return []
-    return common.dense(target, subject)[:1]
+    return common.dense(target, subject)[:1] if target.capable("grad_scaler") else []
 
 
 @register(
@@ -103,5 +101,6 @@ def _left_out(
         if isinstance(value, torch.Tensor):
             said = f"{name} of {sample.describe()} after a step to be left out ({what})"
             compare_exact(recorder, after.get(name), value, what=said, sample=sample.index)
-    text = f"the scales of {sample.describe()} ({what}) are {scales}; {_SCALE}, then twice half of it are expected."
-    fact(recorder, scales == [_SCALE, _SCALE / 2, _SCALE / 2], Kind.STATE, text, sample=sample.index)
+    due = [_SCALE, _SCALE / 2, _SCALE / 2]
+    text = f"the scales of {sample.describe()} ({what}) are {scales} where {due} are due."
+    fact(recorder, scales == due, Kind.STATE, text, sample=sample.index)

@@ -61,6 +61,9 @@ void BoxedKernel::operator()(const c10::OperatorHandle& op,
   if (plan_.cpu_tensors_allowed) {
     call.allow_cpu_tensors();
   }
+  if (plan_.grows_storage) {
+    call.allow_short_storages();
+  }
   const std::size_t first = stack->size() - plan_.arguments;
   for (std::size_t i = 0; i < plan_.arguments; i++) {
     c10::IValue& value = (*stack)[first + i];

@@ -51,6 +51,12 @@ at::native::NestedTensorImpl* nested(const at::Tensor& tensor) {
   return static_cast<at::native::NestedTensorImpl*>(tensor.unsafeGetTensorImpl());
 }
 
+// What stays a CPU tensor after the kernel must not be memory of the device, which ends with a fork or its
+// tensor.
+at::Tensor on_heap(const at::Tensor& tensor) {
+  return memory::arena().contains_host(tensor.storage().data()) ? tensor.clone() : tensor;
+}
+
 // torch's own detach() of a compressed tensor runs the constructor that knows no HPU key.
 struct DeviceSparseCsr final : at::SparseCsrTensorImpl {
   DeviceSparseCsr(at::Layout layout, caffe2::TypeMeta dtype)
@@ -166,9 +172,9 @@ at::Tensor ExtendedLayouts::device(HostCall& call, at::Tensor&& result) {
         c10::Storage(impl->unsafe_storage()),
         DispatchKeySet({DispatchKey::NestedTensor, DispatchKey::HPU}),
         source->dtype(),
-        source->get_nested_sizes(),
-        source->get_nested_strides(),
-        source->get_storage_offsets()));
+        on_heap(source->get_nested_sizes()),
+        on_heap(source->get_nested_strides()),
+        on_heap(source->get_storage_offsets())));
   }
   TORCH_CHECK_NOT_IMPLEMENTED(
       has(result, DispatchKey::QuantizedCPU),

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include <ATen/EmptyTensor.h>
 #include <c10/core/GradMode.h>
 
 #include "dispatch/extended_layouts.h"
@@ -56,8 +57,38 @@ c10::intrusive_ptr<c10::StorageImpl> HostCall::host_storage(c10::StorageImpl* de
   return host;
 }
 
-at::Tensor HostCall::host_dense(const at::Tensor& tensor) {
+// Bytes from the start of the storage to the end of the last element.
+std::size_t bytes_spanned(const c10::TensorImpl* tensor) {
+  if (tensor->is_contiguous()) {
+    return static_cast<std::size_t>(tensor->storage_offset() + tensor->numel()) * tensor->itemsize();
+  }
+  return at::detail::computeStorageNbytes(tensor->sizes(),
+                                          tensor->strides(),
+                                          tensor->itemsize(),
+                                          static_cast<std::size_t>(tensor->storage_offset()));
+}
+
+// A storage that was freed or shrunk under its tensor, or one of a fake tensor: the kernel would leave its
+// bounds.
+void HostCall::check_storage(const c10::TensorImpl* tensor, const char* name) const {
+  if (tensor->numel() == 0 || short_storages_allowed_ ||
+      tensor->key_set().has(c10::DispatchKey::ZeroTensor)) {
+    return;
+  }
+  const c10::StorageImpl* storage = tensor->unsafe_storage().unsafeGetStorageImpl();
+  TORCH_CHECK(storage->data_ptr().get() != nullptr && bytes_spanned(tensor) <= storage->nbytes(),
+              "operator ",
+              name,
+              " got a tensor that spans ",
+              bytes_spanned(tensor),
+              " bytes of a storage that has ",
+              storage->data_ptr().get() == nullptr ? 0 : storage->nbytes(),
+              "; give its storage memory (resize_) before it is used");
+}
+
+at::Tensor HostCall::host_dense(const at::Tensor& tensor, const char* name) {
   c10::TensorImpl* source = tensor.unsafeGetTensorImpl();
+  check_storage(source, name);
   const auto keys = c10::DispatchKeySet(c10::DispatchKey::CPU) | (source->key_set() & kBits);
   auto impl = c10::make_intrusive<c10::TensorImpl>(
       c10::Storage(host_storage(source->unsafe_storage().unsafeGetStorageImpl())), keys, source->dtype());
@@ -92,7 +123,7 @@ at::Tensor HostCall::host(const at::Tensor& tensor, Access access, const char* n
     }
   }
   at::Tensor result = is_plain_dense(tensor.unsafeGetTensorImpl()->key_set())
-                          ? host_dense(tensor)
+                          ? host_dense(tensor, name)
                           : ExtendedLayouts::host(*this, tensor, access, name);
   // Some CPU kernels compute what only a backward pass needs (an argmax) when an argument asks for a
   // gradient.
@@ -209,7 +240,7 @@ HostCall::~HostCall() {
   if (!finished_) {
     detour_.end();
     try {
-      finish();
+      write_back_all(/*failed=*/true);
     } catch (...) {  // the kernel's own error is the one to report
     }
   }
@@ -217,13 +248,23 @@ HostCall::~HostCall() {
 
 void HostCall::finish() {
   finished_ = true;
+  write_back_all(/*failed=*/false);
+}
+
+void HostCall::write_back_all(bool failed) {
   for (auto& pair : storages_) {
     if (C10_UNLIKELY(pair.host->data() != pair.address || pair.host->nbytes() != pair.bytes)) {
       memory::take_resized(pair.device, pair.host.get());
     }
   }
   for (const auto& pair : tensors_) {
-    if (pair.written) {
+    if (!pair.written) {
+      continue;
+    }
+    // torch's resize sets the sizes before it allocates: where that failed, the tensor keeps its old ones.
+    const bool half_made = failed && is_plain_dense(pair.device.unsafeGetTensorImpl()->key_set()) &&
+                           bytes_spanned(pair.host.unsafeGetTensorImpl()) > pair.device.storage().nbytes();
+    if (!half_made) {
       write_back(pair);
     }
   }

@@ -51,6 +51,11 @@ class HostCall {
     cpu_tensors_allowed_ = true;
   }
 
+  // Tensors larger than their storage are let through: resize_() makes the storage fit.
+  void allow_short_storages() {
+    short_storages_allowed_ = true;
+  }
+
  private:
   friend class ExtendedLayouts;
 
@@ -67,17 +72,20 @@ class HostCall {
   };
 
   c10::intrusive_ptr<c10::StorageImpl> host_storage(c10::StorageImpl* device);
-  at::Tensor host_dense(const at::Tensor& tensor);
+  at::Tensor host_dense(const at::Tensor& tensor, const char* name);
+  void check_storage(const c10::TensorImpl* tensor, const char* name) const;
   at::Tensor cpu_argument(const at::Tensor& tensor, Access access, const char* name) const;
   void adopt_storage_of(c10::TensorImpl* impl);
   c10::StorageImpl* device_storage_for(c10::StorageImpl* host) const;
   void write_back(const TensorPair& pair);
+  void write_back_all(bool failed);
 
   c10::impl::ExcludeDispatchKeyGuard keys_;
   memory::HostDetour detour_;
   c10::SmallVector<StoragePair, 6> storages_;
   c10::SmallVector<TensorPair, 6> tensors_;
   bool cpu_tensors_allowed_ = false;
+  bool short_storages_allowed_ = false;
   bool finished_ = false;
 };
 

@@ -63,26 +63,32 @@ at::Tensor empty_strided(at::IntArrayRef size,
       size, stride, memory::device_allocator(), c10::DispatchKeySet(c10::DispatchKey::HPU), type));
 }
 
+c10::DimVector dense_strides(at::IntArrayRef size) {
+  c10::DimVector strides(size.size());
+  int64_t step = 1;
+  for (std::size_t i = size.size(); i-- > 0;) {
+    strides[i] = step;
+    step *= std::max<int64_t>(size[i], 1);
+  }
+  return strides;
+}
+
 // Contiguous where `stride` is not given.
 at::Tensor& set_storage_offset(
     at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size, at::IntArrayRef stride) {
   at::native::checkSetStorage(self, source, offset, size, stride);
   c10::TensorImpl* impl = self.unsafeGetTensorImpl();
+  const auto strides = stride.data() != nullptr ? c10::DimVector(stride) : dense_strides(size);
+  const std::size_t needed =
+      at::detail::computeStorageNbytes(size, strides, impl->itemsize(), static_cast<std::size_t>(offset));
+  // Memory first: where there is none, the tensor stays what it was.
+  if (c10::multiply_integers(size) > 0 && needed > source.nbytes()) {
+    memory::resize_storage(source.unsafeGetStorageImpl(), needed);
+  }
   if (!impl->unsafe_storage().is_alias_of(source)) {
     impl->set_storage_keep_dtype(source);
   }
-  if (stride.data() != nullptr) {
-    impl->set_sizes_and_strides(size, stride, offset);
-  } else {
-    impl->set_sizes_contiguous(size);
-    impl->set_storage_offset(offset);
-  }
-  const std::size_t needed = at::detail::computeStorageNbytes(
-      impl->sizes(), impl->strides(), impl->itemsize(), static_cast<std::size_t>(offset));
-  c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
-  if (impl->numel() > 0 && needed > storage->nbytes()) {
-    memory::resize_storage(storage, needed);
-  }
+  impl->set_sizes_and_strides(size, strides, offset);
   return self;
 }
 

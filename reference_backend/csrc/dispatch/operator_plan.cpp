@@ -57,6 +57,7 @@ OperatorPlan::OperatorPlan(const c10::FunctionSchema& schema)
     returns_tensors |= write;  // an out= tensor may be resized
   }
   cpu_tensors_allowed = allows_cpu_tensors(name);
+  grows_storage = name == "aten::resize_";
 }
 
 }  // namespace hpu_reference::dispatch

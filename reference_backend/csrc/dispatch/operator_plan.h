@@ -18,6 +18,7 @@ struct OperatorPlan {
   int generator = -1;  // position of the generator argument, or -1
   bool returns_tensors = false;
   bool cpu_tensors_allowed = false;
+  bool grows_storage = false;  // resize_()
 };
 
 }  // namespace hpu_reference::dispatch

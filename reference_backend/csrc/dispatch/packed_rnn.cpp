@@ -1,0 +1,77 @@
+// Recurrent layers over packed sequences: the composites read the batch sizes on the host, so these must be
+// there.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/gru_native.h>
+#include <ATen/ops/lstm_native.h>
+#include <ATen/ops/rnn_relu_native.h>
+#include <ATen/ops/rnn_tanh_native.h>
+#include <torch/library.h>
+
+namespace hpu_reference::dispatch {
+
+namespace {
+
+void check_batch_sizes(const at::Tensor& batch_sizes) {
+  TORCH_CHECK(batch_sizes.device().is_cpu(),
+              "batch_sizes of a packed sequence must be a CPU tensor, but it is on ",
+              batch_sizes.device(),
+              "; keep it as pack_padded_sequence() made it");
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm(const at::Tensor& data,
+                                                    const at::Tensor& batch_sizes,
+                                                    at::TensorList state,
+                                                    at::TensorList parameters,
+                                                    bool has_biases,
+                                                    int64_t layers,
+                                                    double dropout,
+                                                    bool train,
+                                                    bool bidirectional) {
+  check_batch_sizes(batch_sizes);
+  return at::native::lstm(
+      data, batch_sizes, state, parameters, has_biases, layers, dropout, train, bidirectional);
+}
+
+using Recurrent = std::tuple<at::Tensor, at::Tensor>(const at::Tensor&,
+                                                     const at::Tensor&,
+                                                     const at::Tensor&,
+                                                     at::TensorList,
+                                                     bool,
+                                                     int64_t,
+                                                     double,
+                                                     bool,
+                                                     bool);
+
+template <Recurrent* function>
+std::tuple<at::Tensor, at::Tensor> recurrent(const at::Tensor& data,
+                                             const at::Tensor& batch_sizes,
+                                             const at::Tensor& state,
+                                             at::TensorList parameters,
+                                             bool has_biases,
+                                             int64_t layers,
+                                             double dropout,
+                                             bool train,
+                                             bool bidirectional) {
+  check_batch_sizes(batch_sizes);
+  return function(data, batch_sizes, state, parameters, has_biases, layers, dropout, train, bidirectional);
+}
+
+// Both keys: with the backend's alone the composite's derivative would be lost.
+void register_all(torch::Library& m) {
+  m.impl("lstm.data", lstm);
+  m.impl("gru.data", recurrent<&at::native::gru>);
+  m.impl("rnn_tanh.data", recurrent<&at::native::rnn_tanh>);
+  m.impl("rnn_relu.data", recurrent<&at::native::rnn_relu>);
+}
+
+TORCH_LIBRARY_IMPL(aten, HPU, m) {
+  register_all(m);
+}
+
+TORCH_LIBRARY_IMPL(aten, AutogradHPU, m) {
+  register_all(m);
+}
+
+}  // namespace
+
+}  // namespace hpu_reference::dispatch
