@@ -46,6 +46,12 @@ BFLOAT16 = frozenset(
 #: (``1 - y * y``): their gradients round at the size of the cotangents, however small they are themselves.
 SATURATING = frozenset({"nn.Tanh", "nn.Sigmoid", "nn.GLU", "nn.LogSigmoid", "nn.Softsign", "nn.Tanhshrink"})
 
+#: Modules whose results are logarithms of probabilities: near a probability of one these cancel, so that results
+#: round at order one however small they are.
+LOGARITHMIC = re.compile(
+    r"nn\.(\w*CrossEntropyLoss|(Adaptive)?LogS\w+|Multi\w+SoftMarginLoss|SoftMarginLoss|BCE\w+)"
+)
+
 #: Second derivatives are sums of terms of the size of the cotangents, which may cancel.
 SECOND = "gradient of gradient"
 

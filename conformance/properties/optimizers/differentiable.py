@@ -17,10 +17,12 @@ from conformance.recorder import Recorder
 from conformance.subjects import Subject
 from conformance.target import Target
 
-#: Steps, and those of the optimizers that write over what the backward of an earlier step needs.
 _STEPS = 2
-_DAMPING = 0.5
+#: These write over what the backward of an earlier step needs, on the CPU too.
 _ONE_STEP = ("Adamax", "Rprop")
+#: Options that keep the derivatives well conditioned.
+_DAMPING = 0.5
+_BETAS = (0.5, 0.75)
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -57,9 +59,11 @@ def _procedure(subject: Subject) -> Procedure:
     steps = 1 if subject.name in _ONE_STEP else _STEPS
     options: dict[str, Any] = {"differentiable": True}
     if "eps" in inspect.signature(subject.info.optim_cls).parameters and subject.name != "Adafactor":
-        # Without it a step is of the size of the learning rate whatever the gradient, and the derivative by the
-        # gradient is what remains after cancellation.
+        # Without it a step is of the size of the learning rate whatever the gradient, and the derivative by
+        # the gradient is what remains after cancellation.
         options["eps"] = _DAMPING
+    if "betas" in inspect.signature(subject.info.optim_cls).parameters:
+        options["betas"] = _BETAS  # 1 - beta ** step is computed in tensors, and cancels for betas near 1
     return Procedure("differentiable", lambda problem, build: _through(problem, build, steps, options))
 
 

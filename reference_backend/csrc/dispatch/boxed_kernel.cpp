@@ -43,9 +43,11 @@ c10::IValue device_value(HostCall& call, c10::IValue&& value) {
     return call.device(std::move(value).toTensor());
   }
   if (value.isTensorList()) {
+    c10::List<at::Tensor> made = std::move(value).toTensorList();
     c10::List<at::Tensor> result;
-    for (at::Tensor& tensor : std::move(value).toTensorVector()) {
-      result.push_back(call.device(std::move(tensor)));
+    result.reserve(made.size());
+    for (std::size_t i = 0; i < made.size(); i++) {
+      result.push_back(call.device(made.extract(i)));
     }
     return result;
   }

@@ -41,10 +41,10 @@ at::QuantizerPtr convert_quantizer(const at::QuantizerPtr& quantizer, at::Scalar
       convert(channels->scales()), convert(channels->zero_points()), channels->axis(), dtype);
 }
 
-// The results' parts are converted like results of their own; a part that nobody else holds moves.
+// The parts of a result are converted like results of their own; the result and this call hold them.
 template <class Part>
 at::Tensor device_part(HostCall& call, Part part) {
-  return call.device(std::move(part));
+  return call.device(std::move(part), /*holders=*/2);
 }
 
 at::native::NestedTensorImpl* nested(const at::Tensor& tensor) {
@@ -167,7 +167,7 @@ at::Tensor ExtendedLayouts::device(HostCall& call, at::Tensor&& result) {
   }
   if (impl->key_set().has(DispatchKey::NestedTensor)) {
     auto* source = nested(result);
-    call.adopt_storage_of(impl);
+    call.adopt_storage_of(impl, impl->unsafe_storage().use_count() > 1);
     return at::Tensor(c10::make_intrusive<at::native::NestedTensorImpl>(
         c10::Storage(impl->unsafe_storage()),
         DispatchKeySet({DispatchKey::NestedTensor, DispatchKey::HPU}),
@@ -181,11 +181,11 @@ at::Tensor ExtendedLayouts::device(HostCall& call, at::Tensor&& result) {
       "a result of layout ",
       result.layout(),
       " cannot live on the hpu device; use a strided tensor, or the CPU for this operator");
-  call.adopt_storage_of(impl);
+  call.adopt_storage_of(impl, impl->unsafe_storage().use_count() > 1);
   change_backend(impl, kDevice);
   auto* self = quantized(result);
   self->set_quantizer_(convert_quantizer(self->quantizer(), result.scalar_type(), [&](at::Tensor part) {
-    return call.device(std::move(part));
+    return device_part(call, std::move(part));
   }));
   return std::move(result);
 }
@@ -207,7 +207,7 @@ void ExtendedLayouts::write_back(HostCall& call, const at::Tensor& device, const
   } else if (has(host, DispatchKey::QuantizedCPU)) {
     quantized(device)->set_quantizer_(
         convert_quantizer(quantized(host)->quantizer(), host.scalar_type(), [&](at::Tensor part) {
-          return call.device(std::move(part));
+          return device_part(call, std::move(part));
         }));
     device.unsafeGetTensorImpl()->set_sizes_and_strides(host.sizes(), host.strides(), host.storage_offset());
   }

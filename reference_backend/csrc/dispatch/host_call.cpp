@@ -147,34 +147,37 @@ c10::StorageImpl* HostCall::device_storage_for(c10::StorageImpl* host) const {
   return nullptr;
 }
 
-void HostCall::adopt_storage_of(c10::TensorImpl* impl) {
+void HostCall::adopt_storage_of(c10::TensorImpl* impl, bool kept_by_others) {
   c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
   if (storage->device_type() == c10::DeviceType::HPU) {
     return;  // shared with a result that was converted before
   }
   if (c10::StorageImpl* device = device_storage_for(storage)) {
-    // A view of an argument: `device` is alive, as the argument is.
+    // A view of an argument or of an earlier result: `device` is alive, as that is.
     impl->set_storage_keep_dtype(c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(device)));
     return;
   }
-  if (memory::adopt_storage(storage)) {
+  if (!kept_by_others && memory::adopt_storage(storage)) {
     return;
   }
-  // Made on the heap, e.g. by a worker thread of the kernel: the one case in which a result is copied.
+  // Made on the heap (by a worker thread of the kernel), or kept by the kernel or another result as CPU
+  // memory: the only cases in which a result is copied.
   const std::size_t bytes = storage->nbytes();
   c10::DataPtr pointer = memory::allocate_device(bytes);
   if (bytes > 0) {
     std::memcpy(memory::arena().to_host(pointer.get()), storage->data(), bytes);
   }
-  impl->set_storage_keep_dtype(
-      c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),
-                                                         bytes,
-                                                         std::move(pointer),
-                                                         memory::device_allocator(),
-                                                         /*resizable=*/true)));
+  auto fresh = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),
+                                                     bytes,
+                                                     std::move(pointer),
+                                                     memory::device_allocator(),
+                                                     /*resizable=*/true);
+  storages_.push_back(
+      {fresh.get(), c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage), storage->data(), bytes});
+  impl->set_storage_keep_dtype(c10::Storage(std::move(fresh)));
 }
 
-at::Tensor HostCall::device(at::Tensor&& result) {
+at::Tensor HostCall::device(at::Tensor&& result, std::size_t holders) {
   if (!result.defined()) {
     return std::move(result);
   }
@@ -195,8 +198,8 @@ at::Tensor HostCall::device(at::Tensor&& result) {
       "a result of layout ",
       result.layout(),
       " cannot live on the hpu device; use a strided tensor, or the CPU for this operator");
+  const bool kept_by_others = result.use_count() > holders || impl->unsafe_storage().use_count() > 1;
   if (result.use_count() != 1) {
-    // Somebody else (a static of the kernel, another result's base) holds this tensor: leave it to them.
     auto copy = c10::make_intrusive<c10::TensorImpl>(
         c10::Storage(impl->unsafe_storage()),
         c10::DispatchKeySet(c10::DispatchKey::CPU) | (impl->key_set() & kBits),
@@ -208,7 +211,7 @@ at::Tensor HostCall::device(at::Tensor&& result) {
     result = at::Tensor(std::move(copy));
     impl = result.unsafeGetTensorImpl();
   }
-  adopt_storage_of(impl);
+  adopt_storage_of(impl, kept_by_others);
   change_backend(impl, kDevice);
   return std::move(result);
 }
@@ -225,10 +228,17 @@ void HostCall::write_back(const TensorPair& pair) {
   if (device_storage_for(storage) != before) {  // set_() gave it another storage
     c10::StorageImpl* other = device_storage_for(storage);
     if (other == nullptr) {
-      adopt_storage_of(host);
+      adopt_storage_of(host, /*kept_by_others=*/false);
       other = host->unsafe_storage().unsafeGetStorageImpl();
     }
     device->set_storage_keep_dtype(c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(other)));
+  }
+  if (host->key_set().has(c10::DispatchKey::Conjugate) !=
+      device->key_set().has(c10::DispatchKey::Conjugate)) {
+    device->_set_conj(!device->is_conj());
+  }
+  if (host->key_set().has(c10::DispatchKey::Negative) != device->key_set().has(c10::DispatchKey::Negative)) {
+    device->_set_neg(!device->is_neg());
   }
   if (device->sizes() != host->sizes() || device->strides() != host->strides() ||
       device->storage_offset() != host->storage_offset()) {

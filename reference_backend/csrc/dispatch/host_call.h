@@ -40,8 +40,8 @@ class HostCall {
   void kernel_done();
 
   // The device tensor for a result of the kernel: the argument itself, a view of it, or the result turned
-  // into a device tensor in place.
-  at::Tensor device(at::Tensor&& result);
+  // into a device tensor in place. `holders`: how many references to it this call accounts for.
+  at::Tensor device(at::Tensor&& result, std::size_t holders = 1);
 
   // Writes changed metadata and storages back to the written arguments.
   void finish();
@@ -75,7 +75,7 @@ class HostCall {
   at::Tensor host_dense(const at::Tensor& tensor, const char* name);
   void check_storage(const c10::TensorImpl* tensor, const char* name) const;
   at::Tensor cpu_argument(const at::Tensor& tensor, Access access, const char* name) const;
-  void adopt_storage_of(c10::TensorImpl* impl);
+  void adopt_storage_of(c10::TensorImpl* impl, bool kept_by_others);
   c10::StorageImpl* device_storage_for(c10::StorageImpl* host) const;
   void write_back(const TensorPair& pair);
   void write_back_all(bool failed);

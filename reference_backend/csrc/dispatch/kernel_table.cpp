@@ -39,8 +39,9 @@ bool is_covered_namespace(const std::string& name) {
   return false;
 }
 
-// Composite operators (with a derivative of their own) that choose an implementation by device: run whole on
-// the CPU, they choose the CPU's.
+// Composite operators that choose an implementation by device, reach vectorised code that is registered by
+// device, or touch memory on the host. Run whole on the CPU they do what the CPU does. Each has a derivative
+// formula of its own or no derivative: a kernel here takes the place of the composite's.
 bool is_whole(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "aten::convolution",
@@ -48,10 +49,19 @@ bool is_whole(const std::string& name) {
       "aten::convolution_backward",
       "aten::linalg_lstsq",
       "aten::mode.values",
-      // Reaches the CPU's vectorised code without a kernel of its own key in between.
       "aten::conj_physical_",
+      "aten::kaiser_window",
+      "aten::kaiser_window.periodic",
+      "aten::kaiser_window.beta",
+      "aten::range.out_",
+      "aten::_sobol_engine_draw",
+      "aten::_sobol_engine_ff_",
+      "aten::_sobol_engine_scramble_",
+      "aten::_sobol_engine_initialize_state_",
+      "aten::choose_qparams_optimized",
+      "aten::_saturate_weight_to_fp16",
   };
-  return names.count(name) != 0;
+  return names.count(name) != 0 || name.rfind("aten::fbgemm_", 0) == 0;
 }
 
 // Operators declared "not on the device" in HPU_REFERENCE_FALLBACK_OPS, a comma list of names without

@@ -271,7 +271,7 @@ c10::intrusive_ptr<c10::StorageImpl> host_storage_of(c10::StorageImpl* device) {
                                                  bytes,
                                                  c10::DataPtr(address, c10::Device(c10::DeviceType::CPU)),
                                                  g_detour,
-                                                 /*resizable=*/true);
+                                                 device->resizable());
   };
   if (block == nullptr) {
     void* address = pointer.get();
@@ -296,6 +296,9 @@ c10::intrusive_ptr<c10::StorageImpl> host_storage_of(c10::StorageImpl* device) {
   }
   if (C10_UNLIKELY(cached->nbytes() != bytes)) {
     cached->unsafe_set_nbytes(bytes);  // the block has been reused, or its storage shrunk in place
+  }
+  if (C10_UNLIKELY(cached->resizable() != device->resizable())) {
+    cached->set_resizable(device->resizable());
   }
   return c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(cached);
 }

@@ -27,6 +27,15 @@ c10::DeviceType Generator::device_type() {
   return c10::DeviceType::HPU;
 }
 
+std::uint64_t Generator::get_offset() const {
+  return 0;
+}
+
+void Generator::set_offset(std::uint64_t offset) {
+  TORCH_CHECK(
+      offset == 0, "an hpu generator has no offset, but ", offset, " was given; set its state instead");
+}
+
 Generator* Generator::clone_impl() const {
   auto* copy = new Generator(0);
   copy->set_state(*get_state());

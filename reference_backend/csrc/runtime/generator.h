@@ -15,6 +15,10 @@ struct Generator final : at::CPUGeneratorImpl {
   explicit Generator(std::uint64_t seed = c10::detail::getNonDeterministicRandom());
   static c10::DeviceType device_type();
 
+  // The twister has no offset: 0 is read and accepted, so that generators can be pickled.
+  std::uint64_t get_offset() const override;
+  void set_offset(std::uint64_t offset) override;
+
  private:
   Generator* clone_impl() const override;
 };

@@ -47,6 +47,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   c10::Stream getNewStream(c10::Device device, int = 0) const override {
     checked_index(device.index());
+    acquire();
     return stream_of(new_stream());
   }
   c10::Stream exchangeStream(c10::Stream stream) const override {
@@ -70,6 +71,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
               const c10::Stream& stream,
               const c10::DeviceIndex,
               const c10::EventFlag flag) const override {
+    acquire();
     if (*event == nullptr) {
       *event = new Event();
     }

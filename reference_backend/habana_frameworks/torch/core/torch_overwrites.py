@@ -66,6 +66,35 @@ def _methods() -> None:
             setattr(owner, name, value)
 
 
+def _sparse_new() -> None:
+    _replace(torch.Tensor, "new", _making_sparse)  # type: ignore[arg-type]
+
+
+def _making_sparse(original: Callable[..., Any]) -> Callable[..., Any]:
+    def new(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        if self.layout == torch.sparse_coo and self.device.type == "hpu" and args:
+            return torch.sparse_coo_tensor(*args, dtype=self.dtype, device=self.device)
+        return original(self, *args, **kwargs)
+
+    return new
+
+
+def _byteswap() -> None:
+    _replace(torch.UntypedStorage, "byteswap", _swapping_on_the_host)  # type: ignore[arg-type]
+
+
+def _swapping_on_the_host(original: Callable[..., Any]) -> Callable[..., Any]:
+    def byteswap(self: torch.UntypedStorage, dtype: torch.dtype) -> None:
+        if self.device.type != "hpu":
+            return original(self, dtype)
+        host = self.cpu()
+        original(host, dtype)
+        self.copy_(host)
+        return None
+
+    return byteswap
+
+
 def _foreach() -> None:
     name = "_get_foreach_kernels_supported_devices"
     # Two modules hold the function under its name and would go on with the old one.
@@ -85,6 +114,8 @@ PATCHES: dict[Callable[[], None], str] = {
     _seed: "torch.manual_seed and torch.seed seed every device that torch knows, and hpu is not among them",
     _fork_rng: "fork_rng should save hpu's generator by default, and only that of this process's device",
     _methods: "Tensor.hpu, Tensor.is_hpu and the like exist on fork-like builds only",
+    _sparse_new: "the legacy constructor that SparseAdam uses knows no sparse hpu tensors",
+    _byteswap: "torch swaps bytes through the host's pointer, which faults on device memory",
     _foreach: "optimizers use fused loops by default on the devices of a list that hpu is missing from",
     _contiguity: "fake results must have the strides of eager ones (see above)",
 }

@@ -1,6 +1,8 @@
 // Recurrent layers over packed sequences: the composites read the batch sizes on the host, so these must be
 // there.
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/_nested_tensor_storage_offsets_native.h>
+#include <ATen/ops/_reshape_from_tensor_native.h>
 #include <ATen/ops/gru_native.h>
 #include <ATen/ops/lstm_native.h>
 #include <ATen/ops/rnn_relu_native.h>
@@ -56,12 +58,17 @@ std::tuple<at::Tensor, at::Tensor> recurrent(const at::Tensor& data,
   return function(data, batch_sizes, state, parameters, has_biases, layers, dropout, train, bidirectional);
 }
 
+at::Tensor reshape_from_tensor(const at::Tensor& self, const at::Tensor& shape) {
+  return at::native::_reshape_from_tensor(self, shape.cpu());
+}
+
 // Both keys: with the backend's alone the composite's derivative would be lost.
 void register_all(torch::Library& m) {
   m.impl("lstm.data", lstm);
   m.impl("gru.data", recurrent<&at::native::gru>);
   m.impl("rnn_tanh.data", recurrent<&at::native::rnn_tanh>);
   m.impl("rnn_relu.data", recurrent<&at::native::rnn_relu>);
+  m.impl("_reshape_from_tensor", reshape_from_tensor);
 }
 
 TORCH_LIBRARY_IMPL(aten, HPU, m) {
@@ -70,6 +77,11 @@ TORCH_LIBRARY_IMPL(aten, HPU, m) {
 
 TORCH_LIBRARY_IMPL(aten, AutogradHPU, m) {
   register_all(m);
+}
+
+// The metadata of nested tensors is on the CPU on every device.
+TORCH_LIBRARY_IMPL(aten, NestedTensorHPU, m) {
+  m.impl("_nested_tensor_storage_offsets", at::native::_nested_tensor_storage_offsets);
 }
 
 }  // namespace
