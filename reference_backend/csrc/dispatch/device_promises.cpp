@@ -2,10 +2,12 @@
 // error and statistics that fake tensors of a device assume. The values are the CPU kernel's.
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_native_batch_norm_legit_ops.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/narrow_copy_native.h>
 #include <ATen/ops/native_batch_norm_ops.h>
 #include <ATen/ops/nonzero_static_ops.h>
+#include <ATen/ops/rsqrt.h>
 #include <torch/library.h>
 
 #include "dispatch/host_call.h"
@@ -53,7 +55,7 @@ Norm with_saved_statistics(
     Norm&& result, bool training, const at::Tensor& mean, const at::Tensor& var, double eps) {
   if (!training && mean.defined() && var.defined()) {
     std::get<1>(result) = mean.clone();
-    std::get<2>(result) = (var + eps).rsqrt();
+    std::get<2>(result) = at::rsqrt(at::add(var, eps));
   }
   return std::move(result);
 }
