@@ -1,7 +1,7 @@
 """The project's commands: conformance, tests, lint, bench, build.
 
-``nox -s conformance -- ARGS`` hands ARGS to ``conformance run``. The environment and the compiled core are kept and
-reused; only what changed is built again.
+``nox -s conformance -- ARGS`` hands ARGS to ``conformance run``. The environment and the compiled core are
+kept and reused; only what changed is built again.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def install_torch(environment: Environment) -> None:
             session.log(f"torch {TORCH} comes from PyTorch's CPU index")
             environment.install("--no-deps", wanted, "--index-url", CPU_INDEX)
         else:
-            session.log(f"no CPU build of torch {TORCH} can be had here: taking the default one, which may be large")
+            session.log(
+                f"no CPU build of torch {TORCH} can be had here: taking the default one, which may be large"
+            )
     environment.install(wanted)  # what torch needs, and torch itself where no CPU build was found
 
 
@@ -148,5 +150,14 @@ def build(session: nox.Session) -> None:
     environment = prepare(session)
     for source in (ROOT, BACKEND):
         environment.run(
-            "python", "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", "dist", str(source)
+            "python",
+            "-m",
+            "pip",
+            "wheel",
+            "-q",
+            "--no-deps",
+            "--no-build-isolation",
+            "-w",
+            "dist",
+            str(source),
         )

@@ -1,4 +1,4 @@
-"""Time that autoloading the backend adds to `import torch`, in seconds: the median difference of alternating runs."""
+"""Seconds that autoloading the backend adds to `import torch`: the median difference of alternating runs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,15 @@ def seconds(autoload: str) -> float:
 
 def main() -> None:
     loaded = subprocess.run(
-        [sys.executable, "-c", "import torch; print(hasattr(torch, 'hpu'))"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", "import torch; print(hasattr(torch, 'hpu'))"],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.strip()
     if loaded != "True":
-        raise SystemExit("the backend does not autoload here: install it with its metadata (nox -s bench does)")
+        raise SystemExit(
+            "the backend does not autoload here: install it with its metadata (nox -s bench does)"
+        )
     seconds("1")
     differences = sorted(seconds("1") - seconds("0") for _ in range(7))
     show("import torch, time added by autoload", statistics.median(differences), 0.3, " s")

@@ -1,4 +1,4 @@
-"""One forward pass over all float32 samples of op_db, hpu / cpu; the samples are made and moved outside the timing."""
+"""One forward pass over all float32 samples of op_db, hpu / cpu; making and moving them is not timed."""
 
 from __future__ import annotations
 

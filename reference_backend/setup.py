@@ -1,4 +1,4 @@
-"""Builds the C++ core with torch's own extension builder, through ninja (which uses ccache where it is present)."""
+"""Builds the C++ core with torch's own extension builder, through ninja (and ccache where it is present)."""
 
 from __future__ import annotations
 

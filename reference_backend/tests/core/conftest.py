@@ -7,10 +7,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import habana_frameworks.torch  # noqa: F401  registers the device
 import pytest
 import torch
-
-import habana_frameworks.torch  # noqa: F401  registers the device
 
 BACKEND = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 

@@ -1,4 +1,4 @@
-"""What is the same on the CPU is the same on the device: storages, views, bits, results that are arguments."""
+"""What is one on the CPU is one on the device: storages, views, bits, results that are arguments."""
 
 import pytest
 import torch
@@ -10,7 +10,12 @@ def device(*args, **kwargs):
 
 def test_views_share_their_storage():
     base = torch.arange(24.0, device="hpu").reshape(2, 3, 4)
-    views = [base[1], base.t() if base.dim() < 2 else base.transpose(0, 2), base.view(-1)[3:], base.unfold(2, 2, 1)]
+    views = [
+        base[1],
+        base.t() if base.dim() < 2 else base.transpose(0, 2),
+        base.view(-1)[3:],
+        base.unfold(2, 2, 1),
+    ]
     for view in views:
         assert view.untyped_storage().data_ptr() == base.untyped_storage().data_ptr()
     base.zero_()
@@ -52,7 +57,12 @@ def test_in_place_returns_self_and_keeps_the_address():
 
 def test_functions_that_may_return_their_argument():
     a = device([1.0])
-    for function in (torch.Tensor.contiguous, torch.Tensor.resolve_conj, torch.Tensor.resolve_neg, torch.Tensor.detach):
+    for function in (
+        torch.Tensor.contiguous,
+        torch.Tensor.resolve_conj,
+        torch.Tensor.resolve_neg,
+        torch.Tensor.detach,
+    ):
         assert function(a).data_ptr() == a.data_ptr()
 
 
@@ -116,7 +126,10 @@ def test_conj_and_neg_bits_survive():
 
 def test_wrapped_numbers_promote_as_on_the_host():
     for value in (2, 2.5, True, 1j):
-        dev, host = torch.ones(2, dtype=torch.int32, device="hpu") * value, torch.ones(2, dtype=torch.int32) * value
+        dev, host = (
+            torch.ones(2, dtype=torch.int32, device="hpu") * value,
+            torch.ones(2, dtype=torch.int32) * value,
+        )
         assert dev.dtype == host.dtype
     assert (torch.ones(2, dtype=torch.bfloat16, device="hpu") + torch.tensor(1.5)).dtype == torch.bfloat16
 
@@ -154,7 +167,7 @@ def test_inference_mode():
         b = a.add(1)
         b.mul_(2)
         assert b.is_inference() and b[1:].tolist() == [4.0, 4.0]
-    with pytest.raises(RuntimeError, match="[Ii]nference"):
+    with pytest.raises(RuntimeError, match=r"[Ii]nference"):
         b.requires_grad_().mul(2)
 
 

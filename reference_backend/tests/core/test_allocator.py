@@ -5,7 +5,6 @@ import threading
 
 import pytest
 import torch
-
 from habana_frameworks.torch import _C
 
 MIB = 1 << 20
@@ -167,7 +166,9 @@ def test_threads_near_the_limit(limit):
 
 def test_bad_limit_variable_names_itself(python):
     done = python("torch.empty(1, device='hpu')", HPU_REFERENCE_MEMORY_LIMIT="12GB")
-    assert done.returncode != 0 and "HPU_REFERENCE_MEMORY_LIMIT='12GB' is not a number of bytes" in done.stderr
+    assert (
+        done.returncode != 0 and "HPU_REFERENCE_MEMORY_LIMIT='12GB' is not a number of bytes" in done.stderr
+    )
 
 
 def test_limit_variable(python):
@@ -182,7 +183,7 @@ def resident():
     return int(open('/proc/self/statm').read().split()[2]) * os.sysconf('SC_PAGESIZE')
 base = resident(); t = torch.ones(64 << 20, dtype=torch.uint8, device='hpu'); full = resident(); del t
 cached = resident(); torch.accelerator.empty_cache(); empty = resident()
-assert full - base > 60 << 20 and cached - base > 60 << 20 and empty - base < 8 << 20, (base, full, cached, empty)
+assert min(full, cached) - base > 60 << 20 and empty - base < 8 << 20, (base, full, cached, empty)
 """
     done = python(script)
     assert done.returncode == 0, done.stderr
@@ -192,7 +193,9 @@ assert full - base > 60 << 20 and cached - base > 60 << 20 and empty - base < 8 
 def test_share_of_memory(python, percent, share):
     script = "print(torch.hpu.memory_stats()['Limit'])"
     whole = int(python(script).stdout)
-    assert int(python(script, PT_HPU_POOL_MEM_ACQUIRE_PERC=percent).stdout) == pytest.approx(whole * share, rel=1e-6)
+    assert int(python(script, PT_HPU_POOL_MEM_ACQUIRE_PERC=percent).stdout) == pytest.approx(
+        whole * share, rel=1e-6
+    )
 
 
 def test_bad_share_names_itself(python):

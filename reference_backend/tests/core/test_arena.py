@@ -4,14 +4,14 @@ import signal
 
 import pytest
 import torch
-
 from habana_frameworks.torch import _C
 
 
 @pytest.mark.parametrize("access", ["cell.value", "cell.__setattr__('value', 1.0)"])
 def test_host_access_faults(python, access):
     done = python(
-        f"import ctypes\nt = torch.ones(4, device='hpu')\ncell = ctypes.c_float.from_address(t.data_ptr())\n{access}"
+        "import ctypes\nt = torch.ones(4, device='hpu')\n"
+        f"cell = ctypes.c_float.from_address(t.data_ptr())\n{access}"
     )
     assert done.returncode == -signal.SIGSEGV, done.stderr
 

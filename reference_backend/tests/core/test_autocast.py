@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-
 from habana_frameworks.torch import _C
 
 
@@ -15,7 +14,14 @@ def tensors():
 def test_lower_precision(tensors):
     a, _ = tensors
     with torch.autocast("hpu"):
-        for result in (a @ a, torch.mm(a, a), torch.softmax(a, 1), a.mean(), a * a, torch.nn.functional.linear(a, a)):
+        for result in (
+            a @ a,
+            torch.mm(a, a),
+            torch.softmax(a, 1),
+            a.mean(),
+            a * a,
+            torch.nn.functional.linear(a, a),
+        ):
             assert result.dtype == torch.bfloat16
         weight = torch.ones(4, device="hpu")
         assert torch.nn.functional.layer_norm(a, (4,)).dtype == torch.bfloat16
@@ -28,7 +34,13 @@ def test_lower_precision(tensors):
 def test_float32(tensors):
     _, b = tensors
     with torch.autocast("hpu"):
-        for result in (torch.exp(b), torch.log(b), b / b, torch.pow(b, 2), torch.nn.functional.mse_loss(b, b)):
+        for result in (
+            torch.exp(b),
+            torch.log(b),
+            b / b,
+            torch.pow(b, 2),
+            torch.nn.functional.mse_loss(b, b),
+        ):
             assert result.dtype == torch.float32
 
 
@@ -61,7 +73,20 @@ def test_cpu_autocast_does_not_reach_into_device_kernels(tensors):
 def test_lists_are_the_contract(tensors):
     lists = _C.autocast_lists()
     assert len(lists["lower"]) == 27 and "matmul" in lists["lower"] and "topk" in lists["fp32"]
-    assert lists["promote"] == ["add", "addcmul", "addcdiv", "cat", "div", "exp", "mul", "pow", "sub", "iadd", "truediv", "stack"]
+    assert lists["promote"] == [
+        "add",
+        "addcmul",
+        "addcdiv",
+        "cat",
+        "div",
+        "exp",
+        "mul",
+        "pow",
+        "sub",
+        "iadd",
+        "truediv",
+        "stack",
+    ]
 
 
 def test_override_files(python, tmp_path):

@@ -62,7 +62,9 @@ def test_other_indices_warn_once_and_mean_0(python):
     assert python(script).stdout.split() == ["hpu:0", "hpu:0", "1"]
 
 
-@pytest.mark.parametrize("modules, count", [("0", "1"), ("2,5", "2"), ("0 ,1", "2"), ("", "8"), ("9", "0"), ("a", "0")])
+@pytest.mark.parametrize(
+    "modules, count", [("0", "1"), ("2,5", "2"), ("0 ,1", "2"), ("", "8"), ("9", "0"), ("a", "0")]
+)
 def test_visible_modules(python, modules, count):
     assert python("print(torch.hpu.device_count())", HABANA_VISIBLE_MODULES=modules).stdout.strip() == count
 

@@ -9,7 +9,6 @@ import pathlib
 
 import pytest
 import torch
-
 from habana_frameworks.torch import _C
 
 TABLES = pathlib.Path(__file__).parent / "tables"
@@ -51,7 +50,8 @@ def test_every_cpu_kernel_of_aten_is_covered():
 
 
 @pytest.mark.parametrize(
-    "name", ["native_layer_norm", "native_group_norm", "_stack", "addr", "all.dims", "any.dims", "linalg__powsum"]
+    "name",
+    ["native_layer_norm", "native_group_norm", "_stack", "addr", "all.dims", "any.dims", "linalg__powsum"],
 )
 def test_cpu_kernels_beside_a_composite_one_are_explicit(name):
     assert ["HPU", "aten::" + name, "host"] in [list(row) for row in _C.kernel_table()]
@@ -59,7 +59,7 @@ def test_cpu_kernels_beside_a_composite_one_are_explicit(name):
 
 def test_collectives_are_not_swallowed():
     assert not any(row.split()[1].startswith("c10d::") for row in table())
-    with pytest.raises(Exception, match="HPU|hccl|backend"):
+    with pytest.raises(Exception, match=r"HPU|hccl|backend"):
         import torch.distributed as dist
 
         store = dist.HashStore()

@@ -41,11 +41,21 @@ def test_quantized():
     values = torch.tensor([-1.0, 0.0, 0.5, 2.0], device="hpu")
     q = torch.quantize_per_tensor(values, 0.1, 10, torch.quint8)
     assert q.device.type == "hpu" and q.int_repr().tolist() == [0, 10, 15, 30] and q.q_scale() == 0.1
-    assert q[1:].dequantize().tolist() == torch.quantize_per_tensor(values.cpu(), 0.1, 10, torch.quint8)[1:].dequantize().tolist()
-    channel = torch.quantize_per_channel(
-        torch.ones(2, 2, device="hpu"), torch.tensor([0.1, 0.2], device="hpu"), torch.zeros(2, dtype=torch.long, device="hpu"), 0, torch.qint8
+    assert (
+        q[1:].dequantize().tolist()
+        == torch.quantize_per_tensor(values.cpu(), 0.1, 10, torch.quint8)[1:].dequantize().tolist()
     )
-    assert channel.q_per_channel_scales().device.type == "hpu" and channel.int_repr().tolist() == [[10, 10], [5, 5]]
+    channel = torch.quantize_per_channel(
+        torch.ones(2, 2, device="hpu"),
+        torch.tensor([0.1, 0.2], device="hpu"),
+        torch.zeros(2, dtype=torch.long, device="hpu"),
+        0,
+        torch.qint8,
+    )
+    assert channel.q_per_channel_scales().device.type == "hpu" and channel.int_repr().tolist() == [
+        [10, 10],
+        [5, 5],
+    ]
     assert channel.cpu().dequantize().tolist() == channel.dequantize().tolist()
 
 
@@ -53,9 +63,10 @@ def test_nested():
     parts = [torch.arange(6.0).reshape(2, 3), torch.arange(3.0).reshape(1, 3)]
     nested = torch.nested.nested_tensor(parts, device="hpu")
     assert nested.device.type == "hpu" and (nested * 2).unbind()[1].tolist() == [[0.0, 2.0, 4.0]]
-    assert torch.nested.to_padded_tensor(nested, 0.0).tolist() == torch.nested.to_padded_tensor(
-        torch.nested.nested_tensor(parts), 0.0
-    ).tolist()
+    assert (
+        torch.nested.to_padded_tensor(nested, 0.0).tolist()
+        == torch.nested.to_padded_tensor(torch.nested.nested_tensor(parts), 0.0).tolist()
+    )
     weight = torch.ones(4, 3, device="hpu")
     assert torch.nn.functional.linear(nested, weight).unbind()[0].shape == (2, 4)
     jagged = torch.nested.nested_tensor(parts, device="hpu", layout=torch.jagged)
@@ -64,8 +75,21 @@ def test_nested():
 
 @pytest.mark.parametrize(
     "dtype",
-    [torch.float64, torch.complex64, torch.complex128, torch.complex32, torch.float16, torch.bfloat16, torch.bool]
-    + [torch.float8_e4m3fn, torch.float8_e5m2, torch.uint16, torch.uint32, torch.uint64, torch.int8],
+    [
+        torch.float64,
+        torch.complex64,
+        torch.complex128,
+        torch.complex32,
+        torch.float16,
+        torch.bfloat16,
+        torch.bool,
+        torch.float8_e4m3fn,
+        torch.float8_e5m2,
+        torch.uint16,
+        torch.uint32,
+        torch.uint64,
+        torch.int8,
+    ],
 )
 def test_every_dtype_travels(dtype):
     host = torch.tensor([0, 1, 3, 100]).to(dtype)
@@ -77,6 +101,8 @@ def test_every_dtype_travels(dtype):
 def test_compressed_tensors_detach_and_share():
     dev = torch.tensor([[0.0, 2.0], [3.0, 0.0]], device="hpu").to_sparse_csr()
     copy = dev.detach()
-    assert copy.layout == torch.sparse_csr and copy.device.type == "hpu" and copy.values().tolist() == [2.0, 3.0]
+    assert (
+        copy.layout == torch.sparse_csr and copy.device.type == "hpu" and copy.values().tolist() == [2.0, 3.0]
+    )
     copy.values().mul_(2)
     assert dev.values().tolist() == [4.0, 6.0] and dev.requires_grad_().detach().requires_grad is False

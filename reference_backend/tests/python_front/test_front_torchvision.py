@@ -1,4 +1,4 @@
-"""The public torchvision wheel next to a CPU build of torch (clients.md: a fact that stops every vision client)."""
+"""The public torchvision wheel next to a CPU build of torch: without help, no vision client starts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def run(tmp_path: pathlib.Path, script: str) -> subprocess.CompletedProcess[str]
     backend = pathlib.Path(__file__).parents[2]
     path = os.pathsep.join([str(tmp_path), str(backend)])
     return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path}
+        [sys.executable, "-W", "ignore", "-c", script],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": path},
     )
 
 

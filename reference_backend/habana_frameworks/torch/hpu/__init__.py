@@ -244,8 +244,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> bool:
-    # Activation checkpointing saves the generator's state only where this says so. The generator exists before the
-    # device is acquired, so a forward whose first operator is the first use must say so too.
+    # Activation checkpointing saves the generator's state only where this says so. The generator exists
+    # before the device is acquired, so a forward whose first operator is the first use must say so too.
     if name == "_initialized":
         return not _is_in_bad_fork()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,8 +1,8 @@
 """Lets the public torchvision wheel be imported next to a CPU build of torch.
 
-The wheel on the public index is a CUDA build, whose compiled operators do not load there; importing it then fails
-for want of two operator schemas. With the schemas its models, transforms and datasets work; calling the operators
-themselves is an error that names them.
+The wheel on the public index is a CUDA build, whose compiled operators do not load there; importing it then
+fails for want of two operator schemas. With the schemas its models, transforms and datasets work; calling the
+operators themselves is an error that names them.
 """
 
 from __future__ import annotations
