@@ -78,8 +78,9 @@ def raised(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def _nudge(
-    module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents, seed: int, step: float
+    module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents, seed: int, step: float, most: int
 ) -> None:
+    """Move every element by ``-step``, or up to ``most`` times ``step``, of its size."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for tensor in [
@@ -89,18 +90,23 @@ def _nudge(
             *(cotangents or ()),
         ]:
             if _floating(tensor) and tensor.numel():
-                signs = torch.randint(0, 2, tensor.shape, generator=generator, dtype=torch.int8) * 2 - 1
-                tensor.mul_(1 + signs.to(torch.float64) * step)
+                up = torch.randint(0, 2, tensor.shape, generator=generator, dtype=torch.int8)
+                tensor.mul_(1 + (up * (most + 1) - 1).to(torch.float64) * step)
 
 
 def _precise(
-    sample: ModuleSample, procedure: Procedure, cotangents: Cotangents, seed: int | None, step: float
+    sample: ModuleSample,
+    procedure: Procedure,
+    cotangents: Cotangents,
+    seed: int | None,
+    step: float,
+    most: int = 1,
 ) -> Observation:
     module, arguments = raised(sample.module()), sample.arguments(dtypes=UP)
     if cotangents is not None:
         cotangents = [one.to(UP.get(one.dtype, one.dtype), copy=True) for one in cotangents]
     if seed is not None:
-        _nudge(module, arguments, cotangents, seed, step)
+        _nudge(module, arguments, cotangents, seed, step, most)
     return _kept(procedure.run(module, arguments, cotangents))
 
 
@@ -137,8 +143,11 @@ def _spread(
     for probe in range(_PROBES):
         try:
             moved = _precise(sample, procedure, cotangents, sample.seed + probe, step)
-        except Exception:  # moved arguments may leave the module's domain
-            continue
+        except Exception:  # the module's domain may end here; towards zero it does not
+            try:
+                moved = _precise(sample, procedure, cotangents, sample.seed + probe, step, most=0)
+            except Exception:
+                continue
         for name, value in precise.items():
             if not _floating(value) or not value.numel() or moved[name].shape != value.shape:
                 continue

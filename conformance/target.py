@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -55,6 +55,17 @@ class Target:
             hook()
         elif not self.is_cpu:
             torch.accelerator.synchronize()
+
+    def fallbacks(self) -> int | None:
+        """How many operators the target says it has run on the CPU so far, or None where it does not count.
+
+        The hook returns a number, or a mapping from operators to numbers.
+        """
+        hook = self.hook("count_fallbacks")
+        if hook is None:
+            return None
+        counted = hook()
+        return int(sum(counted.values())) if isinstance(counted, Mapping) else int(counted)
 
     def hook(self, word: str) -> Callable[..., Any] | None:
         """The callable behind a hook word, or None where the file names none."""

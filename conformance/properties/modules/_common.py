@@ -46,8 +46,8 @@ BFLOAT16 = frozenset(
 #: (``1 - y * y``): their gradients round at the size of the cotangents, however small they are themselves.
 SATURATING = frozenset({"nn.Tanh", "nn.Sigmoid", "nn.GLU", "nn.LogSigmoid", "nn.Softsign", "nn.Tanhshrink"})
 
-#: Modules whose results are logarithms of probabilities: near a probability of one these cancel, so that results
-#: round at order one however small they are.
+#: Modules whose results are logarithms of probabilities: near a probability of one these cancel, so results
+#: round at order one, and gradients at the size of the cotangents, however small they are.
 LOGARITHMIC = re.compile(
     r"nn\.(\w*CrossEntropyLoss|(Adaptive)?LogS\w+|Multi\w+SoftMarginLoss|SoftMarginLoss|BCE\w+)"
 )
@@ -248,14 +248,8 @@ def compare_observation(
         bound = bound_of(target, subject, dtype, one.dtype, want.elements, direction)
         exact = bound.exact and want.plain is not None
         spread = want.spread.get(name)
-        if (
-            direction == "backward"
-            and spread is not None
-            and (subject.name in SATURATING or name.startswith(SECOND))
-        ):
-            spread = spread + max(
-                (float(one.abs().max()) for one in want.cotangents or () if one.numel()), default=0.0
-            )
+        if spread is not None:
+            spread = spread + _intermediates(subject, name, want)
         good &= compare_values(
             recorder,
             one,
@@ -266,6 +260,16 @@ def compare_observation(
             spread=spread,
         )
     return good
+
+
+def _intermediates(subject: Subject, name: str, want: ModuleExpected) -> float:
+    """The size of intermediate values that cancel, where it is known, else 0."""
+    logarithmic = LOGARITHMIC.fullmatch(subject.name) is not None
+    if not name.startswith("gradient"):
+        return 1.0 if logarithmic and name.startswith("output") else 0.0
+    if logarithmic or subject.name in SATURATING or name.startswith(SECOND):
+        return max((float(one.abs().max()) for one in want.cotangents or () if one.numel()), default=0.0)
+    return 0.0
 
 
 def each_tensor(arguments: Arguments, change: Callable[[torch.Tensor], torch.Tensor]) -> Arguments:

@@ -97,12 +97,11 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     applies=applies,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    counter = target.hook("count_fallbacks")
     for sample, _ in cases(subject, recorder, LIMIT):
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
-        before = int(counter()) if counter is not None else 0
+        before = target.fallbacks()
         calls = Calls(target.device)
         with calls:
             outcome = run(target, subject.info.op, copy)
@@ -112,8 +111,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 recorder.placement(Placement.REFUSED)
             failed_call(target, recorder, sample, outcome)
             continue
-        counted = int(counter()) - before if counter is not None else 0
-        found = _found(target, calls, counted, counter is not None)
+        after = target.fallbacks()
+        counted = 0 if before is None or after is None else after - before
+        found = _found(target, calls, counted, before is not None)
         recorder.placement(found)
         message = (
             f"the operator ran on the CPU ({counted or 'by the dispatch table'} fallbacks) although the "

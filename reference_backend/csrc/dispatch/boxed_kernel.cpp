@@ -60,15 +60,13 @@ void BoxedKernel::operator()(const c10::OperatorHandle& op,
                              c10::DispatchKeySet,
                              torch::jit::Stack* stack) const {
   HostCall call(plan_.returns_tensors);
-  if (plan_.cpu_tensors_allowed) {
-    call.allow_cpu_tensors();
-  }
   if (plan_.grows_storage) {
     call.allow_short_storages();
   }
   const std::size_t first = stack->size() - plan_.arguments;
   for (std::size_t i = 0; i < plan_.arguments; i++) {
     c10::IValue& value = (*stack)[first + i];
+    call.allow_cpu_tensors(plan_.cpu_allowed[i]);
     value = host_value(call, value, plan_.written[i] ? Access::Write : Access::Read, plan_.name.c_str());
   }
   if (plan_.generator >= 0) {

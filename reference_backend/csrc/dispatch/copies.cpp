@@ -15,9 +15,9 @@ const char* const kName = "aten::copy_";
 // dtypes, resolves conj and neg bits and broadcasts.
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
   HostCall call(/*redirect=*/false);
-  call.allow_cpu_tensors();
+  call.allow_cpu_tensors(true);
   const at::Tensor from = call.host(source, Access::Read, kName);
-  at::Tensor to = call.host(self, Access::Write, kName);
+  at::Tensor to = is_device_tensor(self) ? call.host(self, Access::Write, kName) : self;
   at::_ops::copy_::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU), to, from, non_blocking);
   return self;
 }

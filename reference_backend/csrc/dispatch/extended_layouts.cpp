@@ -33,10 +33,12 @@ bool has(const at::Tensor& tensor, DispatchKey key) {
 // A quantizer with per-channel parameters holds tensors, which must live where the kernel reads them.
 template <class Convert>
 at::QuantizerPtr convert_quantizer(const at::QuantizerPtr& quantizer, at::ScalarType dtype, Convert convert) {
-  if (quantizer->qscheme() == at::kPerTensorAffine || quantizer->qscheme() == at::kPerTensorSymmetric) {
+  // What has no tensors of its own serves both sides; an unknown quantizer cannot even be asked for its
+  // scheme.
+  auto* channels = dynamic_cast<at::PerChannelAffineQuantizer*>(quantizer.get());
+  if (channels == nullptr) {
     return quantizer;
   }
-  auto* channels = static_cast<at::PerChannelAffineQuantizer*>(quantizer.get());
   return at::make_per_channel_affine_quantizer(
       convert(channels->scales()), convert(channels->zero_points()), channels->axis(), dtype);
 }

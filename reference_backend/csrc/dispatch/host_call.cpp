@@ -46,14 +46,82 @@ bool is_plain_dense(c10::DispatchKeySet keys) {
 HostCall::HostCall(bool redirect) : keys_((runtime::acquire(), excluded_keys())), detour_(redirect) {
 }
 
-c10::intrusive_ptr<c10::StorageImpl> HostCall::host_storage(c10::StorageImpl* device) {
-  for (const auto& pair : storages_) {
-    if (pair.device == device) {
-      return pair.host;
+// Optimisers pass thousands of tensors in one call: from here on positions are looked up by address.
+constexpr std::size_t kMany = 24;
+
+template <class Pairs, class Match>
+auto* find_pair(const Pairs& pairs,
+                const std::unordered_map<const void*, std::size_t>& positions,
+                const void* address,
+                Match match) {
+  using Pair = std::remove_reference_t<decltype(pairs[0])>;
+  if (pairs.size() <= kMany) {
+    for (const auto& pair : pairs) {
+      if (match(pair)) {
+        return &pair;
+      }
+    }
+    return static_cast<Pair*>(nullptr);
+  }
+  const auto found = positions.find(address);
+  return found == positions.end() ? nullptr : &pairs[found->second];
+}
+
+template <class Pairs, class Addresses>
+void add_pair(Pairs& pairs,
+              std::unordered_map<const void*, std::size_t>& positions,
+              typename Pairs::value_type&& pair,
+              Addresses addresses) {
+  pairs.push_back(std::move(pair));
+  if (pairs.size() > kMany) {
+    for (std::size_t i = pairs.size() == kMany + 1 ? 0 : pairs.size() - 1; i < pairs.size(); i++) {
+      const auto [first, second] = addresses(pairs[i]);
+      positions.emplace(first, i);
+      positions.emplace(second, i);
     }
   }
+}
+
+void HostCall::add(StoragePair&& pair) {
+  add_pair(storages_, storage_positions_, std::move(pair), [](const StoragePair& p) {
+    return std::pair<const void*, const void*>(p.device, p.host.get());
+  });
+}
+
+void HostCall::add(TensorPair&& pair) {
+  add_pair(tensors_, tensor_positions_, std::move(pair), [](const TensorPair& p) {
+    return std::pair<const void*, const void*>(p.device.unsafeGetTensorImpl(), p.host.unsafeGetTensorImpl());
+  });
+}
+
+const HostCall::TensorPair* HostCall::find_device_tensor(const c10::TensorImpl* device) const {
+  return find_pair(tensors_, tensor_positions_, device, [&](const TensorPair& pair) {
+    return pair.device.unsafeGetTensorImpl() == device;
+  });
+}
+
+const HostCall::TensorPair* HostCall::find_host_tensor(const c10::TensorImpl* host) const {
+  return find_pair(tensors_, tensor_positions_, host, [&](const TensorPair& pair) {
+    return pair.host.unsafeGetTensorImpl() == host;
+  });
+}
+
+const HostCall::StoragePair* HostCall::find_device_storage(const c10::StorageImpl* device) const {
+  return find_pair(
+      storages_, storage_positions_, device, [&](const StoragePair& pair) { return pair.device == device; });
+}
+
+const HostCall::StoragePair* HostCall::find_host_storage(const c10::StorageImpl* host) const {
+  return find_pair(
+      storages_, storage_positions_, host, [&](const StoragePair& pair) { return pair.host.get() == host; });
+}
+
+c10::intrusive_ptr<c10::StorageImpl> HostCall::host_storage(c10::StorageImpl* device) {
+  if (const StoragePair* pair = find_device_storage(device)) {
+    return pair->host;
+  }
   auto host = memory::host_storage_of(device);
-  storages_.push_back({device, host, host->data(), device->nbytes()});
+  add(StoragePair{device, host, host->data(), device->nbytes(), /*argument=*/true});
   return host;
 }
 
@@ -116,11 +184,9 @@ at::Tensor HostCall::host(const at::Tensor& tensor, Access access, const char* n
     return cpu_argument(tensor, access, name);
   }
   const bool written = access == Access::Write;
-  for (auto& pair : tensors_) {
-    if (pair.device.is_same(tensor)) {
-      pair.written |= written;
-      return pair.host;
-    }
+  if (const TensorPair* pair = find_device_tensor(tensor.unsafeGetTensorImpl())) {
+    const_cast<TensorPair*>(pair)->written |= written;
+    return pair->host;
   }
   at::Tensor result = is_plain_dense(tensor.unsafeGetTensorImpl()->key_set())
                           ? host_dense(tensor, name)
@@ -130,7 +196,7 @@ at::Tensor HostCall::host(const at::Tensor& tensor, Access access, const char* n
   if (c10::GradMode::is_enabled() && tensor.requires_grad()) {
     result.unsafeGetTensorImpl()->set_requires_grad(true);
   }
-  tensors_.push_back({tensor, result, written});
+  add(TensorPair{tensor, result, written});
   return result;
 }
 
@@ -139,12 +205,8 @@ void HostCall::kernel_done() {
 }
 
 c10::StorageImpl* HostCall::device_storage_for(c10::StorageImpl* host) const {
-  for (const auto& pair : storages_) {
-    if (pair.host.get() == host) {
-      return pair.device;
-    }
-  }
-  return nullptr;
+  const StoragePair* pair = find_host_storage(host);
+  return pair == nullptr ? nullptr : pair->device;
 }
 
 void HostCall::adopt_storage_of(c10::TensorImpl* impl, bool kept_by_others) {
@@ -172,8 +234,11 @@ void HostCall::adopt_storage_of(c10::TensorImpl* impl, bool kept_by_others) {
                                                      std::move(pointer),
                                                      memory::device_allocator(),
                                                      /*resizable=*/true);
-  storages_.push_back(
-      {fresh.get(), c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage), storage->data(), bytes});
+  add(StoragePair{fresh.get(),
+                  c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage),
+                  storage->data(),
+                  bytes,
+                  /*argument=*/false});
   impl->set_storage_keep_dtype(c10::Storage(std::move(fresh)));
 }
 
@@ -182,10 +247,8 @@ at::Tensor HostCall::device(at::Tensor&& result, std::size_t holders) {
     return std::move(result);
   }
   c10::TensorImpl* impl = result.unsafeGetTensorImpl();
-  for (const auto& pair : tensors_) {
-    if (pair.host.unsafeGetTensorImpl() == impl) {
-      return pair.device;
-    }
+  if (const TensorPair* pair = find_host_tensor(impl)) {
+    return pair->device;
   }
   if (is_device_tensor(result)) {
     return std::move(result);  // the same result twice
@@ -254,6 +317,19 @@ HostCall::~HostCall() {
     } catch (...) {  // the kernel's own error is the one to report
     }
   }
+  release_arguments();
+}
+
+// A kernel may keep an argument (packed weights keep their bias): its host view then has to keep the memory.
+void HostCall::release_arguments() {
+  for (auto& pair : tensors_) {
+    pair.host = at::Tensor();
+  }
+  for (auto& pair : storages_) {
+    if (pair.argument && pair.host.use_count() > 1) {
+      memory::keep_alive_if_kept(pair.device, pair.host);
+    }
+  }
 }
 
 void HostCall::finish() {
@@ -263,7 +339,8 @@ void HostCall::finish() {
 
 void HostCall::write_back_all(bool failed) {
   for (auto& pair : storages_) {
-    if (C10_UNLIKELY(pair.host->data() != pair.address || pair.host->nbytes() != pair.bytes)) {
+    if (C10_UNLIKELY(pair.argument &&
+                     (pair.host->data() != pair.address || pair.host->nbytes() != pair.bytes))) {
       memory::take_resized(pair.device, pair.host.get());
     }
   }

@@ -11,6 +11,8 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
 
+#include <unordered_map>
+
 #include "memory/device_memory.h"
 #include "runtime/device.h"
 
@@ -46,9 +48,9 @@ class HostCall {
   // Writes changed metadata and storages back to the written arguments.
   void finish();
 
-  // CPU tensors of one or more dimensions are let through (operators whose contract allows them).
-  void allow_cpu_tensors() {
-    cpu_tensors_allowed_ = true;
+  // For the arguments that follow: whether CPU tensors of one or more dimensions are let through.
+  void allow_cpu_tensors(bool allowed) {
+    cpu_tensors_allowed_ = allowed;
   }
 
   // Tensors larger than their storage are let through: resize_() makes the storage fit.
@@ -60,10 +62,11 @@ class HostCall {
   friend class ExtendedLayouts;
 
   struct StoragePair {
-    c10::StorageImpl* device;
+    c10::StorageImpl* device;  // of an argument, or of a result that was copied
     c10::intrusive_ptr<c10::StorageImpl> host;
     const void* address;  // of the host storage before the kernel ran
     std::size_t bytes;
+    bool argument;
   };
   struct TensorPair {
     at::Tensor device;
@@ -82,8 +85,18 @@ class HostCall {
 
   c10::impl::ExcludeDispatchKeyGuard keys_;
   memory::HostDetour detour_;
+  void add(StoragePair&& pair);
+  void add(TensorPair&& pair);
+  void release_arguments();
+  const TensorPair* find_device_tensor(const c10::TensorImpl* device) const;
+  const TensorPair* find_host_tensor(const c10::TensorImpl* host) const;
+  const StoragePair* find_device_storage(const c10::StorageImpl* device) const;
+  const StoragePair* find_host_storage(const c10::StorageImpl* host) const;
+
   c10::SmallVector<StoragePair, 6> storages_;
   c10::SmallVector<TensorPair, 6> tensors_;
+  std::unordered_map<const void*, std::size_t> tensor_positions_;  // device and host addresses
+  std::unordered_map<const void*, std::size_t> storage_positions_;
   bool cpu_tensors_allowed_ = false;
   bool short_storages_allowed_ = false;
   bool finished_ = false;

@@ -50,6 +50,7 @@ bool is_whole(const std::string& name) {
       "aten::linalg_lstsq",
       "aten::mode.values",
       "aten::conj_physical_",
+      "aten::_batch_norm_no_update",
       "aten::kaiser_window",
       "aten::kaiser_window.periodic",
       "aten::kaiser_window.beta",

@@ -139,6 +139,8 @@ TORCH_LIBRARY_IMPL(aten, HPU, m) {
 // A quantized tensor is viewed by its own kernels; strided code would lose the quantizer.
 TORCH_LIBRARY_IMPL(aten, QuantizedHPU, m) {
   m.impl("as_strided", at::native::as_strided_qtensorimpl);
+  m.impl("set_.source_Storage_storage_offset", set_storage_offset);
+  m.impl("set_.source_Storage", set_storage);
   m.impl("record_stream", record_stream);
 }
 

@@ -8,21 +8,23 @@ namespace hpu_reference::dispatch {
 
 namespace {
 
-// Operators whose public contract lets CPU tensors of one or more dimensions stand next to device tensors:
-// copies, index tensors, and the metadata of nested tensors, which lives on the CPU on every device.
-bool allows_cpu_tensors(const std::string& name) {
-  static const std::unordered_set<std::string> names = {
-      "aten::copy_",
-      "aten::copy_sparse_to_sparse_",
-      "aten::index.Tensor",
-      "aten::index.Tensor_out",
-      "aten::_index_put_impl_",
-      "aten::_nested_view_from_buffer",
-      "aten::_nested_from_padded",
-      "aten::_nested_tensor_from_mask",
-      "aten::_nested_tensor_from_mask_left_aligned",
+// Arguments that by public contract may be CPU tensors of one or more dimensions next to device tensors:
+// sources of copies, indices, the quantizer's example, and the metadata of nested tensors, which is on the
+// CPU on every device.
+bool may_be_on_the_host(const std::string& name, const std::string& argument) {
+  static const std::unordered_set<std::string> pairs = {
+      "aten::copy_ src",
+      "aten::copy_sparse_to_sparse_ src",
+      "aten::index.Tensor indices",
+      "aten::index.Tensor_out indices",
+      "aten::_index_put_impl_ indices",
+      "aten::empty_quantized qtensor",
+      "aten::_nested_view_from_buffer nested_size",
+      "aten::_nested_view_from_buffer nested_strides",
+      "aten::_nested_view_from_buffer offsets",
+      "aten::_nested_from_padded cpu_nested_shape_example",
   };
-  return names.count(name) != 0;
+  return pairs.count(name + " " + argument) != 0;
 }
 
 bool mentions(const c10::TypePtr& type, c10::TypeKind kind) {
@@ -46,6 +48,7 @@ OperatorPlan::OperatorPlan(const c10::FunctionSchema& schema)
   for (std::size_t i = 0; i < arguments; i++) {
     const auto& argument = schema.arguments()[i];
     written.push_back(argument.alias_info() != nullptr && argument.alias_info()->isWrite());
+    cpu_allowed.push_back(may_be_on_the_host(name, argument.name()));
     if (mentions(argument.real_type(), c10::TypeKind::GeneratorType)) {
       generator = static_cast<int>(i);
     }
@@ -56,7 +59,6 @@ OperatorPlan::OperatorPlan(const c10::FunctionSchema& schema)
   for (const bool write : written) {
     returns_tensors |= write;  // an out= tensor may be resized
   }
-  cpu_tensors_allowed = allows_cpu_tensors(name);
   grows_storage = name == "aten::resize_";
 }
 

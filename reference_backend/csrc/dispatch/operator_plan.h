@@ -17,8 +17,8 @@ struct OperatorPlan {
   std::size_t returns = 0;
   int generator = -1;  // position of the generator argument, or -1
   bool returns_tensors = false;
-  bool cpu_tensors_allowed = false;
-  bool grows_storage = false;  // resize_()
+  std::vector<bool> cpu_allowed;  // one per argument: may be a CPU tensor of one or more dimensions
+  bool grows_storage = false;     // resize_()
 };
 
 }  // namespace hpu_reference::dispatch

@@ -1,5 +1,6 @@
 // Operators that the generic host kernel cannot serve: choices by metadata, overrideable hooks, kernels that
 // draw from the CPU's default generator.
+#include <ATen/native/Resize.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_fused_sdp_choice_ops.h>
 #include <ATen/ops/bernoulli_ops.h>
@@ -7,6 +8,7 @@
 #include <ATen/ops/convolution_ops.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mul.h>
+#include <ATen/ops/narrow_copy_native.h>
 #include <ATen/ops/native_dropout_ops.h>
 #include <ATen/ops/native_group_norm.h>
 #include <ATen/ops/ones_like.h>
@@ -135,14 +137,35 @@ at::Tensor group_norm(const at::Tensor& input,
   for (int64_t i = 2; i < input.dim(); i++) {
     inner *= input.sym_size(i);
   }
+  // The kernel reads all three densely.
+  const auto dense = [](const std::optional<at::Tensor>& parameter) {
+    return parameter.has_value() && parameter->defined() ? std::make_optional(parameter->contiguous())
+                                                         : parameter;
+  };
   return std::get<0>(at::native_group_norm_symint(input.contiguous(input.suggest_memory_format()),
-                                                  weight,
-                                                  bias,
+                                                  dense(weight),
+                                                  dense(bias),
                                                   batch,
                                                   channels,
                                                   inner,
                                                   groups,
                                                   epsilon));
+}
+
+// The CPU's own narrow_copy names a wrong dimension with another error, and writes a strided out= as if it
+// were dense.
+at::Tensor& narrow_copy_out(
+    const at::Tensor& self, int64_t dimension, c10::SymInt start, c10::SymInt length, at::Tensor& out) {
+  const at::Tensor part = self.narrow_symint(dimension, std::move(start), std::move(length));
+  TORCH_CHECK(out.scalar_type() == self.scalar_type(),
+              "Expected out tensor to have dtype ",
+              self.scalar_type(),
+              ", but got ",
+              out.scalar_type(),
+              " instead");
+  TORCH_CHECK(is_device_tensor(out), "Expected out tensor to be on hpu:0, but it is on ", out.device());
+  at::native::resize_output(out, part.sizes());
+  return out.copy_(part);
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradHPU, m) {
@@ -151,6 +174,8 @@ TORCH_LIBRARY_IMPL(aten, AutogradHPU, m) {
 
 TORCH_LIBRARY_IMPL(aten, HPU, m) {
   m.impl("group_norm", group_norm);
+  m.impl("narrow_copy", at::native::narrow_copy_dense_symint);
+  m.impl("narrow_copy.out", narrow_copy_out);
   m.impl("_fused_sdp_choice", fused_sdp_choice);
   m.impl("convolution_overrideable", convolution_overrideable);
   m.impl("convolution_backward_overrideable", convolution_backward_overrideable);

@@ -108,6 +108,7 @@ class Allocator final : public c10::DeviceAllocator {
     }
   }
   void recordStream(const c10::DataPtr& pointer, c10::Stream stream) override {
+    runtime::acquire();
     if (Block* block = block_of(pointer)) {
       g_pool->record_stream(block, stream.id());
     }
@@ -301,6 +302,25 @@ c10::intrusive_ptr<c10::StorageImpl> host_storage_of(c10::StorageImpl* device) {
     cached->set_resizable(device->resizable());
   }
   return c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(cached);
+}
+
+void keep_alive_if_kept(c10::StorageImpl* device, const c10::intrusive_ptr<c10::StorageImpl>& host) {
+  Block* block = block_of(device->data_ptr());
+  c10::StorageImpl* expected = host.get();
+  const bool cached = block != nullptr && block->host_storage.load(std::memory_order_relaxed) == expected;
+  if (host.use_count() <= (cached ? 2U : 1U) || host->data() == nullptr) {
+    return;
+  }
+  using Owner = c10::intrusive_ptr<c10::StorageImpl>;
+  auto* owner = new Owner(Owner::reclaim_copy(device));
+  host->set_data_ptr_noswap(c10::DataPtr(
+      const_cast<void*>(host->data()),
+      owner,
+      [](void* context) { delete static_cast<Owner*>(context); },
+      c10::Device(c10::DeviceType::CPU)));
+  if (cached && block->host_storage.compare_exchange_strong(expected, nullptr)) {
+    c10::raw::intrusive_ptr::decref(host.get());
+  }
 }
 
 void take_resized(c10::StorageImpl* device, c10::StorageImpl* host) {

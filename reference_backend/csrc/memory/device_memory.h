@@ -54,6 +54,10 @@ bool adopt_storage(c10::StorageImpl* storage);
 // lives. A storage without memory gets a fresh empty one.
 c10::intrusive_ptr<c10::StorageImpl> host_storage_of(c10::StorageImpl* device);
 
+// Where others than the caller and the block's cache hold this host storage, it owns the device storage from
+// now on, and the block makes a new one when it is needed.
+void keep_alive_if_kept(c10::StorageImpl* device, const c10::intrusive_ptr<c10::StorageImpl>& host);
+
 // A kernel has resized the host storage of `device`: the new memory becomes the device storage's.
 void take_resized(c10::StorageImpl* device, c10::StorageImpl* host);
 

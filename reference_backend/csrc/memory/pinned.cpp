@@ -3,6 +3,8 @@
 #include <ATen/core/CachingHostAllocator.h>
 #include <c10/core/impl/alloc_cpu.h>
 
+#include <pthread.h>
+
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -12,6 +14,10 @@ namespace hpu_reference::memory {
 namespace {
 
 std::mutex g_mutex;
+
+// A fork while another thread holds the lock would leave it locked in the child for ever.
+const int g_fork_handlers =
+    pthread_atfork([] { g_mutex.lock(); }, [] { g_mutex.unlock(); }, [] { g_mutex.unlock(); });
 std::map<const char*, std::size_t> g_ranges;  // start -> bytes
 std::int64_t g_bytes = 0;
 std::int64_t g_peak_bytes = 0;

@@ -29,8 +29,10 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   void uncheckedSetDevice(c10::Device) const noexcept override {
   }
+  // The devices of this process, not the modules of the machine: torch starts one backward thread for each,
+  // and threads that are still starting when the interpreter exits abort it.
   c10::DeviceIndex deviceCount() const noexcept override {
-    return device_count();
+    return device_count() > 0 ? 1 : 0;
   }
   c10::DeviceCapability getDeviceCapability(c10::Device) const override {
     return {};  // all dtypes

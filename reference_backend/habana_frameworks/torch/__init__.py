@@ -23,7 +23,7 @@ _autoload.is_loaded = True
 import torch as _torch  # noqa: E402
 
 from . import _loader  # noqa: E402
-from .internal import bridge_config, gpu_migration, torchvision_ops  # noqa: E402
+from .internal import bridge_config, exit, gpu_migration, torchvision_ops  # noqa: E402
 from .internal import mode as _mode  # noqa: E402
 
 _autoload.autoload_requested()
@@ -39,5 +39,6 @@ from .version import __version__  # noqa: E402
 
 gpu_migration.load_if_requested()
 torchvision_ops.install()
+exit.let_backward_finish(_C)
 
 __all__ = ["__version__", "bridge_config", "core", "dynamo", "hpu", "utils"]

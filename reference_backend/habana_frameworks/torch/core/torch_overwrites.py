@@ -5,7 +5,7 @@ results of elementwise, indexing and convolution operators contiguous, because t
 out so. This device runs the CPU's kernels and keeps strides as the CPU does, and what is compiled must agree
 with what is eager. Eager could follow the rule, at the price of copies and of a table for each release of
 torch; instead `torch._subclasses.fake_impls.is_noncontiguous_supported` and its twin in `torch._refs` answer
-yes for hpu too, and fake convolutions take the strides that the CPU would give (`fake_convolution`), as soon
+yes for hpu too, and fake convolutions take the strides that the CPU would give (`fake_results`), as soon
 as those modules are there. No other device is touched.
 
 Seeding goes through the hook that torch calls for devices it does not know
@@ -29,7 +29,7 @@ import torch
 from torch.nn.utils.rnn import PackedSequence
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
-from .fake_convolution import ask_the_cpu
+from .fake_results import ask_the_cpu
 
 _applied = False
 

@@ -1,0 +1,25 @@
+"""A clean exit after a backward pass.
+
+torch's backward thread of a device drops the last references of a graph after the caller has gone on, and
+needs the interpreter's lock for it. An interpreter that finalises at that moment kills the thread inside C++
+code, which aborts
+the process. Waiting a moment without the lock, before finalisation, lets the thread finish.
+"""
+
+from __future__ import annotations
+
+import atexit
+import time
+from types import ModuleType
+
+_SECONDS = 0.02
+
+
+def let_backward_finish(core: ModuleType) -> None:
+    """Wait at exit, in processes that have used the device."""
+
+    def wait() -> None:
+        if core.is_initialized():
+            time.sleep(_SECONDS)
+
+    atexit.register(wait)
