@@ -8,7 +8,7 @@ multiplies back, that indices point at the values that came with them, that noth
 from __future__ import annotations
 
 from conformance.promises.claims import Claim, Promise
-from conformance.promises.freedom import free_of_values, is_random, is_uninitialised
+from conformance.promises.freedom import free_of_values, free_parts, is_random, is_uninitialised
 from conformance.promises.table import promise_of
 
-__all__ = ["Claim", "Promise", "free_of_values", "is_random", "is_uninitialised", "promise_of"]
+__all__ = ["Claim", "Promise", "free_of_values", "free_parts", "is_random", "is_uninitialised", "promise_of"]

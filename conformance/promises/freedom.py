@@ -68,6 +68,17 @@ def is_random(operator: str, sample: Sample) -> bool:
     return any(bool(sample.kwargs.get(word, False)) for word in words)
 
 
+#: Normalisations that return saved statistics for a backward pass. What they hold in evaluation, and whether
+#: they hold anything, is the device's own affair: torch's Meta kernels tell devices apart there.
+_SAVED_STATISTICS = frozenset({"native_batch_norm", "_native_batch_norm_legit"})
+
+
+def free_parts(operator: str, sample: Sample) -> frozenset[int]:
+    """Positions of the results of this call about which nothing is promised."""
+    training = next((value for value in sample.args if isinstance(value, bool)), True)
+    return frozenset({1, 2}) if operator in _SAVED_STATISTICS and not training else frozenset()
+
+
 def free_of_values(operator: str, sample: Sample) -> bool:
     """Whether only the metadata of this call's result is promised."""
     return is_uninitialised(operator) or is_random(operator, sample)

@@ -11,11 +11,14 @@
 #include <ATen/ops/col_indices_native.h>
 #include <ATen/ops/crow_indices_native.h>
 #include <ATen/ops/dense_dim_native.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/indices_native.h>
 #include <ATen/ops/is_coalesced_native.h>
 #include <ATen/ops/row_indices_native.h>
 #include <ATen/ops/sparse_dim_native.h>
 #include <ATen/ops/values_native.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like_native.h>
 #include <torch/library.h>
 
 #include "dispatch/extended_layouts.h"
@@ -38,11 +41,43 @@ at::Tensor compressed_tensor_unsafe(const at::Tensor& compressed_indices,
   return at::Tensor(std::move(impl));
 }
 
+// torch's own builds the result for a device it does not know. Also for meta tensors: fake tensors are made
+// real this way.
+at::Tensor compressed_zeros_like(const at::Tensor& self,
+                                 std::optional<at::ScalarType> dtype,
+                                 std::optional<at::Layout> layout,
+                                 std::optional<at::Device> device,
+                                 std::optional<bool> pin_memory,
+                                 std::optional<at::MemoryFormat> memory_format) {
+  if (!device.value_or(self.device()).is_hpu() || layout.value_or(self.layout()) != self.layout()) {
+    return at::native::zeros_like(self, dtype, layout, device, pin_memory, memory_format);
+  }
+  const auto* source = static_cast<const at::SparseCsrTensorImpl*>(self.unsafeGetTensorImpl());
+  const auto options = at::TensorOptions().device(kDevice);
+  auto plain = source->plain_indices().sizes().vec();
+  auto values = source->values().sizes().vec();
+  values[plain.size() - 1] = 0;  // the number of elements, after the batch dimensions
+  plain.back() = 0;
+  const auto indices = options.dtype(source->plain_indices().scalar_type());
+  const at::ScalarType type = dtype.value_or(self.scalar_type());
+  auto impl = make_compressed(self.layout(), c10::scalarTypeToTypeMeta(type));
+  impl->set_member_tensors(at::zeros(source->compressed_indices().sizes(), indices),
+                           at::empty(plain, indices),
+                           at::empty(values, options.dtype(type)),
+                           self.sizes());
+  return at::Tensor(std::move(impl));
+}
+
+TORCH_LIBRARY_IMPL(aten, SparseCsrMeta, m) {
+  m.impl("zeros_like", compressed_zeros_like);
+}
+
 TORCH_LIBRARY_IMPL(aten, HPU, m) {
   m.impl("_sparse_compressed_tensor_unsafe", compressed_tensor_unsafe);
 }
 
 TORCH_LIBRARY_IMPL(aten, SparseCsrHPU, m) {
+  m.impl("zeros_like", compressed_zeros_like);
   m.impl("_sparse_compressed_tensor_unsafe", compressed_tensor_unsafe);
   m.impl("sparse_dim", at::native::sparse_dim_sparse_csr);
   m.impl("dense_dim", at::native::dense_dim_sparse_csr);

@@ -106,3 +106,10 @@ def test_compressed_tensors_detach_and_share():
     )
     copy.values().mul_(2)
     assert dev.values().tolist() == [4.0, 6.0] and dev.requires_grad_().detach().requires_grad is False
+
+
+def test_compressed_zeros_like():
+    dev = torch.eye(3, device="hpu").to_sparse_csr()
+    for made in (torch.zeros_like(dev), torch.zeros_like(dev.to("meta"), device="hpu")):
+        assert made.device.type == "hpu" and made.layout == torch.sparse_csr and made._nnz() == 0
+        assert made.to_dense().tolist() == [[0.0] * 3] * 3

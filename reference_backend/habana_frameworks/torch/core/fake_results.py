@@ -23,12 +23,8 @@ _CONVOLUTIONS = (
     "convolution_backward.default",
 )
 
-#: Their Meta kernels ask for the type of the device: saved statistics in evaluation, order of the dimensions.
-_BY_DEVICE = (
-    "native_batch_norm.default",
-    "_native_batch_norm_legit.default",
-    "nonzero_static.default",
-)
+#: Its Meta kernel asks for the type of the device: the order of the dimensions.
+_BY_DEVICE = ("nonzero_static.default",)
 
 
 def ask_the_cpu(fake_impls: ModuleType) -> None:
