@@ -146,9 +146,10 @@ def _entry(path: Path, index: int, entry: dict[str, Any], aliases: Aliases) -> E
         )
     if entry["reason"] not in REASONS:
         raise UsageError(f"{where}: unknown reason {entry['reason']!r}; known are {', '.join(REASONS)}")
-    if not entry["link"].startswith(("https://", "http://")):
+    if not entry["link"].startswith(("https://", "http://", "docs/")):
         raise UsageError(
-            f"{where}: link {entry['link']!r} is not a web address; link to where the deviation is tracked"
+            f"{where}: link {entry['link']!r} is neither a web address nor a page below docs/; "
+            "link to where the deviation is tracked"
         )
     if not re.fullmatch(r"\d{4}-\d{2}-\d{2}|torch \d+\.\d+", entry["until"]):
         raise UsageError(

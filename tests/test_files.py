@@ -343,7 +343,7 @@ GOOD_ENTRY = {
         ({"kind": "harness"}, "kind 'harness' cannot be expected"),
         ({"kind": "vacuous"}, "kind 'vacuous' cannot be expected"),
         ({"reason": "because"}, "unknown reason 'because'; known are accuracy"),
-        ({"link": "me"}, "is not a web address"),
+        ({"link": "me"}, "is neither a web address nor a page below docs/"),
         ({"until": "soon"}, "is neither a date"),
         ({"until": "2030-02-30"}, "is no day of the calendar"),
         ({"until": ""}, "it must be a non-empty string"),
