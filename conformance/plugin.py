@@ -31,6 +31,13 @@ DEFAULT_TIMEOUT = 120.0
 _SESSION = pytest.StashKey["Session"]()
 
 
+def pytest_report_header() -> list[str]:
+    """What a run outside the runner has to say for itself."""
+    if os.environ.get("PYTHONHASHSEED") == "0":
+        return []
+    return ["conformance: set PYTHONHASHSEED=0 to have the samples that `conformance run` and `repro` have"]
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("conformance", "conformance of a PyTorch backend")
     group.addoption(

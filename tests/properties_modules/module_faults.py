@@ -10,9 +10,10 @@ from typing import Any
 from unittest import mock
 
 import torch
-from conformance.model import Kind
 from torch.nn.modules.module import register_module_forward_hook
 from torch.overrides import TorchFunctionMode
+
+from conformance.model import Kind
 
 Fault = Callable[[], contextlib.AbstractContextManager[Any]]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from conformance import module_extra, module_oracle, module_samples, optimizer_samples
 from conformance.module_observation import BACKWARD
 from conformance.properties.modules._common import each_tensor

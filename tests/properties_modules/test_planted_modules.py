@@ -8,6 +8,7 @@ from typing import Any
 import module_faults
 import pytest
 import torch
+
 from conformance import process_state, property, target_file
 from conformance.model import CaseId, Result, ResultId, Verdict, seed_of
 from conformance.properties.modules import _common as modules

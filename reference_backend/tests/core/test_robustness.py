@@ -6,7 +6,6 @@ import pickle
 
 import pytest
 import torch
-
 from habana_frameworks.torch import _C
 
 
@@ -128,7 +127,9 @@ def test_generators_travel():
     torch.rand(3, device="hpu", generator=generator)
     for twin in (pickle.loads(pickle.dumps(generator)), copy.deepcopy(generator)):
         state = generator.get_state()
-        assert torch.rand(5, device="hpu", generator=twin).equal(torch.rand(5, device="hpu", generator=generator))
+        assert torch.rand(5, device="hpu", generator=twin).equal(
+            torch.rand(5, device="hpu", generator=generator)
+        )
         generator.set_state(state)
 
 
@@ -152,7 +153,11 @@ def test_bytes_swap_on_the_host():
     "call",
     [
         lambda: torch._sobol_engine_ff_(
-            torch.zeros(4, dtype=torch.long, device="hpu"), 5, torch.ones(4, 30, dtype=torch.long, device="hpu"), 4, 0
+            torch.zeros(4, dtype=torch.long, device="hpu"),
+            5,
+            torch.ones(4, 30, dtype=torch.long, device="hpu"),
+            4,
+            0,
         ),
         lambda: torch.choose_qparams_optimized(torch.randn(4, 4, device="hpu"), 4, 5, 0.1, 8),
         lambda: torch.kaiser_window(4, device="hpu"),
