@@ -1,4 +1,4 @@
-"""What once went wrong, or could: half-made tensors, memory that outlives a kernel, state that must be restored."""
+"""What once went wrong, or could: half-made tensors, memory that outlives a kernel, state to restore."""
 
 import copy
 import gc
