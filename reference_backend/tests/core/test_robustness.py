@@ -169,3 +169,60 @@ def test_bytes_swap_on_the_host():
 )
 def test_composites_that_touch_memory_on_the_host_do_not_fault(call):
     assert call() is not None
+
+
+def test_indices_may_be_on_the_host_and_nothing_else():
+    host, index = torch.arange(4.0), torch.tensor([1], device="hpu")
+    with pytest.raises((RuntimeError, IndexError)):
+        host.index_put_((index,), torch.ones(1, device="hpu"))
+    with pytest.raises((RuntimeError, IndexError)):
+        host[index]
+    dev = torch.arange(4.0, device="hpu")
+    with pytest.raises(RuntimeError):
+        dev.index_put_((index,), torch.ones(1))
+    assert host.tolist() == dev.tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_packed_weights_keep_what_they_were_made_of():
+    weight = torch.quantize_per_tensor(torch.ones(4, 4, device="hpu"), 0.1, 0, torch.qint8)
+    bias = torch.full((4,), 3.0, device="hpu")
+    packed = torch.ops.quantized.linear_prepack(weight, bias)
+    del weight, bias
+    junk = [torch.full((4,), 99.0, device="hpu") for _ in range(8)]
+    assert torch.ops.quantized.linear_unpack(packed)[1].tolist() == [3.0] * 4 and junk
+
+
+def test_quantized_tensors_travel():
+    made = torch.quantize_per_tensor(torch.ones(2, 2), 0.1, 0, torch.qint8)
+    dev = made.to("hpu")
+    assert dev.device.type == "hpu" and dev.int_repr().tolist() == [[10, 10], [10, 10]]
+    assert copy.deepcopy(dev).dequantize().tolist() == dev.dequantize().tolist()
+
+
+PINNED_FORK = """
+import os, threading
+kept = torch.ones(10).pin_memory(); x = torch.ones(3, device='hpu'); stop = False
+def work():
+    while not stop:
+        torch.ones(1000).pin_memory()
+threads = [threading.Thread(target=work) for _ in range(2)]
+[t.start() for t in threads]
+for _ in range(20):
+    pid = os.fork()
+    if pid == 0:
+        kept.is_pinned(); os._exit(0)
+    os.waitpid(pid, 0)
+stop = True
+[t.join() for t in threads]
+"""
+
+
+def test_a_fork_beside_a_pinning_thread_does_not_hang(python):
+    assert python(PINNED_FORK).returncode == 0
+
+
+def test_many_tensors_in_one_call():
+    tensors = [torch.full((1,), float(i), device="hpu") for i in range(500)]
+    torch._foreach_add_(tensors, 1.0)
+    assert torch.cat(tensors).tolist() == [i + 1.0 for i in range(500)]
+    assert torch.cat([tensors[0]] * 100 + tensors).shape == (600,)
