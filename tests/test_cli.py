@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
-from conftest import Run, environment
+from conftest import Run, bare_target, environment
 from expecttest import assert_expected_inline
 
 Cli = Callable[..., Run]
@@ -29,9 +29,9 @@ def test_a_run_as_a_person_sees_it(cli: Cli) -> None:
         """\
 TORCH-eager: 8 pass, 2 unsupported, 2 fail in 6 cases, N s
   fail     acts/fail0@float32 (value) 2 of 3 elements differ
-           conformance repro acts/fail0@float32 --target cpu
+           conformance repro acts/fail0@float32 --target bare.toml
   fail     acts/fail0@int64 (value) 2 of 3 elements differ
-           conformance repro acts/fail0@int64 --target cpu
+           conformance repro acts/fail0@int64 --target bare.toml
 unexpected results: exit 1
 files: out/results.json, out/report.html, out/junit.xml
 """,
@@ -120,7 +120,17 @@ def test_expected_failures_are_expected_and_kept_apart_by_kind(cli: Cli, tmp_pat
 def test_ctrl_c_writes_what_there_is(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import os; os.environ['SHAM_RUNNER'] = str(os.getpid());"
                "from conformance.cli import main; raise SystemExit(main())"]  # fmt: skip
-    command += ["run", "--target", "cpu", "--extra", "sham", "-n", "1", "-o", str(tmp_path / "out")]
+    command += [
+        "run",
+        "--target",
+        bare_target(tmp_path),
+        "--extra",
+        "sham",
+        "-n",
+        "1",
+        "-o",
+        str(tmp_path / "out"),
+    ]
     done = subprocess.run(
         command,
         cwd=tmp_path,

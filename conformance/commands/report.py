@@ -37,7 +37,7 @@ def execute(arguments: argparse.Namespace) -> int:
         document = run.write(folder, found)
     else:
         document = run.write(folder, results.read(folder / "results.json")["legs"])
-    target = arguments.target or document["legs"][0]["target"]["name"]
+    target = arguments.target or summary.target_word(document["legs"][0])
     for line in summary.lines(document, target=target, folder=folder):
         print(line)
     return int(document["exit"])

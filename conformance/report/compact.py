@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from conformance.model import Placement, ResultId, Verdict
-from conformance.runner.summary import repeat
+from conformance.runner.summary import repeat, target_word
 
 #: One letter per verdict; the page's script reads the same table from the data.
 LETTERS = {
@@ -72,11 +72,7 @@ def _leg(leg: dict[str, Any]) -> dict[str, Any]:
         detail = {key: row[key] for key in ("failures", "failure_count", "notes", "attempts") if row.get(key)}
         if detail:
             details[row["id"]] = detail
-    target = (
-        leg["target"]["file"]
-        if leg["target"]["file"] != f"{leg['target']['name']}.toml"
-        else leg["target"]["name"]
-    )
+    target = target_word(leg)
     kept = (
         *(
             "name",

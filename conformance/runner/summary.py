@@ -50,6 +50,12 @@ def _leg(leg: dict[str, Any], target: str, shown: int) -> Iterator[str]:
         yield f"  oracle: {difference}"
 
 
+def target_word(leg: dict[str, Any]) -> str:
+    """What to give as ``--target`` for a leg: the name of a target of the suite's, else the name of its file."""
+    target: dict[str, str] = leg["target"]
+    return target["name"] if target["file"] == f"{target['name']}.toml" else target["file"]
+
+
 def repeat(result_id: str, target: str, leg: dict[str, Any]) -> str:
     """The command that repeats one result of a leg."""
     words = ["conformance", "repro", result_id, "--target", target]

@@ -14,6 +14,7 @@ from . import autocast as _autocast
 from . import flags as _flags
 from . import memory, random, sdp_kernel_flag, streams
 from .autocast import (
+    get_amp_supported_dtype,
     get_autocast_hpu_dtype,
     is_autocast_hpu_enabled,
     set_autocast_hpu_dtype,
@@ -183,6 +184,7 @@ __all__ = [
     "enable_recompute_sdp",
     "getDeterministic",
     "get_arch_list",
+    "get_amp_supported_dtype",
     "get_autocast_hpu_dtype",
     "get_device_capability",
     "get_device_name",

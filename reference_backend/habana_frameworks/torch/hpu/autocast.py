@@ -15,6 +15,11 @@ def set_autocast_hpu_enabled(enabled: bool) -> None:
     torch.set_autocast_enabled("hpu", enabled)
 
 
+def get_amp_supported_dtype() -> list[torch.dtype]:
+    """The dtypes that ``torch.autocast("hpu")`` accepts (contract 1.10)."""
+    return [torch.bfloat16, torch.float16]
+
+
 def is_autocast_hpu_enabled() -> bool:
     """Same as ``torch.is_autocast_enabled("hpu")``."""
     return torch.is_autocast_enabled("hpu")
