@@ -52,7 +52,7 @@ def environment(folder: Path, sham: str, **more: str) -> dict[str, str]:
 
 
 def bare_target(folder: Path) -> str:
-    """A target file for the CPU in the folder, with no expectations: those of cpu speak of torch's operators."""
+    """A target file for the CPU, with no expectations: those of cpu speak of torch's operators."""
     text = (ROOT / "conformance" / "targets" / "cpu.toml").read_text()
     (folder / "bare.toml").write_text(text.replace('name = "cpu"', 'name = "bare"'))
     return "bare.toml"

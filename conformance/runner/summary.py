@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from conformance import target_file
 from conformance.model import Verdict
 from conformance.runner.progress import duration
 
@@ -51,9 +52,9 @@ def _leg(leg: dict[str, Any], target: str, shown: int) -> Iterator[str]:
 
 
 def target_word(leg: dict[str, Any]) -> str:
-    """What to give as ``--target`` for a leg: the name of a target of the suite's, else the name of its file."""
-    target: dict[str, str] = leg["target"]
-    return target["name"] if target["file"] == f"{target['name']}.toml" else target["file"]
+    """What to give as ``--target``: the name of one of the suite's targets, else that of its file."""
+    name, file = leg["target"]["name"], leg["target"]["file"]
+    return str(name if name in target_file.known_targets() and file == f"{name}.toml" else file)
 
 
 def repeat(result_id: str, target: str, leg: dict[str, Any]) -> str:
