@@ -226,7 +226,8 @@ def _report(item: CaseItem) -> None:
     report = hook.pytest_runtest_makereport(item=item, call=call)
     hook.pytest_runtest_logreport(report=report)
     hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-    if error is not None and not isinstance(error, Exception):
+    # Being skipped is said in the report; what else is no Exception ends the session.
+    if error is not None and not isinstance(error, (Exception, pytest.skip.Exception)):
         raise error
 
 

@@ -214,6 +214,7 @@ def test_the_plugin_works_without_the_runner(tmp_path: Path) -> None:
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "2 failed, 1 passed, 1 skipped" in done.stdout
+    assert "INTERNALERROR" not in done.stdout + done.stderr
     assert "value: 2 of 3 elements differ" in done.stdout
 
 
