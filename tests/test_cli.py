@@ -218,6 +218,14 @@ def test_the_plugin_works_without_the_runner(tmp_path: Path) -> None:
     assert "value: 2 of 3 elements differ" in done.stdout
 
 
+def test_an_output_that_cannot_be_written_is_the_users_to_mend(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("in the way")
+    run = cli("run", "-n", "1")
+    assert run.code == 2
+    assert "--output" in run.err
+    assert "cannot be written (File exists); name a folder that can" in run.err
+
+
 def test_targets_are_listed_and_drafted(cli: Cli, tmp_path: Path) -> None:
     assert_expected_inline(
         cli("targets").out,

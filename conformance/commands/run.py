@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +72,21 @@ def options(arguments: argparse.Namespace) -> Options:
     )
 
 
+def _check_writable(folder: Path) -> None:
+    """Make the folder and a file in it, before minutes are spent; UsageError where that cannot be done."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(f"--output {folder} cannot be written ({reason}); name a folder that can") from None
+
+
 def execute(arguments: argparse.Namespace) -> int:
     """Run all modes, write the files and print the summary."""
     chosen = options(arguments)
+    _check_writable(chosen.output)
     found: list[dict[str, Any]] = []
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
