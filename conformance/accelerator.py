@@ -42,8 +42,9 @@ def check_device(target: Target) -> None:
     if current is None:
         after = f" after importing {target.module!r}" if target.module is not None else ""
         raise UsageError(
-            f"no accelerator is present{after}, so device {target.device!r} cannot be tested; name the module "
-            "that registers it (module in the target file, --module for 'targets --new'), or install its runtime"
+            f"no accelerator is present{after}, so device {target.device!r} cannot be tested; name the "
+            "module that registers it (module in the target file, --module for 'targets --new'), or "
+            "install its runtime"
         )
     if current.type != wanted:
         raise UsageError(
