@@ -41,6 +41,9 @@ def execute(arguments: argparse.Namespace) -> int:
     from conformance.doctor import probing
 
     text = probing.write_target(arguments.new, arguments.module)
-    path.write_text(text)
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written ({error.strerror}); name another file with -o") from None
     print(f"wrote {path}; correct what the probe cannot know, then 'conformance doctor --target {path}'")
     return 0
