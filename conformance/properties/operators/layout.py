@@ -74,6 +74,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         _expanded(target, subject, recorder, sample)
 
 
+#: What they return there depends on the memory behind the input, so neither pass nor fail would mean anything.
+_UNDEFINED_ON_THE_CPU = frozenset({"median", "nanmedian", "masked.median"})
+
+
 def _expanded(target: Target, subject: Subject, recorder: Recorder, sample: Sample) -> None:
     """The first input with one row repeated by a stride of zero, against an oracle of its own."""
     given = sample.input
@@ -83,7 +87,11 @@ def _expanded(target: Target, subject: Subject, recorder: Recorder, sample: Samp
         return  # equal rows make a matrix singular
     if given.dim() == 0 or given.shape[0] < 2 or given.numel() == 0 or trees.numel(sample.args) > 10_000:
         return
+    if target.is_cpu and subject.name in _UNDEFINED_ON_THE_CPU:
+        recorder.note("expanded inputs are left out: torch's CPU kernel reads beyond them (docs/upstream.md)")
+        return
     derived = sample.replace(input=given[:1].clone().expand(given.shape))
-    want = compute(subject, dtype_under_test(recorder), derived)
+    dense = sample.replace(input=derived.input.contiguous())  # the oracle's own kernels see ordinary memory
+    want = compute(subject, dtype_under_test(recorder), dense)
     if want.ok:
         check_derived(target, subject, recorder, derived, derived, want, "an expanded input")

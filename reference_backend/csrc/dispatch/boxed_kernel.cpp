@@ -59,6 +59,10 @@ c10::IValue device_value(HostCall& call, c10::IValue&& value) {
 void BoxedKernel::operator()(const c10::OperatorHandle& op,
                              c10::DispatchKeySet,
                              torch::jit::Stack* stack) const {
+  if (C10_UNLIKELY(plan_.dense_inputs)) {
+    c10::IValue& self = (*stack)[stack->size() - plan_.arguments];
+    self = self.toTensor().contiguous();
+  }
   HostCall call(plan_.returns_tensors);
   if (plan_.grows_storage) {
     call.allow_short_storages();

@@ -59,6 +59,7 @@ OperatorPlan::OperatorPlan(const c10::FunctionSchema& schema)
   for (const bool write : written) {
     returns_tensors |= write;  // an out= tensor may be resized
   }
+  dense_inputs = name == "aten::median.dim_values" || name == "aten::nanmedian.dim_values";
   grows_storage = name == "aten::resize_";
 }
 

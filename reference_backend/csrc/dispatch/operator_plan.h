@@ -18,6 +18,7 @@ struct OperatorPlan {
   int generator = -1;  // position of the generator argument, or -1
   bool returns_tensors = false;
   std::vector<bool> cpu_allowed;  // one per argument: may be a CPU tensor of one or more dimensions
+  bool dense_inputs = false;      // the CPU's kernel reads beyond an expanded input
   bool grows_storage = false;     // resize_()
 };
 

@@ -226,3 +226,9 @@ def test_many_tensors_in_one_call():
     torch._foreach_add_(tensors, 1.0)
     assert torch.cat(tensors).tolist() == [i + 1.0 for i in range(500)]
     assert torch.cat([tensors[0]] * 100 + tensors).shape == (600,)
+
+
+@pytest.mark.parametrize("median", [torch.median, torch.nanmedian])
+def test_the_median_of_an_expanded_input(median):
+    row = torch.randn(5, device="hpu")
+    assert median(row.expand(5, 5), 0).values.equal(row)
