@@ -223,7 +223,16 @@ def test_an_output_that_cannot_be_written_is_the_users_to_mend(cli: Cli, tmp_pat
     run = cli("run", "-n", "1")
     assert run.code == 2
     assert "--output" in run.err
-    assert "cannot be written (File exists); name a folder that can" in run.err
+    assert "cannot be written (Not a directory); name a folder that can" in run.err
+
+
+def test_files_of_others_are_left_alone(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "out" / "logs").mkdir(parents=True)
+    (tmp_path / "out" / "logs" / "mine.log").write_text("keep")
+    run = cli("run", "-n", "1")
+    assert run.code == 2
+    assert "holds logs that no earlier run has left; name another folder" in run.err
+    assert (tmp_path / "out" / "logs" / "mine.log").read_text() == "keep"
 
 
 def test_targets_are_listed_and_drafted(cli: Cli, tmp_path: Path) -> None:

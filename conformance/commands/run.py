@@ -73,10 +73,10 @@ def options(arguments: argparse.Namespace) -> Options:
 
 
 def _check_writable(folder: Path) -> None:
-    """Make the folder and a file in it, before minutes are spent; UsageError where that cannot be done."""
+    """Try the folder, or the nearest one above it, before minutes are spent; UsageError where it refuses."""
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
+        with tempfile.TemporaryFile(dir=nearest):
             pass
     except OSError as error:
         reason = error.strerror or str(error)

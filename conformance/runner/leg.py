@@ -36,8 +36,17 @@ class Interrupted(Exception):
 
 
 def clear(folder: Path) -> None:
-    """Make an output folder and remove what an earlier run left in it."""
+    """Make an output folder and remove what an earlier run left in it.
+
+    UsageError where files of these names are there that no run can have left: they are somebody's.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    ours = (folder / "journal.jsonl").exists() or any(folder.glob("legs/*/journal.jsonl"))
+    others = [name for name in _OWN_FILES if (folder / name).exists()]
+    if others and not ours:
+        raise UsageError(
+            f"--output {folder} holds {', '.join(others)} that no earlier run has left; name another folder"
+        )
     for name in _OWN_FILES:
         path = folder / name
         if path.is_dir():
