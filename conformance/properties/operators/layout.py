@@ -74,7 +74,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         _expanded(target, subject, recorder, sample)
 
 
-#: What they return there depends on the memory behind the input, so neither pass nor fail would mean anything.
+#: What they return there depends on the memory behind the input: neither pass nor fail would mean anything.
 _UNDEFINED_ON_THE_CPU = frozenset({"median", "nanmedian", "masked.median"})
 
 
