@@ -1,12 +1,14 @@
 """The project's commands: conformance, tests, lint, bench, build.
 
-``nox -s conformance -- ARGS`` hands ARGS to ``conformance run``. The environment and the compiled core are
+``nox -s conformance -- ARGS`` hands ARGS to ``conformance run``. The environments and the compiled core are
 kept and reused; only what changed is built again.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+import shutil
 import sys
 import urllib.request
 from pathlib import Path
@@ -17,6 +19,10 @@ TORCH = os.environ.get("CONFORMANCE_TORCH", "2.13.0")
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 ROOT = Path(__file__).parent
 BACKEND = ROOT / "reference_backend"
+TARGET = "hpu-reference"
+#: What ``nox -s conformance`` runs: environments with the modes of the reference device that belong to each.
+#: ``fork`` is the same torch under the label of a fork-like build, which lazy mode asks for.
+LEGS = {"device": ("eager", "compile", "graph"), "fork": ("lazy", "graph")}
 LINTERS = ("ruff==0.17.5", "mypy==2.4.1", "clang-format==23.1.5")
 
 nox.options.sessions = ["conformance"]
@@ -25,17 +31,19 @@ nox.options.default_venv_backend = "none"
 
 
 class Environment:
-    """The shared virtual environment in ``.nox/device``; made on first use, then reused."""
+    """A virtual environment in ``.nox``; made on first use, then reused. ``device`` serves all sessions."""
 
-    def __init__(self, session: nox.Session) -> None:
+    def __init__(self, session: nox.Session, name: str = "device") -> None:
         self.session = session
-        self.folder = ROOT / ".nox" / f"device-{sys.version_info.major}.{sys.version_info.minor}"
-        if not (self.folder / "bin" / "python").exists():
+        self.folder = ROOT / ".nox" / f"{name}-{sys.version_info.major}.{sys.version_info.minor}"
+        #: Where programs are looked for beside the environment's own.
+        self.path = os.environ["PATH"]
+        if name == "device" and not (self.folder / "bin" / "python").exists():
             session.run(sys.executable, "-m", "venv", str(self.folder), external=True)
 
     def run(self, program: str, *arguments: str, **options: object) -> str:
         """Run a program of the environment; its output where ``silent`` is given."""
-        variables = {"PATH": f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+        variables = {"PATH": f"{self.folder / 'bin'}{os.pathsep}{self.path}"}
         variables.update(options.pop("env", {}))  # type: ignore[call-overload]
         return self.session.run(
             str(self.folder / "bin" / program), *arguments, external=True, env=variables, **options
@@ -51,7 +59,7 @@ class Environment:
             f"try: print(m.version({distribution!r}))\n"
             "except m.PackageNotFoundError: print()"
         )
-        return self.run("python", "-c", code, silent=True).strip()
+        return self.run("python", "-c", code, silent=True, log=False).strip()
 
 
 def answers(url: str) -> bool:
@@ -106,15 +114,109 @@ def prepare(session: nox.Session) -> Environment:
     return environment
 
 
+def prepare_fork(device: Environment) -> Environment:
+    """The environment ``device`` once more, with its torch under the label of a fork-like build.
+
+    It is laid over the other one, holds nothing of its own but links, and is made anew where torch there has
+    changed. The core for the public torch serves it (``habana_frameworks/torch/_loader.py``).
+    """
+    session = device.session
+    environment = Environment(session, "fork")
+    tool = str(ROOT / "tools" / "fork_like_wheel.py")
+    python = str(device.folder / "bin" / "python")
+    device.run("python", tool, "--from-environment", python, "-o", str(environment.folder), silent=True)
+    environment.path = f"{device.folder / 'bin'}{os.pathsep}{environment.path}"
+    with session.chdir(BACKEND):
+        environment.run("python", "setup.py", "--quiet", "build_ext", "--inplace", silent=True)
+    return environment
+
+
+def own_arguments(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """What this file must know of the arguments of ``conformance run``, and the others as they are."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--target", default=TARGET)
+    parser.add_argument("--mode")
+    parser.add_argument("-o", "--output", default="conformance-out")
+    return parser.parse_known_args(arguments)
+
+
+def legs_of(session: nox.Session, environment: Environment, modes: str | None) -> list[tuple[str, str]]:
+    """The legs to run, as environment and mode: those of ``LEGS``, or of them those that ``--mode`` names."""
+    legs = [(name, mode) for name, own in LEGS.items() for mode in own]
+    if modes is not None:
+        wanted = modes.split(",")
+        known = {mode for _, mode in legs}
+        # What is in no leg of ours is for the suite to run, or to refuse.
+        others = [("device", mode) for mode in wanted if mode not in known]
+        return [leg for leg in legs if leg[1] in wanted] + others
+    code = f"from conformance.target_file import load; print(*load({TARGET!r}).modes)"
+    declared = environment.run("python", "-c", code, silent=True, log=False).split()
+    for name, mode in legs:
+        if mode not in declared:
+            session.log(f"leg {name} {mode} is left out: target {TARGET} does not declare the mode")
+    return [leg for leg in legs if leg[1] in declared]
+
+
 @nox.session
 def conformance(session: nox.Session) -> None:
-    """Run the suite on the reference device (all its modes, level full) and write the report."""
-    environment = prepare(session)
-    arguments = list(session.posargs)
-    for option, short, value in (("--target", None, "hpu-reference"), ("--output", "-o", "conformance-out")):
-        if not any(a in (option, short) or a.startswith(f"{option}=") for a in arguments):
-            arguments += [option, value]
-    environment.run("conformance", "run", *arguments)
+    """Run the suite on the reference device (all its modes, level full) and write one report."""
+    own, arguments = own_arguments(list(session.posargs))
+    device = prepare(session)
+    if own.target != TARGET:
+        device.run("conformance", "run", *session.posargs, "--output", own.output)
+        return
+    legs = legs_of(session, device, own.mode)
+    arguments += ["--target", TARGET]
+    environments = {"device": device}
+    if any(name == "fork" for name, _ in legs):
+        environments["fork"] = prepare_fork(device)
+    if len({name for name, _ in legs}) == 1:
+        modes = ",".join(mode for _, mode in legs)
+        run = ["python", "-m", "conformance", "run", *arguments, "--mode", modes, "-o", own.output]
+        environments[legs[0][0]].run(*run)
+        return
+    run_legs(session, environments, legs, arguments, Path(own.output))
+
+
+def run_legs(
+    session: nox.Session,
+    environments: dict[str, Environment],
+    legs: list[tuple[str, str]],
+    arguments: list[str],
+    output: Path,
+) -> None:
+    """Run legs of several environments, each into its folder, and merge them; fails as the worst of them."""
+    clear(session, output)
+    builds = {name: environment.version_of("torch") for name, environment in environments.items()}
+    folders, failed = [], []
+    for name, mode in legs:
+        folder = output / "legs" / f"{builds[name]}-{mode}"
+        leg = ["python", "-m", "conformance", "run", *arguments, "--mode", mode, "-o", str(folder)]
+        try:
+            # What 1, 2 and 3 mean stands in the results of the leg, and the merged ones fail for it.
+            environments[name].run(*leg, "--part", success_codes=[0, 1, 2, 3])
+        except nox.command.CommandFailed:
+            failed.append(f"{name} {mode}")
+        if any(folder.glob("journal.jsonl")) or any(folder.glob("results.json")):
+            folders.append(str(folder))
+    if not folders:
+        session.error("there is nothing to merge: no leg has run")
+    environments["device"].run("python", "-m", "conformance", "merge", *folders, "-o", str(output))
+    if failed:
+        session.error(f"legs without an exit code of the suite: {', '.join(failed)}")
+
+
+def clear(session: nox.Session, output: Path) -> None:
+    """Remove what an earlier run left in the output folder; an error where no run can have left it."""
+    if any(
+        any(output.glob(name)) for name in ("journal.jsonl", "legs/*/journal.jsonl", "legs/*/results.json")
+    ):
+        for name in ("legs", "tracebacks", "logs"):
+            shutil.rmtree(output / name, ignore_errors=True)
+        for name in ("journal.jsonl", "results.json", "junit.xml", "report.html"):
+            (output / name).unlink(missing_ok=True)
+    elif (output / "legs").exists():
+        session.error(f"{output}/legs was left by no earlier run; name another folder with -o")
 
 
 @nox.session

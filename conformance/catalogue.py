@@ -10,7 +10,7 @@ from typing import Protocol
 from conformance.errors import UsageError
 
 #: Kinds with a module in ``conformance.suite``.
-KINDS = ("operator", "module", "optimizer")
+KINDS = ("operator", "module", "optimizer", "device")
 
 #: Restricts a process to some kinds (words joined by commas); for the suite's own tests.
 KINDS_VARIABLE = "CONFORMANCE_KINDS"
@@ -43,8 +43,9 @@ def load_extra(modules: Sequence[str]) -> None:
     for module in modules:
         try:
             importlib.import_module(module)
-        except ImportError as error:
-            raise UsageError(f"extra module {module!r} cannot be imported: {error}") from error
+        except Exception as error:
+            words = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+            raise UsageError(f"extra module {module!r} cannot be imported: {words}") from error
 
 
 def kinds() -> list[str]:

@@ -8,10 +8,10 @@ import sys
 import traceback
 
 import conformance
-from conformance.commands import doctor, report, repro, run, targets
+from conformance.commands import doctor, merge, report, repro, run, targets
 from conformance.errors import UsageError
 
-_COMMANDS = (run, report, doctor, repro, targets)
+_COMMANDS = (run, merge, report, doctor, repro, targets)
 
 
 def parser() -> argparse.ArgumentParser:

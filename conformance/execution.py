@@ -8,7 +8,7 @@ import os
 import traceback
 from collections.abc import Iterator
 
-from conformance import catalogue, probe, process_state
+from conformance import catalogue, evidence, probe, process_state
 from conformance.execution_words import unusable
 from conformance.journal import Journal
 from conformance.model import CaseId, Failure, Kind, Result, ResultId, Verdict, seed_of
@@ -97,10 +97,14 @@ class Executor:
         if self.watchdog is not None:
             self.watchdog.feed()
         recorder = Recorder(result_id, seed=seed, about_emptiness=entry.about_emptiness)
+        if self.target.mode == "lazy":
+            # The device learns each call the first time, running it at once; only later ones enter its graph.
+            self._rehearse(entry, subject, result_id, seed)
         trouble: str | None = None
         try:
-            process_state.seed(seed, self.target)
-            entry.check(self.target, subject, recorder)
+            with evidence.observed(self.target, entry, subject, recorder):
+                process_state.seed(seed, self.target)
+                entry.check(self.target, subject, recorder)
         except (KeyboardInterrupt, DeviceUnusable):
             raise
         except BaseException as error:
@@ -126,6 +130,17 @@ class Executor:
             )
         result.attempt = self.attempt
         return result
+
+    def _rehearse(self, entry: Property, subject: catalogue.Subject, result_id: ResultId, seed: int) -> None:
+        """Run a check for its effect on the device alone; whatever is wrong shows again when it counts."""
+        recorder = Recorder(result_id, seed=seed, about_emptiness=entry.about_emptiness)
+        with contextlib.suppress(Exception):
+            process_state.seed(seed, self.target)
+            entry.check(self.target, subject, recorder)
+        with contextlib.suppress(Exception):
+            self.target.mark_step()
+            self.target.synchronize()
+        process_state.restore(self._state)
 
     def _after(self, result: Result) -> None:
         """Ask the device for known answers after a result that did not pass."""

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from conformance import orphan
 
 Digest = Callable[[str, str, int], str]
 
@@ -41,6 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--samples", default="default")
     parser.add_argument("--extra", action="append", default=[])
     options = parser.parse_args(arguments)
+    if orphan.VARIABLE in os.environ:
+        orphan.follow()
     events = json.loads(options.events.read_text())
     from conformance import catalogue, oracle, settings
 

@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,16 +116,20 @@ class Plan:
         return Plan([case for case in self.cases if shard.takes(case.kind, case.subject)])
 
 
-def build(target: Target, level: str) -> Plan:
-    """Every result that a level has for a target. Needs the properties and torch's databases, no backend."""
+def build(target: Target, level: str, modes: Sequence[str] | None = None) -> Plan:
+    """Every result that a level has for a target, in the target's mode or in any of ``modes``.
+
+    Needs the properties and torch's databases, no backend.
+    """
     from conformance import catalogue, levels
     from conformance.property import properties
 
     levels.check(level)
+    wanted = {target.mode} if modes is None else set(modes)
     cases: list[Case] = []
     seen: dict[str, str] = {}
     for kind in catalogue.kinds():
-        known = list(properties(kind))
+        known = [entry for entry in properties(kind) if wanted & set(entry.modes)]
         if level == levels.SMOKE:
             known = [entry for entry in known if entry.smoke]
             quick = catalogue.smoke_subjects(kind)

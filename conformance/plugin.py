@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conformance import journal as journal_module
-from conformance import settings
+from conformance import orphan, settings
 from conformance.errors import UsageError
 from conformance.journal import Journal
 from conformance.model import Result, Verdict
@@ -176,6 +176,8 @@ class CaseFailed(Exception):
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--conformance-quiet"):
+        orphan.follow()
     config.stash[_SESSION] = Session(config)
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import platform
 import sys
 from pathlib import Path
 from typing import Any
 
+from conformance import orphan
 from conformance.errors import UsageError
 
 
@@ -44,7 +46,10 @@ def facts(module_name: str | None) -> dict[str, Any]:
 
 
 def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> dict[str, Any]:
-    """The facts, the plan of the level and that of the full level. UsageError where the target is unfit."""
+    """The facts, the plan of the level in its mode, and that of the full level in all modes of the target.
+
+    UsageError where the target is unfit.
+    """
     from conformance import catalogue, plan, probe
     from conformance import target_file as files
     from conformance.accelerator import bring_up
@@ -59,8 +64,8 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> dict[s
                 f"device {target.device!r} of target {target.name!r} does not copy to and from the CPU: "
                 f"{wrong['copy']}; run 'conformance doctor' to see what is missing"
             )
-    full = plan.build(target, "full")
-    chosen = full if level == "full" else plan.build(target, level)
+    full = plan.build(target, "full", target.modes)
+    chosen = plan.build(target, level)
     return {"facts": facts(target.module), "plan": chosen.to_json(), "full": full.to_json()}
 
 
@@ -73,6 +78,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--level", required=True)
     parser.add_argument("--extra", action="append", default=[])
     options = parser.parse_args(arguments)
+    if orphan.VARIABLE in os.environ:
+        orphan.follow()
     try:
         answer = prepare(options.target, options.mode, options.level, options.extra)
     except UsageError as error:

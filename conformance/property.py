@@ -8,12 +8,17 @@ import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from conformance.target_file import MODES
+
 if TYPE_CHECKING:
     from conformance.recorder import Recorder
     from conformance.target import Target
 
 #: From narrow to broad. ``smoke`` stands beside them: a fixed quick choice, never certifiable.
 LEVELS = ("bringup", "core", "training", "full")
+
+#: Modes of a property that names none: what holds of a call holds of a call in a lazy graph.
+CALLS = ("eager", "lazy")
 
 #: Word used where a result does not vary with the dtype.
 ANY_DTYPE = "any"
@@ -28,7 +33,9 @@ class Property:
 
     ``check(target, subject, recorder)`` is called once per dtype; ``recorder.id.dtype`` is the dtype's name
     (``float32``) or ``any``. ``applies(target, subject)`` returns the dtype names for which a result exists,
-    without touching the device; an empty sequence means that there is no such case.
+    without touching the device; an empty sequence means that there is no such case. ``modes`` are the modes
+    in which it is checked. ``runs`` says that the subject's kernels run in every result of it, so that a
+    result without any is vacuous in a mode that counts them.
     """
 
     name: str
@@ -39,6 +46,8 @@ class Property:
     applies: Applies
     about_emptiness: bool = False
     smoke: bool = False
+    modes: tuple[str, ...] = CALLS
+    runs: bool = True
 
 
 _REGISTRY: dict[tuple[str, str], Property] = {}
@@ -53,10 +62,15 @@ def register(
     applies: Applies,
     about_emptiness: bool = False,
     smoke: bool = False,
+    modes: Sequence[str] = CALLS,
+    runs: bool = True,
 ) -> Callable[[Check], Check]:
     """Decorator that registers a plain check function as a property."""
     if level not in LEVELS:
         raise ValueError(f"property {name!r} names level {level!r}; use one of {', '.join(LEVELS)}")
+    for mode in modes:
+        if mode not in MODES:
+            raise ValueError(f"property {name!r} names mode {mode!r}; use some of {', '.join(MODES)}")
 
     def wrap(check: Check) -> Check:
         key = (subject_kind, name)
@@ -65,14 +79,23 @@ def register(
                 f"property {name!r} of {subject_kind} is registered twice; give one of them another name"
             )
         _REGISTRY[key] = Property(
-            name, subject_kind, statement, level, check, applies, about_emptiness, smoke
+            name,
+            subject_kind,
+            statement,
+            level,
+            check,
+            applies,
+            about_emptiness,
+            smoke,
+            tuple(modes),
+            runs,
         )
         return check
 
     return wrap
 
 
-_FOLDERS = {"operator": "operators", "module": "modules", "optimizer": "optimizers"}
+_FOLDERS = {"operator": "operators", "module": "modules", "optimizer": "optimizers", "device": "device"}
 
 
 def load(subject_kind: str) -> None:

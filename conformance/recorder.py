@@ -31,6 +31,7 @@ class Recorder:
         self._samples_used = 0
         self._samples_available = 0
         self._unsupported: str | None = None
+        self._vacuous: str | None = None
         self._placement: Placement | None = None
 
     @property
@@ -70,6 +71,10 @@ class Recorder:
         self._unsupported = reason
         self.note(reason)
 
+    def vacuous(self, reason: str) -> None:
+        """The subject did not run in its mode, so that whatever was compared says nothing about it."""
+        self._vacuous = reason
+
     def samples(self, used: int, available: int) -> None:
         """Add to the numbers of samples that were used and that exist."""
         self._samples_used += int(used)
@@ -88,9 +93,9 @@ class Recorder:
             verdict = Verdict.FAIL
         elif self._unsupported is not None:
             verdict = Verdict.UNSUPPORTED
-        elif comparisons == 0:
+        elif comparisons == 0 or self._vacuous is not None:
             verdict = Verdict.VACUOUS
-            failures = [Failure(Kind.VACUOUS, "nothing was compared")]
+            failures = [Failure(Kind.VACUOUS, (self._vacuous or "nothing was compared")[:MAX_MESSAGE])]
             count = 1
         else:
             verdict = Verdict.PASS

@@ -5,24 +5,28 @@ from __future__ import annotations
 import collections
 import datetime
 import json
+import platform
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import conformance
-from conformance import journal
+from conformance import digests, journal, torch_build
 from conformance.errors import UsageError
 from conformance.expectation import Book
 from conformance.model import Verdict
 from conformance.outcome import decide
 from conformance.plan import Plan
 from conformance.runner.ledger import Ledger
+from conformance.runner.options import Options
 from conformance.schema import Schema, SchemaError
 
-SCHEMA = 1
-#: Larger files are not read: a full run has about 30 MiB, and a results file may come from anywhere.
-MAX_BYTES = 256 << 20
-_MISSING_SHOWN = 100
+#: 2: legs name their build and torch, may stand for shards and for runs that could not start.
+SCHEMA = 2
+#: Larger files are not read: a full leg has about 30 MiB, and a results file may come from anywhere.
+MAX_BYTES = 1 << 30
+#: A leg keeps this many names of missing results, and differences of the oracle.
+MISSING_SHOWN = 100
 
 OK, UNEXPECTED, USAGE, INCOMPLETE = 0, 1, 2, 3
 
@@ -65,25 +69,66 @@ def leg(ledger: Ledger, book: Book, *, today: datetime.date | None = None) -> di
         and ledger.end is not None
         and ledger.end.get("complete", True)
     )
-    totals = collections.Counter(row["verdict"] for row in rows)
-    if header["left_out"]:
-        totals[Verdict.SKIP.value] += header["left_out"]
+    totals = count_totals(rows, header["left_out"])
     unexpected = any(Verdict(verdict).unexpected for verdict in totals)
     code = INCOMPLETE if not complete else UNEXPECTED if unexpected else OK
     return {
-        **{key: header[key] for key in ("name", "mode", "target", "level", "shard", "selection", "samples")},
+        "name": header["name"],
+        "build": torch_build.label(torch_version),
+        "torch": torch_version,
+        **{key: header[key] for key in ("mode", "target", "level", "shard", "selection", "samples")},
         **{key: header[key] for key in ("started", "workers", "facts", "digests", "left_out")},
         "seconds": (ledger.end or {}).get("seconds", 0.0),
         "exit": code,
         "complete": complete,
         "problems": problems,
-        "missing": {"count": len(missing), "first": missing[:_MISSING_SHOWN]},
+        "missing": {"count": len(missing), "first": missing[:MISSING_SHOWN]},
         "planned": len(plan),
-        "totals": _ordered(totals),
-        "case_totals": _ordered(collections.Counter(cases.values())),
+        "totals": totals,
+        "case_totals": ordered(collections.Counter(cases.values())),
         "cases": cases,
-        "oracle": {"checked": oracle["checked"], "differences": oracle["differences"][:_MISSING_SHOWN]},
+        "oracle": {"checked": oracle["checked"], "differences": oracle["differences"][:MISSING_SHOWN]},
         "results": rows,
+    }
+
+
+def not_run(
+    options: Options, mode: str, torch_version: str, why: str, *, code: int = USAGE
+) -> dict[str, Any]:
+    """The leg of a mode that did not start: nothing in it but the reason and the exit code."""
+    target = options.target
+    digest = dict.fromkeys(("suite", "manifest", "target", "expectations", "torch", "backend"))
+    return {
+        "name": torch_build.leg_name(torch_version, mode),
+        "build": torch_build.label(torch_version),
+        "torch": torch_version,
+        "mode": mode,
+        "target": options.target_words(),
+        "level": options.level,
+        "shard": str(options.shard),
+        "selection": options.select,
+        "samples": options.samples,
+        "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "workers": options.workers,
+        "facts": {
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "torch": {"version": torch_version, "revision": None},
+            "backend": {"module": target.module, "version": None, "digest": None},
+        },
+        "digests": {**digest, "suite": digests.suite(), "target": target.digest},
+        "left_out": 0,
+        "seconds": 0.0,
+        "exit": code,
+        "complete": False,
+        "problems": [why],
+        "missing": {"count": 0, "first": []},
+        "planned": 0,
+        "totals": {},
+        "case_totals": {},
+        "cases": {},
+        "oracle": {"checked": 0, "differences": []},
+        "results": [],
     }
 
 
@@ -97,7 +142,7 @@ def document(legs: list[dict[str, Any]]) -> dict[str, Any]:
         "suite": conformance.__version__,
         "exit": worst_exit(entry["exit"] for entry in legs),
         "complete": bool(legs) and all(entry["complete"] for entry in legs),
-        "totals": _ordered(totals),
+        "totals": ordered(totals),
         "legs": legs,
     }
 
@@ -145,5 +190,13 @@ def read(path: Path, *, limit: int = MAX_BYTES) -> dict[str, Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _ordered(totals: collections.Counter[str]) -> dict[str, int]:
+def ordered(totals: collections.Counter[str]) -> dict[str, int]:
+    """Counts by verdict, the worst first."""
     return {verdict.value: totals[verdict.value] for verdict in Verdict if totals[verdict.value]}
+
+
+def count_totals(rows: Iterable[dict[str, Any]], left_out: int) -> dict[str, int]:
+    """Totals of rows, with what the user's selection left out as ``skip``."""
+    totals = collections.Counter(row["verdict"] for row in rows)
+    totals[Verdict.SKIP.value] += left_out
+    return ordered(totals)

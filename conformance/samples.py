@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private, trees
+from conformance import settings, torch_private, trees
 from conformance.subjects import Subject
 
 #: Operators whose samples stay in memory; cases come ordered by operator.
@@ -74,6 +74,13 @@ def _has_zero_elements(sample: Sample) -> bool:
     return any(tensor.numel() == 0 for tensor in sample.tensors())
 
 
+def _form(sample: Sample) -> tuple[Any, ...]:
+    """Ranks of the tensors, types of the other arguments and names of the keywords."""
+    words = [leaf.dim() if isinstance(leaf, torch.Tensor) else type(leaf).__name__
+             for leaf in trees.leaves((sample.input, sample.args))]  # fmt: skip
+    return (tuple(words), tuple(sorted(sample.kwargs)))
+
+
 def evenly(count: int, limit: int) -> list[int]:
     """``limit`` indices spread evenly over ``range(count)``, the first and the last always among them."""
     if count <= limit:
@@ -103,14 +110,35 @@ class SampleSet:
 
     def chosen(self, limit: int | None) -> list[Sample]:
         """At most about ``limit`` samples: an even choice with the first and the last, and besides those as
-        many as half the limit that hold a tensor of zero elements. ``None`` takes all.
+        many as half the limit that hold a tensor of zero elements. ``None`` takes all. Where the user gave
+        the limit it is never exceeded.
         """
         count = len(self._samples)
         if limit is None or count <= limit:
             return [self[i] for i in range(count)]
         picked = set(evenly(count, limit))
+        if settings.exact:
+            return [self[i] for i in sorted(picked)]
         empty = [i for i, sample in enumerate(self._samples) if _has_zero_elements(sample)]
         picked.update(empty[i] for i in evenly(len(empty), max(1, limit // 2)))
+        return [self[i] for i in sorted(picked)]
+
+    def varied(self, limit: int | None) -> list[Sample]:
+        """At most ``limit`` samples that differ in the form of their call, as far as there are such: in the
+        rank of a tensor, the type of an argument or the names of keywords. ``None`` takes all.
+
+        Those without elements come last: what is compiled or captured for them computes nothing.
+        """
+        if limit is None or len(self._samples) <= limit:
+            return [self[i] for i in range(len(self._samples))]
+        firsts: dict[tuple[Any, ...], int] = {}
+        for index, sample in enumerate(self._samples):
+            firsts.setdefault((_has_zero_elements(sample), *_form(sample)), index)
+        picked = [index for form, index in sorted(firsts.items(), key=lambda item: (item[0][0], item[1]))]
+        picked = picked[:limit]
+        for index in evenly(len(self._samples), 2 * limit):
+            if len(picked) < limit and index not in picked:
+                picked.append(index)
         return [self[i] for i in sorted(picked)]
 
     def changed(self) -> list[str]:

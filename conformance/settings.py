@@ -6,6 +6,8 @@ from __future__ import annotations
 #: that is dear (gradients, composites) takes a smaller share of its own while this is a number.
 DEFAULT = 32
 sample_limit: int | None = DEFAULT
+#: Whether the limit is the user's own number, which nothing may be added to.
+exact = False
 
 
 def limit(own: int | None = None) -> int | None:
@@ -17,8 +19,8 @@ def limit(own: int | None = None) -> int | None:
 
 def choose(samples: str) -> None:
     """Set the limit from the word of ``--samples``: ``default``, ``all`` or a number."""
-    global sample_limit
+    global sample_limit, exact
     if samples == "all":
         sample_limit = None
     elif samples != "default":
-        sample_limit = int(samples)
+        sample_limit, exact = int(samples), True

@@ -9,7 +9,10 @@ from typing import Any
 
 from conformance import module_extra, torch_private
 
-KINDS = ("operator", "module", "optimizer")
+KINDS = ("operator", "module", "optimizer", "device")
+
+#: Parts of a device's API.
+DEVICE = ("Stream", "Event", "Memory", "Copy", "Thread", "Graph", "Compile")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +52,8 @@ def subjects(kind: str) -> Sequence[Subject]:
         ]
     elif kind == "optimizer":
         found = [Subject(kind, info.optim_cls.__name__, info) for info in torch_private.optim_db()]
+    elif kind == "device":
+        found = [Subject(kind, name, None) for name in DEVICE]
     else:
         raise LookupError(f"no subjects of kind {kind!r}; known kinds are {', '.join(KINDS)}")
     names = [subject.name for subject in found]

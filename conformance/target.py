@@ -20,7 +20,9 @@ class Target:
     :mod:`conformance.capabilities` to whether they are declared; a missing word counts as declared.
     ``unsupported`` maps result-id patterns (``value/fft_*@float16``) to the reason for which a refusal is
     declared. ``dtype_overrides`` maps an operator's full name to the dtype names it is declared for.
-    ``hooks`` maps the words ``synchronize``, ``count_fallbacks``, ``delay`` to ``module:function`` strings.
+    ``hooks`` maps the words of :data:`conformance.target_file.HOOKS` to ``module:function`` strings.
+    ``compile_backend`` and ``compile_options`` are what ``torch.compile`` is given in mode ``compile``;
+    ``fused_options`` are the options with which the backend fuses operators, None where it has none.
     """
 
     name: str
@@ -35,6 +37,9 @@ class Target:
     modes: Sequence[str] = ("eager",)
     mode: str = "eager"
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
+    compile_backend: str = "inductor"
+    compile_options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    fused_options: dict[str, Any] | None = None
 
     @property
     def is_cpu(self) -> bool:
@@ -66,6 +71,34 @@ class Target:
             return None
         counted = hook()
         return int(sum(counted.values())) if isinstance(counted, Mapping) else int(counted)
+
+    def mark_step(self) -> None:
+        """End the graph that lazy mode is recording, where the file says how."""
+        hook = self.hook("mark_step")
+        if hook is not None:
+            hook()
+
+    def executed(self) -> dict[str, int] | None:
+        """How many calls of each operator ran from a graph or a queue so far, or None where it is not
+        counted.
+        """
+        hook = self.hook("executed_ops")
+        return None if hook is None else {str(name): int(count) for name, count in hook().items()}
+
+    def compiled(self) -> dict[str, int] | None:
+        """How many graphs ran as which kind of executable so far, or None where that is not counted."""
+        hook = self.hook("compiled_graphs")
+        return None if hook is None else {str(name): int(count) for name, count in hook().items()}
+
+    @property
+    def has_graphs(self) -> bool:
+        """Whether there is a way to capture a graph: the file's hook, else ``torch.accelerator.Graph``."""
+        return "graph" in self.hooks or (not self.is_cpu and hasattr(torch.accelerator, "Graph"))
+
+    def graph(self) -> Any:
+        """A fresh device graph: an object with ``capture_begin()``, ``capture_end()`` and ``replay()``."""
+        hook = self.hook("graph")
+        return torch.accelerator.Graph() if hook is None else hook()
 
     def hook(self, word: str) -> Callable[..., Any] | None:
         """The callable behind a hook word, or None where the file names none."""

@@ -22,7 +22,18 @@ if TYPE_CHECKING:
 SCHEMA = 1
 MODES = ("eager", "lazy", "compile", "graph", "distributed")
 PRECISIONS = ("ieee", "tf32", "flush-denormals")
-HOOKS = ("synchronize", "count_fallbacks", "delay")
+#: Words under which a target file names functions of its backend, with what each must do.
+HOOKS: dict[str, str] = {
+    "synchronize": "() -> None: waits for the device",
+    "count_fallbacks": "() -> number, or numbers by operator, of calls that ran on the CPU so far",
+    "delay": "(seconds) -> None: puts that much work on the current stream and returns at once",
+    "graph": "() -> object with capture_begin(), capture_end() and replay()",
+    "mark_step": "() -> None: ends the graph that lazy mode is recording and starts it",
+    "executed_ops": "() -> calls by operator (aten::add.Tensor) that ran from a graph or a queue so far",
+    "compiled_graphs": "() -> graphs by kind of executable that ran as one so far",
+}
+#: Keys of the table [compile].
+_COMPILE = ("backend", "options", "fused_options")
 #: The dtypes of the CPU, which a target has unless it says otherwise.
 DTYPES = (
     "float32",
@@ -61,6 +72,7 @@ _KEYS = (
     "operators",
     "hooks",
     "environment",
+    "compile",
 )
 _FOLDER = Path(__file__).parent / "targets"
 
@@ -70,7 +82,9 @@ class TargetFile:
     """A target file that was read and checked.
 
     ``environment`` holds the variables of every mode under ``""`` and those of one mode under its name.
-    ``expectations`` is the folder or file with the vendor's own expectations, if the file names one.
+    ``expectations`` is the folder or file with the vendor's own expectations, if the file names one. The
+    table ``[compile]`` names the ``backend`` of ``torch.compile`` (default ``inductor``), its ``options``,
+    and ``fused_options``: those with which it makes one kernel of several operators, where it can.
     """
 
     path: Path
@@ -86,6 +100,9 @@ class TargetFile:
     dtype_overrides: dict[str, frozenset[str]]
     hooks: dict[str, str]
     environment: dict[str, dict[str, str]]
+    compile_backend: str
+    compile_options: dict[str, Any]
+    fused_options: dict[str, Any] | None
     expectations: Path | None
 
     @property
@@ -123,6 +140,9 @@ class TargetFile:
             hooks=self.hooks,
             modes=self.modes,
             mode=mode,
+            compile_backend=self.compile_backend,
+            compile_options=self.compile_options,
+            fused_options=self.fused_options,
             environment=self.variables(mode),
         )
 
@@ -216,6 +236,9 @@ class _Reader:
             dtype_overrides=self.operators(),
             hooks=self.hooks(),
             environment=self.environment(),
+            compile_backend=self.compile("backend", "inductor"),
+            compile_options=self.compile("options", {}),
+            fused_options=self.compile("fused_options", None),
             expectations=self.path.parent / self.text("expectations")
             if "expectations" in self.data
             else None,
@@ -265,6 +288,23 @@ class _Reader:
             if not (module and colon and attribute):
                 raise self.fail(f"hook {word} is {value!r}; it must be of the form module:function")
         return table
+
+    def compile(self, key: str, default: Any) -> Any:
+        """An entry of the table [compile]: a name, or a table of what ``torch.compile`` takes as options."""
+        table = self.table("compile")
+        for word in table:
+            if word not in _COMPILE:
+                raise self.unknown("key in compile:", word, _COMPILE)
+        if key not in table:
+            return default
+        if key != "backend":
+            return self.table(key, table)
+        value = table[key]
+        if not isinstance(value, str) or not value:
+            raise self.fail(
+                f"compile.backend is {value!r}; it must be the name of a backend of torch.compile"
+            )
+        return value
 
     def environment(self) -> dict[str, dict[str, str]]:
         variables: dict[str, dict[str, str]] = {"": {}}

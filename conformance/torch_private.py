@@ -245,6 +245,53 @@ def dynamic_output_errors() -> tuple[type[BaseException], ...]:
     return tuple(getattr(fake_tensor, name) for name in names if hasattr(fake_tensor, name))
 
 
+@contextlib.contextmanager
+def operators_run() -> Iterator[list[str]]:
+    """Names (``aten::add``) of the operators that run meanwhile, nested ones too; filled in at the end."""
+    # The newer one writes to stderr with each use.
+    from torch.autograd import profiler_legacy
+
+    names: list[str] = []
+    with profiler_legacy.profile() as profile:  # type: ignore[no-untyped-call]
+        yield names
+    names.extend(sorted({str(event.name) for event in profile.function_events}))
+
+
+def reset_dynamo() -> None:
+    """Forget everything that Dynamo compiled and counted in this process."""
+    import torch._dynamo
+    from torch._dynamo.utils import counters
+
+    torch._dynamo.reset()
+    counters.clear()
+
+
+def graph_breaks() -> dict[str, int]:
+    """Dynamo's reasons for breaking graphs since the last reset, with how often each came up."""
+    from torch._dynamo.utils import counters
+
+    return {str(reason): int(count) for reason, count in counters["graph_break"].items()}
+
+
+def compile_backend(name: str) -> Callable[..., Any]:
+    """The function behind the name of a backend of ``torch.compile``; LookupError where there is none."""
+    from torch._dynamo.backends import registry
+
+    try:
+        found: Callable[..., Any] = registry.lookup_backend(name)
+    except Exception as error:
+        raise LookupError(f"torch.compile knows no backend {name!r}: {error}") from error
+    return found
+
+
+def not_captured() -> tuple[type[BaseException], ...]:
+    """What Dynamo raises where a function cannot be put into one graph."""
+    from torch._dynamo import exc
+
+    names = ("Unsupported", "UserError", "InternalTorchDynamoError")
+    return tuple(getattr(exc, name) for name in names if hasattr(exc, name))
+
+
 def module_inputs(info: Any, dtype: torch.dtype, *, training: bool, seed: int) -> list[Any]:
     """The ModuleInputs of one entry, made on the CPU from ``seed`` only; differentiable inputs require
     grad.

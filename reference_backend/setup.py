@@ -1,38 +1,87 @@
-"""Builds the C++ core with torch's own extension builder, through ninja (and ccache where it is present)."""
+"""Builds the C++ core with torch's own extension builder, through ninja (and ccache where it is present).
+
+In place, the core for a public torch lies beside the package's modules, and those for fork-like builds in
+``_builds/KEY``, each with objects of its own, so one checkout serves several environments. A fork-like torch
+with the binaries of the public one (a repack) needs no core of its own: see ``_loader.py``.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import torch
 from setuptools import setup
 from torch.utils.cpp_extension import BuildExtension, CppExtension, include_paths
 
 HERE = Path(__file__).parent
+PACKAGE = HERE / "habana_frameworks" / "torch"
 SOURCES = sorted(str(path.relative_to(HERE)) for path in (HERE / "csrc").rglob("*.cpp"))
-BUILD_INFO = HERE / "habana_frameworks" / "torch" / "_build_info.py"
+VERSION = str(torch.__version__)
+CXX11_ABI = bool(torch._C._GLIBCXX_USE_CXX11_ABI)
+FORK = VERSION.partition("+")[2].startswith(("git", "hpu"))
 
 
-def write_build_info() -> None:
-    """What the core was built for; the loader compares it before it opens the core."""
-    label = torch.__version__.partition("+")[2]
-    text = (
-        '"""Written by the build: the torch that the core was compiled against."""\n\n'
-        f"TORCH_VERSION = {torch.__version__.partition('+')[0]!r}\n"
-        f"CXX11_ABI = {bool(torch._C._GLIBCXX_USE_CXX11_ABI)!r}\n"
-        f"FORK = {label.startswith(('git', 'hpu'))!r}\n"
-    )
-    if not BUILD_INFO.exists() or BUILD_INFO.read_text() != text:
-        BUILD_INFO.write_text(text)
+def load(path: Path) -> ModuleType | None:
+    """A module of the package by its file: importing the package would want the core that is built here."""
+    if not path.exists():
+        return None
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+torch_build = load(PACKAGE / "internal" / "torch_build.py")
+BINARIES = torch_build.binaries(torch.__file__, VERSION)
+FOLDER = f"_builds/{torch_build.key(VERSION, CXX11_ABI, FORK)}" if FORK else "."
+BUILD_INFO = f"""\
+\"\"\"Written by the build: the torch that the core was compiled against.\"\"\"
+
+TORCH_VERSION = {VERSION.partition("+")[0]!r}
+CXX11_ABI = {CXX11_ABI!r}
+FORK = {FORK!r}
+TORCH_BINARIES = {BINARIES!r}
+"""
+
+
+def serves_already() -> bool:
+    """Whether the core for the public torch is here and fits this fork-like one."""
+    info = load(PACKAGE / "_build_info.py") if FORK and BINARIES else None
+    return info is not None and getattr(info, "TORCH_BINARIES", None) == BINARIES
+
+
+class Build(BuildExtension):
+    """Says beside the core what it was built for, once it is there."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        if FORK:
+            self.build_temp = f"{self.build_temp}-{Path(FOLDER).name}"
+            if self.inplace:
+                # Else a wheel for another torch would pick it up where it was left.
+                self.build_lib = f"{self.build_lib}-{Path(FOLDER).name}"
+
+    def run(self) -> None:
+        if not self.extensions:
+            return
+        root = HERE if self.inplace else Path(self.build_lib)
+        path = root / "habana_frameworks" / "torch" / FOLDER / "_build_info.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        super().run()
+        if not path.exists() or path.read_text() != BUILD_INFO:
+            path.write_text(BUILD_INFO)
 
 
 # Two parallel compilers of this size fill a small machine; ninja would start one per core and two more.
 os.environ.setdefault("MAX_JOBS", str(os.cpu_count() or 1))
-write_build_info()
 
 EXTENSION = CppExtension(
-    "habana_frameworks.torch._C",
+    ".".join(("habana_frameworks", "torch", *Path(FOLDER).parts, "_C")),
     SOURCES,
     include_dirs=[str(HERE / "csrc")],
     extra_compile_args=[
@@ -48,8 +97,11 @@ EXTENSION = CppExtension(
     ],
 )
 
-setup(
-    # Skipped where the extension has been built in place and only the metadata is wanted.
-    ext_modules=[] if os.environ.get("HPU_REFERENCE_SKIP_EXTENSION") == "1" else [EXTENSION],
-    cmdclass={"build_ext": BuildExtension},
-)
+# Skipped where the extension has been built in place and only the metadata is wanted, and where nothing would
+# be gained by it.
+SKIPPED = os.environ.get("HPU_REFERENCE_SKIP_EXTENSION") == "1"
+if "--inplace" in sys.argv and serves_already():
+    print(f"torch {VERSION} has the binaries that the core in {PACKAGE} was built for: nothing to build")
+    SKIPPED = True
+
+setup(ext_modules=[] if SKIPPED else [EXTENSION], cmdclass={"build_ext": Build})

@@ -18,7 +18,7 @@ Cli = Callable[..., Run]
 
 def masked(text: str) -> str:
     """Output without what differs from one machine and hour to the next."""
-    text = re.sub(r"\d\.\d+\.\d+[a-z0-9.]*(\+\w+)?-eager", "TORCH-eager", text)
+    text = re.sub(r"torch \d\.\d+\.\d+[a-z0-9.]*(\+\w+)?", "torch VERSION", text)
     return re.sub(r"\d+ s$", "N s", text, flags=re.M)
 
 
@@ -27,11 +27,11 @@ def test_a_run_as_a_person_sees_it(cli: Cli) -> None:
     assert_expected_inline(
         masked(run.out),
         """\
-TORCH-eager: 8 pass, 2 unsupported, 2 fail in 6 cases, N s
-  fail     acts/fail0@float32 (value) 2 of 3 elements differ
-           conformance repro acts/fail0@float32 --target bare.toml
-  fail     acts/fail0@int64 (value) 2 of 3 elements differ
-           conformance repro acts/fail0@int64 --target bare.toml
+bare, eager, torch VERSION: 8 pass, 2 unsupported, 2 fail in 6 cases, N s
+2 unexpected, by subject (worst first):
+  fail0: 2 fail
+    acts/fail0@float32 (value) 2 of 3 elements differ
+    conformance repro acts/fail0@float32 --target bare.toml --mode eager
 unexpected results: exit 1
 files: out/results.json, out/report.html, out/junit.xml
 """,
@@ -236,13 +236,7 @@ def test_files_of_others_are_left_alone(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_targets_are_listed_and_drafted(cli: Cli, tmp_path: Path) -> None:
-    assert_expected_inline(
-        cli("targets").out,
-        """\
-cpu: device cpu, module torch, modes eager
-hpu-reference: device hpu, module habana_frameworks.torch, modes eager
-""",
-    )
+    assert re.search(r"^cpu: device cpu, module torch, modes eager", cli("targets").out, re.M)
     assert cli("targets", "--new", "cpu").code == 0
     assert cli("doctor", "--target", "cpu.toml").code == 0
     again = cli("targets", "--new", "cpu")
@@ -252,19 +246,3 @@ hpu-reference: device hpu, module habana_frameworks.torch, modes eager
 def test_doctor_finds_nothing_missing_on_the_cpu(cli: Cli) -> None:
     run = cli("doctor", "--target", "cpu")
     assert (run.code, run.out.splitlines()[-1]) == (0, "nothing is missing")
-
-
-def test_modes_run_one_after_the_other_into_legs(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text(
-        'schema = 1\nname = "mine"\ndevice = "cpu"\nmodes = ["eager", "lazy"]\n'
-        '[environment.lazy]\nSHAM = "fail"\n'
-    )
-    run = cli("run", "--target", "mine.toml", "--mode", "eager,lazy", "-n", "1", "--level", "core")
-    legs = run.results["legs"]
-    assert [(leg["mode"], leg["exit"], leg["planned"]) for leg in legs] == [("eager", 0, 2), ("lazy", 1, 2)]
-    assert run.code == 1
-    assert "--mode lazy" in run.out
-    assert [(path / "results.json").is_file() for path in sorted((run.folder / "legs").iterdir())] == [
-        True,
-        True,
-    ]

@@ -160,7 +160,7 @@ def test_the_report_carries_compact_data() -> None:
         json.dumps(kept, indent=1, ensure_ascii=True),
         """\
 {
- "command": "conformance repro RESULT --target cpu",
+ "command": "conformance repro RESULT --target cpu --mode eager",
  "subjects": [
   "s0",
   "s1",
@@ -284,6 +284,13 @@ GOOD_TARGET = 'schema = 1\nname = "mine"\ndevice = "cpu"\n'
         (GOOD_TARGET + '[unsupported]\n"add" = "why"', "is not of the form property/subject@dtype"),
         (GOOD_TARGET + '[unsupported]\n"*/add@*" = ""', "has no reason"),
         (GOOD_TARGET + '[operators.add]\ndtype = ["bool"]', "unknown key in operators.add: 'dtype'"),
+        (
+            GOOD_TARGET + "[compile]\nmode = 1",
+            "unknown key in compile: 'mode'; known are backend, options, fused_",
+        ),
+        (GOOD_TARGET + "[compile]\nbackend = 1", "compile.backend is 1; it must be the name of a backend"),
+        (GOOD_TARGET + "[compile]\noptions = 1", "options is 1; it must be a table"),
+        (GOOD_TARGET + "compile = 1", "compile is 1; it must be a table"),
         (GOOD_TARGET + "[environment]\nA = 1", "must be a string, or a table named after a mode"),
         (GOOD_TARGET + '[environment.fast]\nA = "1"', "unknown mode in environment: 'fast'"),
     ],
@@ -310,10 +317,24 @@ def test_a_target_file_says_everything(tmp_path: Path) -> None:
     assert (target.capable("streams"), target.capable("events")) == (False, True)
     assert target.dtype_overrides == {"add": frozenset()}
     assert file.default_mode == "eager"
+    assert (target.compile_backend, target.compile_options, target.fused_options) == ("inductor", {}, None)
     with pytest.raises(
         UsageError, match=r"declares no mode 'graph'; use lazy, eager or add it to mine\.toml"
     ):
         file.check_mode("graph")
+
+
+def test_what_torch_compile_is_given(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        GOOD_TARGET
+        + '[compile]\nbackend = "mine"\noptions = {depth = 2}\nfused_options = {fuse = true}\n'
+        + '[hooks]\ngraph = "a:b"\nmark_step = "a:b"\nexecuted_ops = "a:b"\ncompiled_graphs = "a:b"\n'
+    )
+    target = target_file.load(str(path)).target("eager")
+    assert (target.compile_backend, target.compile_options) == ("mine", {"depth": 2})
+    assert target.fused_options == {"fuse": True}
+    assert target.has_graphs
 
 
 def test_known_targets_are_good_and_unknown_ones_are_named() -> None:

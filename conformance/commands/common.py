@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
+from pathlib import Path
+
+from conformance.errors import UsageError
 
 Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -37,3 +41,14 @@ def samples(text: str) -> str:
     if text in ("all", "default") or (text.isdigit() and int(text) > 0):
         return text
     raise argparse.ArgumentTypeError(f"{text!r} is neither 'all' nor a whole number above zero")
+
+
+def check_writable(folder: Path) -> None:
+    """Try the folder, or the nearest one above it, before minutes are spent; UsageError where it refuses."""
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=nearest):
+            pass
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(f"--output {folder} cannot be written ({reason}); name a folder that can") from None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance import expectation, results, target_file
-from conformance.commands import run
+from conformance.report import files
 from conformance.runner import summary
 
 
@@ -24,29 +24,31 @@ def add(commands: Any) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Write the files again and print the summary; the exit code is that of the run.
 
-    Reads the journal where there is one, which holds more than results.json after a run that was cut off.
+    Reads journals where there are some, which hold more than results.json after a run that was cut off.
     """
     folder: Path = arguments.directory
-    journal = folder / "journal.jsonl"
-    if journal.is_file():
-        paths = []
-        if arguments.target is not None:
-            file = target_file.load(arguments.target)
-            paths = expectation.sources(file.name, file.expectations)
-        found = [results.from_journal(journal, expectation.load(paths))] if paths else [_own(journal)]
-        document = run.write(folder, found)
+    book = None
+    if arguments.target is not None:
+        file = target_file.load(arguments.target)
+        book = expectation.load(expectation.sources(file.name, file.expectations))
+    parts = files.parts(folder)
+    if (folder / "journal.jsonl").is_file():
+        found = [files.from_journal(folder, book)]
+    elif parts:
+        found = [files.from_journal(part, book) for part in parts]
+        for part, leg in zip(parts, found, strict=True):
+            files.write(part, [leg])
+        found += _without_part(folder, {leg["name"] for leg in found})
     else:
-        document = run.write(folder, results.read(folder / "results.json")["legs"])
-    target = arguments.target or summary.target_word(document["legs"][0])
-    for line in summary.lines(document, target=target, folder=folder):
+        found = files.read(folder)
+    document = files.write(folder, found)
+    for line in summary.lines(document, target=arguments.target, folder=folder):
         print(line)
     return int(document["exit"])
 
 
-def _own(journal: Path) -> dict[str, Any]:
-    """The leg of a journal with the expectations of the target that it names, where the suite has them."""
-    from conformance.journal import Tail
-
-    header = next((event for event in Tail(journal).read(final=True) if event["event"] == "run"), None)
-    name = header["target"]["name"] if header is not None else ""
-    return results.from_journal(journal, expectation.load(expectation.sources(name)))
+def _without_part(folder: Path, known: set[str]) -> list[dict[str, Any]]:
+    """The legs of a results file that have no folder: those that could not start."""
+    if not (folder / "results.json").is_file():
+        return []
+    return [leg for leg in results.read(folder / "results.json")["legs"] if leg["name"] not in known]

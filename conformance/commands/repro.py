@@ -53,6 +53,10 @@ def execute(arguments: argparse.Namespace) -> int:
     executor = Executor(target)
     kind = find_kind(result_id)
     entry = find(kind, result_id.case.property)
+    if mode not in entry.modes:
+        raise UsageError(
+            f"property {entry.name!r} is not checked in mode {mode!r}; give --mode {' or '.join(entry.modes)}"
+        )
     applies = entry.applies(target, executor.subject(kind, result_id.case.subject))
     if result_id.dtype not in applies:
         raise UsageError(

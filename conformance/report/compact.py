@@ -76,6 +76,8 @@ def _leg(leg: dict[str, Any]) -> dict[str, Any]:
     kept = (
         *(
             "name",
+            "build",
+            "torch",
             "mode",
             "target",
             "level",

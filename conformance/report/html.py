@@ -9,6 +9,7 @@ from typing import Any
 from conformance.report.compact import compact
 
 _FOLDER = Path(__file__).parent
+_SCRIPTS = ("overview.js", "page.js")
 
 
 def embed(data: Any) -> str:
@@ -22,7 +23,7 @@ def page(results: dict[str, Any]) -> str:
     template = (_FOLDER / "page.html").read_text()
     parts = {
         "STYLE": (_FOLDER / "page.css").read_text(),
-        "SCRIPT": (_FOLDER / "page.js").read_text(),
+        "SCRIPT": "\n".join((_FOLDER / name).read_text() for name in _SCRIPTS),
         "DATA": embed(compact(results)),
     }
     before, _, rest = template.partition("/*STYLE*/")

@@ -4,9 +4,10 @@ const $ = (id) => document.getElementById(id);
 const letters = data.letters;
 const order = Object.keys(letters).join("");
 const PAGE = 100;
-const VIEWS = ["matrix", "failures", "notes", "run"];
+const VIEWS = ["overview", "matrix", "failures", "notes", "run"];
 const wish = location.hash.replace("#show-", "");
-let leg, cells, view = VIEWS.includes(wish) ? wish : "matrix", shown = PAGE;
+const first = data.exit === 0 && data.legs.length === 1 ? "matrix" : "overview";
+let leg, cells, view = VIEWS.includes(wish) ? wish : first, shown = PAGE;
 
 const escapes = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
 const text = (value) => String(value).replace(/[&<>"']/g, (char) => escapes[char]);
@@ -19,7 +20,8 @@ const worst = (string) => {
 const idOf = (item, index) =>
   `${leg.properties[item[1]]}/${leg.subjects[item[0]]}@${leg.dtypes[item[2][index]]}`;
 const chip = (letter) => `<span class="chip v-${letters[letter]}">${letters[letter]}</span>`;
-const command = (id) => leg.command.replace("RESULT", /^[\w@%+=:,./-]+$/.test(id) ? id : `'${id}'`);
+const commandOf = (entry, id) => entry.command.replace("RESULT", /^[\w@%+=:,./-]+$/.test(id) ? id : `'${id}'`);
+const command = (id) => commandOf(leg, id);
 
 function options(id, first, values) {
   const old = $(id).value;
@@ -41,27 +43,33 @@ function chooseLeg(index) {
   options("dtype", "every dtype", numbered(leg.dtypes));
   options("verdict", "every verdict", [["!", "anything unexpected"],
     ...Object.entries(letters).filter(([, name]) => leg.totals[name])]);
-  head();
   draw();
 }
 
 function head() {
   const words = ["as expected", "unexpected results", "not run", "incomplete"];
-  $("target").textContent = `${leg.target.name}, ${leg.mode}, ${leg.level}`;
-  document.title = `Conformance of ${leg.target.name}: ${words[data.exit]}`;
-  $("state").innerHTML = `<b>${words[leg.exit]}</b> · torch ${text(leg.facts.torch.version)} · ` +
-    `${leg.planned.toLocaleString()} results in ${leg.cases.length.toLocaleString()} cases · ` +
-    `${text(leg.started.replace("T", " "))} · ${Math.round(leg.seconds)} s`;
-  const total = Object.values(leg.totals).reduce((sum, count) => sum + count, 0) || 1;
-  $("bar").innerHTML = Object.entries(leg.totals).map(([name, count]) =>
+  const whole = view === "overview" && data.legs.length > 1, totals = whole ? data.totals : leg.totals;
+  const all = (key) => [...new Set(data.legs.map((entry) => key(entry)))].join(", ");
+  $("target").textContent = whole ? `${all((entry) => entry.target.name)}, ${all((entry) => entry.mode)}`
+    : `${leg.target.name}, ${leg.mode}, ${leg.level}`;
+  document.title = `Conformance of ${all((entry) => entry.target.name)}: ${words[data.exit]}`;
+  $("state").innerHTML = whole
+    ? `<b>${words[data.exit]}</b> · torch ${text(all((entry) => entry.torch))} · ${data.legs.length} legs`
+    : `<b>${words[leg.exit]}</b> · torch ${text(leg.torch)} · ` +
+      `${leg.planned.toLocaleString()} results in ${leg.cases.length.toLocaleString()} cases · ` +
+      `${text(leg.started.replace("T", " "))} · ${Math.round(leg.seconds)} s`;
+  const total = Object.values(totals).reduce((sum, count) => sum + count, 0) || 1;
+  $("bar").innerHTML = Object.entries(totals).map(([name, count]) =>
     `<i class="v-${name}" style="width:${(100 * count) / total}%" title="${count} ${name}"></i>`).join("");
-  $("legend").innerHTML = Object.entries(leg.totals).map(([name, count]) =>
+  $("legend").innerHTML = Object.entries(totals).map(([name, count]) =>
     `<li><button data-verdict="${name}"><span class="swatch v-${name}"></span>` +
     `${count.toLocaleString()} ${name}</button></li>`).join("");
-  const problems = [...leg.problems, ...leg.oracle.differences];
-  if (leg.missing.count) {
-    problems.unshift(`${leg.missing.count} of ${leg.planned} results are missing, first ${leg.missing.first[0]}`);
-  }
+  const problems = (whole ? data.legs : [leg]).flatMap((entry) => {
+    const found = [...entry.problems, ...entry.oracle.differences];
+    const { count, first: names } = entry.missing;
+    if (count) found.unshift(`${count} of ${entry.planned} results are missing, first ${names[0]}`);
+    return whole ? found.map((line) => `${entry.name}: ${line}`) : found;
+  });
   $("problems").innerHTML = problems.slice(0, 20).map((line) => `<p>${text(line)}</p>`).join("");
 }
 
@@ -96,14 +104,18 @@ function* selected() {
 }
 
 function draw() {
+  head();
   for (const section of document.querySelectorAll(".view")) section.hidden = section.id !== view;
   for (const button of document.querySelectorAll("nav button")) {
     button.classList.toggle("on", button.dataset.view === view);
   }
+  for (const id of ["verdict", "property", "dtype"]) $(id).hidden = view === "overview";
+  $("leg").hidden = data.legs.length < 2 || view === "overview";
+  if (view === "overview") return drawOverview();
   const chosen = [...selected()];
   const results = chosen.reduce((sum, [, found]) => sum + found.length, 0);
   $("count").textContent = `${results.toLocaleString()} results in ${chosen.length.toLocaleString()} cases`;
-  ({ matrix: drawMatrix, failures: drawFailures, notes: drawNotes, run: drawRun })[view](chosen);
+  return ({ matrix: drawMatrix, failures: drawFailures, notes: drawNotes, run: drawRun })[view](chosen);
 }
 
 function drawMatrix(chosen) {
@@ -200,7 +212,7 @@ function drawRun() {
     ["precision", leg.target.precision], ["mode", leg.mode], ["level", leg.level], ["shard", leg.shard],
     ["selection", leg.selection === null ? "none" : `${leg.selection} (${leg.left_out} results left out)`],
     ["samples", leg.samples], ["workers", leg.workers], ["started", leg.started], ["seconds", leg.seconds],
-    ["torch", `${leg.facts.torch.version}, revision ${leg.facts.torch.revision}`],
+    ["torch", `${leg.torch}, revision ${leg.facts.torch.revision || "unknown"}`],
     ["backend", leg.facts.backend.module === null ? "torch's own"
       : `${leg.facts.backend.module} ${leg.facts.backend.version || ""}`],
     ["python", `${leg.facts.python} on ${leg.facts.platform}`], ["suite", data.suite],
@@ -226,12 +238,16 @@ function openCell(subject, property) {
 }
 
 document.addEventListener("click", (event) => {
-  const { dataset } = event.target.closest("[data-cell],[data-view],[data-verdict],[data-copy],[data-more],[data-close]")
-    || { dataset: {} };
+  const words = ["cell", "view", "verdict", "copy", "more", "close", "leg", "result", "subjects"];
+  const { dataset } = event.target.closest(words.map((word) => `[data-${word}]`).join()) || { dataset: {} };
   if (dataset.cell) openCell(...dataset.cell.split(",").map(Number));
+  else if (dataset.result) openResult(Number(dataset.result.split(",")[0]), dataset.result.replace(/^\d+,/, ""));
+  else if (dataset.leg) { view = "matrix"; $("leg").value = dataset.leg; chooseLeg(Number(dataset.leg)); }
+  else if ("subjects" in dataset) { subjectsShown += SUBJECTS; draw(); }
   else if (dataset.view) { view = dataset.view; shown = PAGE; history.replaceState(null, "", "#show-" + view); draw(); }
   else if (dataset.verdict) {
     const letter = Object.keys(letters).find((key) => letters[key] === dataset.verdict);
+    if (view === "overview") view = "failures";
     $("verdict").value = $("verdict").value === letter ? "" : letter;
     draw();
   } else if (dataset.copy) navigator.clipboard.writeText(dataset.copy);
@@ -242,8 +258,5 @@ let waiting;
 $("text").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(draw, 150); });
 for (const id of ["verdict", "property", "dtype"]) $(id).addEventListener("change", () => { shown = PAGE; draw(); });
 $("leg").addEventListener("change", () => chooseLeg(Number($("leg").value)));
-if (data.legs.length > 1) {
-  $("leg").hidden = false;
-  $("leg").innerHTML = data.legs.map((entry, index) => `<option value="${index}">${text(entry.name)}</option>`).join("");
-}
+$("leg").innerHTML = data.legs.map((entry, index) => `<option value="${index}">${text(entry.name)}</option>`).join("");
 if (data.legs.length) chooseLeg(0);

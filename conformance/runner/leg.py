@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from conformance import digests, expectation, results, selection
+from conformance import digests, expectation, results, selection, torch_build
 from conformance.errors import UsageError
 from conformance.journal import Journal, Tail
 from conformance.plan import Plan
@@ -27,10 +26,14 @@ _PREPARE_SECONDS = 600
 _OWN_FILES = ("journal.jsonl", "results.json", "junit.xml", "report.html", "tracebacks", "logs", "legs")
 
 
-class Interrupted(Exception):
-    """The user stopped the run; carries what the leg had found."""
+class NothingToRun(UsageError):
+    """The level, shard or ``-k`` leaves no result in this mode."""
 
-    def __init__(self, found: dict[str, Any]) -> None:
+
+class Interrupted(Exception):
+    """The user stopped the run; carries the legs that were found so far."""
+
+    def __init__(self, found: list[dict[str, Any]]) -> None:
         super().__init__("interrupted")
         self.found = found
 
@@ -42,6 +45,7 @@ def clear(folder: Path) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     ours = (folder / "journal.jsonl").exists() or any(folder.glob("legs/*/journal.jsonl"))
+    ours = ours or _is_results(folder / "results.json")
     others = [name for name in _OWN_FILES if (folder / name).exists()]
     if others and not ours:
         raise UsageError(
@@ -53,6 +57,15 @@ def clear(folder: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+
+
+def _is_results(path: Path) -> bool:
+    """Whether a file starts as results do, which is all that a run without any leg leaves behind."""
+    try:
+        with path.open("rb") as file:
+            return file.read(10) == b'{"schema":'
+    except OSError:
+        return False
 
 
 def prepare(options: Options, mode: str) -> dict[str, Any]:
@@ -95,21 +108,22 @@ def prepare(options: Options, mode: str) -> dict[str, Any]:
     return answer
 
 
-def choose(options: Options, answer: dict[str, Any]) -> tuple[Plan, Plan, int]:
+def choose(options: Options, mode: str, answer: dict[str, Any]) -> tuple[Plan, Plan, int]:
     """The plan of the level, the part of it that runs, and how many results ``-k`` left out."""
     level = Plan.from_json(answer["plan"])
     if not level.cases:
-        raise UsageError(
-            f"target {options.target.name!r} has no case at level {options.level!r}; check its dtypes"
+        raise NothingToRun(
+            f"target {options.target.name!r} has no case at level {options.level!r} in mode {mode}; "
+            "check its dtypes, or take a broader level"
         )
     part = level.shard(options.shard)
     if options.select is None:
         if not part.cases:
-            raise UsageError(f"shard {options.shard} holds no case; use fewer shards")
+            raise NothingToRun(f"shard {options.shard} holds no case; use fewer shards")
         return level, part, 0
     chosen = part.select(selection.parse(options.select))
     if not chosen.cases:
-        raise UsageError(f"-k {options.select!r} selects nothing of {len(part)} results; loosen it")
+        raise NothingToRun(f"-k {options.select!r} selects nothing of {len(part)} results; loosen it")
     return level, chosen, len(part) - len(chosen)
 
 
@@ -119,7 +133,7 @@ def run(options: Options, mode: str, folder: Path, *, loud: bool = True) -> dict
     clock = time.monotonic()
     book = expectation.load(expectation.sources(options.target.name, options.target.expectations))
     answer = prepare(options, mode)
-    level, plan, left_out = choose(options, answer)
+    level, plan, left_out = choose(options, mode, answer)
     if options.select is None:
         _check_patterns(options, book, answer, mode, started.date())
     clear(folder)
@@ -145,7 +159,7 @@ def run(options: Options, mode: str, folder: Path, *, loud: bool = True) -> dict
     journal.close()
     found = results.leg(ledger, book, today=started.date())
     if stopped:
-        raise Interrupted(found)
+        raise Interrupted([found])
     return found
 
 
@@ -217,11 +231,6 @@ def _check_patterns(
         raise UsageError(f"{len(lost)} expectations match no result: {names}; remove or rename them")
 
 
-def leg_name(torch_version: str, mode: str) -> str:
-    """The name of a leg: build and mode, fit for a folder."""
-    return re.sub(r"[^A-Za-z0-9.+]", "_", torch_version) + f"-{mode}"
-
-
 def _header(
     options: Options,
     mode: str,
@@ -233,14 +242,9 @@ def _header(
     facts = answer["facts"]
     target = options.target
     return {
-        "name": leg_name(facts["torch"]["version"], mode),
+        "name": torch_build.leg_name(facts["torch"]["version"], mode),
         "mode": mode,
-        "target": {
-            "name": target.name,
-            "file": target.path.name,
-            "device": target.device,
-            "precision": target.precision,
-        },
+        "target": options.target_words(),
         "level": options.level,
         "shard": str(options.shard),
         "selection": options.select,

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from conformance import orphan
 from conformance.plan import Shard
 from conformance.target_file import TargetFile
 
@@ -26,6 +27,17 @@ class Options:
     samples: str = "default"
     timeout: float = 120.0
     extra: Sequence[str] = ()
+    part: bool = False
+
+    def target_words(self) -> dict[str, str]:
+        """What a results file says of the target."""
+        target = self.target
+        return {
+            "name": target.name,
+            "file": target.path.name,
+            "device": target.device,
+            "precision": target.precision,
+        }
 
     def environment(self, mode: str) -> dict[str, str]:
         """The variables of a process that works for this run.
@@ -38,6 +50,7 @@ class Options:
         variables.update(self.target.variables(mode))
         variables.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
         variables.setdefault("OMP_NUM_THREADS", str(max(1, cores() // self.workers)))
+        variables[orphan.VARIABLE] = str(os.getpid())
         variables["PYTHONWARNINGS"] = "ignore"
         variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         root = str(Path(__file__).resolve().parents[2])

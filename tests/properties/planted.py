@@ -33,6 +33,7 @@ class Fault:
     breaks: Break
     hooks: dict[str, str] = dataclasses.field(default_factory=dict)
     capabilities: dict[str, bool] = dataclasses.field(default_factory=dict)
+    backend: str = "aot_eager"
 
     @property
     def name(self) -> str:
@@ -61,11 +62,21 @@ def broken(fault: Fault) -> Subject:
 
 
 def target_for(fault: Fault | None = None) -> Target:
-    """The CPU as a target that declares everything."""
+    """The CPU as a target that declares everything, with graphs that are recorded and replayed in Python."""
     names = {dtype_name(d) for info in torch_private.op_db() for d in info.dtypes}
-    hooks = dict(fault.hooks) if fault else {}
+    hooks = {"graph": "fake_graph:Graph", **(fault.hooks if fault else {})}
     capabilities = dict(fault.capabilities) if fault else {}
-    return Target("cpu", None, "cpu", frozenset(names), capabilities, hooks=hooks)
+    backend = fault.backend if fault else "aot_eager"
+    return Target(
+        "cpu",
+        None,
+        "cpu",
+        frozenset(names),
+        capabilities,
+        hooks=hooks,
+        compile_backend=backend,
+        fused_options={},
+    )
 
 
 def _wrap(info: Any, change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:

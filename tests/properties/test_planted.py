@@ -17,6 +17,7 @@ from conformance.target import Target
 sys.path.insert(0, str(Path(__file__).parent))
 
 import planted
+import planted_modes  # noqa: F401  (plants more)
 
 
 def checked(name: str, subject: Subject, dtype: str, target: Target) -> Result:

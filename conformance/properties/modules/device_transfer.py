@@ -41,6 +41,7 @@ def gradients(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     level="core",
     applies=applies,
     smoke=True,
+    runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     device, host = common.device_of(target), torch.device("cpu")
@@ -115,6 +116,7 @@ def _other(target: Target) -> torch.dtype | None:
     statement="Module.to with a dtype rounds all that is floating, gradients too, and leaves integers alone.",
     level="core",
     applies=applies_dtype,
+    runs=False,
 )
 def check_dtype(target: Target, subject: Subject, recorder: Recorder) -> None:
     device, dtype = common.device_of(target), _other(target)

@@ -39,6 +39,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="A module built with device=, under torch.device or from meta is as one built on the CPU.",
     level="core",
     applies=applies,
+    runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     device, dtype = common.device_of(target), dtype_of(recorder.id.dtype)

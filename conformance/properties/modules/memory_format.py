@@ -69,6 +69,7 @@ def _able(sample: ModuleSample) -> bool:
     statement="Channels-last parameters and inputs give the oracle's values, in the CPU's strides.",
     level="training",
     applies=applies,
+    runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     procedures = [FORWARD, BACKWARD] if target.capable("autograd") else [FORWARD]

@@ -66,6 +66,7 @@ def _sharing(state: dict[str, torch.Tensor]) -> list[list[str]]:
     statement="A saved state dict loads bit for bit to device and CPU; a module with it computes the same.",
     level="core",
     applies=applies,
+    runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for sample, want in common.cases(subject, recorder, FORWARD, 2, such_that=stateful):

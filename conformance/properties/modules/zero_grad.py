@@ -42,6 +42,7 @@ ACCUMULATE = Procedure("accumulate", _accumulate, backward=True)
     statement="Gradients of several calls add up; zero_grad sets them to None or, in place, to zeros.",
     level="training",
     applies=applies,
+    runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for sample, want in common.cases(subject, recorder, ACCUMULATE, 2):

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
 
-import torch
-
-from conformance.invocation import attempt
-from conformance.properties.operators import _gradients
-from conformance.properties.operators._common import differentiable, dtype_under_test, pristine
+from conformance.properties.operators import _gradients, _working_precision
+from conformance.properties.operators._common import differentiable
 from conformance.property import register
 from conformance.recorder import Recorder
-from conformance.samples import Sample
 from conformance.subjects import Subject
 from conformance.target import Target
-from conformance.tolerances import rule, unit_of
-from conformance.transfer import to_host
 
 LIMIT = 8
-_UP = {
-    torch.float16: torch.float64,
-    torch.bfloat16: torch.float64,
-    torch.float32: torch.float64,
-    torch.complex64: torch.complex128,
-}
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -53,57 +40,4 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         )
         if found is None or not reference.ok:
             continue
-        applied = rule(subject.name, dtype_under_test(recorder), "backward")
-        precise = None if applied.oracle == "same" else _precise(subject, sample, 0.0, 0)
-        wanted, spreads = reference.value, None
-        if precise is not None and len(precise.gradients) == len(wanted.gradients):
-            spreads = _spreads(subject, sample, precise, dtype_under_test(recorder))
-            wanted = precise
-        _gradients.compare_gradients(
-            target,
-            recorder,
-            subject,
-            sample,
-            found.gradients,
-            wanted.gradients,
-            what="the gradient",
-            spreads=spreads,
-            size=_gradients.natural_size(reference.value, logarithmic=applied.logarithmic),
-        )
-
-
-def _precise(subject: Subject, sample: Sample, step: float, seed: int) -> Any:
-    """The derivative in float64, at the sample or with its inputs moved by one step; None where refused."""
-    from conformance import torch_private
-
-    info = pristine(subject)
-    copy = to_host(sample, _UP)
-    with torch.no_grad():
-        if step:
-            for place, tensor in enumerate(_gradients.inputs_of(copy)):
-                tensor.mul_(1 + torch.sign(_gradients.noise(tensor.real, seed + place)) * step)
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        with torch_private.torch_seeded(sample.index), torch_private.quiet():
-            outcome = attempt(lambda: _gradients.differentiate(info, info.op, copy))
-    finally:
-        torch.set_default_dtype(before)
-    return outcome.value if outcome.ok else None
-
-
-def _spreads(subject: Subject, sample: Sample, precise: Any, dtype: torch.dtype) -> list[torch.Tensor | None]:
-    step = unit_of(dtype) / 2
-    spreads: list[torch.Tensor | None] = [None] * len(precise.gradients)
-    for seed in (5, 105):
-        moved = _precise(subject, sample, step, seed)
-        if moved is None or len(moved.gradients) != len(precise.gradients):
-            continue
-        for place, (one, other) in enumerate(zip(moved.gradients, precise.gradients, strict=False)):
-            if one is None or other is None or one.shape != other.shape or not one.numel():
-                continue
-            distance = torch.nan_to_num((one - other).abs().to(torch.float64) / step, posinf=0.0, neginf=0.0)
-            distance = torch.maximum(distance, distance.mean())
-            earlier = spreads[place]
-            spreads[place] = distance if earlier is None else torch.maximum(distance, earlier)
-    return spreads
+        _working_precision.judge(target, recorder, subject, sample, found.gradients, reference.value)

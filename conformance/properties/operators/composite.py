@@ -43,6 +43,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     level="full",
     applies=applies,
+    runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     checks = torch_private.composite_checks()

@@ -24,6 +24,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="Wrong arguments raise the type of error that torch's database names.",
     level="core",
     applies=applies,
+    runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for index, words, item, outcome in _errors.outcomes(target, subject, recorder):

@@ -37,6 +37,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     level="core",
     applies=applies,
+    runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     unpredictable = torch_private.dynamic_output_errors()

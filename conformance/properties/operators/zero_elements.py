@@ -49,6 +49,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     level="core",
     applies=applies,
     about_emptiness=True,
+    runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     dtype = dtype_under_test(recorder)

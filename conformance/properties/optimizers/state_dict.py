@@ -31,6 +31,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="A run saved after two steps and loaded, through either device, ends as an uninterrupted one.",
     level="training",
     applies=applies,
+    runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     device, host = common.device_of(target), torch.device("cpu")

@@ -3,6 +3,7 @@
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include "bindings/bindings.h"
 #include "dispatch/autocast.h"
 #include "dispatch/fallback.h"
 #include "dispatch/host_call.h"
@@ -109,6 +110,8 @@ PYBIND11_MODULE(_C, m) {
   m.def("autocast_lists", &dispatch::autocast_lists);
   m.def("set_sync_debug_mode", &runtime::set_sync_debug_mode);
   m.def("get_sync_debug_mode", &runtime::is_sync_debug_mode);
+  bindings::bind_engine(m);
+  bindings::bind_graphs(m);
   m.def("host_view", &debug_host_view, "A CPU tensor over the same bytes; for debugging.");
   m.def("kernel_table", [] {
     std::vector<std::tuple<std::string, std::string, std::string>> rows;

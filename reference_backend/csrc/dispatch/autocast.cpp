@@ -128,7 +128,7 @@ void for_each_tensor(c10::IValue& value, Visit visit) {
 
 class AutocastKernel final : public c10::OperatorKernel {
  public:
-  AutocastKernel(const c10::FunctionSchema& schema, Cast cast) : plan_(schema), cast_(cast) {
+  AutocastKernel(const c10::OperatorHandle& op, Cast cast) : plan_(op), cast_(cast) {
   }
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) const {
@@ -204,7 +204,7 @@ void register_autocast(const std::optional<NameList>& lower, const std::optional
     if (!op.has_value() || found == casts.end()) {
       continue;
     }
-    const OperatorPlan plan(op->schema());
+    const OperatorPlan plan(*op);
     const bool writes = std::find(plan.written.begin(), plan.written.end(), true) != plan.written.end();
     if (writes) {
       continue;  // out= and in-place variants keep the dtype of what they write
@@ -213,7 +213,7 @@ void register_autocast(const std::optional<NameList>& lower, const std::optional
         dispatcher.registerImpl(operator_name,
                                 c10::DispatchKey::AutocastHPU,
                                 c10::KernelFunction::makeFromBoxedFunctor(
-                                    std::make_unique<AutocastKernel>(op->schema(), found->second)),
+                                    std::make_unique<AutocastKernel>(*op, found->second)),
                                 std::nullopt,
                                 nullptr,
                                 "hpu reference autocast"));

@@ -7,13 +7,16 @@
 #include <ATen/ops/rsqrt.h>
 #include <torch/library.h>
 
-#include "dispatch/host_call.h"
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "dispatch/boxed_kernel.h"
+#include "graph/engine.h"
 
 namespace hpu_reference::dispatch {
 
 namespace {
-
-constexpr c10::DispatchKeySet kCpu(c10::DispatchKey::CPU);
 
 using Norm = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
@@ -27,6 +30,19 @@ Norm with_saved_statistics(
   return std::move(result);
 }
 
+// The CPU's kernel of an operator whose own kernel is one of this file's.
+const BoxedKernel& host_kernel(const c10::OperatorHandle& op) {
+  static std::mutex mutex;
+  static auto* kernels = new std::unordered_map<std::string, std::unique_ptr<BoxedKernel>>();
+  const std::lock_guard<std::mutex> lock(mutex);
+  auto& kernel = (*kernels)[c10::toString(op.operator_name())];
+  if (kernel == nullptr) {
+    kernel = std::make_unique<BoxedKernel>(op, c10::DispatchKey::CPU);
+    graph::register_plan(&kernel->plan());
+  }
+  return *kernel;
+}
+
 template <class Operator, class Statistics>
 Norm batch_norm(const at::Tensor& input,
                 const std::optional<at::Tensor>& weight,
@@ -36,40 +52,14 @@ Norm batch_norm(const at::Tensor& input,
                 bool training,
                 double momentum,
                 double eps) {
-  const char* const name = "aten::native_batch_norm";
-  HostCall call;
-  const auto optional = [&](const std::optional<at::Tensor>& value) {
-    return value.has_value() ? std::make_optional(call.host(*value, Access::Read, name)) : std::nullopt;
-  };
-  // The running statistics have host views of their own bytes, so what the kernel writes there is written.
-  auto host_mean = [&] {
-    if constexpr (std::is_same_v<Statistics, at::Tensor&>) {
-      return call.host(mean, Access::Write, name);
-    } else {
-      return optional(mean);
-    }
-  }();
-  auto host_var = [&] {
-    if constexpr (std::is_same_v<Statistics, at::Tensor&>) {
-      return call.host(var, Access::Write, name);
-    } else {
-      return optional(var);
-    }
-  }();
-  Norm made = Operator::redispatch(kCpu,
-                                   call.host(input, Access::Read, name),
-                                   optional(weight),
-                                   optional(bias),
-                                   host_mean,
-                                   host_var,
-                                   training,
-                                   momentum,
-                                   eps);
-  call.kernel_done();
-  call.finish();
-  Norm result = {call.device(std::move(std::get<0>(made))),
-                 call.device(std::move(std::get<1>(made))),
-                 call.device(std::move(std::get<2>(made)))};
+  static const c10::OperatorHandle op =
+      c10::Dispatcher::singleton().findSchemaOrThrow(Operator::name, Operator::overload_name);
+  static const BoxedKernel& kernel = host_kernel(op);
+  torch::jit::Stack stack;
+  torch::jit::push(stack, input, weight, bias, mean, var, training, momentum, eps);
+  kernel(op, c10::DispatchKeySet(c10::DispatchKey::HPU), &stack);
+  Norm result = {stack[0].toTensor(), stack[1].toTensor(), stack[2].toTensor()};
+  stack.clear();
   const std::optional<at::Tensor> device_mean = mean, device_var = var;
   return with_saved_statistics(std::move(result),
                                training,

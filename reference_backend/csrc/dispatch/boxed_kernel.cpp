@@ -4,7 +4,9 @@
 #include <ATen/core/ivalue.h>
 
 #include "dispatch/host_call.h"
+#include "graph/engine.h"
 #include "runtime/generator.h"
+#include "runtime/queue.h"
 
 namespace hpu_reference::dispatch {
 
@@ -54,16 +56,49 @@ c10::IValue device_value(HostCall& call, c10::IValue&& value) {
   return std::move(value);
 }
 
+// Some tens of microseconds of work are worth a queue; looked at only where nothing is pending anyway.
+bool is_large(const OperatorPlan& plan, const c10::IValue* arguments) {
+  constexpr std::int64_t kElements = std::int64_t{1} << 21;
+  constexpr std::int64_t kProducts = std::int64_t{1} << 25;
+  std::int64_t elements = 0;
+  std::int64_t last = 1;
+  for (std::size_t i = 0; i < std::min<std::size_t>(plan.arguments, 3); i++) {
+    if (arguments[i].isTensor()) {
+      const c10::TensorImpl* impl = arguments[i].toTensor().unsafeGetTensorImpl();
+      if (impl->has_storage() && impl->dim() > 0) {
+        elements = std::max(elements, impl->numel());
+        last = std::max(last, impl->sizes().back());
+      }
+    }
+  }
+  switch (plan.cost) {
+    case OperatorPlan::Cost::Product:
+      return elements * last >= kProducts;
+    case OperatorPlan::Cost::Convolution:
+      return elements * 256 >= kProducts;
+    default:
+      return elements >= kElements;
+  }
+}
+
 }  // namespace
 
 void BoxedKernel::operator()(const c10::OperatorHandle& op,
                              c10::DispatchKeySet,
                              torch::jit::Stack* stack) const {
+  if ((runtime::needs_attention() || (dense_ && is_large(plan_, stack->data() + stack->size() - plan_.arguments))) &&
+      graph::dispatch(*this, op, stack)) {
+    return;
+  }
+  run(op, stack);
+}
+
+void BoxedKernel::run(const c10::OperatorHandle& op, torch::jit::Stack* stack) const {
   if (C10_UNLIKELY(plan_.dense_inputs)) {
     c10::IValue& self = (*stack)[stack->size() - plan_.arguments];
     self = self.toTensor().contiguous();
   }
-  HostCall call(plan_.returns_tensors);
+  HostCall call(plan_.returns_tensors, plan_.data_dependent);
   if (plan_.grows_storage) {
     call.allow_short_storages();
   }
@@ -75,8 +110,8 @@ void BoxedKernel::operator()(const c10::OperatorHandle& op,
   }
   if (plan_.generator >= 0) {
     c10::IValue& value = (*stack)[first + static_cast<std::size_t>(plan_.generator)];
-    value = runtime::seeded_cpu_generator(value.isNone() ? std::nullopt
-                                                         : std::make_optional(value.toGenerator()));
+    value = runtime::seeded_cpu_generator(runtime::draw_seed(
+        value.isNone() ? std::nullopt : std::make_optional(value.toGenerator())));
   }
   op.redispatchBoxed(key_, stack);
   call.kernel_done();

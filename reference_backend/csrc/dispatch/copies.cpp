@@ -3,7 +3,13 @@
 #include <ATen/ops/copy_ops.h>
 #include <torch/library.h>
 
+#include "dispatch/boxed_kernel.h"
 #include "dispatch/host_call.h"
+#include "graph/capture.h"
+#include "graph/lazy.h"
+#include "memory/pinned.h"
+#include "runtime/queue.h"
+#include "runtime/stream.h"
 
 namespace hpu_reference::dispatch {
 
@@ -11,14 +17,124 @@ namespace {
 
 const char* const kName = "aten::copy_";
 
-// Either side may be a CPU tensor: both are host views or host tensors to the CPU's copy, which converts
-// dtypes, resolves conj and neg bits and broadcasts.
-at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
-  HostCall call(/*redirect=*/false);
+const OperatorPlan& plan() {
+  static const auto* value = new OperatorPlan(c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", ""));
+  return *value;
+}
+
+const BoxedKernel& kernel(const c10::OperatorHandle& op) {
+  static const auto* value = [&] {
+    auto* made = new BoxedKernel(op, c10::DispatchKey::CPU);
+    graph::register_plan(&made->plan());
+    return made;
+  }();
+  return *value;
+}
+
+void copy_now(at::Tensor& self, const at::Tensor& source, bool non_blocking, bool surface) {
+  HostCall call(/*redirect=*/false, surface);
   call.allow_cpu_tensors(true);
   const at::Tensor from = call.host(source, Access::Read, kName);
   at::Tensor to = is_device_tensor(self) ? call.host(self, Access::Write, kName) : self;
   at::_ops::copy_::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU), to, from, non_blocking);
+}
+
+bool is_pinned_cpu(const at::Tensor& tensor) {
+  return tensor.device().is_cpu() && tensor.layout() == at::kStrided && tensor.has_storage() &&
+         memory::is_pinned(tensor.storage().data());
+}
+
+bool is_dense_device(const at::Tensor& tensor) {
+  return is_device_tensor(tensor) && tensor.layout() == at::kStrided && !tensor.is_quantized() &&
+         !tensor.is_nested() && tensor.has_storage() &&
+         memory::block_of(tensor.storage().data_ptr()) != nullptr;
+}
+
+// A copy between pinned host memory and the device, behind what is queued.
+class CopyWork final : public runtime::Work {
+ public:
+  CopyWork(graph::Call&& call, c10::Storage host) : call_(std::move(call)), host_(std::move(host)) {
+  }
+  void run() override {
+    call_.run();
+  }
+  // The user's tensor may have died meanwhile: what Python has attached to its storage dies on the host.
+  bool released_on_host() const override {
+    return true;
+  }
+  std::string name() const override {
+    return "aten::copy_";
+  }
+
+ private:
+  graph::Call call_;
+  c10::Storage host_;
+};
+
+// Small copies on an idle stream are done before a queue would have taken them.
+constexpr std::size_t kWorthQueue = std::size_t{1} << 20;
+
+bool enqueue_copy(at::Tensor& self, const at::Tensor& source) {
+  const at::Tensor& host = is_device_tensor(self) ? source : self;
+  const at::Tensor& device = is_device_tensor(self) ? self : source;
+  if (!is_pinned_cpu(host) || !is_dense_device(device) || !runtime::is_pipeline_enabled() ||
+      runtime::is_sync_debug_mode()) {
+    return false;
+  }
+  runtime::flush_recorded();
+  const c10::StreamId stream = runtime::current_stream_id();
+  if (runtime::is_queue_idle(stream) && !runtime::is_queue_all() && device.nbytes() < kWorthQueue) {
+    return false;
+  }
+  graph::Call call = graph::make_host_copy(plan(), self, source, [](c10::StorageImpl* storage) {
+    return graph::make_host_storage(memory::arena().to_host(storage->data_ptr().get()), storage->nbytes());
+  });
+  runtime::enqueue(stream, std::make_unique<CopyWork>(std::move(call), host.storage()));
+  return true;
+}
+
+void copy_attentively(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
+  const bool to_host = !is_device_tensor(self);
+  if (graph::Capture* capture = graph::current_capture()) {
+    const bool repeatable = !to_host || (non_blocking && is_pinned_cpu(self));
+    const bool dense = (to_host || is_dense_device(self)) && (to_host ? is_dense_device(source) : true) &&
+                       source.layout() == at::kStrided;
+    if (repeatable && dense && source.numel() > 0) {
+      {
+        const graph::InlineScope scope;
+        copy_now(self, source, non_blocking, /*surface=*/false);
+      }
+      capture->record_host_copy(self, source);
+      return;
+    }
+  }
+  if (non_blocking && enqueue_copy(self, source)) {
+    return;
+  }
+  if (!to_host && graph::is_lazy() && is_dense_device(self) &&
+      graph::is_untouched(self.storage().unsafeGetStorageImpl())) {
+    const graph::InlineScope scope;
+    copy_now(self, source, non_blocking, /*surface=*/false);
+    memory::block_of(self.storage().data_ptr())->host_written = true;
+    return;
+  }
+  copy_now(self, source, non_blocking, /*surface=*/to_host);
+}
+
+// Either side may be a CPU tensor: both are host views or host tensors to the CPU's copy, which converts
+// dtypes, resolves conj and neg bits and broadcasts.
+at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
+  constexpr std::int64_t kLarge = std::int64_t{1} << 21;
+  const bool attention = runtime::needs_attention() || non_blocking || self.numel() >= kLarge;
+  if (C10_LIKELY(!attention)) {
+    copy_now(self, source, non_blocking, /*surface=*/false);
+  } else if (is_device_tensor(self) && is_device_tensor(source)) {
+    static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
+    torch::jit::Stack stack{self, source, non_blocking};
+    kernel(op)(op, c10::DispatchKeySet(c10::DispatchKey::HPU), &stack);
+  } else {
+    copy_attentively(self, source, non_blocking);
+  }
   return self;
 }
 
@@ -34,7 +150,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& destin
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
-  HostCall call(/*redirect=*/false);
+  HostCall call(/*redirect=*/false, /*surface=*/true);
   return at::native::_local_scalar_dense_cpu(call.host(self, Access::Read, "aten::_local_scalar_dense"));
 }
 

@@ -10,6 +10,8 @@
 #include <sstream>
 
 #include "dispatch/host_call.h"
+#include "graph/engine.h"
+#include "runtime/notices.h"
 
 namespace hpu_reference::dispatch {
 
@@ -147,7 +149,7 @@ void catch_all(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
       "' with arguments from the 'HPU' backend: it has no kernel for HPU",
       name.rfind("c10d::", 0) == 0 ? "" : " and none for CPU to fall back to",
       "; register one with torch.library, or move the tensors with .cpu()");
-  run_fallback(OperatorPlan(op.schema()), op, stack);
+  run_fallback(OperatorPlan(op), op, stack);
 }
 
 TORCH_LIBRARY_IMPL(_, HPU, m) {
@@ -158,7 +160,12 @@ TORCH_LIBRARY_IMPL(_, HPU, m) {
 
 void run_fallback(const OperatorPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::string name = short_name(op);
+  TORCH_CHECK(!graph::is_capturing(),
+              "cpu fallback is not supported during hpu graph capturing, but ",
+              op.operator_name().name,
+              " needs it; move the operator out of the capture");
   count(op, name);
+  runtime::publish("CPU_FALLBACK", {{"op_name", op.operator_name().name}});
   const std::size_t first = stack->size() - plan.arguments;
   if (is_logged()) {
     log_fallback(name, op.schema(), &(*stack)[first]);

@@ -21,7 +21,7 @@ void run_fallback(const OperatorPlan& plan, const c10::OperatorHandle& op, torch
 
 class FallbackKernel final : public c10::OperatorKernel {
  public:
-  explicit FallbackKernel(const c10::FunctionSchema& schema) : plan_(schema) {
+  explicit FallbackKernel(const c10::OperatorHandle& op) : plan_(op) {
   }
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) const {
     run_fallback(plan_, op, stack);

@@ -7,6 +7,8 @@
 
 #include "dispatch/extended_layouts.h"
 #include "dispatch/tensor_access.h"
+#include "graph/engine.h"
+#include "runtime/queue.h"
 
 namespace hpu_reference::dispatch {
 
@@ -43,7 +45,11 @@ bool is_plain_dense(c10::DispatchKeySet keys) {
 
 }  // namespace
 
-HostCall::HostCall(bool redirect) : keys_((runtime::acquire(), excluded_keys())), detour_(redirect) {
+HostCall::HostCall(bool redirect, bool surface)
+    : keys_((runtime::acquire(),
+             runtime::needs_attention() ? graph::wait_for_earlier_work(surface) : void(),
+             excluded_keys())),
+      detour_(redirect) {
 }
 
 // Optimisers pass thousands of tensors in one call: from here on positions are looked up by address.
@@ -358,7 +364,7 @@ void HostCall::write_back_all(bool failed) {
 }
 
 at::Tensor host_view(const at::Tensor& tensor) {
-  HostCall call(/*redirect=*/false);
+  HostCall call(/*redirect=*/false, /*surface=*/true);
   return call.host(tensor, Access::Read, "host_view");
 }
 

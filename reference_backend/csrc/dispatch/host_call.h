@@ -28,8 +28,10 @@ enum class Access { Read, Write };
 
 class HostCall {
  public:
+  // Waits for what is queued or recorded before it, where there is any.
   // `redirect`: results of the kernel go to device memory. Off for kernels that return no tensor.
-  explicit HostCall(bool redirect = true);
+  // `surface`: the caller reads data on the host, so that errors of earlier work are thrown here.
+  explicit HostCall(bool redirect = true, bool surface = false);
   // A kernel that threw may have resized its out= arguments; they are left as on the CPU.
   ~HostCall();
   HostCall(const HostCall&) = delete;

@@ -10,6 +10,7 @@
 
 #include "dispatch/boxed_kernel.h"
 #include "dispatch/fallback.h"
+#include "graph/engine.h"
 
 namespace hpu_reference::dispatch {
 
@@ -101,10 +102,12 @@ void register_host_kernels() {
         continue;
       }
       const bool fallback = fallbacks.count(operator_name.name) != 0;
-      auto kernel =
-          fallback
-              ? c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<FallbackKernel>(op->schema()))
-              : c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(op->schema(), host));
+      auto functor = fallback ? nullptr : std::make_unique<BoxedKernel>(*op, host);
+      if (functor != nullptr) {
+        graph::register_plan(&functor->plan());
+      }
+      auto kernel = fallback ? c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<FallbackKernel>(*op))
+                             : c10::KernelFunction::makeFromBoxedFunctor(std::move(functor));
       handles->push_back(dispatcher.registerImpl(
           operator_name, device, std::move(kernel), std::nullopt, nullptr, "hpu reference"));
       g_table.push_back({c10::toString(device), name, fallback ? "fallback" : "host"});

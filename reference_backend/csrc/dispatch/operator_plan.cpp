@@ -1,5 +1,6 @@
 #include "dispatch/operator_plan.h"
 
+#include <ATen/core/enum_tag.h>
 #include <c10/util/StringUtil.h>
 
 #include <unordered_set>
@@ -39,12 +40,38 @@ bool mentions(const c10::TypePtr& type, c10::TypeKind kind) {
   return false;
 }
 
+// Factories with a prototype: their Scalars decide how many elements there are.
+bool sized_by_values(const std::string& name) {
+  static const std::unordered_set<std::string> names = {
+      "aten::arange", "aten::range", "aten::linspace", "aten::logspace"};
+  return names.count(name) != 0;
+}
+
+// Beside those that torch tags so.
+bool depends_on_data(const std::string& name) {
+  static const std::unordered_set<std::string> names = {
+      "aten::linalg_lstsq", "aten::_pack_padded_sequence", "aten::_ctc_loss", "aten::resize_"};
+  return names.count(name) != 0;
+}
+
+OperatorPlan::Cost cost_of(const std::string& name) {
+  static const std::unordered_set<std::string> products = {
+      "aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", "aten::addmm_", "aten::baddbmm_"};
+  static const std::unordered_set<std::string> convolutions = {
+      "aten::convolution", "aten::_convolution", "aten::convolution_backward"};
+  return products.count(name) != 0       ? OperatorPlan::Cost::Product
+         : convolutions.count(name) != 0 ? OperatorPlan::Cost::Convolution
+                                         : OperatorPlan::Cost::Elements;
+}
+
 }  // namespace
 
-OperatorPlan::OperatorPlan(const c10::FunctionSchema& schema)
-    : name(c10::toString(schema.operator_name())),
-      arguments(schema.arguments().size()),
-      returns(schema.returns().size()) {
+OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
+    : name(c10::toString(op.operator_name())),
+      arguments(op.schema().arguments().size()),
+      returns(op.schema().returns().size()) {
+  const c10::FunctionSchema& schema = op.schema();
+  bool reads_tensor = false;
   for (std::size_t i = 0; i < arguments; i++) {
     const auto& argument = schema.arguments()[i];
     written.push_back(argument.alias_info() != nullptr && argument.alias_info()->isWrite());
@@ -52,7 +79,18 @@ OperatorPlan::OperatorPlan(const c10::FunctionSchema& schema)
     if (mentions(argument.real_type(), c10::TypeKind::GeneratorType)) {
       generator = static_cast<int>(i);
     }
+    reads_tensor |= !written.back() && mentions(argument.real_type(), c10::TypeKind::TensorType);
   }
+  lifts_tensor = reads_tensor && !sized_by_values(op.operator_name().name);
+  for (const auto& argument : schema.arguments()) {
+    const auto type = argument.type();  // a Scalar; `float` arguments may be scale factors, which give sizes
+    lifts_scalar.push_back(lifts_tensor && mentions(type, c10::TypeKind::NumberType));
+  }
+  boolean_indices_depend = name.rfind("aten::index.Tensor", 0) == 0;
+  data_dependent = !boolean_indices_depend &&
+                   (op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output) ||
+                    depends_on_data(op.operator_name().name));
+  cost = cost_of(op.operator_name().name);
   for (const auto& result : schema.returns()) {
     returns_tensors |= mentions(result.real_type(), c10::TypeKind::TensorType);
   }

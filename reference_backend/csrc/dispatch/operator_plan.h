@@ -1,15 +1,16 @@
 // What the boxed kernels must know of an operator, read once from its schema.
 #pragma once
 
-#include <ATen/core/function_schema.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 
+#include <atomic>
 #include <string>
 #include <vector>
 
 namespace hpu_reference::dispatch {
 
 struct OperatorPlan {
-  explicit OperatorPlan(const c10::FunctionSchema& schema);
+  explicit OperatorPlan(const c10::OperatorHandle& op);
 
   std::string name;           // "aten::add.Tensor"
   std::vector<bool> written;  // one per argument
@@ -20,6 +21,16 @@ struct OperatorPlan {
   std::vector<bool> cpu_allowed;  // one per argument: may be a CPU tensor of one or more dimensions
   bool dense_inputs = false;      // the CPU's kernel reads beyond an expanded input
   bool grows_storage = false;     // resize_()
+
+  // What the engine asks. A lifted argument is one whose value has no say in the results' metadata.
+  std::vector<bool> lifts_scalar;  // one per argument
+  bool lifts_tensor = false;       // 0-dim floating-point CPU tensors
+  bool data_dependent = false;     // the size of its result depends on the data
+  bool boolean_indices_depend = false;  // it does where an index is a mask
+  enum class Cost { Elements, Product, Convolution } cost = Cost::Elements;
+
+  // Calls that ran from a queue, a flushed graph or a replay.
+  mutable std::atomic<std::int64_t> executed{0};
 };
 
 }  // namespace hpu_reference::dispatch

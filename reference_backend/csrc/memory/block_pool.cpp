@@ -20,6 +20,13 @@ void drop_host_storage(Block* block) {
   }
 }
 
+void drop_shared_host_storage(Block* block) {
+  auto* storage = block->host_storage.load(std::memory_order_relaxed);
+  if (storage != nullptr && c10::raw::intrusive_ptr::use_count(storage) != 1) {
+    drop_host_storage(block);
+  }
+}
+
 }  // namespace
 
 BlockPool::BlockPool(Arena arena, std::size_t limit, std::function<bool(StreamId)> stream_idle)
@@ -103,22 +110,41 @@ Block* BlockPool::allocate(std::size_t size, StreamId stream, bool scratch) {
   }
   const auto wanted = static_cast<std::int64_t>(size);
   const bool fits = stats_.in_use + stats_.scratch + stats_.deferred + wanted <= stats_.limit;
-  Block* block = fits ? take(size) : nullptr;
+  Block* block = nullptr;
+  if (C10_UNLIKELY(!ordered_.empty())) {
+    if (stream_idle_(stream)) {
+      release_ordered(stream);
+    } else if (fits) {
+      block = take_ordered(size, stream);
+      size = block == nullptr ? size : block->size;
+    }
+  }
+  const bool ordered = block != nullptr;
+  if (fits && !ordered) {
+    block = take(size);
+  }
   if (fits && block == nullptr) {
     stats_.retries++;
+    stats_.defragmentations++;
+    release_all_ordered();
     flush_bins();
     block = take_from_ranges(size);
+    stats_.defragmentations_succeeded += block != nullptr ? 1 : 0;
   }
   if (block == nullptr) {
     stats_.out_of_memory++;
     return nullptr;
   }
   block->in_use = true;
+  block->ordered = ordered;
+  block->host_written = false;
+  block->serial = ++serial_;
+  block->recorded_in.store(0, std::memory_order_relaxed);
   starts_[granule_of(block->device)] = block;
   block->scratch = scratch;
   block->stream = stream;
   if (scratch) {
-    stats_.scratch += wanted;
+    stats_.scratch += static_cast<std::int64_t>(block->size);
   } else {
     count_in_use(block);
   }
@@ -142,8 +168,48 @@ void BlockPool::record_stream(Block* block, StreamId stream) {
   }
 }
 
+Block* BlockPool::take_ordered(std::size_t size, StreamId stream) {
+  const auto blocks = ordered_.find(stream);
+  if (blocks == ordered_.end()) {
+    return nullptr;
+  }
+  const auto found = blocks->second.lower_bound(size);
+  if (found == blocks->second.end() || found->first > size + size / 4) {
+    return nullptr;
+  }
+  Block* block = found->second;
+  blocks->second.erase(found);
+  stats_.ordered -= static_cast<std::int64_t>(block->size);
+  return block;
+}
+
+void BlockPool::release_ordered(StreamId stream) {
+  const auto blocks = ordered_.find(stream);
+  if (blocks == ordered_.end()) {
+    return;
+  }
+  for (const auto& [size, block] : blocks->second) {
+    stats_.ordered -= static_cast<std::int64_t>(size);
+    give_back(block);
+  }
+  ordered_.erase(blocks);
+}
+
+void BlockPool::release_all_ordered() {
+  std::vector<StreamId> idle;
+  for (const auto& entry : ordered_) {
+    if (stream_idle_(entry.first)) {
+      idle.push_back(entry.first);
+    }
+  }
+  for (const StreamId stream : idle) {
+    release_ordered(stream);
+  }
+}
+
 void BlockPool::free(Block* block) {
   std::lock_guard<std::mutex> lock(mutex_);
+  block->recorded_in.store(0, std::memory_order_release);
   const auto size = static_cast<std::int64_t>(block->size);
   if (block->scratch) {
     stats_.scratch -= size;
@@ -163,7 +229,17 @@ void BlockPool::free(Block* block) {
     }
     block->used_on.clear();
   }
-  give_back(block);
+  give_back_in_order(block);
+}
+
+void BlockPool::give_back_in_order(Block* block) {
+  if (C10_UNLIKELY(!stream_idle_(block->stream))) {
+    drop_shared_host_storage(block);
+    stats_.ordered += static_cast<std::int64_t>(block->size);
+    ordered_[block->stream].emplace(block->size, block);
+  } else {
+    give_back(block);
+  }
 }
 
 void BlockPool::release_deferred() {
@@ -173,17 +249,14 @@ void BlockPool::release_deferred() {
     }
     block->used_on.clear();
     stats_.deferred -= static_cast<std::int64_t>(block->size);
-    give_back(block);
+    give_back_in_order(block);
     return false;
   };
   deferred_.erase(std::stable_partition(deferred_.begin(), deferred_.end(), still_used), deferred_.end());
 }
 
 void BlockPool::give_back(Block* block) {
-  auto* storage = block->host_storage.load(std::memory_order_relaxed);
-  if (storage != nullptr && c10::raw::intrusive_ptr::use_count(storage) != 1) {
-    drop_host_storage(block);
-  }
+  drop_shared_host_storage(block);
   block->in_use = false;
   if (block->size <= kSmall) {
     bins_[bin_of(block->size)].push_back(block);
@@ -228,6 +301,7 @@ void BlockPool::flush_bins() {
 void BlockPool::empty_cache() {
   std::lock_guard<std::mutex> lock(mutex_);
   release_deferred();
+  release_all_ordered();
   flush_bins();
   for (const Block* block : ranges_) {
     release_pages(arena_, block->device, block->size);

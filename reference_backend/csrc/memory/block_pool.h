@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <set>
 #include <vector>
@@ -31,6 +32,13 @@ struct Block {
   Block* previous = nullptr;  // neighbours by address
   Block* next = nullptr;
   std::vector<StreamId> used_on;  // streams named by record_stream
+  // The graph that is being recorded and holds this memory as its buffer of that number; 0: none. Freeing ends
+  // it.
+  std::atomic<std::uint64_t> recorded_in{0};
+  int buffer = -1;
+  std::uint64_t serial = 0;   // of the allocation
+  bool host_written = false;  // by a copy from the host that went ahead of what is recorded
+  bool ordered = false;       // reused while its stream still had work with the block's last owner
   // The CPU storage over the host view of this block, made on first use and kept with the block, so that all
   // host views of one device storage share one CPU storage.
   std::atomic<c10::StorageImpl*> host_storage{nullptr};
@@ -54,6 +62,9 @@ struct PoolStatistics {
   std::int64_t out_of_memory = 0;
   std::int64_t largest_free = 0;
   std::int64_t deferred = 0;  // bytes freed by the user that a stream may still use
+  std::int64_t ordered = 0;   // bytes freed by the user that only their own stream may use again yet
+  std::int64_t defragmentations = 0;
+  std::int64_t defragmentations_succeeded = 0;
 };
 
 class BlockPool {
@@ -87,6 +98,12 @@ class BlockPool {
     return starts_[granule_of(arena_.to_device(host))];
   }
 
+  // Of the latest allocation.
+  std::uint64_t serial() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return serial_;
+  }
+
   const Arena& arena() const {
     return arena_;
   }
@@ -101,9 +118,13 @@ class BlockPool {
   Block* take(std::size_t size);
   Block* take_from_ranges(std::size_t size);
   void give_back(Block* block);  // to its bin or to the free ranges
+  void give_back_in_order(Block* block);
   void coalesce(Block* block);
   void flush_bins();
   void release_deferred();
+  Block* take_ordered(std::size_t size, StreamId stream);
+  void release_ordered(StreamId stream);
+  void release_all_ordered();
   void count_in_use(Block* block);
   std::size_t bin_of(std::size_t size) const {
     return size / kGranule - 1;
@@ -120,8 +141,12 @@ class BlockPool {
   std::set<Block*, BySize> ranges_;
   std::array<std::vector<Block*>, kSmall / kGranule> bins_;
   std::vector<Block*> deferred_;
+  // Freed while their stream had work: what is queued there runs before what is queued there later, so that
+  // stream may have them again at once; the others after it.
+  std::map<StreamId, std::multimap<std::size_t, Block*>> ordered_;
   std::vector<Block*> spare_;  // Block objects without memory
   PoolStatistics stats_;
+  std::uint64_t serial_ = 0;
 };
 
 }  // namespace hpu_reference::memory

@@ -4,11 +4,14 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <sstream>
 
 #include "runtime/device.h"
 #include "runtime/fork.h"
+#include "runtime/notices.h"
+#include "runtime/queue.h"
 #include "runtime/stream.h"
 
 namespace hpu_reference::memory {
@@ -19,7 +22,11 @@ const c10::Device kDevice(c10::DeviceType::HPU, 0);
 
 BlockPool* g_pool = nullptr;  // never destroyed: tensors may outlive static destruction
 
-thread_local bool tls_detour = false;
+// Where CPU allocations of this thread go.
+enum Detour : int { kHeap, kArena, kLogged, kDonated };
+thread_local int tls_detour = kHeap;
+thread_local AllocationLog* tls_log = nullptr;
+thread_local DonationScope* tls_donations = nullptr;
 
 void free_block(void* context) {
   // In a forked child the block belongs to the parent.
@@ -80,12 +87,28 @@ std::string megabytes(std::int64_t bytes) {
                    ")");
 }
 
-Block* allocate_block(std::size_t size, bool scratch) {
-  Block* block = g_pool->allocate(size, runtime::current_stream_id(), scratch);
-  if (C10_UNLIKELY(block == nullptr)) {
+// What is queued or recorded may hold memory: it runs, then the pool is asked again.
+Block* allocate_after_waiting(std::size_t size, bool scratch) {
+  const auto start = std::chrono::steady_clock::now();
+  Block* block = nullptr;
+  if (runtime::needs_attention() && !runtime::is_running_work()) {
+    runtime::flush_recorded();
+    runtime::drain_all(/*surface=*/false);
+    block = g_pool->allocate(size, runtime::current_stream_id(), scratch);
+  }
+  const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
+  runtime::publish("MEMORY_DEFRAGMENTATION",
+                   {{"success", block == nullptr ? "false" : "true"},
+                    {"milliseconds", std::to_string(elapsed.count())}});
+  if (block == nullptr) {
     throw_out_of_memory(size);
   }
   return block;
+}
+
+Block* allocate_block(std::size_t size, bool scratch) {
+  Block* block = g_pool->allocate(size, runtime::current_stream_id(), scratch);
+  return C10_LIKELY(block != nullptr) ? block : allocate_after_waiting(size, scratch);
 }
 
 class Allocator final : public c10::DeviceAllocator {
@@ -97,6 +120,8 @@ class Allocator final : public c10::DeviceAllocator {
     return nullptr;  // the context is a block, not the address
   }
   void copy_data(void* destination, const void* source, std::size_t count) const override {
+    runtime::flush_recorded();
+    runtime::drain(runtime::current_stream_id(), /*surface=*/false);
     std::memcpy(arena().to_host(destination), arena().to_host(source), count);
   }
   bool initialized() override {
@@ -163,20 +188,28 @@ Allocator g_allocator;
 REGISTER_ALLOCATOR(c10::DeviceType::HPU, &g_allocator)
 
 // Sits in front of torch's CPU allocator; costs ordinary CPU allocations one thread-local read.
+}  // namespace
+
 class DetourAllocator final : public c10::Allocator {
  public:
   explicit DetourAllocator(c10::Allocator* heap) : heap_(heap) {
   }
 
   c10::DataPtr allocate(std::size_t size) override {
-    if (!tls_detour) {
+    if (tls_detour == kHeap) {
       return heap_->allocate(size);
+    }
+    if (tls_detour == kDonated) {
+      return donated(size);
     }
     if (size == 0) {
       return {nullptr, c10::Device(c10::DeviceType::CPU)};
     }
     Block* block = allocate_block(size, /*scratch=*/true);
     void* host = arena().to_host(block->device);
+    if (C10_UNLIKELY(tls_detour == kLogged)) {
+      tls_log->add(host);
+    }
     return {host, host, &free_scratch, c10::Device(c10::DeviceType::CPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override {
@@ -187,12 +220,28 @@ class DetourAllocator final : public c10::Allocator {
   }
 
  private:
+  // A size of 0 takes no position, as where positions are learned.
+  c10::DataPtr donated(std::size_t size) {
+    if (size > 0) {
+      const int position = tls_donations->position_++;
+      for (const Donation& donation : tls_donations->donations_) {
+        if (donation.position == position && size <= donation.bytes) {
+          void* host = const_cast<void*>(donation.storage->data());
+          return {host, host, &leave_donation, c10::Device(c10::DeviceType::CPU)};
+        }
+      }
+    }
+    return heap_->allocate(size);
+  }
+  static void leave_donation(void*) {
+  }
+
   c10::Allocator* heap_;
 };
 
+namespace {
 DetourAllocator* g_detour = nullptr;
-
-}  // namespace
+}
 
 bool is_ready() {
   return g_pool != nullptr && !runtime::is_forked_child();
@@ -236,15 +285,44 @@ void install_host_detour() {
 }
 
 HostDetour::HostDetour(bool enabled) : before_(tls_detour) {
-  tls_detour = enabled;
+  tls_detour = !enabled ? kHeap : tls_log != nullptr ? kLogged : kArena;
 }
 
 HostDetour::~HostDetour() {
   tls_detour = before_;
 }
 
-void HostDetour::set(bool enabled) {
-  tls_detour = enabled;
+void HostDetour::end() {
+  tls_detour = before_;
+}
+
+AllocationLog::AllocationLog() : before_(tls_log) {
+  tls_log = this;
+}
+
+AllocationLog::~AllocationLog() {
+  tls_log = before_;
+}
+
+int AllocationLog::position(const void* address) const {
+  // The last one: memory of an earlier one may have been given back and handed out again.
+  for (std::size_t i = addresses_.size(); i-- > 0;) {
+    if (addresses_[i] == address) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+DonationScope::DonationScope(c10::ArrayRef<Donation> donations)
+    : donations_(donations), before_(tls_detour), outer_(tls_donations) {
+  tls_donations = this;
+  tls_detour = kDonated;
+}
+
+DonationScope::~DonationScope() {
+  tls_detour = before_;
+  tls_donations = outer_;
 }
 
 bool adopt_storage(c10::StorageImpl* storage) {
@@ -349,6 +427,10 @@ void take_resized(c10::StorageImpl* device, c10::StorageImpl* host) {
 void resize_storage(c10::StorageImpl* storage, std::size_t bytes) {
   TORCH_CHECK(storage->resizable(), "Trying to resize storage that is not resizable");
   c10::DataPtr fresh = allocate_device(bytes);
+  if (runtime::needs_attention()) {
+    runtime::flush_recorded();
+    runtime::drain(runtime::current_stream_id(), /*surface=*/false);
+  }
   const std::size_t common = std::min(bytes, storage->nbytes());
   if (common > 0) {
     std::memcpy(arena().to_host(fresh.get()), arena().to_host(storage->data()), common);

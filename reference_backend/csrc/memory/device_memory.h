@@ -4,6 +4,9 @@
 
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/StorageImpl.h>
+#include <c10/util/ArrayRef.h>
+
+#include <vector>
 
 #include "memory/block_pool.h"
 
@@ -20,7 +23,7 @@ const Arena& arena();
 
 c10::DeviceAllocator* device_allocator();
 
-// Throws torch.OutOfMemoryError where the pool has no such block.
+// Throws torch.OutOfMemoryError where the pool has no such block, also after all queued work has run.
 c10::DataPtr allocate_device(std::size_t size);
 
 // The block behind a device DataPtr, or nullptr if the pointer is null or not ours.
@@ -35,15 +38,55 @@ class HostDetour {
  public:
   explicit HostDetour(bool enabled = true);
   ~HostDetour();
-  void end() {
-    set(before_);
-  }
+  void end();
   HostDetour(const HostDetour&) = delete;
   HostDetour& operator=(const HostDetour&) = delete;
 
  private:
-  static void set(bool enabled);
-  bool before_;
+  int before_;
+};
+
+// While one lives on a thread, the detours inside it write down what they allocate, in order.
+class AllocationLog {
+ public:
+  AllocationLog();
+  ~AllocationLog();
+  AllocationLog(const AllocationLog&) = delete;
+  AllocationLog& operator=(const AllocationLog&) = delete;
+
+  // Position of the allocation that starts at this host address, or -1.
+  int position(const void* address) const;
+  void add(const void* address) {
+    addresses_.push_back(address);
+  }
+
+ private:
+  std::vector<const void*> addresses_;
+  AllocationLog* before_;
+};
+
+// Memory for one of the allocations of a kernel: its result is to be where `storage` points.
+struct Donation {
+  int position;  // among the kernel's allocations
+  std::size_t bytes;
+  c10::StorageImpl* storage;
+};
+
+// While one lives, the CPU allocations of this thread at the given positions get the donated memory; the others
+// come from the heap. Must not be given more than one kernel to run.
+class DonationScope {
+ public:
+  explicit DonationScope(c10::ArrayRef<Donation> donations);
+  ~DonationScope();
+  DonationScope(const DonationScope&) = delete;
+  DonationScope& operator=(const DonationScope&) = delete;
+
+ private:
+  friend class DetourAllocator;
+  c10::ArrayRef<Donation> donations_;
+  int position_ = 0;
+  int before_;
+  DonationScope* outer_;
 };
 
 // Turns a CPU storage whose memory is a scratch block (or empty) into a device storage, in place.

@@ -47,17 +47,17 @@ const at::Generator& default_generator() {
   return *generator;
 }
 
-at::Generator seeded_cpu_generator(const std::optional<at::Generator>& given) {
+std::uint64_t draw_seed(const std::optional<at::Generator>& given) {
   at::Generator source = given.has_value() && given->defined() ? *given : default_generator();
   TORCH_CHECK(source.device().type() == c10::DeviceType::HPU,
               "Expected a 'hpu' device type for generator but found '",
               source.device().type(),
               "'; make it with torch.Generator(device='hpu')");
-  std::uint64_t draw = 0;
-  {
-    std::lock_guard<std::mutex> lock(source.mutex());
-    draw = source.get<Generator>()->random64();
-  }
+  std::lock_guard<std::mutex> lock(source.mutex());
+  return source.get<Generator>()->random64();
+}
+
+at::Generator seeded_cpu_generator(std::uint64_t draw) {
   thread_local at::Generator local = at::detail::createCPUGenerator();
   at::mt19937_data_pod data{};
   data.seed_ = draw;

@@ -25,8 +25,10 @@ struct Generator final : at::CPUGeneratorImpl {
 
 const at::Generator& default_generator();
 
-// A CPU generator of this thread, seeded from the next draw of `generator` (the default one where empty).
-// Throws if the generator is not of type hpu. Valid until the next call on this thread.
-at::Generator seeded_cpu_generator(const std::optional<at::Generator>& generator);
+// The next draw of `generator` (the default one where empty). Throws if it is not of type hpu.
+std::uint64_t draw_seed(const std::optional<at::Generator>& generator);
+
+// A CPU generator of this thread with that seed. Valid until the next call on this thread.
+at::Generator seeded_cpu_generator(std::uint64_t seed);
 
 }  // namespace hpu_reference::runtime

@@ -3,6 +3,7 @@
 
 #include "memory/device_memory.h"
 #include "runtime/device.h"
+#include "runtime/event.h"
 #include "runtime/stream.h"
 
 namespace hpu_reference::runtime {
@@ -56,6 +57,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     return stream_of(exchange_stream(stream.id()));
   }
   bool queryStream(const c10::Stream& stream) const override {
+    flush_recorded();
     return is_stream_idle(stream.id());
   }
   void synchronizeStream(const c10::Stream& stream) const override {
@@ -73,22 +75,23 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
               const c10::Stream& stream,
               const c10::DeviceIndex,
               const c10::EventFlag flag) const override {
-    acquire();
     if (*event == nullptr) {
       *event = new Event();
     }
-    auto* self = static_cast<Event*>(*event);
-    self->version++;
-    self->timing = flag == c10::EventFlag::BACKEND_DEFAULT;
-    self->stream = stream.id();
-    self->time = std::chrono::steady_clock::now();
+    static_cast<Event*>(*event)->record(stream.id(), flag == c10::EventFlag::BACKEND_DEFAULT);
   }
-  void block(void*, const c10::Stream&) const override {
+  void block(void* event, const c10::Stream& stream) const override {
+    if (event != nullptr) {
+      static_cast<Event*>(event)->block(stream.id());
+    }
   }
-  bool queryEvent(void*) const override {
-    return true;
+  bool queryEvent(void* event) const override {
+    return event == nullptr || static_cast<Event*>(event)->query();
   }
-  void synchronizeEvent(void*) const override {
+  void synchronizeEvent(void* event) const override {
+    if (event != nullptr) {
+      static_cast<Event*>(event)->synchronize();
+    }
   }
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
     delete static_cast<Event*>(event);
@@ -96,9 +99,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {
     TORCH_CHECK(start != nullptr && end != nullptr,
                 "Both events must be recorded before calculating elapsed time.");
-    const std::chrono::duration<double, std::milli> elapsed =
-        static_cast<Event*>(end)->time - static_cast<Event*>(start)->time;
-    return elapsed.count();
+    return static_cast<Event*>(end)->since(*static_cast<Event*>(start));
   }
 };
 

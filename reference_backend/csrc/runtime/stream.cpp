@@ -3,10 +3,15 @@
 #include <atomic>
 
 #include "runtime/device.h"
+#include "runtime/queue.h"
 
 namespace hpu_reference::runtime {
 
 thread_local c10::StreamId tls_current_stream = kDefaultStream;
+
+std::atomic<FlushFunction> g_flush_recorded{nullptr};
+std::atomic<std::int64_t> g_recorded{0};
+std::atomic<c10::StreamId> g_recorded_on{kDefaultStream};
 
 namespace {
 std::atomic<c10::StreamId> g_next_stream{1};
@@ -18,25 +23,31 @@ c10::Stream stream_of(c10::StreamId id) {
 }
 
 c10::StreamId exchange_stream(c10::StreamId id) {
-  const c10::StreamId before = tls_current_stream;
-  tls_current_stream = id;
-  return before;
+  if (id != tls_current_stream) {
+    flush_recorded();
+  }
+  return exchange_stream_quietly(id);
 }
 
 c10::StreamId new_stream() {
   return g_next_stream++;
 }
 
-bool is_stream_idle(c10::StreamId) {
-  return true;
+bool is_stream_idle(c10::StreamId id) {
+  return is_queue_idle(id) &&
+         (g_recorded.load(std::memory_order_acquire) == 0 || queue_of(g_recorded_on) != queue_of(id));
 }
 
-void synchronize_stream(c10::StreamId) {
+void synchronize_stream(c10::StreamId id) {
   acquire();
+  flush_recorded();
+  drain(id, /*surface=*/true);
 }
 
 void synchronize_device() {
   acquire();
+  flush_recorded();
+  drain_all(/*surface=*/true);
 }
 
 bool is_sync_debug_mode() {

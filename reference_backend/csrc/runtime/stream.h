@@ -1,10 +1,9 @@
-// Streams and events. Work runs inline on the calling thread for now, so every stream is idle whenever
-// somebody can ask; the interface is the one that an asynchronous engine fills.
+// Streams as torch sees them: ids, the current one of each thread, and waiting for them.
 #pragma once
 
 #include <c10/core/Stream.h>
 
-#include <chrono>
+#include <atomic>
 #include <cstdint>
 
 namespace hpu_reference::runtime {
@@ -18,23 +17,37 @@ inline c10::StreamId current_stream_id() {
 }
 
 c10::Stream stream_of(c10::StreamId id);
-c10::StreamId exchange_stream(c10::StreamId id);
 
-// A stream of its own id; the ids above the first 32 share "hardware" with earlier ones, which inline work
-// cannot observe.
+// Makes it the current stream of this thread; returns the one before. What lazy mode has recorded on the old
+// one is launched.
+c10::StreamId exchange_stream(c10::StreamId id);
+inline c10::StreamId exchange_stream_quietly(c10::StreamId id) {
+  const c10::StreamId before = tls_current_stream;
+  tls_current_stream = id;
+  return before;
+}
+
+// A stream of its own id; those above the first 32 share queues with earlier ones.
 c10::StreamId new_stream();
 
-// Whether all work queued so far on the stream has run.
+// Whether all work issued so far on the stream has run, recorded work included. Takes no lock.
 bool is_stream_idle(c10::StreamId id);
+// Both wait for the work and throw an error that it has met.
 void synchronize_stream(c10::StreamId id);
 void synchronize_device();
 
-struct Event {
-  std::uint64_t version = 0;  // 0: never recorded
-  bool timing = false;
-  c10::StreamId stream = kDefaultStream;
-  std::chrono::steady_clock::time_point time;
-};
+// Lazy mode's part in all this: launches what it has recorded. Null while nothing can be recorded.
+using FlushFunction = void (*)();
+extern std::atomic<FlushFunction> g_flush_recorded;
+// Operators that lazy mode has recorded on a stream and not launched.
+extern std::atomic<std::int64_t> g_recorded;
+extern std::atomic<c10::StreamId> g_recorded_on;
+
+inline void flush_recorded() {
+  if (g_recorded.load(std::memory_order_relaxed) != 0) {
+    g_flush_recorded.load()();
+  }
+}
 
 bool is_sync_debug_mode();
 void set_sync_debug_mode(bool on);

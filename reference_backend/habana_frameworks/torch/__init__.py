@@ -23,16 +23,17 @@ _autoload.is_loaded = True
 import torch as _torch  # noqa: E402
 
 from . import _loader  # noqa: E402
-from .internal import bridge_config, exit, gpu_migration, torchvision_ops  # noqa: E402
+from .internal import bridge_config, engine, exit, gpu_migration, torchvision_ops  # noqa: E402
 from .internal import mode as _mode  # noqa: E402
 
 _autoload.autoload_requested()
-_mode.check_lazy_mode(str(_torch.__version__))
+_lazy_mode = _mode.check_lazy_mode(str(_torch.__version__))
 bridge_config.check_environment()
 _loader.refuse_real_bridge(_namespace.__path__)
 # Compile workers that fork would inherit a device they must not use; the user's own choice stays.
 _os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 _C = _loader.load_core(_torch)
+engine.start(_C, _lazy_mode)
 
 from . import core, dynamo, hpu, utils  # noqa: E402
 from .version import __version__  # noqa: E402

@@ -1,13 +1,21 @@
-"""Loads the compiled core; refuses what would crash later: another torch or ABI, the bridge for hardware."""
+"""Loads the compiled core; refuses what would crash later: another torch or ABI, the bridge for hardware.
+
+The core beside this file is for a public torch, those for fork-like builds are in ``_builds/KEY``. The
+former serves a fork-like torch too whose headers and libraries are those of the public one, as in a repacked
+wheel: it is these that a core must fit, the version only names them.
+"""
 
 from __future__ import annotations
 
 import glob
 import importlib
+import importlib.util
 import os
+import sys
 from collections.abc import Iterable
 from types import ModuleType
 
+from .internal import torch_build
 from .internal.mode import is_fork_like
 
 _BRIDGE_LIBRARY = os.path.join("torch", "lib", "libhabana_pytorch*_plugin*.so")
@@ -64,28 +72,65 @@ def load_core(torch: ModuleType) -> ModuleType:
     Raises:
         ImportError: the core was not built, was built for another torch, or cannot be opened.
     """
-    package = __package__
+    package = str(__package__)
+    version = str(torch.__version__)
+    cxx11_abi = bool(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
+    folder, info = package, _build_info(package)
+    if info is None or not _same_binaries(info, torch):
+        own = f"{package}._builds.{torch_build.key(version, cxx11_abi, is_fork_like(version))}"
+        own_info = _build_info(own)
+        if own_info is not None:
+            folder, info = own, own_info
+        if info is None:
+            raise ImportError(
+                f"{package} has no compiled core in {os.path.dirname(__file__)}: install a wheel of the hpu "
+                "backend, or build it from its source tree"
+            )
+        check_build(info.TORCH_VERSION, bool(info.CXX11_ABI), bool(info.FORK), version, cxx11_abi)
     try:
-        info = importlib.import_module(f"{package}._build_info")
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            f"{package} has no compiled core in {os.path.dirname(__file__)}: install a wheel of the hpu "
-            "backend, or build it from its source tree"
-        ) from error
-    check_build(
-        info.TORCH_VERSION,
-        bool(info.CXX11_ABI),
-        bool(info.FORK),
-        str(torch.__version__),
-        bool(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True)),
-    )
-    try:
-        return importlib.import_module(f"{package}._C")
+        if folder == package:
+            return importlib.import_module(f"{package}._C")
+        return _open(f"{folder}._C", f"{package}._C")
     except ImportError as error:
         raise ImportError(
             f"the compiled core of {package} cannot be opened ({error}): build or install it again for torch "
-            f"{torch.__version__}"
+            f"{version}"
         ) from error
+
+
+def _build_info(package: str) -> ModuleType | None:
+    """What the build of a core wrote beside it, or None where there is no core."""
+    try:
+        return importlib.import_module(f"{package}._build_info")
+    except ModuleNotFoundError:
+        return None
+
+
+def _same_binaries(info: ModuleType, torch: ModuleType) -> bool:
+    """Whether a core that was built for a public torch fits a fork-like one byte by byte."""
+    version = str(torch.__version__)
+    recorded = getattr(info, "TORCH_BINARIES", None)
+    if recorded is None or bool(info.FORK) == is_fork_like(version):
+        return False
+    return bool(torch_build.binaries(str(torch.__file__), version) == recorded)
+
+
+def _open(place: str, name: str) -> ModuleType:
+    """Import an extension module from another place under the name that everything else knows it by."""
+    found = importlib.util.find_spec(place)
+    if found is None or found.origin is None:
+        raise ImportError(f"there is no {place.rpartition('.')[0]}._C beside its _build_info")
+    spec = importlib.util.spec_from_file_location(name, found.origin)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    sys.modules[name.rpartition(".")[0]]._C = module  # type: ignore[attr-defined]
+    return module
 
 
 def _release(version: str) -> str:

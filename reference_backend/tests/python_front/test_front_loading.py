@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
+import types
 from pathlib import Path
 
 import habana_frameworks.torch as ht
 import pytest
 from habana_frameworks.torch import _loader
+from habana_frameworks.torch.internal import torch_build
 from habana_frameworks.torch.internal.mode import check_lazy_mode, is_fork_like
 
 IMPORT = "import habana_frameworks.torch"
@@ -59,10 +61,9 @@ def test_lazy_modes_need_a_fork_like_build(monkeypatch, mode):
         AssertionError, match=r"needs a fork-like build of torch and 2.13.0\+cpu is a public one"
     ):
         check_lazy_mode("2.13.0+cpu")
-    with pytest.raises(NotImplementedError, match="not available in this release"):
-        check_lazy_mode("2.13.0a0+git1")
+    assert check_lazy_mode("2.13.0a0+git1") == int(mode, 0)
     monkeypatch.setenv("PT_HPU_LAZY_MODE", "0")
-    check_lazy_mode("2.13.0+cpu")
+    assert check_lazy_mode("2.13.0+cpu") == 0
 
 
 @pytest.mark.parametrize(
@@ -151,6 +152,49 @@ def test_a_mismatched_build_never_reaches_the_library(run_python, tmp_path, diff
     done = run_python(IMPORT, path=(tree,))
     assert "ImportError: this build of the hpu backend is for " in done.stderr
     assert "opened" not in done.stderr
+
+
+def _fake_torch(folder: Path, version: str, library: str) -> types.ModuleType:
+    """A torch that consists of its name, its version and what its wheel recorded."""
+    info = folder / f"torch-{version}.dist-info"
+    info.mkdir(parents=True)
+    lines = [
+        f"torch/lib/libtorch.so,sha256={library},8",
+        "torch/version.py,sha256=v,1",
+        f"{info.name}/RECORD,,",
+    ]
+    (info / "RECORD").write_text("\n".join(lines))
+    torch = types.ModuleType("torch")
+    torch.__file__, torch.__version__ = str(folder / "torch" / "__init__.py"), version
+    return torch
+
+
+def test_a_core_serves_a_fork_like_torch_with_the_same_binaries(tmp_path):
+    public = _fake_torch(tmp_path / "public", "2.13.0+cpu", "a")
+    repack = _fake_torch(tmp_path / "repack", "2.13.0+git1", "a")
+    fork = _fake_torch(tmp_path / "fork", "2.13.0+git1", "b")
+    info = types.ModuleType("_build_info")
+    info.FORK, info.TORCH_BINARIES = False, torch_build.binaries(public.__file__, public.__version__)
+    assert [_loader._same_binaries(info, torch) for torch in (repack, fork, public)] == [True, False, False]
+    info.TORCH_BINARIES = None
+    assert not _loader._same_binaries(info, repack)
+    assert torch_build.binaries(str(tmp_path / "none" / "torch" / "__init__.py"), "2.13.0") is None
+    assert torch_build.key("2.13.0a0+git1", True, True) == "torch2_13_abi1_fork"
+
+
+def test_a_core_of_its_own_is_picked_for_a_build(run_python, tmp_path):
+    from habana_frameworks.torch import _build_info
+
+    tree = _copy_without(tmp_path)
+    package = tree / "habana_frameworks" / "torch"
+    good = (package / "_build_info.py").read_text()
+    (package / "_build_info.py").write_text("TORCH_VERSION, CXX11_ABI, FORK = '1.13.0', True, False\n")
+    key = torch_build.key(_build_info.TORCH_VERSION, _build_info.CXX11_ABI, _build_info.FORK)
+    own = package / "_builds" / key
+    own.mkdir(parents=True)
+    (own / "_build_info.py").write_text(good)
+    (own / "_C.py").write_text("raise SystemExit(f'opened {__name__}')\n")
+    assert "opened habana_frameworks.torch._C" in run_python(IMPORT, path=(tree,)).stderr
 
 
 def test_the_bridge_for_hardware_is_refused(run_python, tmp_path):

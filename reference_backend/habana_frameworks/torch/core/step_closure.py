@@ -1,26 +1,59 @@
-"""Ends of steps. They bound the graphs of lazy mode; in the other modes there is nothing to end."""
+"""Ends of steps. They bound the graphs of lazy mode; in the other modes there is nothing to end.
+
+The public bridge decorates these functions with `utils.internal.lazy_only`, which logs a warning for each at
+import outside lazy mode. Here they are quiet, since the backend is imported by ``import torch`` alone.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from habana_frameworks.torch import _C
+from habana_frameworks.torch.utils.event_dispatcher import EventDispatcher, EventId
+from habana_frameworks.torch.utils.internal import is_lazy
+
+_closures: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
+
 
 def mark_step(device_str: str = "", sync: bool = False) -> None:
-    """End the current graph of lazy mode and run it. Does nothing in the other modes.
+    """End the current graph of lazy mode and run it, then call the closures of `add_step_closure`.
+
+    Does nothing in the other modes.
 
     Args:
         device_str: not used.
         sync: wait until the graph has run.
+
+    Raises:
+        RuntimeError: an operator of an earlier graph has failed.
     """
+    if not is_lazy():
+        return
+    _C.lazy_flush(sync)
+    EventDispatcher.instance().publish(EventId.MARK_STEP)
+    # Closures that closures add are for the next step.
+    for _ in range(len(_closures)):
+        closure, args = _closures.popleft()
+        closure(*args)
 
 
 def iter_mark_step(device_str: str = "") -> None:
     """`mark_step` at the end of an iteration. Does nothing outside lazy mode."""
+    mark_step(device_str)
 
 
 def add_step_closure(closure: Callable[..., Any], args: Sequence[Any] = ()) -> None:
-    """Call ``closure(*args)`` after the next `mark_step`. Does nothing outside lazy mode."""
+    """Call ``closure(*args)`` after the next `mark_step`, once. Does nothing outside lazy mode.
+
+    Args:
+        closure: what to call; its result is dropped.
+        args: kept until then. Tensors among them have been handed to the device when it is called, so that
+            reading them starts no graph.
+    """
+    if is_lazy():
+        _closures.append((closure, tuple(args)))
 
 
 def _mark_step_if_lazy() -> None:

@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
+import importlib
 from types import ModuleType
+from typing import Any
 
 from habana_frameworks.torch.internal.import_hooks import when_imported
 
+#: Imported when they are first asked for, as torch's own modules are.
+_SUBPACKAGES = ("compile_backend", "debug_utils")
 
-def _register(device_interface: ModuleType) -> None:
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _SUBPACKAGES:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _hpu_backend(graph_module: Any, example_inputs: Any, **arguments: Any) -> Any:
+    """What ``torch.compile(backend="hpu_backend")`` calls; see `compile_backend.backends.hpu_backend`."""
+    from .compile_backend.backends import hpu_backend
+
+    return hpu_backend(graph_module, example_inputs, **arguments)
+
+
+#: Modules that call the core and handle real tensors: Dynamo must call their functions, not trace them.
+_NOT_TRACED = ("random", "initialization", "memory")
+
+
+def _skip_when_tracing(trace_rules: ModuleType) -> None:
+    for name in _NOT_TRACED:
+        trace_rules.add(f"habana_frameworks.torch.hpu.{name}")
+
+
+def _register_device(device_interface: ModuleType) -> None:
     from .device_interface import HpuInterface
 
     for name in ("hpu", "hpu:0"):
         device_interface.register_interface_for_device(name, HpuInterface)
 
 
-when_imported("torch._dynamo.device_interface", _register)
+def _register_backend(registry: ModuleType) -> None:
+    registry.register_backend(_hpu_backend, name="hpu_backend")
+
+
+when_imported("torch._dynamo.trace_rules", _skip_when_tracing)
+when_imported("torch._dynamo.device_interface", _register_device)
+when_imported("torch._dynamo.backends.registry", _register_backend)

@@ -12,7 +12,7 @@ from habana_frameworks.torch.version import __version__
 from . import _utils as _utils
 from . import autocast as _autocast
 from . import flags as _flags
-from . import memory, random, sdp_kernel_flag, streams
+from . import graphs, memory, metrics, random, sdp_kernel_flag, streams
 from .autocast import (
     get_amp_supported_dtype,
     get_autocast_hpu_dtype,
@@ -55,6 +55,18 @@ from .flags import (
     is_matmul3d_2d_reshape_enabled,
     set_sync_debug_mode,
     setDeterministic,
+)
+from .graphs import (
+    CachedParams,
+    GraphModel,
+    HPUGraph,
+    ModuleCacher,
+    TensorPacker,
+    graph,
+    is_current_stream_capturing,
+    make_graphed_callables,
+    wrap_in_hpu_graph,
+    wrap_in_hpu_graph_func,
 )
 from .initialization import (
     _is_in_bad_fork as _is_in_bad_fork,
@@ -150,16 +162,21 @@ __all__ = [
     "BFloat16Tensor",
     "BoolTensor",
     "ByteTensor",
+    "CachedParams",
     "CharTensor",
     "DoubleTensor",
     "Event",
     "FloatTensor",
+    "GraphModel",
+    "HPUGraph",
     "HalfTensor",
     "IntTensor",
     "LongTensor",
+    "ModuleCacher",
     "ShortTensor",
     "Stream",
     "StreamContext",
+    "TensorPacker",
     "can_device_access_peer",
     "current_device",
     "current_stream",
@@ -195,15 +212,19 @@ __all__ = [
     "get_rng_state_all",
     "get_stream_info",
     "get_sync_debug_mode",
+    "graph",
+    "graphs",
     "hpu",
     "init",
     "initial_seed",
     "is_autocast_hpu_enabled",
     "is_available",
     "is_bf16_supported",
+    "is_current_stream_capturing",
     "is_inference_mode_enabled",
     "is_initialized",
     "is_matmul3d_2d_reshape_enabled",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
@@ -217,6 +238,7 @@ __all__ = [
     "memory_stats",
     "memory_summary",
     "memory_usage",
+    "metrics",
     "random",
     "recompute_sdp_enabled",
     "record_stream",
@@ -242,6 +264,8 @@ __all__ = [
     "unset_rng_ctx",
     "utilization",
     "version",
+    "wrap_in_hpu_graph",
+    "wrap_in_hpu_graph_func",
 ]
 
 

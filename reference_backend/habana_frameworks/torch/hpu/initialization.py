@@ -8,6 +8,7 @@ from types import ModuleType
 
 from habana_frameworks.torch import _C
 from habana_frameworks.torch.internal.import_hooks import when_imported
+from habana_frameworks.torch.utils.event_dispatcher import EventDispatcher, EventId
 
 _lock = threading.Lock()
 _this_thread = threading.local()
@@ -55,6 +56,7 @@ def _lazy_init() -> None:
         finally:
             _this_thread.starting = False
         _ready = True
+    EventDispatcher.instance().publish(EventId.DEVICE_ACQUIRED)
 
 
 def _make_checkpoint_default(checkpoint: ModuleType) -> None:

@@ -41,5 +41,9 @@ FLAGS: dict[str, Flag] = {
     ),
     "PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES": Flag("bool", False, True, "state of hpu.enable_dynamic_shape"),
     "PT_HPU_OPTIM_DYNAMIC_OUTPUT_SIF": Flag("bool", True, False, "state of hpu.enable_optim_output_sif"),
+    "PT_HPU_GRAPH_DUMP_PREFIX": Flag("str", ".graph_dumps", False, "folder of utils.debug.graph_dumps"),
+    "PT_HPU_GRAPH_DUMP_MODE": Flag("str", "", True, "which graphs utils.debug.graph_dumps writes"),
+    "PT_HPU_DUMP_IR_DOT_GRAPH": Flag("bool", False, False, "write captured and lazy graphs as DOT"),
+    "PT_HPU_ENABLE_CACHE_METRICS": Flag("bool", False, False, "register the metric recipe_cache at import"),
     "PT_HPU_GPU_MIGRATION": Flag("bool", False, False, "load the separate GPU migration package at import"),
 }

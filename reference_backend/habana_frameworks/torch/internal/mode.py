@@ -38,22 +38,17 @@ def is_fork_like(torch_version: str) -> bool:
     return torch_version.partition("+")[2].startswith(("git", "hpu"))
 
 
-def check_lazy_mode(torch_version: str) -> None:
-    """Refuse lazy modes where they cannot run.
+def check_lazy_mode(torch_version: str) -> int:
+    """The lazy mode of the process, 0 for none; refuses lazy modes where they cannot run.
 
     Raises:
         ValueError: the variable holds no known mode.
         AssertionError: a lazy mode on a public build of torch (the type that the public bridge raises).
-        NotImplementedError: a lazy mode on a fork-like build.
     """
     mode = requested_lazy_mode()
-    if mode == 0:
-        return
-    if not is_fork_like(torch_version):
+    if mode and not is_fork_like(torch_version):
         raise AssertionError(
             f"PT_HPU_LAZY_MODE={mode} needs a fork-like build of torch and {torch_version} is a public one: "
             "set PT_HPU_LAZY_MODE=0, or install a torch whose local version label begins with git or hpu"
         )
-    raise NotImplementedError(
-        f"PT_HPU_LAZY_MODE={mode} is not available in this release of the hpu backend: set PT_HPU_LAZY_MODE=0"
-    )
+    return mode

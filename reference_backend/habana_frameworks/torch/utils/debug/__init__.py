@@ -17,6 +17,19 @@ def _reset_fallback_op_count() -> None:
     _C.reset_fallback_counts()
 
 
+def _get_jit_cache_size() -> int:
+    """How many kinds of operator call the engine knows the results of without running them.
+
+    A call is looked up there when it is deferred or recorded; what runs inline leaves no trace.
+    """
+    return int(_C.engine_counters()["learned_calls"])
+
+
+def _clear_jit_cache() -> None:
+    """Forget the calls that `_get_jit_cache_size` counts; they are learned again."""
+    _C.clear_learned()
+
+
 def _set_fallback_policy(policy: str) -> None:
     """Say which operators may fall back to the CPU.
 

@@ -1,0 +1,90 @@
+"""Compiled training step (forward and backward), hpu_backend / Inductor on CPU tensors, without compiling."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from benchmarks.measure import best_of, geometric_mean, show
+
+
+class Block(nn.Module):
+    """The basic block of a ResNet."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+            nn.ReLU(),
+            nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+        )
+        shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+        self.shortcut = nn.Identity() if stride == 1 and inputs == outputs else shortcut
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.body(x) + self.shortcut(x))
+
+
+def resnet18() -> tuple[nn.Module, torch.Tensor]:
+    """ResNet-18 with a quarter of the channels, on small images."""
+    widths = (16, 16, 32, 64, 128)
+    layers: list[nn.Module] = [nn.Conv2d(3, 16, 7, 2, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
+    for index, (inputs, outputs) in enumerate(itertools.pairwise(widths)):
+        layers += [Block(inputs, outputs, 1 if index == 0 else 2), Block(outputs, outputs, 1)]
+    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10)]
+    return nn.Sequential(*layers), torch.randn(4, 3, 64, 64)
+
+
+def transformer() -> tuple[nn.Module, torch.Tensor]:
+    return nn.TransformerEncoderLayer(128, 4, 512, dropout=0.0, batch_first=True), torch.randn(4, 64, 128)
+
+
+def mlp() -> tuple[nn.Module, torch.Tensor]:
+    """Of the size that is common for MNIST."""
+    layers = nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)
+    return nn.Sequential(*layers), torch.randn(64, 784)
+
+
+MODELS: dict[Callable[[], tuple[nn.Module, torch.Tensor]], int] = {resnet18: 5, transformer: 20, mlp: 50}
+
+
+def step_of(model: nn.Module, x: torch.Tensor, backend: str) -> Callable[[], object]:
+    compiled = torch.compile(model, backend=backend)
+
+    def step() -> None:
+        for parameter in model.parameters():
+            parameter.grad = None
+        compiled(x).square().mean().backward()
+
+    return step
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    ratios = []
+    for make, calls in MODELS.items():
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model, x = make()
+        host = step_of(model, x, "inductor")
+        device = step_of(copy.deepcopy(model).to("hpu"), x.to("hpu"), "hpu_backend")
+        for _ in range(3):
+            host()
+            device()
+        cpu, hpu = best_of([host, device], calls, rounds=25)
+        ratios.append(hpu / cpu)
+        figure = f"compiled {make.__name__}: {cpu * 1e3:.2f} ms on cpu, {hpu * 1e3:.2f} ms on hpu, ratio"
+        show(figure, ratios[-1], 1.1)
+    show("compiled training step, hpu / cpu, geometric mean", geometric_mean(ratios), 1.1)
+
+
+if __name__ == "__main__":
+    main()

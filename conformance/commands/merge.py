@@ -1,0 +1,52 @@
+"""``conformance merge``: put the results of several runs, modes and builds into one report."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from conformance import merge, results
+from conformance.commands import common
+from conformance.errors import UsageError
+from conformance.report import files
+from conformance.runner import summary
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser("merge", help="put several runs, modes and builds into one report")
+    parser.add_argument("directories", nargs="+", type=Path, metavar="DIR", help="output folder of a run")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="folder to write to")
+    parser.set_defaults(execute=execute)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Write the merged files and print the summary; the exit code is the worst of the legs."""
+    output: Path = arguments.output
+    _check_output(output, arguments.directories)
+    found = [(str(folder), leg) for folder in arguments.directories for leg in files.read(folder)]
+    legs = merge.merge(found)
+    common.check_writable(output)
+    output.mkdir(parents=True, exist_ok=True)
+    document = files.write(output, legs)
+    for line in summary.lines(document, folder=output):
+        print(line)
+    return int(document["exit"])
+
+
+def _check_output(output: Path, sources: list[Path]) -> None:
+    """Refuse to write over what is somebody's, or over what would be read as the parts of this merge."""
+    inputs = {folder.resolve() for folder in sources}
+    if output.resolve() in inputs:
+        raise UsageError(f"--output {output} is one of the folders to merge; name another one")
+    others = [part for part in files.parts(output) if part.resolve() not in inputs]
+    if others:
+        raise UsageError(
+            f"--output {output} holds {others[0]}, which is not merged; remove it, add it, or name another "
+            "folder"
+        )
+    if (output / "journal.jsonl").exists():
+        raise UsageError(f"--output {output} holds a run of its own; remove it or name another folder")
+    if (output / "results.json").exists():
+        results.read(output / "results.json")

@@ -1,0 +1,60 @@
+"""What the properties of a device's API share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from conformance.compare import compare_exact
+from conformance.device_api import DeviceApi
+from conformance.invocation import Outcome, attempt_on, report_error
+from conformance.property import ANY_DTYPE
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+SIZE = 1 << 12
+
+Applies = Callable[[Target, Subject], Sequence[str]]
+
+
+def about(name: str, *capabilities: str, delay: bool = False) -> Applies:
+    """A property of one part of the API, for targets that declare some capabilities; with ``delay`` only for
+    those whose file names a hook by which work can be made to last.
+    """
+
+    def applies(target: Target, subject: Subject) -> Sequence[str]:
+        able = all(target.capable(word) for word in capabilities) and (not delay or "delay" in target.hooks)
+        return [ANY_DTYPE] if subject.name == name and able else []
+
+    return applies
+
+
+def zeros(target: Target, size: int = SIZE) -> torch.Tensor:
+    """Zeros of int64 on the device, which are there when this returns."""
+    found = torch.zeros(size, dtype=torch.int64, device=target.device)
+    target.synchronize()
+    return found
+
+
+def do(target: Target, recorder: Recorder, what: str, work: Callable[[], Any]) -> Outcome:
+    """The outcome of some work; an error is recorded."""
+    outcome = attempt_on(target, work)
+    if not outcome.ok:
+        assert outcome.error is not None
+        recorder.compared(1)
+        report_error(target, recorder, outcome.error, what=what)
+    return outcome
+
+
+def holds(recorder: Recorder, tensor: torch.Tensor, value: int, what: str) -> bool:
+    """Compare every element with one number."""
+    return compare_exact(recorder, tensor, torch.full(tensor.shape, value, dtype=tensor.dtype), what=what)
+
+
+def slow(api: DeviceApi, recorder: Recorder, seconds: float = 0.05) -> None:
+    """Give whoever does not wait time to be wrong; without a way to delay that is left to chance."""
+    if not api.delay(seconds):
+        recorder.note("the target has no hook delay: what does not wait is found by chance only")

@@ -1,0 +1,64 @@
+"""Events measure time."""
+
+from __future__ import annotations
+
+from conformance import device_api
+from conformance.compare import fact
+from conformance.invocation import attempt
+from conformance.model import Kind
+from conformance.properties.device._common import about, do, slow, zeros
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+#: Milliseconds by which three measured intervals may fail to add up: a clock may tick once a microsecond.
+RESOLUTION = 0.01
+
+
+@register(
+    "event_timing",
+    subject_kind="device",
+    statement=(
+        "elapsed_time is not negative and adds up; it raises for events that were not recorded or "
+        "keep no time."
+    ),
+    level="full",
+    applies=about("Event", "events", "event_timing"),
+    runs=False,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    api = device_api.of(target)
+    x = zeros(target)
+
+    def work() -> list[float]:
+        events = [api.event(timing=True) for _ in range(3)]
+        stream = api.current()
+        for event in events:
+            event.record(stream)
+            x.add_(1)
+            slow(api, recorder, 0.01)
+        api.synchronize()
+        pairs = ((0, 1), (1, 2), (0, 2), (2, 0))
+        return [float(events[a].elapsed_time(events[b])) for a, b in pairs]
+
+    outcome = do(target, recorder, "measuring time", work)
+    if outcome.ok:
+        first, second, both, back = outcome.value
+        good = min(first, second, both) >= 0
+        fact(recorder, good, Kind.VALUE, f"an event after another is {min(first, second, both)} ms later.")
+        text = f"{first} ms and {second} ms add up to {both} ms."
+        fact(recorder, abs(first + second - both) <= RESOLUTION + 1e-5 * both, Kind.VALUE, text)
+        message = f"the time from the last event back to the first is {back} ms where {-both} ms is expected."
+        fact(recorder, abs(back + both) <= RESOLUTION + 1e-5 * both, Kind.VALUE, message)
+    recorded, fresh, timeless = api.event(timing=True), api.event(timing=True), api.event()
+    recorded.record(api.current())
+    timeless.record(api.current())
+    api.synchronize()
+    for other, what in ((fresh, "was not recorded"), (timeless, "keeps no time")):
+        error = attempt(lambda other=other: recorded.elapsed_time(other)).error  # type: ignore[misc]
+        shown = "no error" if error is None else type(error).__name__
+        message = (
+            f"elapsed_time to an event that {what} gives {shown} where RuntimeError or ValueError is due."
+        )
+        fact(recorder, isinstance(error, (RuntimeError, ValueError)), Kind.ERROR_TYPE, message)

@@ -1,0 +1,62 @@
+"""The host does not wait where no wait is promised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from conformance import device_api
+from conformance.compare import fact
+from conformance.model import Kind
+from conformance.properties.device._common import SIZE, about, do, zeros
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+
+@register(
+    "no_host_wait",
+    subject_kind="device",
+    statement=(
+        "Kernel launches, copies on the device and non-blocking copies return while earlier work is pending."
+    ),
+    level="full",
+    applies=about("Stream", "streams", "events", "asynchronous", delay=True),
+    modes=("eager",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    api = device_api.of(target)
+    x, y = zeros(target), zeros(target)
+    ways: dict[str, Callable[[], Any]] = {
+        "launching a kernel": lambda: x.add_(1),
+        "a copy on the device": lambda: y.copy_(x),
+        "recording an event": lambda: api.event().record(api.current()),
+    }
+    if target.capable("non_blocking") and target.capable("pinned_memory"):
+        pinned = api.pin(torch.zeros(SIZE, dtype=torch.int64))
+        ways["a non-blocking copy to the device"] = lambda: x.copy_(pinned, non_blocking=True)
+        ways["a non-blocking copy to pinned memory"] = lambda: pinned.copy_(x, non_blocking=True)
+    stream = api.stream()
+    for what, work in ways.items():
+        # Once before: the first call of an operator may have to be learned.
+        def pending(work: Callable[[], Any] = work) -> bool | None:
+            with api.on(stream):
+                work()
+            api.synchronize()
+            return device_api.pending_after(api, stream, work)
+
+        outcome = do(target, recorder, what, pending)
+        if not outcome.ok:
+            continue
+        if outcome.value is None:
+            recorder.note(f"whether {what} waits was not seen: the host was slower than every delay")
+            continue
+        fact(
+            recorder,
+            outcome.value,
+            Kind.STATE,
+            f"{what} returns only when earlier work on the stream is done.",
+        )

@@ -1,0 +1,63 @@
+"""What is compiled is used again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from conformance import torch_private
+from conformance.compare import compare_exact, fact
+from conformance.compilation import compiled
+from conformance.model import Kind
+from conformance.properties.device._common import about, do
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+#: (shape, dtype, graphs that exist after the call): a known combination is never compiled again.
+CALLS = (
+    ((4, 3), torch.float32, 1),
+    ((4, 3), torch.float32, 1),
+    ((5, 3), torch.float32, 2),
+    ((4, 3), torch.float32, 2),
+    ((4, 3), torch.int64, 3),
+    ((5, 3), torch.float32, 3),
+)
+
+
+@register(
+    "recompilations",
+    subject_kind="device",
+    statement=(
+        "A compiled function compiles once for each shape and dtype, and gives each call its own values."
+    ),
+    level="core",
+    applies=about("Compile", "compile"),
+    modes=("compile",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    call, log = compiled(target, function(subject))
+    for index, (shape, dtype, graphs) in enumerate(CALLS):
+        start = torch.arange(shape[0] * shape[1]).reshape(shape).to(dtype) + index
+        what = f"call {index} with {list(shape)} of {dtype}"
+        outcome = do(target, recorder, what, lambda start=start: call(start.to(target.device)))  # type: ignore[misc]
+        if not outcome.ok:
+            return
+        compare_exact(recorder, outcome.value, start * 2 + 1, what=what)
+        message = f"after {what} there are {len(log.graphs)} graphs where {graphs} are expected."
+        fact(recorder, len(log.graphs) == graphs, Kind.STATE, message)
+    breaks = torch_private.graph_breaks()
+    fact(
+        recorder, not breaks, Kind.STATE, f"the function was broken into several graphs: {', '.join(breaks)}"
+    )
+    if not log.seen:
+        recorder.vacuous("no graph ran")
+    if log.runs != len(CALLS):
+        recorder.fail(Kind.STATE, f"{log.runs} of {len(CALLS)} calls ran as a graph")
+
+
+def function(subject: Subject) -> Any:
+    """What is compiled; a test may hand in another as the subject's ``info``."""
+    return subject.info or (lambda x: x * 2 + 1)

@@ -1,0 +1,46 @@
+"""Graphs are replayed on the current stream, in its order."""
+
+from __future__ import annotations
+
+from conformance import device_api
+from conformance.capture import captured
+from conformance.properties.device._common import about, do, holds, slow, zeros
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+
+@register(
+    "replay_stream",
+    subject_kind="device",
+    statement="Replays on a side stream run in order with the copies around them.",
+    level="core",
+    applies=about("Graph", "graphs", "streams"),
+    modes=("graph",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    api = device_api.of(target)
+    x, first, second = zeros(target), zeros(target), zeros(target)
+    x.mul(2).add(1)
+    made = do(target, recorder, "capturing", lambda: captured(target, lambda: x.mul(2).add(1)))
+    if not made.ok:
+        return
+    graph = made.value
+
+    def work() -> None:
+        stream = api.stream()
+        with api.on(stream):
+            slow(api, recorder)
+            x.fill_(10)
+            graph.start()
+            first.copy_(graph.value)
+            x.fill_(20)
+            graph.start()
+            second.copy_(graph.value)
+            x.fill_(-1)
+        stream.synchronize()
+
+    if do(target, recorder, "replaying on a side stream", work).ok:
+        holds(recorder, first, 21, "the first replay on a side stream")
+        holds(recorder, second, 41, "the second replay on a side stream")

@@ -1,0 +1,77 @@
+"""Each thread has a current stream of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from conformance import device_api
+from conformance.compare import fact
+from conformance.model import Kind
+from conformance.properties.device._common import about, do, holds, zeros
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+
+def in_thread(call: Callable[[], Any]) -> Any:
+    """The value of a call in a new thread; what it raises is raised here."""
+    box: dict[str, Any] = {}
+
+    def run() -> None:
+        try:
+            box["value"] = call()
+        except Exception as error:
+            box["error"] = error
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if "error" in box:
+        raise box["error"]
+    return box["value"]
+
+
+@register(
+    "thread_stream",
+    subject_kind="device",
+    statement=(
+        "The current stream is each thread's own: a new thread starts on the default one and moves "
+        "no other's."
+    ),
+    level="full",
+    applies=about("Thread", "streams"),
+    runs=False,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    api = device_api.of(target)
+    default = api.current()
+    x, y = zeros(target), zeros(target)
+
+    def work() -> tuple[Any, Any]:
+        own, other = api.stream(), api.stream()
+
+        def elsewhere() -> Any:
+            first = api.current()
+            with api.on(other):
+                x.fill_(3)
+            other.synchronize()
+            return first
+
+        with api.on(own):
+            seen = in_thread(elsewhere)
+            y.fill_(4)
+            mine = api.current()
+        own.synchronize()
+        return seen, mine == own
+
+    outcome = do(target, recorder, "a stream in another thread", work)
+    if not outcome.ok:
+        return
+    seen, kept = outcome.value
+    fact(recorder, seen == default, Kind.STATE, f"a new thread starts on {seen} where {default} is expected.")
+    fact(recorder, kept, Kind.STATE, "a stream that another thread set has become this thread's current one.")
+    holds(recorder, x, 3, "what the other thread wrote")
+    holds(recorder, y, 4, "what this thread wrote")

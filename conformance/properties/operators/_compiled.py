@@ -1,0 +1,141 @@
+"""What the properties of mode ``compile`` share: which results exist, how to call, and whether it was
+compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from conformance import modes, settings, torch_private
+from conformance.compilation import compiled
+from conformance.invocation import Outcome, attempt, one_line
+from conformance.oracle import Expected
+from conformance.properties.operators._common import (
+    _with_expected,
+    dtype_under_test,
+    failed_call,
+    pristine,
+    run,
+)
+from conformance.properties.operators.random import RAW
+from conformance.recorder import Recorder
+from conformance.samples import Sample, samples_of
+from conformance.subjects import Subject
+from conformance.target import Target
+from conformance.transfer import to_host
+
+#: Each of these is another graph; what a graph does not see (float64, float16) is left to eager mode.
+DTYPES = ("float32", "bfloat16", "complex64", "int64", "bool")
+
+#: Operators that torch's database wraps so that a generator is seeded, which breaks every graph.
+_UNSEEDED: dict[str, Callable[..., Any]] = {
+    **RAW,
+    "empty_strided": torch.empty_strided,
+    "nn.functional.feature_alpha_dropout.without_train": torch.nn.functional.feature_alpha_dropout,
+    "nn.functional.multi_head_attention_forward": torch.nn.functional.multi_head_attention_forward,
+    "nn.functional.rrelu": torch.nn.functional.rrelu,
+    "nn.functional.scaled_dot_product_attention": torch.nn.functional.scaled_dot_product_attention,
+}
+
+
+def has_graph(target: Target, subject: Subject) -> bool:
+    """Whether results exist: the target compiles, and Dynamo can put the operator into a graph at all."""
+    return target.capable("compile") and subject.name not in modes.reasons("compile", "no_graph")
+
+
+def is_seeded(subject: Subject) -> bool:
+    """Whether torch's database seeds a generator around the operator."""
+    return subject.name in _UNSEEDED
+
+
+def plain(subject: Subject) -> Callable[..., Any]:
+    """The operator of an entry without the seeding around it; a test's broken one as it is."""
+    own: Callable[..., Any] = subject.info.op
+    return _UNSEEDED.get(subject.name, own) if own is pristine(subject).op else own
+
+
+def cases(subject: Subject, recorder: Recorder, limit: int) -> Iterator[tuple[Sample, Expected]]:
+    """Samples that differ in the form of the call, with what the oracle says."""
+    dtype = dtype_under_test(recorder)
+    samples = samples_of(subject, dtype)
+    recorder.samples(0, samples.available)
+    yield from _with_expected(subject, recorder, dtype, samples, samples.varied(settings.limit(limit)))
+
+
+class Compiler:
+    """Compiles calls for one result and keeps count of those that ran as a graph."""
+
+    def __init__(self, target: Target, recorder: Recorder, *, fused: bool = False) -> None:
+        self.target = target
+        self.recorder = recorder
+        self.fused = fused
+        self.captured = 0
+        self.reasons: list[str] = []
+
+    def call(
+        self,
+        sample: Sample,
+        function: Callable[..., Any],
+        work: Callable[[Callable[..., Any]], Any],
+        on_cpu: Callable[[Callable[..., Any]], Any],
+        *,
+        reference: Callable[..., Any] | None = None,
+        what: str = "the compiled operator",
+    ) -> Outcome | None:
+        """The outcome of ``work`` with ``function`` compiled, or None where there is nothing to compare.
+
+        Where it raises, ``on_cpu`` tells whose fault it is: it does the same with ``reference`` (default:
+        ``function``) captured on the CPU, no backend behind it. What fails there too is torch's own limit.
+        """
+        call, log = compiled(self.target, function, fused=self.fused)
+        outcome = attempt(lambda: work(call))
+        if isinstance(outcome.value, Outcome):
+            outcome = outcome.value
+        if outcome.ok:
+            self.captured += log.seen
+            if not log.seen:
+                self.reasons.append("no graph with a call in it ran")
+            return outcome
+        assert outcome.error is not None
+        again, _ = compiled(None, reference or function)
+        other = attempt(lambda: on_cpu(again))
+        if not other.ok:
+            assert other.error is not None
+            text = f"sample {sample.index} is not captured on the CPU either: {one_line(other.error, 160)}"
+            self.recorder.note(text)
+            self.reasons.append(text)
+            return None
+        failed_call(self.target, self.recorder, sample, outcome, what)
+        return None
+
+    def forward(
+        self,
+        sample: Sample,
+        copy: Sample,
+        function: Callable[..., Any],
+        reference: Callable[..., Any],
+        **words: Any,
+    ) -> Outcome | None:
+        """One call without gradients: ``function`` on the device's copy of a sample."""
+
+        def on_cpu(call: Callable[..., Any]) -> Any:
+            with torch_private.torch_seeded(0), torch_private.quiet(), torch.no_grad():
+                return to_host(sample).call(call)
+
+        return self.call(
+            sample,
+            function,
+            lambda call: run(self.target, call, copy),
+            on_cpu,
+            reference=reference,
+            **words,
+        )
+
+    def settle(self) -> None:
+        """Mark the result vacuous where no call of it ran as a graph."""
+        if not self.captured:
+            reason = self.reasons[0] if self.reasons else "no sample was compiled"
+            self.recorder.vacuous(f"nothing of the subject ran compiled: {reason}")

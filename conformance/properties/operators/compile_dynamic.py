@@ -1,0 +1,194 @@
+"""One compiled function serves several sizes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from conformance import promises, torch_private, trees
+from conformance.compare import fact
+from conformance.invocation import attempt, one_line
+from conformance.model import Kind
+from conformance.oracle import Expected, compute
+from conformance.properties.operators import _compiled
+from conformance.properties.operators._common import (
+    compare_result,
+    copy_in,
+    dtype_under_test,
+    failed_call,
+    first_dtypes,
+    run,
+)
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.samples import Sample, samples_of
+from conformance.subjects import Subject, find
+from conformance.target import Target
+from conformance.transfer import to_host
+
+#: Operators whose result has the size of their input, and reductions: one of each kind of kernel.
+OPERATORS = frozenset(
+    [
+        "abs",
+        "add",
+        "addcmul",
+        "atan2",
+        "bitwise_and",
+        "ceil",
+        "clamp",
+        "clone",
+        "cos",
+        "cumsum",
+        "div.no_rounding_mode",
+        "eq",
+        "erf",
+        "exp",
+        "expm1",
+        "flip",
+        "float",
+        "fmod",
+        "gt",
+        "isnan",
+        "lerp",
+        "log",
+        "logical_and",
+        "logsumexp",
+        "maximum",
+        "mean",
+        "mul",
+        "neg",
+        "nn.functional.gelu",
+        "nn.functional.relu",
+        "nn.functional.silu",
+        "nn.functional.softplus",
+        "pow",
+        "prod",
+        "reciprocal",
+        "remainder",
+        "rsqrt",
+        "sigmoid",
+        "sign",
+        "sin",
+        "softmax",
+        "sqrt",
+        "sub",
+        "sum",
+        "amax",
+        "amin",
+        "any",
+        "argmax",
+        "tanh",
+        "to",
+        "tril",
+        "triu",
+        "var",
+        "where",
+        "zeros_like",
+        "full_like",
+        "log_softmax",
+        "norm",
+        "roll",
+    ]
+)
+#: Sizes of the second call and of the third: the first may be compiled for itself, the others must share a
+#: graph.
+GROWTH = (2, 3, 5)
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if subject.name not in OPERATORS or not _compiled.has_graph(target, subject):
+        return []
+    return first_dtypes(target, subject, ("float32", "int64", "bool"))
+
+
+@register(
+    "compile_dynamic",
+    subject_kind="operator",
+    statement=(
+        "With dynamic=True one compiled function gives right values for several sizes, compiled "
+        "twice at most."
+    ),
+    level="core",
+    applies=applies,
+    modes=("compile",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    from conformance.compilation import compiled
+
+    reference = _compiled.plain(find("operator", subject.name))
+    for sizes in _sizes(subject, dtype_under_test(recorder)):
+        call, log = compiled(target, _compiled.plain(subject), dynamic=True)
+        for sample, want in sizes:
+            copy = copy_in(target, recorder, sample)
+            if copy is None:
+                continue
+            outcome = run(target, call, copy)
+            if outcome.ok:
+                compare_result(target, recorder, subject, sample, outcome.value, want)
+                continue
+            limit = _fails_on_cpu(reference, [sample for sample, _ in sizes])
+            if limit is None:
+                failed_call(target, recorder, sample, outcome, "the compiled operator of another size")
+            else:
+                recorder.note(f"not captured with dynamic sizes on the CPU either: {limit}")
+            break
+        message = f"{len(sizes)} sizes took {len(log.graphs)} graphs where 2 at most are expected."
+        fact(recorder, len(log.graphs) <= 2, Kind.STATE, message)
+        recorder.samples(len(sizes), 0)
+        if not log.seen:
+            recorder.vacuous("nothing of the subject ran compiled with dynamic sizes")
+        return
+    recorder.vacuous("no sample can be made larger")
+
+
+def _fails_on_cpu(reference: Callable[..., Any], sizes: list[Sample]) -> str | None:
+    from conformance.compilation import compiled
+
+    call, _ = compiled(None, reference, dynamic=True)
+    for sample in sizes:
+        with torch_private.torch_seeded(0), torch_private.quiet(), torch.no_grad():
+            outcome = attempt(functools.partial(to_host(sample).call, call))
+        if not outcome.ok:
+            assert outcome.error is not None
+            return one_line(outcome.error, 160)
+    return None
+
+
+def _sizes(subject: Subject, dtype: torch.dtype) -> Iterator[list[tuple[Sample, Expected]]]:
+    """Samples of one form in several sizes, with what the oracle says."""
+    samples = samples_of(subject, dtype)
+    for index in range(samples.available):
+        sample = samples[index]
+        if promises.free_of_values(subject.name, sample) or not _can_grow(sample):
+            continue
+        found = [_grown(sample, factor) for factor in GROWTH]
+        wanted = [compute(subject, dtype, one) for one in found]
+        if all(want.ok for want in wanted):
+            yield list(zip(found, wanted, strict=True))
+
+
+def _can_grow(sample: Sample) -> bool:
+    """All tensors have the shape of the first, with at least two elements along every dimension."""
+    tensors = sample.tensors()
+    return (
+        bool(tensors)
+        and isinstance(sample.input, torch.Tensor)
+        and all(t.layout is torch.strided and t.shape == sample.input.shape for t in tensors)
+        and sample.input.dim() > 0
+        and min(sample.input.shape) > 1
+    )
+
+
+def _grown(sample: Sample, factor: int) -> Sample:
+    """The sample with every tensor repeated along its first dimension."""
+
+    def leaf(value: Any) -> Any:
+        return torch.cat([value] * factor) if isinstance(value, torch.Tensor) else value
+
+    host = to_host(sample)
+    with torch.no_grad():
+        input, args, kwargs = trees.tree_map(leaf, host.arguments)
+    return host.replace(input=input, args=args, kwargs=kwargs)

@@ -1,0 +1,93 @@
+"""Compiled with fusion, operators keep their values and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from conformance.compare import fact
+from conformance.model import Kind
+from conformance.properties.operators import _compiled, compile_gradient
+from conformance.properties.operators._common import compare_result, copy_in, differentiable, first_dtypes
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject, find
+from conformance.target import Target
+
+LIMIT = 2
+
+#: Each costs a run of a compiler: elementwise, reduction, normalisation, product, indexing, view, pooling.
+OPERATORS = frozenset(
+    [
+        "add",
+        "mul",
+        "div.no_rounding_mode",
+        "exp",
+        "log",
+        "tanh",
+        "sigmoid",
+        "where",
+        "clamp",
+        "sum",
+        "mean",
+        "amax",
+        "var",
+        "cumsum",
+        "softmax",
+        "mm",
+        "addmm",
+        "bmm",
+        "cat",
+        "index_select",
+        "gather",
+        "transpose",
+        "nn.functional.gelu",
+        "nn.functional.layer_norm",
+        "nn.functional.conv2d",
+        "nn.functional.embedding",
+    ]
+)
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if target.fused_options is None or subject.name not in OPERATORS:
+        return []
+    return first_dtypes(target, subject, ("float32",)) if _compiled.has_graph(target, subject) else []
+
+
+@register(
+    "compile_fused",
+    subject_kind="operator",
+    statement="Compiled with the target's options for fusion, values and gradients are within the tolerance.",
+    level="training",
+    applies=applies,
+    modes=("compile",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    before = target.compiled()
+    compiler = _compiled.Compiler(target, recorder, fused=True)
+    reference = _compiled.plain(find("operator", subject.name))
+    for sample, want in _compiled.cases(subject, recorder, LIMIT):
+        copy = copy_in(target, recorder, sample)
+        if copy is None:
+            continue
+        outcome = compiler.forward(sample, copy, _compiled.plain(subject), reference)
+        if outcome is not None:
+            compare_result(target, recorder, subject, sample, outcome.value, want, what="the fused result")
+    if recorder.id.dtype in differentiable(target, subject, (recorder.id.dtype,)):
+        compile_gradient.gradients(target, subject, recorder, compiler, 1)
+    compiler.settle()
+    after = target.compiled()
+    if before is None or after is None:
+        recorder.note("which executable ran cannot be seen: the target has no hook compiled_graphs")
+        return
+    grown = {
+        kind: count - before.get(kind, 0) for kind, count in after.items() if count > before.get(kind, 0)
+    }
+    words = ", ".join(f"{count} {kind}" for kind, count in sorted(grown.items())) or "none"
+    recorder.note(f"executables that ran: {words}")
+    fact(
+        recorder,
+        bool(grown),
+        Kind.STATE,
+        "the compiled function ran as no executable that the target counts.",
+    )

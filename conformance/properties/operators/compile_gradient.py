@@ -1,0 +1,83 @@
+"""Compiled calls have the gradients of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from conformance import modes, torch_private
+from conformance.compare import same_nesting
+from conformance.properties.operators import _compiled, _gradients, _working_precision
+from conformance.properties.operators._common import differentiable
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.samples import Sample
+from conformance.subjects import Subject, find
+from conformance.target import Target
+from conformance.transfer import to_host
+
+#: Samples that are captured, and those that are tried for it: a form of a call may be beyond Dynamo.
+LIMIT = 1
+TRIED = 4
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if not _compiled.has_graph(target, subject):
+        return []
+    listed = modes.reasons("compile", "no_backward_graph")
+    names = differentiable(target, subject, ("float32", "complex64"))
+    return [name for name in names if f"{subject.name}@{name}" not in listed]
+
+
+@register(
+    "compile_gradient",
+    subject_kind="operator",
+    statement="Gradients through a compiled call equal the CPU's in float64 within the backward tolerance.",
+    level="training",
+    applies=applies,
+    modes=("compile",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    compiler = _compiled.Compiler(target, recorder)
+    if gradients(target, subject, recorder, compiler, LIMIT):
+        compiler.settle()
+
+
+def gradients(
+    target: Target, subject: Subject, recorder: Recorder, compiler: _compiled.Compiler, limit: int
+) -> int:
+    """Compare the gradients of the first differentiable samples; how many there were with a reference."""
+    tried = 0
+    enough = compiler.captured + limit
+    for sample, copy in _gradients.cases(target, subject, recorder, TRIED):
+        if compiler.captured >= enough:
+            break
+        reference = _gradients.reference(subject, recorder, sample)
+        if not reference.ok:
+            continue
+        tried += 1
+
+        def work(call: Callable[..., Any], copy: Sample = copy) -> Any:
+            found = _gradients.differentiate(subject.info, call, copy)
+            target.synchronize()
+            return found
+
+        def on_cpu(call: Callable[..., Any], sample: Sample = sample) -> Any:
+            with torch_private.torch_seeded(0), torch_private.quiet():
+                return _gradients.differentiate(subject.info, call, to_host(sample))
+
+        outcome = compiler.call(
+            sample,
+            _compiled.plain(subject),
+            work,
+            on_cpu,
+            reference=_compiled.plain(find("operator", subject.name)),
+            what="the compiled backward",
+        )
+        if outcome is None:
+            continue
+        found, wanted = outcome.value, reference.value
+        what = "the differentiable result"
+        if same_nesting(recorder, found.outputs, wanted.outputs, what=what, sample=sample.index):
+            _working_precision.judge(target, recorder, subject, sample, found.gradients, wanted)
+    return tried

@@ -1,0 +1,87 @@
+"""Compiled in-place calls write to their input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from conformance import modes
+from conformance.compare import fact
+from conformance.model import Kind
+from conformance.oracle import Expected
+from conformance.properties.operators import _compiled
+from conformance.properties.operators._common import compare_result, copy_in, first_dtypes, pristine
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.samples import Sample
+from conformance.subjects import Subject
+from conformance.target import Target
+
+LIMIT = 2
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if not callable(subject.info.inplace_variant) or not target.capable("inplace"):
+        return []
+    if not _compiled.has_graph(target, subject) or _compiled.is_seeded(subject):
+        return []  # what draws in place is the matter of compile_random
+    if changes_metadata(subject.info.name) or subject.name in modes.reasons("compile", "no_inplace_graph"):
+        return []
+    return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool"), 2)
+
+
+def changes_metadata(name: str) -> bool:
+    """Whether the in-place form gives its input another shape, which no graph may do to its inputs."""
+    packet = getattr(torch.ops.aten, name.rpartition(".")[2] + "_", None)
+    overloads = packet.overloads() if packet is not None and hasattr(packet, "overloads") else []
+    return any(torch.Tag.inplace_view in getattr(packet, overload).tags for overload in overloads)
+
+
+def fits(sample: Sample, want: Expected) -> bool:
+    """Whether the result can be written to the first input."""
+    given, result = sample.input, want.plain
+    return (
+        isinstance(given, torch.Tensor)
+        and isinstance(result, torch.Tensor)
+        and given.layout is torch.strided
+        and result.dtype == given.dtype
+        and result.shape == given.shape
+    )
+
+
+@register(
+    "compile_inplace",
+    subject_kind="operator",
+    statement="Compiled, the in-place form returns its input, with its memory, holding the oracle's value.",
+    level="core",
+    applies=applies,
+    modes=("compile",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    compiler = _compiled.Compiler(target, recorder)
+    fitting = 0
+    for sample, want in _compiled.cases(subject, recorder, 2 * LIMIT):
+        if not fits(sample, want) or fitting == LIMIT:
+            continue
+        fitting += 1
+        copy = copy_in(target, recorder, sample)
+        if copy is None:
+            continue
+        given, address = copy.input, copy.input.data_ptr()
+        form, reference = subject.info.inplace_variant, pristine(subject).inplace_variant
+        outcome = compiler.forward(sample, copy, form, reference, what="the compiled in-place form")
+        if outcome is None:
+            continue
+        index = sample.index
+        same = outcome.value is given
+        fact(recorder, same, Kind.ALIASING, "the compiled form returns another tensor.", sample=index)
+        message = "the compiled form has moved its input to other memory."
+        fact(recorder, given.data_ptr() == address, Kind.ALIASING, message, sample=index)
+        what = "the input after the compiled in-place form"
+        compare_result(target, recorder, subject, sample, given, want, what=what)
+    if fitting:
+        compiler.settle()
+    else:
+        recorder.note("no sample has a result that fits into its input")
+        recorder.compared(1)

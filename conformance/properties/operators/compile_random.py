@@ -1,0 +1,97 @@
+"""Compiled random operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from conformance import torch_private, trees
+from conformance.compare import fact, on_host
+from conformance.model import Kind
+from conformance.properties.operators import _compiled
+from conformance.properties.operators._common import device_of, dtype_under_test, first_dtypes
+from conformance.properties.operators.random import (
+    _CONTINUOUS,
+    _DISCRETE,
+    COUNT,
+    _kolmogorov_smirnov,
+    _moments,
+    operator_of,
+)
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.samples import Sample
+from conformance.subjects import Subject, find
+from conformance.target import Target
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if not target.capable("random") or not _compiled.has_graph(target, subject):
+        return []
+    if subject.name not in _CONTINUOUS and subject.name not in _DISCRETE:
+        return []
+    return first_dtypes(target, subject, ("float32",))
+
+
+@register(
+    "compile_random",
+    subject_kind="operator",
+    statement=(
+        "A compiled random operator draws other values with each call, the same after the same seed, of the "
+        "promised distribution."
+    ),
+    level="core",
+    applies=applies,
+    modes=("compile",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    before = torch.default_generator.get_state()
+    try:
+        _check(target, subject, recorder)
+    finally:
+        torch.manual_seed(0)  # of the device; the host's state is put back
+        torch.default_generator.set_state(before)
+
+
+def drawing(subject: Subject) -> Callable[[torch.Tensor], Any]:
+    """A function of one tensor that draws as many values as it has elements."""
+    sampler, op = (_CONTINUOUS.get(subject.name) or _DISCRETE[subject.name])[0], operator_of(subject)
+    return lambda x: sampler(op, x)
+
+
+def _check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    compiler = _compiled.Compiler(target, recorder)
+
+    def start(device: torch.device) -> torch.Tensor:
+        return torch.zeros(COUNT, dtype=dtype_under_test(recorder), device=device)
+
+    def thrice(call: Callable[..., Any], device: torch.device) -> list[torch.Tensor]:
+        values = []
+        with torch_private.quiet(), torch.no_grad():
+            for seed in (11, None, 11):
+                if seed is not None:
+                    torch.manual_seed(seed)
+                values.append(on_host(trees.tensors(call(start(device)))[0]).clone())
+        return values
+
+    host = torch.device("cpu")
+    outcome = compiler.call(
+        Sample(0, None),
+        drawing(subject),
+        lambda call: thrice(call, device_of(target)),
+        lambda call: thrice(call, host),
+        reference=drawing(find("operator", subject.name)),
+    )
+    if outcome is not None:
+        first, second, again = outcome.value
+        fact(recorder, torch.equal(first, again), Kind.STATE, "compiled, the same seed gives other values.")
+        message = "compiled, a second call gives the values of the first."
+        fact(recorder, not torch.equal(first, second), Kind.STATE, message)
+        values = first.to(torch.float64)
+        if subject.name in _CONTINUOUS:
+            _kolmogorov_smirnov(recorder, values, _CONTINUOUS[subject.name][1])
+        else:
+            _moments(recorder, values, *_DISCRETE[subject.name][1:])
+    compiler.settle()

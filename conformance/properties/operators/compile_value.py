@@ -1,0 +1,43 @@
+"""Compiled calls have the oracle's values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from conformance.properties.operators import _compiled
+from conformance.properties.operators._common import compare_result, copy_in, dtypes_of
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject, find
+from conformance.target import Target
+
+LIMIT = 2
+#: In the first dtype of an operator one more: the forms of its call are the same in every dtype.
+FIRST_LIMIT = 3
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    return dtypes_of(target, subject, _compiled.DTYPES) if _compiled.has_graph(target, subject) else []
+
+
+@register(
+    "compile_value",
+    subject_kind="operator",
+    statement="Compiled into one graph, the operator gives the oracle's values and metadata.",
+    level="bringup",
+    applies=applies,
+    smoke=True,
+    modes=("compile",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    compiler = _compiled.Compiler(target, recorder)
+    first = recorder.id.dtype == applies(target, subject)[0]
+    reference = _compiled.plain(find("operator", subject.name))
+    for sample, want in _compiled.cases(subject, recorder, FIRST_LIMIT if first else LIMIT):
+        copy = copy_in(target, recorder, sample)
+        if copy is None:
+            continue
+        outcome = compiler.forward(sample, copy, _compiled.plain(subject), reference)
+        if outcome is not None:
+            compare_result(target, recorder, subject, sample, outcome.value, want)
+    compiler.settle()

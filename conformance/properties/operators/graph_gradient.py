@@ -1,0 +1,115 @@
+"""Forward and backward captured in one graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from conformance.compare import on_host, same_nesting
+from conformance.properties.operators import _compiled, _gradients, _graphs, _working_precision
+from conformance.properties.operators._common import differentiable, dtype_under_test
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.renewal import renewed
+from conformance.samples import Sample
+from conformance.subjects import Subject
+from conformance.target import Target
+
+#: Samples that are captured, and those that are tried for it: some need the host.
+LIMIT = 2
+TRIED = 8
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    return (
+        differentiable(target, subject, ("float32", "complex64"))
+        if _graphs.can_graph(target, subject)
+        else []
+    )
+
+
+@register(
+    "graph_gradient",
+    subject_kind="operator",
+    statement=(
+        "With forward and backward in one graph, a replay gives the gradients of the data given by then."
+    ),
+    level="training",
+    applies=applies,
+    modes=("graph",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    replays = _graphs.Replays(target, subject, recorder)
+    tried = 0
+    dtype = dtype_under_test(recorder)
+    for sample, _ in _gradients.cases(target, subject, recorder, TRIED):
+        reference = _gradients.reference(subject, recorder, sample)
+        if not reference.ok or not reference.value.gradients or tried == LIMIT:
+            continue
+        tried += 1
+        device = torch.device(target.device)
+        # Cotangents are on the device before: a copy from the host has no place in a graph.
+        cotangents = [cotangent.to(device, copy=True) for cotangent in reference.value.cotangents]
+        function = forward_and_backward(subject, cotangents)
+        what = "capturing forward and backward"
+        found = replays.capture(sample, function, grad=True, what=what, reference=_reference)
+        if found is None:
+            tried -= replays.refused  # another form of the call may be free of the host
+            continue
+        copy, graph = found
+        _round(target, subject, recorder, replays, sample, graph, copy, cotangents, reference.value)
+        other = renewed(subject, dtype, sample, requires_grad=True)
+        if other is None:
+            recorder.note(f"no other data can be made for sample {sample.index}")
+            continue
+        again = _gradients.reference(subject, recorder, other)
+        if again.ok and replays.give(copy, other):
+            _round(target, subject, recorder, replays, other, graph, copy, cotangents, again.value)
+    if tried:
+        replays.settle()
+
+
+def forward_and_backward(subject: Subject, cotangents: list[torch.Tensor]) -> Callable[[Sample], Any]:
+    """A function of a sample on the device: (differentiable outputs, gradients)."""
+
+    def call(sample: Sample) -> Any:
+        inputs = _gradients.inputs_of(sample)
+        outputs = _gradients.outputs_of(subject.info, _compiled.plain(subject), sample)
+        if len(outputs) != len(cotangents) or not inputs:
+            return outputs, []
+        return outputs, list(torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True))
+
+    return call
+
+
+def _reference(info: Any, sample: Sample) -> Any:
+    return _gradients.differentiate(info, info.op, sample)
+
+
+def _round(
+    target: Target,
+    subject: Subject,
+    recorder: Recorder,
+    replays: _graphs.Replays,
+    sample: Sample,
+    graph: Any,
+    copy: Sample,
+    cotangents: list[torch.Tensor],
+    wanted: _gradients.Derivative,
+) -> None:
+    outputs, gradients = graph.value
+    what = "the captured differentiable result"
+    if not same_nesting(recorder, outputs, wanted.outputs, what=what, sample=sample.index):
+        return
+    given = [gradient for gradient in gradients if gradient is not None]
+    spoilt = replays.spoil(copy, given, cotangents)
+    # Where a gradient is the cotangent itself, only the forward's results show that anything ran.
+    lost = [(t, on_host(t).clone()) for t in outputs if replays.spoil(copy, t, cotangents)]
+    if not replays.replay(sample, graph, "replaying forward and backward"):
+        return
+    back = any(not torch.equal(on_host(t), was) for t, was in lost)
+    what = "the replayed gradient"
+    good = _working_precision.judge(target, recorder, subject, sample, gradients, wanted, what=what)
+    replays.proved(good and (spoilt or back))

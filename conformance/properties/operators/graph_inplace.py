@@ -1,0 +1,68 @@
+"""A replayed graph writes to its inputs as often as it is replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from conformance.compare import fact
+from conformance.model import Kind
+from conformance.properties.operators import _compiled, _graphs
+from conformance.properties.operators._common import compare_result, first_dtypes
+from conformance.properties.operators._derived import ABOUT_MEMORY
+from conformance.properties.operators.compile_inplace import changes_metadata, fits
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+LIMIT = 4
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if not callable(subject.info.inplace_variant) or not target.capable("inplace"):
+        return []
+    if not _graphs.can_graph(target, subject) or _compiled.is_seeded(subject):
+        return []
+    if changes_metadata(subject.info.name) or subject.name in ABOUT_MEMORY:
+        return []
+    return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool", "bfloat16"), 3)
+
+
+@register(
+    "graph_inplace",
+    subject_kind="operator",
+    statement=(
+        "A captured in-place call writes the oracle's value to the memory of its input with each replay."
+    ),
+    level="core",
+    applies=applies,
+    modes=("graph",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    replays = _graphs.Replays(target, subject, recorder)
+    form = subject.info.inplace_variant
+    fitting = 0
+    for sample, want in _graphs.cases(subject, recorder, LIMIT):
+        if not fits(sample, want):
+            continue
+        fitting += 1
+        found = replays.capture(sample, lambda copy: copy.call(form), what="capturing the in-place form")
+        if found is None:
+            continue
+        copy, graph = found
+        given, address = copy.input, copy.input.data_ptr()
+        # What the input holds after capture depends on whether capturing runs; the data are given anew.
+        rounds = [(sample, want), replays.other(sample)]
+        for data in rounds:
+            if data is None or not replays.give(copy, data[0]) or not replays.replay(sample, graph):
+                continue
+            what = "the input after replaying the in-place form"
+            good = compare_result(target, recorder, subject, data[0], given, data[1], what=what)
+            replays.proved(good)
+        message = "replaying the in-place form has moved its input to other memory."
+        fact(recorder, given.data_ptr() == address, Kind.ALIASING, message, sample=sample.index)
+    if fitting:
+        replays.settle()
+    else:
+        recorder.note("no sample has a result that fits into its input")
+        recorder.compared(1)

@@ -1,0 +1,84 @@
+"""A replayed random operator draws anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from conformance import trees
+from conformance.compare import fact, on_host
+from conformance.model import Kind
+from conformance.properties.operators import _graphs, compile_random
+from conformance.properties.operators._common import dtype_under_test, first_dtypes
+from conformance.properties.operators.random import (
+    _CONTINUOUS,
+    _DISCRETE,
+    COUNT,
+    _kolmogorov_smirnov,
+    _moments,
+)
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.samples import Sample
+from conformance.subjects import Subject
+from conformance.target import Target
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if not target.capable("random") or not _graphs.can_graph(target, subject):
+        return []
+    if subject.name not in _CONTINUOUS and subject.name not in _DISCRETE:
+        return []
+    return first_dtypes(target, subject, ("float32",))
+
+
+@register(
+    "graph_random",
+    subject_kind="operator",
+    statement=(
+        "Each replay of a random operator draws other values of the promised distribution; after the same "
+        "seed the "
+        "same ones come."
+    ),
+    level="core",
+    applies=applies,
+    modes=("graph",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    before = torch.default_generator.get_state()
+    try:
+        _check(target, subject, recorder)
+    finally:
+        torch.manual_seed(0)  # of the device; the host's state is put back
+        torch.default_generator.set_state(before)
+
+
+def _check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    replays = _graphs.Replays(target, subject, recorder)
+    draw = compile_random.drawing(subject)
+    sample = Sample(0, torch.zeros(COUNT, dtype=dtype_under_test(recorder)))
+    found = replays.capture(sample, lambda copy: draw(copy.input), what="capturing the random operator")
+    if found is None:
+        return
+    copy, graph = found
+    values = []
+    for seed in (11, None, 11, 12):
+        if seed is not None:
+            torch.manual_seed(seed)
+        if not replays.give(copy, sample) or not replays.replay(sample, graph):
+            return
+        values.append(on_host(trees.tensors(graph.value)[0]).clone())
+    first, second, again, other = values
+    fact(recorder, torch.equal(first, again), Kind.STATE, "replayed after the same seed, other values come.")
+    message = "a second replay gives the values of the first."
+    replays.proved(fact(recorder, not torch.equal(first, second), Kind.STATE, message))
+    message = "replayed after another seed, the same values come."
+    fact(recorder, not torch.equal(first, other), Kind.STATE, message)
+    drawn = second.to(torch.float64)
+    if subject.name in _CONTINUOUS:
+        _kolmogorov_smirnov(recorder, drawn, _CONTINUOUS[subject.name][1])
+    else:
+        _moments(recorder, drawn, *_DISCRETE[subject.name][1:])
+    if not recorder.failed:
+        replays.settle()

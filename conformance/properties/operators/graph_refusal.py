@@ -1,0 +1,116 @@
+"""What cannot be captured is refused, not captured wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from conformance import settings
+from conformance.capture import captured
+from conformance.compare import fact
+from conformance.invocation import attempt, one_line
+from conformance.kernels import kernels_of
+from conformance.model import Kind
+from conformance.properties.operators import _compiled, _graphs
+from conformance.properties.operators._common import (
+    _with_expected,
+    compare_result,
+    copy_in,
+    dtype_under_test,
+    first_dtypes,
+    pristine,
+    run,
+)
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.renewal import copy_into, renewed_with_oracle
+from conformance.samples import Sample, samples_of
+from conformance.subjects import Subject
+from conformance.target import Target
+
+LIMIT = 2
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if not target.capable("graphs") or not target.has_graphs:
+        return []
+    if not _graphs.needs_host(subject) and not _graphs.sometimes_needs_host(subject):
+        return []
+    return first_dtypes(target, subject, ("float32", "int64", "bool"))
+
+
+@register(
+    "graph_refusal",
+    subject_kind="operator",
+    statement=(
+        "A call for which the host needs a value is refused with a clean error when it is captured, after "
+        "which the "
+        "device captures others; or its graph follows new data."
+    ),
+    level="core",
+    applies=applies,
+    modes=("graph",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    dtype = dtype_under_test(recorder)
+    samples = samples_of(subject, dtype)
+    recorder.samples(0, samples.available)
+    op, tried = _compiled.plain(subject), 0
+    for sample, _ in _with_expected(subject, recorder, dtype, samples, samples.chosen(settings.limit(8))):
+        found = kernels_of(pristine(subject).op, sample)
+        if found is None or not found.host or tried == LIMIT:
+            continue
+        if any(t.layout is not torch.strided for t in sample.tensors()):
+            continue
+        warm, copy = copy_in(target, recorder, sample), copy_in(target, recorder, sample)
+        if warm is None or copy is None or not run(target, op, warm).ok:
+            continue  # eager mode is where that is judged
+        outcome = attempt(_graphs.quietly(lambda copy=copy: captured(target, lambda: copy.call(op))))  # type: ignore[misc]
+        if outcome.ok:
+            tried += _follows(target, subject, recorder, sample, copy, outcome.value)
+            continue
+        tried += 1
+        assert outcome.error is not None
+        recorder.note(f"refused: {one_line(outcome.error, 160)}")
+        _graphs.clean_refusal(target, recorder, sample, outcome.error)
+        _still_captures(target, recorder, sample)
+
+
+def _follows(
+    target: Target, subject: Subject, recorder: Recorder, sample: Sample, copy: Sample, graph: object
+) -> bool:
+    """The capture was not refused: its graph must then be right for data for which shapes may differ.
+
+    False where no such data can be made, so that nothing was seen.
+    """
+    other = renewed_with_oracle(subject, dtype_under_test(recorder), sample)
+    if other is None:
+        recorder.note(f"no other data can be made for sample {sample.index}")
+        return False
+    copy_into(copy, other[0])
+    outcome = attempt(graph.replay)  # type: ignore[attr-defined]
+    if not outcome.ok:
+        assert outcome.error is not None
+        _graphs.clean_refusal(target, recorder, sample, outcome.error)
+        return True
+    value = graph.value  # type: ignore[attr-defined]
+    what = "the result of a capture that was not refused, replayed on other data"
+    compare_result(target, recorder, subject, other[0], value, other[1], what=what)
+    return True
+
+
+def _still_captures(target: Target, recorder: Recorder, sample: Sample) -> None:
+    x = torch.zeros(4, device=target.device)
+
+    def work() -> list[float]:
+        graph = captured(target, lambda: x + 1)
+        x.fill_(2)
+        graph.replay()
+        found: list[float] = graph.value.tolist()
+        return found
+
+    outcome = attempt(work)
+    shown = outcome.value if outcome.error is None else one_line(outcome.error)
+    message = f"after a refused capture, a graph of x + 1 with x = 2 gives {shown}."
+    fact(recorder, outcome.ok and outcome.value == [3.0] * 4, Kind.STATE, message, sample=sample.index)

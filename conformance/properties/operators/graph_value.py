@@ -1,0 +1,52 @@
+"""A replayed graph computes from what its inputs hold now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from conformance.properties.operators import _compiled, _graphs
+from conformance.properties.operators._common import compare_result, dtypes_of
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+LIMIT = 8
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    return dtypes_of(target, subject) if _graphs.can_graph(target, subject) else []
+
+
+@register(
+    "graph_value",
+    subject_kind="operator",
+    statement="Replayed, a captured call gives the oracle's values of the data that its inputs hold by then.",
+    level="bringup",
+    applies=applies,
+    smoke=True,
+    modes=("graph",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    replays = _graphs.Replays(target, subject, recorder)
+    op = _compiled.plain(subject)
+    for sample, want in _graphs.cases(subject, recorder, LIMIT):
+        found = replays.capture(sample, lambda copy: copy.call(op))
+        if found is None:
+            continue
+        copy, graph = found
+        spoilt = replays.spoil(copy, graph.value)
+        if not replays.replay(sample, graph):
+            continue
+        what = "the replayed result"
+        good = compare_result(target, recorder, subject, sample, graph.value, want, what=what)
+        replays.proved(good and spoilt)
+        other = replays.other(sample)
+        if other is None or not replays.give(copy, other[0]):
+            continue
+        replays.spoil(copy, graph.value)
+        if replays.replay(sample, graph):
+            what = "the result replayed on other data"
+            good = compare_result(target, recorder, subject, other[0], graph.value, other[1], what=what)
+            replays.proved(good)
+    replays.settle()

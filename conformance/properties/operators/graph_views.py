@@ -1,0 +1,132 @@
+"""A captured graph keeps to the memory of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from conformance.compare import compare_exact, on_host
+from conformance.oracle import compute
+from conformance.properties.operators import _compiled, _graphs
+from conformance.properties.operators._common import compare_result, dtype_under_test, first_dtypes
+from conformance.properties.operators._derived import ABOUT_MEMORY, cpu_accepts, transformed
+from conformance.properties.operators.compile_views import awkward
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.renewal import memory
+from conformance.samples import Sample
+from conformance.subjects import Subject, find
+from conformance.target import Target
+
+LIMIT = 3
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    if not target.capable("views") or not _graphs.can_graph(target, subject) or subject.name in ABOUT_MEMORY:
+        return []
+    if _compiled.is_seeded(subject):
+        return []  # some write to their input, which is here to stay as it is
+    return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool"), 2)
+
+
+@register(
+    "graph_views",
+    subject_kind="operator",
+    statement=(
+        "Captured on inputs that are strided views, a call follows what the views hold and leaves the memory "
+        "between their elements alone; one tensor given twice stays one."
+    ),
+    level="core",
+    applies=applies,
+    modes=("graph",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    replays = _graphs.Replays(target, subject, recorder)
+    tried = 0
+    for sample, want in _graphs.cases(subject, recorder, LIMIT):
+        derived = transformed(sample, awkward)
+        if derived is None or not cpu_accepts(find("operator", subject.name).info.op, derived):
+            continue
+        tried += 1
+        _strided(target, subject, recorder, replays, sample, derived, want)
+    tried += _twice(target, subject, recorder, replays)
+    if tried:
+        replays.settle()
+    else:
+        recorder.note("the operator takes no tensor that could lie otherwise")
+        recorder.compared(1)
+
+
+def _strided(
+    target: Target,
+    subject: Subject,
+    recorder: Recorder,
+    replays: _graphs.Replays,
+    sample: Sample,
+    derived: Sample,
+    want: object,
+) -> None:
+    op = _compiled.plain(subject)
+    found = replays.capture(
+        sample, lambda copy: copy.call(op), given=derived, what="capturing strided inputs"
+    )
+    if found is None:
+        return
+    copy, graph = found
+    inputs = [t for t in copy.tensors() if t.layout is torch.strided]
+    other = replays.other(sample)
+    for data in ((sample, want), other):
+        if data is None or not replays.give(copy, data[0]):
+            continue
+        before = [_between(t) for t in inputs]
+        spoilt = replays.spoil(copy, graph.value)
+        if not replays.replay(sample, graph):
+            continue
+        what = "the result replayed on strided inputs"
+        good = compare_result(target, recorder, subject, data[0], graph.value, data[1], what=what)  # type: ignore[arg-type]
+        replays.proved(good and (spoilt or data is other))
+        for was, tensor in zip(before, inputs, strict=True):
+            what = "the memory between the elements of an input after replay"
+            compare_exact(recorder, _between(tensor), was, what=what, sample=sample.index)
+
+
+def calling(op: Callable[..., Any]) -> Callable[[Sample], Any]:
+    """``op`` as a function of a sample."""
+    return lambda sample: sample.call(op)
+
+
+def _between(tensor: torch.Tensor) -> torch.Tensor:
+    """On the host: the bytes of a tensor's memory that belong to no element of it."""
+    found = on_host(memory(tensor)).reshape(-1, tensor.itemsize)
+    unused = torch.ones(found.shape[0], dtype=torch.bool)
+    unused.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).fill_(False)
+    return found[unused]
+
+
+def _twice(target: Target, subject: Subject, recorder: Recorder, replays: _graphs.Replays) -> int:
+    """A binary call with its first argument given twice; 1 where there was one to try."""
+    for sample, _ in _graphs.cases(subject, recorder, 1):
+        second = sample.args[0] if sample.args else None
+        given = sample.input
+        if not isinstance(second, torch.Tensor) or not isinstance(given, torch.Tensor):
+            return 0
+        if given.shape != second.shape or given.dtype != second.dtype or not given.numel():
+            return 0
+        double = sample.replace(args=(given, *sample.args[1:]))
+        want = compute(subject, dtype_under_test(recorder), double)
+        if not want.ok or not cpu_accepts(find("operator", subject.name).info.op, double):
+            return 0
+        op = _compiled.plain(subject)
+        found = replays.capture(double, calling(op), what="capturing one tensor given twice")
+        if found is None:
+            return 1
+        copy, graph = found
+        spoilt = replays.spoil(copy, graph.value)
+        if replays.replay(double, graph):
+            what = "the replayed result of one tensor given twice"
+            good = compare_result(target, recorder, subject, double, graph.value, want, what=what)
+            replays.proved(good and spoilt)
+        return 1
+    return 0

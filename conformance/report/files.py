@@ -1,0 +1,51 @@
+"""The files of an output folder: the same three, whoever makes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from conformance import expectation, junit, results
+from conformance.errors import UsageError
+from conformance.journal import Tail
+from conformance.report import html
+
+
+def write(folder: Path, legs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Write results, JUnit XML and the report of some legs; returns the results document."""
+    document = results.document(legs)
+    results.write(folder / "results.json", document)
+    junit.write(folder / "junit.xml", document)
+    html.write(folder / "report.html", document)
+    return document
+
+
+def parts(folder: Path) -> list[Path]:
+    """The folders of the legs that an output folder holds: below ``legs``, in the order of their names."""
+    return sorted(path.parent for path in folder.glob("legs/*/journal.jsonl"))
+
+
+def from_journal(folder: Path, book: expectation.Book | None = None) -> dict[str, Any]:
+    """The leg that a folder's journal describes.
+
+    Expectations are those of ``book``, else those that the suite has for the target that the journal names.
+    """
+    journal = folder / "journal.jsonl"
+    if book is None:
+        header = next((event for event in Tail(journal).read(final=True) if event["event"] == "run"), None)
+        name = header["target"]["name"] if header is not None else None
+        book = expectation.load(expectation.sources(name) if name else [])
+    return results.from_journal(journal, book)
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    """The legs of an output folder, also of a run that was killed before it could write its results."""
+    if (folder / "results.json").is_file():
+        legs: list[dict[str, Any]] = results.read(folder / "results.json")["legs"]
+        return legs
+    if (folder / "journal.jsonl").is_file():
+        return [from_journal(folder)]
+    found = [leg for part in parts(folder) for leg in read(part)]
+    if not found:
+        raise UsageError(f"{folder} holds no results; name the output folder of a run")
+    return found

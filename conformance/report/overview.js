@@ -1,0 +1,118 @@
+"use strict";
+/* The first view: all legs side by side. Data and helpers are those of page.js, which follows. */
+const SUBJECTS = 50;
+let gathered, subjectsShown = SUBJECTS;
+
+const column = (entry) => `${text(entry.mode)}<br><span class="kind">${text(entry.build)}</span>`;
+const several = () => new Set(data.legs.map((entry) => entry.target.name)).size > 1;
+const bad = (letter) => data.unexpected.includes(letter);
+
+/* Worst letter and counts of each property in each leg, and the unexpected results of each subject. */
+function gather() {
+  const properties = new Map(), subjects = new Map();
+  data.legs.forEach((entry, number) => {
+    for (const item of entry.cases) {
+      const name = entry.properties[item[1]];
+      if (!properties.has(name)) properties.set(name, []);
+      const row = properties.get(name);
+      row[number] ||= { letter: ".", bad: 0, count: 0 };
+      item[2].forEach((dtype, index) => {
+        const letter = verdictOf(item, index);
+        row[number].count += 1;
+        row[number].letter = worst(row[number].letter + letter);
+        if (!bad(letter)) return;
+        row[number].bad += 1;
+        const subject = entry.subjects[item[0]], id = `${name}/${subject}@${entry.dtypes[dtype]}`;
+        if (!subjects.has(subject)) subjects.set(subject, new Map());
+        subjects.get(subject).set(id, []);
+      });
+    }
+  });
+  /* Each of these in every leg: where it passes says as much as where it does not. */
+  data.legs.forEach((entry, number) => {
+    for (const item of entry.cases) {
+      const rows = subjects.get(entry.subjects[item[0]]);
+      if (!rows) continue;
+      const start = `${entry.properties[item[1]]}/${entry.subjects[item[0]]}@`;
+      item[2].forEach((dtype, index) => {
+        const row = rows.get(start + entry.dtypes[dtype]);
+        if (row) row[number] = verdictOf(item, index);
+      });
+    }
+  });
+  const groups = [...subjects].map(([subject, rows]) => {
+    const letters = [...rows.values()].flatMap((row) => row.filter((letter) => letter && bad(letter)));
+    return { subject, rows: [...rows], letters: letters.join(""), count: letters.length };
+  });
+  groups.sort((a, b) => order.indexOf(worst(a.letters)) - order.indexOf(worst(b.letters)) || b.count - a.count);
+  return { properties: [...properties].sort((a, b) => a[0].localeCompare(b[0])), groups };
+}
+
+function legTable() {
+  const words = ["as expected", "unexpected", "not run", "incomplete"];
+  const names = Object.keys(data.totals);
+  return "<table><thead><tr><th>mode</th><th>torch</th><th>state</th>" +
+    (several() ? "<th>target</th>" : "") + names.map((name) => `<th class="n">${name}</th>`).join("") +
+    '<th class="n">minutes</th></tr></thead><tbody>' +
+    data.legs.map((entry, number) => `<tr><td><button class="link" data-leg="${number}">${text(entry.mode)}` +
+      `</button></td><td>${text(entry.torch)}</td><td>${words[entry.exit]}</td>` +
+      (several() ? `<td>${text(entry.target.name)}</td>` : "") +
+      names.map((name) => `<td class="n">${(entry.totals[name] || 0).toLocaleString()}</td>`).join("") +
+      `<td class="n">${(entry.seconds / 60).toFixed(1)}</td></tr>`).join("") + "</tbody></table>";
+}
+
+function propertyTable(properties) {
+  const cell = (found) => !found ? "<td></td>"
+    : `<td><b class="v-${letters[found.letter]}" title="${found.count} results">` +
+      `${found.bad ? `${found.bad} of ${found.count}` : found.count}</b></td>`;
+  return "<table><thead><tr><th>property</th>" + data.legs.map((entry) => `<th>${column(entry)}</th>`).join("") +
+    "</tr></thead><tbody>" + properties.map(([name, row]) => `<tr><th>${text(name)}</th>` +
+      data.legs.map((_, number) => cell(row[number])).join("") + "</tr>").join("") + "</tbody></table>";
+}
+
+/* One subject: its unexpected results in all legs, and how to repeat the first of each leg. */
+function subjectEntry(group, open) {
+  const counts = new Map();
+  for (const letter of group.letters) counts.set(letter, (counts.get(letter) || 0) + 1);
+  const marks = [...counts].sort((a, b) => order.indexOf(a[0]) - order.indexOf(b[0]))
+    .map(([letter, count]) => `<span class="chip v-${letters[letter]}">${count} ${letters[letter]}</span>`).join(" ");
+  const table = () => "<table><thead><tr><th>result</th>" +
+    data.legs.map((entry) => `<th>${column(entry)}</th>`).join("") + "</tr></thead><tbody>" +
+    group.rows.map(([id, row]) => `<tr><th>${text(id)}</th>` + data.legs.map((_, number) => row[number]
+      ? `<td><b class="v-${letters[row[number]]}" data-result="${number},${text(id)}">${letters[row[number]]}</b></td>`
+      : "<td></td>").join("") + "</tr>").join("") + "</tbody></table>";
+  const repeats = data.legs.map((entry, number) => {
+    const found = group.rows.find(([, row]) => row[number] && bad(row[number]));
+    if (!found) return "";
+    const line = commandOf(entry, found[0]), detail = entry.details[found[0]] || {};
+    const failure = (detail.failures || [])[0];
+    const said = failure ? `${failure.kind}: ${failure.message.split("\n")[0]}` : (detail.notes || [""])[0];
+    return `<p>${column(entry).replace("<br>", " ")} ${text(said.slice(0, 300))}<br><code>${text(line)}</code>` +
+      `<button class="copy" data-copy="${text(line)}">copy</button></p>`;
+  }).join("");
+  return `<details class="item"${open ? " open" : ""}><summary><code>${text(group.subject)}</code> ${marks}</summary>` +
+    `<div class="scroll">${table()}</div>${repeats}</details>`;
+}
+
+function drawOverview() {
+  gathered ||= gather();
+  const needle = $("text").value.trim().toLowerCase();
+  const groups = gathered.groups.filter((group) => !needle ||
+    group.rows.some(([id]) => id.toLowerCase().includes(needle)));
+  const total = groups.reduce((sum, group) => sum + group.count, 0);
+  $("count").textContent = `${total.toLocaleString()} unexpected results of ${groups.length.toLocaleString()} subjects`;
+  $("overview").innerHTML = `<h2>Legs</h2><div class="scroll short">${legTable()}</div>` +
+    "<h2>Unexpected, by subject</h2>" + (groups.length
+      ? groups.slice(0, subjectsShown).map((group, index) => subjectEntry(group, index === 0)).join("")
+      : '<p class="none">Nothing unexpected.</p>') +
+    (groups.length > subjectsShown
+      ? `<button class="more" data-subjects>show more (${groups.length - subjectsShown} left)</button>` : "") +
+    `<h2>Properties</h2><div class="scroll">${propertyTable(gathered.properties)}</div>`;
+}
+
+/* Show one result of one leg in full. */
+function openResult(number, id) {
+  if (data.legs[number] !== leg) { $("leg").value = String(number); chooseLeg(number); }
+  const subject = leg.subjects.indexOf(id.slice(id.indexOf("/") + 1, id.lastIndexOf("@")));
+  openCell(subject, leg.properties.indexOf(id.slice(0, id.indexOf("/"))));
+}

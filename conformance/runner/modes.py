@@ -1,0 +1,46 @@
+"""Which modes a run has where the user names none, and which of them the present build of torch can have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from conformance import torch_build
+from conformance.errors import UsageError
+from conformance.target_file import TargetFile
+
+#: Words by which a target file says on which builds of torch a mode runs.
+_BUILDS = ("any", "public", "fork-like")
+
+
+def runs_on(target: TargetFile, mode: str, torch_version: str) -> bool:
+    """Whether a target's mode runs on a build of torch; the file's ``mode_builds`` says so, if it has any."""
+    declared: Mapping[str, str] = getattr(target, "mode_builds", None) or {}
+    word = declared.get(mode, "any")
+    if word not in _BUILDS:
+        raise UsageError(
+            f"target {target.name!r} says that mode {mode!r} runs on builds {word!r}; "
+            f"use one of {', '.join(_BUILDS)}"
+        )
+    return word == "any" or (word == "fork-like") == torch_build.fork_like(torch_version)
+
+
+def chosen(target: TargetFile, words: str | None) -> list[str]:
+    """The modes of a run: those that the user names, joined by commas, else all that can run here.
+
+    UsageError where a mode does not exist, is not declared, or is named twice.
+    """
+    if words:
+        modes = words.split(",")
+        for mode in modes:
+            target.check_mode(mode)
+        if len(set(modes)) != len(modes):
+            raise UsageError(f"--mode {words} names a mode twice; name each once")
+        return modes
+    here = torch_build.version()
+    modes = [mode for mode in target.modes if runs_on(target, mode, here)]
+    if not modes:
+        raise UsageError(
+            f"target {target.name!r} has no mode that runs on torch {here}; install a build for "
+            f"{', '.join(target.modes)}, or name a mode with --mode to see it refused"
+        )
+    return modes

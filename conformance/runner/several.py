@@ -1,0 +1,50 @@
+"""Several modes of a target, one leg after the other; every process that loads the backend has one mode."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from conformance import results, torch_build
+from conformance.errors import UsageError
+from conformance.report import files
+from conformance.runner import leg
+from conformance.runner.options import Options
+
+
+def run(options: Options) -> list[dict[str, Any]]:
+    """Run a leg per mode into ``legs/BUILD-MODE``; what was found, also where the user stops it.
+
+    A mode that cannot start does not keep the others from running: it is a leg with exit code 2. One for
+    which the user's selection leaves nothing is left out.
+
+    Raises:
+        UsageError: no mode has anything to run.
+    """
+    leg.clear(options.output)
+    build = torch_build.version()
+    found: list[dict[str, Any]] = []
+    for mode in options.modes:
+        folder = options.output / "legs" / torch_build.leg_name(build, mode)
+        try:
+            found.append(leg.run(options, mode, folder))
+        except leg.NothingToRun as nothing:
+            print(f"mode {mode} is left out: {nothing}", file=sys.stderr)
+            continue
+        except leg.Interrupted as stop:
+            found += stop.found
+            files.write(folder, found[-1:])
+            raise leg.Interrupted(found) from None
+        except KeyboardInterrupt:
+            # Before the leg had a journal. The file must not read as if the modes so far were all.
+            why = "stopped by the user before it began"
+            found.append(results.not_run(options, mode, build, why, code=results.INCOMPLETE))
+            raise leg.Interrupted(found) from None
+        except UsageError as error:
+            print(f"mode {mode} did not run: {error}", file=sys.stderr)
+            found.append(results.not_run(options, mode, build, str(error)))
+            continue
+        files.write(folder, found[-1:])
+    if not found:
+        raise leg.NothingToRun(f"none of the modes {', '.join(options.modes)} has anything to run")
+    return found

@@ -1,0 +1,39 @@
+"""Which build of torch is installed, told without importing it: the runner never loads a backend."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+from conformance.errors import UsageError
+
+
+def version() -> str:
+    """The version of the torch that this Python would import, local label included."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        raise UsageError("torch is not installed; install the build of torch that the backend is for")
+    try:
+        text = (Path(spec.origin).parent / "version.py").read_text()
+    except OSError as error:
+        raise UsageError(f"torch has no readable version.py ({error.strerror}); install it again") from None
+    found = re.search(r"^__version__\s*=\s*['\"]([^'\"]+)['\"]", text, re.M)
+    if found is None:
+        raise UsageError(f"{spec.origin} does not say which version it is; install torch again")
+    return found.group(1)
+
+
+def fork_like(torch_version: str) -> bool:
+    """Whether a version is that of a fork-like build: its local label begins with ``git`` or ``hpu``."""
+    return torch_version.partition("+")[2].startswith(("git", "hpu"))
+
+
+def label(torch_version: str) -> str:
+    """The version in a form that is fit for the name of a folder."""
+    return re.sub(r"[^A-Za-z0-9.+]", "_", torch_version)
+
+
+def leg_name(torch_version: str, mode: str) -> str:
+    """The name of a leg: build and mode."""
+    return f"{label(torch_version)}-{mode}"

@@ -1,0 +1,132 @@
+// The engine's switches and counters: queues, what was learned, events for listeners.
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <chrono>
+#include <deque>
+#include <mutex>
+
+#include "bindings/bindings.h"
+#include "graph/engine.h"
+#include "runtime/notices.h"
+#include "runtime/queue.h"
+#include "runtime/stream.h"
+
+namespace py = pybind11;
+
+namespace hpu_reference::bindings {
+
+namespace {
+
+struct Notice {
+  std::string name;
+  std::int64_t microseconds;
+  runtime::NoticeParameters parameters;
+};
+
+// Notices come on any thread, with or without the interpreter's lock, and while the recorder holds its own:
+// Python hears of them when its main thread is next at a safe point.
+std::mutex g_mutex;
+std::deque<Notice> g_notices;
+PyObject* g_callback = nullptr;
+
+int deliver(void*) {
+  for (;;) {
+    Notice notice;
+    {
+      const std::lock_guard<std::mutex> lock(g_mutex);
+      if (g_notices.empty()) {
+        return 0;
+      }
+      notice = std::move(g_notices.front());
+      g_notices.pop_front();
+    }
+    if (g_callback == nullptr) {
+      continue;
+    }
+    try {
+      py::reinterpret_borrow<py::object>(g_callback)(notice.name, notice.microseconds, notice.parameters);
+    } catch (py::error_already_set& error) {
+      error.restore();
+      PyErr_WriteUnraisable(g_callback);
+    }
+  }
+}
+
+void listen(const char* name, const runtime::NoticeParameters& parameters) {
+  using std::chrono::duration_cast;
+  using std::chrono::microseconds;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  {
+    const std::lock_guard<std::mutex> lock(g_mutex);
+    g_notices.push_back({name, duration_cast<microseconds>(now).count(), parameters});
+  }
+  Py_AddPendingCall(&deliver, nullptr);
+}
+
+void set_event_callback(const py::object& callback) {
+  PyObject* before = g_callback;
+  g_callback = callback.is_none() ? nullptr : callback.inc_ref().ptr();
+  Py_XDECREF(before);
+  runtime::set_listener(g_callback == nullptr ? runtime::Listener() : runtime::Listener(&listen));
+}
+
+// The innermost line outside torch and this package.
+std::string python_line() {
+  if (!Py_IsInitialized()) {
+    return "";
+  }
+  const py::gil_scoped_acquire gil;
+  py::object frame = py::module::import("sys").attr("_getframe")(0);
+  while (!frame.is_none()) {
+    const auto file = frame.attr("f_code").attr("co_filename").cast<std::string>();
+    if (file.find("/torch/") == std::string::npos && file.find("habana_frameworks") == std::string::npos) {
+      return file + ":" + std::to_string(frame.attr("f_lineno").cast<int>());
+    }
+    frame = frame.attr("f_back");
+  }
+  return "";
+}
+
+}  // namespace
+
+void bind_engine(py::module& m) {
+  m.def("set_pipeline", &runtime::set_pipeline_enabled, py::arg("enabled"));
+  m.def("set_queue_all", &runtime::set_queue_all, py::arg("delay_us"), py::arg("seed") = 0,
+        "Every operator that can be goes through its stream's queue, behind a pause; -1: off.");
+  m.def("set_record_lines", [](bool on) {
+    graph::set_line_source(on ? std::function<std::string()>(&python_line) : std::function<std::string()>());
+  });
+  m.def("shutdown", &runtime::shutdown_queues, py::call_guard<py::gil_scoped_release>());
+  m.def("enqueue_delay", [](double seconds) { runtime::enqueue_delay(runtime::current_stream_id(), seconds); });
+  py::class_<runtime::Gate>(m, "Gate", "Holds the current stream's later work back until it is opened.")
+      .def(py::init<>())
+      .def("enqueue", [](runtime::Gate& self) { self.enqueue(runtime::current_stream_id()); })
+      .def("open", &runtime::Gate::open);
+  m.def("engine_counters", [] {
+    const auto queues = runtime::queue_counters();
+    const auto& engine = graph::counters();
+    return std::map<std::string, std::int64_t>{
+        {"queued", queues.queued},
+        {"taken_over", queues.taken_over},
+        {"workers", queues.workers},
+        {"pending", queues.pending},
+        {"learned", engine.learned},
+        {"deferred", engine.deferred},
+        {"launched", engine.launched},
+        {"learned_calls", static_cast<std::int64_t>(graph::learned_count())}};
+  });
+  m.def("clear_learned", &graph::clear_learned);
+  m.def("executed_ops", [] {
+    std::map<std::string, std::int64_t> result;
+    for (const auto& [name, count] : graph::executed_operators()) {
+      result[name] += count;
+    }
+    return result;
+  });
+  m.def("reset_executed_ops", &graph::reset_executed_operators);
+  m.def("set_event_callback", &set_event_callback, py::arg("callback"));
+  m.def("take_events", [] { deliver(nullptr); }, "Deliver what the callback has not heard yet, now.");
+}
+
+}  // namespace hpu_reference::bindings

@@ -1,0 +1,257 @@
+// Graphs: capture, replay, and what the fuser and people read of them.
+#include <pybind11/complex.h>
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "bindings/bindings.h"
+#include "dispatch/host_call.h"
+#include "graph/cache.h"
+#include "graph/capture.h"
+#include "graph/lazy.h"
+
+namespace py = pybind11;
+
+namespace hpu_reference::bindings {
+
+namespace {
+
+using graph::Capture;
+using graph::Graph;
+using Release = py::call_guard<py::gil_scoped_release>;
+
+py::object dtype_object(at::ScalarType type) {
+  return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(torch::getTHPDtype(type)));
+}
+
+py::object plain_object(const c10::IValue& value) {
+  if (value.isInt()) {
+    return py::cast(value.toInt());
+  }
+  if (value.isDouble()) {
+    return py::cast(value.toDouble());
+  }
+  if (value.isBool()) {
+    return py::cast(value.toBool());
+  }
+  if (value.isComplexDouble()) {
+    const auto number = value.toComplexDouble();
+    return py::cast(std::complex<double>(number.real(), number.imag()));
+  }
+  if (value.isString()) {
+    return py::cast(value.toStringRef());
+  }
+  if (value.isDevice()) {
+    return py::cast(value.toDevice());
+  }
+  return py::none();
+}
+
+py::object describe_tensor(const Graph& graph, const at::Tensor& tensor) {
+  if (!tensor.defined()) {
+    return py::none();
+  }
+  const int buffer = graph.buffer_of(tensor);
+  if (buffer < 0 && tensor.dim() == 0 && tensor.storage().data() != nullptr) {
+    return py::make_tuple("cpu", py::cast(tensor.item()), dtype_object(tensor.scalar_type()));
+  }
+  return py::make_tuple("tensor",
+                        buffer,
+                        dtype_object(tensor.scalar_type()),
+                        tensor.sizes().vec(),
+                        tensor.strides().vec(),
+                        tensor.storage_offset(),
+                        tensor.is_conj(),
+                        tensor.is_neg());
+}
+
+py::object describe_value(const Graph& graph, const graph::Call& call, std::size_t position) {
+  const std::function<py::object(const c10::IValue&)> describe = [&](const c10::IValue& value) -> py::object {
+    if (value.isTensor()) {
+      return describe_tensor(graph, value.toTensor());
+    }
+    if (value.isList()) {
+      py::list result;
+      for (const c10::IValue& item : value.toListRef()) {
+        result.append(describe(item));
+      }
+      return result;
+    }
+    if (value.isInt()) {
+      const auto type = call.op.schema().arguments()[position].real_type();
+      const auto* kind = &type;
+      const auto optional = type->cast<c10::OptionalType>();
+      const c10::TypePtr inner = optional != nullptr ? optional->getElementType() : nullptr;
+      kind = inner != nullptr ? &inner : kind;
+      if ((*kind)->kind() == c10::TypeKind::ScalarTypeType) {
+        return dtype_object(value.toScalarType());
+      }
+    }
+    return plain_object(value);
+  };
+  if (static_cast<int>(position) == call.plan->generator) {
+    return py::make_tuple("generator");
+  }
+  return describe(call.arguments[position]);
+}
+
+py::dict describe(const Graph& graph) {
+  py::list buffers, calls;
+  for (const auto& buffer : graph.buffers) {
+    py::dict entry;
+    entry["bytes"] = buffer.bytes;
+    entry["role"] = graph::word(buffer.role);
+    buffers.append(entry);
+  }
+  for (const auto& call : graph.calls) {
+    py::dict entry;
+    py::list arguments, results, writes;
+    for (std::size_t i = 0; i < call.arguments.size(); i++) {
+      arguments.append(describe_value(graph, call, i));
+      if (call.plan->written[i]) {
+        writes.append(i);
+      }
+    }
+    const auto uses = graph::uses_of(call);
+    for (const auto& result : call.learned->results) {
+      using Kind = graph::Result::Kind;
+      if (result.kind == Kind::Undefined) {
+        results.append(py::none());
+      } else if (result.kind == Kind::Argument) {
+        results.append(describe_tensor(graph, *uses[static_cast<std::size_t>(result.source)].tensor));
+      } else {
+        int buffer = -1;
+        if (result.kind == Kind::Fresh) {
+          for (std::size_t j = 0; j < graph.buffers.size(); j++) {
+            if (graph.buffers[j].host == call.fresh[static_cast<std::size_t>(result.source)]) {
+              buffer = static_cast<int>(j);
+            }
+          }
+        } else {
+          buffer = graph.buffer_of(*uses[static_cast<std::size_t>(result.source)].tensor);
+        }
+        results.append(py::make_tuple("tensor",
+                                      buffer,
+                                      dtype_object(result.dtype),
+                                      std::vector<int64_t>(result.sizes.begin(), result.sizes.end()),
+                                      std::vector<int64_t>(result.strides.begin(), result.strides.end()),
+                                      result.offset,
+                                      result.conj,
+                                      result.neg));
+      }
+    }
+    entry["op"] = call.plan->name;
+    entry["args"] = arguments;
+    entry["results"] = results;
+    entry["writes"] = writes;
+    calls.append(entry);
+  }
+  py::dict result;
+  result["buffers"] = buffers;
+  result["calls"] = calls;
+  return result;
+}
+
+// Device tensors as CPU tensors over the same bytes to a Python function; CPU tensors that it makes become device
+// tensors.
+py::list call_on_host(const py::function& function, const py::list& values) {
+  if (runtime::needs_attention()) {
+    const py::gil_scoped_release release;
+    graph::wait_for_earlier_work(/*surface=*/false);
+  }
+  dispatch::HostCall call;
+  call.allow_cpu_tensors(true);
+  py::list arguments;
+  for (const py::handle& value : values) {
+    if (THPVariable_Check(value.ptr())) {
+      arguments.append(
+          call.host(THPVariable_Unpack(value.ptr()), dispatch::Access::Write, "call_on_host"));
+    } else {
+      arguments.append(value);
+    }
+  }
+  py::object made = function(arguments);
+  arguments = py::list();
+  call.kernel_done();
+  call.finish();
+  struct Item {
+    at::Tensor tensor;
+    py::object other;
+  };
+  std::vector<Item> items;
+  for (const py::handle& value : made) {
+    if (THPVariable_Check(value.ptr())) {
+      items.push_back({THPVariable_Unpack(value.ptr()), py::object()});
+    } else {
+      items.push_back({at::Tensor(), py::reinterpret_borrow<py::object>(value)});
+    }
+  }
+  made = py::object();
+  py::list results;
+  for (Item& item : items) {
+    if (!item.tensor.defined()) {
+      results.append(item.other);
+    } else if (dispatch::is_device_tensor(item.tensor)) {
+      results.append(item.tensor);
+    } else {
+      results.append(call.device(std::move(item.tensor)));
+    }
+  }
+  return results;
+}
+
+}  // namespace
+
+void bind_graphs(py::module& m) {
+  py::class_<Capture, std::shared_ptr<Capture>>(m, "Graph", "A captured graph of device work.")
+      .def(py::init<>())
+      .def("begin", &Capture::begin, py::arg("dry_run") = false, Release())
+      .def("end", &Capture::end, Release())
+      .def("reset", &Capture::reset, Release())
+      .def("replay", &Capture::replay, py::arg("asynchronous") = false, Release())
+      .def("set_interface", &Capture::set_interface, py::arg("inputs"), py::arg("outputs"))
+      .def("accepts", &Capture::accepts, py::arg("inputs"))
+      .def("call", &Capture::call, py::arg("inputs"), py::arg("asynchronous") = false, Release())
+      .def("dump", &Capture::dump, py::arg("format") = "text")
+      .def("describe", [](const Capture& self) { return describe(self.graph()); })
+      .def("prepare", &Capture::prepare, "Run the passes now instead of at the first replay.", Release())
+      .def_property_readonly("num_ops", [](const Capture& self) { return self.graph().calls.size(); })
+      .def_property_readonly("ops", &Capture::operators)
+      .def_property_readonly("memory_bytes", &Capture::memory_bytes)
+      .def_property_readonly("capturing", &Capture::is_capturing)
+      .def_property_readonly("kind", [](const Capture& self) {
+        return self.recipe() != nullptr && self.recipe()->fused() ? "fused" : "interpreted";
+      });
+  m.def("is_capturing", &graph::is_capturing);
+  m.def("call_on_host", &call_on_host, py::arg("function"), py::arg("tensors"));
+
+  m.def("lazy_start", [](int mode, std::uint64_t seed) { start_lazy(static_cast<graph::LazyMode>(mode), seed); },
+        py::arg("mode"), py::arg("seed") = 0);
+  m.def("lazy_flush", &graph::flush_lazy, py::arg("sync") = false, Release());
+  m.def("lazy_pending", &graph::recorded_calls);
+  m.def("lazy_set_limits", &graph::set_lazy_limits, py::arg("max_ops"), py::arg("sync") = false);
+  m.def("lazy_set_thread", &graph::set_lazy_thread);
+  m.def("lazy_statistics", [] {
+    const auto stats = graph::lazy_statistics();
+    return std::map<std::string, std::int64_t>{
+        {"flushes", stats.flushes}, {"recorded", stats.recorded}, {"caught_up", stats.caught_up}};
+  });
+
+  m.def("recipe_cache_stats", [] {
+    const auto stats = graph::cache_statistics();
+    return std::map<std::string, std::int64_t>{{"hits", stats.hits},
+                                               {"misses", stats.misses},
+                                               {"entries", stats.entries},
+                                               {"compilations", stats.compilations},
+                                               {"compile_us", stats.compile_microseconds}};
+  });
+  m.def("recipe_cache_clear", &graph::clear_cache);
+  m.def("recipe_cache_set_limit", &graph::set_cache_limit);
+  m.def("recipe_cache_set_enabled", &graph::set_cache_enabled);
+  m.def("record_compilation", &graph::count_compilation, py::arg("name"), py::arg("microseconds"));
+}
+
+}  // namespace hpu_reference::bindings

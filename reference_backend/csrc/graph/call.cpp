@@ -1,0 +1,438 @@
+#include "graph/call.h"
+
+#include <ATen/core/List.h>
+#include <c10/core/GradMode.h>
+
+#include <cstring>
+#include <mutex>
+
+#include "dispatch/host_call.h"
+#include "runtime/generator.h"
+#include "runtime/queue.h"
+
+namespace hpu_reference::graph {
+
+namespace {
+
+constexpr c10::DispatchKeySet kBits({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
+
+std::function<std::string()>& line_source() {
+  static auto* value = new std::function<std::string()>();
+  return *value;
+}
+
+at::Tensor host_tensor(const at::Tensor& tensor, const ResolveStorage& resolve) {
+  c10::TensorImpl* source = tensor.unsafeGetTensorImpl();
+  const auto keys = c10::DispatchKeySet(c10::DispatchKey::CPU) | (source->key_set() & kBits);
+  auto impl = c10::make_intrusive<c10::TensorImpl>(
+      c10::Storage(resolve(source->unsafe_storage().unsafeGetStorageImpl())), keys, source->dtype());
+  impl->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
+  if (source->is_wrapped_number()) {
+    impl->set_wrapped_number(true);
+  }
+  if (c10::GradMode::is_enabled() && tensor.requires_grad()) {
+    impl->set_requires_grad(true);
+  }
+  return at::Tensor(std::move(impl));
+}
+
+// A CPU tensor of its own, without what Python may have attached to the user's.
+at::Tensor cpu_value(const at::Tensor& tensor, bool by_reference) {
+  if (by_reference) {
+    auto impl = c10::make_intrusive<c10::TensorImpl>(
+        c10::Storage(tensor.storage()), tensor.key_set() & (kBits | c10::DispatchKeySet(c10::DispatchKey::CPU)),
+        tensor.dtype());
+    impl->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+    impl->set_wrapped_number(tensor.dim() == 0 && tensor.unsafeGetTensorImpl()->is_wrapped_number());
+    return at::Tensor(std::move(impl));
+  }
+  at::Tensor copy = tensor.detach().clone();
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+    copy.unsafeGetTensorImpl()->set_wrapped_number(true);
+  }
+  return copy;
+}
+
+// The same tensor object, where it comes twice, stays one.
+class HostForm {
+ public:
+  HostForm(const ResolveStorage& resolve, bool by_reference) : resolve_(resolve), by_reference_(by_reference) {
+  }
+
+  c10::IValue operator()(const c10::IValue& value) {
+    if (value.isTensor()) {
+      return tensor(value.toTensor());
+    }
+    if (value.isTensorList()) {
+      c10::List<at::Tensor> result;
+      for (const c10::IValue& item : value.toListRef()) {
+        result.push_back(tensor(item.toTensor()));
+      }
+      return result;
+    }
+    if (value.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> result;
+      for (const c10::IValue& item : value.toListRef()) {
+        result.push_back(item.isNone() ? std::nullopt : std::make_optional(tensor(item.toTensor())));
+      }
+      return result;
+    }
+    if (value.isDevice() && value.toDevice().is_hpu()) {
+      return c10::Device(c10::DeviceType::CPU);
+    }
+    if (value.isGenerator()) {
+      return c10::IValue();
+    }
+    return value;
+  }
+
+ private:
+  at::Tensor tensor(const at::Tensor& given) {
+    if (!given.defined()) {
+      return given;
+    }
+    for (const auto& [device, host] : done_) {
+      if (device == given.unsafeGetTensorImpl()) {
+        return host;
+      }
+    }
+    at::Tensor host =
+        dispatch::is_device_tensor(given) ? host_tensor(given, resolve_) : cpu_value(given, by_reference_);
+    done_.emplace_back(given.unsafeGetTensorImpl(), host);
+    return host;
+  }
+
+  const ResolveStorage& resolve_;
+  bool by_reference_;
+  c10::SmallVector<std::pair<const c10::TensorImpl*, at::Tensor>, 6> done_;
+};
+
+void check_result(const Call& call, std::size_t index, const at::Tensor& made) {
+  const Result& expected = call.learned->results[index];
+  if (expected.kind == Result::Kind::Undefined) {
+    return;
+  }
+  const bool same = made.defined() && made.scalar_type() == expected.dtype && made.sizes() == expected.sizes &&
+                    (made.numel() == 0 || made.strides() == expected.strides) &&
+                    made.storage_offset() == expected.offset && made.is_conj() == expected.conj &&
+                    made.is_neg() == expected.neg;
+  if (C10_UNLIKELY(!same)) {
+    forget_learned(call.learned->id);
+    TORCH_CHECK(false,
+                call.plan->name,
+                " returned a tensor of size ",
+                made.defined() ? made.sizes() : at::IntArrayRef(),
+                " where the same call returned size ",
+                expected.sizes,
+                " before, so that it cannot run behind the host; run it with PT_HPU_EAGER_PIPELINE_ENABLE=0 "
+                "and report the operator");
+  }
+  if (expected.kind == Result::Kind::Fresh) {
+    c10::StorageImpl* into = call.fresh[static_cast<std::size_t>(expected.source)].get();
+    const c10::StorageImpl* from = made.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+    if (C10_UNLIKELY(from->data() != into->data())) {
+      std::memcpy(into->mutable_data(), from->data(), std::min(from->nbytes(), into->nbytes()));
+    }
+  }
+}
+
+}  // namespace
+
+HostStorage make_host_storage(void* host, std::size_t bytes, bool resizable) {
+  return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),
+                                               bytes,
+                                               c10::DataPtr(host, c10::Device(c10::DeviceType::CPU)),
+                                               c10::GetAllocator(c10::DeviceType::CPU),
+                                               resizable);
+}
+
+void Call::run(std::uint64_t with_seed, const c10::IValue* with_lifted) const {
+  static const c10::DispatchKeySet excluded = c10::autograd_dispatch_keyset |
+                                              c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView) |
+                                              c10::autocast_dispatch_keyset;
+  const c10::impl::ExcludeDispatchKeyGuard guard(excluded);
+  const c10::AutoGradMode mode(gradients);
+  thread_local torch::jit::Stack stack;
+  torch::jit::Stack own;
+  std::swap(own, stack);  // its capacity is kept; a nested run gets a fresh one
+  own.assign(arguments.begin(), arguments.end());
+  for (std::size_t i = 0; i < lifted.size(); i++) {
+    own[static_cast<std::size_t>(lifted[i])] = with_lifted[i];
+  }
+  if (plan->generator >= 0) {
+    own[static_cast<std::size_t>(plan->generator)] = runtime::seeded_cpu_generator(with_seed);
+  }
+  {
+    const memory::DonationScope scope(donations);
+    op.redispatchBoxed(key, &own);
+  }
+  plan->executed.fetch_add(1, std::memory_order_relaxed);
+  std::size_t index = 0;
+  for (std::size_t i = own.size() - plan->returns; i < own.size(); i++) {
+    if (own[i].isTensor()) {
+      check_result(*this, index++, own[i].toTensor());
+    } else if (own[i].isTensorList()) {
+      for (const c10::IValue& item : own[i].toListRef()) {
+        check_result(*this, index++, item.toTensor());
+      }
+    }
+  }
+  own.clear();
+  std::swap(own, stack);
+}
+
+void Call::run() const {
+  c10::SmallVector<c10::IValue, 4> values;
+  for (const int position : lifted) {
+    values.push_back(arguments[static_cast<std::size_t>(position)]);
+  }
+  run(seed, values.data());
+}
+
+std::string Call::name() const {
+  return line.empty() ? plan->name : plan->name + " (" + line + ")";
+}
+
+void set_fresh(Call& call, std::vector<HostStorage>&& storages) {
+  call.fresh = std::move(storages);
+  call.donations.clear();
+  for (std::size_t i = 0; i < call.fresh.size(); i++) {
+    const FreshStorage& storage = call.learned->storages[i];
+    if (storage.position >= 0) {
+      call.donations.push_back({storage.position, storage.bytes, call.fresh[i].get()});
+    }
+  }
+}
+
+Call make_call(const dispatch::OperatorPlan& plan,
+               const c10::OperatorHandle& op,
+               c10::DispatchKeySet key,
+               const c10::IValue* arguments,
+               const CallArguments& looked_at,
+               LearnedPtr learned,
+               const ResolveStorage& resolve,
+               bool by_reference) {
+  Call call(plan, op, key);
+  call.learned = std::move(learned);
+  call.gradients = c10::GradMode::is_enabled();
+  call.arguments.reserve(plan.arguments);
+  HostForm host(resolve, by_reference);
+  for (std::size_t i = 0; i < plan.arguments; i++) {
+    call.arguments.push_back(host(arguments[i]));
+  }
+  call.lifted.assign(looked_at.lifted().begin(), looked_at.lifted().end());
+  if (plan.generator >= 0) {
+    const c10::IValue& given = arguments[static_cast<std::size_t>(plan.generator)];
+    if (given.isGenerator()) {
+      call.generator = given.toGenerator();
+    }
+  }
+  if (const auto& source = line_source()) {
+    call.line = source();
+  }
+  return call;
+}
+
+Call make_host_copy(const dispatch::OperatorPlan& plan,
+                    const at::Tensor& self,
+                    const at::Tensor& source,
+                    const ResolveStorage& resolve) {
+  static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
+  static const LearnedPtr learned = [] {
+    Learned result;
+    result.results.emplace_back();  // the argument itself: nothing to check
+    result.lengths.push_back(-1);
+    return std::make_shared<const Learned>(std::move(result));
+  }();
+  const std::vector<c10::IValue> arguments{self, source, false};
+  const CallArguments looked_at(plan, arguments.data());
+  Call call = make_call(plan,
+                        op,
+                        c10::DispatchKeySet(c10::DispatchKey::CPU),
+                        arguments.data(),
+                        looked_at,
+                        learned,
+                        resolve,
+                        /*by_reference=*/true);
+  call.lifted.clear();
+  return call;
+}
+
+std::vector<c10::Storage> push_results(const Learned& learned,
+                                       const CallArguments& arguments,
+                                       std::size_t argument_count,
+                                       torch::jit::Stack* stack) {
+  std::vector<c10::Storage> storages;
+  storages.reserve(learned.storages.size());
+  for (const FreshStorage& storage : learned.storages) {
+    storages.emplace_back(c10::Storage::use_byte_size_t(),
+                          storage.bytes,
+                          memory::allocate_device(storage.bytes),
+                          memory::device_allocator(),
+                          /*resizable=*/true);
+  }
+  c10::SmallVector<c10::IValue, 4> values;
+  std::size_t index = 0;
+  const auto next = [&]() -> at::Tensor {
+    const Result& result = learned.results[index++];
+    if (result.kind == Result::Kind::Undefined) {
+      return {};
+    }
+    if (result.kind == Result::Kind::Argument) {
+      return *arguments.tensors()[static_cast<std::size_t>(result.source)].tensor;
+    }
+    const c10::Storage& storage =
+        result.kind == Result::Kind::Fresh
+            ? storages[static_cast<std::size_t>(result.source)]
+            : arguments.tensors()[static_cast<std::size_t>(result.source)].tensor->storage();
+    c10::DispatchKeySet keys(c10::DispatchKey::HPU);
+    if (result.conj) {
+      keys = keys.add(c10::DispatchKey::Conjugate);
+    }
+    if (result.neg) {
+      keys = keys.add(c10::DispatchKey::Negative);
+    }
+    auto impl = c10::make_intrusive<c10::TensorImpl>(
+        c10::Storage(storage), keys, c10::scalarTypeToTypeMeta(result.dtype));
+    impl->set_sizes_and_strides(result.sizes, result.strides, result.offset);
+    return at::Tensor(std::move(impl));
+  };
+  for (const int length : learned.lengths) {
+    if (length < 0) {
+      values.emplace_back(next());
+    } else {
+      c10::List<at::Tensor> list;
+      for (int i = 0; i < length; i++) {
+        list.push_back(next());
+      }
+      values.emplace_back(std::move(list));
+    }
+  }
+  torch::jit::drop(*stack, argument_count);
+  for (c10::IValue& value : values) {
+    stack->push_back(std::move(value));
+  }
+  return storages;
+}
+
+std::vector<std::string> written_metadata(const CallArguments& arguments) {
+  std::vector<std::string> result;
+  for (const auto& argument : arguments.tensors()) {
+    if (!argument.written || !argument.device) {
+      continue;
+    }
+    const c10::TensorImpl* impl = argument.tensor->unsafeGetTensorImpl();
+    std::string text;
+    const auto put = [&](const auto& value) {
+      text.append(reinterpret_cast<const char*>(&value), sizeof(value));
+    };
+    for (const auto size : impl->sizes()) {
+      put(size);
+    }
+    for (const auto stride : impl->strides()) {
+      put(stride);
+    }
+    put(impl->storage_offset());
+    put(impl->unsafe_storage().unsafeGetStorageImpl()->data_ptr().get());
+    put(impl->unsafe_storage().nbytes());
+    put(static_cast<char>(impl->is_conj() | impl->is_neg() << 1));
+    result.push_back(std::move(text));
+  }
+  return result;
+}
+
+std::vector<at::Tensor> flattened_results(const dispatch::OperatorPlan& plan, const torch::jit::Stack& stack) {
+  std::vector<at::Tensor> result;
+  for (std::size_t i = stack.size() - plan.returns; i < stack.size(); i++) {
+    if (stack[i].isTensor()) {
+      result.push_back(stack[i].toTensor());
+    } else if (stack[i].isTensorList()) {
+      for (const c10::IValue& item : stack[i].toListRef()) {
+        result.push_back(item.toTensor());
+      }
+    }
+  }
+  return result;
+}
+
+Learned learn_results(const dispatch::OperatorPlan& plan,
+                      const CallArguments& arguments,
+                      const std::vector<std::string>& metadata,
+                      const torch::jit::Stack& stack,
+                      const memory::AllocationLog& log) {
+  Learned learned;
+  const auto refuse = [&](const char* reason) {
+    learned.deferrable = false;
+    learned.reason = reason;
+  };
+  if (written_metadata(arguments) != metadata) {
+    refuse("it changes the size or the memory of an argument");
+  }
+  if (plan.data_dependent) {
+    refuse("the size of its result depends on the data");
+  }
+  for (std::size_t i = stack.size() - plan.returns; i < stack.size(); i++) {
+    if (stack[i].isTensor()) {
+      learned.lengths.push_back(-1);
+    } else if (stack[i].isTensorList()) {
+      learned.lengths.push_back(static_cast<int>(stack[i].toListRef().size()));
+    } else {
+      refuse("it returns a value to the host");
+      return learned;
+    }
+  }
+  std::vector<const c10::StorageImpl*> storages;
+  for (const at::Tensor& made : flattened_results(plan, stack)) {
+    Result result;
+    if (!made.defined()) {
+      learned.results.push_back(result);
+      continue;
+    }
+    c10::TensorImpl* impl = made.unsafeGetTensorImpl();
+    if (!dispatch::is_device_tensor(made) || !impl->has_storage() || impl->layout() != c10::kStrided) {
+      refuse("its result is not a dense tensor of the device");
+      return learned;
+    }
+    const c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
+    result.kind = Result::Kind::Fresh;
+    for (std::size_t i = 0; i < arguments.tensors().size(); i++) {
+      const auto& argument = arguments.tensors()[i];
+      if (!argument.device) {
+        continue;
+      }
+      if (argument.tensor->is_same(made)) {
+        result.kind = Result::Kind::Argument;
+        result.source = static_cast<int>(i);
+        break;
+      }
+      if (argument.tensor->storage().unsafeGetStorageImpl() == storage) {
+        result.kind = Result::Kind::View;
+        result.source = static_cast<int>(i);
+      }
+    }
+    if (result.kind == Result::Kind::Fresh) {
+      const auto known = std::find(storages.begin(), storages.end(), storage);
+      result.source = static_cast<int>(known - storages.begin());
+      if (known == storages.end()) {
+        storages.push_back(storage);
+        const void* data = storage->data_ptr().get();
+        learned.storages.push_back(
+            {storage->nbytes(), data == nullptr ? -1 : log.position(memory::arena().to_host(data))});
+      }
+    }
+    result.dtype = made.scalar_type();
+    result.sizes = made.sizes();
+    result.strides = made.strides();
+    result.offset = made.storage_offset();
+    result.conj = made.is_conj();
+    result.neg = made.is_neg();
+    learned.results.push_back(std::move(result));
+  }
+  return learned;
+}
+
+void set_line_source(std::function<std::string()> source) {
+  line_source() = std::move(source);
+}
+
+}  // namespace hpu_reference::graph

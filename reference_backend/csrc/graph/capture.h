@@ -1,0 +1,102 @@
+// An HPU graph: what one thread's program has the device do between begin() and end(), to be done again.
+//
+// A capture runs what it records. Memory that the graph uses is kept: that of tensors which live on after the
+// capture as it is, the rest planned into one workspace.
+#pragma once
+
+#include <mutex>
+#include <optional>
+
+#include "graph/engine.h"
+#include "graph/recipe.h"
+
+namespace hpu_reference::graph {
+
+class Capture final : public Recorder {
+ public:
+  ~Capture() override;
+
+  // `dry_run`: at end() the contents of memory from before the capture are what they were at begin().
+  void begin(bool dry_run);
+  void end();
+  // Ends a capture that cannot be finished, and forgets everything.
+  void reset();
+  // With new values of the random operators. `asynchronous`: behind the host in any case.
+  void replay(bool asynchronous);
+
+  // Runs the passes now instead of at the first replay.
+  void prepare();
+
+  // The captured tensors that call() exchanges: others for the inputs, fresh memory for the outputs. Memory that
+  // neither names and that the graph has made is its own from now on.
+  void set_interface(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& outputs);
+  // Whether call() takes tensors like these: sizes, strides, dtypes, and which share memory.
+  bool accepts(const std::vector<at::Tensor>& inputs) const;
+  std::vector<at::Tensor> call(const std::vector<at::Tensor>& inputs, bool asynchronous);
+
+  bool record(const dispatch::BoxedKernel& kernel,
+              const c10::OperatorHandle& op,
+              torch::jit::Stack* stack) override;
+  // A copy between host and device memory: the host's side is read or written anew at each replay.
+  void record_host_copy(at::Tensor& self, const at::Tensor& source);
+
+  bool is_capturing() const {
+    return state_ == State::Capturing;
+  }
+  const Recipe* recipe() const {
+    return recipe_.get();
+  }
+  std::vector<std::string> operators() const;
+  std::size_t memory_bytes() const;
+  std::string dump(const std::string& format) const;
+  void set_fused(std::shared_ptr<FusedProgram> program);
+  const Graph& graph() const;
+
+ private:
+  enum class State { Empty, Capturing, Ready };
+
+  void require_ready(const char* what) const;
+  void compile();
+  void launch(Launch&& launch, bool asynchronous);
+  void save(const CallArguments& arguments);
+  void restore();
+  void run_recorded(const dispatch::BoxedKernel& kernel, const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+  struct Slot {  // one tensor of the interface
+    int buffer = -1;         // -1: memory that no call touches
+    int input = -1;          // outputs: the input whose memory it is
+    Result metadata;         // sizes, strides, offset, dtype, bits
+    std::size_t bytes = 0;   // of the storage
+    std::size_t first = 0;   // inputs: the first one with the same storage
+    bool unique = true;      // inputs: no other shares the storage
+    std::size_t begin = 0;   // inputs: the bytes of the storage that calls look at
+    std::size_t end = 0;
+    at::Tensor kept;         // outputs that no call makes: the tensor itself
+  };
+
+  static bool fits(const Slot& slot, const at::Tensor& tensor);
+  std::string refusal(const std::vector<at::Tensor>& inputs) const;
+  at::Tensor output_tensor(const Slot& slot,
+                           const std::vector<at::Tensor>& inputs,
+                           const std::vector<c10::Storage>& fresh) const;
+
+  State state_ = State::Empty;
+  c10::StreamId stream_ = 0;
+  std::recursive_mutex mutex_;  // several threads may record: autograd has its own
+  std::optional<BufferTable> table_;
+  Graph recorded_;
+  bool dry_run_ = false;
+  std::unordered_map<int, std::string> saved_;  // of a dry run: contents of buffers before the first write
+  std::shared_ptr<Recipe> recipe_;
+  std::vector<void*> addresses_;
+  std::vector<c10::Storage> owners_;  // per buffer; empty where the memory comes with each launch
+  c10::Storage workspace_;
+  bool has_interface_ = false;
+  std::vector<Slot> inputs_;
+  std::vector<Slot> outputs_;
+};
+
+// The capture in progress, or nullptr.
+Capture* current_capture();
+
+}  // namespace hpu_reference::graph

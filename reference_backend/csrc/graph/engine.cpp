@@ -1,0 +1,202 @@
+#include "graph/engine.h"
+
+#include <mutex>
+
+#include "runtime/generator.h"
+#include "runtime/queue.h"
+#include "runtime/stream.h"
+
+namespace hpu_reference::graph {
+
+namespace {
+
+std::atomic<Recorder*> g_capture{nullptr};
+std::atomic<Recorder*> g_lazy{nullptr};
+thread_local bool tls_inline = false;
+
+std::mutex g_plans_mutex;
+std::vector<const dispatch::OperatorPlan*>& plans() {
+  static auto* value = new std::vector<const dispatch::OperatorPlan*>();
+  return *value;
+}
+
+// One operator on a queue.
+class CallWork final : public runtime::Work {
+ public:
+  explicit CallWork(Call&& call) : call_(std::move(call)) {
+  }
+  void run() override {
+    call_.run();
+  }
+  std::string name() const override {
+    return call_.name();
+  }
+
+ private:
+  Call call_;
+};
+
+// Host storages for the storages of one call.
+class Resolver {
+ public:
+  HostStorage operator()(c10::StorageImpl* device) {
+    for (const auto& [known, host] : known_) {
+      if (known == device) {
+        return host;
+      }
+    }
+    void* data = device->data_ptr().get();
+    HostStorage host = make_host_storage(
+        data == nullptr ? nullptr : memory::arena().to_host(data), device->nbytes(), device->resizable());
+    known_.emplace_back(device, host);
+    return host;
+  }
+
+ private:
+  c10::SmallVector<std::pair<c10::StorageImpl*, HostStorage>, 6> known_;
+};
+
+void defer(const dispatch::BoxedKernel& kernel,
+           const c10::OperatorHandle& op,
+           const CallArguments& arguments,
+           const LearnedPtr& learned,
+           torch::jit::Stack* stack) {
+  const std::size_t count = kernel.plan().arguments;
+  const c10::IValue* values = stack->data() + (stack->size() - count);
+  Resolver resolver;
+  const ResolveStorage resolve = [&](c10::StorageImpl* device) { return resolver(device); };
+  Call call = make_call(kernel.plan(), op, kernel.key(), values, arguments, learned, resolve);
+  if (call.random()) {
+    call.seed = runtime::draw_seed(call.generator.defined() ? std::make_optional(call.generator)
+                                                            : std::nullopt);
+  }
+  // The tensors of `arguments` die with the stack's values.
+  const std::vector<c10::Storage> storages = push_results(*learned, arguments, count, stack);
+  std::vector<HostStorage> fresh;
+  for (const c10::Storage& storage : storages) {
+    fresh.push_back(resolver(storage.unsafeGetStorageImpl()));
+  }
+  set_fresh(call, std::move(fresh));
+  counters().deferred++;
+  runtime::enqueue(runtime::current_stream_id(), std::make_unique<CallWork>(std::move(call)));
+}
+
+}  // namespace
+
+bool is_capturing() {
+  return g_capture.load(std::memory_order_relaxed) != nullptr;
+}
+
+void set_capture(Recorder* recorder) {
+  Recorder* before = g_capture.exchange(recorder);
+  runtime::g_attention.fetch_add((recorder != nullptr ? 1 : 0) - (before != nullptr ? 1 : 0));
+}
+
+void set_lazy(Recorder* recorder) {
+  Recorder* before = g_lazy.exchange(recorder);
+  runtime::g_attention.fetch_add((recorder != nullptr ? 1 : 0) - (before != nullptr ? 1 : 0));
+}
+
+void wait_for_earlier_work(bool surface) {
+  if (runtime::is_running_work() || tls_inline) {
+    return;
+  }
+  TORCH_CHECK(!is_capturing(),
+              "an operation that brings device data to the host, or that the device cannot repeat, was called "
+              "during hpu graph capturing; move it out of the capture");
+  runtime::flush_recorded();
+  const c10::StreamId stream = runtime::current_stream_id();
+  if (!runtime::is_queue_idle(stream)) {
+    runtime::drain(stream, surface);
+  } else if (surface) {
+    runtime::surface_error(runtime::queue_of(stream));
+  }
+}
+
+bool dispatch(const dispatch::BoxedKernel& kernel, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  if (tls_inline || runtime::is_running_work()) {
+    return false;
+  }
+  if (Recorder* capture = g_capture.load(std::memory_order_acquire)) {
+    return capture->record(kernel, op, stack);
+  }
+  if (Recorder* lazy = g_lazy.load(std::memory_order_acquire)) {
+    return lazy->record(kernel, op, stack);
+  }
+  if (!runtime::is_pipeline_enabled() || runtime::is_sync_debug_mode() ||
+      kernel.key() != c10::DispatchKeySet(c10::DispatchKey::CPU)) {
+    return false;
+  }
+  const CallArguments arguments(kernel.plan(), stack->data() + (stack->size() - kernel.plan().arguments));
+  if (!arguments.deferrable()) {
+    return false;
+  }
+  const LearnedPtr learned = find_learned(arguments.key());
+  if (learned == nullptr) {
+    wait_for_earlier_work(/*surface=*/false);
+    run_and_learn(kernel, op, arguments, stack);
+    return true;
+  }
+  if (!learned->deferrable) {
+    return false;
+  }
+  defer(kernel, op, arguments, learned, stack);
+  return true;
+}
+
+LearnedPtr run_and_learn(const dispatch::BoxedKernel& kernel,
+                         const c10::OperatorHandle& op,
+                         const CallArguments& arguments,
+                         torch::jit::Stack* stack) {
+  // The kernel consumes the stack's values; `arguments` points into these copies afterwards.
+  const std::string key = arguments.key();
+  const std::vector<std::string> metadata = written_metadata(arguments);
+  const std::size_t count = kernel.plan().arguments;
+  const std::vector<c10::IValue> kept(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
+  const CallArguments looked_at(kernel.plan(), kept.data());
+  const memory::AllocationLog log;
+  {
+    const InlineScope scope;
+    kernel.run(op, stack);
+  }
+  counters().learned++;
+  return add_learned(key, learn_results(kernel.plan(), looked_at, metadata, *stack, log));
+}
+
+InlineScope::InlineScope() : before_(tls_inline) {
+  tls_inline = true;
+}
+
+InlineScope::~InlineScope() {
+  tls_inline = before_;
+}
+
+EngineCounters& counters() {
+  static auto* value = new EngineCounters();
+  return *value;
+}
+
+std::vector<std::pair<std::string, std::int64_t>> executed_operators() {
+  const std::lock_guard<std::mutex> lock(g_plans_mutex);
+  std::vector<std::pair<std::string, std::int64_t>> result;
+  for (const auto* plan : plans()) {
+    if (const std::int64_t count = plan->executed.load()) {
+      result.emplace_back(plan->name, count);
+    }
+  }
+  return result;
+}
+
+void reset_executed_operators() {
+  const std::lock_guard<std::mutex> lock(g_plans_mutex);
+  for (const auto* plan : plans()) {
+    plan->executed = 0;
+  }
+}
+
+void register_plan(const dispatch::OperatorPlan* plan) {
+  const std::lock_guard<std::mutex> lock(g_plans_mutex);
+  plans().push_back(plan);
+}
+
+}  // namespace hpu_reference::graph

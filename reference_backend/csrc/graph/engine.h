@@ -1,0 +1,65 @@
+// Where an operator goes when it is not simply run: into a queue, or into the graph that is being recorded.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include "dispatch/boxed_kernel.h"
+#include "graph/call.h"
+
+namespace hpu_reference::graph {
+
+// Returns true where the call has been taken care of, its results on the stack; false: the caller runs it.
+bool dispatch(const dispatch::BoxedKernel& kernel, const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+// Makes host access to device data safe on this thread: launches what is recorded, waits for the current stream.
+// Throws during a capture, which could not repeat what the host does.
+void wait_for_earlier_work(bool surface);
+
+bool is_capturing();
+
+// Something that receives the calls of all threads instead of their being run: a capture or lazy mode.
+class Recorder {
+ public:
+  virtual ~Recorder() = default;
+  // As graph::dispatch.
+  virtual bool record(const dispatch::BoxedKernel& kernel,
+                      const c10::OperatorHandle& op,
+                      torch::jit::Stack* stack) = 0;
+};
+
+// One at a time; nullptr ends it. A capture goes before lazy mode.
+void set_capture(Recorder* recorder);
+void set_lazy(Recorder* recorder);
+
+// Runs the call inline and learns what it returns. `log` must have been made before.
+LearnedPtr run_and_learn(const dispatch::BoxedKernel& kernel,
+                         const c10::OperatorHandle& op,
+                         const CallArguments& arguments,
+                         torch::jit::Stack* stack);
+
+// On this thread, calls run inline while one lives, whatever is recorded or queued.
+class InlineScope {
+ public:
+  InlineScope();
+  ~InlineScope();
+  InlineScope(const InlineScope&) = delete;
+  InlineScope& operator=(const InlineScope&) = delete;
+
+ private:
+  bool before_;
+};
+
+struct EngineCounters {
+  std::int64_t learned = 0;
+  std::int64_t deferred = 0;
+  std::int64_t launched = 0;
+};
+EngineCounters& counters();  // of no exact meaning while threads run
+
+// Every operator's calls that ran from a queue, a flushed graph or a replay.
+std::vector<std::pair<std::string, std::int64_t>> executed_operators();
+void reset_executed_operators();
+void register_plan(const dispatch::OperatorPlan* plan);
+
+}  // namespace hpu_reference::graph

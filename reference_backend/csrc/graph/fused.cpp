@@ -1,0 +1,28 @@
+#include "graph/fused.h"
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/inductor/aoti_runner/model_container_runner_cpu.h>
+
+namespace hpu_reference::graph {
+
+// One model, and not `run_single_threaded`: a recipe may be launched on two streams at once.
+FusedCode::FusedCode(const std::string& path, size_t num_arguments)
+    : path_(path),
+      num_arguments_(num_arguments),
+      runner_(std::make_unique<torch::inductor::AOTIModelContainerRunnerCpu>(path, /*num_models=*/1)) {
+}
+
+FusedCode::~FusedCode() = default;
+
+std::vector<at::Tensor> FusedCode::run(const std::vector<at::Tensor>& arguments) const {
+  TORCH_CHECK(arguments.size() == num_arguments_,
+              "fused code ",
+              path_,
+              " takes ",
+              num_arguments_,
+              " tensors, got ",
+              arguments.size());
+  return runner_->run(arguments);
+}
+
+}  // namespace hpu_reference::graph

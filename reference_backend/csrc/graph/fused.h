@@ -1,0 +1,43 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace torch::inductor {
+class AOTIModelContainerRunnerCpu;
+}
+
+namespace hpu_reference::graph {
+
+// A shared object that AOTInductor made from a graph (`internal/fusion`). Runs without the GIL, on any
+// thread.
+class FusedCode {
+ public:
+  // `num_arguments` is the length of "arguments" in the `convention.json` beside the code: the code itself
+  // would read past the end of a shorter list. Throws c10::Error where the file cannot be loaded.
+  FusedCode(const std::string& path, size_t num_arguments);
+  ~FusedCode();
+  FusedCode(const FusedCode&) = delete;
+  FusedCode& operator=(const FusedCode&) = delete;
+
+  // `arguments`: CPU tensors with exactly the dtypes, sizes and strides of the convention; those with access
+  // "update" and "write" are written. What comes back is empty for code of `internal/fusion`, whose results
+  // are arguments too. Threads that run the same code at once take turns. Throws c10::Error for a wrong
+  // number of arguments, and std::runtime_error where the code fails.
+  std::vector<at::Tensor> run(const std::vector<at::Tensor>& arguments) const;
+
+  const std::string& path() const {
+    return path_;
+  }
+
+ private:
+  std::string path_;
+  size_t num_arguments_;
+  std::unique_ptr<torch::inductor::AOTIModelContainerRunnerCpu> runner_;
+};
+
+}  // namespace hpu_reference::graph

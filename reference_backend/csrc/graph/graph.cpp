@@ -1,0 +1,209 @@
+#include "graph/graph.h"
+
+#include <atomic>
+#include <sstream>
+
+#include "dispatch/host_call.h"
+
+namespace hpu_reference::graph {
+
+namespace {
+
+std::atomic<std::uint64_t> g_epoch{1};
+
+void print_value(std::ostream& out, const Graph& graph, const c10::IValue& value) {
+  if (value.isTensor() && value.toTensor().defined()) {
+    const at::Tensor& tensor = value.toTensor();
+    const int buffer = graph.buffer_of(tensor);
+    if (buffer < 0) {
+      out << "cpu";
+    } else {
+      out << '%' << buffer;
+    }
+    out << ':' << c10::toString(tensor.scalar_type()) << tensor.sizes();
+    if (!tensor.is_contiguous()) {
+      out << " strides " << tensor.strides();
+    }
+    if (tensor.storage_offset() != 0) {
+      out << " offset " << tensor.storage_offset();
+    }
+  } else if (value.isList()) {
+    out << '[';
+    const char* comma = "";
+    for (const c10::IValue& item : value.toListRef()) {
+      out << comma;
+      print_value(out, graph, item);
+      comma = ", ";
+    }
+    out << ']';
+  } else if (value.isTensor()) {
+    out << "None";
+  } else {
+    out << value;
+  }
+}
+
+std::string arguments_text(const Graph& graph, const Call& call) {
+  std::ostringstream out;
+  for (std::size_t i = 0; i < call.arguments.size(); i++) {
+    out << (i == 0 ? "" : ", ") << call.op.schema().arguments()[i].name() << '=';
+    print_value(out, graph, call.arguments[i]);
+  }
+  return out.str();
+}
+
+std::string fresh_text(const Graph& graph, const Call& call) {
+  std::ostringstream out;
+  for (std::size_t i = 0; i < call.fresh.size(); i++) {
+    for (std::size_t j = 0; j < graph.buffers.size(); j++) {
+      if (graph.buffers[j].host == call.fresh[i]) {
+        out << (i == 0 ? "" : ", ") << '%' << j;
+      }
+    }
+  }
+  return out.str();
+}
+
+void collect(const c10::IValue& value, std::size_t argument, bool written, std::vector<Use>& uses) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) {
+      uses.push_back({&value.toTensor(), argument, written});
+    }
+  } else if (value.isList()) {
+    for (const c10::IValue& item : value.toListRef()) {
+      collect(item, argument, written, uses);
+    }
+  }
+}
+
+}  // namespace
+
+const char* word(Role role) {
+  switch (role) {
+    case Role::Input:
+      return "input";
+    case Role::Output:
+      return "output";
+    case Role::Temporary:
+      return "temporary";
+    default:
+      return "constant";
+  }
+}
+
+int Graph::buffer_of(const at::Tensor& host_tensor) const {
+  if (!host_tensor.defined()) {
+    return -1;
+  }
+  const auto found =
+      positions_.find(host_tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+  return found == positions_.end() ? -1 : found->second;
+}
+
+void Graph::index() {
+  positions_.clear();
+  for (std::size_t i = 0; i < buffers.size(); i++) {
+    positions_[buffers[i].host.get()] = static_cast<int>(i);
+  }
+}
+
+BufferTable::BufferTable(bool keeps_memory)
+    : epoch_(g_epoch++), start_(memory::pool().serial()), keeps_memory_(keeps_memory) {
+}
+
+bool BufferTable::holds(const c10::StorageImpl* device) const {
+  const memory::Block* block = memory::block_of(device->data_ptr());
+  return block != nullptr && block->recorded_in.load(std::memory_order_acquire) == epoch_;
+}
+
+int BufferTable::position(const c10::StorageImpl* device) {
+  memory::Block* block = memory::block_of(device->data_ptr());
+  if (block == nullptr) {
+    return -1;
+  }
+  if (block->recorded_in.load(std::memory_order_acquire) == epoch_) {
+    return block->buffer;
+  }
+  const int position = static_cast<int>(buffers_.size());
+  Buffer buffer;
+  buffer.bytes = device->nbytes();
+  const bool made_here = block->serial > start_ && !block->host_written;
+  buffer.role = made_here ? Role::Temporary : Role::Input;
+  buffer.address = memory::arena().to_host(device->data_ptr().get());
+  buffer.host = make_host_storage(buffer.address, buffer.bytes, device->resizable());
+  if (keeps_memory_) {
+    buffer.owner = c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
+        const_cast<c10::StorageImpl*>(device)));
+  }
+  buffers_.push_back(std::move(buffer));
+  blocks_.push_back(block);
+  block->buffer = position;
+  block->recorded_in.store(epoch_, std::memory_order_release);
+  return position;
+}
+
+HostStorage BufferTable::host(c10::StorageImpl* device) {
+  const int found = position(device);
+  return found < 0 ? make_host_storage(nullptr, 0, device->resizable())
+                   : buffers_[static_cast<std::size_t>(found)].host;
+}
+
+bool BufferTable::is_alive(std::size_t position) const {
+  return blocks_[position]->recorded_in.load(std::memory_order_acquire) == epoch_ &&
+         blocks_[position]->buffer == static_cast<int>(position);
+}
+
+std::vector<Use> uses_of(const Call& call) {
+  std::vector<Use> uses;
+  for (std::size_t i = 0; i < call.arguments.size(); i++) {
+    collect(call.arguments[i], i, call.plan->written[i], uses);
+  }
+  return uses;
+}
+
+std::string to_text(const Graph& graph) {
+  std::ostringstream out;
+  out << "graph of " << graph.calls.size() << " operators over " << graph.buffers.size() << " buffers\n";
+  for (std::size_t i = 0; i < graph.buffers.size(); i++) {
+    out << "  %" << i << " = " << word(graph.buffers[i].role) << ", " << graph.buffers[i].bytes << " bytes\n";
+  }
+  for (const Call& call : graph.calls) {
+    const std::string fresh = fresh_text(graph, call);
+    out << "  " << fresh << (fresh.empty() ? "" : " = ") << call.plan->name << '('
+        << arguments_text(graph, call) << ')' << (call.line.empty() ? "" : "  # " + call.line) << '\n';
+  }
+  return out.str();
+}
+
+std::string to_dot(const Graph& graph) {
+  std::ostringstream out;
+  out << "digraph recipe {\n  node [fontname=monospace];\n";
+  for (std::size_t i = 0; i < graph.buffers.size(); i++) {
+    out << "  b" << i << " [shape=ellipse, label=\"%" << i << ' ' << word(graph.buffers[i].role) << "\\n"
+        << graph.buffers[i].bytes << " bytes\"];\n";
+  }
+  for (std::size_t i = 0; i < graph.calls.size(); i++) {
+    const Call& call = graph.calls[i];
+    out << "  c" << i << " [shape=box, label=\"" << i << ": " << call.plan->name << "\"];\n";
+    for (const Use& use : uses_of(call)) {
+      const int buffer = graph.buffer_of(*use.tensor);
+      if (buffer >= 0) {
+        out << "  b" << buffer << " -> c" << i << ";\n";
+        if (use.written) {
+          out << "  c" << i << " -> b" << buffer << " [style=bold];\n";
+        }
+      }
+    }
+    for (const HostStorage& fresh : call.fresh) {
+      for (std::size_t j = 0; j < graph.buffers.size(); j++) {
+        if (graph.buffers[j].host == fresh) {
+          out << "  c" << i << " -> b" << j << ";\n";
+        }
+      }
+    }
+  }
+  out << "}\n";
+  return out.str();
+}
+
+}  // namespace hpu_reference::graph

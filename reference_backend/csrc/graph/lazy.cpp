@@ -1,0 +1,367 @@
+#include "graph/lazy.h"
+
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <random>
+
+#include "dispatch/host_call.h"
+#include "graph/cache.h"
+#include "graph/engine.h"
+#include "graph/recipe.h"
+#include "runtime/generator.h"
+#include "runtime/notices.h"
+#include "runtime/stream.h"
+
+namespace hpu_reference::graph {
+
+namespace {
+
+template <class T>
+void put(std::string& key, const T& value) {
+  key.append(reinterpret_cast<const char*>(&value), sizeof(T));
+}
+
+c10::StorageImpl* storage_of(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
+
+// Calls of a graph that was not seen before, at the addresses of their recording.
+class CallsWork final : public runtime::Work {
+ public:
+  CallsWork(std::vector<Call>&& calls, std::string name) : calls_(std::move(calls)), name_(std::move(name)) {
+  }
+  void run() override {
+    for (const Call& call : calls_) {
+      try {
+        call.run();
+      } catch (c10::Error& error) {
+        error.add_context("(in " + call.name() + ")");
+        throw;
+      }
+    }
+  }
+  std::string name() const override {
+    return name_;
+  }
+
+ private:
+  std::vector<Call> calls_;
+  std::string name_;
+};
+
+class LazyRecorder final : public Recorder {
+ public:
+  bool record(const dispatch::BoxedKernel& kernel,
+              const c10::OperatorHandle& op,
+              torch::jit::Stack* stack) override;
+  void flush(bool wait);
+  bool is_recorded(const c10::StorageImpl* storage) {
+    const std::lock_guard<std::recursive_mutex> lock(mutex_);
+    return table_.has_value() && table_->holds(storage);
+  }
+
+  LazyMode mode = LazyMode::Graphs;
+  std::mt19937_64 random;
+  std::int64_t limit = INT64_MAX;
+  bool limit_waits = false;
+  bool own_thread = true;
+  LazyStatistics statistics;
+
+ private:
+  void begin();
+  void catch_up();
+  void append(const dispatch::BoxedKernel& kernel,
+              const c10::OperatorHandle& op,
+              const CallArguments& arguments,
+              const LearnedPtr& learned,
+              const c10::IValue* values,
+              const std::vector<c10::Storage>& fresh,
+              bool has_run,
+              std::uint64_t seed);
+  void describe(const Call& call, const CallArguments& arguments, const std::vector<c10::Storage>& fresh);
+  void launch(Graph&& graph, const std::shared_ptr<CacheEntry>& entry, c10::StreamId stream);
+  void enqueue(c10::StreamId stream, std::unique_ptr<runtime::Work> work);
+
+  // Autograd's threads record into the same graph.
+  std::recursive_mutex mutex_;
+  std::optional<BufferTable> table_;
+  std::vector<Call> calls_;
+  std::vector<bool> has_run_;
+  std::string key_;  // of the graph so far
+  std::size_t not_run_ = 0;
+};
+
+void LazyRecorder::begin() {
+  if (!table_.has_value()) {
+    table_.emplace(/*keeps_memory=*/false);
+    runtime::g_recorded_on = runtime::current_stream_id();
+  } else if (runtime::g_recorded_on != runtime::current_stream_id()) {
+    flush(/*wait=*/false);
+    begin();
+  }
+}
+
+// All that decides what the graph computes: the calls, what is not lifted of their values, and which buffers they
+// use. The learned metadata's id stands for everything that its key holds.
+void LazyRecorder::describe(const Call& call,
+                            const CallArguments& arguments,
+                            const std::vector<c10::Storage>& fresh) {
+  put(key_, call.learned->id);
+  for (const auto& argument : arguments.tensors()) {
+    put(key_, argument.device ? table_->position(storage_of(*argument.tensor)) : -2);
+  }
+  for (const c10::Storage& storage : fresh) {
+    put(key_, table_->position(storage.unsafeGetStorageImpl()));
+  }
+}
+
+void LazyRecorder::append(const dispatch::BoxedKernel& kernel,
+                          const c10::OperatorHandle& op,
+                          const CallArguments& arguments,
+                          const LearnedPtr& learned,
+                          const c10::IValue* values,
+                          const std::vector<c10::Storage>& fresh,
+                          bool has_run,
+                          std::uint64_t seed) {
+  const ResolveStorage resolve = [&](c10::StorageImpl* device) { return table_->host(device); };
+  Call call = make_call(kernel.plan(), op, kernel.key(), values, arguments, learned, resolve);
+  std::vector<HostStorage> storages;
+  storages.reserve(fresh.size());
+  for (const c10::Storage& storage : fresh) {
+    storages.push_back(table_->host(storage.unsafeGetStorageImpl()));
+    // Also where the allocation itself has made the recorder start anew.
+    if (const int position = table_->position(storage.unsafeGetStorageImpl()); position >= 0) {
+      table_->buffers()[static_cast<std::size_t>(position)].role = Role::Temporary;
+    }
+  }
+  set_fresh(call, std::move(storages));
+  call.seed = seed;
+  describe(call, arguments, fresh);
+  calls_.push_back(std::move(call));
+  has_run_.push_back(has_run);
+  not_run_ += has_run ? 0 : 1;
+  statistics.recorded++;
+  runtime::g_recorded.store(static_cast<std::int64_t>(calls_.size()), std::memory_order_release);
+}
+
+// Runs what is recorded and has not run, without ending the graph.
+void LazyRecorder::catch_up() {
+  runtime::drain(runtime::g_recorded_on, /*surface=*/false);
+  for (std::size_t i = 0; i < calls_.size() && not_run_ > 0; i++) {
+    if (!has_run_[i]) {
+      has_run_[i] = true;
+      not_run_--;
+      const InlineScope scope;
+      calls_[i].run();
+    }
+  }
+}
+
+bool LazyRecorder::record(const dispatch::BoxedKernel& kernel,
+                          const c10::OperatorHandle& op,
+                          torch::jit::Stack* stack) {
+  const dispatch::OperatorPlan& plan = kernel.plan();
+  if (kernel.key() != c10::DispatchKeySet(c10::DispatchKey::CPU)) {
+    return false;  // HostCall launches what is recorded first
+  }
+  const std::unique_lock<std::recursive_mutex> lock(mutex_);
+  const CallArguments arguments(plan, stack->data() + (stack->size() - plan.arguments));
+  if (!arguments.deferrable() || plan.data_dependent) {
+    return false;
+  }
+  LearnedPtr learned = find_learned(arguments.key());
+  if (learned != nullptr && !learned->deferrable) {
+    return false;
+  }
+  begin();
+  const std::vector<c10::IValue> values(stack->end() - static_cast<std::ptrdiff_t>(plan.arguments), stack->end());
+  if (learned == nullptr) {
+    catch_up();
+    statistics.caught_up++;
+    learned = run_and_learn(kernel, op, arguments, stack);
+    if (!learned->deferrable) {
+      // It has changed the metadata of an argument, or answered the host: not part of any graph.
+      flush(/*wait=*/false);
+      return true;
+    }
+    std::vector<c10::Storage> fresh(learned->storages.size());
+    const std::vector<at::Tensor> results = flattened_results(plan, *stack);
+    for (std::size_t i = 0; i < results.size(); i++) {
+      if (learned->results[i].kind == Result::Kind::Fresh) {
+        fresh[static_cast<std::size_t>(learned->results[i].source)] = results[i].storage();
+      }
+    }
+    begin();  // memory that ran short has launched the graph
+    const CallArguments looked_at(plan, values.data());
+    append(kernel, op, looked_at, learned, values.data(), fresh, /*has_run=*/true, 0);
+  } else {
+    std::uint64_t seed = 0;
+    if (plan.generator >= 0) {
+      const c10::IValue& given = values[static_cast<std::size_t>(plan.generator)];
+      seed = runtime::draw_seed(given.isGenerator() ? std::make_optional(given.toGenerator()) : std::nullopt);
+    }
+    const CallArguments looked_at(plan, values.data());
+    const std::vector<c10::Storage> fresh = push_results(*learned, looked_at, plan.arguments, stack);
+    begin();
+    append(kernel, op, looked_at, learned, values.data(), fresh, /*has_run=*/false, seed);
+  }
+  const bool full = static_cast<std::int64_t>(calls_.size()) >= limit;
+  if (full || mode == LazyMode::EachOperator || (mode == LazyMode::Random && random() % 8 == 0)) {
+    flush(full && limit_waits);
+  }
+  return true;
+}
+
+void LazyRecorder::enqueue(c10::StreamId stream, std::unique_ptr<runtime::Work> work) {
+  if (own_thread && runtime::is_pipeline_enabled() && !runtime::is_sync_debug_mode()) {
+    runtime::enqueue(stream, std::move(work));
+  } else {
+    runtime::drain(stream, /*surface=*/false);
+    work->run();
+  }
+}
+
+void LazyRecorder::flush(bool wait) {
+  c10::StreamId stream = runtime::g_recorded_on;
+  {
+    const std::lock_guard<std::recursive_mutex> lock(mutex_);
+    if (table_.has_value()) {
+      statistics.flushes++;
+      Graph graph;
+      graph.buffers = std::move(table_->buffers());
+      for (std::size_t i = 0; i < graph.buffers.size(); i++) {
+        Buffer& buffer = graph.buffers[i];
+        buffer.alive = table_->is_alive(i);
+        if (buffer.role == Role::Temporary && buffer.alive) {
+          buffer.role = Role::Output;
+        }
+        put(key_, buffer.role);
+        put(key_, buffer.alive);
+        put(key_, buffer.bytes);
+      }
+      graph.calls = std::move(calls_);
+      table_.reset();
+      calls_.clear();
+      std::string key = std::move(key_);
+      key_.clear();
+      const std::shared_ptr<CacheEntry> entry = find_or_add_entry(key);
+      launch(std::move(graph), entry, stream);
+      has_run_.clear();
+      not_run_ = 0;
+      runtime::g_recorded.store(0, std::memory_order_release);
+    }
+  }
+  if (wait) {
+    runtime::drain(stream, /*surface=*/true);
+  }
+}
+
+void LazyRecorder::launch(Graph&& graph, const std::shared_ptr<CacheEntry>& entry, c10::StreamId stream) {
+  counters().launched++;
+  const bool whole = not_run_ == graph.calls.size();
+  if (entry->launches++ == 0) {
+    count_miss(entry->name);
+    count_compilation(entry->name, 0);
+  } else {
+    count_hit(entry->name);
+  }
+  if (not_run_ == 0) {
+    return;
+  }
+  if (!whole || entry->launches == 1) {
+    std::vector<Call> calls;
+    for (std::size_t i = 0; i < graph.calls.size(); i++) {
+      if (!has_run_[i]) {
+        calls.push_back(std::move(graph.calls[i]));
+      }
+    }
+    const std::string name = "a graph of " + std::to_string(calls.size()) + " operators";
+    enqueue(stream, std::make_unique<CallsWork>(std::move(calls), name));
+    return;
+  }
+  Launch given;
+  bool random = false;
+  for (const Buffer& buffer : graph.buffers) {
+    given.addresses.push_back(buffer.address);
+  }
+  for (const Call& call : graph.calls) {
+    random |= call.random();
+    given.seeds.push_back(call.seed);
+    for (const int position : call.lifted) {
+      given.lifted.push_back(call.arguments[static_cast<std::size_t>(position)]);
+    }
+  }
+  if (!random) {
+    given.seeds.clear();
+  }
+  if (entry->recipe == nullptr) {
+    entry->recipe = std::make_shared<Recipe>(std::move(graph), /*constants=*/false);
+  }
+  if (const std::size_t bytes = entry->recipe->workspace_bytes()) {
+    given.workspace = c10::Storage(c10::Storage::use_byte_size_t(),
+                                   bytes,
+                                   memory::allocate_device(bytes),
+                                   memory::device_allocator(),
+                                   /*resizable=*/false);
+  }
+  enqueue(stream, std::make_unique<RecipeWork>(entry->recipe, std::move(given)));
+}
+
+LazyRecorder* g_recorder = nullptr;
+
+void flush_now() {
+  if (!runtime::is_running_work()) {
+    g_recorder->flush(/*wait=*/false);
+  }
+}
+
+}  // namespace
+
+void start_lazy(LazyMode mode, std::uint64_t seed) {
+  if (g_recorder == nullptr) {
+    g_recorder = new LazyRecorder();
+    runtime::g_flush_recorded = &flush_now;
+    set_lazy(g_recorder);
+  }
+  g_recorder->mode = mode;
+  g_recorder->random.seed(seed);
+}
+
+bool is_lazy() {
+  return g_recorder != nullptr;
+}
+
+void flush_lazy(bool wait) {
+  if (g_recorder != nullptr) {
+    g_recorder->flush(wait);
+  }
+}
+
+std::int64_t recorded_calls() {
+  return runtime::g_recorded;
+}
+
+void set_lazy_limits(std::int64_t calls, bool wait) {
+  TORCH_CHECK(calls > 0, "a lazy graph holds at least 1 operator, but a limit of ", calls, " was given");
+  TORCH_CHECK(g_recorder != nullptr, "lazy mode is not on; set PT_HPU_LAZY_MODE=1");
+  g_recorder->limit = calls;
+  g_recorder->limit_waits = wait;
+}
+
+void set_lazy_thread(bool on) {
+  if (g_recorder != nullptr) {
+    g_recorder->own_thread = on;
+  }
+}
+
+LazyStatistics lazy_statistics() {
+  return g_recorder == nullptr ? LazyStatistics() : g_recorder->statistics;
+}
+
+bool is_untouched(const c10::StorageImpl* storage) {
+  memory::Block* block = memory::block_of(storage->data_ptr());
+  return block != nullptr && !block->ordered && block->recorded_in.load(std::memory_order_acquire) == 0;
+}
+
+}  // namespace hpu_reference::graph

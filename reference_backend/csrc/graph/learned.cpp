@@ -1,0 +1,214 @@
+#include "graph/learned.h"
+
+#include <ATen/Context.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/GradMode.h>
+
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+
+#include "dispatch/host_call.h"
+#include "memory/device_memory.h"
+
+namespace hpu_reference::graph {
+
+namespace {
+
+// Enough for a large model in many shapes; beyond it everything is learned again.
+constexpr std::size_t kMost = 1 << 16;
+
+std::mutex g_mutex;
+std::unordered_map<std::string, LearnedPtr>& table() {
+  static auto* value = new std::unordered_map<std::string, LearnedPtr>();
+  return *value;
+}
+std::atomic<std::uint64_t> g_next_id{1};
+
+bool is_plain(const at::Tensor& tensor) {
+  constexpr c10::DispatchKeySet other({c10::DispatchKey::Sparse,
+                                       c10::DispatchKey::SparseCsr,
+                                       c10::DispatchKey::Quantized,
+                                       c10::DispatchKey::NestedTensor,
+                                       c10::DispatchKey::ZeroTensor,
+                                       c10::DispatchKey::Python});
+  return !tensor.unsafeGetTensorImpl()->key_set().has_any(other);
+}
+
+}  // namespace
+
+CallArguments::CallArguments(const dispatch::OperatorPlan& plan, const c10::IValue* arguments) : plan_(plan) {
+  thread_local std::string key;
+  key_ = &key;
+  key.clear();
+  put(&plan);
+  const auto& context = at::globalContext();
+  put(c10::get_default_dtype_as_scalartype());
+  put(static_cast<char>(context.deterministicAlgorithms() | context.userEnabledMkldnn() << 1 |
+                        c10::GradMode::is_enabled() << 2));
+  for (std::size_t i = 0; i < plan.arguments && reason_ == nullptr; i++) {
+    add(arguments[i], i, /*nested=*/false);
+  }
+}
+
+void CallArguments::add(const c10::IValue& value, std::size_t position, bool nested) {
+  if (value.isTensor()) {
+    add_tensor(value.toTensor(), position, nested);
+  } else if (value.isNone()) {
+    put('n');
+  } else if (value.isInt()) {
+    put('i');
+    put(value.toInt());
+  } else if (value.isBool()) {
+    put('b');
+    put(value.toBool());
+  } else if (value.isDouble()) {
+    put('d');
+    if (!nested && plan_.lifts_scalar[position]) {
+      lifted_.push_back(static_cast<int>(position));
+    } else {
+      put(value.toDouble());
+    }
+  } else if (value.isIntList()) {
+    put_list('I', value.toIntVector());
+  } else if (value.isTensorList()) {
+    put('T');
+    const auto list = value.toListRef();
+    put(list.size());
+    for (const c10::IValue& item : list) {
+      add(item, position, /*nested=*/true);
+    }
+  } else if (value.isDoubleList()) {
+    put_list('D', value.toDoubleVector());
+  } else if (value.isComplexDouble()) {
+    put('c');
+    put(value.toComplexDouble());
+  } else if (value.isString()) {
+    put('s');
+    const std::string& text = value.toStringRef();
+    put(text.size());
+    key_->append(text);
+  } else if (value.isDevice()) {
+    put('v');
+    put(value.toDevice().type());
+  } else if (value.isGenerator()) {
+    put('g');
+  } else if (value.isList()) {
+    put('L');
+    const auto list = value.toListRef();
+    put(list.size());
+    for (const c10::IValue& item : list) {
+      add(item, position, /*nested=*/true);
+    }
+  } else {
+    reason_ = "it has an argument of a kind that the engine does not hold back";
+  }
+}
+
+void CallArguments::add_tensor(const at::Tensor& tensor, std::size_t position, bool nested) {
+  if (!tensor.defined()) {
+    put('u');
+    return;
+  }
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  if (!dispatch::is_device_tensor(tensor)) {
+    if (!tensor.device().is_cpu() || tensor.dim() != 0 || !is_plain(tensor) || nested ||
+        plan_.written[position]) {
+      reason_ = "it has an argument in host memory";
+      return;
+    }
+    tensors_.push_back({&tensor, false, false});
+    put('w');
+    put(impl->is_wrapped_number());
+    put(tensor.scalar_type());
+    if (plan_.lifts_tensor && c10::isFloatingType(tensor.scalar_type())) {
+      lifted_.push_back(static_cast<int>(position));
+    } else {
+      const at::Tensor plain = tensor.resolve_conj().resolve_neg();
+      key_->append(static_cast<const char*>(plain.const_data_ptr()), plain.itemsize());
+    }
+    return;
+  }
+  if (!is_plain(tensor)) {
+    reason_ = "it has an argument that is not a dense tensor";
+    return;
+  }
+  const c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
+  const void* data = storage->data_ptr().get();
+  if ((data == nullptr && impl->numel() > 0) ||
+      (data != nullptr && memory::block_of(storage->data_ptr()) == nullptr)) {
+    reason_ = "it has an argument whose memory is not the device allocator's";
+    return;
+  }
+  if (plan_.boolean_indices_depend && nested &&
+      (tensor.scalar_type() == at::kBool || tensor.scalar_type() == at::kByte)) {
+    reason_ = "the size of its result depends on the data";
+    return;
+  }
+  put('t');
+  put(tensor.scalar_type());
+  put(static_cast<char>(impl->is_conj() | impl->is_neg() << 1 | impl->is_wrapped_number() << 2 |
+                        (c10::GradMode::is_enabled() && tensor.requires_grad()) << 3 |
+                        storage->resizable() << 4));
+  put_list('x', impl->sizes());
+  for (const std::int64_t stride : impl->strides()) {
+    put(stride);
+  }
+  put(impl->storage_offset());
+  put(storage->nbytes());
+  // Which argument before this one it is, or shares a storage with.
+  int same = -1;
+  int shared = -1;
+  for (std::size_t i = 0; i < tensors_.size(); i++) {
+    const at::Tensor& other = *tensors_[i].tensor;
+    if (tensors_[i].device && other.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() == storage) {
+      shared = static_cast<int>(i);
+      if (other.is_same(tensor)) {
+        same = static_cast<int>(i);
+        break;
+      }
+    }
+  }
+  put(same);
+  put(shared);
+  tensors_.push_back({&tensor, true, plan_.written[position]});
+}
+
+LearnedPtr find_learned(const std::string& key) {
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  const auto found = table().find(key);
+  return found == table().end() ? nullptr : found->second;
+}
+
+LearnedPtr add_learned(const std::string& key, Learned&& learned) {
+  learned.id = g_next_id++;
+  auto entry = std::make_shared<const Learned>(std::move(learned));
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  if (table().size() >= kMost) {
+    table().clear();
+  }
+  table()[key] = entry;
+  return entry;
+}
+
+void forget_learned(std::uint64_t id) {
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  for (auto entry = table().begin(); entry != table().end(); ++entry) {
+    if (entry->second->id == id) {
+      table().erase(entry);
+      return;
+    }
+  }
+}
+
+std::size_t learned_count() {
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  return table().size();
+}
+
+void clear_learned() {
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  table().clear();
+}
+
+}  // namespace hpu_reference::graph

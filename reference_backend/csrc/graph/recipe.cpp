@@ -1,0 +1,103 @@
+#include "graph/recipe.h"
+
+#include <c10/util/Exception.h>
+
+#include "graph/fused_program.h"
+#include "graph/passes.h"
+#include "runtime/generator.h"
+
+namespace hpu_reference::graph {
+
+Recipe::Recipe(Graph&& graph, bool constants) : graph_(std::move(graph)), constants_(constants) {
+  std::size_t lifted = 0;
+  for (std::size_t i = 0; i < graph_.calls.size(); i++) {
+    const Call& call = graph_.calls[i];
+    origin_.push_back(i);
+    lifted_starts_.push_back(lifted);
+    lifted += call.lifted.size();
+    generators_.push_back(call.generator);
+    random_.push_back(call.random());
+    has_random_ |= call.random();
+  }
+  remove_dead_calls(graph_, origin_);
+  merge_common_calls(graph_, origin_, !constants_);
+  fold_constants(graph_, origin_, !constants_);
+  remove_dead_calls(graph_, origin_);
+  removed_ = random_.size() - graph_.calls.size();
+  graph_.index();
+  workspace_bytes_ = plan_memory(graph_, offsets_);
+}
+
+Recipe::~Recipe() = default;
+
+void Recipe::set_fused(std::shared_ptr<FusedProgram> program) {
+  std::atomic_store(&fused_, std::move(program));
+}
+
+void Recipe::bind(const Launch& launch) {
+  char* workspace = launch.workspace && launch.workspace.data() != nullptr
+                        ? static_cast<char*>(memory::arena().to_host(launch.workspace.data()))
+                        : nullptr;
+  for (std::size_t i = 0; i < graph_.buffers.size(); i++) {
+    const Buffer& buffer = graph_.buffers[i];
+    if (buffer.role == Role::Constant) {
+      continue;
+    }
+    void* address = buffer.role == Role::Temporary ? workspace + offsets_[i] : launch.addresses[i];
+    if (buffer.host->data() != address) {
+      buffer.host->set_data_ptr_noswap(c10::DataPtr(address, c10::Device(c10::DeviceType::CPU)));
+    }
+  }
+}
+
+void Recipe::run_calls(const Launch& launch) {
+  for (std::size_t i = 0; i < graph_.calls.size(); i++) {
+    const Call& call = graph_.calls[i];
+    const std::size_t origin = origin_[i];
+    try {
+      if (constants_) {
+        c10::SmallVector<c10::IValue, 4> own;
+        for (const int position : call.lifted) {
+          own.push_back(call.arguments[static_cast<std::size_t>(position)]);
+        }
+        call.run(launch.seeds.empty() ? 0 : launch.seeds[origin], own.data());
+      } else {
+        call.run(launch.seeds.empty() ? 0 : launch.seeds[origin],
+                 launch.lifted.data() + lifted_starts_[origin]);
+      }
+    } catch (c10::Error& error) {
+      error.add_context("(in " + call.name() + ", operator " + std::to_string(origin) + " of a graph)");
+      throw;
+    }
+  }
+}
+
+void Recipe::run(const Launch& launch) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  bind(launch);
+  if (const std::shared_ptr<FusedProgram> fused = std::atomic_load(&fused_)) {
+    fused->run(graph_);
+    for (const Call& call : graph_.calls) {
+      call.plan->executed.fetch_add(1, std::memory_order_relaxed);
+    }
+    return;
+  }
+  run_calls(launch);
+}
+
+std::vector<std::uint64_t> draw_seeds(const Recipe& recipe) {
+  std::vector<std::uint64_t> seeds;
+  if (!recipe.has_random()) {
+    return seeds;
+  }
+  for (std::size_t i = 0; i < recipe.recorded_calls(); i++) {
+    const at::Generator& generator = recipe.generators()[i];
+    seeds.push_back(!recipe.random_at(i) ? 0
+                                         : runtime::draw_seed(generator.defined()
+                                                                  ? std::make_optional(generator)
+                                                                  : std::nullopt));
+  }
+  return seeds;
+}
+
+}  // namespace hpu_reference::graph

@@ -1,0 +1,98 @@
+// A graph after the passes, bound to memory at each launch. One run at a time; a second waits.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "graph/graph.h"
+#include "runtime/queue.h"
+
+namespace hpu_reference::graph {
+
+class FusedProgram;
+
+// What a launch brings: host addresses of the buffers of the graph as it was recorded, and per call of that graph
+// a seed (0 where it is not random) and its lifted values.
+struct Launch {
+  std::vector<void*> addresses;
+  std::vector<std::uint64_t> seeds;
+  std::vector<c10::IValue> lifted;
+  c10::Storage workspace;  // on the device, of workspace_bytes; may be empty where that is 0
+};
+
+class Recipe {
+ public:
+  // Runs the passes. `constants`: lifted values are the ones of the calls and never change.
+  Recipe(Graph&& graph, bool constants);
+  ~Recipe();
+
+  void run(const Launch& launch);
+
+  const Graph& graph() const {
+    return graph_;
+  }
+  std::size_t workspace_bytes() const {
+    return workspace_bytes_;
+  }
+  // How many calls of the recorded graph the passes took away.
+  std::size_t removed() const {
+    return removed_;
+  }
+  bool has_random() const {
+    return has_random_;
+  }
+  const std::vector<at::Generator>& generators() const {
+    return generators_;
+  }
+  std::size_t recorded_calls() const {
+    return generators_.size();
+  }
+  bool random_at(std::size_t call) const {
+    return random_[call];
+  }
+  // From now on the fused program runs in place of the calls.
+  void set_fused(std::shared_ptr<FusedProgram> program);
+  bool fused() const {
+    return std::atomic_load(&fused_) != nullptr;
+  }
+
+ private:
+  void run_calls(const Launch& launch);
+  void bind(const Launch& launch);
+
+  Graph graph_;
+  std::vector<std::size_t> origin_;         // of each call left: its position in the recorded graph
+  std::vector<std::size_t> lifted_starts_;  // of each recorded call: where its values begin in Launch::lifted
+  std::vector<std::size_t> offsets_;        // of each temporary in the workspace
+  std::vector<at::Generator> generators_;   // per recorded call
+  std::vector<bool> random_;                // per recorded call
+  std::size_t workspace_bytes_ = 0;
+  std::size_t removed_ = 0;
+  bool constants_;
+  bool has_random_ = false;
+  std::mutex mutex_;
+  std::shared_ptr<FusedProgram> fused_;
+};
+
+// Seeds for one launch, drawn from the generators that the recorded calls name.
+std::vector<std::uint64_t> draw_seeds(const Recipe& recipe);
+
+class RecipeWork final : public runtime::Work {
+ public:
+  RecipeWork(std::shared_ptr<Recipe> recipe, Launch&& launch)
+      : recipe_(std::move(recipe)), launch_(std::move(launch)) {
+  }
+  void run() override {
+    recipe_->run(launch_);
+  }
+  std::string name() const override {
+    return "a graph of " + std::to_string(recipe_->graph().calls.size()) + " operators";
+  }
+
+ private:
+  std::shared_ptr<Recipe> recipe_;
+  Launch launch_;
+};
+
+}  // namespace hpu_reference::graph

@@ -1,0 +1,446 @@
+#include "runtime/queue.h"
+
+#include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
+#include <immintrin.h>
+#include <pthread.h>
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "runtime/device.h"
+#include "runtime/fork.h"
+#include "runtime/stream.h"
+
+// Of the OpenMP runtime that torch loads: the number of threads belongs to the calling thread there, whereas
+// at::set_num_threads() would change the process's.
+extern "C" void omp_set_num_threads(int);
+
+namespace hpu_reference::runtime {
+
+std::atomic<std::int64_t> g_attention{0};
+
+namespace {
+
+struct Queue {
+  std::deque<std::unique_ptr<Work>> items;
+  bool running = false;
+  bool sleeping = false;  // its thread waits for work
+  std::thread thread;
+  std::condition_variable wake;
+  std::exception_ptr error;
+  std::uint64_t issued = 0;
+  std::uint64_t done = 0;
+  std::atomic<std::int64_t> pending{0};
+};
+
+// Never destroyed: work may be released during static destruction.
+struct Engine {
+  std::mutex mutex;
+  std::mutex compute;
+  std::condition_variable changed;
+  int waiting = 0;  // threads that wait for `changed`
+  std::array<Queue, kQueues> queues;
+  std::vector<std::unique_ptr<Work>> finished;  // to be released on a host thread
+  bool stopping = false;
+  QueueCounters counters;
+};
+
+Engine& engine() {
+  static auto* value = new Engine();
+  return *value;
+}
+
+thread_local bool tls_running = false;
+
+std::atomic<bool> g_pipeline{true};
+std::atomic<int> g_delay{-1};
+std::mt19937_64 g_delays;  // guarded by the engine's mutex
+
+using Lock = std::unique_lock<std::mutex>;
+
+void wait_for_change(Engine& self, Lock& lock) {
+  self.waiting++;
+  self.changed.wait(lock);
+  self.waiting--;
+}
+
+// The same error with the operator that caused it.
+std::exception_ptr named(const Work& work, int queue) {
+  const std::string context =
+      "(found when " + work.name() + " ran, queued on stream " + std::to_string(queue) + ")";
+  try {
+    throw;
+  } catch (c10::Error& error) {
+    error.add_context(context);
+    return std::current_exception();
+  } catch (const std::exception& error) {
+    return std::make_exception_ptr(std::runtime_error(error.what() + (" " + context)));
+  } catch (...) {
+    return std::make_exception_ptr(std::runtime_error("unknown error " + context));
+  }
+}
+
+// Runs the first item of a queue that is ready; false where there is none to run. The lock is held on return.
+bool run_one(Engine& self, int index, Lock& lock) {
+  Queue& queue = self.queues[static_cast<std::size_t>(index)];
+  if (queue.running || queue.items.empty() || self.stopping || !queue.items.front()->ready()) {
+    return false;
+  }
+  std::unique_ptr<Work> work = std::move(queue.items.front());
+  queue.items.pop_front();
+  queue.running = true;
+  lock.unlock();
+  std::exception_ptr error;
+  {
+    const ThreadState before = ThreadState::current();
+    const bool nested = tls_running;
+    tls_running = true;
+    const c10::StreamId stream = exchange_stream_quietly(index);
+    try {
+      if (work->computes()) {
+        const std::lock_guard<std::mutex> compute(self.compute);
+        work->state.apply();
+        work->run();
+      } else {
+        work->run();
+      }
+    } catch (...) {
+      error = named(*work, index);
+    }
+    exchange_stream_quietly(stream);
+    tls_running = nested;
+    before.apply();
+  }
+  if (!work->released_on_host()) {
+    work.reset();
+  }
+  lock.lock();
+  if (work != nullptr) {
+    self.finished.push_back(std::move(work));
+  }
+  if (error != nullptr && queue.error == nullptr) {
+    queue.error = error;
+  }
+  queue.running = false;
+  queue.done++;
+  queue.pending.fetch_sub(1, std::memory_order_release);
+  g_attention.fetch_sub(1, std::memory_order_release);
+  if (self.waiting > 0) {
+    self.changed.notify_all();
+  }
+  return true;
+}
+
+// An item that waits for another queue is woken through that queue's progress.
+void wake_others(Engine& self, int index) {
+  for (int other = 0; other < kQueues; other++) {
+    Queue& queue = self.queues[static_cast<std::size_t>(other)];
+    if (other != index && queue.sleeping && !queue.items.empty()) {
+      queue.wake.notify_one();
+    }
+  }
+}
+
+void work_loop(int index) {
+  Engine& self = engine();
+  pthread_setname_np(pthread_self(), ("hpu-stream-" + std::to_string(index)).c_str());
+  Queue& queue = self.queues[static_cast<std::size_t>(index)];
+  Lock lock(self.mutex);
+  while (!self.stopping) {
+    if (run_one(self, index, lock)) {
+      wake_others(self, index);
+      continue;
+    }
+    queue.sleeping = true;
+    queue.wake.wait(lock);
+    queue.sleeping = false;
+  }
+}
+
+void release_finished(Engine& self, Lock& lock) {
+  if (self.finished.empty() || tls_running) {
+    return;
+  }
+  std::vector<std::unique_ptr<Work>> finished = std::move(self.finished);
+  self.finished.clear();
+  lock.unlock();
+  finished.clear();
+  lock.lock();
+}
+
+// Lets the queue move on a little: runs its first item, or one of the queue that it waits for, or waits.
+void help(Engine& self, int index, Lock& lock) {
+  int target = index;
+  for (int hops = 0; hops < kQueues; hops++) {
+    if (run_one(self, target, lock)) {
+      self.counters.taken_over++;
+      wake_others(self, target);
+      return;
+    }
+    const Queue& queue = self.queues[static_cast<std::size_t>(target)];
+    const int blocker =
+        queue.running || queue.items.empty() ? -1 : queue.items.front()->blocked_by();
+    if (blocker < 0 || blocker == target) {
+      break;
+    }
+    target = blocker;
+  }
+  wait_for_change(self, lock);
+}
+
+class Delay final : public Work {
+ public:
+  explicit Delay(double seconds) : seconds_(seconds) {
+  }
+  void run() override {
+    Engine& self = engine();
+    Lock lock(self.mutex);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds_);
+    self.waiting++;
+    self.changed.wait_until(lock, end, [&] { return self.stopping; });
+    self.waiting--;
+  }
+  bool computes() const override {
+    return false;
+  }
+  std::string name() const override {
+    return "a delay";
+  }
+
+ private:
+  double seconds_;
+};
+
+class GateWork final : public Work {
+ public:
+  explicit GateWork(std::shared_ptr<std::atomic<bool>> open) : open_(std::move(open)) {
+  }
+  void run() override {
+  }
+  bool ready() const override {
+    return *open_;
+  }
+  bool computes() const override {
+    return false;
+  }
+  std::string name() const override {
+    return "a gate";
+  }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> open_;
+};
+
+void push(Engine& self, int index, std::unique_ptr<Work> work) {
+  Queue& queue = self.queues[static_cast<std::size_t>(index)];
+  queue.items.push_back(std::move(work));
+  queue.issued++;
+  queue.pending.fetch_add(1, std::memory_order_relaxed);
+  g_attention.fetch_add(1, std::memory_order_release);
+  self.counters.queued++;
+  if (!queue.thread.joinable()) {
+    self.counters.workers++;
+    queue.thread = std::thread(work_loop, index);
+  } else if (queue.sleeping) {
+    queue.wake.notify_one();
+  }
+}
+
+std::exception_ptr take_error(Queue& queue) {
+  std::exception_ptr error = std::move(queue.error);
+  queue.error = nullptr;
+  return error;
+}
+
+}  // namespace
+
+ThreadState ThreadState::current() {
+  return {at::get_num_threads(), _mm_getcsr()};
+}
+
+void ThreadState::apply() const {
+  if (at::get_num_threads() != threads) {
+    omp_set_num_threads(threads);
+  }
+  _mm_setcsr(rounding);
+}
+
+int queue_of(c10::StreamId id) {
+  return id == kDefaultStream ? 0 : static_cast<int>(1 + (id - 1) % (kQueues - 1));
+}
+
+bool is_running_work() {
+  return tls_running;
+}
+
+void enqueue(c10::StreamId id, std::unique_ptr<Work> work) {
+  acquire();
+  work->state = ThreadState::current();
+  const int index = queue_of(id);
+  Engine& self = engine();
+  Lock lock(self.mutex);
+  release_finished(self, lock);
+  if (self.stopping) {
+    return;
+  }
+  const int delay = g_delay;
+  if (delay > 0 && work->computes()) {
+    push(self, index, std::make_unique<Delay>(static_cast<double>(g_delays() % static_cast<unsigned>(delay)) * 1e-6));
+  }
+  push(self, index, std::move(work));
+}
+
+bool is_queue_idle(c10::StreamId id) {
+  return engine().queues[static_cast<std::size_t>(queue_of(id))].pending.load(std::memory_order_acquire) == 0;
+}
+
+void help_until(int queue, const std::function<bool()>& done) {
+  Engine& self = engine();
+  Lock lock(self.mutex);
+  while (!done() && !self.stopping) {
+    help(self, queue, lock);
+  }
+  release_finished(self, lock);
+}
+
+void drain(c10::StreamId id, bool surface) {
+  if (tls_running) {
+    return;
+  }
+  const int index = queue_of(id);
+  Engine& self = engine();
+  Queue& queue = self.queues[static_cast<std::size_t>(index)];
+  Lock lock(self.mutex);
+  const std::uint64_t goal = queue.issued;
+  while (queue.done < goal && !self.stopping) {
+    help(self, index, lock);
+  }
+  release_finished(self, lock);
+  lock.unlock();
+  if (surface) {
+    surface_error(index);
+  }
+}
+
+void surface_error(int index) {
+  Engine& self = engine();
+  Lock lock(self.mutex);
+  std::exception_ptr error = take_error(self.queues[static_cast<std::size_t>(index)]);
+  lock.unlock();
+  if (error != nullptr) {
+    std::rethrow_exception(error);
+  }
+}
+
+void drain_all(bool surface) {
+  if (tls_running) {
+    return;
+  }
+  for (int index = 0; index < kQueues; index++) {
+    drain(index, false);
+  }
+  if (!surface) {
+    return;
+  }
+  for (int index = 0; index < kQueues; index++) {
+    surface_error(index);
+  }
+}
+
+void notify_queues() {
+  Engine& self = engine();
+  const std::lock_guard<std::mutex> lock(self.mutex);
+  wake_others(self, -1);
+  self.changed.notify_all();
+}
+
+bool is_pipeline_enabled() {
+  return g_pipeline;
+}
+
+void set_pipeline_enabled(bool on) {
+  g_pipeline = on;
+}
+
+void set_queue_all(int microseconds, std::uint64_t seed) {
+  Engine& self = engine();
+  const std::lock_guard<std::mutex> lock(self.mutex);
+  const bool before = g_delay >= 0;
+  g_delay = microseconds;
+  g_delays.seed(seed);
+  g_attention.fetch_add((microseconds >= 0 ? 1 : 0) - (before ? 1 : 0));
+}
+
+bool is_queue_all() {
+  return g_delay >= 0;
+}
+
+void shutdown_queues() {
+  if (is_forked_child()) {
+    return;
+  }
+  Engine& self = engine();
+  {
+    Lock lock(self.mutex);
+    self.stopping = true;
+    for (Queue& queue : self.queues) {
+      queue.wake.notify_all();
+    }
+    self.changed.notify_all();
+  }
+  for (Queue& queue : self.queues) {
+    if (queue.thread.joinable() && queue.thread.get_id() != std::this_thread::get_id()) {
+      queue.thread.join();
+    }
+  }
+  std::vector<std::unique_ptr<Work>> dropped;
+  {
+    Lock lock(self.mutex);
+    for (Queue& queue : self.queues) {
+      for (auto& item : queue.items) {
+        dropped.push_back(std::move(item));
+      }
+      g_attention.fetch_sub(static_cast<std::int64_t>(queue.items.size()));
+      queue.pending.fetch_sub(static_cast<std::int64_t>(queue.items.size()));
+      queue.done += queue.items.size();
+      queue.items.clear();
+    }
+    for (auto& item : self.finished) {
+      dropped.push_back(std::move(item));
+    }
+    self.finished.clear();
+  }
+}
+
+QueueCounters queue_counters() {
+  Engine& self = engine();
+  const std::lock_guard<std::mutex> lock(self.mutex);
+  QueueCounters result = self.counters;
+  for (const Queue& queue : self.queues) {
+    result.pending += queue.pending.load();
+  }
+  return result;
+}
+
+void enqueue_delay(c10::StreamId id, double seconds) {
+  TORCH_CHECK(seconds >= 0, "a delay of ", seconds, " seconds is negative; give 0 or more");
+  enqueue(id, std::make_unique<Delay>(seconds));
+}
+
+void Gate::enqueue(c10::StreamId id) {
+  runtime::enqueue(id, std::make_unique<GateWork>(open_));
+}
+
+void Gate::open() {
+  *open_ = true;
+  notify_queues();
+}
+
+}  // namespace hpu_reference::runtime

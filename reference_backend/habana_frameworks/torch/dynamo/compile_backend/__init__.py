@@ -1,0 +1,24 @@
+"""``torch.compile(backend="hpu_backend")``.
+
+::
+
+    Dynamo -> AOTAutograd -> FX graph of aten operators on fake hpu tensors       backends, compilers
+      -> passes: tidy up, place each node, cut into clusters                      passes, shared_layer
+      -> a recipe for each cluster: fused (Inductor's C++) or interpreted         fused, interpreted
+      -> one boxed callable that runs recipes and, between them, calls            schedule
+
+Importing this package imports nothing of Dynamo or Inductor; its modules come with the first compilation.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+_MODULES = ("backends", "config", "passes", "shared_layer")
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

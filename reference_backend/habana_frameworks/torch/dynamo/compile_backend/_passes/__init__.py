@@ -1,0 +1,1 @@
+"""The passes, by stage; `passes` puts them in order."""

@@ -1,0 +1,161 @@
+"""Passes that cut a graph into what runs as one."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+
+from .utils import (
+    OptimizerContext,
+    Partition,
+    Placement,
+    graph_outputs,
+    is_mutating,
+    shaped_leaves,
+    value_of,
+)
+
+
+def pass_propose_partitions(ctx: OptimizerContext) -> bool:
+    """Cut the graph, in its order, into clusters and the nodes between them.
+
+    A node that does not depend on the open cluster goes before it instead of ending it.
+    """
+    partitions: list[Partition] = []
+    home: dict[Node, Partition] = {}
+    for node in ctx.graph_module.graph.nodes:
+        if node.op in ("placeholder", "get_attr", "output"):
+            continue
+        placement = node.meta.get("placement", Placement.CALL)
+        if node.target is operator.getitem and home.get(node.args[0]) is not None:
+            partition = home[node.args[0]]
+            if partition.placement is Placement.CLUSTER:
+                partition.nodes.append(node)
+                home[node] = partition
+                continue
+        last = partitions[-1] if partitions else None
+        is_open = last is not None and last.placement is Placement.CLUSTER
+        if placement is Placement.CLUSTER and is_open:
+            last.nodes.append(node)
+            home[node] = last
+            continue
+        partition = Partition(f"{ctx.graph_name}_{len(partitions)}", [node], placement)
+        home[node] = partition
+        if is_open and _may_go_before(node, last, home):
+            partitions.insert(len(partitions) - 1, partition)
+        else:
+            partitions.append(partition)
+    ctx.partitions = partitions
+    connect(ctx)
+    return True
+
+
+def _may_go_before(node: Node, cluster: Partition, home: dict[Node, Partition]) -> bool:
+    if any(home.get(source) is cluster for source in node.all_input_nodes):
+        return False
+    # Operators that write say so in their schema; of a higher-order operator nothing is known.
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return node.target is operator.getitem
+    return not is_mutating(node) and not any(map(is_mutating, cluster.nodes))
+
+
+def pass_make_symints_available(ctx: OptimizerContext) -> bool:
+    """Give each cluster the symbolic sizes that it uses and could not read from its inputs."""
+    if not ctx.is_dynamic:
+        return False
+    graph = ctx.graph_module.graph
+    sources: dict[Any, Node] = {}
+    for node in graph.nodes:
+        symbol = _symbol(value_of(node))
+        if symbol is not None:
+            sources.setdefault(symbol, node)
+    position = {node: index for index, node in enumerate(graph.nodes)}
+    changed = False
+    for partition in ctx.partitions:
+        if partition.placement is not Placement.CLUSTER:
+            continue
+        inside = set(partition.nodes)
+        needed: set[Any] = set()
+        for node in (*partition.nodes, *partition.inputs):
+            for leaf in shaped_leaves(value_of(node)):
+                needed |= torch.fx.experimental.symbolic_shapes.free_symbols(leaf)
+        missing = needed - {_symbol(value_of(node)) for node in partition.inputs}
+        extra = {sources[symbol] for symbol in missing if symbol in sources} - inside
+        first = min(position[node] for node in partition.nodes)
+        extra = {node for node in extra if position[node] < first}
+        if extra:
+            partition.inputs = sorted({*partition.inputs, *extra}, key=position.__getitem__)
+            changed = True
+    return changed
+
+
+def pass_fuse_partitions(ctx: OptimizerContext) -> bool:
+    """Make a graph of its own of each cluster."""
+    for partition in ctx.partitions:
+        if partition.placement is Placement.CLUSTER:
+            partition.module = _extract(ctx.graph_module, partition)
+    return True
+
+
+def connect(ctx: OptimizerContext) -> None:
+    """List what each partition takes and gives, each once."""
+    position = {node: index for index, node in enumerate(ctx.graph_module.graph.nodes)}
+    returned = {node for node in graph_outputs(ctx.graph_module) if isinstance(node, Node)}
+    for partition in ctx.partitions:
+        inside = set(partition.nodes)
+        needed = {source for node in partition.nodes for source in node.all_input_nodes} - inside
+        if partition.placement is Placement.CLUSTER:
+            needed = {node for node in needed if not _is_copied(node)}
+        partition.inputs = sorted(needed, key=position.__getitem__)
+        partition.outputs = [
+            node
+            for node in partition.nodes
+            if node in returned or any(user not in inside for user in node.users)
+        ]
+
+
+def dissolve_clusters(ctx: OptimizerContext) -> None:
+    """Let each node run by itself, where the passes that make clusters are switched off."""
+    nodes = [node for partition in ctx.partitions for node in partition.nodes]
+    if not ctx.partitions:
+        kinds = ("placeholder", "get_attr", "output")
+        nodes = [node for node in ctx.graph_module.graph.nodes if node.op not in kinds]
+    for node in nodes:
+        node.meta["placement"] = Placement.CALL
+    ctx.partitions = [Partition(f"{ctx.graph_name}_{i}", [n], Placement.CALL) for i, n in enumerate(nodes)]
+    connect(ctx)
+
+
+def _symbol(value: Any) -> Any:
+    if isinstance(value, torch.SymInt) and value.node.expr.is_symbol:
+        return value.node.expr
+    return None
+
+
+def _is_copied(node: Node) -> bool:
+    """Whether clusters hold the constant instead of taking it as an input."""
+    return node.op == "get_attr" and node.meta.get("placement") is Placement.CLUSTER
+
+
+def _extract(root: GraphModule, partition: Partition) -> GraphModule:
+    graph = Graph()
+    copies: dict[Node, Node] = {}
+    for source in partition.inputs:
+        copies[source] = graph.placeholder(source.name)
+        copies[source].meta = dict(source.meta)
+
+    def copy_of(node: Node) -> Node:
+        if node not in copies:
+            copies[node] = graph.node_copy(node)
+        return copies[node]
+
+    for node in partition.nodes:
+        copies[node] = graph.node_copy(node, copy_of)
+    graph.output(tuple(copies[node] for node in partition.outputs))
+    graph.eliminate_dead_code()
+    module = GraphModule(root, graph, class_name=partition.name)
+    module.meta.update(root.meta)
+    return module

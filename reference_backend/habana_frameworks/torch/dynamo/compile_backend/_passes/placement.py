@@ -1,0 +1,118 @@
+"""Passes that decide where each node runs, and how nodes can be spared."""
+
+from __future__ import annotations
+
+import operator
+
+import torch
+from torch.fx import Node
+
+from .. import shared_layer
+from .utils import (
+    OptimizerContext,
+    Placement,
+    graph_outputs,
+    is_mutating,
+    storage_of,
+    tensors_in,
+    value_of,
+)
+
+aten = torch.ops.aten
+
+_COPIES_OF_CONSTANTS = (aten.lift_fresh_copy.default, aten.clone.default, aten._to_copy.default)
+
+
+def pass_mark_placement(ctx: OptimizerContext) -> bool:
+    """Say of each node where it runs, in ``node.meta["placement"]``."""
+    constants: set[Node] = set()
+    for node in ctx.graph_module.graph.nodes:
+        if node.op in ("placeholder", "output"):
+            continue
+        placement = shared_layer.place(node, ctx.fused)
+        if node.target is operator.getitem and isinstance(node.args[0], Node):
+            placement = node.args[0].meta.get("placement", Placement.CALL)
+        elif node.op == "get_attr":
+            if placement is Placement.CLUSTER and not _can_be_copied(ctx, node):
+                placement = Placement.CALL
+            elif placement is Placement.CLUSTER:
+                constants.add(node)
+        elif placement is Placement.CLUSTER:
+            if node.all_input_nodes and constants.issuperset(node.all_input_nodes) and not is_mutating(node):
+                constants.add(node)
+            if not _devices_fit(ctx, node, constants):
+                placement = Placement.CALL
+        node.meta["placement"] = placement
+    return True
+
+
+def _can_be_copied(ctx: OptimizerContext, node: Node) -> bool:
+    """Whether a fused recipe may hold a copy of a constant on the CPU, as nobody else could change it."""
+    return not ctx.fused or ctx.frozen or all(user.target in _COPIES_OF_CONSTANTS for user in node.users)
+
+
+def _devices_fit(ctx: OptimizerContext, node: Node, constants: set[Node]) -> bool:
+    """Whether a recipe can have this mix of devices.
+
+    Recipes are about hpu. Interpreted ones keep the value of a tensor on the CPU; fused ones take those
+    without a dimension (the step count of an optimizer), and constants, as they are.
+    """
+    results = list(tensors_in(value_of(node)))
+    sources = [t for n in node.all_input_nodes if n not in constants for t in tensors_in(value_of(n))]
+    for tensor in (*results, *sources):
+        if tensor.device.type == "hpu":
+            continue
+        if tensor.device.type != "cpu" or not ctx.fused:
+            return False
+        if tensor.dim() > 0 and node not in constants:
+            return False
+    return True
+
+
+def pass_eagerize_leaf_views(ctx: OptimizerContext) -> bool:
+    """Let views that are only returned run by themselves: an interpreted recipe returns memory, not views."""
+    if ctx.fused:
+        return False
+    changed = False
+    outputs = {node for node in graph_outputs(ctx.graph_module) if isinstance(node, Node)}
+    for node in reversed(ctx.graph_module.graph.nodes):
+        if node.meta.get("placement") is not Placement.CLUSTER or not _is_view(node):
+            continue
+        if all(user.op == "output" or (user in outputs and _is_leaf(user)) for user in node.users):
+            node.meta["placement"] = Placement.CALL
+            changed = True
+    return changed
+
+
+def _is_leaf(node: Node) -> bool:
+    return node.meta.get("placement") is Placement.CALL and _is_view(node)
+
+
+def _is_view(node: Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or is_mutating(node) or not isinstance(value_of(node), torch.Tensor):
+        return False
+    base = node.args[0] if node.args else None
+    return isinstance(base, Node) and storage_of(base) == storage_of(node)
+
+
+def pass_replace_sym_size(ctx: OptimizerContext) -> bool:
+    """Use the symbolic sizes that a graph gets as inputs, where it would ask a tensor for them again."""
+    graph = ctx.graph_module.graph
+    known = {}
+    for node in graph.nodes:
+        value = value_of(node)
+        if node.op == "placeholder" and isinstance(value, torch.SymInt):
+            known.setdefault(value.node.expr, node)
+    changed = False
+    for node in list(graph.nodes):
+        value = value_of(node)
+        if node.target not in (aten.sym_size.int, aten.sym_stride.int) or not isinstance(value, torch.SymInt):
+            continue
+        if value.node.expr in known:
+            node.replace_all_uses_with(known[value.node.expr])
+            graph.erase_node(node)
+            changed = True
+    if changed:
+        ctx.graph_module.recompile()
+    return changed

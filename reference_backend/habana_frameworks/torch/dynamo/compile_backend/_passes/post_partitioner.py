@@ -1,0 +1,111 @@
+"""Passes that make recipes of clusters, and a callable of the whole."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from habana_frameworks.torch import _C
+
+import torch
+from torch.fx import Node
+
+from .. import config, graph_text, recipes, summary
+from ..schedule import Schedule
+from .partitioner import dissolve_clusters
+from .utils import OptimizerContext, Placement, graph_outputs, value_of
+
+
+def pass_summarize_graph(ctx: OptimizerContext) -> bool:
+    """Count the graph's operators, for `FxGraphAnalyzer`, and log where they run."""
+    summary.record(ctx)
+    return False
+
+
+def pass_check_eager_fallbacks(ctx: OptimizerContext) -> bool:
+    """Refuse operators outside recipes, where ``use_eager_fallback`` is off.
+
+    Raises:
+        AssertionError: there are some; the message names them.
+    """
+    eager = [node for p in ctx.partitions if p.placement is Placement.EAGER for node in p.nodes]
+    assert config.use_eager_fallback or not eager, (
+        f"Eager fallback in nodes {', '.join(f'{node.name} ({node.target})' for node in eager)} of "
+        f"{ctx.graph_name}: each requires fallback, and use_eager_fallback is off"
+    )
+    return False
+
+
+def pass_compile_clusters(ctx: OptimizerContext) -> bool:
+    """Make a recipe of each cluster."""
+    returned = graph_outputs(ctx.graph_module)
+    visible = {returned[i] for i in ctx.visible if i < len(returned) and isinstance(returned[i], Node)}
+    strides: dict[Node, Any] = {}
+    for partition in ctx.partitions:
+        if partition.module is None:
+            continue
+        graph_text.log_graph(partition)
+        if not ctx.use_recipes:
+            partition.recipe = recipes.by_calls(partition.module)
+            continue
+        start = time.perf_counter()
+        must_keep = [
+            index
+            for index, node in enumerate(partition.outputs)
+            if node in visible or any(user.op != "output" for user in node.users)
+        ]
+        partition.recipe, partition.output_strides = recipes.make(ctx, partition, must_keep)
+        strides.update(zip(partition.outputs, partition.output_strides or (), strict=False))
+        _record(partition.name, time.perf_counter() - start)
+    if ctx.fused:
+        ctx.output_strides = [strides.get(node) if isinstance(node, Node) else None for node in returned]
+    return True
+
+
+def pass_make_boxed_graph(ctx: OptimizerContext) -> bool:
+    """Make the callable, which takes its inputs in one list."""
+    ctx.executable = make_executable(ctx, boxed=bool(config.use_boxed_input))
+    return True
+
+
+def make_executable(ctx: OptimizerContext, boxed: bool) -> Any:
+    """A callable that runs the partitions in order."""
+    if (
+        any(p.placement is Placement.CLUSTER and p.recipe is None for p in ctx.partitions)
+        or not ctx.partitions
+    ):
+        dissolve_clusters(ctx)
+    schedule = Schedule(ctx.graph_module, ctx.partitions, _expected_strides(ctx))
+
+    def run(inputs: list[Any]) -> Any:
+        return schedule(inputs)
+
+    if boxed:
+        # Wrappers of functions keep the attributes of a function, not those of an object's class.
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    def unboxed(*inputs: Any) -> Any:
+        return schedule(list(inputs))
+
+    return unboxed
+
+
+def _expected_strides(ctx: OptimizerContext) -> dict[Node, tuple[int, ...]]:
+    """What is laid out again if a call laid it out differently; fused recipes do as they are told."""
+    fused = {node for p in ctx.partitions if p.output_strides is not None for node in p.outputs}
+    expected = {}
+    for node in graph_outputs(ctx.graph_module):
+        value = value_of(node) if isinstance(node, Node) and node.op == "call_function" else None
+        if node in fused or not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+            continue
+        strides = value.stride()
+        if all(isinstance(stride, int) for stride in strides):
+            expected[node] = tuple(strides)
+    return expected
+
+
+def _record(name: str, seconds: float) -> None:
+    record = getattr(_C, "record_compilation", None)
+    if record is not None:
+        record(name, int(seconds * 1e6))

@@ -1,0 +1,139 @@
+"""Passes that tidy a graph up, before it is decided where its nodes run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+
+from .. import config, inductor
+from .utils import (
+    OptimizerContext,
+    graph_outputs,
+    is_mutating,
+    same_metadata,
+    storage_of,
+    value_of,
+)
+
+aten = torch.ops.aten
+
+_CLONES = (aten.clone.default, aten.alias.default, aten.lift_fresh.default)
+_EXPANDS = (aten.expand.default,)
+_VIEWS = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
+_BATCHED = (aten.bmm.default, aten.baddbmm.default)
+_FRESH = (
+    aten.empty.memory_format,
+    aten.empty_strided.default,
+    aten.empty_like.default,
+    aten.new_empty.default,
+    aten.full.default,
+    aten.full_like.default,
+    aten.zeros.default,
+    aten.ones.default,
+)
+
+
+def pass_fake_propagation(ctx: OptimizerContext) -> bool:
+    """Give each node a fake value that agrees with the inputs, whose strides may not be as when traced."""
+    graph = ctx.graph_module.graph
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    known = all("val" in node.meta for node in graph.nodes if node.op == "call_function")
+    if known and all(map(_agrees, placeholders, ctx.example_inputs)):
+        return False
+    inductor.view_to_reshape(ctx.graph_module)
+    before = ctx.fake_mode.allow_non_fake_inputs
+    ctx.fake_mode.allow_non_fake_inputs = True
+    try:
+        propagation = FakeTensorProp(ctx.graph_module, mode=ctx.fake_mode)
+        with torch.no_grad():
+            propagation.propagate_dont_convert_inputs(*ctx.example_inputs)
+    finally:
+        ctx.fake_mode.allow_non_fake_inputs = before
+    return True
+
+
+def _agrees(node: Node, value: Any) -> bool:
+    seen = value_of(node)
+    if not isinstance(value, torch.Tensor) or not isinstance(seen, torch.Tensor):
+        return type(seen) is type(value)
+    if seen is value:
+        return True
+    if value.layout != torch.strided or seen.layout != torch.strided:
+        return False
+    return [str(s) for s in seen.stride()] == [str(s) for s in value.stride()]
+
+
+def pass_remove_unnecessary_clones(ctx: OptimizerContext) -> bool:
+    """Drop clones that nobody could tell from what they are a clone of."""
+    if not config.remove_unnecessary_clones:
+        return False
+    return _drop(ctx, lambda node: node.args[0] if node.target in _CLONES else None)
+
+
+def pass_remove_unnecessary_full_copy(ctx: OptimizerContext) -> bool:
+    """Drop copies into tensors that were made only for that."""
+    if not config.reassign_full_copy:
+        return False
+
+    def source(node: Node) -> Any:
+        if node.target is not aten.copy.default:
+            return None
+        destination = node.args[0]
+        is_fresh = isinstance(destination, Node) and destination.target in _FRESH
+        return node.args[1] if is_fresh and len(destination.users) == 1 else None
+
+    return _drop(ctx, source)
+
+
+def pass_remove_unnecessary_expand(ctx: OptimizerContext) -> bool:
+    """Drop expansions to the size that a tensor already has."""
+    return _drop(ctx, lambda node: node.args[0] if node.target in _EXPANDS else None)
+
+
+def pass_remove_unnecessary_bmm_view(ctx: OptimizerContext) -> bool:
+    """Drop the views to the same size that a matmul leaves around its bmm."""
+
+    def source(node: Node) -> Any:
+        if node.target not in _VIEWS:
+            return None
+        around = {*node.users, *node.all_input_nodes}
+        return node.args[0] if any(other.target in _BATCHED for other in around) else None
+
+    return _drop(ctx, source)
+
+
+def _drop(ctx: OptimizerContext, source_of: Any) -> bool:
+    """Replace each node by `source_of(node)`, where it has the same metadata and sharing memory is no matter.
+
+    AOTAutograd has decided which outputs share memory with which inputs, so that what an output is made of
+    must not begin to share memory with another output or an input.
+    """
+    graph = ctx.graph_module.graph
+    outputs = [node for node in graph_outputs(ctx.graph_module) if isinstance(node, Node)]
+    returned = {storage_of(node) for node in outputs}
+    inputs = {storage_of(node) for node in graph.nodes if node.op in ("placeholder", "get_attr")}
+    written = {storage_of(n.args[0]) for n in graph.nodes if is_mutating(n) and isinstance(n.args[0], Node)}
+    changed = False
+    for node in list(graph.nodes):
+        if node.op != "call_function":
+            continue
+        source = source_of(node)
+        if not isinstance(source, Node) or not same_metadata(source, node):
+            continue
+        mine, other = storage_of(node), storage_of(source)
+        if mine in written or other in written or node in outputs:
+            continue
+        if mine in returned and mine != other and (other in inputs or other in returned):
+            continue
+        node.replace_all_uses_with(source)
+        graph.erase_node(node)
+        if mine in returned:
+            returned.add(other)
+        changed = True
+    if changed:
+        graph.eliminate_dead_code()
+        ctx.graph_module.recompile()
+    return changed

@@ -1,0 +1,68 @@
+"""The backend itself: from a graph of Dynamo's to a callable, through AOTAutograd."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.utils import detect_fake_mode
+from torch._functorch import config as functorch_config
+from torch._guards import TracingContext, tracing
+from torch._subclasses import FakeTensorMode
+
+from . import compilers, config, executables, inductor
+from .decompositions import decompositions
+from .options import from_compile
+from .passes import logger
+from .words import env_bool
+
+
+def hpu_backend(
+    graph_module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: dict[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """Compile a graph of Dynamo's for hpu. ``torch.compile(..., backend="hpu_backend")`` calls it.
+
+    Args:
+        graph_module: the graph.
+        example_inputs: its inputs, fake or real, and symbolic sizes.
+        options: options of `config` for this compilation.
+        mode: as `torch.compile` passes it; there is one mode, so that it changes nothing.
+
+    Raises:
+        RuntimeError: ``PT_HPU_DISALLOW_TORCH_COMPILE`` is set, or an option is unknown.
+        AssertionError: an option has a value that it cannot have; or an operator would have to run outside
+            a recipe and ``use_eager_fallback`` is off.
+    """
+    if env_bool("PT_HPU_DISALLOW_TORCH_COMPILE", False):
+        raise RuntimeError(
+            "torch.compile is switched off by PT_HPU_DISALLOW_TORCH_COMPILE: unset it, or run eagerly"
+        )
+    if mode:
+        logger.warning("mode=%r changes nothing: hpu_backend has one mode", mode)
+    settings = from_compile(config, options)
+    is_dynamic = any(isinstance(value, torch.SymInt) for value in example_inputs)
+    executable = executables.choose(settings, is_dynamic)
+    fake_mode = detect_fake_mode(example_inputs) or FakeTensorMode(allow_non_fake_inputs=True)
+    compiler = compilers.GraphCompiler(settings, executable, fake_mode, graph_module)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(config.patch(settings))
+        stack.enter_context(inductor.virtual_fake_mode(fake_mode))
+        stack.enter_context(tracing(TracingContext.try_get() or TracingContext(fake_mode)))
+        if "unlift_effect_tokens" in functorch_config.get_config_copy():
+            stack.enter_context(functorch_config.patch(unlift_effect_tokens=True))
+        compile_graph = aot_autograd(
+            fw_compiler=compiler.forward,
+            bw_compiler=compiler.backward,
+            inference_compiler=compiler.inference if settings["inference"] else compiler.forward,
+            decompositions=decompositions(settings["decomposition_mode"], executable == "fused"),
+            partition_fn=compiler.partition,
+            keep_inference_input_mutations=bool(settings["keep_input_mutations"]),
+        )
+        return compile_graph(graph_module, example_inputs)

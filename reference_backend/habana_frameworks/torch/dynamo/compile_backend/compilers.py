@@ -1,0 +1,137 @@
+"""The compilers that AOTAutograd calls: each runs the passes over one graph and returns a boxed callable."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._guards import TracingContext
+from torch.fx import GraphModule, Node
+
+from . import config, inductor, passes
+from ._passes.utils import OptimizerContext
+
+Boxed = Callable[[list[Any]], Sequence[Any]]
+
+_numbers = itertools.count()
+
+
+class GraphCompiler:
+    """Compiles the forward, backward or inference graph that AOTAutograd makes of one graph of Dynamo's.
+
+    Args:
+        settings: the options, which also hold for a backward graph that is compiled later.
+        executable: ``fused``, ``interpreted`` or ``calls``.
+        fake_mode: of the graph's inputs.
+        dynamo_graph: the graph that Dynamo made.
+    """
+
+    def __init__(
+        self, settings: dict[str, Any], executable: str, fake_mode: Any, dynamo_graph: GraphModule
+    ) -> None:
+        self._settings = settings
+        self._fused = executable == "fused"
+        self._use_recipes = executable != "calls"
+        self._fake_mode = fake_mode
+        self._dynamo_graph = dynamo_graph
+        self._number = next(_numbers)
+        # Counted now: freezing may drop what the graph of Dynamo's holds.
+        self._num_outputs = len(torch.utils._pytree.tree_leaves(_output(dynamo_graph).args))
+
+    def partition(self, joint: GraphModule, inputs: Sequence[Any], **arguments: Any) -> Any:
+        """Divide a joint graph into forward and backward graph."""
+        if not self._fused:
+            return min_cut_rematerialization_partition(joint, inputs, **arguments)
+        with inductor.virtual_fake_mode(self._fake_mode):
+            folding = bool(self._settings["joint_graph_constant_folding"])
+            return inductor.partition(joint, inputs, folding, **arguments)
+
+    def forward(self, graph: GraphModule, inputs: Sequence[Any]) -> Boxed:
+        """Compile a forward graph; what it saves for the backward graph may get other strides."""
+        first = 0
+        context = TracingContext.try_get()
+        if context is not None and context.fw_metadata is not None:
+            first = context.fw_metadata.num_mutated_inp_runtime_indices
+        return self._compile("forward", graph, inputs, range(first, first + self._num_outputs))
+
+    def backward(self, graph: GraphModule, inputs: Sequence[Any]) -> Boxed:
+        """Compile a backward graph."""
+        return self._compile("backward", graph, inputs, None)
+
+    def inference(self, graph: GraphModule, inputs: Sequence[Any]) -> Boxed:
+        """Compile a graph without gradients, with its parameters as constants where that is asked for."""
+        if self._fused:
+            with inductor.virtual_fake_mode(self._fake_mode):
+                graph = inductor.joint_passes(graph, bool(self._settings["joint_graph_constant_folding"]))
+        if not self._settings["use_graph_freezing"] or torch.is_grad_enabled():
+            return self._compile("inference", graph, inputs, None)
+        discard = bool(self._settings["discard_frozen_params"])
+        graph, kept = inductor.freeze(self._dynamo_graph, graph, inputs, discard)
+        run = self._compile("inference", graph, [inputs[i] for i in kept], None, frozen=True)
+        return _with_inputs(run, kept)
+
+    def _compile(
+        self,
+        kind: str,
+        graph: GraphModule,
+        inputs: Sequence[Any],
+        visible: Sequence[int] | None,
+        frozen: bool = False,
+    ) -> Boxed:
+        """`visible`: outputs whose strides the caller relies on, by default all."""
+        start = time.perf_counter()
+        outputs = _output(graph).args[0]
+        context = OptimizerContext(
+            graph_module=graph,
+            graph_name=f"graph_{self._number}_{kind}",
+            example_inputs=list(inputs),
+            fake_mode=self._fake_mode,
+            is_training=kind != "inference",
+            is_backward=kind == "backward",
+            is_dynamic=any(isinstance(i, torch.SymInt) for i in inputs) or _has_symbols(graph),
+            fused=self._fused,
+            use_recipes=self._use_recipes,
+            frozen=frozen,
+            visible=frozenset(range(len(outputs)) if visible is None else visible),
+        )
+        with config.patch(self._settings), inductor.virtual_fake_mode(self._fake_mode):
+            passes.optimize_graph(context)
+        _report_strides(context)
+        passes.logger.debug("%s compiled in %.3f s", context.graph_name, time.perf_counter() - start)
+        return context.executable
+
+
+def _output(graph: GraphModule) -> Node:
+    return next(node for node in reversed(graph.graph.nodes) if node.op == "output")
+
+
+def _has_symbols(graph: GraphModule) -> bool:
+    for node in graph.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            return True
+        if isinstance(value, torch.Tensor) and any(isinstance(size, torch.SymInt) for size in value.shape):
+            return True
+    return False
+
+
+def _report_strides(context: OptimizerContext) -> None:
+    """Tell AOTAutograd which strides the outputs really have."""
+    tracing_context = TracingContext.try_get()
+    reported = None if tracing_context is None else tracing_context.output_strides
+    if reported is not None and context.output_strides is not None and not reported:
+        reported.extend(context.output_strides)
+
+
+def _with_inputs(run: Boxed, kept: Sequence[int]) -> Boxed:
+    def with_inputs(inputs: list[Any]) -> Sequence[Any]:
+        used = [inputs[i] for i in kept]
+        inputs.clear()
+        return run(used)
+
+    with_inputs._boxed_call = True  # type: ignore[attr-defined]
+    return with_inputs

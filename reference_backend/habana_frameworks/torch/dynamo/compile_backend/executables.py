@@ -1,0 +1,52 @@
+"""Which form recipes take: fused where there is a C++ compiler, else interpreted; or none."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import Any
+
+from .passes import MAKING_RECIPES, is_disabled
+
+
+def choose(settings: dict[str, Any], is_dynamic: bool) -> str:
+    """``fused``, ``interpreted`` or ``calls`` (no recipes) for a graph.
+
+    Args:
+        settings: the options.
+        is_dynamic: whether the graph has symbolic sizes.
+
+    Raises:
+        RuntimeError: fused recipes are asked for and there is no C++ compiler.
+    """
+    if not settings["use_compiled_recipes"] or (is_dynamic and settings["fallback_dynamic_to_eager"]):
+        return "calls"
+    if any(map(is_disabled, MAKING_RECIPES)):
+        return "calls"
+    executable = str(settings["executable"])
+    if executable == "interpreted":
+        return executable
+    reason = _why_no_compiler()
+    if not reason:
+        return "fused"
+    if executable == "fused":
+        raise RuntimeError(f"executable='fused' needs a C++ compiler ({reason}): install g++, or use 'auto'")
+    _warn_once(reason)
+    return "interpreted"
+
+
+@functools.cache
+def _why_no_compiler() -> str:
+    from torch._inductor import cpp_builder
+
+    try:
+        compiler = cpp_builder.get_cpp_compiler()
+    except Exception as error:  # an InvalidCxxCompiler, whose place differs between releases
+        return str(error).splitlines()[0] if str(error) else type(error).__name__
+    return "" if compiler else "none was found"
+
+
+@functools.cache
+def _warn_once(reason: str) -> None:
+    text = f"hpu_backend found no C++ compiler ({reason}), so that graphs run as calls: install g++"
+    warnings.warn(text, RuntimeWarning, stacklevel=4)

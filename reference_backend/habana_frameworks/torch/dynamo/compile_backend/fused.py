@@ -1,0 +1,223 @@
+"""Fused recipes: clusters compiled by Inductor to C++ for the CPU, run on host views of device tensors."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._subclasses import FakeTensorMode
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.node import map_aggregate
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+from torch.utils._python_dispatch import _disable_current_modes
+
+from . import inductor
+from .host_calls import on_host
+
+Code = Callable[[list[Any]], Sequence[Any]]
+
+_CPU = torch.device("cpu")
+
+
+class FusedCompiler:
+    """Compiles one cluster, for one set of fake inputs at a time.
+
+    Args:
+        module: the cluster, on hpu; it stays as it is.
+        name: of the recipe.
+        visible: positions of the outputs whose strides must be as traced.
+        is_inference, is_backward, frozen: as for `inductor.compile_cpu`.
+        decompose: the graph was not decomposed by Inductor's table before.
+    """
+
+    def __init__(
+        self,
+        module: GraphModule,
+        name: str,
+        visible: Sequence[int],
+        is_inference: bool,
+        is_backward: bool,
+        frozen: bool,
+        decompose: bool,
+    ) -> None:
+        self._decompose = decompose
+        self._module = module
+        self.name = name
+        self._visible = visible
+        self._kind = {"is_inference": is_inference, "is_backward": is_backward, "frozen": frozen}
+        *_, output = module.graph.nodes
+        self._outputs = [node.meta.get("val") for node in output.args[0]]
+
+    def compile(self, values: Sequence[Any], fake_mode: Any) -> tuple[FusedRecipe, list[Any] | None]:
+        """The recipe for fake inputs, and the strides of its outputs."""
+        module = _on_cpu(self._module)
+        inputs = [_like_on_cpu(value, fake_mode) for value in values]
+        module = self._prepare(module, inputs, fake_mode)
+        code, strides = inductor.compile_cpu(module, inputs, self._visible, **self._kind)
+        return FusedRecipe(self.name, code, values, self._outputs), strides
+
+    def compile_static(self, arguments: Sequence[Any]) -> FusedRecipe:
+        """The recipe for the sizes and numbers of real arguments."""
+        fake_mode = FakeTensorMode()
+        module = _on_cpu(self._module)
+        inputs = [_like_on_cpu(value, fake_mode) for value in arguments]
+        _propagate(module, inputs, fake_mode)
+        _write_numbers(module, inputs)
+        module = self._prepare(module, inputs, fake_mode)
+        code, _ = inductor.compile_cpu(module, inputs, range(len(self._outputs)), **self._kind)
+        return FusedRecipe(self.name, code, arguments, self._outputs)
+
+    def _prepare(self, module: GraphModule, inputs: Sequence[Any], fake_mode: Any) -> GraphModule:
+        if self._decompose:
+            # What another set of decompositions left, and Inductor has no code for.
+            with inductor.virtual_fake_mode(fake_mode), torch.no_grad():
+                trace = make_fx(module, inductor.decompositions(), _allow_non_fake_inputs=True)
+                module = trace(*inputs)
+        _propagate(module, inputs, fake_mode)
+        return module
+
+
+class FusedRecipe:
+    """A compiled cluster: boxed callable of device tensors, numbers, and CPU tensors without dimensions.
+
+    Args:
+        name: of the recipe.
+        code: boxed function of the same values on the CPU.
+        inputs: fake or real inputs; say which are device tensors.
+        outputs: fake outputs; say the same of those.
+    """
+
+    def __init__(self, name: str, code: Code, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        self.name = name
+        self._code = code
+        self._device_inputs = [i for i, value in enumerate(inputs) if _is_device_tensor(value)]
+        self._device_outputs = [i for i, value in enumerate(outputs) if _is_device_tensor(value)]
+        self._other_outputs = [i for i, value in enumerate(outputs) if not _is_device_tensor(value)]
+        on_cpu = any(_is_cpu_tensor(value) for value in (*inputs, *outputs))
+        self._plain = not on_cpu
+
+    def __call__(self, inputs: list[Any]) -> Sequence[Any]:
+        if self._plain:
+            results = on_host(self._code, inputs)
+            inputs.clear()
+            return results
+        return self._call_mixed(inputs)
+
+    def _call_mixed(self, inputs: list[Any]) -> list[Any]:
+        others: list[Any] = []
+
+        def call(views: list[torch.Tensor]) -> list[torch.Tensor]:
+            values = list(inputs)
+            for position, view in zip(self._device_inputs, views, strict=True):
+                values[position] = view
+            results = self._code(values)
+            others.extend(results[i] for i in self._other_outputs)
+            return [results[i] for i in self._device_outputs]
+
+        tensors = on_host(call, [inputs[i] for i in self._device_inputs])
+        given = {id(value) for value in inputs}
+        results: list[Any] = [None] * (len(self._device_outputs) + len(self._other_outputs))
+        for position, value in zip(self._device_outputs, tensors, strict=True):
+            results[position] = value
+        for position, value in zip(self._other_outputs, others, strict=True):
+            # Memory that was made during the call is the device's; no tensor on the CPU may keep it.
+            is_new = isinstance(value, torch.Tensor) and id(value) not in given
+            results[position] = value.clone() if is_new else value
+        inputs.clear()
+        return results
+
+
+class StaticRecipes:
+    """A recipe for each set of sizes and numbers that is met."""
+
+    def __init__(self, compiler: FusedCompiler) -> None:
+        self._compiler = compiler
+        self._recipes: dict[Any, FusedRecipe] = {}
+
+    def __call__(self, inputs: list[Any]) -> Sequence[Any]:
+        key = tuple(
+            (v.shape, v.stride(), v.storage_offset(), v.dtype, v.device) if isinstance(v, torch.Tensor) else v
+            for v in inputs
+        )
+        recipe = self._recipes.get(key)
+        if recipe is None:
+            recipe = self._recipes[key] = self._compiler.compile_static(inputs)
+        return recipe(inputs)
+
+
+def _is_device_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == "hpu"
+
+
+def _is_cpu_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == "cpu"
+
+
+def _on_cpu(module: GraphModule) -> GraphModule:
+    """A copy of the cluster with constants and device arguments on the CPU."""
+    result = GraphModule(module, copy.deepcopy(module.graph), class_name=module.__class__.__name__)
+    for node in result.graph.nodes:
+        node.meta = {key: value for key, value in node.meta.items() if key not in ("val", "tensor_meta")}
+        if node.op == "get_attr":
+            constant = getattr(module, node.target)
+            if _is_device_tensor(constant):
+                # Graphs are compiled under a fake mode, which lets no real tensor through.
+                with _disable_current_modes():
+                    setattr(result, node.target, constant.detach().cpu())
+        node.args = map_aggregate(node.args, _host_device)
+        node.kwargs = map_aggregate(node.kwargs, _host_device)
+    result.recompile()
+    return result
+
+
+def _host_device(leaf: Any) -> Any:
+    if isinstance(leaf, torch.device) and leaf.type == "hpu":
+        return _CPU
+    return "cpu" if isinstance(leaf, str) and leaf.split(":")[0] == "hpu" else leaf
+
+
+def _like_on_cpu(value: Any, fake_mode: Any) -> Any:
+    """A fake CPU tensor of the same metadata; numbers as they are."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    sizes, strides, offset = value.size(), value.stride(), value.storage_offset()
+    with fake_mode:
+        if isinstance(offset, int) and offset == 0:
+            return torch.empty_strided(sizes, strides, dtype=value.dtype, device="cpu")
+        spanned = offset + 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+        return torch.empty(spanned, dtype=value.dtype, device="cpu").as_strided(sizes, strides, offset)
+
+
+def _propagate(module: GraphModule, inputs: Sequence[Any], fake_mode: Any) -> None:
+    before = fake_mode.allow_non_fake_inputs
+    fake_mode.allow_non_fake_inputs = True
+    try:
+        with torch.no_grad():
+            FakeTensorProp(module, mode=fake_mode).propagate_dont_convert_inputs(*inputs)
+    finally:
+        fake_mode.allow_non_fake_inputs = before
+
+
+def _write_numbers(module: GraphModule, inputs: Sequence[Any]) -> None:
+    """Write numbers in place of the inputs and nodes that give them."""
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    numbers: dict[Node, Any] = {
+        node: value
+        for node, value in zip(placeholders, inputs, strict=True)
+        if isinstance(value, int | float)
+    }
+    for node in module.graph.nodes:
+        if node.op == "call_function" and isinstance(node.meta.get("val"), int | float):
+            numbers[node] = node.meta["val"]
+
+    def number(leaf: Any) -> Any:
+        return numbers.get(leaf, leaf) if isinstance(leaf, Node) else leaf
+
+    for node in module.graph.nodes:
+        node.args = map_aggregate(node.args, number)
+        node.kwargs = map_aggregate(node.kwargs, number)
+    module.graph.eliminate_dead_code()
+    module.recompile()

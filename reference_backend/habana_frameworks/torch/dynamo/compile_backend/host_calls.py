@@ -1,0 +1,29 @@
+"""Running code for the CPU on device tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from habana_frameworks.torch import _C
+
+
+def on_host(function: Callable[[list[Any]], Sequence[Any]], values: list[Any]) -> list[Any]:
+    """Call `function` with CPU tensors over the memory of device tensors; its results become device tensors.
+
+    Nothing is copied: what the function writes to its arguments is written to the device tensors, and a
+    result that shares memory with an argument shares it with the device tensor.
+
+    Args:
+        function: takes a list of values, which it may empty, and returns CPU tensors and numbers.
+        values: device tensors and numbers.
+
+    Raises:
+        RuntimeError: an HPU Graph is being captured, which would not see the call.
+    """
+    if _C.is_capturing():
+        raise RuntimeError(
+            "a fused recipe of torch.compile cannot be part of an HPU Graph: capture the function without "
+            "torch.compile, or compile it with options={'executable': 'interpreted'}"
+        )
+    return _C.call_on_host(function, values)

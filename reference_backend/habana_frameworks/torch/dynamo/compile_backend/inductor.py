@@ -1,0 +1,122 @@
+"""All that the backend asks of Inductor, torch's compiler to C++. Differences between releases end here."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._dynamo.utils import detect_fake_mode
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._guards import TracingContext
+from torch._inductor import compile_fx, inductor_prims
+from torch._inductor import config as inductor_config
+from torch._inductor.decomposition import select_decomp_table
+from torch._inductor.virtualized import V
+from torch.fx import GraphModule
+
+_CPU = torch.device("cpu")
+
+SEEDS = inductor_prims.seeds
+#: Random numbers that are a pure function of a seed tensor.
+SEEDED = frozenset({inductor_prims.lookup_seed, inductor_prims.random, inductor_prims.randint})
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """Inductor's table of decompositions."""
+    return select_decomp_table()
+
+
+def virtual_fake_mode(fake_mode: Any) -> contextlib.AbstractContextManager[Any]:
+    """Where Inductor's passes look for the fake mode."""
+    return V.set_fake_mode(fake_mode)
+
+
+def joint_passes(graph_module: GraphModule, constant_folding: bool) -> GraphModule:
+    """Inductor's passes on a graph before it is divided into forward and backward.
+
+    They replace random operators by functions of one tensor of seeds, for which `SEEDS` is the only source.
+    """
+    run = compile_fx._recursive_joint_graph_passes
+    with inductor_config.patch(_joint_settings(constant_folding)):
+        return run(graph_module, **_input_device(run)) or graph_module
+
+
+def partition(
+    joint: GraphModule, joint_inputs: Sequence[Any], constant_folding: bool, **arguments: Any
+) -> tuple[GraphModule, GraphModule]:
+    """`joint_passes`, then the division into forward and backward graph that Inductor uses."""
+    joint = joint_passes(joint, constant_folding)
+    return min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **arguments)
+
+
+def view_to_reshape(graph_module: GraphModule) -> None:
+    """Let views become copies where saved values got other strides than they were traced with."""
+    from torch._inductor.fx_passes.post_grad import view_to_reshape as change
+
+    change(graph_module)
+
+
+def freeze(
+    dynamo_graph: GraphModule, graph_module: GraphModule, inputs: Sequence[Any], discard: bool
+) -> tuple[GraphModule, list[int]]:
+    """Make constants of the parameters of an inference graph; returns it and the inputs that are left."""
+    from torch._inductor.freezing import freeze as freeze_graph
+
+    with inductor_config.patch(freezing=True, freezing_discard_parameters=discard):
+        return freeze_graph(dynamo_graph, graph_module, list(inputs))
+
+
+def compile_cpu(
+    graph_module: GraphModule,
+    inputs: Sequence[Any],
+    visible: Sequence[int],
+    is_inference: bool,
+    is_backward: bool,
+    frozen: bool,
+) -> tuple[Callable[[list[Any]], Sequence[Any]], list[Any] | None]:
+    """Compile a graph on CPU tensors.
+
+    Args:
+        graph_module: functional graph on fake CPU tensors that returns a tuple.
+        inputs: its inputs, fake.
+        visible: positions of the outputs whose strides must be kept.
+        is_inference: nothing is saved for a backward graph.
+        is_backward: it is a backward graph.
+        frozen: parameters are constants in it.
+
+    Returns:
+        A boxed function of CPU tensors, and the strides of its outputs (None where they are as traced).
+    """
+    *_, output = graph_module.graph.nodes
+    output.meta["user_visible_output_idxs"] = list(visible)
+    fake_mode = detect_fake_mode(inputs)
+    with contextlib.ExitStack() as stack:
+        # Constants are real tensors.
+        if fake_mode is not None:
+            stack.callback(setattr, fake_mode, "allow_non_fake_inputs", fake_mode.allow_non_fake_inputs)
+            fake_mode.allow_non_fake_inputs = True
+            stack.enter_context(V.set_fake_mode(fake_mode))
+        if frozen:
+            stack.enter_context(inductor_config.patch(freezing=True))
+        strides = stack.enter_context(TracingContext.report_output_strides())
+        code = compile_fx.compile_fx_inner(
+            graph_module, list(inputs), is_inference=is_inference, is_backward=is_backward
+        )
+        return getattr(code, "current_callable", None) or code, list(strides) if strides else None
+
+
+def _joint_settings(constant_folding: bool) -> dict[str, Any]:
+    settings: dict[str, Any] = {"joint_graph_constant_folding": constant_folding}
+    # Both would leave random numbers to the generator of the CPU.
+    for name, value in (("fallback_random", False), ("align_random_eager", False)):
+        if hasattr(inductor_config, name):
+            settings[name] = value
+    return settings
+
+
+def _input_device(function: Callable[..., Any]) -> dict[str, Any]:
+    # The patterns of attention are made for the device that is named; the code will be the CPU's.
+    return {"input_device": _CPU} if "input_device" in inspect.signature(function).parameters else {}

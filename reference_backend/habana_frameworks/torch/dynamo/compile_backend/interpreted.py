@@ -1,0 +1,108 @@
+"""Interpreted recipes: the calls of a cluster, captured at its first run and replayed on other inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from habana_frameworks.torch import _C, hpu
+
+import torch
+from torch.fx import GraphModule
+
+from ._passes.utils import is_mutating, storage_of
+from .passes import logger
+from .recipes import by_calls
+
+#: Captures for one set of sizes: for inputs that share memory in one way or the other, and the like.
+_MOST_CAPTURES = 8
+
+
+class InterpretedRecipe:
+    """Boxed callable: captures a graph for each kind of input, and replays it afterwards.
+
+    A captured graph holds the metadata and numbers that it was captured with, and which inputs share memory.
+    Where the device refuses to capture the cluster, its operators run one by one.
+    """
+
+    def __init__(self, module: GraphModule, name: str) -> None:
+        self.name = name
+        self._run = by_calls(module)
+        self._mutates = _writes_to_inputs(module)
+        self._captures: dict[Any, list[_Capture]] = {}
+        self._refused = False
+
+    def __call__(self, inputs: list[Any]) -> Sequence[Any]:
+        if self._refused or _C.is_capturing():
+            return self._run(inputs)
+        key = tuple(value.shape if isinstance(value, torch.Tensor) else value for value in inputs)
+        captures = self._captures.setdefault(key, [])
+        for capture in captures:
+            if capture.accepts(inputs):
+                return capture.call(inputs)
+        if len(captures) == _MOST_CAPTURES:
+            return self._run(inputs)
+        try:
+            capture, results = self._capture(list(inputs))
+        except RuntimeError as refusal:
+            # Or an error of the program, which comes again, without a capture around it.
+            results = self._run(inputs)
+            logger.info("%s runs by calls, since it cannot be captured: %s", self.name, refusal)
+            self._refused = True
+            return results
+        captures.append(capture)
+        if results is None:
+            return capture.call(inputs)
+        inputs.clear()
+        return results
+
+    def _capture(self, inputs: list[Any]) -> tuple[_Capture, Sequence[Any] | None]:
+        """Capture a run; gives its results, unless its effects on the inputs had to be undone."""
+        graph = _C.Graph()
+        state = hpu.get_rng_state()
+        graph.begin(dry_run=self._mutates)
+        try:
+            results = self._run(list(inputs))
+        except BaseException:
+            # Ends, so that inputs are what they were.
+            graph.end()
+            graph.reset()
+            hpu.set_rng_state(state)
+            raise
+        graph.end()
+        if self._mutates:
+            hpu.set_rng_state(state)
+        capture = _Capture(graph, inputs, results)
+        return capture, None if self._mutates else results
+
+
+def _writes_to_inputs(module: GraphModule) -> bool:
+    nodes = module.graph.nodes
+    inputs = {storage_of(node) for node in nodes if node.op in ("placeholder", "get_attr")}
+    return any(
+        is_mutating(node) and not inputs.isdisjoint(map(storage_of, node.all_input_nodes)) for node in nodes
+    )
+
+
+class _Capture:
+    """A captured graph, and which of the inputs and results are tensors."""
+
+    def __init__(self, graph: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+        self._graph = graph
+        self._sources = [i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor)]
+        self._targets = [i for i, value in enumerate(results) if isinstance(value, torch.Tensor)]
+        self._numbers = [None if isinstance(value, torch.Tensor) else value for value in results]
+        graph.set_interface(self._tensors(inputs), [results[i] for i in self._targets])
+
+    def accepts(self, inputs: Sequence[Any]) -> bool:
+        return self._graph.accepts(self._tensors(inputs))
+
+    def call(self, inputs: list[Any]) -> list[Any]:
+        results = list(self._numbers)
+        for position, tensor in zip(self._targets, self._graph.call(self._tensors(inputs)), strict=True):
+            results[position] = tensor
+        inputs.clear()
+        return results
+
+    def _tensors(self, values: Sequence[Any]) -> list[torch.Tensor]:
+        return [values[i] for i in self._sources]

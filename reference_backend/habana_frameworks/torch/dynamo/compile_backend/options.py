@@ -1,0 +1,72 @@
+"""Checked access to the options of `config`: as a mapping, and as ``torch.compile(options=...)``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from types import ModuleType
+from typing import Any
+
+from .words import DECOMPOSITION_MODES, EXECUTABLES, to_bool, to_choice
+
+_CHOICES = {"decomposition_mode": DECOMPOSITION_MODES, "executable": EXECUTABLES}
+
+
+class ConfigurationFlags(MutableMapping[str, Any]):
+    """The options of a config module as a mapping of fixed keys; setting one checks its value.
+
+    Raises:
+        KeyError: there is no such option, or one is deleted.
+        AssertionError: the value is none that the option can have.
+    """
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getitem__(self, name: str) -> Any:
+        self._check(name)
+        return getattr(self._module, name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._check(name)
+        setattr(self._module, name, checked(name, value))
+
+    def __delitem__(self, name: str) -> None:
+        raise KeyError(f"option {name!r} cannot be deleted: set it to its default instead")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(option_names(self._module))
+
+    def __len__(self) -> int:
+        return len(option_names(self._module))
+
+    def _check(self, name: str) -> None:
+        if name not in option_names(self._module):
+            raise KeyError(f"{name!r} is no option of hpu_backend: use one of {', '.join(self)}")
+
+
+def option_names(module: ModuleType) -> list[str]:
+    """Names of the options, in alphabetical order."""
+    return sorted(name for name in module.get_config_copy() if not name.startswith("_"))
+
+
+def checked(name: str, value: Any) -> Any:
+    """The value of an option, in its own type. AssertionError where it has none of that type."""
+    if name in _CHOICES:
+        return to_choice(name, value, _CHOICES[name])
+    return to_bool(name, value)
+
+
+def from_compile(module: ModuleType, options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """All options with those of one ``torch.compile`` call in place.
+
+    Raises:
+        RuntimeError: one is unknown; the message lists those known.
+        AssertionError: a value is not of its option's type.
+    """
+    names = option_names(module)
+    settings = {name: getattr(module, name) for name in names}
+    for name, value in (options or {}).items():
+        if name not in settings:
+            raise RuntimeError(f"unknown option {name!r} of hpu_backend: use one of {', '.join(names)}")
+        settings[name] = checked(name, value)
+    return settings

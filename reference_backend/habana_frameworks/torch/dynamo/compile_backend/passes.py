@@ -1,0 +1,84 @@
+"""The passes in order, and how they are run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from habana_frameworks.torch.dynamo.debug_utils.logger import Logger
+
+from ._passes.utils import OptimizationPassPlacement, OptimizerContext
+from .words import ON
+
+logger = Logger("PT_COMPILE")
+
+Pass = Callable[[OptimizerContext], bool]
+
+
+def stages() -> dict[OptimizationPassPlacement, list[Pass]]:
+    """The passes of each stage, in the order in which they run."""
+    from ._passes import partitioner, placement, post_partitioner, pre_placement, reinplace
+
+    return {
+        OptimizationPassPlacement.PRE_PLACEMENT: [
+            pre_placement.pass_fake_propagation,
+            pre_placement.pass_remove_unnecessary_clones,
+            pre_placement.pass_remove_unnecessary_full_copy,
+            pre_placement.pass_remove_unnecessary_expand,
+            pre_placement.pass_remove_unnecessary_bmm_view,
+            reinplace.pass_reinplace_inplaceable_ops,
+            placement.pass_mark_placement,
+        ],
+        OptimizationPassPlacement.PRE_PARTITIONER: [
+            placement.pass_eagerize_leaf_views,
+            reinplace.pass_reinplace_index_copy_ops,
+            reinplace.pass_reinplace_add_ops,
+            placement.pass_replace_sym_size,
+        ],
+        OptimizationPassPlacement.PARTITIONER: [
+            partitioner.pass_propose_partitions,
+            partitioner.pass_make_symints_available,
+            partitioner.pass_fuse_partitions,
+        ],
+        OptimizationPassPlacement.POST_PARTITIONER: [
+            post_partitioner.pass_summarize_graph,
+            post_partitioner.pass_check_eager_fallbacks,
+            post_partitioner.pass_compile_clusters,
+            post_partitioner.pass_make_boxed_graph,
+        ],
+    }
+
+
+#: Without these there are no recipes.
+MAKING_RECIPES = (
+    "pass_mark_placement",
+    "pass_propose_partitions",
+    "pass_fuse_partitions",
+    "pass_compile_clusters",
+)
+
+
+def is_disabled(name: str) -> bool:
+    """Whether ``PT_HPU_DISABLE_<name>`` switches a pass off."""
+    return os.environ.get(f"PT_HPU_DISABLE_{name}", "").strip().lower() in ON
+
+
+def optimize_graph(ctx: OptimizerContext) -> None:
+    """Run all passes that are not switched off; `ctx.executable` is the result.
+
+    Raises:
+        AssertionError: see `pass_check_eager_fallbacks`.
+    """
+    for stage, members in stages().items():
+        ctx.stage = stage
+        for member in members:
+            name = member.__name__
+            if is_disabled(name):
+                logger.debug("%s: %s is switched off", ctx.graph_name, name)
+                continue
+            changed = member(ctx)
+            logger.trace("%s: %s%s", ctx.graph_name, name, " changed it" if changed else "")
+    if ctx.executable is None:
+        from ._passes.post_partitioner import make_executable
+
+        ctx.executable = make_executable(ctx, boxed=False)

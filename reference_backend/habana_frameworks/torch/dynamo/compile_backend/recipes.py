@@ -1,0 +1,56 @@
+"""Makes the recipe of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+
+from . import config
+from ._passes.utils import OptimizerContext, Partition
+
+Recipe = Callable[[list[Any]], Sequence[Any]]
+
+
+def make(
+    ctx: OptimizerContext, partition: Partition, visible: Sequence[int]
+) -> tuple[Recipe, list[Any] | None]:
+    """The recipe of a cluster, and the strides of its outputs where it was free to choose them.
+
+    Args:
+        ctx: the graph that the cluster is of.
+        partition: the cluster, with `module`.
+        visible: positions of the outputs whose strides must be as traced.
+    """
+    from . import fused, interpreted
+
+    assert partition.module is not None
+    if not ctx.fused:
+        return interpreted.InterpretedRecipe(partition.module, partition.name), None
+    compiler = fused.FusedCompiler(
+        partition.module,
+        partition.name,
+        visible,
+        is_inference=not ctx.is_training,
+        is_backward=ctx.is_backward,
+        frozen=ctx.frozen,
+        decompose=config.decomposition_mode not in ("habana", "inductor"),
+    )
+    if ctx.is_dynamic and config.force_static_compile:
+        return fused.StaticRecipes(compiler), None
+    recipe, strides = compiler.compile([node.meta["val"] for node in partition.inputs], ctx.fake_mode)
+    return recipe, strides
+
+
+def by_calls(module: GraphModule) -> Recipe:
+    """A callable that runs the operators of a cluster one by one."""
+
+    def run(inputs: list[Any]) -> Sequence[Any]:
+        with torch.no_grad():
+            results = module(*inputs)
+        inputs.clear()
+        return results
+
+    return run

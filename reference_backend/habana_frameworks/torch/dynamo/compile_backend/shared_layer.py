@@ -1,0 +1,129 @@
+"""What the device can have in a recipe, operator by operator."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from typing import Any
+
+from habana_frameworks.torch.dynamo.debug_utils.logger import Logger
+
+import torch
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.fx import Node
+from torch.fx.node import _get_qualified_name
+
+from . import inductor
+from ._passes.utils import Placement, shaped_leaves, tensors_in, value_of
+
+logger = Logger("PT_COMPILE")
+
+#: Operators that run by themselves, though a recipe could have them: ``aten::add.Tensor`` or
+#: ``aten.add.Tensor``; ``aten::add`` or ``add`` for all overloads.
+hpu_fallback_op_list: list[str] = []
+
+_NAMESPACES = frozenset({"aten", "prims"})
+
+#: These ask for values (or hand them to the host) and decide about shapes.
+_DATA_DEPENDENT = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
+
+
+def requires_fallback(node: Node) -> bool:
+    """Whether a node has to run by itself, between recipes; says so in the log, one line for each node.
+
+    So it is for operators of `hpu_fallback_op_list`, for those whose result's shape depends on data, and for
+    tensors that are not strided.
+    """
+    reason = fallback_reason(node)
+    name = operator_name(node)
+    logger.debug(
+        "Node %s (%s) requires fallback: %s%s", node.name, name, bool(reason), reason and f", {reason}"
+    )
+    return bool(reason)
+
+
+def fallback_reason(node: Node) -> str:
+    """Why a node requires fallback, empty where it does not."""
+    target = node.target
+    if node.op != "call_function" or not isinstance(target, OpOverload):
+        return ""
+    if _names(target) & set(hpu_fallback_op_list):
+        return "it is in hpu_fallback_op_list"
+    if _DATA_DEPENDENT & set(target.tags) or has_unbacked_symbols(value_of(node)):
+        return "its shape depends on data"
+    values = [value_of(node), *(value_of(source) for source in node.all_input_nodes)]
+    if any(tensor.layout != torch.strided for value in values for tensor in tensors_in(value)):
+        return "not all of its tensors are strided"
+    return ""
+
+
+def place(node: Node, fused: bool) -> Placement:
+    """Where a node runs, before its neighbours are looked at."""
+    if requires_fallback(node):
+        return Placement.EAGER
+    target = node.target
+    if node.op == "get_attr":
+        return Placement.CLUSTER if isinstance(value_of(node), torch.Tensor) else Placement.CALL
+    if node.op != "call_function" or isinstance(target, HigherOrderOperator):
+        return Placement.CALL
+    if not isinstance(target, OpOverload):
+        return Placement.CLUSTER if is_arithmetic(target) else Placement.CALL
+    if target in inductor.SEEDED:
+        return Placement.CLUSTER
+    if target is inductor.SEEDS or target.namespace not in _NAMESPACES:
+        return Placement.CALL
+    # A fused recipe is code for the CPU and would draw from the CPU's generator.
+    if fused and draws_random_numbers(node):
+        return Placement.CALL
+    return Placement.CLUSTER
+
+
+def draws_random_numbers(node: Node) -> bool:
+    """Whether a node calls a random operator; attention is one only where something is dropped."""
+    target = node.target
+    if not isinstance(target, OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
+        return False
+    for position, argument in enumerate(target._schema.arguments):
+        if argument.name == "dropout_p":
+            given = node.args[position] if position < len(node.args) else node.kwargs.get("dropout_p", 0.0)
+            return given != 0.0
+    return True
+
+
+def is_arithmetic(target: Any) -> bool:
+    """Whether a node's target is a function of Python numbers, or takes a result from a list of them."""
+    module = getattr(target, "__module__", None)
+    return target in (
+        torch.sym_float,
+        torch.sym_int,
+        torch.sym_max,
+        torch.sym_min,
+        torch.sym_not,
+    ) or module in (
+        operator.__name__,
+        "_operator",
+        math.__name__,
+        builtins.__name__,
+        "torch.fx.experimental.sym_node",
+        "torch.utils._sympy.functions",
+    )
+
+
+def operator_name(node: Node) -> str:
+    """Name of what a node calls, as in ``torch.ops.aten.add.Tensor``."""
+    if node.op == "call_function":
+        return _get_qualified_name(node.target)  # type: ignore[arg-type]
+    return str(node.target)
+
+
+def has_unbacked_symbols(value: Any) -> bool:
+    """Whether the fake value's shape depends on data."""
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    return any(free_unbacked_symbols(leaf) for leaf in shaped_leaves(value))
+
+
+def _names(target: OpOverload) -> set[str]:
+    schema = target._schema.name
+    return {str(target), target.name(), schema, schema.split("::")[-1]}

@@ -1,0 +1,1 @@
+"""Looking at what `torch.compile` did."""

@@ -1,0 +1,247 @@
+"""Training through graphs with changing shapes: `ModuleCacher`."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any
+
+from habana_frameworks.torch.internal import environment
+from habana_frameworks.torch.utils.internal import is_lazy
+
+import torch
+
+from .callables import GraphedPasses, check_module, parameters_of
+from .capture import is_current_stream_capturing
+from .structure import Uncacheable, describe, input_key
+
+_logger = logging.getLogger(__name__)
+
+
+class TrainingCache:
+    """The `forward` of a module that runs through graphs, one for each kind of input.
+
+    Graphs serve while the module trains and gradients are on; other calls run the original. Copies and
+    pickles of the module start without graphs.
+
+    Args:
+        module, max_graphs, use_lfu: see `ModuleCacher`.
+        lazy_only: graphs serve in lazy mode only.
+        options: the others of `ModuleCacher`.
+
+    Attributes:
+        hits, captures, bypasses, evictions: how often a graph was replayed, captured, passed by, and dropped.
+    """
+
+    def __init__(
+        self, module: torch.nn.Module, max_graphs: int, use_lfu: bool, lazy_only: bool, **options: Any
+    ) -> None:
+        self._module = module
+        self._lazy_only = lazy_only
+        # The class's own forward is found through the module: a pickled bound method would name this object.
+        self._own_forward = module.__dict__.get("forward")
+        self._max_graphs = max_graphs
+        self._use_lfu = use_lfu
+        self._verbose = options.pop("verbose")
+        self._log_frequency = max(1, options.pop("log_frequency"))
+        self._options = options
+        self._forget()
+
+    def _forget(self) -> None:
+        self._graphs: OrderedDict[Hashable, GraphedPasses] = OrderedDict()
+        self._uses: dict[Hashable, int] = {}
+        self._iteration = 0
+        self._capturing = True
+        self.hits = self.captures = self.bypasses = self.evictions = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        dropped = (
+            "_graphs",
+            "_uses",
+            "_iteration",
+            "_capturing",
+            "hits",
+            "captures",
+            "bypasses",
+            "evictions",
+        )
+        return {name: value for name, value in self.__dict__.items() if name not in dropped}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def original(self, *arguments: Any, **keywords: Any) -> Any:
+        """The module's forward as it was."""
+        if self._own_forward is not None:
+            return self._own_forward(*arguments, **keywords)
+        return type(self._module).forward(self._module, *arguments, **keywords)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        calls = self.hits + self.captures + self.bypasses
+        if self._verbose and calls and calls % self._log_frequency == 0:
+            self.log_stats()
+        passes = self._find(arguments, keywords)
+        if passes is None:
+            self.bypasses += 1
+            return self.original(*arguments, **keywords)
+        return passes(*arguments, **keywords)
+
+    def _find(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> GraphedPasses | None:
+        if not (self._module.training and torch.is_grad_enabled()):
+            return None
+        if self._lazy_only and not is_lazy():
+            return None
+        if is_current_stream_capturing():
+            return None
+        try:
+            key = input_key((arguments, keywords))
+        except Uncacheable as reason:
+            _logger.info("no graph for %s: there is %s", describe((arguments, keywords)), reason)
+            return None
+        if key in self._graphs:
+            self.hits += 1
+        elif not self._capturing or self._max_graphs < 1:
+            return None
+        else:
+            try:
+                passes = self._capture(arguments, keywords)
+            except Uncacheable as reason:
+                _logger.info("no graphs for %s: its result is %s", type(self._module).__name__, reason)
+                self._capturing = False
+                return None
+            self.captures += 1
+            self._make_room()
+            self._graphs[key] = passes
+        self._uses[key] = self._uses.get(key, 0) + 1
+        self._graphs.move_to_end(key)
+        return self._graphs[key]
+
+    def _capture(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> GraphedPasses:
+        check_module(self._module)
+        return GraphedPasses(
+            self.original,
+            parameters_of(self._module),
+            arguments,
+            sample_keywords=keywords,
+            **self._options,
+        )
+
+    def _make_room(self) -> None:
+        while len(self._graphs) >= self._max_graphs:
+            oldest = next(iter(self._graphs))
+            # Of those used least often, min takes the one unused for longest: the order is that of use.
+            key = min(self._graphs, key=self._uses.__getitem__) if self._use_lfu else oldest
+            del self._graphs[key], self._uses[key]
+            self.evictions += 1
+
+    def set_iteration_count(self, count: int) -> None:
+        """Say which iteration runs, for `log_stats`. Gradients accumulate without knowing it."""
+        self._iteration = count
+
+    def capture_start(self) -> None:
+        """From here on, new kinds of input are captured. So it is at the beginning."""
+        self._capturing = True
+
+    def capture_end(self) -> None:
+        """From here on, new kinds of input run without a graph."""
+        self._capturing = False
+
+    def log_stats(self) -> None:
+        """Print how often graphs were captured, replayed, passed by and dropped."""
+        print(
+            f"HPU graphs of {type(self._module).__name__}, iteration {self._iteration}: "
+            f"{self.captures} captured, {self.hits} replayed, {self.bypasses} calls without, "
+            f"{self.evictions} dropped"
+        )
+
+
+_CONTROLS = ("set_iteration_count", "capture_start", "capture_end", "log_stats")
+
+
+class ModuleCacher:
+    """Makes modules train through graphs.
+
+    Args:
+        max_graphs: how many graphs a module keeps; the one unused for longest goes.
+
+    Calling it with a module gives the module whose `forward` is cached, with the methods
+    `set_iteration_count`, `capture_start`, `capture_end` and `log_stats`; the cacher has them too, for its
+    latest module. Graphs serve in lazy mode only, as in the public bridge; elsewhere the module works as
+    before.
+    """
+
+    def __init__(self, max_graphs: int = 10) -> None:
+        self._max_graphs = max_graphs
+        self._cache: TrainingCache | None = None
+
+    def __call__(
+        self,
+        model: torch.nn.Module,
+        use_lfu: bool = False,
+        inplace: bool = True,
+        allow_unused_input: bool = False,
+        asynchronous: bool = False,
+        have_grad_accumulation: bool = False,
+        log_frequency: int = 100,
+        verbose: bool = False,
+        disable_tensor_cache: bool = False,
+        dry_run: bool = False,
+    ) -> torch.nn.Module:
+        """Cache the `forward` of a module.
+
+        Args:
+            model: without hooks, and no buffer requires grad.
+            use_lfu: drop the graph used least often instead of the one unused for longest.
+            inplace: change `model`; else a deep copy of it.
+            allow_unused_input: accept inputs and parameters that get no gradient.
+            asynchronous: replays return before their work is done.
+            have_grad_accumulation: accepted; gradients of graphs may always be accumulated.
+            log_frequency: calls between two lines of `verbose`.
+            verbose: print `log_stats` now and then.
+            disable_tensor_cache: accepted; no call leaves results in memory of a graph.
+            dry_run: capture without executing, then replay; ``PT_HPUGRAPH_ENABLE_DRY_RUN`` does the same.
+
+        Returns:
+            `model`, or the copy. Its calls raise what `make_graphed_callables` raises, when they capture.
+        """
+        if not inplace:
+            model = copy.deepcopy(model)
+        self._cache = TrainingCache(
+            model,
+            self._max_graphs,
+            use_lfu,
+            lazy_only=True,
+            allow_unused_input=allow_unused_input,
+            asynchronous=asynchronous,
+            log_frequency=log_frequency,
+            verbose=verbose,
+            dry_run=dry_run or bool(environment.read("PT_HPUGRAPH_ENABLE_DRY_RUN", "bool", False)),
+        )
+        model.forward = self._cache  # type: ignore[assignment,method-assign]
+        for name in _CONTROLS:
+            setattr(model, name, getattr(self._cache, name))
+        return model
+
+    def _latest(self) -> TrainingCache:
+        if self._cache is None:
+            raise RuntimeError("this ModuleCacher has no module yet: call it with one first")
+        return self._cache
+
+    def set_iteration_count(self, count: int) -> None:
+        """Say which iteration runs, for `log_stats`."""
+        self._latest().set_iteration_count(count)
+
+    def capture_start(self) -> None:
+        """From here on, new kinds of input are captured."""
+        self._latest().capture_start()
+
+    def capture_end(self) -> None:
+        """From here on, new kinds of input run without a graph."""
+        self._latest().capture_end()
+
+    def log_stats(self) -> None:
+        """Print how often graphs were captured, replayed, passed by and dropped."""
+        self._latest().log_stats()

@@ -1,0 +1,256 @@
+"""Functions and modules whose forward and backward pass are graphs: `make_graphed_callables`.
+
+Each pass is captured once, on sample arguments. What forward saves for backward is handed from one graph to
+the other on every call, so that a graphed callable can run several times before its backward passes do, and
+gradients can be accumulated, as without graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+
+from .capture import HPUGraph, graph, is_current_stream_capturing
+from .exchange import Exchange
+from .structure import TensorPacker, check_plain, tensors_of, with_tensors
+
+_Tensors = list[torch.Tensor]
+
+
+def make_graphed_callables(
+    callables: Callable[..., Any] | tuple[Callable[..., Any], ...],
+    sample_args: tuple[Any, ...],
+    warmups: int = 0,
+    allow_unused_input: bool = False,
+    asynchronous: bool = False,
+    disable_tensor_cache: bool = False,
+    dry_run: bool = False,
+) -> Any:
+    """Capture the forward and backward pass of functions or modules.
+
+    Args:
+        callables: one, or a tuple. A module keeps its identity and gets another `forward`, which runs the
+            original one while `training` differs from what it was at capture.
+        sample_args: a tuple of tensors for the callable, or a tuple of such tuples. Later calls must bring
+            tensors of the same shapes, dtypes and `requires_grad`.
+        warmups: passes before the capture.
+        allow_unused_input: accept arguments and parameters that get no gradient.
+        asynchronous: replays return before their work is done.
+        disable_tensor_cache: accepted; no call leaves results in memory of the graph.
+        dry_run: capture without executing.
+
+    Returns:
+        What replaces `callables`: the modules themselves, functions for functions.
+
+    Raises:
+        AssertionError: a module has hooks, or a buffer that requires grad; an argument is no tensor on hpu.
+        structure.Uncacheable: a result is of a type that may have tensors inside, unknown here.
+        RuntimeError: an input gets no gradient and `allow_unused_input` is false; or as
+            `HPUGraph.capture_begin`.
+    """
+    single = not isinstance(callables, tuple)
+    functions = (callables,) if single else callables
+    samples = (sample_args,) if single else sample_args
+    assert len(functions) == len(samples), (
+        f"{len(functions)} callables and {len(samples)} tuples of sample arguments: give one for each"
+    )
+    graphed = []
+    for function, arguments in zip(functions, samples, strict=True):
+        check_module(function)
+        for argument in arguments:
+            assert isinstance(argument, torch.Tensor), (
+                f"sample_args must contain only tensors, and there is a {type(argument).__name__}: take "
+                "other arguments out of the signature"
+            )
+            assert argument.device.type == "hpu", (
+                f"sample_args must be on hpu, and one is on {argument.device}, whose values graphs keep: "
+                "move it with .to('hpu')"
+            )
+        passes = GraphedPasses(
+            function,
+            parameters_of(function),
+            arguments,
+            warmups=warmups,
+            allow_unused_input=allow_unused_input,
+            asynchronous=asynchronous,
+            dry_run=dry_run,
+        )
+        graphed.append(_replacement(function, passes))
+    return graphed[0] if single else tuple(graphed)
+
+
+def check_module(function: Any) -> None:
+    """Refuse modules that cannot be captured; functions pass.
+
+    Raises:
+        AssertionError: the module has hooks, or a buffer that requires grad.
+    """
+    if not isinstance(function, torch.nn.Module):
+        return
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    for part in function.modules():
+        assert not any(getattr(part, name, None) for name in hooks), (
+            f"a {type(part).__name__} has hooks, which graphs do not call: register them after the capture"
+        )
+    for name, buffer in function.named_buffers():
+        assert not buffer.requires_grad, (
+            f"buffer {name} requires grad, and graphs give gradients to parameters only: make it a parameter"
+        )
+
+
+def parameters_of(function: Any) -> tuple[torch.nn.Parameter, ...]:
+    """The parameters of a module that require grad; none for a function."""
+    if not isinstance(function, torch.nn.Module):
+        return ()
+    return tuple(parameter for parameter in function.parameters() if parameter.requires_grad)
+
+
+class GraphedPasses:
+    """The captured forward and backward pass of a function, callable like it.
+
+    Args:
+        function: what to capture.
+        parameters: tensors beside the arguments that get gradients.
+        sample_arguments: nested values; capture uses their memory, later calls bring other tensors.
+        warmups, allow_unused_input, asynchronous, dry_run: see `make_graphed_callables`.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        parameters: Sequence[torch.Tensor],
+        sample_arguments: Sequence[Any],
+        *,
+        sample_keywords: dict[str, Any] | None = None,
+        warmups: int = 0,
+        allow_unused_input: bool = False,
+        asynchronous: bool = False,
+        dry_run: bool = False,
+    ) -> None:
+        self._parameters = tuple(parameters)
+        self._asynchronous = asynchronous
+        self._allow_unused = allow_unused_input
+        self._results = TensorPacker(is_out_pack=True)
+        arguments, keywords = _as_leaves((tuple(sample_arguments), sample_keywords or {}))
+        self._inputs = tensors_of((arguments, keywords))
+        with torch.enable_grad():
+            for _ in range(warmups):
+                self._warm_up(lambda: function(*arguments, **keywords))
+            self._capture(lambda: function(*arguments, **keywords), dry_run)
+        del self._inputs
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Run the forward graph; the backward graph runs when gradients are asked for."""
+        tensors = tensors_of((arguments, keywords))
+        results = _Replay.apply(self, len(tensors), *tensors, *self._parameters)
+        return self._results.unpack(results)
+
+    def _targets(self) -> tuple[torch.Tensor, ...]:
+        """What gets gradients, in the order of the inputs of `_Replay`."""
+        return (*(tensor for tensor in self._inputs if tensor.requires_grad), *self._parameters)
+
+    def _warm_up(self, function: Callable[[], Any]) -> None:
+        results = [tensor for tensor in tensors_of(function()) if tensor.requires_grad]
+        targets = self._targets()
+        if results and targets:
+            gradients = [torch.zeros_like(result) for result in results]
+            torch.autograd.grad(results, targets, gradients, allow_unused=self._allow_unused)
+
+    def _capture(self, function: Callable[[], Any], dry_run: bool) -> None:
+        forward, backward = HPUGraph(), HPUGraph()
+        saved: _Tensors = []
+
+        def pack(tensor: torch.Tensor) -> torch.Tensor:
+            # A result that is saved would keep its own history alive, and that the result.
+            tensor = tensor.detach()
+            saved.append(tensor)
+            return tensor
+
+        with graph(forward, dry_run=dry_run), saved_tensors_hooks(pack, lambda tensor: tensor):
+            value = function()
+            results = list(self._results.pack(value))
+        check_plain(value)
+        del value
+        targets = self._targets()
+        differentiable = [result.requires_grad and bool(targets) for result in results]
+        gradients: _Tensors = []
+        found: Sequence[torch.Tensor | None] = ()
+        if any(differentiable):
+            flowing = [result for result, wanted in zip(results, differentiable, strict=True) if wanted]
+            gradients = [torch.zeros_like(result, requires_grad=False) for result in flowing]
+            with graph(backward, dry_run=dry_run):
+                found = torch.autograd.grad(flowing, targets, gradients, allow_unused=self._allow_unused)
+            del flowing
+        results = [result.detach() for result in results]
+        self._differentiable = differentiable
+        self._forward = Exchange(forward._graph, self._inputs, [*results, *saved])
+        self._number_of_results = len(results)
+        if gradients:
+            arrived = [tensor for tensor in found if tensor is not None]
+            self._backward = Exchange(backward._graph, [*gradients, *saved], arrived)
+        self._placed = [
+            *(tensor.requires_grad for tensor in self._inputs),
+            *(True for _ in self._parameters),
+        ]
+        self._found = [tensor is not None for tensor in found]
+
+    def forward(self, inputs: Sequence[torch.Tensor]) -> tuple[_Tensors, _Tensors]:
+        """Replay forward: the results, and what backward needs of it."""
+        values = self._forward.run(inputs, self._asynchronous)
+        return values[: self._number_of_results], values[self._number_of_results :]
+
+    def mark(self, results: Sequence[torch.Tensor]) -> _Tensors:
+        """Those results that have no gradient."""
+        return [result for result, wanted in zip(results, self._differentiable, strict=True) if not wanted]
+
+    def backward(
+        self, gradients: Sequence[torch.Tensor], saved: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor | None]:
+        """Replay backward: a gradient, or None, for each argument and each parameter."""
+        flowing = [
+            gradient for gradient, wanted in zip(gradients, self._differentiable, strict=True) if wanted
+        ]
+        values = iter(self._backward.run([*flowing, *saved], self._asynchronous))
+        of_targets = iter([next(values) if found else None for found in self._found])
+        return [next(of_targets) if wanted else None for wanted in self._placed]
+
+
+class _Replay(torch.autograd.Function):
+    """Makes the two graphs one differentiable operation."""
+
+    @staticmethod
+    def forward(ctx: Any, passes: GraphedPasses, count: int, *tensors: torch.Tensor) -> Any:
+        results, saved = passes.forward(tensors[:count])
+        ctx.passes = passes
+        ctx.save_for_backward(*saved)
+        ctx.mark_non_differentiable(*passes.mark(results))
+        return tuple(results)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        return None, None, *ctx.passes.backward(gradients, ctx.saved_tensors)
+
+
+def _as_leaves(value: Any) -> Any:
+    """The value with tensors that share memory with the given ones and have no history."""
+    tensors = tensors_of(value)
+    return with_tensors(value, [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors])
+
+
+def _replacement(function: Any, passes: GraphedPasses) -> Any:
+    if not isinstance(function, torch.nn.Module):
+        return passes
+    original, training = function.forward, function.training
+
+    def forward(*arguments: Any, **keywords: Any) -> Any:
+        # Inside another capture this work is part of that graph.
+        if function.training == training and not is_current_stream_capturing():
+            return passes(*arguments, **keywords)
+        return original(*arguments, **keywords)
+
+    function.forward = forward
+    return function

@@ -1,0 +1,265 @@
+"""Capturing what the device does, and doing it again: `HPUGraph` and the context manager `graph`.
+
+A graph holds the calls that ran between `capture_begin` and `capture_end`, and the memory they used:
+replaying reads and writes the tensors of the capture. Random operators draw anew at each replay.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from habana_frameworks.torch import _C
+from habana_frameworks.torch.hpu import devices, flags, streams
+from habana_frameworks.torch.utils.debug import graph_dumps
+
+import torch
+
+from .exchange import Exchange
+from .structure import copy_to, tensors_of
+
+_names = itertools.count()
+
+
+def is_current_stream_capturing() -> bool:
+    """Say whether a capture is in progress."""
+    return bool(_C.is_capturing())
+
+
+class HPUGraph:
+    """A sequence of device work that was captured and can be replayed.
+
+    A graph is captured once; `reset` makes it empty again. Capture executes what it records, unless it is a
+    dry run. Host code is not part of the graph.
+    """
+
+    def __init__(self) -> None:
+        self._graph = _C.Graph()
+        self._user_inputs: list[torch.Tensor] | None = None
+        self._user_outputs: list[torch.Tensor] | None = None
+        self._exchange: Exchange | None = None
+        self._inputs_cleared = False
+
+    def capture_begin(self, dry_run: bool = False) -> None:
+        """Record from here on, on the current stream.
+
+        Dynamic shapes (`torch.hpu.enable_dynamic_shape`) are switched off and stay off.
+
+        Args:
+            dry_run: do not execute; results hold no values before the first replay.
+
+        Raises:
+            RuntimeError: a capture is in progress ("GRAPH:: graph Capture already in progress").
+        """
+        flags.disable_dynamic_shape()
+        self._graph.begin(dry_run)
+
+    def capture_end(self) -> None:
+        """Stop recording; the graph can be replayed.
+
+        Raises:
+            RuntimeError: no capture of this graph is in progress, or the current stream is another one than
+                at its beginning ("Capture must end on the same stream it began on.").
+        """
+        self._graph.end()
+        graph_dumps.dump_if_requested(self._graph, f"hpu_graph_{next(_names)}")
+
+    def replay(self, asynchronous: bool = False) -> None:
+        """Run the graph on the memory of the tensors that were captured.
+
+        Args:
+            asynchronous: return before the work is done; the host waits for it where it waits for the stream.
+
+        Raises:
+            RuntimeError: a capture is in progress ("Capture in progress"), there is nothing to replay, or
+                `clear_inputs` gave the memory of the inputs back.
+        """
+        if self._inputs_cleared:
+            raise RuntimeError(
+                "the inputs of this graph were cleared: use replayV3 or replay_with_inputs instead"
+            )
+        if self._user_inputs is not None and self._user_outputs is not None:
+            # What has been marked is a function; the captured tensors are arguments like others.
+            self.replayV3(self._user_inputs, asynchronous)
+        else:
+            self._graph.replay(asynchronous)
+
+    def replayV2(
+        self, static_tlist: Sequence[torch.Tensor], tlist: Sequence[torch.Tensor], asynchronous: bool = False
+    ) -> None:
+        """Copy tensors into tensors of the capture, then `replay`.
+
+        Args:
+            static_tlist: tensors that the captured work reads.
+            tlist: as many tensors of the same shapes, with the new values.
+            asynchronous: as for `replay`.
+
+        Raises:
+            ValueError: the lists differ in length.
+            RuntimeError: as `replay`.
+        """
+        copy_to(list(static_tlist), list(tlist))
+        self.replay(asynchronous)
+
+    def replayV3(self, tlistI: Sequence[torch.Tensor], asynchronous: bool = False) -> list[torch.Tensor]:
+        """Run the graph with other tensors in the place of the marked inputs; nothing is copied.
+
+        Results go where `replay` puts them. In-place work of the graph on an input changes the tensor given
+        here.
+
+        Args:
+            tlistI: a tensor for each input that was given to `mark_user_inputs`, with the same metadata.
+            asynchronous: as for `replay`.
+
+        Returns:
+            The marked outputs. One that is an input, or a view of it, is made from the tensor given here.
+
+        Raises:
+            RuntimeError: no inputs are marked, the number or the metadata of tensors differs, or as `replay`.
+        """
+        if self._user_outputs is None:
+            # All that lives on is a result then, and stays where it is.
+            captured = self._marked_inputs()
+            self.replayV2(captured, tlistI, asynchronous)
+            copy_to(list(tlistI), captured)
+            return []
+        function = self._function(into_captured=True)
+        results = function.run(tlistI, asynchronous)
+        if function.into_captured:
+            return results
+        return [
+            result if is_input else captured.detach().copy_(result)
+            for captured, result, is_input in zip(self._user_outputs, results, function.is_input, strict=True)
+        ]
+
+    def replay_with_inputs(
+        self, inputs: Sequence[torch.Tensor], asynchronous: bool = False
+    ) -> list[torch.Tensor]:
+        """`replayV3`, with new tensors for the marked outputs, which later runs leave alone.
+
+        Raises:
+            RuntimeError: as `replayV3`, or outputs are not marked.
+        """
+        self._require_marked_outputs()
+        function = self._function(into_captured=False)
+        results = function.run(inputs, asynchronous)
+        if not function.into_captured:
+            return results
+        return [
+            result if is_input else result.clone()
+            for result, is_input in zip(results, function.is_input, strict=True)
+        ]
+
+    def _marked_inputs(self) -> list[torch.Tensor]:
+        if self._user_inputs is None:
+            raise RuntimeError(
+                "this graph has no marked inputs: call mark_user_inputs between its capture and this call"
+            )
+        return self._user_inputs
+
+    def _function(self, into_captured: bool) -> Exchange:
+        """The graph as a function. The first use says where results go; the other way then takes a copy."""
+        if self._exchange is None:
+            outputs = self._user_outputs or []
+            self._exchange = Exchange(self._graph, self._marked_inputs(), outputs, into_captured)
+        return self._exchange
+
+    def mark_user_inputs(self, inputs: Any) -> None:
+        """Say which tensors of the capture are its inputs; nested values are flattened.
+
+        Marks come after the capture and before the first replay.
+        """
+        self._user_inputs = tensors_of(inputs)
+        self._exchange = None
+
+    def mark_user_outputs(self, outputs: Any, free_inplace: bool = True) -> None:
+        """Say which tensors of the capture are its results; nested values are flattened.
+
+        With inputs marked too, these are the only results: what else the graph made becomes its own memory.
+
+        Args:
+            outputs: the tensors.
+            free_inplace: accepted. The memory of a result lives as long as a tensor or the graph needs it.
+        """
+        self._user_outputs = tensors_of(outputs)
+        self._exchange = None
+
+    def get_user_input_match_indices(self) -> list[int]:
+        """Positions of the marked inputs whose memory the captured work uses.
+
+        Raises:
+            RuntimeError: inputs or outputs are not marked.
+        """
+        self._require_marked_outputs()
+        return self._function(into_captured=True).used
+
+    def clear_inputs(self) -> None:
+        """Give the memory of the marked inputs back; from now on they must be brought along.
+
+        Raises:
+            RuntimeError: inputs or outputs are not marked.
+        """
+        self._require_marked_outputs()
+        self._function(into_captured=True)
+        self._user_inputs, self._inputs_cleared = [], True
+
+    def _require_marked_outputs(self) -> None:
+        if self._user_outputs is None:
+            raise RuntimeError("this graph has no marked outputs: call mark_user_outputs first")
+
+    def reset(self) -> None:
+        """Drop the captured work and its memory; the graph can be captured again."""
+        self._graph.reset()
+        self.__init__()  # type: ignore[misc]
+
+
+class graph:
+    """Context manager: captures its block into a graph, on a stream of its own.
+
+    Args:
+        hpu_graph: the graph, empty.
+        stream: stream of the capture, by default one that all captures share.
+        dry_run: as for `HPUGraph.capture_begin`.
+
+    Raises:
+        RuntimeError: as `HPUGraph.capture_begin` and `HPUGraph.capture_end`.
+    """
+
+    _side_stream: streams.Stream | None = None
+
+    def __init__(
+        self, hpu_graph: HPUGraph, stream: torch.Stream | None = None, dry_run: bool = False
+    ) -> None:
+        if stream is None:
+            if graph._side_stream is None:
+                graph._side_stream = streams.Stream()
+            stream = graph._side_stream
+        self.hpu_graph = hpu_graph
+        self.stream = stream
+        self.dry_run = dry_run
+        self._context = streams.StreamContext(stream)
+
+    def __enter__(self) -> None:
+        devices.synchronize()
+        # Tensors that only a cycle keeps would count as results of the graph if they died later.
+        gc.collect()
+        self._context.__enter__()
+        try:
+            self.hpu_graph.capture_begin(self.dry_run)
+        except BaseException:
+            self._context.__exit__()
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, *details: object) -> None:
+        try:
+            self.hpu_graph.capture_end()
+        except Exception:
+            # What went wrong inside says more than what it does to the capture.
+            if kind is None:
+                raise
+        finally:
+            self._context.__exit__()
+        if kind is not None:
+            self.hpu_graph.reset()

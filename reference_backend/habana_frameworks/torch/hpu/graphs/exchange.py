@@ -1,0 +1,186 @@
+"""Replaying a graph with other tensors in the place of captured ones."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+
+class Exchange:
+    """A captured graph as a function of tensors.
+
+    What is neither an input nor an output, and was made by the graph, becomes memory of the graph's own.
+
+    Args:
+        graph: the core's graph, captured and not replayed yet.
+        inputs: captured tensors that other ones will stand for.
+        outputs: captured tensors to return. One that shares memory with an input is returned in the memory of
+            what stands for that input; one that the graph has not made is returned as it is.
+        into_captured: write outputs into the captured tensors instead of new ones.
+
+    Attributes:
+        into_captured: as given.
+        is_input: for each output, whether it shares memory with an input.
+        used: positions of the inputs whose memory the graph uses.
+
+    Raises:
+        RuntimeError: a tensor is not dense or not on hpu, or the graph was replayed before.
+    """
+
+    def __init__(
+        self,
+        graph: Any,
+        inputs: Sequence[torch.Tensor],
+        outputs: Sequence[torch.Tensor],
+        into_captured: bool = False,
+    ) -> None:
+        self._graph = graph
+        self.into_captured = into_captured
+        # Tensors on the host are constants of a capture.
+        self._on_device = [_is_on_device(tensor) for tensor in inputs]
+        inputs = list(itertools.compress(inputs, self._on_device))
+        self._fixed = {
+            position: tensor for position, tensor in enumerate(outputs) if not _is_on_device(tensor)
+        }
+        first: dict[int, int] = {}
+        self._layouts = [
+            _Layout(tensor, first.setdefault(_storage(tensor), position))
+            for position, tensor in enumerate(inputs)
+        ]
+        storages = {_storage(tensor) for tensor in inputs}
+        self.is_input = [_storage(tensor) in storages for tensor in outputs]
+        self._targets: dict[int, torch.Tensor] = {}
+        if into_captured:
+            self._targets = {
+                position: tensor
+                for position, tensor in enumerate(outputs)
+                if not self.is_input[position] and position not in self._fixed
+            }
+        # For the core an output in given memory is a tensor that comes along with the inputs.
+        asked_for = [tensor for tensor in outputs if _is_on_device(tensor)]
+        graph.set_interface([*inputs, *self._targets.values()], asked_for)
+        # Which inputs the core uses shows in what it lets go of once its passes have run.
+        before = [_owners(tensor) for tensor in inputs]
+        graph.prepare()
+        self.used = [position for position, tensor in enumerate(inputs) if _owners(tensor) < before[position]]
+
+    def run(self, inputs: Sequence[torch.Tensor], asynchronous: bool = False) -> list[torch.Tensor]:
+        """Replay.
+
+        Args:
+            inputs: as many tensors as were captured, of the same shapes and dtypes. They are used where they
+                are. If one has another layout, or other memory in common with the others or with the graph,
+                all are copied, and those that share no memory are copied back afterwards.
+                Tensors on the host stand where such stood in the capture, and do not count.
+            asynchronous: return before the work is done.
+
+        Returns:
+            A tensor for each output.
+
+        Raises:
+            RuntimeError: the number, the shape, the dtype or the device of inputs is not that of the capture.
+        """
+        if len(inputs) != len(self._on_device):
+            raise RuntimeError(f"this graph takes {len(self._on_device)} tensors and was given {len(inputs)}")
+        inputs = list(itertools.compress(inputs, self._on_device))
+        given = [*inputs, *self._targets.values()]
+        if self._graph.accepts(given):
+            results = self._graph.call(given, asynchronous)
+        else:
+            results = self._run_with_copies(inputs, asynchronous)
+        for position, tensor in self._fixed.items():
+            results.insert(position, tensor)
+        for position, tensor in self._targets.items():
+            results[position] = tensor
+        return results
+
+    def _run_with_copies(self, inputs: Sequence[torch.Tensor], asynchronous: bool) -> list[torch.Tensor]:
+        storages: dict[int, torch.UntypedStorage] = {}
+        copies = []
+        for position, (layout, tensor) in enumerate(zip(self._layouts, inputs, strict=True)):
+            layout.check(position, tensor)
+            if layout.first != position and not _aliased_as(layout, self._layouts, tensor, inputs):
+                raise RuntimeError(
+                    f"input {position} of this graph shared memory with input {layout.first} when it was "
+                    "captured, and does not now: capture a graph for it"
+                )
+            if layout.first == position:
+                storages[position] = torch.UntypedStorage(layout.bytes, device=layout.device)
+            copies.append(layout.copy_of(tensor, storages[layout.first]))
+        results = self._graph.call([*copies, *self._targets.values()], asynchronous)
+        owners, groups = [_storage(tensor) for tensor in inputs], [layout.first for layout in self._layouts]
+        for copy, tensor, layout in zip(copies, inputs, self._layouts, strict=True):
+            # The graph may have written it. Elements that overlap cannot be written, by the graph either.
+            shared = owners.count(_storage(tensor)) > 1 and groups.count(layout.first) == 1
+            if not shared and not torch._debug_has_internal_overlap(tensor):
+                tensor.detach().copy_(copy)
+        return results
+
+
+class _Layout:
+    """Metadata of a captured input, from which memory of its kind can be made.
+
+    Attributes:
+        first: position of the first input with the same memory.
+    """
+
+    def __init__(self, tensor: torch.Tensor, first: int) -> None:
+        self.first = first
+        self.dtype, self.shape, self.device = tensor.dtype, tensor.shape, tensor.device
+        self.stride, self.offset = tensor.stride(), tensor.storage_offset()
+        self.bytes = tensor.untyped_storage().nbytes()
+        self.conjugate, self.negative = tensor.is_conj(), tensor.is_neg()
+
+    def check(self, position: int, tensor: torch.Tensor) -> None:
+        """Refuse a tensor of another kind.
+
+        Raises:
+            RuntimeError: its shape, dtype or device is another.
+        """
+        if (tensor.dtype, tensor.shape, tensor.device) != (self.dtype, self.shape, self.device):
+            raise RuntimeError(
+                f"input {position} of this graph is a {self.dtype} tensor of shape {tuple(self.shape)} on "
+                f"{self.device} and was given as a {tensor.dtype} tensor of shape {tuple(tensor.shape)} on "
+                f"{tensor.device}: capture a graph for it"
+            )
+
+    def copy_of(self, tensor: torch.Tensor, storage: torch.UntypedStorage) -> torch.Tensor:
+        """A copy of `tensor` in the captured layout, in `storage`."""
+        copy = torch.empty(0, dtype=self.dtype, device=self.device)
+        copy.set_(storage, self.offset, self.shape, self.stride)
+        if self.conjugate:
+            copy = copy.conj()
+        if self.negative:
+            copy = torch._neg_view(copy)
+        target = copy
+        for dimension, stride in enumerate(self.stride):
+            # An expanded dimension has one element in memory.
+            if stride == 0 and self.shape[dimension] > 1:
+                target, tensor = target.narrow(dimension, 0, 1), tensor.narrow(dimension, 0, 1)
+        target.copy_(tensor.detach())
+        return copy
+
+
+def _aliased_as(
+    layout: _Layout, layouts: Sequence[_Layout], tensor: torch.Tensor, inputs: Sequence[torch.Tensor]
+) -> bool:
+    """Whether the tensor lies to the first of its group as it did in the capture."""
+    first, captured = inputs[layout.first], layouts[layout.first]
+    distance = tensor.storage_offset() * tensor.element_size() - first.storage_offset() * first.element_size()
+    before = layout.offset * tensor.element_size() - captured.offset * first.element_size()
+    return _storage(tensor) == _storage(first) and distance == before and tensor.stride() == layout.stride
+
+
+def _is_on_device(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == "hpu"
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def _owners(tensor: torch.Tensor) -> int:
+    return torch._C._storage_Use_Count(_storage(tensor))

@@ -1,0 +1,230 @@
+"""Modules and functions that become graphs, one for each kind of input: `wrap_in_hpu_graph`."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from habana_frameworks.torch.internal import environment
+
+import torch
+
+from .capture import HPUGraph, graph, is_current_stream_capturing
+from .exchange import Exchange
+from .structure import TensorPacker, Uncacheable, check_plain, describe, input_key, tensors_of
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass
+class CachedParams:
+    """One entry of a cache of graphs.
+
+    Attributes:
+        graph_inputs: what was captured with; None where its memory is not kept.
+        graph_outputs: the results of the capture, into which `HPUGraph.replay` writes; None as above.
+        graph: the graph, with its inputs and outputs marked.
+        out_tinfo_list: how the results are nested, where their memory is not kept.
+        asynchronous: replays return before their work is done.
+    """
+
+    graph_inputs: Any
+    graph_outputs: Any
+    graph: HPUGraph
+    out_tinfo_list: TensorPacker | None = None
+    asynchronous: bool = False
+
+
+class _Entry(NamedTuple):
+    params: CachedParams
+    function: Exchange
+
+
+class GraphCache:
+    """Runs a function through graphs, one for each `structure.input_key`.
+
+    Args: see `wrap_in_hpu_graph`.
+
+    Attributes:
+        hits, captures, bypasses: how often a graph was replayed, captured, or passed by.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        asynchronous: bool,
+        disable_tensor_cache: bool,
+        dry_run: bool | None,
+        max_graphs: int | None,
+        verbose: bool,
+        log_frequency: int,
+        state: Callable[[], Hashable],
+    ) -> None:
+        self._function = function
+        self._asynchronous = asynchronous
+        self._keeps_results = not (
+            disable_tensor_cache or environment.read("PT_HPUGRAPH_DISABLE_TENSOR_CACHE", "bool", False)
+        )
+        if dry_run is None:
+            dry_run = bool(environment.read("PT_HPUGRAPH_ENABLE_DRY_RUN", "bool", False))
+        self._dry_run = dry_run
+        self._max_graphs = max_graphs
+        self._verbose = verbose
+        self._log_frequency = max(1, log_frequency)
+        self._state = state
+        self._entries: dict[Hashable, _Entry | None] = {}
+        self.hits = self.captures = self.bypasses = 0
+
+    def __call__(
+        self,
+        *args: Any,
+        bypass_hpu_graphs: bool = False,
+        warmup_mode: bool = False,
+        cache_tensors_list: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Run the function.
+
+        Args:
+            bypass_hpu_graphs: run it without a graph.
+            warmup_mode, cache_tensors_list: accepted; a warm-up is a call, and tensors are not copied here.
+        """
+        if self._verbose and (self.hits + self.captures + self.bypasses) % self._log_frequency == 0:
+            print(
+                f"HPU graphs: {self.captures} captured, {self.hits} replayed, {self.bypasses} calls without"
+            )
+        # Inside another capture this work is part of that graph.
+        if bypass_hpu_graphs or is_current_stream_capturing():
+            return self._without_graph(args, kwargs)
+        try:
+            key = (self._state(), input_key((args, kwargs)))
+        except Uncacheable as reason:
+            _logger.info("no graph for %s: there is %s", describe((args, kwargs)), reason)
+            return self._without_graph(args, kwargs)
+        if key in self._entries:
+            found = self._entries[key]
+            if found is None:
+                return self._without_graph(args, kwargs)
+            self.hits += 1
+            return self._replay(found, (args, kwargs))
+        if self._max_graphs is not None and len(self._entries) >= self._max_graphs:
+            return self._without_graph(args, kwargs)
+        self.captures += 1
+        entry, outputs = self._capture(args, kwargs)
+        self._entries[key] = entry
+        if entry is None:
+            return outputs
+        if not self._keeps_results:
+            entry.params.graph_inputs = entry.params.graph_outputs = None
+        return self._replay(entry, (args, kwargs)) if self._dry_run else outputs
+
+    def clear_cache(self) -> None:
+        """Drop all graphs and their memory."""
+        self._entries.clear()
+
+    def clear_inputs(self) -> None:
+        """Give the memory of the inputs of all captures back. Graphs stay: each call brings its inputs."""
+        for entry in self._entries.values():
+            if entry is not None:
+                entry.params.graph_inputs = None
+
+    def _without_graph(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.bypasses += 1
+        return self._function(*args, **kwargs)
+
+    def _capture(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Entry | None, Any]:
+        """Capture and execute: the entry, None where the results cannot be replayed, and the results."""
+        captured = HPUGraph()
+        packer = TensorPacker(is_out_pack=True)
+        with graph(captured, dry_run=self._dry_run):
+            outputs = self._function(*args, **kwargs)
+            # A replay cannot be differentiated, so neither are the results of the capture.
+            results = tuple(tensor.detach() for tensor in packer.pack(outputs))
+        try:
+            check_plain(outputs)
+        except Uncacheable as reason:
+            _logger.info("no graph for results with %s", reason)
+            return None, outputs
+        outputs = packer.unpack(results)
+        function = Exchange(
+            captured._graph, tensors_of((args, kwargs)), results, into_captured=self._keeps_results
+        )
+        params = CachedParams((args, kwargs), outputs, captured, packer, self._asynchronous)
+        return _Entry(params, function), outputs
+
+    def _replay(self, entry: _Entry, inputs: Any) -> Any:
+        assert entry.params.out_tinfo_list is not None
+        results = entry.function.run(tensors_of(inputs), entry.params.asynchronous)
+        return entry.params.out_tinfo_list.unpack(results)
+
+
+def wrap_in_hpu_graph(
+    module: torch.nn.Module,
+    asynchronous: bool = False,
+    disable_tensor_cache: bool = False,
+    dry_run: bool | None = None,
+    max_graphs: int | None = None,
+    free_inplace: bool = True,
+    verbose: bool = False,
+    log_frequency: int = 100,
+) -> torch.nn.Module:
+    """Give a module a `forward` that captures a graph for each kind of input and replays it afterwards.
+
+    This is for inference: results have no history. Inputs are of one kind where structure, shapes, strides,
+    dtypes, aliasing, autocast and all values that are no tensors on hpu agree (`structure.input_key`). A call
+    whose inputs cannot be told apart so, or that comes inside another capture, runs without a graph.
+
+    Args:
+        module: changed in place.
+        asynchronous: replays return before their work is done.
+        disable_tensor_cache: make new results at each call. Otherwise the results of a graph are the same
+            tensors every time, overwritten by its next replay. ``PT_HPUGRAPH_DISABLE_TENSOR_CACHE`` does
+            the same.
+        dry_run: capture without executing, then replay. None: as ``PT_HPUGRAPH_ENABLE_DRY_RUN``.
+        max_graphs: further kinds of input run without a graph. None: no limit.
+        free_inplace: accepted, see `HPUGraph.mark_user_outputs`.
+        verbose: print counts every `log_frequency` calls.
+        log_frequency: see there.
+
+    Returns:
+        The module. Its calls take `bypass_hpu_graphs` (run without a graph), `warmup_mode` and
+        `cache_tensors_list` too; `clear_cache()` and `clear_inputs()` give memory back.
+    """
+    cache = GraphCache(
+        module.forward,
+        asynchronous,
+        disable_tensor_cache,
+        dry_run,
+        max_graphs,
+        verbose,
+        log_frequency,
+        lambda: module.training,
+    )
+    # A function, so that inspection of the signature still finds the original's.
+    module.forward = functools.wraps(module.forward)(lambda *args, **kwargs: cache(*args, **kwargs))
+    module.clear_cache = cache.clear_cache  # type: ignore[assignment]
+    module.clear_inputs = cache.clear_inputs  # type: ignore[assignment]
+    return module
+
+
+def wrap_in_hpu_graph_func(
+    func: Callable[..., Any],
+    asynchronous: bool = False,
+    disable_tensor_cache: bool = False,
+    dry_run: bool | None = None,
+    max_graphs: int | None = None,
+    free_inplace: bool = True,
+    verbose: bool = False,
+    log_frequency: int = 100,
+) -> Callable[..., Any]:
+    """`wrap_in_hpu_graph` for a function: returns one that has `clear_cache` and `clear_inputs`."""
+    cache = GraphCache(
+        func, asynchronous, disable_tensor_cache, dry_run, max_graphs, verbose, log_frequency, lambda: None
+    )
+    wrapped = functools.wraps(func)(lambda *args, **kwargs: cache(*args, **kwargs))
+    wrapped.clear_cache = cache.clear_cache  # type: ignore[attr-defined]
+    wrapped.clear_inputs = cache.clear_inputs  # type: ignore[attr-defined]
+    return wrapped

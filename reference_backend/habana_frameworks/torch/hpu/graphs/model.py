@@ -1,0 +1,67 @@
+"""A module around a module, that trains through graphs: `GraphModel`."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from habana_frameworks.torch.internal import environment
+
+import torch
+
+from .cacher import TrainingCache
+
+
+class GraphModel(torch.nn.Module):
+    """Runs a model through graphs of its forward and backward pass, one for each kind of input.
+
+    Graphs serve while the model trains and gradients are on, in all modes; other calls run the model as it
+    is. Positional and keyword forms of a call share a graph.
+
+    Args:
+        model: the model, which is not changed; its `forward` names its arguments.
+        max_graphs: how many graphs are kept; the one unused for longest goes.
+        allow_unused_input, asynchronous, disable_tensor_cache, dry_run, verbose, log_frequency: as for
+            `ModuleCacher`.
+
+    Raises:
+        AssertionError: the model is wrapped for several devices, or its `forward` takes ``*args``.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        allow_unused_input: bool = False,
+        asynchronous: bool = False,
+        disable_tensor_cache: bool = False,
+        dry_run: bool = False,
+        max_graphs: int = 10,
+        verbose: bool = False,
+        log_frequency: int = 100,
+    ) -> None:
+        super().__init__()
+        wrappers = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
+        assert not isinstance(model, wrappers), (
+            f"graphs skip what {type(model).__name__} does around its model: wrap the GraphModel in it"
+        )
+        self._signature = inspect.signature(model.forward)
+        assert not any(
+            parameter.kind is parameter.VAR_POSITIONAL for parameter in self._signature.parameters.values()
+        ), f"the forward of {type(model).__name__} takes *args, which give its inputs no names: name them"
+        self.model = model
+        self._cache = TrainingCache(
+            model,
+            max_graphs,
+            use_lfu=False,
+            lazy_only=False,
+            allow_unused_input=allow_unused_input,
+            asynchronous=asynchronous,
+            dry_run=dry_run or bool(environment.read("PT_HPUGRAPH_ENABLE_DRY_RUN", "bool", False)),
+            verbose=verbose,
+            log_frequency=log_frequency,
+        )
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the model, through a graph where one serves."""
+        bound = self._signature.bind(*args, **kwargs)
+        return self._cache(*bound.args, **bound.kwargs)

@@ -1,0 +1,260 @@
+"""Nested arguments and results: taking the tensors out, putting others in, and keys for caches.
+
+What is walked: lists, tuples, named tuples, dictionaries with their subclasses (such as the output classes of
+model libraries) and dataclasses. Everything else is a leaf.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import enum
+import types
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+Leaf = Callable[[Any], Any]
+
+
+#: Leaves without tensors in them.
+_PLAIN = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type,
+    enum.Enum,
+    torch.Size,
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+)
+
+
+class Uncacheable(Exception):
+    """The value cannot be part of a key: a graph captured for it could not be recognised again."""
+
+
+def rebuild(value: Any, leaf: Leaf) -> Any:
+    """The same structure, in new containers, with ``leaf(x)`` for each leaf x, visited in order."""
+    if isinstance(value, dict):
+        return _rebuild_dict(value, leaf)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(rebuild(item, leaf) for item in value))
+    if _is_sequence(value):
+        return type(value)([rebuild(item, leaf) for item in value])
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        result = copy.copy(value)
+        for field in dataclasses.fields(value):
+            # Frozen ones too; this copy is ours.
+            object.__setattr__(result, field.name, rebuild(getattr(value, field.name), leaf))
+        return result
+    return leaf(value)
+
+
+def _is_sequence(value: Any) -> bool:
+    """Lists, tuples, named tuples, and what operators with several results return (`torch.return_types`)."""
+    kind = type(value)
+    return kind in (list, tuple) or (
+        isinstance(value, tuple) and (hasattr(kind, "_fields") or hasattr(kind, "n_sequence_fields"))
+    )
+
+
+def _rebuild_dict(value: dict[Any, Any], leaf: Leaf) -> Any:
+    rebuilt = {key: rebuild(item, leaf) for key, item in value.items()}
+    if type(value) is dict:
+        return rebuilt
+    # Subclasses keep more than their items: attributes, a default factory.
+    result = copy.copy(value)
+    for key, item in rebuilt.items():
+        result[key] = item
+    return result
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """The leaves in order."""
+    found: list[Any] = []
+    rebuild(value, found.append)
+    return iter(found)
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """The tensors among the leaves, in order."""
+    return [leaf for leaf in leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def with_tensors(value: Any, tensors: Sequence[torch.Tensor]) -> Any:
+    """The same structure with other tensors, given in the order of `tensors_of`."""
+    remaining = iter(tensors)
+    return rebuild(value, lambda leaf: next(remaining) if isinstance(leaf, torch.Tensor) else leaf)
+
+
+class TensorPacker:
+    """Takes the tensors out of one nested value, and puts tensors back into that structure.
+
+    Args:
+        is_out_pack: the values are results of a module. Kept for programs that give it; results and arguments
+            are walked alike.
+        verbose: print the structure when it is packed.
+    """
+
+    def __init__(self, is_out_pack: bool = False, verbose: bool = False) -> None:
+        self.is_out_pack = is_out_pack
+        self.verbose = verbose
+        self._structure: Any = None
+        self._packed = False
+
+    def pack(self, value: Any) -> tuple[torch.Tensor, ...]:
+        """The tensors of `value` in order. Its structure is remembered for `unpack`."""
+        tensors = tuple(tensors_of(value))
+        # Placeholders, so that the packer does not keep the memory of the tensors.
+        self._structure = with_tensors(value, [torch.empty(0)] * len(tensors))
+        self._count, self._packed = len(tensors), True
+        if self.verbose:
+            print(f"{type(self).__name__}: {len(tensors)} tensors in {describe(value)}")
+        return tensors
+
+    def unpack(self, tensors: Sequence[torch.Tensor]) -> Any:
+        """The value that was packed, with these tensors.
+
+        Raises:
+            RuntimeError: nothing was packed.
+            ValueError: the number of tensors is not the one that was packed.
+        """
+        if not self._packed:
+            raise RuntimeError("this TensorPacker has no structure to unpack into: call pack first")
+        if len(tensors) != self._count:
+            raise ValueError(f"{len(tensors)} tensors do not fit a structure of {self._count}")
+        return with_tensors(self._structure, list(tensors))
+
+
+def describe(value: Any) -> str:
+    """The structure as text, tensors as dtype and shape."""
+
+    def leaf(item: Any) -> Any:
+        return f"{item.dtype}{list(item.shape)}" if isinstance(item, torch.Tensor) else item
+
+    return repr(rebuild(value, leaf))
+
+
+def input_key(value: Any) -> tuple[Hashable, ...]:
+    """What a captured graph depends on: structure, tensors' metadata, all other values, autocast.
+
+    Of a tensor on the device that is its shape, strides, dtype, conjugate and negative bits and whether it
+    shares memory with an earlier one (and at what distance); of a tensor on the CPU with one element, its
+    value, since capture takes it as a constant.
+
+    Raises:
+        Uncacheable: a leaf may have tensors inside, or is a CPU tensor with more elements.
+    """
+    parts: list[Hashable] = [
+        torch.is_autocast_enabled("hpu"),
+        torch.get_autocast_dtype("hpu"),
+        torch.is_inference_mode_enabled(),
+    ]
+    storages: dict[int, tuple[int, int]] = {}
+    _add_structure(value, parts)
+    for leaf in leaves(value):
+        parts.append(_tensor_key(leaf, storages) if isinstance(leaf, torch.Tensor) else _value_key(leaf))
+    return tuple(parts)
+
+
+def input_hash(value: Any) -> int:
+    """Hash of `input_key`, for programs that keep their own cache of graphs.
+
+    Raises:
+        Uncacheable: as `input_key`.
+    """
+    return hash(input_key(value))
+
+
+def copy_to(destination: Any, source: Any) -> None:
+    """Copy the tensors of one nested value into those of another of the same structure.
+
+    Raises:
+        ValueError: they hold different numbers of tensors.
+    """
+    targets, values = tensors_of(destination), tensors_of(source)
+    if len(targets) != len(values):
+        raise ValueError(
+            f"{len(values)} tensors cannot be copied into {len(targets)}: give values of one structure"
+        )
+    for target, tensor in zip(targets, values, strict=True):
+        if target is not tensor:
+            target.copy_(tensor, non_blocking=True)
+
+
+def _add_structure(value: Any, parts: list[Hashable]) -> None:
+    if isinstance(value, dict):
+        parts.append((type(value), tuple(value)))
+        children: Any = value.values()
+    elif _is_sequence(value):
+        parts.append((type(value), len(value)))
+        children = value
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts.append(type(value))
+        children = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    else:
+        # Without a mark, [a, [b]] and [[a], b] would look the same.
+        parts.append("leaf")
+        return
+    for child in children:
+        _add_structure(child, parts)
+
+
+def _tensor_key(tensor: torch.Tensor, storages: dict[int, tuple[int, int]]) -> Hashable:
+    if tensor.device.type != "hpu":
+        if tensor.numel() != 1:
+            raise Uncacheable(
+                f"a tensor of shape {tuple(tensor.shape)} on {tensor.device}, whose values a graph would "
+                "not follow"
+            )
+        return "cpu", tensor.dtype, tuple(tensor.shape), _value_key(tensor.item())
+    if tensor.layout != torch.strided:
+        raise Uncacheable(f"a tensor of layout {tensor.layout}, which has no one memory to exchange")
+    start = tensor.storage_offset() * tensor.element_size()
+    storage = tensor.untyped_storage()._cdata
+    alias: Hashable = None
+    if storage in storages:
+        position, first_start = storages[storage]
+        # Memory that inputs share is exchanged as one, without moving within it.
+        alias = position, first_start, start
+    else:
+        storages[storage] = len(storages), start
+    return (
+        tensor.dtype,
+        tuple(tensor.shape),
+        tensor.stride(),
+        tensor.is_conj(),
+        tensor.is_neg(),
+        tensor.requires_grad,
+        alias,
+    )
+
+
+def check_plain(value: Any) -> None:
+    """Make sure that the leaves of a result are tensors or have none inside.
+
+    Raises:
+        Uncacheable: one is of a type that is not known here; a tensor in it would not follow a replay.
+    """
+    for leaf in leaves(value):
+        if not isinstance(leaf, (torch.Tensor, *_PLAIN)):
+            raise Uncacheable(f"a {type(leaf).__name__}, which may have tensors inside")
+
+
+def _value_key(value: Any) -> Hashable:
+    if isinstance(value, float):
+        # Tells 0.0 from -0.0 and finds nan again.
+        return "float", value.hex()
+    check_plain(value)
+    # True == 1 == 1.0, and a graph tells them apart.
+    return type(value), value

@@ -1,0 +1,192 @@
+"""Files of metrics: their two forms, and writing one while a process runs.
+
+``PT_HPU_METRICS_FILE`` (or ``HABANA_PT_METRICS_FILE``) names a file; ``-rank{N}`` goes before its last
+extension where ``RANK`` or ``OMPI_COMM_WORLD_RANK`` is set, and a number where that file exists. It appears
+once the device was acquired. ``PT_HPU_METRICS_FILE_FORMAT`` is json or text, ``PT_HPU_METRICS_DUMP_TRIGGERS``
+a comma list:
+
+    process_exit   all metrics at the end of the process (default)
+    mark_step      all metrics at each end of a step
+    metric_change  a metric after each event that changed it
+    user           all metrics at each `EventId.CUSTOM_EVENT`
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from habana_frameworks.torch import _C
+from habana_frameworks.torch.utils.event_dispatcher import EventDispatcher, EventId, EventParams
+
+from .metrics import InvalidMetricDumpFileFormat, InvalidMetricDumpTrigger, Metric, MetricDumpFormat
+
+_TRIGGERS = ("process_exit", "mark_step", "metric_change", "user")
+
+
+class MetricFile:
+    """Writes records of metrics to an open text file: one JSON array, or paragraphs of tabbed lines."""
+
+    def __init__(self, stream: TextIO, form: MetricDumpFormat) -> None:
+        self._stream = stream
+        self._form = form
+        self._records = 0
+
+    def write(self, metric: Metric, trigger: str) -> None:
+        """Add the present state of a metric."""
+        stats = dict(metric.values())
+        moment = datetime.datetime.now().astimezone().isoformat(timespec="milliseconds")
+        if self._form is MetricDumpFormat.json:
+            record = {
+                "metric_name": metric.name(),
+                "triggered_by": trigger,
+                "generated_on": moment,
+                "statistics": stats,
+            }
+            self._stream.write(",\n" if self._records else "[\n")
+            self._stream.write(json.dumps(record))
+        else:
+            self._stream.write(f"Metric name:\t{metric.name()}\nTriggered by:\t{trigger}\n")
+            self._stream.write(f"Generated on:\t{moment}\nStatistics:\n")
+            self._stream.writelines(f"\t{key}:\t{value}\n" for key, value in stats.items())
+            self._stream.write("\n")
+        self._records += 1
+        self._stream.flush()
+
+    def close(self) -> None:
+        """End the JSON array; the stream stays open."""
+        if self._form is MetricDumpFormat.json:
+            self._stream.write("\n]\n" if self._records else "[]\n")
+        self._stream.flush()
+
+
+class MetricDumper:
+    """Writes metrics at their triggers, from the acquisition of the device to the end of the process."""
+
+    def __init__(
+        self, metrics: Sequence[Metric], path: Path, form: MetricDumpFormat, triggers: Sequence[str]
+    ) -> None:
+        self._metrics = metrics
+        self._path = path
+        self._form = form
+        self._triggers = triggers
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[Sequence[Metric], str]] = deque()
+        self._stream: TextIO | None = None
+        self._file: MetricFile | None = None
+        self._process = os.getpid()
+
+    def start(self) -> None:
+        """Ask for the events; open the file now where the device is there already."""
+        dispatcher = EventDispatcher.instance()
+        dispatcher.subscribe(EventId.DEVICE_ACQUIRED, lambda timestamp, params: self._open())
+        if "mark_step" in self._triggers:
+            dispatcher.subscribe(EventId.MARK_STEP, self._writing("mark_step"))
+        if "user" in self._triggers:
+            dispatcher.subscribe(EventId.CUSTOM_EVENT, self._writing("user"))
+        if "metric_change" in self._triggers:
+            for metric in self._metrics:
+                metric.on_metric_change(lambda changed: self._write([changed], "metric_change"))
+        dispatcher.subscribe(EventId.PROCESS_EXIT, lambda timestamp, params: self._finish())
+        if _C.is_initialized():
+            self._open()
+
+    def _open(self) -> None:
+        if self._file is None and os.getpid() == self._process:
+            self._stream = _open_numbered(self._path)
+            self._file = MetricFile(self._stream, self._form)
+
+    def _writing(self, trigger: str) -> Callable[[int, EventParams], None]:
+        return lambda timestamp, params: self._write(self._metrics, trigger)
+
+    def _write(self, metrics: Sequence[Metric], trigger: str) -> None:
+        # Events come between any two bytecodes, those of this function too: whoever is writing goes on with
+        # what came meanwhile.
+        self._waiting.append((metrics, trigger))
+        while self._waiting and self._lock.acquire(blocking=False):
+            try:
+                self._write_waiting()
+            finally:
+                self._lock.release()
+
+    def _write_waiting(self) -> None:
+        while self._waiting:
+            metrics, trigger = self._waiting.popleft()
+            # A forked child has the parent's file open and must leave it alone.
+            if self._file is not None and os.getpid() == self._process:
+                for metric in metrics:
+                    self._file.write(metric, trigger)
+
+    def _finish(self) -> None:
+        if "process_exit" in self._triggers:
+            self._write(self._metrics, "process_exit")
+        if self._file is not None and self._stream is not None and os.getpid() == self._process:
+            self._file.close()
+            self._stream.close()
+            self._file = None
+
+
+def parse_format(text: str) -> MetricDumpFormat:
+    """Turn the name of a form into the form.
+
+    Raises:
+        InvalidMetricDumpFileFormat: there is no such form.
+    """
+    try:
+        return MetricDumpFormat(text.strip().lower())
+    except ValueError:
+        raise InvalidMetricDumpFileFormat(
+            f"{text!r} is not a format of metric files: use json or text"
+        ) from None
+
+
+def parse_triggers(text: str) -> tuple[str, ...]:
+    """Turn a comma list of triggers into a tuple.
+
+    Raises:
+        InvalidMetricDumpTrigger: one of them is unknown.
+    """
+    triggers = tuple(word.strip().lower() for word in text.split(",") if word.strip())
+    for trigger in triggers:
+        if trigger not in _TRIGGERS:
+            raise InvalidMetricDumpTrigger(
+                f"{trigger!r} in PT_HPU_METRICS_DUMP_TRIGGERS={text!r} is not a trigger: use "
+                f"{', '.join(_TRIGGERS)}, separated by commas"
+            )
+    return triggers
+
+
+def with_rank(path: Path) -> Path:
+    """The path with ``-rank{N}`` before its last extension, where the environment names a rank."""
+    rank = os.environ.get("RANK") or os.environ.get("OMPI_COMM_WORLD_RANK")
+    return path if not rank else path.with_name(f"{path.stem}-rank{rank}{path.suffix}")
+
+
+def dump_as_the_environment_says(metrics: Sequence[Metric]) -> None:
+    """Start a `MetricDumper` from the variables named above; one of the two for the file is set.
+
+    Raises:
+        InvalidMetricDumpFileFormat: the format is unknown.
+        InvalidMetricDumpTrigger: a trigger is unknown.
+    """
+    name = os.environ.get("PT_HPU_METRICS_FILE") or os.environ["HABANA_PT_METRICS_FILE"]
+    form = parse_format(os.environ.get("PT_HPU_METRICS_FILE_FORMAT") or "json")
+    triggers = parse_triggers(os.environ.get("PT_HPU_METRICS_DUMP_TRIGGERS") or "process_exit")
+    MetricDumper(metrics, with_rank(Path(name)), form, triggers).start()
+
+
+def _open_numbered(path: Path) -> TextIO:
+    """Open a new file: the path, or the path with the first free number before its last extension."""
+    candidate, number = path, 0
+    while True:
+        try:
+            return open(candidate, "x")
+        except FileExistsError:
+            number += 1
+            candidate = path.with_name(f"{path.stem}-{number}{path.suffix}")

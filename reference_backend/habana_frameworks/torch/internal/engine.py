@@ -1,0 +1,64 @@
+"""Environment to engine: which flags start, steer and debug it. Read once, when the package is imported.
+
+Beside the contract's flags (habana-api 2.2) the reference device has three of its own:
+``HPU_REFERENCE_QUEUE_ALL=MICROSECONDS[,SEED]`` sends every operator through its stream's queue, behind a pause of
+up to that long; ``HPU_REFERENCE_RECORD_LINES=1`` makes errors of queued work name the line of the program;
+``HPU_REFERENCE_LAZY_SEED`` seeds the random flushes of lazy mode 3.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from types import ModuleType
+
+from .environment import read
+
+
+def start(core: ModuleType, lazy_mode: int) -> None:
+    """Set the engine up as the environment says.
+
+    Raises:
+        ValueError: a variable holds something that it does not take.
+    """
+    core.set_pipeline(
+        bool(read("PT_HPU_EAGER_PIPELINE_ENABLE", "bool", True))
+        and bool(read("PT_ENABLE_HABANA_STREAMASYNC", "bool", True))
+        and not read("PT_HPU_SYNC_LAUNCH", "bool", False)
+    )
+    core.recipe_cache_set_limit(int(read("HABANA_PGM_LRU_MAX", "u64", 30000)))
+    core.recipe_cache_set_enabled(bool(read("PT_HPU_PGM_ENABLE_CACHE", "bool", True)))
+    core.set_record_lines(bool(read("HPU_REFERENCE_RECORD_LINES", "bool", False)))
+    core.set_queue_all(*_queue_all())
+    if lazy_mode:
+        _start_lazy(core, lazy_mode)
+    # Before the interpreter goes: queued work may hold what belongs to it.
+    atexit.register(core.shutdown)
+
+
+def _start_lazy(core: ModuleType, mode: int) -> None:
+    core.lazy_start(mode, int(read("HPU_REFERENCE_LAZY_SEED", "u64", 0)))
+    core.lazy_set_thread(bool(read("PT_HPU_ENABLE_EXECUTION_THREAD", "bool", True)))
+    most = min(
+        int(read("PT_HPU_MAX_ACCUM_SIZE", "u64", 2**63 - 1)),
+        int(read("PT_HPU_MAX_COMPOUND_OP_SIZE", "i64", 2**63 - 1)),
+        2**63 - 1,
+    )
+    if most < 1:
+        raise ValueError(
+            f"PT_HPU_MAX_COMPOUND_OP_SIZE or PT_HPU_MAX_ACCUM_SIZE is {most}: a lazy graph holds at least one "
+            "operator, so use 1 or more"
+        )
+    core.lazy_set_limits(most, bool(read("PT_HPU_MAX_COMPOUND_OP_SYNC", "bool", False)))
+
+
+def _queue_all() -> tuple[int, int]:
+    text = os.environ.get("HPU_REFERENCE_QUEUE_ALL", "")
+    if not text:
+        return -1, 0
+    parts = text.split(",")
+    if len(parts) > 2 or not all(part.strip().isdigit() for part in parts):
+        raise ValueError(
+            f"HPU_REFERENCE_QUEUE_ALL={text!r} is not MICROSECONDS[,SEED]: use two whole numbers, e.g. 200,1"
+        )
+    return int(parts[0]), int(parts[1]) if len(parts) > 1 else 0

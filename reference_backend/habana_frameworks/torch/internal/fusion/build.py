@@ -1,0 +1,372 @@
+"""The FX graph of a description: functional operators between tensors, memory only at its two ends.
+
+Every buffer is a list of *pieces*, a layout and the FX value that its elements have now. A read finds the
+piece that holds the elements and recovers the view; a write replaces or updates a piece. At the end the
+values go back into memory with `copy_`, which Inductor turns into stores of the kernels that compute them.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from . import operators, views
+from .description import Call, Description, HostScalar, Layout, NotFusable, TensorRef, parse, tensors
+from .inputs import compressed, plan
+
+aten = torch.ops.aten
+CPU = torch.device("cpu")
+# Dtypes of tensors that Python numbers become; such a tensor may be a number again.
+_NUMBERS = (torch.float64, torch.int64, torch.bool, torch.complex128)
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A tensor that fused code takes. `access`: "read", "update" (read and written) or "write"."""
+
+    buffer: int
+    layout: Layout
+    access: str
+
+
+@dataclass
+class Built:
+    """A GraphModule that takes a tensor for each of `arguments`, returns nothing; `fakes` are examples."""
+
+    module: torch.fx.GraphModule
+    arguments: list[Argument]
+    fakes: list[torch.Tensor]
+
+
+@dataclass
+class Piece:
+    """Elements of a buffer and their value; `placeholder` where they are an input's."""
+
+    layout: Layout
+    value: torch.fx.Node
+    placeholder: torch.fx.Node | None = None
+
+
+class Builder:
+    """Turns calls into FX nodes, one after the other."""
+
+    def __init__(self, description: Description) -> None:
+        self.description = description
+        self.graph = torch.fx.Graph()
+        self.fake_mode = FakeTensorMode()
+        self.pieces: list[list[Piece]] = [[] for _ in description.buffers]
+        self.placeholders: list[tuple[torch.fx.Node, int, Layout]] = []
+
+    def placeholder(self, buffer: int, layout: Layout) -> torch.fx.Node:
+        """A new tensor argument, behind those that are there."""
+        last = self.placeholders[-1][0] if self.placeholders else None
+        where = self.graph.inserting_after(last) if last is not None else self.graph.inserting_before(None)
+        with where:
+            node = self.graph.placeholder(f"buffer{buffer}_{len(self.placeholders)}")
+        with self.fake_mode:
+            node.meta["val"] = torch.empty_strided(
+                layout.sizes, layout.strides, dtype=layout.dtype, device=CPU
+            )
+        self.placeholders.append((node, buffer, layout))
+        return node
+
+    def add(self, op: Any, *args: Any, **kwargs: Any) -> torch.fx.Node:
+        """A new node, with its fake value. Errors: NotFusable where the operator refuses fake tensors."""
+        fake_args, fake_kwargs = torch.fx.map_arg((args, kwargs), lambda node: node.meta["val"])
+        try:
+            with self.fake_mode:
+                value = op(*fake_args, **fake_kwargs)
+        except Exception as error:
+            raise NotFusable(f"{op}: {type(error).__name__}: {str(error).splitlines()[0]}") from error
+        node = self.graph.call_function(op, args, kwargs)
+        node.meta["val"] = value
+        return node
+
+    def full(self, sizes: tuple[int, ...], value: Any, dtype: torch.dtype) -> torch.fx.Node:
+        """A tensor of one value."""
+        return self.add(aten.full.default, list(sizes), value, dtype=dtype, device=CPU, pin_memory=False)
+
+    def coerced(self, value: torch.fx.Node, layout: Layout) -> torch.fx.Node:
+        """The value with the dtype and the sizes of memory that it is written to."""
+        if value.meta["val"].dtype != layout.dtype:
+            value = self.add(aten._to_copy.default, value, dtype=layout.dtype)
+        if tuple(value.meta["val"].shape) != layout.sizes:
+            value = self.add(aten.expand.default, value, list(layout.sizes))
+        return value
+
+    def read(self, ref: TensorRef) -> torch.fx.Node:
+        """The value of a tensor. Errors: NotFusable where its memory was written with another dtype."""
+        layout = ref.layout
+        if layout.numel == 0:
+            return self.full(layout.sizes, 0, layout.dtype)
+        found = self._find(ref)
+        if found is None and any(piece.layout.overlaps(layout) for piece in self.pieces[ref.buffer]):
+            self._flatten(ref.buffer, layout)
+            found = self._find(ref)
+        if found is None:
+            # Memory that nobody has written holds anything; zeros make it the same in every run.
+            return self.full(layout.sizes, 0, layout.dtype)
+        piece, steps = found
+        return views.read(self.add, piece.value, steps)
+
+    def _find(self, ref: TensorRef) -> tuple[Piece, list[views.Step]] | None:
+        best = None
+        for piece in self.pieces[ref.buffer]:
+            steps = views.recover(piece.layout, ref.layout)
+            if steps is not None and (best is None or (views.is_plain(steps) and len(steps) < len(best[1]))):
+                best = (piece, steps)
+        return best
+
+    def write(self, ref: TensorRef, value: torch.fx.Node) -> None:
+        """New elements in memory. Errors: NotFusable where they meet another dtype or share memory."""
+        layout = ref.layout
+        if layout.numel == 0:
+            return
+        value = self.coerced(value, layout)
+        pieces = self.pieces[ref.buffer]
+        found = self._find(ref)
+        if found is None:
+            touched = [piece for piece in pieces if piece.layout.overlaps(layout)]
+            if all(self._covers(layout, piece) for piece in touched):
+                self.pieces[ref.buffer] = [piece for piece in pieces if piece not in touched]
+                self.pieces[ref.buffer].append(Piece(layout, value))
+                return
+            self._flatten(ref.buffer, layout)
+            found = self._find(ref)
+            if found is None:
+                raise NotFusable("a write meets memory that cannot be seen as one tensor")
+        piece, steps = found
+        piece.value = views.write(self.add, piece.value, steps, value)
+
+    @staticmethod
+    def _covers(layout: Layout, piece: Piece) -> bool:
+        """Whether a write of `layout` leaves nothing of the piece."""
+        if piece.placeholder is not None:
+            return False
+        (first, end), (old_first, old_end) = layout.span, piece.layout.span
+        dense = layout.numel * layout.dtype.itemsize == end - first and views.is_regular(layout)
+        return (dense and first <= old_first and old_end <= end) or views.recover(
+            layout, piece.layout
+        ) is not None
+
+    def _flatten(self, buffer: int, also: Layout) -> None:
+        """One piece, all of the buffer as a line of elements, in place of all pieces."""
+        pieces = self.pieces[buffer]
+        if any(piece.placeholder is not None for piece in pieces):
+            raise NotFusable("an input is seen in a way that was not planned")
+        if any(piece.layout.dtype != also.dtype for piece in pieces):
+            raise NotFusable("one buffer is used with two dtypes")
+        line = Layout(also.dtype, (self.description.buffers[buffer][0] // also.dtype.itemsize,), (1,), 0)
+        value = self.full(line.sizes, 0, line.dtype)
+        for piece in pieces:
+            steps = views.recover(line, piece.layout)
+            if steps is None:
+                raise NotFusable("a tensor reaches beyond its buffer")
+            value = views.write(self.add, value, steps, piece.value)
+        self.pieces[buffer] = [Piece(line, value)]
+
+    def call(self, call: Call) -> None:
+        """The nodes of one call. Errors: NotFusable."""
+        name, _, overload = call.op.partition(".")
+        if name in ("aten::copy_", "aten::fill_", "aten::zero_") and not overload.endswith("out"):
+            return self._overwrite(call)
+        functional = operators.functional(call)
+        values = {position: self._argument(call, position, functional) for position in functional.arguments}
+        node = self._compute(call, functional, values)
+        if functional.clones:
+            for position in call.writes:
+                self._store(call.args[position], values[position])
+        for position, index in zip(call.writes, functional.mutated, strict=False):
+            self._store(call.args[position], self._result(functional, node, index))
+        written = {ref for position in call.writes for ref in tensors(call.args[position])}
+        for ref, index in zip(call.results, functional.results, strict=False):
+            fresh = [one for one in tensors(ref) if one not in written]
+            if len(fresh) != len(list(tensors(ref))) and fresh:
+                raise NotFusable(f"{call.op}: results are partly new")
+            if fresh:
+                self._store(ref, self._result(functional, node, index))
+
+    def _compute(self, call: Call, functional: operators.Functional, values: dict[int, Any]) -> torch.fx.Node:
+        """The node of the operator. Host scalars were numbers or tensors: the recorded dtypes tell which."""
+        scalars = [value for value in values.values() if isinstance(value, HostScalar)]
+        forms = (True, False) if scalars and torch.Tag.pointwise in functional.op.tags else (False,)
+        self._check_scalars(call, scalars)
+        mismatch = ""
+        for as_numbers in forms:
+            args, kwargs = self._arguments(functional, values, as_numbers)
+            self._multiply_alpha(functional, args, kwargs)
+            try:
+                node = self._rounded(call, self.add(functional.op, *args, **kwargs))
+                mismatch = self._mismatch(call, functional, node)
+            except NotFusable as error:
+                mismatch = str(error)
+            if not mismatch:
+                return node
+        raise NotFusable(f"{call.op}: {mismatch}")
+
+    def _rounded(self, call: Call, node: torch.fx.Node) -> torch.fx.Node:
+        """A float32 sum that `_multiply_alpha` widened, in the dtype that was recorded."""
+        wanted = next((ref.layout.dtype for ref in tensors(list(call.results))), None)
+        value = node.meta["val"]
+        if wanted in (torch.bfloat16, torch.float16) and getattr(value, "dtype", None) == torch.float32:
+            return self.add(aten._to_copy.default, node, dtype=wanted)
+        return node
+
+    def _multiply_alpha(
+        self, functional: operators.Functional, args: list[Any], kwargs: dict[str, Any]
+    ) -> None:
+        """Makes `alpha` an operator: where a matrix product is added, Inductor's addmm pattern loses it."""
+        if functional.op is not aten.add.Tensor and functional.op is not aten.sub.Tensor:
+            return
+        alpha = kwargs.pop("alpha", 1)
+        if alpha == 1 or not isinstance(args[1], torch.fx.Node):
+            kwargs |= {} if alpha == 1 else {"alpha": alpha}
+            return
+        if args[1].meta["val"].dtype in (torch.bfloat16, torch.float16):
+            # The product is not rounded before it is added; the sum is, by what follows.
+            args[1] = self.add(aten._to_copy.default, args[1], dtype=torch.float32)
+        args[1] = self.add(aten.mul.Tensor, args[1], alpha)
+
+    def _check_scalars(self, call: Call, scalars: list[HostScalar]) -> None:
+        """Errors: NotFusable where numbers and tensors compute in different dtypes, and no result tells."""
+        results = [ref.layout.dtype for ref in tensors(list(call.results))]
+        integral = [ref for ref in tensors(list(call.args)) if not ref.layout.dtype.is_floating_point]
+        if torch.bool in results and integral and any(isinstance(one.value, float) for one in scalars):
+            raise NotFusable(
+                f"{call.op}: compares integers with a host scalar in a dtype that is not recorded"
+            )
+
+    def _overwrite(self, call: Call) -> None:
+        """copy_, fill_ and zero_: what was there before does not matter."""
+        (target,) = tensors(call.args[0])
+        source = call.args[1] if len(call.args) > 1 else 0
+        if isinstance(source, HostScalar):
+            source = source.value
+        if isinstance(source, TensorRef):
+            self.write(target, self.read(source))
+        else:
+            self.write(target, self.full(target.layout.sizes, source, target.layout.dtype))
+
+    def _argument(self, call: Call, position: int, functional: operators.Functional) -> Any:
+        def convert(value: Any) -> Any:
+            if isinstance(value, TensorRef):
+                node = self.read(value)
+                if functional.clones and position in call.writes:
+                    node = self.add(aten.clone.default, node)
+                return node
+            if isinstance(value, list):
+                return [convert(item) for item in value]
+            return value
+
+        return convert(call.args[position])
+
+    def _arguments(
+        self, functional: operators.Functional, values: dict[int, Any], as_numbers: bool
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Positional and keyword arguments, host scalars as numbers or as tensors."""
+
+        def convert(value: Any) -> Any:
+            if isinstance(value, HostScalar):
+                if as_numbers and value.dtype in _NUMBERS:
+                    return value.value
+                return self.full((), value.value, value.dtype)
+            if isinstance(value, list):
+                return [convert(item) for item in value]
+            return value
+
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        for value, argument in zip(values.values(), functional.op._schema.arguments, strict=False):
+            value = operators.plain_argument(argument, convert(value))
+            if not argument.kwarg_only:
+                args.append(value)
+            elif value is not None:
+                kwargs[argument.name] = value
+        return args, kwargs
+
+    def _result(self, functional: operators.Functional, node: torch.fx.Node, index: int) -> torch.fx.Node:
+        if len(functional.op._schema.returns) == 1:
+            return node
+        return self.item(node, index)
+
+    def item(self, node: torch.fx.Node, index: int) -> torch.fx.Node:
+        """One of several results."""
+        chosen = self.graph.call_function(operator.getitem, (node, index))
+        chosen.meta["val"] = node.meta["val"][index]
+        return chosen
+
+    def _store(self, target: Any, value: Any) -> None:
+        if isinstance(target, TensorRef):
+            self.write(target, value)
+        elif isinstance(target, list):
+            for index, one in enumerate(target):
+                self._store(one, value[index] if isinstance(value, list) else self.item(value, index))
+
+    def _mismatch(self, call: Call, functional: operators.Functional, node: torch.fx.Node) -> str:
+        """How the new results differ from the recorded ones, in words; empty where they agree."""
+        value = node.meta["val"]
+        several = len(functional.op._schema.returns) != 1
+        written = {ref for position in call.writes for ref in tensors(call.args[position])}
+        for ref, index in zip(call.results, functional.results, strict=False):
+            fakes = value[index] if several else value
+            for one, fake in zip(tensors(ref), fakes if isinstance(ref, list) else [fakes], strict=False):
+                if one in written:
+                    continue
+                if fake.dtype != one.layout.dtype:
+                    return f"gives {fake.dtype}, recorded was {one.layout.dtype}"
+                if tuple(fake.shape) != one.layout.sizes:
+                    return f"gives sizes {tuple(fake.shape)}, recorded were {one.layout.sizes}"
+        return ""
+
+    def finish(self) -> Built:
+        """Values into memory, and the module. Errors: NotFusable where an output's elements share memory."""
+        access = {}
+        for buffer, (_, role) in enumerate(self.description.buffers):
+            for piece in self.pieces[buffer]:
+                target = piece.placeholder
+                if target is not None and piece.value is not target:
+                    access[target] = "update"
+                elif role == "output":
+                    layout, value = compressed(piece.layout), piece.value
+                    if not views.is_regular(layout):
+                        raise NotFusable("elements of an output share memory")
+                    for dim, (size, old) in enumerate(zip(layout.sizes, piece.layout.sizes, strict=True)):
+                        if size != old:
+                            value = self.add(aten.slice.Tensor, value, dim, 0, 1)
+                    target = self.placeholder(buffer, layout)
+                    access[target] = "write"
+                    piece.value = value
+                else:
+                    continue
+                self.add(aten.copy_.default, target, piece.value)
+        self.graph.output(())
+        self.graph.eliminate_dead_code()
+        self._drop_unused()
+        module = torch.fx.GraphModule({}, self.graph)
+        arguments = [
+            Argument(buffer, layout, access.get(node, "read")) for node, buffer, layout in self.placeholders
+        ]
+        return Built(module, arguments, [node.meta["val"] for node, _, _ in self.placeholders])
+
+    def _drop_unused(self) -> None:
+        unused = [entry for entry in self.placeholders if not entry[0].users]
+        for entry in unused:
+            self.graph.erase_node(entry[0])
+            self.placeholders.remove(entry)
+
+
+def build(description: dict[str, Any]) -> Built:
+    """The module of a description. Errors: NotFusable, with the reason."""
+    parsed = parse(description)
+    builder = Builder(parsed)
+    for buffer, layouts in plan(parsed).items():
+        for layout in layouts:
+            node = builder.placeholder(buffer, layout)
+            builder.pieces[buffer].append(Piece(layout, node, node))
+    for call in parsed.calls:
+        builder.call(call)
+    return builder.finish()

@@ -1,0 +1,93 @@
+"""Which tensors over the memory of inputs fused code is given."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from . import views
+from .description import Description, Layout, NotFusable, tensors
+
+
+def compressed(layout: Layout) -> Layout:
+    """The layout with one element for each dimension that repeats the same memory."""
+    sizes = tuple(
+        1 if stride == 0 and size > 1 else size
+        for size, stride in zip(layout.sizes, layout.strides, strict=True)
+    )
+    return Layout(layout.dtype, sizes, layout.strides, layout.offset)
+
+
+def _clusters(layouts: Iterable[Layout]) -> list[list[Layout]]:
+    """Groups of layouts whose spans meet, directly or through others."""
+    found: list[list[Layout]] = []
+    end = 0
+    for layout in sorted(layouts, key=lambda layout: layout.span):
+        if found and layout.span[0] < end:
+            found[-1].append(layout)
+        else:
+            found.append([layout])
+        end = max(end, layout.span[1])
+    return found
+
+
+def _written_base(cluster: list[Layout]) -> Layout:
+    """One layout that the cluster is seen through: two tensors over written memory would race."""
+    dtype = cluster[0].dtype
+    if any(layout.dtype != dtype for layout in cluster):
+        raise NotFusable("memory of an input is written, and used with two dtypes")
+    for base in cluster:
+        chains = [views.recover(base, layout) for layout in cluster]
+        if all(steps is not None and views.is_plain(steps) for steps in chains):
+            return base
+    first = min(layout.span[0] for layout in cluster) // dtype.itemsize
+    end = max(layout.span[1] for layout in cluster) // dtype.itemsize
+    return Layout(dtype, (end - first,), (1,), first)
+
+
+def _read_bases(layouts: list[Layout]) -> list[Layout]:
+    """Layouts that the others are plain views of: what nobody writes may be given several times."""
+    bases: list[Layout] = []
+    for layout in layouts:
+        chains = [views.recover(base, layout) for base in bases]
+        if not any(steps is not None and views.is_plain(steps) for steps in chains):
+            bases.append(layout)
+    return bases
+
+
+def plan(description: Description) -> dict[int, list[Layout]]:
+    """For each input and constant buffer, the layouts of the tensors that fused code takes.
+
+    Where memory is written, the tensors of a buffer do not overlap.
+    Errors: NotFusable where memory is written and used with two dtypes, or a constant is written.
+    """
+    uses: dict[int, Counter[Layout]] = {}
+    written: dict[int, set[Layout]] = {}
+    for call in description.calls:
+        for position, value in enumerate(call.args):
+            for ref in tensors(value):
+                role = description.buffers[ref.buffer][1]
+                if role not in ("input", "constant") or ref.layout.numel == 0:
+                    continue
+                layout = compressed(ref.layout)
+                uses.setdefault(ref.buffer, Counter())[layout] += 1
+                if position in call.writes:
+                    if role == "constant":
+                        raise NotFusable(f"{call.op}: writes a constant")
+                    written.setdefault(ref.buffer, set()).add(layout)
+    planned: dict[int, list[Layout]] = {}
+    for buffer, counts in uses.items():
+        # The largest first, then the most used: the natural form of the buffer.
+        order = sorted(counts, key=lambda layout: (-layout.numel, -counts[layout], layout.span, layout.sizes))
+        if not written.get(buffer):
+            planned[buffer] = _read_bases(order)
+            continue
+        bases = []
+        for cluster in _clusters(order):
+            cluster.sort(key=order.index)
+            if written[buffer].isdisjoint(cluster):
+                bases += _read_bases(cluster)
+            else:
+                bases.append(_written_base(cluster))
+        planned[buffer] = bases
+    return planned

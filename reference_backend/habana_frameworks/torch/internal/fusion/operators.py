@@ -1,0 +1,146 @@
+"""Which functional operator computes what a call computes, and with which arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .description import Call, NotFusable
+
+aten = torch.ops.aten
+# Numbers of enumerations in recorded argument stacks, as c10 counts them.
+_LAYOUTS = {0: torch.strided}
+_MEMORY_FORMATS = dict(
+    enumerate((torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d))
+)
+_DTYPES = dict(
+    enumerate(
+        (
+            *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32),
+            *(torch.float64, torch.complex32, torch.complex64, torch.complex128, torch.bool),
+        )
+    )
+) | {15: torch.bfloat16}
+# Batch norm in training writes the running statistics; its functional form returns them last.
+_RUNNING_STATISTICS = {"aten::native_batch_norm", "aten::_native_batch_norm_legit"}
+# Views with a stricter contract than `reshape`, which an FX value of other strides need not meet.
+_RESHAPES = {
+    "aten::_unsafe_view",
+    "aten::view",
+    "aten::_reshape_alias",
+    "aten::view_copy",
+    "aten::_reshape_copy",
+}
+
+
+@dataclass
+class Functional:
+    """An operator without side effects.
+
+    `arguments`: positions of the call's arguments that it takes, in the order of its schema.
+    `mutated`: for each written argument (in order), which result of the operator is its new value.
+    `results`: which results of the operator are the results of the call.
+    `clones`: written arguments have to be cloned and are written by the operator itself.
+    """
+
+    op: torch._ops.OpOverload
+    arguments: list[int]
+    mutated: list[int]
+    results: list[int]
+    clones: bool = False
+
+
+def resolve(name: str) -> torch._ops.OpOverload:
+    """The operator of a name such as "aten::add.Tensor". Errors: NotFusable where this torch has none."""
+    namespace, _, rest = name.partition("::")
+    base, _, overload = rest.partition(".")
+    try:
+        return getattr(getattr(getattr(torch.ops, namespace), base), overload or "default")
+    except AttributeError:
+        raise NotFusable(f"{name}: this torch has no such operator") from None
+
+
+def _signature(arguments: list[Any]) -> list[tuple[str, str]]:
+    return [(argument.name, str(argument.real_type)) for argument in arguments]
+
+
+def _overload(
+    packet_name: str, namespace: str, wanted: list[tuple[str, str]]
+) -> torch._ops.OpOverload | None:
+    """The overload of `packet_name` that takes exactly `wanted` and writes nothing."""
+    packet = getattr(getattr(torch.ops, namespace), packet_name, None)
+    for name in packet.overloads() if packet is not None else ():
+        candidate = getattr(packet, name)
+        schema = candidate._schema
+        if not schema.is_mutable and _signature(schema.arguments) == wanted:
+            return candidate
+    return None
+
+
+def check_allowed(op: torch._ops.OpOverload, call: Call) -> None:
+    """Errors: NotFusable for operators that draw random numbers."""
+    if torch.Tag.nondeterministic_seeded not in op.tags:
+        return
+    names = (argument.name for argument in op._schema.arguments)
+    given = dict(zip(names, call.args, strict=True))
+    # Without dropout these draw nothing.
+    drawn = given.get("dropout_p", 1.0)
+    if op is aten.native_dropout.default:
+        drawn = 0.0 if given["train"] is False else given["p"]
+    if drawn != 0.0:
+        raise NotFusable(f"{call.op}: draws random numbers")
+
+
+def functional(call: Call) -> Functional:
+    """The functional form of a call.
+
+    Errors: NotFusable for unknown and random operators, and for writes that no functional form is known for.
+    """
+    op = resolve(call.op)
+    arguments = op._schema.arguments
+    if len(arguments) != len(call.args):
+        raise NotFusable(f"{call.op}: {len(call.args)} arguments for a schema of {len(arguments)}")
+    check_allowed(op, call)
+    everything = list(range(len(arguments)))
+    if call.op in _RESHAPES:
+        return Functional(aten.reshape.default, [0, 1], [], [0])
+    if not call.writes:
+        if op._schema.is_mutable:
+            raise NotFusable(f"{call.op}: its schema writes, the call does not")
+        return Functional(op, everything, [], list(range(len(call.results))))
+    name = call.op.partition(".")[0]
+    if name in _RUNNING_STATISTICS:
+        if call.writes != (3, 4) or not call.args[5]:
+            raise NotFusable(f"{call.op}: writes {call.writes}")
+        batch_norm = aten._native_batch_norm_legit_functional.default
+        return Functional(batch_norm, everything, [3, 4], [0, 1, 2])
+    namespace, _, base = name.partition("::")
+    if all(arguments[position].is_out for position in call.writes):
+        kept = [position for position in everything if not arguments[position].is_out]
+        found = _overload(base, namespace, _signature([arguments[position] for position in kept]))
+    else:
+        kept = everything
+        base = base[:-1] if base.endswith("_") and not base.endswith("__") else base
+        base = "__" + base[3:] if base.startswith("__i") and base.endswith("__") else base
+        found = _overload(base, namespace, _signature(arguments)) if call.writes == (0,) else None
+    if found is not None:
+        order = list(range(len(call.writes)))
+        return Functional(found, kept, order, order)
+    # The functionalization of fused optimizers does not take lists of which some are only read.
+    if namespace != "aten" or base.startswith("_fused_"):
+        raise NotFusable(f"{call.op}: no functional form is known")
+    return Functional(op, everything, [], list(range(len(call.results))), clones=True)
+
+
+def plain_argument(argument: Any, value: Any) -> Any:
+    """A recorded argument as Python passes it: numbers of enumerations become their objects."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        kind = str(argument.real_type)
+        for name, table in (("ScalarType", _DTYPES), ("MemoryFormat", _MEMORY_FORMATS), ("Layout", _LAYOUTS)):
+            if name in kind:
+                if value not in table:
+                    raise NotFusable(f"{name} {value} is not known")
+                return table[value]
+    return value

@@ -1,0 +1,269 @@
+"""Compiles descriptions in subprocesses, beside the program, and keeps what came out on disk.
+
+Environment: HPU_REFERENCE_FUSION_PROCESSES (how many compile at once, 1; 0 turns fusion off), and
+HPU_REFERENCE_FUSION_CACHE (the folder; by default under Inductor's).
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import getpass
+import logging
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .artifact import Artifact
+from .description import NotFusable, digest_of, dumps
+
+log = logging.getLogger(__name__)
+WORKER = Path(__file__).with_name("worker.py")
+NOT_FUSABLE = 3
+LIMIT_SECONDS = 900
+# A program that makes new graphs all the time must not pile them up.
+LIMIT_WAITING = 256
+OnReady = Callable[[Artifact], None]
+
+
+def default_cache() -> Path:
+    """The folder of artifacts, as the environment has it."""
+    given = os.environ.get("HPU_REFERENCE_FUSION_CACHE")
+    if given:
+        return Path(given)
+    # As Inductor finds its own; importing it takes longer than everything here.
+    user = re.sub(r"[^\w.-]", "_", getpass.getuser())
+    inductor = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or f"{tempfile.gettempdir()}/torchinductor_{user}"
+    return Path(inductor) / "hpu_reference_fusion"
+
+
+def default_processes() -> int:
+    """How many subprocesses may compile at once; a value that is no number counts as 0."""
+    try:
+        return max(0, int(os.environ.get("HPU_REFERENCE_FUSION_PROCESSES", "1")))
+    except ValueError:
+        return 0
+
+
+def compiler() -> str | None:
+    """The C++ compiler that Inductor would take, or None."""
+    return shutil.which(os.environ.get("CXX", "g++").split()[0] or "g++")
+
+
+@dataclass
+class _Job:
+    digest: str
+    text: str
+    on_ready: list[OnReady]
+    folder: Path | None = None
+    process: subprocess.Popen[bytes] | None = None
+    started: float = 0.0
+
+
+@dataclass
+class Service:
+    """Bounded compile subprocesses over one cache folder. Nothing that happens in one raises here."""
+
+    processes: int = field(default_factory=default_processes)
+    folder: Path = field(default_factory=default_cache)
+
+    def __post_init__(self) -> None:
+        self._owner = os.getpid()
+        self._lock = threading.Lock()
+        self._jobs: dict[str, _Job] = {}
+        self._waiting: deque[_Job] = deque()
+        self._running: list[_Job] = []
+        self._finished: list[tuple[Artifact, list[OnReady]]] = []
+        # digest → why: never tried again in this process.
+        self.failures: dict[str, str] = {}
+        self._enabled: bool | None = None
+        atexit.register(self.close)
+
+    def enabled(self) -> bool:
+        """Whether anything will be compiled. Without a C++ compiler: one warning, and no."""
+        if self._enabled is None:
+            self._enabled = self.processes > 0
+            if self._enabled and compiler() is None:
+                self._enabled = False
+                warnings.warn(
+                    "graphs of the reference device stay interpreted: fusing them needs a C++ compiler, "
+                    "and there is none (set CXX, or HPU_REFERENCE_FUSION_PROCESSES=0 against this warning)",
+                    stacklevel=3,
+                )
+        # A forked child has its parent's list of processes, which are not its own.
+        return self._enabled and os.getpid() == self._owner
+
+    def request(self, description: dict[str, Any], on_ready: OnReady | None = None) -> str | None:
+        """Asks for code; `on_ready` gets it from a later `poll`. Returns the digest, None if refused."""
+        if not self.enabled():
+            return None
+        try:
+            text = dumps(description)
+        except NotFusable as error:
+            log.debug("a graph stays interpreted: %s", error)
+            return None
+        digest = digest_of(text)
+        listeners = [on_ready] if on_ready is not None else []
+        with self._lock:
+            if digest in self.failures:
+                return None
+            if digest in self._jobs:
+                self._jobs[digest].on_ready += listeners
+                return digest
+            artifact = self._load(digest)
+            if artifact is not None:
+                self._finished.append((artifact, listeners))
+                return digest
+            if len(self._waiting) >= LIMIT_WAITING:
+                return None
+            self._jobs[digest] = _Job(digest, text, listeners)
+            self._waiting.append(self._jobs[digest])
+            self._start()
+        return digest
+
+    def poll(self) -> list[Artifact]:
+        """Artifacts that came since the last call, after their `on_ready`. Never waits."""
+        if not self._running and not self._finished:
+            return []
+        if os.getpid() != self._owner:
+            return []
+        with self._lock:
+            for job in [job for job in self._running if self._has_ended(job)]:
+                self._running.remove(job)
+                del self._jobs[job.digest]
+                self._collect(job)
+            self._start()
+            finished, self._finished = self._finished, []
+        for artifact, listeners in finished:
+            for listener in listeners:
+                try:
+                    listener(artifact)
+                except Exception:
+                    log.warning("fused code %s was not taken", artifact.folder, exc_info=True)
+        return [artifact for artifact, _ in finished]
+
+    def idle(self) -> bool:
+        """Whether nothing is compiled, waits, or has not been polled."""
+        return not (self._jobs or self._finished)
+
+    def close(self) -> None:
+        """Ends the subprocesses. What was asked for is forgotten."""
+        if os.getpid() != self._owner:
+            return
+        with self._lock:
+            for job in self._running:
+                self._kill(job)
+            self._running.clear()
+            self._waiting.clear()
+            self._jobs.clear()
+
+    def _load(self, digest: str) -> Artifact | None:
+        with contextlib.suppress(OSError, ValueError):
+            return Artifact.load(self.folder / digest)
+        return None
+
+    def _start(self) -> None:
+        while self._waiting and len(self._running) < self.processes:
+            job = self._waiting.popleft()
+            try:
+                self._spawn(job)
+                self._running.append(job)
+            except OSError as error:
+                del self._jobs[job.digest]
+                if job.folder is not None:
+                    shutil.rmtree(job.folder, ignore_errors=True)
+                self._fail(job, f"no subprocess: {error}")
+
+    def _spawn(self, job: _Job) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        job.folder = Path(tempfile.mkdtemp(prefix=f".{job.digest}-", dir=self.folder))
+        source = job.folder / "description.json"
+        source.write_text(job.text)
+        environment = os.environ | {
+            "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        }
+        with open(job.folder / "log", "wb") as output:
+            # A session of its own, so that ending it ends the C++ compiler as well.
+            job.process = subprocess.Popen(
+                [sys.executable, str(WORKER), str(source), str(job.folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                start_new_session=True,
+            )
+        job.started = time.monotonic()
+
+    def _has_ended(self, job: _Job) -> bool:
+        assert job.process is not None
+        if job.process.poll() is None and time.monotonic() - job.started > LIMIT_SECONDS:
+            self._kill(job, keep=True)
+        return job.process.poll() is not None
+
+    @staticmethod
+    def _kill(job: _Job, keep: bool = False) -> None:
+        assert job.process is not None and job.folder is not None
+        with contextlib.suppress(OSError):
+            os.killpg(job.process.pid, signal.SIGKILL)
+        job.process.wait()
+        if not keep:
+            shutil.rmtree(job.folder, ignore_errors=True)
+
+    def _collect(self, job: _Job) -> None:
+        """What a subprocess left: an artifact that is moved to its place, or a reason."""
+        assert job.process is not None and job.folder is not None
+        try:
+            code = job.process.returncode
+            if code != 0:
+                lines = (job.folder / "log").read_text(errors="replace").strip().splitlines()
+                reason = lines[-1] if lines else f"the compile process ended with {code}"
+                return self._fail(job, reason, expected=code == NOT_FUSABLE)
+            # Only now does the name appear, and all of it at once; another process may have been first.
+            with contextlib.suppress(OSError):
+                os.rename(job.folder, self.folder / job.digest)
+            artifact = self._load(job.digest)
+            if artifact is None:
+                return self._fail(job, f"{self.folder} cannot be written")
+            self._finished.append((artifact, job.on_ready))
+        except OSError as error:
+            self._fail(job, str(error))
+        finally:
+            shutil.rmtree(job.folder, ignore_errors=True)
+
+    def _fail(self, job: _Job, reason: str, expected: bool = False) -> None:
+        self.failures[job.digest] = reason
+        log.log(logging.DEBUG if expected else logging.WARNING, "a graph stays interpreted: %s", reason)
+
+
+_service: Service | None = None
+
+
+def service() -> Service:
+    """The service of this process; a forked child gets one of its own."""
+    global _service
+    if _service is None or _service._owner != os.getpid():
+        _service = Service()
+    return _service
+
+
+def request(description: dict[str, Any], on_ready: OnReady | None = None) -> str | None:
+    """`Service.request` of this process's service."""
+    return service().request(description, on_ready)
+
+
+def poll() -> list[Artifact]:
+    """`Service.poll` of this process's service."""
+    return [] if _service is None else _service.poll()

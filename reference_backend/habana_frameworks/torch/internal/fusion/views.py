@@ -1,0 +1,231 @@
+"""Views between layouts of one buffer: recovered as view operators, applied to values, undone for writes.
+
+A chain is a list of steps: ("permute", dims), ("reshape", sizes), ("slice", dim, start, end, step),
+("select", dim, index), ("expand", sizes) and ("gather", dim, start, ((size, step), ...)). A gather is the
+last resort, for windows that overlap or leave the last row unfinished: it computes indices, where
+`as_strided` would cut the graph in two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .description import Layout, NotFusable
+
+Step = tuple[Any, ...]
+# add(operator, arguments) -> value; value.meta["val"] is its fake tensor.
+Adder = Callable[..., Any]
+aten = torch.ops.aten
+
+
+def _sorted_dims(layout: Layout) -> list[int]:
+    """Dimensions with more than one element, outermost in memory first."""
+    dims = [dim for dim, size in enumerate(layout.sizes) if size != 1]
+    return sorted(dims, key=lambda dim: -layout.strides[dim])
+
+
+def is_regular(layout: Layout) -> bool:
+    """Whether every address belongs to one index, and indices in stride order are addresses in order."""
+    reach = 0
+    for dim in reversed(_sorted_dims(layout)):
+        if layout.strides[dim] <= reach:
+            return False
+        reach += (layout.sizes[dim] - 1) * layout.strides[dim]
+    return True
+
+
+def _recover_line(length: int, dim: int, start: int, wanted: list[tuple[int, int]]) -> list[Step] | None:
+    """Steps that turn dimension `dim` of `length` elements into dimensions (size, step), steps falling."""
+    if not wanted:
+        return [] if length == 1 else [("select", dim, start)]
+    last = start + sum((size - 1) * step for size, step in wanted)
+    if start < 0 or last >= length:
+        return None
+    size, step = wanted[0]
+    if len(wanted) == 1:
+        if (start, size, step) == (0, length, 1):
+            return []
+        return [("slice", dim, start, start + (size - 1) * step + 1, step)]
+    inner = last - start - (size - 1) * step
+    # Rows of `step` elements: the first may begin before `start` while the inner part fits into a row.
+    first = min(start, length - size * step)
+    if first < 0 or start - first + inner >= step:
+        return [("gather", dim, start, tuple(wanted))]
+    steps: list[Step] = (
+        [] if (first, size * step) == (0, length) else [("slice", dim, first, first + size * step, 1)]
+    )
+    # The caller knows the sizes of the other dimensions; "split" is turned into a reshape there.
+    steps.append(("split", dim, size, step))
+    below = _recover_line(step, dim + 1, start - first, wanted[1:])
+    return None if below is None else steps + below
+
+
+def recover(base: Layout, wanted: Layout) -> list[Step] | None:
+    """The chain from a tensor of layout `base` to one of `wanted`; None where elements are missing."""
+    if base == wanted:
+        return []
+    if base.dtype != wanted.dtype or wanted.numel == 0 or base.numel == 0 or not is_regular(base):
+        return None
+    order = _sorted_dims(base)
+    # Neighbouring dimensions that are one run in memory become one.
+    lines: list[tuple[int, int]] = []
+    for dim in order:
+        size, stride = base.sizes[dim], base.strides[dim]
+        if lines and lines[-1][1] == size * stride:
+            lines[-1] = (lines[-1][0] * size, stride)
+        else:
+            lines.append((size, stride))
+    real = [dim for dim in _sorted_dims(wanted) if wanted.strides[dim] != 0]
+    rest = wanted.offset - base.offset
+    if rest < 0:
+        return None
+    per_line: list[list[int]] = [[] for _ in lines]
+    for dim in real:
+        stride = wanted.strides[dim]
+        line = next((index for index, (_, unit) in enumerate(lines) if unit <= stride), None)
+        if line is None or stride % lines[line][1]:
+            return None
+        per_line[line].append(dim)
+    shape = [size for size, _ in lines]
+    steps: list[Step] = [("permute", order + [dim for dim, size in enumerate(base.sizes) if size == 1])]
+    steps.append(("reshape", list(shape)))
+    position = 0
+    for (size, unit), dims in zip(lines, per_line, strict=True):
+        start, rest = divmod(rest, unit)
+        parts = [(wanted.sizes[dim], wanted.strides[dim] // unit) for dim in dims]
+        if start >= size:
+            return None
+        line_steps = _recover_line(size, position, start, parts)
+        if line_steps is None:
+            return None
+        for step in line_steps:
+            steps.append(_note(step, shape))
+        position += len(dims)
+    if rest:
+        return None
+    found = [dim for dims in per_line for dim in dims]
+    steps.append(("permute", [found.index(dim) for dim in sorted(found)]))
+    steps.append(("reshape", [1 if stride == 0 else size for size, stride in _pairs(wanted)]))
+    steps.append(("expand", list(wanted.sizes)))
+    return _simplified(steps, base.sizes)
+
+
+def _pairs(layout: Layout) -> list[tuple[int, int]]:
+    return list(zip(layout.sizes, layout.strides, strict=True))
+
+
+def _note(step: Step, shape: list[int]) -> Step:
+    """The step with "split" made a reshape; `shape` follows."""
+    if step[0] == "split":
+        shape[step[1] : step[1] + 1] = [step[2], step[3]]
+        return ("reshape", list(shape))
+    if step[0] == "select":
+        del shape[step[1]]
+    elif step[0] == "slice":
+        shape[step[1]] = -(-(step[3] - step[2]) // step[4])
+    elif step[0] == "gather":
+        shape[step[1] : step[1] + 1] = [size for size, _ in step[3]]
+    return step
+
+
+def _simplified(steps: list[Step], sizes: tuple[int, ...]) -> list[Step]:
+    """Without steps that change nothing, and with one reshape in place of several."""
+    kept: list[Step] = []
+    shapes = [list(sizes)]
+    for step in steps:
+        if step[0] == "reshape" and kept and kept[-1][0] == "reshape":
+            kept.pop()
+            shapes.pop()
+        shape = list(shapes[-1])
+        if step[0] == "permute":
+            if step[1] == list(range(len(shape))):
+                continue
+            shape = [shape[dim] for dim in step[1]]
+        elif step[0] in ("reshape", "expand"):
+            if step[1] == shape:
+                continue
+            shape = list(step[1])
+        else:
+            _note(step, shape)
+        kept.append(step)
+        shapes.append(shape)
+    return kept
+
+
+def is_plain(steps: list[Step]) -> bool:
+    """Whether the chain is views only, without computed indices."""
+    return all(step[0] != "gather" for step in steps)
+
+
+def _indices(add: Adder, step: Step) -> Any:
+    """Positions along the line, as an int64 tensor with the gather's own shape."""
+    _, _, start, parts = step
+    index = None
+    for position, (size, stride) in enumerate(parts):
+        first = start if position == 0 else 0
+        where = {"dtype": torch.int64, "device": torch.device("cpu")}
+        line = add(aten.arange.start_step, first, first + size * stride, stride, **where)
+        line = add(aten.reshape.default, line, [size] + [1] * (len(parts) - position - 1))
+        index = line if index is None else add(aten.add.Tensor, index, line)
+    return index
+
+
+def _forward(add: Adder, value: Any, step: Step) -> Any:
+    if step[0] == "permute":
+        return add(aten.permute.default, value, step[1])
+    if step[0] == "reshape":
+        return add(aten.reshape.default, value, step[1])
+    if step[0] == "expand":
+        return add(aten.expand.default, value, step[1])
+    if step[0] == "slice":
+        return add(aten.slice.Tensor, value, *step[1:])
+    if step[0] == "select":
+        return add(aten.select.int, value, step[1], step[2])
+    return add(aten.index.Tensor, value, [None] * step[1] + [_indices(add, step)])
+
+
+def read(add: Adder, value: Any, steps: list[Step]) -> Any:
+    """The value seen through the chain."""
+    for step in steps:
+        value = _forward(add, value, step)
+    return value
+
+
+def write(add: Adder, value: Any, steps: list[Step], new: Any) -> Any:
+    """`value` with the elements that the chain leads to replaced by `new`.
+
+    Errors: NotFusable where several elements of the view are one element in memory.
+    """
+    if not steps:
+        return new
+    before = [value]
+    for step in steps[:-1]:
+        before.append(_forward(add, before[-1], step))
+    for old, step in zip(reversed(before), reversed(steps), strict=True):
+        if step[0] == "permute":
+            inverse = sorted(range(len(step[1])), key=step[1].__getitem__)
+            new = add(aten.permute.default, new, inverse)
+        elif step[0] == "reshape":
+            new = add(aten.reshape.default, new, list(old.meta["val"].shape))
+        elif step[0] == "slice":
+            new = add(aten.slice_scatter.default, old, new, *step[1:])
+        elif step[0] == "select":
+            new = add(aten.select_scatter.default, old, new, step[1], step[2])
+        elif step[0] == "gather" and _is_injective(step):
+            indices = [None] * step[1] + [_indices(add, step)]
+            new = add(aten.index_put.default, old, indices, new)
+        else:
+            raise NotFusable("a tensor is written whose elements share memory")
+    return new
+
+
+def _is_injective(step: Step) -> bool:
+    reach = 0
+    for size, stride in reversed(step[3]):
+        if stride <= reach:
+            return False
+        reach += (size - 1) * stride
+    return True

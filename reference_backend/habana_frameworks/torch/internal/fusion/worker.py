@@ -1,0 +1,63 @@
+"""Compiles one description: `python worker.py DESCRIPTION_FILE OUT_FOLDER`.
+
+Run as a file and not as a module: importing the parents of this package would load the device. Exit codes: 0
+done, 3 not fusable (the reason is the last line of stderr), anything else an error.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+NOT_FUSABLE = 3
+HERE = Path(__file__).resolve().parent
+NAME = "hpu_reference_fusion"
+
+
+def _leave_with(parent: int) -> None:
+    """Ends this process and its compilers when the process that asked for the code has gone."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.killpg(os.getpgid(0), signal.SIGKILL) if os.getpgid(0) == os.getpid() else os._exit(1)
+
+
+def _load_package() -> None:
+    """The package of this file under a name without parents."""
+    spec = importlib.util.spec_from_file_location(
+        NAME, HERE / "__init__.py", submodule_search_locations=[str(HERE)]
+    )
+    assert spec is not None and spec.loader is not None
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[NAME] = package
+    spec.loader.exec_module(package)
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code of the command."""
+    if len(arguments) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    # The folder of a script is on the path, where its modules would stand for others of the same names.
+    sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
+    os.nice(10)
+    _load_package()
+    compiler = importlib.import_module(f"{NAME}.compile")
+    description = importlib.import_module(f"{NAME}.description")
+    try:
+        compiler.fuse(description.loads(Path(arguments[0]).read_text()), arguments[1])
+    except description.NotFusable as error:
+        print(f"not fusable: {error}", file=sys.stderr)
+        return NOT_FUSABLE
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,34 @@
+"""What tells builds of torch apart, as far as a core is concerned. The build uses it, too: no imports."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+#: What a core is compiled against and linked with.
+_BINARIES = ("torch/include/", "torch/lib/")
+
+
+def key(version: str, cxx11_abi: bool, fork: bool) -> str:
+    """Name of the folder with the core for a build, also a Python name: ``torch2_13_abi1_fork``."""
+    major, minor = version.partition("+")[0].split(".")[:2]
+    return f"torch{major}_{minor}_abi{int(cxx11_abi)}_{'fork' if fork else 'public'}"
+
+
+def binaries(torch_file: str, version: str) -> str | None:
+    """Digest of torch's headers and libraries, from what its wheel recorded of them.
+
+    Args:
+        torch_file: ``torch.__file__``.
+        version: ``torch.__version__``.
+
+    Returns:
+        the digest, or None where no record is there (torch built in its source tree).
+    """
+    site = Path(torch_file).parent.parent
+    try:
+        text = (site / f"torch-{version}.dist-info" / "RECORD").read_text()
+    except OSError:
+        return None
+    lines = sorted(line for line in text.splitlines() if line.startswith(_BINARIES))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else None

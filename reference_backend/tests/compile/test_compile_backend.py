@@ -1,0 +1,253 @@
+"""The backend as torch and tools see it: registration, fallbacks, passes, logs, summaries."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from habana_frameworks.torch.dynamo.compile_backend import passes, shared_layer
+from habana_frameworks.torch.dynamo.debug_utils.logger import Logger, get_compile_backend_logger
+from habana_frameworks.torch.utils.debug.dynamo_utils import FxGraphAnalyzer
+
+
+def test_one_backend_is_registered() -> None:
+    names = [name for name in torch._dynamo.list_backends() if "hpu" in name]
+    assert names == ["hpu_backend"]
+
+
+def test_importing_the_device_imports_no_dynamo(python) -> None:
+    script = """
+import sys
+print([name for name in sys.modules if name.startswith(("torch._dynamo", "torch._inductor"))])
+import habana_frameworks.torch as ht
+print(ht.dynamo.compile_backend.config.use_boxed_input)
+"""
+    assert python(script).stdout.splitlines() == ["[]", "True"]
+
+
+def test_inductor_refuses_at_once() -> None:
+    with pytest.raises(Exception, match=r"Inductor does not compile for hpu tensors: use .*hpu_backend"):
+        torch.compile(lambda x: x + 1)(torch.ones(2, device="hpu"))
+    assert torch.compile(lambda x: x + 1, backend="aot_eager")(torch.ones(1, device="hpu")).tolist() == [2]
+
+
+def test_device_interfaces() -> None:
+    from torch._dynamo.device_interface import get_interface_for_device
+
+    for name in ("hpu", "hpu:0"):
+        assert get_interface_for_device(name).is_available()
+
+
+@pytest.fixture
+def sine_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_layer, "hpu_fallback_op_list", ["aten::sin"])
+
+
+def test_fallbacks_run_between_recipes(compiled, sine_falls_back) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return (x * 2).sin() * 3 + x
+
+    x = torch.randn(5, device="hpu")
+    with FxGraphAnalyzer(reset_dynamo=True) as analyzer:
+        torch.testing.assert_close(compiled(function)(x), function(x))
+    (ops,) = analyzer.get_ops_summary()
+    assert ops["torch.ops.aten.sin.default"].eager_count == 1
+    assert ops["torch.ops.aten.sin.default"].graph_count == 0
+    assert ops["torch.ops.aten.mul.Tensor"].graph_count == 2
+    assert ops["torch.ops.aten.mul.Tensor"].eager_count == 0
+
+
+def test_fallbacks_can_be_refused(compiled, sine_falls_back) -> None:
+    program = compiled(lambda x: x.sin(), use_eager_fallback=0)
+    with pytest.raises(
+        Exception, match=r"Eager fallback in nodes sin \(aten.sin.default\).*requires fallback"
+    ):
+        program(torch.ones(2, device="hpu"))
+    compiled(lambda x: x.cos(), use_eager_fallback=0)(torch.ones(2, device="hpu"))
+
+
+def test_analyzer_counts_each_graph_and_other_devices(interpreted) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        torch._dynamo.graph_break()
+        return y * torch.ones((), device="cpu").add(1)
+
+    with FxGraphAnalyzer(reset_dynamo=True, capture_non_hpu_output=True) as analyzer:
+        interpreted(function)(torch.ones(2, device="hpu"))
+    first, second = analyzer.get_ops_summary()
+    assert first["torch.ops.aten.add.Tensor"].graph_count == 1
+    assert second["torch.ops.aten.add.Tensor"].eager_count == 1
+
+
+def test_logs(interpreted, sine_falls_back) -> None:
+    for logger in (passes.logger, shared_layer.logger):
+        logger.set_store_data(True)
+    try:
+        interpreted(lambda x: (x * 2).sin() + 1)(torch.ones(2, device="hpu"))
+        fallbacks = shared_layer.logger.data
+        graphs = [line for line in passes.logger.data if "####PyTorch-generated JIT IR" in line]
+        assert all(line.startswith("[PT_COMPILE] ") for line in [*fallbacks, *passes.logger.data])
+        assert any("sin" in line and "requires fallback: True" in line for line in fallbacks)
+        assert any("mul" in line and "requires fallback: False" in line for line in fallbacks)
+        assert "aten::mul(" in graphs[0] and "aten::add" in graphs[1]
+    finally:
+        for logger in (passes.logger, shared_layer.logger):
+            logger.set_store_data(False)
+    assert passes.logger.data == []
+
+
+def test_logger() -> None:
+    logger = Logger("NAME")
+    logger.set_store_data(True)
+    for level in ("trace", "debug", "info", "warn", "warning", "error", "critical"):
+        getattr(logger, level)("%s is logged", level)
+    assert logger.data[0] == "[NAME] trace is logged" and len(logger.data) == 7
+    logger.set_store_data(True)
+    assert logger.data == []
+    assert isinstance(get_compile_backend_logger(), Logger)
+
+
+ALL_PASSES = [member.__name__ for members in passes.stages().values() for member in members]
+
+
+@pytest.mark.parametrize("name", ALL_PASSES)
+def test_any_pass_can_be_disabled(name: str, interpreted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"PT_HPU_DISABLE_{name}", "Y")
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return torch.matmul(x.expand(2, 3, 3), y.clone()).sum(0) + torch.rand_like(y) * 0
+
+    x, y = torch.ones(3, 3, device="hpu"), torch.ones(3, 3, device="hpu")
+    assert interpreted(function)(x, y).tolist() == [[12.0] * 3] * 3
+    assert x.sum().item() == 18
+
+
+def test_passes_have_their_prefix() -> None:
+    assert all(name.startswith("pass_") for name in ALL_PASSES)
+
+
+def test_a_cache_is_written_in_place(interpreted) -> None:
+    def update(cache: torch.Tensor, position: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        cache.index_copy_(0, position, value)
+        return cache.sum()
+
+    passes.logger.set_store_data(True)
+    try:
+        program = interpreted(update)
+        cache, position = torch.zeros(4, 2, device="hpu"), torch.tensor([1], device="hpu")
+        assert program(cache, position, torch.ones(1, 2, device="hpu")).item() == 2
+        assert cache.tolist() == [[0, 0], [1, 1], [0, 0], [0, 0]]
+        assert any("aten::index_copy_(" in line for line in passes.logger.data)
+    finally:
+        passes.logger.set_store_data(False)
+
+
+def test_errors_of_a_program_come_through(interpreted) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.shape[0] > 1 else x.view(7)
+
+    with pytest.raises(RuntimeError, match=r"view|shape"):
+        interpreted(function)(torch.ones(1, device="hpu"))
+
+
+def test_a_mix_of_devices_is_an_error(interpreted) -> None:
+    with pytest.raises(RuntimeError, match="device"):
+        interpreted(lambda x, y: x + y)(torch.ones(2, device="hpu"), torch.ones(2))
+
+
+def test_user_operators_run_between_recipes(compiled) -> None:
+    from torch.library import custom_op
+
+    @custom_op("compile_test::double", mutates_args=())
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @double.register_fake
+    def _(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(x)
+
+    program = compiled(lambda x: double(x + 1) + 1)
+    assert program(torch.ones(2, device="hpu")).tolist() == [5, 5]
+
+
+def test_attention_is_in_a_recipe_unless_it_drops(fused) -> None:
+    attend = torch.nn.functional.scaled_dot_product_attention
+    x = torch.randn(2, 4, 8, 16, device="hpu")
+    name = "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default"
+    with FxGraphAnalyzer(reset_dynamo=True) as analyzer:
+        torch.testing.assert_close(fused(lambda x: attend(x, x, x))(x), attend(x, x, x))
+    assert analyzer.get_ops_summary()[0][name].graph_count == 1
+
+
+def test_interpreted_recipes_are_replayed(interpreted, monkeypatch: pytest.MonkeyPatch) -> None:
+    from habana_frameworks.torch.dynamo.compile_backend import interpreted as module
+
+    runs = []
+
+    def counting(cluster: torch.fx.GraphModule):
+        run = by_calls(cluster)
+        return lambda inputs: runs.append(1) or run(inputs)
+
+    by_calls = module.by_calls
+    monkeypatch.setattr(module, "by_calls", counting)
+    program = interpreted(lambda x, y: (x * y).sum())
+    for i in range(4):
+        assert program(torch.full((3,), float(i), device="hpu"), torch.ones(3, device="hpu")).item() == 3 * i
+    assert len(runs) == 1
+    same = torch.full((3,), 2.0, device="hpu")
+    for _ in range(2):
+        assert program(same, same).item() == 12
+
+
+def test_what_cannot_be_captured_runs_by_calls(interpreted, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing:
+        def begin(self, dry_run: bool) -> None:
+            pass
+
+        def end(self) -> None:
+            raise RuntimeError("refused")
+
+        reset = begin
+
+    monkeypatch.setattr("habana_frameworks.torch._C.Graph", Refusing)
+    program = interpreted(lambda x: x + 1)
+    assert [program(torch.full((1,), float(i), device="hpu")).item() for i in range(3)] == [1, 2, 3]
+
+
+def test_recipes_and_hpu_graphs(compiled) -> None:
+    from habana_frameworks.torch import _C
+
+    program = compiled(lambda x: x * 2)
+    x = torch.ones(2, device="hpu")
+    program(x)
+    graph = _C.Graph()
+    graph.begin()
+    try:
+        result = program(x)
+    except RuntimeError as error:
+        assert "cannot be part of an HPU Graph" in str(error)
+        result = None
+    graph.end()
+    if result is not None:
+        x.fill_(3)
+        graph.replay()
+        assert result.tolist() == [6, 6]
+    assert program(x).tolist() == (x * 2).tolist()
+
+
+def test_dynamo_may_be_imported_before_the_device(python) -> None:
+    script = (
+        "print(torch.compile(lambda x: x + 1, backend='hpu_backend')(torch.ones(1, device='hpu')).item())"
+    )
+    options = {"HPU_REFERENCE_COMPILE": "interpreted", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    done = python(script, before="import torch._dynamo", **options)
+    assert done.stdout.strip() == "2.0", done.stderr
+
+
+def test_compilations_are_recorded(compiled, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = []
+    monkeypatch.setattr(
+        "habana_frameworks.torch._C.record_compilation", lambda name, us: recorded.append((name, us))
+    )
+    compiled(lambda x: (x * 2).sum())(torch.ones(2, device="hpu"))
+    assert len(recorded) == 1 and recorded[0][0].endswith("inference_0") and recorded[0][1] >= 0

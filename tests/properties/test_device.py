@@ -1,0 +1,111 @@
+"""Every property of a device's API is red for a device that breaks it, and green for one that does not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import fake_device
+
+from conformance import device_api
+from conformance.model import CaseId, Kind, Result, ResultId, Verdict
+from conformance.property import find, properties
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+Api = type[fake_device.Api]
+GOOD, GRAPH = fake_device.Api, fake_device.StreamGraph
+
+
+#: (property, subject, kind of failure, the device's API, its graph)
+FAULTS: list[tuple[str, str, Kind, Api, type[Any]]] = [
+    ("stream_order", "Stream", Kind.VALUE, fake_device.OutOfOrder, GRAPH),
+    ("event_order", "Event", Kind.VALUE, fake_device.DeafToEvents, GRAPH),
+    ("event_timing", "Event", Kind.VALUE, fake_device.StoppedClock, GRAPH),
+    ("event_timing", "Event", Kind.ERROR_TYPE, fake_device.Forgiving, GRAPH),
+    ("stream_query", "Stream", Kind.STATE, fake_device.AlwaysDone, GRAPH),
+    ("no_host_wait", "Stream", Kind.STATE, fake_device.Waiting, GRAPH),
+    ("record_stream", "Memory", Kind.VALUE, fake_device.Reusing, GRAPH),
+    ("pinned_copy", "Copy", Kind.VALUE, fake_device.NeverWaits, GRAPH),
+    ("thread_stream", "Thread", Kind.STATE, fake_device.OneStreamForAll, GRAPH),
+    ("replay_stream", "Graph", Kind.VALUE, GOOD, fake_device.EagerGraph),
+]
+
+
+@pytest.fixture()
+def device(request: pytest.FixtureRequest) -> Iterator[Callable[..., Result]]:
+    def check(name: str, subject: Subject, api: Api, graph: type[Any], **words: Any) -> Result:
+        target = Target(
+            "fake",
+            None,
+            "cpu",
+            frozenset({"float32", "int64", "uint8"}),
+            {},
+            hooks={"graph": f"fake_device:{graph.__name__}", "delay": "builtins:print"},
+            compile_backend="aot_eager",
+        )
+        made = api(target)
+        graph.api = made
+        device_api.replace(lambda target: made)
+        entry = find("device", name)
+        assert entry.applies(target, subject) == ["any"]
+        recorder = Recorder(ResultId(CaseId(name, subject.name), "any"), seed=0)
+        entry.check(target, subject, recorder)
+        return recorder.result()
+
+    yield check
+    device_api.replace(None)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault[0]}-{fault[3].__name__}")
+def test_red_with_the_fault(device: Callable[..., Result], fault: Any) -> None:
+    name, subject, kind, api, graph = fault
+    result = device(name, Subject("device", subject, None), api, graph)
+    assert result.verdict is Verdict.FAIL
+    assert kind in {failure.kind for failure in result.failures}, result.failures
+
+
+@pytest.mark.parametrize("place", sorted({(fault[0], fault[1]) for fault in FAULTS}), ids="-".join)
+def test_green_without(device: Callable[..., Result], place: tuple[str, str]) -> None:
+    result = device(place[0], Subject("device", place[1], None), GOOD, GRAPH)
+    assert result.verdict is Verdict.PASS, result.failures
+    assert not result.notes
+
+
+def _sloppy() -> Callable[[torch.Tensor], torch.Tensor]:
+    """A function for which Dynamo must compile anew with each call: it depends on a number that changes."""
+    state = {"calls": 0}
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        state["calls"] += 1
+        return x * 2 + state["calls"] ** 0
+
+    return call
+
+
+def test_recompilations(device: Callable[..., Result]) -> None:
+    good = device("recompilations", Subject("device", "Compile", None), GOOD, GRAPH)
+    assert good.verdict is Verdict.PASS, good.failures
+    result = device("recompilations", Subject("device", "Compile", _sloppy()), GOOD, GRAPH)
+    assert result.verdict is Verdict.FAIL
+    assert {failure.kind for failure in result.failures} == {Kind.STATE}
+
+
+def test_every_property_has_a_fault() -> None:
+    planted_for = {fault[0] for fault in FAULTS} | {"recompilations"}
+    assert {entry.name for entry in properties("device")} == planted_for
+
+
+def test_without_the_capability_there_is_no_case() -> None:
+    target = Target("cpu", None, "cpu", frozenset({"int64"}), {"streams": False, "compile": False})
+    for entry in properties("device"):
+        for subject in ("Stream", "Event", "Thread", "Compile"):
+            assert not entry.applies(target, Subject("device", subject, None)) or entry.name == "event_timing"

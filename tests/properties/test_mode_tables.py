@@ -1,0 +1,87 @@
+"""The tables of operators for which a mode has no meaning say the truth about torch's own CPU."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from conformance import modes, torch_private
+from conformance.compilation import compiled
+from conformance.evidence import _some_dtype
+from conformance.invocation import attempt
+from conformance.kernels import kernels_of
+from conformance.properties.operators import _compiled, _gradients
+from conformance.samples import dtype_of, samples_of
+from conformance.subjects import find, subjects
+from conformance.transfer import to_host
+
+
+def _compiles(function: Callable[..., Any], name: str) -> bool:
+    subject = find("operator", name)
+    samples = samples_of(subject, dtype_of(_some_dtype(subject.info)))
+    for sample in samples.varied(3):
+        call, log = compiled(None, function)
+        with torch_private.torch_seeded(0), torch_private.quiet(), torch.no_grad():
+            if attempt(functools.partial(to_host(sample).call, call)).ok and log.seen:
+                return True
+    return False
+
+
+@pytest.mark.parametrize("name", sorted(modes.reasons("compile", "no_graph")))
+def test_no_graph(name: str) -> None:
+    assert not _compiles(_compiled.plain(find("operator", name)), name)
+
+
+@pytest.mark.parametrize("name", sorted(modes.reasons("compile", "no_inplace_graph")))
+def test_no_inplace_graph(name: str) -> None:
+    assert _compiles(_compiled.plain(find("operator", name)), name)
+    assert not _compiles(find("operator", name).info.inplace_variant, name)
+
+
+@pytest.mark.parametrize("key", sorted(modes.reasons("compile", "no_backward_graph")))
+def test_no_backward_graph(key: str) -> None:
+    name, _, dtype = key.partition("@")
+    subject = find("operator", name)
+    for sample in samples_of(subject, dtype_of(dtype), requires_grad=True).chosen(4):
+        call, log = compiled(None, _compiled.plain(subject))
+        with torch_private.torch_seeded(0), torch_private.quiet():
+            take = functools.partial(_gradients.differentiate, subject.info, call, to_host(sample))
+            outcome = attempt(take)
+        assert not (outcome.ok and log.seen and outcome.value.gradients), sample.describe()
+
+
+def test_host() -> None:
+    always, sometimes = set(), set()
+    for subject in subjects("operator"):
+        if torch_private.is_elementwise_unary(subject.info) or torch_private.is_elementwise_binary(
+            subject.info
+        ):
+            continue
+        samples = samples_of(subject, dtype_of(_some_dtype(subject.info)))
+        found = [kernels_of(subject.info.op, sample) for sample in samples.chosen(8)]
+        asked = [bool(one.host) for one in found if one is not None]
+        if any(asked):
+            (always if all(asked) else sometimes).add(subject.name)
+    assert always == set(modes.reasons("graph", "host"))
+    assert sometimes == set(modes.reasons("graph", "host_sometimes"))
+
+
+def test_every_entry_has_a_reason_and_tables_are_known_by_name() -> None:
+    for mode, table in (
+        ("compile", "no_graph"),
+        ("compile", "no_backward_graph"),
+        ("compile", "no_inplace_graph"),
+        ("graph", "host"),
+        ("graph", "no_kernels"),
+        ("graph", "host_sometimes"),
+    ):
+        known = {subject.name for subject in subjects("operator")}
+        for key, reason in modes.reasons(mode, table).items():
+            assert key.partition("@")[0] in known
+            assert reason.strip()
+    with pytest.raises(LookupError, match="no table 'x' of mode 'compile'"):
+        modes.reasons("compile", "x")

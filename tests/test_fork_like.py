@@ -1,0 +1,161 @@
+"""The tool that makes fork-like builds of torch, on a wheel and an environment of a few files."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+VERSION_FILE = "from typing import Optional\n__version__ = '2.13.0+cpu'\ngit_version = 'cf30153c4c13'\n"
+BINARY = os.urandom(300_000)
+FILES = {
+    "torch/__init__.py": b"from .version import __version__\n",
+    "torch/version.py": VERSION_FILE.encode(),
+    "torch/lib/libtorch.so": BINARY,
+    "torch/include/torch/all.h": b"#pragma once\n",
+    "torch-2.13.0+cpu.dist-info/METADATA": (
+        b"Metadata-Version: 2.1\nName: torch\nVersion: 2.13.0+cpu\n\nVersion: x\n"
+    ),
+    "torch-2.13.0+cpu.dist-info/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+}
+RECORD = "torch-2.13.0+cpu.dist-info/RECORD"
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("fork_like_wheel", ROOT / "tools" / "fork_like_wheel.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def digest(content: bytes) -> str:
+    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
+
+
+def record() -> str:
+    rows = [f"{name},{digest(content)},{len(content)}\n" for name, content in FILES.items()]
+    return "".join(rows) + f"{RECORD},,\n"
+
+
+@pytest.fixture()
+def wheel(tmp_path: Path) -> Path:
+    path = tmp_path / "torch-2.13.0+cpu-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
+        for name, content in FILES.items():
+            out.writestr(name, content)
+        out.writestr(RECORD, record())
+    return path
+
+
+def test_a_wheel_gets_another_label_and_nothing_else(tool: ModuleType, wheel: Path, tmp_path: Path) -> None:
+    made = tool.repack(wheel, tmp_path / "dist")
+    assert made.name == "torch-2.13.0+gitcf30153-py3-none-any.whl"
+    with zipfile.ZipFile(made) as found, zipfile.ZipFile(wheel) as before:
+        assert found.testzip() is None
+        info = "torch-2.13.0+gitcf30153.dist-info"
+        assert set(found.namelist()) == {
+            name.replace("torch-2.13.0+cpu.dist-info", info) for name in [*FILES, RECORD]
+        }
+        assert found.read("torch/lib/libtorch.so") == BINARY
+        for word in ("CRC", "compress_size", "external_attr", "date_time"):
+            old, new = (getattr(each.getinfo("torch/lib/libtorch.so"), word) for each in (before, found))
+            assert old == new
+        lines = found.read("torch/version.py").decode().splitlines()
+        assert lines[1:] == [
+            "__version__ = '2.13.0+gitcf30153'",
+            "git_version = 'cf30153c4c13'",
+            "repacked_from = '2.13.0+cpu'",
+        ]
+        metadata = found.read(f"{info}/METADATA").decode()
+        assert "\nVersion: 2.13.0+gitcf30153\n" in metadata and metadata.endswith("\nVersion: x\n")
+        for name, checksum, size in csv.reader(found.read(f"{info}/RECORD").decode().splitlines()):
+            if not name.endswith("/RECORD"):
+                content = found.read(name)
+                assert (checksum, int(size)) == (digest(content), len(content))
+
+
+def test_pip_installs_the_wheel(tool: ModuleType, wheel: Path, tmp_path: Path) -> None:
+    made = tool.repack(wheel, tmp_path / "dist", "hpu_1.21.0-555.git603340c")
+    assert made.name == "torch-2.13.0+hpu.1.21.0.555.git603340c-py3-none-any.whl"
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", str(site)]
+    subprocess.run([*command, str(made)], check=True)
+    code = (
+        "import torch, importlib.metadata as m\n"
+        "print(torch.__version__, torch.version.git_version, m.version('torch'), torch.__file__)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(site)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    version = "2.13.0+hpu.1.21.0.555.git603340c"
+    assert found.stdout.split() == [version, "603340c", version, str(site / "torch" / "__init__.py")]
+
+
+def test_what_is_no_wheel_and_no_label_is_named(tool: ModuleType, wheel: Path, tmp_path: Path) -> None:
+    with pytest.raises(tool.RepackError, match="label 'cpu' does not begin with git or hpu"):
+        tool.repack(wheel, tmp_path, "cpu")
+    with pytest.raises(tool.RepackError, match="cannot be read as a wheel"):
+        tool.repack(tmp_path / "none.whl", tmp_path)
+    with zipfile.ZipFile(tmp_path / "other.whl", "w") as out:
+        out.writestr("other-1.dist-info/METADATA", "")
+    with pytest.raises(tool.RepackError, match="name a wheel of torch"):
+        tool.repack(tmp_path / "other.whl", tmp_path)
+    assert not list(tmp_path.glob("*.part"))
+    assert tool.main([str(tmp_path / "other.whl"), "-o", str(tmp_path)]) == 2
+
+
+def environment(folder: Path) -> Path:
+    """An environment with the few files as its torch, and another package beside it."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    code = "import sysconfig; print(sysconfig.get_path('platlib'))"
+    site = Path(
+        subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    )
+    for name, content in {**FILES, RECORD: record().encode(), "beside.py": b"here = True\n"}.items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_bytes(content)
+    (site / "editable.pth").write_text(f"{folder / 'source'}\n")
+    (folder / "source").mkdir()
+    (folder / "source" / "edited.py").write_text("here = True\n")
+    return python
+
+
+def test_an_environment_is_laid_over_another(tool: ModuleType, tmp_path: Path) -> None:
+    python = environment(tmp_path / "base")
+    over = tmp_path / "over"
+    assert tool.overlay(python, over) is True
+    code = (
+        "import torch, torch.version, beside, edited, importlib.metadata as m\n"
+        "print(torch.__version__, m.version('torch'), torch.version.repacked_from, torch.__file__)"
+    )
+    done = subprocess.run([over / "bin" / "python", "-c", code], capture_output=True, text=True, check=True)
+    version = "2.13.0+gitcf30153"
+    assert done.stdout.split()[:3] == [version, version, "2.13.0+cpu"]
+    assert done.stdout.split()[3].startswith(str(over))
+    linked = next(over.glob("lib/*/site-packages/torch/lib/libtorch.so"))
+    assert linked.stat().st_nlink == 2 or linked.is_symlink()
+    base = next((tmp_path / "base").glob("lib/*/site-packages/torch/version.py"))
+    assert base.read_text() == VERSION_FILE, "the other environment stays as it is"
+    assert tool.overlay(python, over) is False
+    assert tool.overlay(python, over, "git2236df1") is True
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("keep")
+    with pytest.raises(tool.RepackError, match="is not empty and no overlay"):
+        tool.overlay(python, tmp_path / "full")

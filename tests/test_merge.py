@@ -1,0 +1,179 @@
+"""Results of several modes, builds and shards in one file."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run
+from test_verdicts import leg as make_leg
+
+from conformance import results
+from conformance.errors import UsageError
+from conformance.merge import merge
+from conformance.report import files
+
+Cli = Callable[..., Run]
+
+
+def leg(mode: str = "eager", *verdicts: str, build: str = "2.13.0+cpu", **changes: Any) -> dict[str, Any]:
+    """A leg with one result per verdict; ``digests`` are added to its own."""
+    found = copy.deepcopy(make_leg(*(verdicts or ("pass",))))
+    found["digests"].update(dict.fromkeys(found["digests"], "a" * 64), **changes.pop("digests", {}))
+    return {**found, "name": f"{build}-{mode}", "build": build, "torch": build, "mode": mode, **changes}
+
+
+def test_modes_and_builds_stand_side_by_side() -> None:
+    legs = [leg("eager"), leg("lazy", "pass", "fail", build="2.13.0+git1", digests={"manifest": "other"})]
+    found = merge([("a", legs[0]), ("b", legs[1])])
+    assert found == legs
+    document = results.document(found)
+    assert (document["exit"], document["complete"], document["totals"]) == (1, True, {"fail": 1, "pass": 2})
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        (
+            leg("eager"),
+            leg("lazy", digests={"suite": "b" * 64}),
+            r"2\.13\.0\+cpu-eager of a and 2\.13\.0\+cpu-lazy of b cannot be merged, "
+            r"their digests of suite differ \(.* and bbbbbbbbbbbb\); use one version",
+        ),
+        (leg("eager"), leg("lazy", digests={"expectations": "other"}), "digests of expectations differ"),
+        (leg("eager"), leg("lazy", digests={"target": "other"}), "digests of target differ"),
+        (
+            leg("eager", shard="1/2"),
+            leg("eager", shard="2/2", digests={"manifest": "other"}),
+            r"the two parts of leg 2\.13\.0\+cpu-eager, a and b, cannot be merged, their digests of manifest",
+        ),
+        (
+            leg("eager", shard="1/2"),
+            leg("eager", shard="2/2", digests={"backend": "other"}),
+            "of backend differ",
+        ),
+        (leg("eager", shard="1/2"), leg("eager", shard="2/2", level="core"), "their level differs"),
+        (leg("eager"), leg("eager"), r"shard 1/1 of leg 2\.13\.0\+cpu-eager is in a and in b; leave one out"),
+        (leg("eager", shard="1/2"), leg("eager", shard="1/3"), "are shards 1/2 and 1/3"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(
+    first: dict[str, Any], second: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        merge([("a", first), ("b", second)])
+
+
+def test_a_backend_may_be_another_one_on_another_build() -> None:
+    other = leg("eager", build="2.13.0+git1", digests={"backend": "other", "torch": "other"})
+    assert len(merge([("a", leg("eager")), ("b", other)])) == 2
+
+
+def test_shards_become_one_leg_and_missing_ones_make_it_incomplete() -> None:
+    parts = [leg("eager", "pass", "fail", shard="1/3"), leg("eager", "pass", shard="3/3")]
+    (found,) = merge([(str(index), part) for index, part in enumerate(parts)])
+    assert (found["shard"], found["exit"], found["complete"], found["planned"]) == ("1,3/3", 3, False, 3)
+    assert found["totals"] == {"fail": 1, "pass": 2}
+    assert found["problems"][-1] == "shards 2/3 are not there"
+    (whole,) = merge([("a", found), ("b", leg("eager", "pass", shard="2/3"))])
+    assert (whole["shard"], whole["planned"]) == ("1/1", 4)
+
+
+def test_a_leg_that_did_not_run_counts_first(tmp_path: Path) -> None:
+    refused = leg("lazy", exit=2, planned=0, complete=False, results=[], cases={}, totals={}, case_totals={})
+    refused["digests"] = dict.fromkeys(refused["digests"])
+    document = files.write(tmp_path, merge([("a", leg("eager", "fail")), ("b", refused)]))
+    assert (document["exit"], document["complete"]) == (2, False)
+    assert results.read(tmp_path / "results.json") == document
+
+
+def target(folder: Path) -> str:
+    (folder / "mine.toml").write_text(
+        'schema = 1\nname = "mine"\ndevice = "cpu"\nmodes = ["eager", "lazy"]\n'
+        '[environment.lazy]\nSHAM = "good,fail"\n'
+    )
+    return "mine.toml"
+
+
+def test_runs_are_merged_from_the_command_line(cli: Cli, tmp_path: Path) -> None:
+    mine = target(tmp_path)
+    for mode in ("eager", "lazy"):
+        run = cli("run", "--target", mine, "--mode", mode, "-n", "1", "--level", "core")
+        assert run.code == {"eager": 0, "lazy": 1}[mode]
+        run.folder.rename(tmp_path / mode)
+    done = cli("merge", "eager", "lazy", "-o", "both")
+    assert done.code == 1
+    assert "  fail0: 2 fail in lazy\n" in done.out
+    assert "conformance repro acts/fail0@float32 --target mine.toml --mode lazy\n" in done.out
+    document = json.loads((tmp_path / "both" / "results.json").read_text())
+    assert [(part["mode"], part["exit"]) for part in document["legs"]] == [("eager", 0), ("lazy", 1)]
+    assert {path.name for path in (tmp_path / "both").iterdir()} == {
+        "results.json",
+        "junit.xml",
+        "report.html",
+    }
+    assert cli("merge", "both", "eager", "-o", "all").err.startswith("conformance merge: shard 1/1 of leg ")
+    assert "is one of the folders to merge" in cli("merge", "eager", "lazy", "-o", "eager").err
+    assert "holds no results; name the output folder of a run" in cli("merge", "none", "-o", "all").err
+
+
+def test_modes_run_one_after_the_other_into_legs(cli: Cli, tmp_path: Path) -> None:
+    run = cli("run", "--target", target(tmp_path), "-n", "1", "--level", "core")
+    legs = run.results["legs"]
+    assert [(part["mode"], part["exit"], part["planned"]) for part in legs] == [
+        ("eager", 0, 2),
+        ("lazy", 1, 4),
+    ]
+    assert run.code == 1
+    assert re.search(r"^mine, eager, torch \S+: 2 pass in 1 cases", run.out, re.M)
+    assert re.search(r"^mine, lazy, torch \S+: 2 pass, 2 fail in 2 cases", run.out, re.M)
+    parts = sorted((run.folder / "legs").iterdir())
+    assert [part.name for part in parts] == [part["name"] for part in legs]
+    for part in parts:
+        assert {path.name for path in part.iterdir()} >= {
+            "journal.jsonl", "results.json", "junit.xml", "report.html"
+        }  # fmt: skip
+    shutil.copy(parts[0] / "journal.jsonl", tmp_path)
+    (run.folder / "results.json").unlink()
+    again = cli("report", str(run.folder))
+    assert (again.code, json.loads((run.folder / "results.json").read_text())["legs"]) == (1, legs)
+
+
+def test_a_mode_that_cannot_start_does_not_stop_the_others(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        'schema = 1\nname = "mine"\ndevice = "cpu"\nmodes = ["lazy", "eager"]\n'
+        '[environment.lazy]\nCONFORMANCE_KINDS = "nothing"\nSHAM = "none"\n'
+    )
+    run = cli("run", "--target", "mine.toml", "-n", "1", "--level", "core")
+    assert run.code == 0
+    assert "mode lazy is left out: target 'mine' has no case at level 'core' in mode lazy" in run.err
+    (tmp_path / "broken.py").write_text("import os\nif os.environ.get('BROKEN'): raise ValueError('no')\n")
+    (tmp_path / "mine.toml").write_text(
+        'schema = 1\nname = "mine"\ndevice = "cpu"\nmodule = "broken"\nmodes = ["lazy", "eager"]\n'
+        '[environment.lazy]\nBROKEN = "1"\n'
+    )
+    path = f"{tmp_path}:{Path(__file__).parent}:{Path(__file__).parents[1]}"
+    run = cli("run", "--target", "mine.toml", "-n", "1", "--level", "core", PYTHONPATH=path)
+    assert (run.code, run.results["exit"], run.results["complete"]) == (2, 2, False)
+    assert [(part["mode"], part["exit"]) for part in run.results["legs"]] == [("lazy", 2), ("eager", 0)]
+    assert "module 'broken' of target 'mine' cannot be imported (ValueError: no)" in run.out
+
+
+def test_a_part_says_in_its_results_that_it_did_not_start(cli: Cli, tmp_path: Path) -> None:
+    assert cli("run", "-k", "nothing_is_called_so").code == 2
+    empty = cli("run", "-k", "nothing_is_called_so", "--part")
+    assert (empty.code, empty.folder.exists()) == (0, False)
+    (tmp_path / "mine.toml").write_text('schema = 1\nname = "mine"\ndevice = "cpu"\nmodule = "gone"\n')
+    assert cli("run", "--target", "mine.toml").code == 2
+    assert not (tmp_path / "out").exists()
+    run = cli("run", "--target", "mine.toml", "--part")
+    assert (run.code, run.results["exit"], run.results["complete"]) == (2, 2, False)
+    assert "problem: module 'gone' of target 'mine' cannot be imported" in run.out
+    assert cli("merge", "out", "-o", "all").code == 2
+    assert cli("run", "--target", "mine.toml", "--part").code == 2, "what it left is its own"

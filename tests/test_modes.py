@@ -1,0 +1,60 @@
+"""Which modes run where none is named, and what is known of the present build of torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from typing import Any
+
+import pytest
+import torch
+
+from conformance import target_file, torch_build
+from conformance.errors import UsageError
+from conformance.runner import modes
+
+
+def target(**words: Any) -> Any:
+    """A target file that may have words which this version of the suite does not read."""
+    file = target_file.load("cpu")
+    fields = {field.name: getattr(file, field.name) for field in dataclasses.fields(file)}
+    return types.SimpleNamespace(**{**fields, "check_mode": file.check_mode, **words})
+
+
+@pytest.mark.parametrize(
+    ("version", "found"),
+    [
+        ("2.13.0", ["eager"]),
+        ("2.13.0+cpu", ["eager"]),
+        ("2.13.0a0+git1234567", ["eager", "lazy"]),
+        ("2.13.0+hpu.1", ["eager", "lazy"]),
+    ],
+)
+def test_modes_that_this_build_cannot_have_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, version: str, found: list[str]
+) -> None:
+    monkeypatch.setattr(torch_build, "version", lambda: version)
+    declared = target(modes=("eager", "lazy"), mode_builds={"lazy": "fork-like"})
+    assert modes.chosen(declared, None) == found
+    assert modes.chosen(target(modes=("eager", "lazy"), mode_builds={}), None) == ["eager", "lazy"]
+
+
+def test_a_target_without_a_mode_for_this_build_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_build, "version", lambda: "2.13.0+cpu")
+    with pytest.raises(UsageError, match=r"target 'cpu' has no mode that runs on torch 2\.13\.0\+cpu"):
+        modes.chosen(target(modes=("lazy",), mode_builds={"lazy": "fork-like"}), None)
+    with pytest.raises(UsageError, match="runs on builds 'mine'; use one of any, public, fork-like"):
+        modes.chosen(target(modes=("lazy",), mode_builds={"lazy": "mine"}), None)
+
+
+def test_modes_that_are_named_are_checked() -> None:
+    assert modes.chosen(target(), "eager") == ["eager"]
+    with pytest.raises(UsageError, match="names a mode twice"):
+        modes.chosen(target(), "eager,eager")
+    with pytest.raises(UsageError, match="mode 'slow' does not exist"):
+        modes.chosen(target(), "slow")
+
+
+def test_the_build_is_known_without_importing_torch() -> None:
+    assert torch_build.version() == torch.__version__
+    assert torch_build.leg_name("2.13.0a0+git1/x", "lazy") == "2.13.0a0+git1_x-lazy"
