@@ -155,6 +155,22 @@ py::dict describe(const Graph& graph) {
   return result;
 }
 
+std::vector<graph::FusedArgument> fused_arguments(const py::list& arguments) {
+  std::vector<graph::FusedArgument> result;
+  for (const py::handle& item : arguments) {
+    const auto entry = py::reinterpret_borrow<py::tuple>(item);
+    TORCH_CHECK(entry.size() == 6 && THPDtype_Check(entry[1].ptr()),
+                "an argument of fused code is (buffer, dtype, sizes, strides, offset, written)");
+    result.push_back({entry[0].cast<int>(),
+                      reinterpret_cast<THPDtype*>(entry[1].ptr())->scalar_type,
+                      entry[2].cast<std::vector<std::int64_t>>(),
+                      entry[3].cast<std::vector<std::int64_t>>(),
+                      entry[4].cast<std::int64_t>(),
+                      entry[5].cast<bool>()});
+  }
+  return result;
+}
+
 // Device tensors as CPU tensors over the same bytes to a Python function; CPU tensors that it makes become device
 // tensors.
 py::list call_on_host(const py::function& function, const py::list& values) {
@@ -217,14 +233,36 @@ void bind_graphs(py::module& m) {
       .def("call", &Capture::call, py::arg("inputs"), py::arg("asynchronous") = false, Release())
       .def("dump", &Capture::dump, py::arg("format") = "text")
       .def("describe", [](const Capture& self) { return describe(self.graph()); })
+      .def("set_fused",
+           [](Capture& self, const std::string& path, const py::list& arguments) {
+             self.set_fused(path, fused_arguments(arguments));
+           },
+           py::arg("path"),
+           py::arg("arguments"),
+           "Compiled code, and what it takes: (buffer, dtype, sizes, strides, offset, written) in order.")
+      .def("uses", &Capture::uses, py::arg("tensor"), "Whether a call of the graph touches its memory.")
+      .def_property_readonly("key", [](const Capture& self) { return py::hash(py::str(self.dump("text"))); })
       .def("prepare", &Capture::prepare, "Run the passes now instead of at the first replay.", Release())
       .def_property_readonly("num_ops", [](const Capture& self) { return self.graph().calls.size(); })
       .def_property_readonly("ops", &Capture::operators)
       .def_property_readonly("memory_bytes", &Capture::memory_bytes)
       .def_property_readonly("capturing", &Capture::is_capturing)
+      .def_property_readonly("fused_runs", [](const Capture& self) {
+        return self.recipe() == nullptr ? std::int64_t{0} : self.recipe()->fused_runs();
+      })
       .def_property_readonly("kind", [](const Capture& self) {
         return self.recipe() != nullptr && self.recipe()->fused() ? "fused" : "interpreted";
       });
+  py::class_<graph::Recipe, std::shared_ptr<graph::Recipe>>(m, "Recipe", "A compiled graph of lazy mode.")
+      .def("describe", [](const graph::Recipe& self) { return describe(self.graph()); })
+      .def("dump", [](const graph::Recipe& self, const std::string& format) {
+        return format == "dot" ? graph::to_dot(self.graph()) : graph::to_text(self.graph());
+      }, py::arg("format") = "text")
+      .def("set_fused", [](graph::Recipe& self, const std::string& path, const py::list& arguments) {
+        self.set_fused(std::make_shared<graph::FusedProgram>(path, fused_arguments(arguments), self.graph()));
+      })
+      .def_property_readonly("fused_runs", &graph::Recipe::fused_runs);
+  m.def("take_hot_recipes", &graph::take_hot_recipes);
   m.def("is_capturing", &graph::is_capturing);
   m.def("call_on_host", &call_on_host, py::arg("function"), py::arg("tensors"));
 

@@ -43,7 +43,9 @@ at::Tensor cpu_value(const at::Tensor& tensor, bool by_reference) {
         c10::Storage(tensor.storage()), tensor.key_set() & (kBits | c10::DispatchKeySet(c10::DispatchKey::CPU)),
         tensor.dtype());
     impl->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
-    impl->set_wrapped_number(tensor.dim() == 0 && tensor.unsafeGetTensorImpl()->is_wrapped_number());
+    if (tensor.dim() == 0 && tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+      impl->set_wrapped_number(true);
+    }
     return at::Tensor(std::move(impl));
   }
   at::Tensor copy = tensor.detach().clone();

@@ -465,6 +465,25 @@ const Graph& Capture::graph() const {
   return recipe_ != nullptr ? recipe_->graph() : recorded_;
 }
 
+bool Capture::uses(const at::Tensor& tensor) const {
+  require_dense(tensor, "tensors");
+  const void* data = storage_of(tensor)->data_ptr().get();
+  const void* address = data == nullptr ? nullptr : memory::arena().to_host(const_cast<void*>(data));
+  const Graph& graph = this->graph();
+  for (const Call& call : graph.calls) {
+    for (const Use& use : uses_of(call)) {
+      const int buffer = graph.buffer_of(*use.tensor);
+      if (buffer >= 0 && address != nullptr) {
+        const auto at = static_cast<std::size_t>(buffer);
+        if ((recipe_ != nullptr ? addresses_[at] : graph.buffers[at].address) == address) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
 std::vector<std::string> Capture::operators() const {
   std::vector<std::string> names;
   for (const Call& call : graph().calls) {
@@ -486,11 +505,11 @@ std::string Capture::dump(const std::string& format) const {
   return format == "text" ? to_text(graph()) : to_dot(graph());
 }
 
-void Capture::set_fused(std::shared_ptr<FusedProgram> program) {
+void Capture::set_fused(const std::string& path, const std::vector<FusedArgument>& arguments) {
   require_ready("set_fused()");
   const std::lock_guard<std::recursive_mutex> lock(mutex_);
   compile();
-  recipe_->set_fused(std::move(program));
+  recipe_->set_fused(std::make_shared<FusedProgram>(path, arguments, recipe_->graph()));
 }
 
 Capture* current_capture() {

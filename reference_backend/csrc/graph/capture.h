@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "graph/engine.h"
+#include "graph/fused_program.h"
 #include "graph/recipe.h"
 
 namespace hpu_reference::graph {
@@ -46,10 +47,12 @@ class Capture final : public Recorder {
   const Recipe* recipe() const {
     return recipe_.get();
   }
+  // Whether a call that is left after the passes touches the tensor's memory.
+  bool uses(const at::Tensor& tensor) const;
   std::vector<std::string> operators() const;
   std::size_t memory_bytes() const;
   std::string dump(const std::string& format) const;
-  void set_fused(std::shared_ptr<FusedProgram> program);
+  void set_fused(const std::string& path, const std::vector<FusedArgument>& arguments);
   const Graph& graph() const;
 
  private:

@@ -15,6 +15,10 @@ void print_value(std::ostream& out, const Graph& graph, const c10::IValue& value
   if (value.isTensor() && value.toTensor().defined()) {
     const at::Tensor& tensor = value.toTensor();
     const int buffer = graph.buffer_of(tensor);
+    if (buffer < 0 && tensor.dim() == 0 && tensor.storage().data() != nullptr) {
+      out << c10::IValue(tensor.item()) << ':' << c10::toString(tensor.scalar_type());
+      return;
+    }
     if (buffer < 0) {
       out << "cpu";
     } else {

@@ -50,6 +50,10 @@ class CallsWork final : public runtime::Work {
   std::string name_;
 };
 
+constexpr std::int64_t kHot = 16;  // launches
+std::mutex g_hot_mutex;
+std::vector<std::pair<std::string, std::shared_ptr<Recipe>>> g_hot;
+
 class LazyRecorder final : public Recorder {
  public:
   bool record(const dispatch::BoxedKernel& kernel,
@@ -260,13 +264,17 @@ void LazyRecorder::flush(bool wait) {
 void LazyRecorder::launch(Graph&& graph, const std::shared_ptr<CacheEntry>& entry, c10::StreamId stream) {
   counters().launched++;
   const bool whole = not_run_ == graph.calls.size();
-  if (entry->launches++ == 0) {
+  const bool first = entry->launches++ == 0;
+  const auto start = std::chrono::steady_clock::now();
+  if (first) {
     count_miss(entry->name);
-    count_compilation(entry->name, 0);
   } else {
     count_hit(entry->name);
   }
   if (not_run_ == 0) {
+    if (first) {
+      count_compilation(entry->name, 1);
+    }
     return;
   }
   if (!whole || entry->launches == 1) {
@@ -277,6 +285,10 @@ void LazyRecorder::launch(Graph&& graph, const std::shared_ptr<CacheEntry>& entr
       }
     }
     const std::string name = "a graph of " + std::to_string(calls.size()) + " operators";
+    if (first) {
+      const std::chrono::duration<double, std::micro> elapsed = std::chrono::steady_clock::now() - start;
+      count_compilation(entry->name, static_cast<std::int64_t>(elapsed.count()) + 1);
+    }
     enqueue(stream, std::make_unique<CallsWork>(std::move(calls), name));
     return;
   }
@@ -304,6 +316,10 @@ void LazyRecorder::launch(Graph&& graph, const std::shared_ptr<CacheEntry>& entr
                                    memory::allocate_device(bytes),
                                    memory::device_allocator(),
                                    /*resizable=*/false);
+  }
+  if (entry->launches == kHot) {
+    const std::lock_guard<std::mutex> lock(g_hot_mutex);
+    g_hot.emplace_back(entry->name, entry->recipe);
   }
   enqueue(stream, std::make_unique<RecipeWork>(entry->recipe, std::move(given)));
 }
@@ -357,6 +373,11 @@ void set_lazy_thread(bool on) {
 
 LazyStatistics lazy_statistics() {
   return g_recorder == nullptr ? LazyStatistics() : g_recorder->statistics;
+}
+
+std::vector<std::pair<std::string, std::shared_ptr<Recipe>>> take_hot_recipes() {
+  const std::lock_guard<std::mutex> lock(g_hot_mutex);
+  return std::move(g_hot);
 }
 
 bool is_untouched(const c10::StorageImpl* storage) {

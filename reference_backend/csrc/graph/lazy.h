@@ -7,6 +7,12 @@
 #include <c10/core/StorageImpl.h>
 
 #include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/recipe.h"
 
 namespace hpu_reference::graph {
 
@@ -31,6 +37,10 @@ struct LazyStatistics {
   std::int64_t caught_up = 0;  // calls that ran inline because they were new
 };
 LazyStatistics lazy_statistics();
+
+// Recipes that have been launched often enough to be worth compiling and were not given out before, with their
+// names. Cheap where there are none.
+std::vector<std::pair<std::string, std::shared_ptr<Recipe>>> take_hot_recipes();
 
 // Whether nothing that is recorded or was launched uses this memory: then the host may write it ahead of that.
 bool is_untouched(const c10::StorageImpl* storage);

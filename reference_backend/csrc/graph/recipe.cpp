@@ -2,6 +2,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <cstring>
+
 #include "graph/fused_program.h"
 #include "graph/passes.h"
 #include "runtime/generator.h"
@@ -72,11 +74,37 @@ void Recipe::run_calls(const Launch& launch) {
   }
 }
 
+// Whether the lifted values are those of the recording: fused code has them as constants.
+bool Recipe::has_own_values(const Launch& launch) const {
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < graph_.calls.size(); i++) {
+    const Call& call = graph_.calls[i];
+    next = lifted_starts_[origin_[i]];
+    for (const int position : call.lifted) {
+      const c10::IValue& own = call.arguments[static_cast<std::size_t>(position)];
+      const c10::IValue& given = launch.lifted[next++];
+      if (own.isTensor()) {
+        const at::Tensor& a = own.toTensor();
+        const at::Tensor& b = given.toTensor();
+        if (a.scalar_type() != b.scalar_type() ||
+            std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.itemsize()) != 0) {
+          return false;
+        }
+      } else if (own.toDouble() != given.toDouble()) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 void Recipe::run(const Launch& launch) {
   const std::lock_guard<std::mutex> lock(mutex_);
   bind(launch);
-  if (const std::shared_ptr<FusedProgram> fused = std::atomic_load(&fused_)) {
-    fused->run(graph_);
+  if (const std::shared_ptr<FusedProgram> fused = std::atomic_load(&fused_);
+      fused != nullptr && (constants_ || has_own_values(launch)) && fused->fits(graph_)) {
+    fused->run();
+    fused_runs_.fetch_add(1, std::memory_order_relaxed);
     for (const Call& call : graph_.calls) {
       call.plan->executed.fetch_add(1, std::memory_order_relaxed);
     }

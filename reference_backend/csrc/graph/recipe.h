@@ -51,6 +51,9 @@ class Recipe {
   bool random_at(std::size_t call) const {
     return random_[call];
   }
+  std::int64_t fused_runs() const {
+    return fused_runs_;
+  }
   // From now on the fused program runs in place of the calls.
   void set_fused(std::shared_ptr<FusedProgram> program);
   bool fused() const {
@@ -60,6 +63,7 @@ class Recipe {
  private:
   void run_calls(const Launch& launch);
   void bind(const Launch& launch);
+  bool has_own_values(const Launch& launch) const;
 
   Graph graph_;
   std::vector<std::size_t> origin_;         // of each call left: its position in the recorded graph
@@ -73,6 +77,7 @@ class Recipe {
   bool has_random_ = false;
   std::mutex mutex_;
   std::shared_ptr<FusedProgram> fused_;
+  std::atomic<std::int64_t> fused_runs_{0};
 };
 
 // Seeds for one launch, drawn from the generators that the recorded calls name.
