@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-FIGURES = ("eager_overhead", "opdb_pass", "compile_steady_state", "import_time", "suite_time")
+FIGURES = ("eager_overhead", "opdb_pass", "graph_replay", "lazy_step", "compile_steady_state", "import_time", "suite_time")
 
 
 def main() -> None:

@@ -97,7 +97,7 @@ class Executor:
         if self.watchdog is not None:
             self.watchdog.feed()
         recorder = Recorder(result_id, seed=seed, about_emptiness=entry.about_emptiness)
-        if self.target.mode == "lazy":
+        if self.target.rehearses:
             # The device learns each call the first time, running it at once; only later ones enter its graph.
             self._rehearse(entry, subject, result_id, seed)
         trouble: str | None = None

@@ -40,6 +40,8 @@ class Target:
     compile_backend: str = "inductor"
     compile_options: dict[str, Any] = dataclasses.field(default_factory=dict)
     fused_options: dict[str, Any] | None = None
+    #: Each check runs twice and the second run counts.
+    rehearses: bool = False
 
     @property
     def is_cpu(self) -> bool:

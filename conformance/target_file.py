@@ -73,7 +73,11 @@ _KEYS = (
     "hooks",
     "environment",
     "compile",
+    "mode_builds",
+    "rehearse",
 )
+#: On which builds of torch a mode can run.
+BUILDS = ("any", "public", "fork-like")
 _FOLDER = Path(__file__).parent / "targets"
 
 
@@ -85,6 +89,9 @@ class TargetFile:
     ``expectations`` is the folder or file with the vendor's own expectations, if the file names one. The
     table ``[compile]`` names the ``backend`` of ``torch.compile`` (default ``inductor``), its ``options``,
     and ``fused_options``: those with which it makes one kernel of several operators, where it can.
+    ``mode_builds`` says which builds of torch a mode needs (``any`` where it is not named). In the modes of
+    ``rehearse`` (default: lazy) each check runs twice and the second run counts, for devices that run a call
+    at once the first time.
     """
 
     path: Path
@@ -103,6 +110,8 @@ class TargetFile:
     compile_backend: str
     compile_options: dict[str, Any]
     fused_options: dict[str, Any] | None
+    mode_builds: dict[str, str]
+    rehearse: tuple[str, ...]
     expectations: Path | None
 
     @property
@@ -144,6 +153,7 @@ class TargetFile:
             compile_options=self.compile_options,
             fused_options=self.fused_options,
             environment=self.variables(mode),
+            rehearses=mode in self.rehearse,
         )
 
 
@@ -239,6 +249,8 @@ class _Reader:
             compile_backend=self.compile("backend", "inductor"),
             compile_options=self.compile("options", {}),
             fused_options=self.compile("fused_options", None),
+            mode_builds=self.mode_builds(),
+            rehearse=self.words("rehearse", self.data.get("rehearse", ["lazy"]), MODES),
             expectations=self.path.parent / self.text("expectations")
             if "expectations" in self.data
             else None,
@@ -305,6 +317,15 @@ class _Reader:
                 f"compile.backend is {value!r}; it must be the name of a backend of torch.compile"
             )
         return value
+
+    def mode_builds(self) -> dict[str, str]:
+        table = self.table("mode_builds")
+        for mode, build in table.items():
+            if mode not in MODES:
+                raise self.unknown("mode in mode_builds:", mode, MODES)
+            if build not in BUILDS:
+                raise self.unknown(f"build in mode_builds.{mode}:", build, BUILDS)
+        return table
 
     def environment(self) -> dict[str, dict[str, str]]:
         variables: dict[str, dict[str, str]] = {"": {}}

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from conformance import torch_build
 from conformance.errors import UsageError
 from conformance.target_file import TargetFile
 
-#: Words by which a target file says on which builds of torch a mode runs.
-_BUILDS = ("any", "public", "fork-like")
-
 
 def runs_on(target: TargetFile, mode: str, torch_version: str) -> bool:
-    """Whether a target's mode runs on a build of torch; the file's ``mode_builds`` says so, if it has any."""
-    declared: Mapping[str, str] = getattr(target, "mode_builds", None) or {}
-    word = declared.get(mode, "any")
-    if word not in _BUILDS:
-        raise UsageError(
-            f"target {target.name!r} says that mode {mode!r} runs on builds {word!r}; "
-            f"use one of {', '.join(_BUILDS)}"
-        )
+    """Whether a target's mode runs on a build of torch; the file's ``mode_builds`` says so."""
+    word = target.mode_builds.get(mode, "any")
     return word == "any" or (word == "fork-like") == torch_build.fork_like(torch_version)
 
 

@@ -73,6 +73,8 @@ class Compiler:
         self.recorder = recorder
         self.fused = fused
         self.captured = 0
+        #: What the call that went before gave, where there was one.
+        self.first: Outcome | None = None
         self.reasons: list[str] = []
 
     def call(
@@ -117,18 +119,32 @@ class Compiler:
         copy: Sample,
         function: Callable[..., Any],
         reference: Callable[..., Any],
+        *,
+        again: Sample | None = None,
         **words: Any,
     ) -> Outcome | None:
-        """One call without gradients: ``function`` on the device's copy of a sample."""
+        """One call without gradients: ``function`` on the device's copy of a sample.
+
+        With ``again``, a copy of its own, the compiled operator is called on that first: what a backend does
+        the first time (tracing, learning, capturing) need not be what it does from then on.
+        """
 
         def on_cpu(call: Callable[..., Any]) -> Any:
             with torch_private.torch_seeded(0), torch_private.quiet(), torch.no_grad():
                 return to_host(sample).call(call)
 
+        def work(call: Callable[..., Any]) -> Any:
+            if again is not None:
+                first = run(self.target, call, again)
+                if not first.ok:
+                    return first
+                self.first = first
+            return run(self.target, call, copy)
+
         return self.call(
             sample,
             function,
-            lambda call: run(self.target, call, copy),
+            work,
             on_cpu,
             reference=reference,
             **words,

@@ -87,7 +87,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     recorder.note(f"executables that ran: {words}")
     fact(
         recorder,
-        bool(grown),
+        "fused" in grown if "fused" in after else bool(grown),
         Kind.STATE,
         "the compiled function ran as no executable that the target counts.",
     )

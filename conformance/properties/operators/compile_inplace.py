@@ -70,7 +70,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         given, address = copy.input, copy.input.data_ptr()
         form, reference = subject.info.inplace_variant, pristine(subject).inplace_variant
-        outcome = compiler.forward(sample, copy, form, reference, what="the compiled in-place form")
+        again = copy_in(target, recorder, sample)
+        outcome = compiler.forward(
+            sample, copy, form, reference, again=again, what="the compiled in-place form"
+        )
         if outcome is None:
             continue
         index = sample.index

@@ -23,7 +23,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "compile_value",
     subject_kind="operator",
-    statement="Compiled into one graph, the operator gives the oracle's values and metadata.",
+    statement="Compiled into one graph, the operator gives the oracle's values and metadata, twice.",
     level="bringup",
     applies=applies,
     smoke=True,
@@ -34,10 +34,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     first = recorder.id.dtype == applies(target, subject)[0]
     reference = _compiled.plain(find("operator", subject.name))
     for sample, want in _compiled.cases(subject, recorder, FIRST_LIMIT if first else LIMIT):
-        copy = copy_in(target, recorder, sample)
-        if copy is None:
+        copy, again = copy_in(target, recorder, sample), copy_in(target, recorder, sample)
+        if copy is None or again is None:
             continue
-        outcome = compiler.forward(sample, copy, _compiled.plain(subject), reference)
+        outcome = compiler.forward(sample, copy, _compiled.plain(subject), reference, again=again)
         if outcome is not None:
+            assert compiler.first is not None
+            compare_result(target, recorder, subject, sample, compiler.first.value, want)
             compare_result(target, recorder, subject, sample, outcome.value, want)
     compiler.settle()

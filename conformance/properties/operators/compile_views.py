@@ -72,7 +72,8 @@ def _inputs(target: Target, subject: Subject, recorder: Recorder, compiler: _com
         if not cpu_accepts(reference, derived):
             continue
         what = "the compiled operator on strided inputs"
-        outcome = compiler.forward(derived, copy, _compiled.plain(subject), reference, what=what)
+        again = copy_in(target, recorder, derived)
+        outcome = compiler.forward(derived, copy, _compiled.plain(subject), reference, again=again, what=what)
         if outcome is not None:
             what = "the compiled result of strided inputs"
             compare_result(target, recorder, subject, sample, outcome.value, want, what=what)
@@ -117,7 +118,8 @@ def _outputs(target: Target, subject: Subject, recorder: Recorder, compiler: _co
             # Overlapping memory, numbers: the values are all that can be compared.
             copy = copy_in(target, recorder, sample)
             if copy is not None:
-                outcome = compiler.forward(sample, copy, _compiled.plain(subject), reference)
+                again = copy_in(target, recorder, sample)
+                outcome = compiler.forward(sample, copy, _compiled.plain(subject), reference, again=again)
                 if outcome is not None:
                     compare_result(target, recorder, subject, sample, outcome.value, want)
             continue
@@ -126,7 +128,8 @@ def _outputs(target: Target, subject: Subject, recorder: Recorder, compiler: _co
             continue
         what = "the compiled operator with a write to its result"
         written = writing(_compiled.plain(subject))
-        outcome = compiler.forward(sample, copy, written, writing(reference), what=what)
+        again = copy_in(target, recorder, sample)
+        outcome = compiler.forward(sample, copy, written, writing(reference), again=again, what=what)
         if outcome is not None:
             _compare(recorder, sample, host, copy, wanted.value, outcome.value)
 

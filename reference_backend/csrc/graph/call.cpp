@@ -391,7 +391,8 @@ Learned learn_results(const dispatch::OperatorPlan& plan,
       continue;
     }
     c10::TensorImpl* impl = made.unsafeGetTensorImpl();
-    if (!dispatch::is_device_tensor(made) || !impl->has_storage() || impl->layout() != c10::kStrided) {
+    if (!dispatch::is_device_tensor(made) || !impl->has_storage() || impl->layout() != c10::kStrided ||
+        !is_plain(made)) {
       refuse("its result is not a dense tensor of the device");
       return learned;
     }

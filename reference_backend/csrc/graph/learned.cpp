@@ -25,6 +25,8 @@ std::unordered_map<std::string, LearnedPtr>& table() {
 }
 std::atomic<std::uint64_t> g_next_id{1};
 
+}  // namespace
+
 bool is_plain(const at::Tensor& tensor) {
   constexpr c10::DispatchKeySet other({c10::DispatchKey::Sparse,
                                        c10::DispatchKey::SparseCsr,
@@ -34,8 +36,6 @@ bool is_plain(const at::Tensor& tensor) {
                                        c10::DispatchKey::Python});
   return !tensor.unsafeGetTensorImpl()->key_set().has_any(other);
 }
-
-}  // namespace
 
 CallArguments::CallArguments(const dispatch::OperatorPlan& plan, const c10::IValue* arguments) : plan_(plan) {
   thread_local std::string key;

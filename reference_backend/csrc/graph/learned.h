@@ -98,6 +98,9 @@ class CallArguments {
   c10::SmallVector<int, 4> lifted_;
 };
 
+// Whether a tensor is strided and has no more to it than its bytes and its conj and neg bits.
+bool is_plain(const at::Tensor& tensor);
+
 LearnedPtr find_learned(const std::string& key);
 LearnedPtr add_learned(const std::string& key, Learned&& learned);
 void forget_learned(std::uint64_t id);

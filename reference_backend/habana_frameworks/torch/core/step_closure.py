@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from habana_frameworks.torch import _C
+from habana_frameworks.torch.internal import fusion_policy
 from habana_frameworks.torch.utils.event_dispatcher import EventDispatcher, EventId
 from habana_frameworks.torch.utils.internal import is_lazy
 
@@ -32,6 +33,7 @@ def mark_step(device_str: str = "", sync: bool = False) -> None:
     if not is_lazy():
         return
     _C.lazy_flush(sync)
+    fusion_policy.look_at_recipes(_C)
     EventDispatcher.instance().publish(EventId.MARK_STEP)
     # Closures that closures add are for the next step.
     for _ in range(len(_closures)):

@@ -112,9 +112,7 @@ def _contiguity() -> None:
 
 
 def _inductor() -> None:
-    when_imported(
-        "torch._inductor.compile_fx", lambda module: _replace(module, "compile_fx", _refusing_hpu)
-    )
+    when_imported("torch._inductor.compile_fx", lambda module: _replace(module, "compile_fx", _refusing_hpu))
 
 
 def _saving_in_lazy_mode() -> None:
@@ -134,7 +132,7 @@ PATCHES: dict[Callable[[], None], str] = {
     _sparse_new: "the legacy constructor that SparseAdam uses knows no sparse hpu tensors",
     _byteswap: "torch swaps bytes through the host's pointer, which faults on device memory",
     _foreach: "optimizers use fused loops by default on the devices of a list that hpu is missing from",
-    _saving_in_lazy_mode: "in the lazy mode of the public bridge, torch.save makes hpu tensors tensors of the cpu",
+    _saving_in_lazy_mode: "in lazy mode of the public bridge, torch.save makes hpu tensors tensors of the cpu",
     _contiguity: "fake results must have the strides of eager ones (see above)",
     _inductor: "Inductor has no code for hpu and would say so with a KeyError, late",
 }

@@ -45,5 +45,13 @@ FLAGS: dict[str, Flag] = {
     "PT_HPU_GRAPH_DUMP_MODE": Flag("str", "", True, "which graphs utils.debug.graph_dumps writes"),
     "PT_HPU_DUMP_IR_DOT_GRAPH": Flag("bool", False, False, "write captured and lazy graphs as DOT"),
     "PT_HPU_ENABLE_CACHE_METRICS": Flag("bool", False, False, "register the metric recipe_cache at import"),
+    "PT_HPU_EAGER_PIPELINE_ENABLE": Flag("bool", True, False, "false: nothing runs behind the host"),
+    "PT_HPU_ENABLE_EXECUTION_THREAD": Flag("bool", True, False, "false: lazy graphs run where they end"),
+    "PT_HPU_MAX_ACCUM_SIZE": Flag("u64", 2**64 - 1, False, "operators after which a lazy graph is launched"),
+    "PT_HPU_MAX_COMPOUND_OP_SIZE": Flag(
+        "i64", 2**63 - 1, False, "operators after which a lazy graph is launched"
+    ),
+    "PT_HPU_MAX_COMPOUND_OP_SYNC": Flag("bool", False, False, "true: and the host waits for it"),
+    "PT_HPU_PGM_ENABLE_CACHE": Flag("bool", True, False, "false: each lazy graph is compiled anew"),
     "PT_HPU_GPU_MIGRATION": Flag("bool", False, False, "load the separate GPU migration package at import"),
 }

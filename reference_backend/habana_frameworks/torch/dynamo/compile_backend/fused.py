@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from . import inductor
 from .host_calls import on_host
+from .recipes import count
 
 Code = Callable[[list[Any]], Sequence[Any]]
 
@@ -100,6 +101,7 @@ class FusedRecipe:
         self._plain = not on_cpu
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
+        count("fused")
         if self._plain:
             results = on_host(self._code, inputs)
             inputs.clear()

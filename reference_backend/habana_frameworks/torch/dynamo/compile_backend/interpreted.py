@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 
 from ._passes.utils import is_mutating, storage_of
 from .passes import logger
-from .recipes import by_calls
+from .recipes import by_calls, count
 
 #: Captures for one set of sizes: for inputs that share memory in one way or the other, and the like.
 _MOST_CAPTURES = 8
@@ -39,6 +39,7 @@ class InterpretedRecipe:
         captures = self._captures.setdefault(key, [])
         for capture in captures:
             if capture.accepts(inputs):
+                count("interpreted")
                 return capture.call(inputs)
         if len(captures) == _MOST_CAPTURES:
             return self._run(inputs)

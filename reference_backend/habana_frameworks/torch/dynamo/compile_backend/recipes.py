@@ -13,6 +13,20 @@ from ._passes.utils import OptimizerContext, Partition
 
 Recipe = Callable[[list[Any]], Sequence[Any]]
 
+#: Runs of recipes by what ran: ``fused`` code, an ``interpreted`` recipe, or its operators one by one
+#: (``calls``: the run that is captured, and graphs that cannot be).
+_executed = {"fused": 0, "interpreted": 0, "calls": 0}
+
+
+def executed_graphs() -> dict[str, int]:
+    """How many recipes have run so far, by kind of executable."""
+    return dict(_executed)
+
+
+def count(kind: str) -> None:
+    """Note a run."""
+    _executed[kind] += 1
+
 
 def make(
     ctx: OptimizerContext, partition: Partition, visible: Sequence[int]
@@ -48,6 +62,7 @@ def by_calls(module: GraphModule) -> Recipe:
     """A callable that runs the operators of a cluster one by one."""
 
     def run(inputs: list[Any]) -> Sequence[Any]:
+        count("calls")
         with torch.no_grad():
             results = module(*inputs)
         inputs.clear()

@@ -13,6 +13,7 @@ from typing import Any
 
 from habana_frameworks.torch import _C
 from habana_frameworks.torch.hpu import devices, flags, streams
+from habana_frameworks.torch.internal.fusion_policy import Heat
 from habana_frameworks.torch.utils.debug import graph_dumps
 
 import torch
@@ -41,6 +42,7 @@ class HPUGraph:
         self._user_outputs: list[torch.Tensor] | None = None
         self._exchange: Exchange | None = None
         self._inputs_cleared = False
+        self._heat = Heat(self._graph)
 
     def capture_begin(self, dry_run: bool = False) -> None:
         """Record from here on, on the current stream.
@@ -55,6 +57,7 @@ class HPUGraph:
         """
         flags.disable_dynamic_shape()
         self._graph.begin(dry_run)
+        self._heat = Heat(self._graph)
 
     def capture_end(self) -> None:
         """Stop recording; the graph can be replayed.
@@ -85,6 +88,7 @@ class HPUGraph:
             self.replayV3(self._user_inputs, asynchronous)
         else:
             self._graph.replay(asynchronous)
+            self._heat.run()
 
     def replayV2(
         self, static_tlist: Sequence[torch.Tensor], tlist: Sequence[torch.Tensor], asynchronous: bool = False

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from habana_frameworks.torch.internal.fusion_policy import Heat
+
 import torch
 
 
@@ -61,6 +63,7 @@ class Exchange:
             }
         # For the core an output in given memory is a tensor that comes along with the inputs.
         asked_for = [tensor for tensor in outputs if _is_on_device(tensor)]
+        self._heat = Heat(graph)
         graph.set_interface([*inputs, *self._targets.values()], asked_for)
         # Which inputs the core uses shows in what it lets go of once its passes have run.
         before = [_owners(tensor) for tensor in inputs]
@@ -87,6 +90,7 @@ class Exchange:
             raise RuntimeError(f"this graph takes {len(self._on_device)} tensors and was given {len(inputs)}")
         inputs = list(itertools.compress(inputs, self._on_device))
         given = [*inputs, *self._targets.values()]
+        self._heat.run()
         if self._graph.accepts(given):
             results = self._graph.call(given, asynchronous)
         else:

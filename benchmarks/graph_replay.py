@@ -1,0 +1,71 @@
+"""Replay of an HPU graph of 200 small operators, interpreted and fused / the same operators on the CPU, eager."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from habana_frameworks.torch import _C
+from habana_frameworks.torch.internal import fusion_policy
+from habana_frameworks.torch.internal.fusion import service
+
+import torch
+
+from benchmarks.measure import best_of, show
+
+OPERATORS = 200
+SIZE = 32
+#: A compilation takes seconds; on a busy machine more.
+LONGEST_WAIT = 300.0
+
+
+def chain(x: torch.Tensor) -> torch.Tensor:
+    """OPERATORS elementwise operators, one after the other."""
+    y = x
+    for _ in range(OPERATORS // 4):
+        y = torch.relu(y + 1.0) * 0.5 - 0.25
+    return y
+
+
+def captured(x: torch.Tensor) -> tuple[Any, torch.Tensor]:
+    graph = _C.Graph()
+    graph.begin()
+    result = chain(x)
+    graph.end()
+    return graph, result
+
+
+def fuse(graph: Any) -> bool:
+    """Have a graph compiled now; whether it was."""
+    asked = service.request(graph.describe(), lambda artifact: fusion_policy.install(graph, artifact))
+    end = time.monotonic() + LONGEST_WAIT
+    while asked is not None and graph.kind != "fused" and time.monotonic() < end:
+        service.poll()
+        time.sleep(0.1)
+    return graph.kind == "fused"
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    with torch.no_grad():
+        x = torch.randn(SIZE, SIZE)
+        device = x.to("hpu")
+        interpreted, first = captured(device)
+        fused, second = captured(device)
+        fused.prepare()
+        if not fuse(fused):
+            print("fused replay: not measured, the graph was not compiled (is there a C++ compiler?)")
+        times = best_of([lambda: chain(x), interpreted.replay, fused.replay], calls=200, rounds=15)
+        expected = chain(x)
+        for graph, result in ((interpreted, first), (fused, second)):
+            result.zero_()
+            graph.replay()
+            torch.testing.assert_close(result.cpu(), expected)
+    cpu, plain, compiled = times
+    show(f"replay, {OPERATORS} small operators, interpreted / cpu eager", plain / cpu, 0.5)
+    if fused.kind == "fused":
+        show(f"replay, {OPERATORS} small operators, fused / cpu eager", compiled / cpu, 0.2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Training step of a host-bound MLP in lazy mode / the same step on the CPU, eager.
+
+Lazy mode is a state of the process and needs a fork-like build by contract; the figure starts it through the core,
+in a process of its own, so that it can be taken on any build.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from benchmarks.measure import best_of, show
+
+
+def step_on(device: str, finish: Callable[[], None]) -> Callable[[], None]:
+    """Forward, backward and SGD with momentum of eight layers of width 32."""
+    torch.manual_seed(0)
+    layers = [layer for _ in range(8) for layer in (nn.Linear(32, 32), nn.ReLU())]
+    model = nn.Sequential(*layers).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+    x, y = torch.randn(16, 32).to(device), torch.randn(16, 32).to(device)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        finish()
+        optimizer.step()
+        finish()
+
+    return step
+
+
+def measure() -> None:
+    from habana_frameworks.torch import _C
+
+    torch.set_num_threads(1)
+    host = step_on("cpu", lambda: None)
+    for _ in range(5):
+        host()
+    _C.lazy_start(1)
+    device = step_on("hpu", lambda: _C.lazy_flush(False))
+    times = best_of([host, device], calls=100, rounds=15)
+    torch.hpu.synchronize()
+    stats = _C.recipe_cache_stats()
+    print(f"lazy step: {times[0] * 1e6:.0f} us on cpu, {times[1] * 1e6:.0f} us lazy; {stats}")
+    show("lazy training step, host-bound MLP / cpu eager", times[1] / times[0], 0.8)
+
+
+def main() -> None:
+    subprocess.run([sys.executable, "-c", "import benchmarks.lazy_step as b; b.measure()"], check=True)
+
+
+if __name__ == "__main__":
+    main()

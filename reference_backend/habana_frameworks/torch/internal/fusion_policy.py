@@ -1,0 +1,91 @@
+"""When a graph is worth compiling: after it has run often, and not where bitwise repetition is asked for.
+
+``HPU_REFERENCE_FUSE_AFTER`` says how many runs of a graph are often (default 32; 0: never). Compilation
+happens in another process; the graph changes from interpreted to fused between two runs, when the code is
+there. Values may then differ by rounding, as they do between any two orders of floating-point operations;
+graphs stay as they are under ``torch.use_deterministic_algorithms(True)``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .environment import read
+
+#: Runs between two looks at whether the code is there.
+_BETWEEN_LOOKS = 64
+_NEVER = 1 << 62
+
+
+def hot_after() -> int:
+    """Runs after which a graph is compiled; 0 for never."""
+    return int(read("HPU_REFERENCE_FUSE_AFTER", "u32", 32))
+
+
+def install(graph: Any, artifact: Any) -> None:
+    """Give a graph or recipe of the core the code that was made of it."""
+    arguments = [
+        (
+            entry["buffer"],
+            getattr(torch, entry["dtype"].removeprefix("torch.")),
+            entry["sizes"],
+            entry["strides"],
+            entry["offset"],
+            entry["access"] != "read",
+        )
+        for entry in artifact.convention["arguments"]
+    ]
+    graph.set_fused(str(artifact.code), arguments)
+
+
+class Heat:
+    """Counts the runs of one graph and has it compiled when there were enough.
+
+    Args:
+        graph: a captured graph of the core.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        self._graph = graph
+        self._left = hot_after() or _NEVER
+        self._requested = False
+
+    def run(self) -> None:
+        """Note a run."""
+        self._left -= 1
+        if self._left <= 0:
+            self._look()
+
+    def _look(self) -> None:
+        from .fusion import service
+
+        self._left = _NEVER if self._graph.kind == "fused" else _BETWEEN_LOOKS
+        if self._requested:
+            service.poll()
+        elif torch.are_deterministic_algorithms_enabled() or not self._request(service):
+            self._left = _NEVER
+
+    def _request(self, service: Any) -> bool:
+        self._requested = True
+        graph = self._graph
+        return service.request(graph.describe(), lambda artifact: install(graph, artifact)) is not None
+
+
+_steps = 0
+
+
+def look_at_recipes(core: Any) -> None:
+    """Have the recipes of lazy mode compiled that have become hot; called at the end of steps."""
+    global _steps
+    _steps += 1
+    hot = core.take_hot_recipes()
+    if not hot and _steps % _BETWEEN_LOOKS:
+        return
+    from .fusion import service
+
+    for _, recipe in hot:
+        if hot_after() and not torch.are_deterministic_algorithms_enabled():
+            service.request(recipe.describe(), lambda artifact, recipe=recipe: install(recipe, artifact))
+    service.poll()
