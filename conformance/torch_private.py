@@ -324,3 +324,29 @@ def optimizer_error_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> list[
         return []
     with seeded(seed), quiet():
         return list(make("cpu", dtype))
+
+
+@functools.cache
+def dispatch_key(device: str) -> str:
+    """The dispatch key of a device type (``HPU``), as the dispatcher spells it; empty where it names none."""
+    kind = torch.device(device).type
+    if kind == "privateuseone" or kind == torch._C._get_privateuse1_backend_name():
+        return "PrivateUse1"
+    for word in (kind.upper(), kind.capitalize()):
+        try:
+            torch._C._dispatch_has_kernel_for_dispatch_key("aten::add.Tensor", word)
+        except Exception:
+            continue
+        return word
+    return ""
+
+
+def has_kernel(name: str, key: str) -> bool:
+    """Whether an overload (``aten::add.Tensor``) has a kernel of its own at a dispatch key."""
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
+
+
+def overloads(name: str) -> list[str]:
+    """Names of the overloads of an aten operator; the default one is empty. None exist: an empty list."""
+    packet = getattr(torch.ops.aten, name, None)
+    return [] if packet is None else [word.replace("default", "") for word in packet.overloads()]

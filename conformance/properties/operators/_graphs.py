@@ -161,6 +161,8 @@ class Replays:
         for tensor in trees.tensors(value):
             if tensor.layout is not torch.strided or not tensor.numel():
                 continue
+            if tensor.device.type != torch.device(self.target.device).type:
+                continue  # a call that names no device made it on the host: the graph has no part in it
             if tensor.untyped_storage()._cdata in inputs:
                 continue
             self.computing = True

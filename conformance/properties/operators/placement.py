@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from conformance import torch_private
 from conformance.compare import fact
 from conformance.invocation import is_refusal
 from conformance.model import Kind, Placement
@@ -41,21 +42,6 @@ class Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 s.device.type == self.device for s in sources
             )
         return result
-
-
-@functools.cache
-def key_of(device: str) -> str:
-    """The dispatch key of a device type (``HPU``), as the dispatcher spells it; empty where it names none."""
-    kind = torch.device(device).type
-    if kind == "privateuseone" or kind == torch._C._get_privateuse1_backend_name():
-        return "PrivateUse1"
-    for word in (kind.upper(), kind.capitalize()):
-        try:
-            torch._C._dispatch_has_kernel_for_dispatch_key("aten::add.Tensor", word)
-        except Exception:
-            continue
-        return word
-    return ""
 
 
 @functools.cache
@@ -131,7 +117,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _found(target: Target, calls: Calls, counted: int, countable: bool) -> Placement:
     if counted > 0:
         return Placement.FALLBACK
-    key = key_of(target.device)
+    key = torch_private.dispatch_key(target.device)
     seen = {placed(name, key) for name in calls.names}
     if countable:
         # The target counts its own fallbacks: what it did not count and what has no entry is its catch-all

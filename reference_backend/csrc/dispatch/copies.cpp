@@ -95,11 +95,16 @@ bool enqueue_copy(at::Tensor& self, const at::Tensor& source) {
 
 void copy_attentively(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
   const bool to_host = !is_device_tensor(self);
+  if (source.numel() == 0) {
+    const graph::InlineScope scope;  // nothing is read or written
+    copy_now(self, source, non_blocking, /*surface=*/false);
+    return;
+  }
   if (graph::Capture* capture = graph::current_capture()) {
     const bool repeatable = !to_host || (non_blocking && is_pinned_cpu(self));
     const bool dense = (to_host || is_dense_device(self)) && (to_host ? is_dense_device(source) : true) &&
                        source.layout() == at::kStrided;
-    if (repeatable && dense && source.numel() > 0) {
+    if (repeatable && dense) {
       {
         const graph::InlineScope scope;
         copy_now(self, source, non_blocking, /*surface=*/false);

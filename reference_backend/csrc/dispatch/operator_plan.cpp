@@ -3,6 +3,7 @@
 #include <ATen/core/enum_tag.h>
 #include <c10/util/StringUtil.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 namespace hpu_reference::dispatch {
@@ -80,6 +81,10 @@ OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
       generator = static_cast<int>(i);
     }
     reads_tensor |= !written.back() && mentions(argument.real_type(), c10::TypeKind::TensorType);
+  }
+  writes_out_only = std::find(written.begin(), written.end(), true) != written.end();
+  for (std::size_t i = 0; i < arguments; i++) {
+    writes_out_only &= !written[i] || schema.arguments()[i].kwarg_only();
   }
   lifts_tensor = reads_tensor && !sized_by_values(op.operator_name().name);
   for (const auto& argument : schema.arguments()) {

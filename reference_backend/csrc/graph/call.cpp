@@ -1,5 +1,6 @@
 #include "graph/call.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/core/List.h>
 #include <c10/core/GradMode.h>
 
@@ -152,7 +153,8 @@ void Call::run(std::uint64_t with_seed, const c10::IValue* with_lifted) const {
   static const c10::DispatchKeySet excluded = c10::autograd_dispatch_keyset |
                                               c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView) |
                                               c10::autocast_dispatch_keyset;
-  const c10::impl::ExcludeDispatchKeyGuard guard(excluded);
+  // Also free of the modes of a thread that runs this while it waits: what kernels call is not the user's.
+  const c10::impl::ForceDispatchKeyGuard guard(c10::default_included_set, c10::default_excluded_set | excluded);
   const c10::AutoGradMode mode(gradients);
   thread_local torch::jit::Stack stack;
   torch::jit::Stack own;
@@ -357,6 +359,54 @@ std::vector<at::Tensor> flattened_results(const dispatch::OperatorPlan& plan, co
   return result;
 }
 
+namespace {
+
+// The out= arguments that were empty before the call and have another size now, where no other argument that it
+// writes has changed; else none.
+std::vector<Grown> grown_arguments(const dispatch::OperatorPlan& plan,
+                                   const CallArguments& arguments,
+                                   const std::vector<std::string>& before) {
+  std::vector<Grown> result;
+  if (!plan.writes_out_only) {
+    return result;
+  }
+  const std::vector<std::string> after = written_metadata(arguments);
+  std::size_t written = 0;
+  for (std::size_t i = 0; i < arguments.tensors().size(); i++) {
+    const auto& argument = arguments.tensors()[i];
+    if (!argument.written || !argument.device) {
+      continue;
+    }
+    const std::size_t at = written++;
+    if (after[at] == before[at]) {
+      continue;
+    }
+    if (!argument.was_empty || argument.tensor->storage_offset() != 0 ||
+        argument.storage != argument.tensor->storage().unsafeGetStorageImpl()) {
+      return {};
+    }
+    result.push_back(
+        {i, c10::DimVector(argument.tensor->sizes()), c10::DimVector(argument.tensor->strides())});
+  }
+  return result;
+}
+
+}  // namespace
+
+void grow(const Learned& learned, const CallArguments& arguments) {
+  for (const Grown& grown : learned.grown) {
+    const at::Tensor& tensor = *arguments.tensors()[grown.argument].tensor;
+    c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+    c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
+    const std::size_t bytes =
+        at::detail::computeStorageNbytes(grown.sizes, grown.strides, impl->itemsize());
+    if (bytes > storage->nbytes()) {
+      memory::resize_storage(storage, bytes);
+    }
+    impl->set_sizes_and_strides(grown.sizes, grown.strides, 0);
+  }
+}
+
 Learned learn_results(const dispatch::OperatorPlan& plan,
                       const CallArguments& arguments,
                       const std::vector<std::string>& metadata,
@@ -369,6 +419,7 @@ Learned learn_results(const dispatch::OperatorPlan& plan,
   };
   if (written_metadata(arguments) != metadata) {
     refuse("it changes the size or the memory of an argument");
+    learned.grown = grown_arguments(plan, arguments, metadata);
   }
   if (plan.data_dependent) {
     refuse("the size of its result depends on the data");

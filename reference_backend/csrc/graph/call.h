@@ -88,6 +88,9 @@ Learned learn_results(const dispatch::OperatorPlan& plan,
 // held back.
 std::vector<std::string> written_metadata(const CallArguments& arguments);
 
+// Gives empty out= arguments the sizes that the call is known to give them.
+void grow(const Learned& learned, const CallArguments& arguments);
+
 // The device tensors among the last `returns` values of the stack, in order; undefined ones included.
 std::vector<at::Tensor> flattened_results(const dispatch::OperatorPlan& plan, const torch::jit::Stack& stack);
 

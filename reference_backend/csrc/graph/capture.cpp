@@ -62,20 +62,6 @@ void require_dense(const at::Tensor& tensor, const char* what) {
               " of an HPU graph must be dense tensors on hpu; move or convert the others first");
 }
 
-// All tensors that it writes are out= arguments: running it again gives the same.
-bool is_out_variant(const dispatch::OperatorPlan& plan, const c10::FunctionSchema& schema) {
-  bool any = false;
-  for (std::size_t i = 0; i < plan.arguments; i++) {
-    if (plan.written[i]) {
-      any = true;
-      if (!schema.arguments()[i].kwarg_only()) {
-        return false;
-      }
-    }
-  }
-  return any;
-}
-
 }  // namespace
 
 Capture::~Capture() {
@@ -194,13 +180,18 @@ void Capture::run_recorded(const dispatch::BoxedKernel& kernel,
     }
     return;
   }
+  if (plan.name == "aten::_efficientzerotensor") {  // has no memory, so there is nothing to repeat
+    const InlineScope scope;
+    kernel.run(op, stack);
+    return;
+  }
   if (plan.data_dependent) {
     refuse("the size of its result depends on the data");
   }
   if (dry_run_) {
     save(arguments);
   }
-  const bool is_out = is_out_variant(plan, op.schema());
+  const bool is_out = plan.writes_out_only;  // running it again gives the same
   LearnedPtr learned = find_learned(arguments.key());
   if (learned == nullptr || (is_out && !learned->deferrable)) {
     learned = run_and_learn(kernel, op, arguments, stack);

@@ -138,7 +138,11 @@ bool dispatch(const dispatch::BoxedKernel& kernel, const c10::OperatorHandle& op
     return true;
   }
   if (!learned->deferrable) {
-    return false;
+    if (learned->grown.empty()) {
+      return false;
+    }
+    grow(*learned, arguments);
+    return dispatch(kernel, op, stack);
   }
   defer(kernel, op, arguments, learned, stack);
   return true;

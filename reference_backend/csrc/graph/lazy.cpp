@@ -176,7 +176,11 @@ bool LazyRecorder::record(const dispatch::BoxedKernel& kernel,
   }
   LearnedPtr learned = find_learned(arguments.key());
   if (learned != nullptr && !learned->deferrable) {
-    return false;
+    if (learned->grown.empty()) {
+      return false;
+    }
+    grow(*learned, arguments);
+    return record(kernel, op, stack);
   }
   begin();
   const std::vector<c10::IValue> values(stack->end() - static_cast<std::ptrdiff_t>(plan.arguments), stack->end());
@@ -184,6 +188,11 @@ bool LazyRecorder::record(const dispatch::BoxedKernel& kernel,
     catch_up();
     statistics.caught_up++;
     learned = run_and_learn(kernel, op, arguments, stack);
+    if (!learned->deferrable && !learned->grown.empty() && plan.generator < 0) {
+      // Its out= has its size now: the same again is a call like others, and computes the same.
+      torch::jit::Stack again(values.begin(), values.end());
+      return record(kernel, op, &again);
+    }
     if (!learned->deferrable) {
       // It has changed the metadata of an argument, or answered the host: not part of any graph.
       flush(/*wait=*/false);
@@ -313,7 +322,8 @@ void LazyRecorder::launch(Graph&& graph, const std::shared_ptr<CacheEntry>& entr
   if (const std::size_t bytes = entry->recipe->workspace_bytes()) {
     given.workspace = c10::Storage(c10::Storage::use_byte_size_t(),
                                    bytes,
-                                   memory::allocate_device(bytes),
+                                   // The graph still reads what was freed while it was recorded.
+                                   memory::allocate_device(bytes, /*in_order=*/false),
                                    memory::device_allocator(),
                                    /*resizable=*/false);
   }

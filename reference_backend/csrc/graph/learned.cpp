@@ -117,7 +117,7 @@ void CallArguments::add_tensor(const at::Tensor& tensor, std::size_t position, b
       reason_ = "it has an argument in host memory";
       return;
     }
-    tensors_.push_back({&tensor, false, false});
+    tensors_.push_back({&tensor, false, false, false, nullptr});
     put('w');
     put(impl->is_wrapped_number());
     put(tensor.scalar_type());
@@ -171,7 +171,7 @@ void CallArguments::add_tensor(const at::Tensor& tensor, std::size_t position, b
   }
   put(same);
   put(shared);
-  tensors_.push_back({&tensor, true, plan_.written[position]});
+  tensors_.push_back({&tensor, true, plan_.written[position], impl->numel() == 0, storage});
 }
 
 LearnedPtr find_learned(const std::string& key) {

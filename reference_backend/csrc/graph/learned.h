@@ -33,6 +33,13 @@ struct FreshStorage {
   int position;  // which allocation of the kernel it was; -1: unknown, its bytes are copied
 };
 
+// An empty out= argument that the call gives its size. The host can do that itself, and hold back the rest.
+struct Grown {
+  std::size_t argument;  // position among the tensor arguments
+  c10::DimVector sizes;
+  c10::DimVector strides;
+};
+
 struct Learned {
   std::uint64_t id = 0;  // never given twice
   bool deferrable = true;
@@ -40,6 +47,7 @@ struct Learned {
   std::vector<Result> results;
   std::vector<int> lengths;  // per return: -1 for a tensor, else the length of a tensor list
   std::vector<FreshStorage> storages;
+  std::vector<Grown> grown;  // where this is all that stands in the way of holding the call back
 };
 
 using LearnedPtr = std::shared_ptr<const Learned>;
@@ -67,6 +75,8 @@ class CallArguments {
     const at::Tensor* tensor;
     bool device;
     bool written;
+    bool was_empty;                   // when these arguments were looked at
+    const c10::StorageImpl* storage;  // then
   };
   const c10::SmallVector<TensorArgument, 8>& tensors() const {
     return tensors_;

@@ -96,7 +96,7 @@ void BlockPool::count_in_use(Block* block) {
   stats_.max_active = std::max(stats_.max_active, stats_.active);
 }
 
-Block* BlockPool::allocate(std::size_t size, StreamId stream, bool scratch) {
+Block* BlockPool::allocate(std::size_t size, StreamId stream, bool scratch, bool in_order) {
   // Guards the rounding against wrap-around; no such size fits anyway.
   if (size > arena_.size) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -114,7 +114,7 @@ Block* BlockPool::allocate(std::size_t size, StreamId stream, bool scratch) {
   if (C10_UNLIKELY(!ordered_.empty())) {
     if (stream_idle_(stream)) {
       release_ordered(stream);
-    } else if (fits) {
+    } else if (fits && in_order) {
       block = take_ordered(size, stream);
       size = block == nullptr ? size : block->size;
     }

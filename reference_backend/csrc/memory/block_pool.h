@@ -76,7 +76,9 @@ class BlockPool {
   BlockPool(Arena arena, std::size_t limit, std::function<bool(StreamId)> stream_idle);
 
   // A block of at least `size` > 0 bytes, or nullptr when the limit or the address range is exhausted.
-  Block* allocate(std::size_t size, StreamId stream, bool scratch);
+  // `in_order`: the memory is used behind what is queued on the stream now, so that it may be what was freed
+  // behind that.
+  Block* allocate(std::size_t size, StreamId stream, bool scratch, bool in_order = true);
   void free(Block* block);
 
   // A kernel's scratch block has become the memory of a tensor.

@@ -106,8 +106,8 @@ Block* allocate_after_waiting(std::size_t size, bool scratch) {
   return block;
 }
 
-Block* allocate_block(std::size_t size, bool scratch) {
-  Block* block = g_pool->allocate(size, runtime::current_stream_id(), scratch);
+Block* allocate_block(std::size_t size, bool scratch, bool in_order = true) {
+  Block* block = g_pool->allocate(size, runtime::current_stream_id(), scratch, in_order);
   return C10_LIKELY(block != nullptr) ? block : allocate_after_waiting(size, scratch);
 }
 
@@ -264,12 +264,12 @@ c10::DeviceAllocator* device_allocator() {
   return &g_allocator;
 }
 
-c10::DataPtr allocate_device(std::size_t size) {
+c10::DataPtr allocate_device(std::size_t size, bool in_order) {
   runtime::acquire();
   if (size == 0) {
     return {nullptr, kDevice};
   }
-  Block* block = allocate_block(size, /*scratch=*/false);
+  Block* block = allocate_block(size, /*scratch=*/false, in_order);
   return {block->device, block, &free_block, kDevice};
 }
 
@@ -427,12 +427,12 @@ void take_resized(c10::StorageImpl* device, c10::StorageImpl* host) {
 void resize_storage(c10::StorageImpl* storage, std::size_t bytes) {
   TORCH_CHECK(storage->resizable(), "Trying to resize storage that is not resizable");
   c10::DataPtr fresh = allocate_device(bytes);
-  if (runtime::needs_attention()) {
-    runtime::flush_recorded();
-    runtime::drain(runtime::current_stream_id(), /*surface=*/false);
-  }
   const std::size_t common = std::min(bytes, storage->nbytes());
   if (common > 0) {
+    if (runtime::needs_attention()) {
+      runtime::flush_recorded();
+      runtime::drain(runtime::current_stream_id(), /*surface=*/false);
+    }
     std::memcpy(arena().to_host(fresh.get()), arena().to_host(storage->data()), common);
   }
   storage->set_data_ptr_noswap(std::move(fresh));

@@ -24,7 +24,8 @@ const Arena& arena();
 c10::DeviceAllocator* device_allocator();
 
 // Throws torch.OutOfMemoryError where the pool has no such block, also after all queued work has run.
-c10::DataPtr allocate_device(std::size_t size);
+// `in_order`: see BlockPool::allocate.
+c10::DataPtr allocate_device(std::size_t size, bool in_order = true);
 
 // The block behind a device DataPtr, or nullptr if the pointer is null or not ours.
 Block* block_of(const c10::DataPtr& pointer);

@@ -130,17 +130,11 @@ CHANGE: dict[str, Callable[..., Any]] = {
     "out_mm": lambda a, b, c: torch.mm(b, c, out=a),
     "setitem": lambda a, b, index: a.__setitem__(index, b),
 }
-ONE = (
-    "neg relu tanh sin clone positive round_trip int softmax sum mean amax max sort cumsum flip mul_scalar "
-    "add_scalar clamp mul_constant add_integer cpu_scalar zeros_like full_like"
-).split()
-TWO = "add sub mul maximum add_alpha lerp matmul cat stack add mul matmul".split()
-VIEWS = "t row part last diagonal flat unsqueeze expand detach".split()
-RANDOM = "rand_like dropout uniform_".split()
-WRITES = (
-    "add_ mul_ copy_ add_scalar_ mul_scalar_ mul_constant_ add_constant_ fill_ relu_ zero_ tanh_ foreach_ "
-    "foreach_list_ addcmul_ out_add out_mm setitem"
-).split()
+ONE = ["neg", "relu", "tanh", "sin", "clone", "positive", "round_trip", "int", "softmax", "sum", "mean", "amax", "max", "sort", "cumsum", "flip", "mul_scalar", "add_scalar", "clamp", "mul_constant", "add_integer", "cpu_scalar", "zeros_like", "full_like"]
+TWO = ["add", "sub", "mul", "maximum", "add_alpha", "lerp", "matmul", "cat", "stack", "add", "mul", "matmul"]
+VIEWS = ["t", "row", "part", "last", "diagonal", "flat", "unsqueeze", "expand", "detach"]
+RANDOM = ["rand_like", "dropout", "uniform_"]
+WRITES = ["add_", "mul_", "copy_", "add_scalar_", "mul_scalar_", "mul_constant_", "add_constant_", "fill_", "relu_", "zero_", "tanh_", "foreach_", "foreach_list_", "addcmul_", "out_add", "out_mm", "setitem"]
 NUMBERED = "add_alpha lerp mul_scalar add_scalar clamp cpu_scalar full_like add_scalar_ mul_scalar_ fill_ addcmul_"
 OPERANDS = {"addcmul_": 3, "foreach_list_": 3, "out_add": 3, "out_mm": 3} | dict.fromkeys(
     ("add_", "mul_", "copy_", "foreach_", "setitem"), 2
@@ -313,10 +307,9 @@ def relatives(program: Program, seed: int, count: int = 3) -> list[Program]:
     return result
 
 
-def keep_inputs(program: Program) -> Program:
-    """The same, but inputs are never freed."""
-    names = set(program.shapes)
-    steps = [step for step in program.steps if step.kind != "free" or step.operands[0] not in names]
+def keep_all(program: Program) -> Program:
+    """The same, but nothing is freed before the end."""
+    steps = [step for step in program.steps if step.kind != "free"]
     return Program(program.shapes, program.hosts, steps, program.numbers)
 
 
@@ -328,7 +321,7 @@ def snapshot(pool: Pool) -> dict[str, Any]:
         tensor = pool[name]
         shared = [other for other in order if _overlap(pool[other], tensor)]
         result[name] = (tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype, shared)
-    values = {name: pool[name].cpu().flatten() for name in order}
+    values = {name: pool[name].cpu().flatten().clone(memory_format=torch.contiguous_format) for name in order}
     return {name: (*result[name], values[name]) for name in order}
 
 
@@ -354,7 +347,7 @@ def schedule(seed: int, length: int = 24, keep: bool = False) -> list[tuple[Prog
     program = make_program(seed, length)
     family = [program, *relatives(program, seed)]
     if keep:
-        family = [keep_inputs(member) for member in family]
+        family = [keep_all(member) for member in family]
     turns = [0, 0, 0, *(i for i in range(1, len(family)) for _ in range(3)), *range(len(family))]
     return [(family[index], 1000 * seed + turn) for turn, index in enumerate(turns)]
 

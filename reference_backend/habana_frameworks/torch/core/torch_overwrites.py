@@ -24,7 +24,6 @@ from typing import Any
 
 from habana_frameworks.torch import hpu
 from habana_frameworks.torch.internal.import_hooks import when_imported
-from habana_frameworks.torch.utils.internal import is_lazy
 
 import torch
 from torch.nn.utils.rnn import PackedSequence
@@ -115,16 +114,6 @@ def _inductor() -> None:
     when_imported("torch._inductor.compile_fx", lambda module: _replace(module, "compile_fx", _refusing_hpu))
 
 
-def _saving_in_lazy_mode() -> None:
-    if is_lazy():
-        # Asked before torch's own entry for hpu; what it does not tag, it leaves to that one.
-        torch.serialization.register_package(0, _tag_of_the_host, lambda storage, location: None)
-
-
-def _tag_of_the_host(storage: Any) -> str | None:
-    return "cpu" if storage.device.type == "hpu" else None
-
-
 PATCHES: dict[Callable[[], None], str] = {
     _seed: "torch.manual_seed and torch.seed seed every device that torch knows, and hpu is not among them",
     _fork_rng: "fork_rng should save hpu's generator by default, and only that of this process's device",
@@ -132,7 +121,6 @@ PATCHES: dict[Callable[[], None], str] = {
     _sparse_new: "the legacy constructor that SparseAdam uses knows no sparse hpu tensors",
     _byteswap: "torch swaps bytes through the host's pointer, which faults on device memory",
     _foreach: "optimizers use fused loops by default on the devices of a list that hpu is missing from",
-    _saving_in_lazy_mode: "in lazy mode of the public bridge, torch.save makes hpu tensors tensors of the cpu",
     _contiguity: "fake results must have the strides of eager ones (see above)",
     _inductor: "Inductor has no code for hpu and would say so with a KeyError, late",
 }

@@ -1,0 +1,193 @@
+"""Errors of work that runs behind the host: they come at the next synchronisation, once, and name the operator."""
+
+from __future__ import annotations
+
+import habana_frameworks.torch as ht
+import pytest
+import torch
+
+C, hpu = ht._C, ht.hpu
+
+
+@pytest.fixture
+def source(warm):
+    """A tensor, an index that fits and one that does not, with index_select known to the engine."""
+    tensor = torch.arange(4.0, device="hpu")
+    good = torch.tensor([0, 3], device="hpu")
+    bad = torch.tensor([0, 9], device="hpu")
+    warm(lambda: (tensor.index_select(0, good) + 1, tensor + 1, good + 1))
+    return tensor, good, bad
+
+
+@pytest.fixture
+def stream():
+    made = hpu.Stream()
+    with hpu.stream(made):
+        yield made
+
+
+def _fail(source, gate):
+    tensor, _, bad = source
+    held = gate()
+    result = tensor.index_select(0, bad)  # launched: no error here
+    held.open()
+    return result
+
+
+SURFACES = {
+    "hpu.synchronize": lambda result, event, stream: hpu.synchronize(),
+    "stream.synchronize": lambda result, event, stream: stream.synchronize(),
+    "event.synchronize": lambda result, event, stream: event.synchronize(),
+    "cpu": lambda result, event, stream: result.cpu(),
+    "item": lambda result, event, stream: result[0].item(),
+    "tolist": lambda result, event, stream: result.tolist(),
+    "accelerator": lambda result, event, stream: torch.accelerator.synchronize(),
+}
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_surfaces_once(source, gate, stream, surface):
+    result = _fail(source, gate)
+    event = hpu.Event()
+    event.record(stream)
+    with pytest.raises(IndexError, match=r"index out of range(.|\n)*aten::index_select"):
+        SURFACES[surface](result, event, stream)
+    hpu.synchronize()
+    stream.synchronize()
+    event.synchronize()
+    tensor, good, _ = source
+    assert tensor.index_select(0, good).tolist() == [0.0, 3.0]
+
+
+def test_the_first_of_several_is_told(source, gate, stream):
+    tensor, good, bad = source
+    held = gate()
+    tensor.index_select(0, bad)
+    tensor.index_select(0, bad)
+    fine = tensor + 1
+    held.open()
+    with pytest.raises(IndexError):
+        hpu.synchronize()
+    hpu.synchronize()
+    assert fine.tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_later_work_of_the_stream_still_runs(source, gate, stream):
+    tensor, good, bad = source
+    held = gate()
+    tensor.index_select(0, bad)
+    after = tensor.index_select(0, good)
+    event = stream.record_event()
+    assert not event.query()
+    held.open()
+    with pytest.raises(IndexError):
+        event.synchronize()
+    assert event.query()
+    assert after.tolist() == [0.0, 3.0]
+
+
+def test_an_error_belongs_to_its_stream(source, gate, stream):
+    tensor, good, bad = source
+    other = hpu.Stream()
+    held = gate()
+    tensor.index_select(0, bad)
+    with hpu.stream(other):
+        assert tensor.index_select(0, good).tolist() == [0.0, 3.0]
+        other.synchronize()
+    held.open()
+    with pytest.raises(IndexError, match=rf"queued on stream {(stream.id() - 1) % 32 + 1}"):
+        stream.synchronize()
+
+
+def test_query_does_not_throw_and_does_not_lose_the_error(source, gate, stream):
+    _fail(source, gate)
+    event = stream.record_event()
+    while not event.query():
+        pass
+    assert stream.query()
+    with pytest.raises(IndexError):
+        stream.synchronize()
+
+
+def test_inline_errors_come_at_the_call():
+    with pytest.raises(IndexError):
+        torch.arange(4.0, device="hpu").index_select(0, torch.tensor([9], device="hpu"))
+    hpu.synchronize()
+
+
+LINES = """
+import torch, habana_frameworks.torch as ht
+C = ht._C
+x, good = torch.arange(4.0, device='hpu'), torch.tensor([0, 3], device='hpu')
+bad = torch.tensor([0, 9], device='hpu')
+C.set_queue_all(0)
+x.index_select(0, good)
+x.index_select(0, bad)  # line 8
+try:
+    ht.hpu.synchronize()
+except IndexError as error:
+    print(error)
+print('usable', (x + 1).tolist())
+"""
+
+
+@pytest.mark.parametrize("record", ["0", "1"])
+def test_names_the_line(run_python, tmp_path, record):
+    script = tmp_path / "program.py"
+    script.write_text(LINES)
+    done = run_python(
+        f"import runpy; runpy.run_path({str(script)!r})", HPU_REFERENCE_RECORD_LINES=record
+    )
+    assert done.returncode == 0, done.stderr
+    assert "aten::index_select" in done.stdout
+    assert (f"{script}:8" in done.stdout) == (record == "1")
+    assert "usable [1.0, 2.0, 3.0, 4.0]" in done.stdout
+
+
+def test_sync_mode_tells_at_the_call(run_python):
+    done = run_python(LINES, PT_HPU_EAGER_PIPELINE_ENABLE="0")
+    assert done.returncode == 1
+    assert "line 8" in done.stderr
+    assert "IndexError" in done.stderr
+
+
+LAZY = """
+import torch, habana_frameworks.torch as ht
+ht._C.lazy_start(1)
+x, good = torch.arange(4.0, device='hpu'), torch.tensor([0, 3], device='hpu')
+bad = torch.tensor([0, 9], device='hpu')
+for _ in range(3):
+    (x + 1).index_select(0, good).tolist()
+for turn in range(3):
+    y = (x + 1).index_select(0, bad)
+    ht._C.lazy_flush(False)
+    try:
+        ht.hpu.synchronize()
+        print('no error')
+    except IndexError as error:
+        print(turn, 'aten::index_select' in str(error))
+    ht.hpu.synchronize()
+print((x + 1).index_select(0, good).tolist())
+"""
+
+
+def test_lazy_graphs_name_the_operator(output_of):
+    assert output_of(LAZY).splitlines() == ["0 True", "1 True", "2 True", "[1.0, 4.0]"]
+
+
+def test_errors_of_replays(source, gate, stream):
+    tensor, good, bad = source
+    static = good.clone()
+    graph = C.Graph()
+    graph.begin()
+    result = (tensor + 1).index_select(0, static)
+    graph.end()
+    static.copy_(bad)
+    held = gate()
+    graph.replay(asynchronous=True)
+    held.open()
+    with pytest.raises(IndexError, match="aten::index_select"):
+        stream.synchronize()
+    static.copy_(good)
+    graph.replay(asynchronous=True)
+    assert result.tolist() == [1.0, 4.0]

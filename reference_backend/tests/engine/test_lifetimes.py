@@ -1,0 +1,184 @@
+"""Ends of processes while queues are full: each must end, in time, with the right exit code."""
+
+from __future__ import annotations
+
+import pytest
+
+START = """
+import os, sys, torch, habana_frameworks.torch as ht
+C, hpu = ht._C, ht.hpu
+x = torch.ones(64, 64, device='hpu')
+pinned = torch.ones(64, 64, pin_memory=True)
+def work():
+    y = x @ x
+    y.add_(1)
+    y.copy_(pinned, non_blocking=True)
+    pinned.copy_(y, non_blocking=True)
+    return y
+C.set_queue_all(0); work(); C.set_queue_all(-1); hpu.synchronize()
+streams = [hpu.Stream() for _ in range(5)]
+kept, gates = [], []
+def fill(held):
+    for stream in streams:
+        with hpu.stream(stream):
+            if held == 'gate':
+                gates.append(C.Gate())
+                gates[-1].enqueue()
+            else:
+                C.enqueue_delay(1000.0)
+            for _ in range(20):
+                kept.append(work())
+            event = hpu.Event()
+            event.record()
+        streams[0].wait_event(event)
+        kept.append(event)
+"""
+TIMEOUT = 45
+
+held = pytest.mark.parametrize("held", ["gate", "delay"])
+
+
+@held
+def test_exit_with_full_queues(run_python, held):
+    done = run_python(START + f"fill('{held}')\nprint(C.engine_counters()['pending'] > 100)", timeout=TIMEOUT)
+    assert (done.returncode, done.stdout.strip()) == (0, "True"), done.stderr
+
+
+@held
+def test_exit_code_is_kept(run_python, held):
+    done = run_python(START + f"fill('{held}')\nsys.exit(7)", timeout=TIMEOUT)
+    assert done.returncode == 7, done.stderr
+
+
+@held
+def test_exception_with_full_queues(run_python, held):
+    done = run_python(START + f"fill('{held}')\nraise KeyError('mine')", timeout=TIMEOUT)
+    assert done.returncode == 1
+    assert done.stderr.strip().endswith("KeyError: 'mine'")
+
+
+@held
+def test_exit_of_a_thread_with_full_queues(run_python, held):
+    code = START + f"import threading\nt = threading.Thread(target=fill, args=('{held}',))\nt.start(); t.join()\n"
+    done = run_python(code + "kept.clear(); gates.clear(); del x", timeout=TIMEOUT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_exit_with_errors_that_nobody_asked_for(run_python):
+    code = START + (
+        "i = torch.tensor([99], device='hpu'); j = torch.tensor([0], device='hpu')\n"
+        "C.set_queue_all(0); x.index_select(0, j); x.index_select(0, i)\n"
+    )
+    done = run_python(code, timeout=TIMEOUT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_exit_while_a_kernel_runs(run_python):
+    code = START + (
+        "big = torch.rand(1200, 1200, device='hpu')\n"
+        "C.set_queue_all(0); big @ big\n"
+        "for _ in range(5): big @ big\n"
+    )
+    done = run_python(code, timeout=TIMEOUT)
+    assert done.returncode == 0, done.stderr
+
+
+FORK = """
+pid = os.fork()
+if pid == 0:
+    code = 3
+    try:
+        USE
+    except RuntimeError as error:
+        code = 5 if 'forked' in str(error) else 4
+    os.EXIT(code)
+status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+for gate in gates:
+    gate.open()
+hpu.synchronize()
+print(status, (x + 1).sum().item(), C.engine_counters()['pending'])
+"""
+USES = ("hpu.synchronize()", "x + 1", "x.cpu()", "streams[0].synchronize()", "torch.ones(1, device='hpu')")
+
+
+@pytest.mark.parametrize("use", USES)
+def test_fork_with_full_queues(output_of, use):
+    code = START + "fill('gate')\n" + FORK.replace("USE", use).replace("os.EXIT", "os._exit")
+    assert output_of(code, timeout=TIMEOUT) == "5 8192.0 0"
+
+
+def test_forked_child_ends_the_ordinary_way(output_of):
+    """With all destructors: of tensors, events, gates and queued work that the parent has."""
+    code = START + "fill('gate')\n" + FORK.replace("USE", "kept.clear(); x + 1").replace("os.EXIT", "sys.exit")
+    assert output_of(code, timeout=TIMEOUT) == "5 8192.0 0"
+
+
+def test_fork_while_workers_run(output_of):
+    code = START + (
+        "for turn in range(8):\n"
+        "    C.set_queue_all(50, turn)\n"
+        "    for _ in range(50): kept.append(work())\n"
+        "    pid = os.fork()\n"
+        "    if pid == 0:\n"
+        "        kept.clear()\n"
+        "        sys.exit(torch.ones(3).sum().int().item())\n"
+        "    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3\n"
+        "    kept.clear()\n"
+        "hpu.synchronize()\n"
+        "print(x.sum().item())"
+    )
+    assert output_of(code, timeout=TIMEOUT) == "4096.0"
+
+
+LAZY = """
+import os, sys, torch, habana_frameworks.torch as ht
+C, hpu = ht._C, ht.hpu
+C.lazy_start(1)
+x = torch.ones(8, device='hpu')
+for _ in range(3):
+    y = x + 1
+    z = (y * 2).sum()
+    C.lazy_flush(False)
+y = x + 1
+z = (y * 2).sum()
+assert C.lazy_pending() > 0
+"""
+
+
+@pytest.mark.parametrize(("end", "code"), [("", 0), ("sys.exit(3)", 3), ("1 / 0", 1), ("os._exit(2)", 2)])
+def test_exit_while_recording(run_python, end, code):
+    done = run_python(LAZY + end, timeout=TIMEOUT)
+    assert done.returncode == code, done.stderr
+
+
+def test_exit_while_recording_behind_a_gate(run_python):
+    code = LAZY + "C.lazy_flush(False); g = C.Gate(); g.enqueue(); y = x + 1; C.lazy_flush(False); z = x + 1"
+    done = run_python(code, timeout=TIMEOUT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_fork_while_recording(output_of):
+    code = LAZY + (
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    try:\n"
+        "        z.item()\n"
+        "    except RuntimeError as error:\n"
+        "        os._exit(5 if 'forked' in str(error) else 4)\n"
+        "    os._exit(3)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), z.item())"
+    )
+    assert output_of(code, timeout=TIMEOUT) == "5 32.0"
+
+
+def test_exit_while_capturing(run_python):
+    code = START + "g = C.Graph(); g.begin(); y = x + 1\n"
+    done = run_python(code, timeout=TIMEOUT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_work_after_shutdown_does_not_hang(run_python):
+    """Destructors and handlers that run late may still touch the device."""
+    code = START + "import atexit\nfill('gate')\nC.shutdown()\nprint((torch.ones(2) + 1).tolist())"
+    done = run_python(code, timeout=TIMEOUT)
+    assert (done.returncode, done.stdout.strip()) == (0, "[2.0, 2.0]"), done.stderr
