@@ -86,18 +86,18 @@ bool is_large(const OperatorPlan& plan, const c10::IValue* arguments) {
 void BoxedKernel::operator()(const c10::OperatorHandle& op,
                              c10::DispatchKeySet,
                              torch::jit::Stack* stack) const {
-  if ((runtime::needs_attention() || (dense_ && is_large(plan_, stack->data() + stack->size() - plan_.arguments))) &&
-      graph::dispatch(*this, op, stack)) {
+  if (C10_UNLIKELY(plan_.dense_inputs)) {
+    c10::IValue& self = (*stack)[stack->size() - plan_.arguments];
+    self = self.toTensor().contiguous();
+  }
+  const bool large = dense_ && is_large(plan_, stack->data() + stack->size() - plan_.arguments);
+  if ((large || runtime::needs_attention()) && graph::dispatch(*this, op, stack, large)) {
     return;
   }
   run(op, stack);
 }
 
 void BoxedKernel::run(const c10::OperatorHandle& op, torch::jit::Stack* stack) const {
-  if (C10_UNLIKELY(plan_.dense_inputs)) {
-    c10::IValue& self = (*stack)[stack->size() - plan_.arguments];
-    self = self.toTensor().contiguous();
-  }
   HostCall call(plan_.returns_tensors, plan_.data_dependent);
   if (plan_.grows_storage) {
     call.allow_short_storages();

@@ -1,4 +1,5 @@
 // Copies within the device and between it and the host, and the way of one element to Python.
+#include <ATen/ExpandUtils.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
 #include <ATen/ops/copy_ops.h>
 #include <torch/library.h>
@@ -86,7 +87,12 @@ bool enqueue_copy(at::Tensor& self, const at::Tensor& source) {
   if (runtime::is_queue_idle(stream) && !runtime::is_queue_all() && device.nbytes() < kWorthQueue) {
     return false;
   }
+  if (!at::is_expandable_to(source.sizes(), self.sizes())) {
+    return false;  // the copy itself says so, at once
+  }
+  runtime::release_finished_work();
   graph::Call call = graph::make_host_copy(plan(), self, source, [](c10::StorageImpl* storage) {
+    memory::touch(storage);
     return graph::make_host_storage(memory::arena().to_host(storage->data_ptr().get()), storage->nbytes());
   });
   runtime::enqueue(stream, std::make_unique<CopyWork>(std::move(call), host.storage()));
@@ -105,11 +111,10 @@ void copy_attentively(at::Tensor& self, const at::Tensor& source, bool non_block
     const bool dense = (to_host || is_dense_device(self)) && (to_host ? is_dense_device(source) : true) &&
                        source.layout() == at::kStrided;
     if (repeatable && dense) {
-      {
+      capture->record_host_copy(self, source, [&] {
         const graph::InlineScope scope;
         copy_now(self, source, non_blocking, /*surface=*/false);
-      }
-      capture->record_host_copy(self, source);
+      });
       return;
     }
   }

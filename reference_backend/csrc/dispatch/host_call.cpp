@@ -231,8 +231,9 @@ void HostCall::adopt_storage_of(c10::TensorImpl* impl, bool kept_by_others) {
   // Made on the heap (by a worker thread of the kernel), or kept by the kernel or another result as CPU
   // memory: the only cases in which a result is copied.
   const std::size_t bytes = storage->nbytes();
-  c10::DataPtr pointer = memory::allocate_device(bytes);
+  c10::DataPtr pointer = memory::allocate_device(bytes, /*in_order=*/false);
   if (bytes > 0) {
+    memory::block_of(pointer)->host_written = true;
     std::memcpy(memory::arena().to_host(pointer.get()), storage->data(), bytes);
   }
   auto fresh = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),

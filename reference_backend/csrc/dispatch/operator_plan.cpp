@@ -41,6 +41,19 @@ bool mentions(const c10::TypePtr& type, c10::TypeKind kind) {
   return false;
 }
 
+// Written although the schema does not say so.
+bool is_written_unsaid(const std::string& name, const std::string& argument) {
+  static const std::unordered_set<std::string> names = {"aten::native_batch_norm",
+                                                        "aten::native_batch_norm.out",
+                                                        "aten::batch_norm_update_stats",
+                                                        "aten::batch_norm_update_stats.out",
+                                                        "aten::batch_norm_gather_stats",
+                                                        "aten::batch_norm_gather_stats.out",
+                                                        "aten::batch_norm_gather_stats_with_counts",
+                                                        "aten::batch_norm_gather_stats_with_counts.out"};
+  return names.count(name) != 0 && (argument == "running_mean" || argument == "running_var");
+}
+
 // Factories with a prototype: their Scalars decide how many elements there are.
 bool sized_by_values(const std::string& name) {
   static const std::unordered_set<std::string> names = {
@@ -75,7 +88,8 @@ OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
   bool reads_tensor = false;
   for (std::size_t i = 0; i < arguments; i++) {
     const auto& argument = schema.arguments()[i];
-    written.push_back(argument.alias_info() != nullptr && argument.alias_info()->isWrite());
+    written.push_back((argument.alias_info() != nullptr && argument.alias_info()->isWrite()) ||
+                      is_written_unsaid(name, argument.name()));
     cpu_allowed.push_back(may_be_on_the_host(name, argument.name()));
     if (mentions(argument.real_type(), c10::TypeKind::GeneratorType)) {
       generator = static_cast<int>(i);

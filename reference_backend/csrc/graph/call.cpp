@@ -22,6 +22,8 @@ std::function<std::string()>& line_source() {
   return *value;
 }
 
+thread_local std::string tls_line;
+
 at::Tensor host_tensor(const at::Tensor& tensor, const ResolveStorage& resolve) {
   c10::TensorImpl* source = tensor.unsafeGetTensorImpl();
   const auto keys = c10::DispatchKeySet(c10::DispatchKey::CPU) | (source->key_set() & kBits);
@@ -231,9 +233,7 @@ Call make_call(const dispatch::OperatorPlan& plan,
       call.generator = given.toGenerator();
     }
   }
-  if (const auto& source = line_source()) {
-    call.line = source();
-  }
+  call.line = tls_line;
   return call;
 }
 
@@ -385,6 +385,11 @@ std::vector<Grown> grown_arguments(const dispatch::OperatorPlan& plan,
         argument.storage != argument.tensor->storage().unsafeGetStorageImpl()) {
       return {};
     }
+    for (const auto& other : arguments.tensors()) {
+      if (other.tensor != argument.tensor && other.device && other.storage == argument.storage) {
+        return {};  // what it computes again would read what it wrote
+      }
+    }
     result.push_back(
         {i, c10::DimVector(argument.tensor->sizes()), c10::DimVector(argument.tensor->strides())});
   }
@@ -483,6 +488,12 @@ Learned learn_results(const dispatch::OperatorPlan& plan,
     learned.results.push_back(std::move(result));
   }
   return learned;
+}
+
+void note_line() {
+  if (const auto& source = line_source()) {
+    tls_line = source();
+  }
 }
 
 void set_line_source(std::function<std::string()> source) {

@@ -94,6 +94,9 @@ void grow(const Learned& learned, const CallArguments& arguments);
 // The device tensors among the last `returns` values of the stack, in order; undefined ones included.
 std::vector<at::Tensor> flattened_results(const dispatch::OperatorPlan& plan, const torch::jit::Stack& stack);
 
+// Remembers the line for the calls that this thread makes next. Takes the interpreter's lock: before any other.
+void note_line();
+
 // For the Python line of a call; an empty function: not recorded.
 void set_line_source(std::function<std::string()> source);
 

@@ -15,7 +15,14 @@ namespace hpu_reference::graph {
 
 namespace {
 
+std::atomic<bool> g_claimed{false};  // from the beginning of begin() on
 std::atomic<Capture*> g_current{nullptr};
+
+void give_up_claim() {
+  set_capture(nullptr);
+  g_current = nullptr;
+  g_claimed = false;
+}
 
 c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
@@ -65,33 +72,28 @@ void require_dense(const at::Tensor& tensor, const char* what) {
 }  // namespace
 
 Capture::~Capture() {
-  if (state_ == State::Capturing) {
-    g_current = nullptr;
-    set_capture(nullptr);
-  }
+  reset();
 }
 
 void Capture::begin(bool dry_run) {
   runtime::acquire();
   runtime::flush_recorded();
   runtime::drain(runtime::current_stream_id(), /*surface=*/true);
-  Capture* expected = nullptr;
-  TORCH_CHECK(g_current.compare_exchange_strong(expected, this), "GRAPH:: graph Capture already in progress");
+  TORCH_CHECK(!g_claimed.exchange(true), "GRAPH:: graph Capture already in progress");
   reset();
   const std::lock_guard<std::recursive_mutex> lock(mutex_);
   stream_ = runtime::current_stream_id();
   dry_run_ = dry_run;
   table_.emplace(/*keeps_memory=*/true);
   state_ = State::Capturing;
-  g_current = this;
   set_capture(this);
+  g_current = this;
 }
 
 void Capture::end() {
   TORCH_CHECK(state_ == State::Capturing, "no capture is in progress; call capture_begin() first");
-  set_capture(nullptr);
-  g_current = nullptr;
   const std::lock_guard<std::recursive_mutex> lock(mutex_);
+  give_up_claim();
   state_ = State::Ready;
   restore();
   if (runtime::current_stream_id() != stream_) {
@@ -103,18 +105,19 @@ void Capture::end() {
 }
 
 void Capture::reset() {
-  if (state_ == State::Capturing) {
-    set_capture(nullptr);
-    g_current = nullptr;
-  }
   const std::lock_guard<std::recursive_mutex> lock(mutex_);
+  if (state_ == State::Capturing) {
+    give_up_claim();
+    restore();
+  }
   state_ = State::Empty;
   recipe_.reset();
   recorded_ = Graph();
   table_.reset();
   saved_.clear();
   addresses_.clear();
-  owners_.clear();
+  owners_.reset();
+  static_.clear();
   workspace_ = c10::Storage();
   has_interface_ = false;
   inputs_.clear();
@@ -122,21 +125,31 @@ void Capture::reset() {
 }
 
 void Capture::require_ready(const char* what) const {
-  TORCH_CHECK(g_current.load() == nullptr, "Capture in progress: ", what, " has to wait until capture_end()");
+  TORCH_CHECK(!g_claimed.load(), "Capture in progress: ", what, " has to wait until capture_end()");
   TORCH_CHECK(state_ == State::Ready, what, " needs a captured graph; capture one first");
 }
 
-void Capture::save(const CallArguments& arguments) {
-  for (const auto& argument : arguments.tensors()) {
-    if (!argument.written || !argument.device) {
-      continue;
-    }
-    const int position = table_->position(storage_of(*argument.tensor));
-    if (position < 0 || table_->buffers()[static_cast<std::size_t>(position)].role != Role::Input) {
-      continue;
-    }
+void Capture::save(const c10::StorageImpl* device) {
+  const int position = table_->position(device);
+  if (position >= 0 && table_->buffers()[static_cast<std::size_t>(position)].role == Role::Input) {
     const Buffer& buffer = table_->buffers()[static_cast<std::size_t>(position)];
     saved_.try_emplace(position, static_cast<const char*>(buffer.address), buffer.bytes);
+  }
+}
+
+void Capture::save_written(const CallArguments& arguments) {
+  for (const auto& argument : arguments.tensors()) {
+    if (argument.written && argument.device) {
+      save(storage_of(*argument.tensor));
+    }
+  }
+}
+
+// What is captured runs at once: behind whatever else is in its stream.
+void Capture::finish_earlier_work() {
+  const c10::StreamId stream = runtime::current_stream_id();
+  if (!runtime::is_queue_idle(stream)) {
+    runtime::drain(stream, /*surface=*/false);
   }
 }
 
@@ -145,12 +158,20 @@ void Capture::restore() {
     std::memcpy(table_->buffers()[static_cast<std::size_t>(position)].address, bytes.data(), bytes.size());
   }
   saved_.clear();
+  for (auto& [storage, bytes] : saved_host_) {
+    std::memcpy(storage.mutable_data(), bytes.data(), bytes.size());
+  }
+  saved_host_.clear();
 }
 
 bool Capture::record(const dispatch::BoxedKernel& kernel,
                      const c10::OperatorHandle& op,
                      torch::jit::Stack* stack) {
   const std::lock_guard<std::recursive_mutex> lock(mutex_);
+  if (state_ != State::Capturing) {
+    return false;  // it has ended meanwhile
+  }
+  finish_earlier_work();
   TORCH_CHECK(kernel.key() == c10::DispatchKeySet(c10::DispatchKey::CPU),
               kernel.plan().name,
               " takes tensors that are not dense, which hpu graph capturing does not support; move it out of "
@@ -189,21 +210,42 @@ void Capture::run_recorded(const dispatch::BoxedKernel& kernel,
     refuse("the size of its result depends on the data");
   }
   if (dry_run_) {
-    save(arguments);
+    save_written(arguments);
   }
+  std::vector<std::pair<const c10::StorageImpl*, const void*>> memory_before;
+  for (const auto& argument : arguments.tensors()) {
+    if (argument.written && argument.device) {
+      memory_before.emplace_back(argument.storage, argument.storage->data_ptr().get());
+    }
+  }
+  const auto keeps_memory = [&] {
+    std::size_t index = 0;
+    for (const auto& argument : arguments.tensors()) {
+      if (argument.written && argument.device) {
+        const auto& [storage, data] = memory_before[index++];
+        if (storage_of(*argument.tensor) != storage || (data != nullptr && storage->data_ptr().get() != data)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  };
   const bool is_out = plan.writes_out_only;  // running it again gives the same
   LearnedPtr learned = find_learned(arguments.key());
   if (learned == nullptr || (is_out && !learned->deferrable)) {
-    learned = run_and_learn(kernel, op, arguments, stack);
+    learned = run_and_learn(kernel, op, std::string(arguments.key()), stack);
   } else if (learned->deferrable) {
     const InlineScope scope;
     kernel.run(op, stack);
+  }
+  if (!keeps_memory()) {
+    refuse("it gives an out= tensor other memory, which calls before it use");
   }
   if (is_out && !learned->deferrable) {
     // It has made room in its out= tensors; now that they have it, the call can be repeated.
     torch::jit::Stack again(before.begin(), before.end());
     const CallArguments roomy(plan, before.data());
-    learned = run_and_learn(kernel, op, roomy, &again);
+    learned = run_and_learn(kernel, op, std::string(roomy.key()), &again);
   }
   if (!learned->deferrable) {
     refuse(learned->reason);
@@ -216,16 +258,34 @@ void Capture::run_recorded(const dispatch::BoxedKernel& kernel,
   for (std::size_t i = 0; i < results.size(); i++) {
     if (learned->results[i].kind == Result::Kind::Fresh) {
       fresh[static_cast<std::size_t>(learned->results[i].source)] = table_->host(storage_of(results[i]));
+      if (const int position = table_->position(storage_of(results[i])); position >= 0) {
+        table_->buffers()[static_cast<std::size_t>(position)].role = Role::Temporary;
+      }
     }
   }
   set_fresh(call, std::move(fresh));
   recorded_.calls.push_back(std::move(call));
 }
 
-void Capture::record_host_copy(at::Tensor& self, const at::Tensor& source) {
+void Capture::record_host_copy(at::Tensor& self,
+                               const at::Tensor& source,
+                               const std::function<void()>& copy) {
   static const auto* plan =
       new dispatch::OperatorPlan(c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", ""));
   const std::lock_guard<std::recursive_mutex> lock(mutex_);
+  if (state_ != State::Capturing) {
+    copy();
+    return;
+  }
+  finish_earlier_work();
+  if (dry_run_ && dispatch::is_device_tensor(self)) {
+    save(storage_of(self));
+  } else if (dry_run_) {
+    saved_host_.emplace_back(
+        self.storage(),
+        std::string(static_cast<const char*>(self.storage().data()), self.storage().nbytes()));
+  }
+  copy();
   recorded_.calls.push_back(make_host_copy(
       *plan, self, source, [&](c10::StorageImpl* device) { return table_->host(device); }));
 }
@@ -284,6 +344,12 @@ void Capture::set_interface(const std::vector<at::Tensor>& inputs, const std::ve
     }
     outputs_.push_back(std::move(slot));
   }
+  for (const Buffer& buffer : recorded_.buffers) {
+    const c10::StorageImpl* storage = buffer.owner.unsafeGetStorageImpl();
+    if (buffer.role == Role::Input && first.count(storage) == 0) {
+      static_.insert(storage);
+    }
+  }
   has_interface_ = true;
 }
 
@@ -292,6 +358,7 @@ void Capture::compile() {
     return;
   }
   const auto start = std::chrono::steady_clock::now();
+  owners_ = std::make_shared<std::vector<c10::Storage>>();
   std::vector<bool> exchanged(recorded_.buffers.size(), false);
   std::vector<bool> wanted(recorded_.buffers.size(), false);
   for (const Slot& slot : inputs_) {
@@ -308,14 +375,17 @@ void Capture::compile() {
     Buffer& buffer = recorded_.buffers[i];
     addresses_.push_back(buffer.address);
     if (buffer.role == Role::Input) {
-      owners_.push_back(exchanged[i] ? c10::Storage() : buffer.owner);
+      owners_->push_back(exchanged[i] ? c10::Storage() : buffer.owner);
     } else {
       // Somebody else than the table and this loop can read it, or it is asked for.
       buffer.alive = has_interface_ ? static_cast<bool>(wanted[i]) : buffer.owner.use_count() > 1;
       buffer.role = buffer.alive ? Role::Output : Role::Temporary;
-      owners_.push_back(buffer.alive && !has_interface_ ? buffer.owner : c10::Storage());
+      owners_->push_back(buffer.alive && !has_interface_ ? buffer.owner : c10::Storage());
     }
     buffer.owner = c10::Storage();
+    if (owners_->back()) {
+      memory::touch(owners_->back().unsafeGetStorageImpl());
+    }
   }
   recipe_ = std::make_shared<Recipe>(std::move(recorded_), /*constants=*/true);
   recorded_ = Graph();
@@ -354,6 +424,7 @@ void Capture::replay(bool asynchronous) {
   given.addresses = addresses_;
   given.seeds = draw_seeds(*recipe_);
   given.workspace = workspace_;
+  given.owners = owners_;
   launch(std::move(given), asynchronous);
 }
 
@@ -381,10 +452,8 @@ std::string Capture::refusal(const std::vector<at::Tensor>& inputs) const {
     if (memory && first.emplace(storage, i).first->second != inputs_[i].first) {
       return "input " + std::to_string(i) + " shares memory with other inputs than it did";
     }
-    for (const c10::Storage& owner : owners_) {
-      if (owner && owner.unsafeGetStorageImpl() == storage) {
-        return "input " + std::to_string(i) + " is memory that the graph uses itself";
-      }
+    if (static_.count(storage) != 0) {
+      return "input " + std::to_string(i) + " is memory that the graph uses itself";
     }
     // Calls may look at the input through other views of the captured memory than its own.
     const std::int64_t shift = (inputs[i].storage_offset() - inputs_[i].metadata.offset) *
@@ -392,6 +461,16 @@ std::string Capture::refusal(const std::vector<at::Tensor>& inputs) const {
     if (shift + static_cast<std::int64_t>(inputs_[i].begin) < 0 ||
         shift + static_cast<std::int64_t>(inputs_[i].end) > static_cast<std::int64_t>(storage->nbytes())) {
       return "input " + std::to_string(i) + " lies too close to the edge of its memory";
+    }
+  }
+  for (const Slot& slot : outputs_) {
+    if (slot.input >= 0) {
+      const auto input = static_cast<std::size_t>(slot.input);
+      const std::int64_t shift = (inputs[input].storage_offset() - inputs_[input].metadata.offset) *
+                                 static_cast<std::int64_t>(inputs[input].itemsize());
+      if (shift % static_cast<std::int64_t>(c10::scalarTypeToTypeMeta(slot.metadata.dtype).itemsize()) != 0) {
+        return "input " + std::to_string(input) + " does not begin where a result of another dtype can";
+      }
     }
   }
   return "";
@@ -409,8 +488,11 @@ at::Tensor Capture::output_tensor(const Slot& slot,
   }
   if (slot.input >= 0) {
     const auto input = static_cast<std::size_t>(slot.input);
-    const std::int64_t shift = inputs[input].storage_offset() - inputs_[input].metadata.offset;
-    return make_tensor(inputs[input].storage(), slot.metadata, slot.metadata.offset + shift);
+    const std::int64_t shift = (inputs[input].storage_offset() - inputs_[input].metadata.offset) *
+                               static_cast<std::int64_t>(inputs[input].itemsize());
+    const auto itemsize =
+        static_cast<std::int64_t>(c10::scalarTypeToTypeMeta(slot.metadata.dtype).itemsize());
+    return make_tensor(inputs[input].storage(), slot.metadata, slot.metadata.offset + shift / itemsize);
   }
   return make_tensor(fresh[static_cast<std::size_t>(slot.buffer)], slot.metadata, slot.metadata.offset);
 }
@@ -427,6 +509,7 @@ std::vector<at::Tensor> Capture::call(const std::vector<at::Tensor>& inputs, boo
   for (std::size_t i = 0; i < inputs.size(); i++) {
     const int buffer = inputs_[i].buffer;
     if (buffer >= 0 && inputs_[i].first == i) {
+      memory::touch(storage_of(inputs[i]));
       const void* data = storage_of(inputs[i])->data_ptr().get();
       const std::int64_t shift = (inputs[i].storage_offset() - inputs_[i].metadata.offset) *
                                  static_cast<std::int64_t>(inputs[i].itemsize());
@@ -439,11 +522,13 @@ std::vector<at::Tensor> Capture::call(const std::vector<at::Tensor>& inputs, boo
     const auto buffer = static_cast<std::size_t>(slot.buffer);
     if (slot.input < 0 && !slot.kept.defined() && !fresh[buffer]) {
       fresh[buffer] = device_storage(slot.bytes);
+      memory::touch(fresh[buffer].unsafeGetStorageImpl());
       given.addresses[buffer] = memory::arena().to_host(fresh[buffer].mutable_data());
     }
   }
   given.seeds = draw_seeds(*recipe_);
   given.workspace = workspace_;
+  given.owners = owners_;
   launch(std::move(given), asynchronous);
   std::vector<at::Tensor> results;
   for (const Slot& slot : outputs_) {

@@ -6,6 +6,7 @@
 
 #include <mutex>
 #include <optional>
+#include <unordered_set>
 
 #include "graph/engine.h"
 #include "graph/fused_program.h"
@@ -39,7 +40,8 @@ class Capture final : public Recorder {
               const c10::OperatorHandle& op,
               torch::jit::Stack* stack) override;
   // A copy between host and device memory: the host's side is read or written anew at each replay.
-  void record_host_copy(at::Tensor& self, const at::Tensor& source);
+  // `copy` does it now.
+  void record_host_copy(at::Tensor& self, const at::Tensor& source, const std::function<void()>& copy);
 
   bool is_capturing() const {
     return state_ == State::Capturing;
@@ -61,7 +63,9 @@ class Capture final : public Recorder {
   void require_ready(const char* what) const;
   void compile();
   void launch(Launch&& launch, bool asynchronous);
-  void save(const CallArguments& arguments);
+  void save(const c10::StorageImpl* device);
+  void save_written(const CallArguments& arguments);
+  void finish_earlier_work();
   void restore();
   void run_recorded(const dispatch::BoxedKernel& kernel, const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
@@ -89,10 +93,12 @@ class Capture final : public Recorder {
   std::optional<BufferTable> table_;
   Graph recorded_;
   bool dry_run_ = false;
+  std::vector<std::pair<c10::Storage, std::string>> saved_host_;  // the same of host memory
+  std::unordered_set<const c10::StorageImpl*> static_;  // memory that the graph uses and call() does not exchange
   std::unordered_map<int, std::string> saved_;  // of a dry run: contents of buffers before the first write
   std::shared_ptr<Recipe> recipe_;
   std::vector<void*> addresses_;
-  std::vector<c10::Storage> owners_;  // per buffer; empty where the memory comes with each launch
+  std::shared_ptr<std::vector<c10::Storage>> owners_;  // per buffer; empty where the memory comes with each launch
   c10::Storage workspace_;
   bool has_interface_ = false;
   std::vector<Slot> inputs_;

@@ -49,6 +49,7 @@ class Resolver {
     HostStorage host = make_host_storage(
         data == nullptr ? nullptr : memory::arena().to_host(data), device->nbytes(), device->resizable());
     known_.emplace_back(device, host);
+    memory::touch(device);
     return host;
   }
 
@@ -62,7 +63,9 @@ void defer(const dispatch::BoxedKernel& kernel,
            const LearnedPtr& learned,
            torch::jit::Stack* stack) {
   const std::size_t count = kernel.plan().arguments;
-  const c10::IValue* values = stack->data() + (stack->size() - count);
+  // Kept until the work is queued: memory that is freed before would count as idle.
+  const c10::SmallVector<c10::IValue, 8> kept(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
+  const c10::IValue* values = kept.data();
   Resolver resolver;
   const ResolveStorage resolve = [&](c10::StorageImpl* device) { return resolver(device); };
   Call call = make_call(kernel.plan(), op, kernel.key(), values, arguments, learned, resolve);
@@ -70,7 +73,6 @@ void defer(const dispatch::BoxedKernel& kernel,
     call.seed = runtime::draw_seed(call.generator.defined() ? std::make_optional(call.generator)
                                                             : std::nullopt);
   }
-  // The tensors of `arguments` die with the stack's values.
   const std::vector<c10::Storage> storages = push_results(*learned, arguments, count, stack);
   std::vector<HostStorage> fresh;
   for (const c10::Storage& storage : storages) {
@@ -113,28 +115,38 @@ void wait_for_earlier_work(bool surface) {
   }
 }
 
-bool dispatch(const dispatch::BoxedKernel& kernel, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+bool dispatch(const dispatch::BoxedKernel& kernel,
+              const c10::OperatorHandle& op,
+              torch::jit::Stack* stack,
+              bool large) {
   if (tls_inline || runtime::is_running_work()) {
     return false;
   }
   if (Recorder* capture = g_capture.load(std::memory_order_acquire)) {
+    note_line();
     return capture->record(kernel, op, stack);
   }
   if (Recorder* lazy = g_lazy.load(std::memory_order_acquire)) {
+    note_line();
     return lazy->record(kernel, op, stack);
   }
   if (!runtime::is_pipeline_enabled() || runtime::is_sync_debug_mode() ||
       kernel.key() != c10::DispatchKeySet(c10::DispatchKey::CPU)) {
     return false;
   }
+  if (!large && !runtime::is_queue_all() && runtime::is_queue_idle(runtime::current_stream_id())) {
+    return false;  // only other streams have work
+  }
+  note_line();
   const CallArguments arguments(kernel.plan(), stack->data() + (stack->size() - kernel.plan().arguments));
   if (!arguments.deferrable()) {
     return false;
   }
   const LearnedPtr learned = find_learned(arguments.key());
   if (learned == nullptr) {
-    wait_for_earlier_work(/*surface=*/false);
-    run_and_learn(kernel, op, arguments, stack);
+    const std::string key = arguments.key();  // waiting may use the thread's
+    wait_for_earlier_work(/*surface=*/kernel.plan().data_dependent);
+    run_and_learn(kernel, op, key, stack);
     return true;
   }
   if (!learned->deferrable) {
@@ -142,7 +154,7 @@ bool dispatch(const dispatch::BoxedKernel& kernel, const c10::OperatorHandle& op
       return false;
     }
     grow(*learned, arguments);
-    return dispatch(kernel, op, stack);
+    return dispatch(kernel, op, stack, large);
   }
   defer(kernel, op, arguments, learned, stack);
   return true;
@@ -150,14 +162,12 @@ bool dispatch(const dispatch::BoxedKernel& kernel, const c10::OperatorHandle& op
 
 LearnedPtr run_and_learn(const dispatch::BoxedKernel& kernel,
                          const c10::OperatorHandle& op,
-                         const CallArguments& arguments,
+                         const std::string& key,
                          torch::jit::Stack* stack) {
-  // The kernel consumes the stack's values; `arguments` points into these copies afterwards.
-  const std::string key = arguments.key();
-  const std::vector<std::string> metadata = written_metadata(arguments);
   const std::size_t count = kernel.plan().arguments;
   const std::vector<c10::IValue> kept(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
   const CallArguments looked_at(kernel.plan(), kept.data());
+  const std::vector<std::string> metadata = written_metadata(looked_at);
   const memory::AllocationLog log;
   {
     const InlineScope scope;

@@ -10,7 +10,11 @@
 namespace hpu_reference::graph {
 
 // Returns true where the call has been taken care of, its results on the stack; false: the caller runs it.
-bool dispatch(const dispatch::BoxedKernel& kernel, const c10::OperatorHandle& op, torch::jit::Stack* stack);
+// `large`: worth a queue also where nothing is pending.
+bool dispatch(const dispatch::BoxedKernel& kernel,
+              const c10::OperatorHandle& op,
+              torch::jit::Stack* stack,
+              bool large);
 
 // Makes host access to device data safe on this thread: launches what is recorded, waits for the current stream.
 // Throws during a capture, which could not repeat what the host does.
@@ -32,10 +36,10 @@ class Recorder {
 void set_capture(Recorder* recorder);
 void set_lazy(Recorder* recorder);
 
-// Runs the call inline and learns what it returns. `log` must have been made before.
+// Runs the call inline and learns what it returns. `key`: that of its arguments.
 LearnedPtr run_and_learn(const dispatch::BoxedKernel& kernel,
                          const c10::OperatorHandle& op,
-                         const CallArguments& arguments,
+                         const std::string& key,
                          torch::jit::Stack* stack);
 
 // On this thread, calls run inline while one lives, whatever is recorded or queued.

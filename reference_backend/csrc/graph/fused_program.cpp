@@ -2,6 +2,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
 
@@ -68,6 +69,8 @@ bool FusedProgram::fits(const Graph& graph) const {
 }
 
 void FusedProgram::run() const {
+  const c10::impl::ForceDispatchKeyGuard guard(
+      c10::default_included_set, c10::default_excluded_set | c10::autograd_dispatch_keyset_with_ADInplaceOrView);
   const c10::AutoGradMode mode(false);
   code_.run(arguments_);
 }

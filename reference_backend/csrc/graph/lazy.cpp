@@ -4,6 +4,7 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <utility>
 
 #include "dispatch/host_call.h"
 #include "graph/cache.h"
@@ -84,7 +85,11 @@ class LazyRecorder final : public Recorder {
               bool has_run,
               std::uint64_t seed);
   void describe(const Call& call, const CallArguments& arguments, const std::vector<c10::Storage>& fresh);
-  void launch(Graph&& graph, const std::shared_ptr<CacheEntry>& entry, c10::StreamId stream);
+  void launch(Graph&& graph,
+              const std::vector<bool>& has_run,
+              std::size_t not_run,
+              const std::shared_ptr<CacheEntry>& entry,
+              c10::StreamId stream);
   void enqueue(c10::StreamId stream, std::unique_ptr<runtime::Work> work);
 
   // Autograd's threads record into the same graph.
@@ -97,6 +102,9 @@ class LazyRecorder final : public Recorder {
 };
 
 void LazyRecorder::begin() {
+  if (table_.has_value() && calls_.empty()) {
+    table_.reset();  // a call that raised has left it; what was made since is not its graph's
+  }
   if (!table_.has_value()) {
     table_.emplace(/*keeps_memory=*/false);
     runtime::g_recorded_on = runtime::current_stream_id();
@@ -157,7 +165,12 @@ void LazyRecorder::catch_up() {
       has_run_[i] = true;
       not_run_--;
       const InlineScope scope;
-      calls_[i].run();
+      try {
+        calls_[i].run();
+      } catch (...) {  // not the error of the operator that asks for this
+        runtime::store_error(
+            runtime::queue_of(runtime::g_recorded_on), std::current_exception(), calls_[i].name());
+      }
     }
   }
 }
@@ -185,13 +198,17 @@ bool LazyRecorder::record(const dispatch::BoxedKernel& kernel,
   begin();
   const std::vector<c10::IValue> values(stack->end() - static_cast<std::ptrdiff_t>(plan.arguments), stack->end());
   if (learned == nullptr) {
+    const std::string key = arguments.key();  // catching up may use the thread's
     catch_up();
     statistics.caught_up++;
-    learned = run_and_learn(kernel, op, arguments, stack);
+    learned = run_and_learn(kernel, op, key, stack);
     if (!learned->deferrable && !learned->grown.empty() && plan.generator < 0) {
       // Its out= has its size now: the same again is a call like others, and computes the same.
       torch::jit::Stack again(values.begin(), values.end());
-      return record(kernel, op, &again);
+      if (!record(kernel, op, &again)) {
+        flush(/*wait=*/false);
+      }
+      return true;
     }
     if (!learned->deferrable) {
       // It has changed the metadata of an argument, or answered the host: not part of any graph.
@@ -231,14 +248,19 @@ void LazyRecorder::enqueue(c10::StreamId stream, std::unique_ptr<runtime::Work> 
     runtime::enqueue(stream, std::move(work));
   } else {
     runtime::drain(stream, /*surface=*/false);
-    work->run();
+    try {
+      work->run();
+    } catch (...) {
+      runtime::store_error(runtime::queue_of(stream), std::current_exception(), work->name());
+    }
   }
 }
 
 void LazyRecorder::flush(bool wait) {
-  c10::StreamId stream = runtime::g_recorded_on;
+  c10::StreamId stream;
   {
     const std::lock_guard<std::recursive_mutex> lock(mutex_);
+    stream = runtime::g_recorded_on;
     if (table_.has_value()) {
       statistics.flushes++;
       Graph graph;
@@ -253,15 +275,18 @@ void LazyRecorder::flush(bool wait) {
         put(key_, buffer.alive);
         put(key_, buffer.bytes);
       }
-      graph.calls = std::move(calls_);
+      // Whatever happens below, the next graph begins empty.
+      graph.calls = std::exchange(calls_, {});
+      const std::vector<bool> has_run = std::exchange(has_run_, {});
+      const std::size_t not_run = std::exchange(not_run_, 0);
+      const std::string key = std::exchange(key_, {});
       table_.reset();
-      calls_.clear();
-      std::string key = std::move(key_);
-      key_.clear();
-      const std::shared_ptr<CacheEntry> entry = find_or_add_entry(key);
-      launch(std::move(graph), entry, stream);
-      has_run_.clear();
-      not_run_ = 0;
+      try {
+        launch(std::move(graph), has_run, not_run, find_or_add_entry(key), stream);
+      } catch (...) {
+        runtime::g_recorded.store(0, std::memory_order_release);
+        throw;
+      }
       runtime::g_recorded.store(0, std::memory_order_release);
     }
   }
@@ -270,9 +295,13 @@ void LazyRecorder::flush(bool wait) {
   }
 }
 
-void LazyRecorder::launch(Graph&& graph, const std::shared_ptr<CacheEntry>& entry, c10::StreamId stream) {
+void LazyRecorder::launch(Graph&& graph,
+                          const std::vector<bool>& has_run,
+                          std::size_t not_run,
+                          const std::shared_ptr<CacheEntry>& entry,
+                          c10::StreamId stream) {
   counters().launched++;
-  const bool whole = not_run_ == graph.calls.size();
+  const bool whole = not_run == graph.calls.size();
   const bool first = entry->launches++ == 0;
   const auto start = std::chrono::steady_clock::now();
   if (first) {
@@ -280,7 +309,7 @@ void LazyRecorder::launch(Graph&& graph, const std::shared_ptr<CacheEntry>& entr
   } else {
     count_hit(entry->name);
   }
-  if (not_run_ == 0) {
+  if (not_run == 0) {
     if (first) {
       count_compilation(entry->name, 1);
     }
@@ -289,7 +318,7 @@ void LazyRecorder::launch(Graph&& graph, const std::shared_ptr<CacheEntry>& entr
   if (!whole || entry->launches == 1) {
     std::vector<Call> calls;
     for (std::size_t i = 0; i < graph.calls.size(); i++) {
-      if (!has_run_[i]) {
+      if (!has_run[i]) {
         calls.push_back(std::move(graph.calls[i]));
       }
     }
@@ -320,12 +349,20 @@ void LazyRecorder::launch(Graph&& graph, const std::shared_ptr<CacheEntry>& entr
     entry->recipe = std::make_shared<Recipe>(std::move(graph), /*constants=*/false);
   }
   if (const std::size_t bytes = entry->recipe->workspace_bytes()) {
-    given.workspace = c10::Storage(c10::Storage::use_byte_size_t(),
-                                   bytes,
-                                   // The graph still reads what was freed while it was recorded.
-                                   memory::allocate_device(bytes, /*in_order=*/false),
-                                   memory::device_allocator(),
-                                   /*resizable=*/false);
+    try {
+      // The graph still reads what was freed while it was recorded.
+      given.workspace = c10::Storage(c10::Storage::use_byte_size_t(),
+                                     bytes,
+                                     memory::allocate_device(bytes, /*in_order=*/false),
+                                     memory::device_allocator(),
+                                     /*resizable=*/false);
+    } catch (const c10::OutOfMemoryError&) {
+      // Temporaries have memory from the recording, which is good as long as each is used in its own time only.
+      if (entry->recipe->has_merged_calls()) {
+        throw;
+      }
+      given.at_recorded_addresses = true;
+    }
   }
   if (entry->launches == kHot) {
     const std::lock_guard<std::mutex> lock(g_hot_mutex);
@@ -361,6 +398,7 @@ bool is_lazy() {
 void flush_lazy(bool wait) {
   if (g_recorder != nullptr) {
     g_recorder->flush(wait);
+    runtime::release_finished_work();
   }
 }
 

@@ -256,7 +256,14 @@ void fold_constants(Graph& graph, std::vector<std::size_t>& origin, bool lifted)
       buffer.role = Role::Constant;
       buffer.host->set_data_ptr_noswap(c10::GetAllocator(c10::DeviceType::CPU)->allocate(buffer.bytes));
     }
-    call.run();
+    try {
+      call.run();
+    } catch (const c10::Error&) {  // it is the launch's to raise
+      for (const int position : effect.makes) {
+        graph.buffers[static_cast<std::size_t>(position)].role = Role::Temporary;
+      }
+      continue;
+    }
     kept[i] = false;
   }
   keep(graph, origin, kept);
@@ -302,7 +309,9 @@ std::size_t plan_memory(const Graph& graph, std::vector<std::size_t>& offsets) {
       order.push_back(intervals[i]);
     }
   }
-  std::sort(order.begin(), order.end(), [](const Interval& a, const Interval& b) { return a.bytes > b.bytes; });
+  std::sort(order.begin(), order.end(), [](const Interval& a, const Interval& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.begin < b.begin;
+  });
   offsets.assign(graph.buffers.size(), 0);
   std::size_t total = 0;
   std::vector<Interval> placed;

@@ -12,9 +12,11 @@ namespace hpu_reference::graph {
 
 Recipe::Recipe(Graph&& graph, bool constants) : graph_(std::move(graph)), constants_(constants) {
   std::size_t lifted = 0;
+  std::vector<const dispatch::OperatorPlan*> plans;
   for (std::size_t i = 0; i < graph_.calls.size(); i++) {
     const Call& call = graph_.calls[i];
     origin_.push_back(i);
+    plans.push_back(call.plan);
     lifted_starts_.push_back(lifted);
     lifted += call.lifted.size();
     generators_.push_back(call.generator);
@@ -22,10 +24,21 @@ Recipe::Recipe(Graph&& graph, bool constants) : graph_(std::move(graph)), consta
     has_random_ |= call.random();
   }
   remove_dead_calls(graph_, origin_);
+  const std::size_t before = graph_.calls.size();
   merge_common_calls(graph_, origin_, !constants_);
+  merged_ = graph_.calls.size() < before;
   fold_constants(graph_, origin_, !constants_);
   remove_dead_calls(graph_, origin_);
-  removed_ = random_.size() - graph_.calls.size();
+  removed_ = plans.size() - graph_.calls.size();
+  std::vector<bool> left(plans.size(), false);
+  for (const std::size_t position : origin_) {
+    left[position] = true;
+  }
+  for (std::size_t i = 0; i < plans.size(); i++) {
+    if (!left[i]) {
+      removed_plans_.push_back(plans[i]);
+    }
+  }
   graph_.index();
   workspace_bytes_ = plan_memory(graph_, offsets_);
 }
@@ -45,7 +58,8 @@ void Recipe::bind(const Launch& launch) {
     if (buffer.role == Role::Constant) {
       continue;
     }
-    void* address = buffer.role == Role::Temporary ? workspace + offsets_[i] : launch.addresses[i];
+    const bool planned = buffer.role == Role::Temporary && !launch.at_recorded_addresses;
+    void* address = planned ? workspace + offsets_[i] : launch.addresses[i];
     if (buffer.host->data() != address) {
       buffer.host->set_data_ptr_noswap(c10::DataPtr(address, c10::Device(c10::DeviceType::CPU)));
     }
@@ -101,6 +115,9 @@ bool Recipe::has_own_values(const Launch& launch) const {
 void Recipe::run(const Launch& launch) {
   const std::lock_guard<std::mutex> lock(mutex_);
   bind(launch);
+  for (const auto* plan : removed_plans_) {  // part of the graph, though nobody needs what they give
+    plan->executed.fetch_add(1, std::memory_order_relaxed);
+  }
   if (const std::shared_ptr<FusedProgram> fused = std::atomic_load(&fused_);
       fused != nullptr && (constants_ || has_own_values(launch)) && fused->fits(graph_)) {
     fused->run();

@@ -18,6 +18,8 @@ struct Launch {
   std::vector<void*> addresses;
   std::vector<std::uint64_t> seeds;
   std::vector<c10::IValue> lifted;
+  bool at_recorded_addresses = false;  // temporaries too, in place of a workspace
+  std::shared_ptr<const std::vector<c10::Storage>> owners;  // what the launch needs to stay alive
   c10::Storage workspace;  // on the device, of workspace_bytes; may be empty where that is 0
 };
 
@@ -38,6 +40,10 @@ class Recipe {
   // How many calls of the recorded graph the passes took away.
   std::size_t removed() const {
     return removed_;
+  }
+  // Whether a pass has made a buffer live longer than it did while recording.
+  bool has_merged_calls() const {
+    return merged_;
   }
   bool has_random() const {
     return has_random_;
@@ -71,9 +77,11 @@ class Recipe {
   std::vector<std::size_t> offsets_;        // of each temporary in the workspace
   std::vector<at::Generator> generators_;   // per recorded call
   std::vector<bool> random_;                // per recorded call
+  std::vector<const dispatch::OperatorPlan*> removed_plans_;  // of the calls that the passes took away
   std::size_t workspace_bytes_ = 0;
   std::size_t removed_ = 0;
   bool constants_;
+  bool merged_ = false;
   bool has_random_ = false;
   std::mutex mutex_;
   std::shared_ptr<FusedProgram> fused_;
@@ -90,6 +98,12 @@ class RecipeWork final : public runtime::Work {
   }
   void run() override {
     recipe_->run(launch_);
+    launch_.workspace = c10::Storage();
+    launch_.owners.reset();
+  }
+  // The last owner of a recipe may be this: its calls may hold host memory that Python knows of.
+  bool released_on_host() const override {
+    return true;
   }
   std::string name() const override {
     return "a graph of " + std::to_string(recipe_->graph().calls.size()) + " operators";

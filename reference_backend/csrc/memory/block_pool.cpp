@@ -153,6 +153,7 @@ Block* BlockPool::allocate(std::size_t size, StreamId stream, bool scratch, bool
 
 void BlockPool::promote(Block* block) {
   std::lock_guard<std::mutex> lock(mutex_);
+  block->host_written = true;
   if (block->scratch) {
     block->scratch = false;
     stats_.scratch -= static_cast<std::int64_t>(block->size);

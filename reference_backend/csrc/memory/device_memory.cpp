@@ -88,13 +88,13 @@ std::string megabytes(std::int64_t bytes) {
 }
 
 // What is queued or recorded may hold memory: it runs, then the pool is asked again.
-Block* allocate_after_waiting(std::size_t size, bool scratch) {
+Block* allocate_after_waiting(std::size_t size, bool scratch, bool in_order) {
   const auto start = std::chrono::steady_clock::now();
   Block* block = nullptr;
   if (runtime::needs_attention() && !runtime::is_running_work()) {
     runtime::flush_recorded();
     runtime::drain_all(/*surface=*/false);
-    block = g_pool->allocate(size, runtime::current_stream_id(), scratch);
+    block = g_pool->allocate(size, runtime::current_stream_id(), scratch, in_order);
   }
   const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
   runtime::publish("MEMORY_DEFRAGMENTATION",
@@ -108,7 +108,7 @@ Block* allocate_after_waiting(std::size_t size, bool scratch) {
 
 Block* allocate_block(std::size_t size, bool scratch, bool in_order = true) {
   Block* block = g_pool->allocate(size, runtime::current_stream_id(), scratch, in_order);
-  return C10_LIKELY(block != nullptr) ? block : allocate_after_waiting(size, scratch);
+  return C10_LIKELY(block != nullptr) ? block : allocate_after_waiting(size, scratch, in_order);
 }
 
 class Allocator final : public c10::DeviceAllocator {
@@ -205,7 +205,8 @@ class DetourAllocator final : public c10::Allocator {
     if (size == 0) {
       return {nullptr, c10::Device(c10::DeviceType::CPU)};
     }
-    Block* block = allocate_block(size, /*scratch=*/true);
+    // Written at once: not memory that queued work of another thread may still read.
+    Block* block = allocate_block(size, /*scratch=*/true, /*in_order=*/false);
     void* host = arena().to_host(block->device);
     if (C10_UNLIKELY(tls_detour == kLogged)) {
       tls_log->add(host);
@@ -275,6 +276,14 @@ c10::DataPtr allocate_device(std::size_t size, bool in_order) {
 
 Block* block_of(const c10::DataPtr& pointer) {
   return pointer.get_deleter() == &free_block ? static_cast<Block*>(pointer.get_context()) : nullptr;
+}
+
+void touch(const c10::StorageImpl* device) {
+  Block* block = block_of(device->data_ptr());
+  std::uint64_t never = 0;
+  if (block != nullptr) {
+    block->recorded_in.compare_exchange_strong(never, UINT64_MAX);
+  }
 }
 
 void install_host_detour() {
@@ -417,7 +426,8 @@ void take_resized(c10::StorageImpl* device, c10::StorageImpl* host) {
     pool().promote(block);
     pointer = c10::DataPtr(block->device, block, &free_block, kDevice);
   } else if (fresh.get() != nullptr && bytes > 0) {
-    pointer = allocate_device(bytes);  // made by another thread, on the heap
+    pointer = allocate_device(bytes, /*in_order=*/false);  // made by another thread, on the heap
+    block_of(pointer)->host_written = true;
     std::memcpy(arena().to_host(pointer.get()), fresh.get(), bytes);
   }
   device->set_data_ptr_noswap(std::move(pointer));
@@ -426,9 +436,10 @@ void take_resized(c10::StorageImpl* device, c10::StorageImpl* host) {
 
 void resize_storage(c10::StorageImpl* storage, std::size_t bytes) {
   TORCH_CHECK(storage->resizable(), "Trying to resize storage that is not resizable");
-  c10::DataPtr fresh = allocate_device(bytes);
   const std::size_t common = std::min(bytes, storage->nbytes());
+  c10::DataPtr fresh = allocate_device(bytes, /*in_order=*/common == 0);
   if (common > 0) {
+    block_of(fresh)->host_written = true;
     if (runtime::needs_attention()) {
       runtime::flush_recorded();
       runtime::drain(runtime::current_stream_id(), /*surface=*/false);

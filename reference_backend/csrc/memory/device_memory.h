@@ -30,6 +30,9 @@ c10::DataPtr allocate_device(std::size_t size, bool in_order = true);
 // The block behind a device DataPtr, or nullptr if the pointer is null or not ours.
 Block* block_of(const c10::DataPtr& pointer);
 
+// Work that runs later uses the storage's memory: host code may not write it ahead of that.
+void touch(const c10::StorageImpl* device);
+
 // Runs once at load: puts the detour in front of torch's CPU allocator.
 void install_host_detour();
 

@@ -12,18 +12,17 @@ namespace hpu_reference::runtime {
 
 using Clock = std::chrono::steady_clock;
 
-struct EventState {
-  std::atomic<std::uint64_t> recorded{0};
-  std::atomic<std::uint64_t> completed{0};
+// One record() of an event. Who waits, waits for the mark that was the latest then; a later record() is another.
+struct EventMark {
+  explicit EventMark(int on) : queue(on) {
+  }
+  const int queue;
   std::atomic<Clock::rep> time{0};
-  std::atomic<int> queue{0};
+  std::atomic<bool> done{false};
 
-  void complete(std::uint64_t version) {
+  void complete() {
     time = Clock::now().time_since_epoch().count();
-    // Versions complete in the order of their streams; a late one of another stream must not go back.
-    std::uint64_t before = completed;
-    while (before < version && !completed.compare_exchange_weak(before, version)) {
-    }
+    done.store(true, std::memory_order_release);
   }
 };
 
@@ -31,11 +30,10 @@ namespace {
 
 class Record final : public Work {
  public:
-  Record(std::shared_ptr<EventState> state, std::uint64_t version)
-      : state_(std::move(state)), version_(version) {
+  explicit Record(std::shared_ptr<EventMark> mark) : mark_(std::move(mark)) {
   }
   void run() override {
-    state_->complete(version_);
+    mark_->complete();
   }
   bool computes() const override {
     return false;
@@ -45,22 +43,20 @@ class Record final : public Work {
   }
 
  private:
-  std::shared_ptr<EventState> state_;
-  std::uint64_t version_;
+  std::shared_ptr<EventMark> mark_;
 };
 
 class Wait final : public Work {
  public:
-  Wait(std::shared_ptr<EventState> state, std::uint64_t version)
-      : state_(std::move(state)), version_(version) {
+  explicit Wait(std::shared_ptr<EventMark> mark) : mark_(std::move(mark)) {
   }
   void run() override {
   }
   bool ready() const override {
-    return state_->completed >= version_;
+    return mark_->done.load(std::memory_order_acquire);
   }
   int blocked_by() const override {
-    return state_->queue;
+    return mark_->queue;
   }
   bool computes() const override {
     return false;
@@ -70,70 +66,66 @@ class Wait final : public Work {
   }
 
  private:
-  std::shared_ptr<EventState> state_;
-  std::uint64_t version_;
+  std::shared_ptr<EventMark> mark_;
 };
+
+bool is_done(const std::shared_ptr<EventMark>& mark) {
+  return mark == nullptr || mark->done.load(std::memory_order_acquire);
+}
 
 }  // namespace
 
-Event::Event() : state_(std::make_shared<EventState>()) {
-}
-
-void Event::record(c10::StreamId stream, bool) {
+void Event::record(c10::StreamId stream) {
   acquire();
   flush_recorded();
-  const std::uint64_t version = ++state_->recorded;
-  state_->queue = queue_of(stream);
+  auto mark = std::make_shared<EventMark>(queue_of(stream));
+  std::atomic_store(&latest_, mark);
   if (is_queue_idle(stream)) {
-    state_->complete(version);
-    if (needs_attention()) {
-      notify_queues();
-    }
+    mark->complete();
   } else {
-    enqueue(stream, std::make_unique<Record>(state_, version));
+    enqueue(stream, std::make_unique<Record>(std::move(mark)));
   }
 }
 
 void Event::block(c10::StreamId stream) const {
-  const std::uint64_t version = state_->recorded;
-  if (state_->completed >= version) {
+  std::shared_ptr<EventMark> mark = std::atomic_load(&latest_);
+  if (is_done(mark)) {
     return;
   }
   flush_recorded();
   if (is_pipeline_enabled() && !is_sync_debug_mode()) {
-    enqueue(stream, std::make_unique<Wait>(state_, version));
+    enqueue(stream, std::make_unique<Wait>(std::move(mark)));
   } else {
-    synchronize();
+    help_until(mark->queue, [&] { return is_done(mark); });
   }
 }
 
 bool Event::query() const {
   flush_recorded();
-  return state_->completed >= state_->recorded;
+  return is_done(std::atomic_load(&latest_));
 }
 
 void Event::synchronize() const {
   flush_recorded();
-  const std::uint64_t version = state_->recorded;
-  const auto done = [&] { return state_->completed >= version; };
-  if (!done()) {
-    help_until(state_->queue, done);
+  const std::shared_ptr<EventMark> mark = std::atomic_load(&latest_);
+  if (mark == nullptr) {
+    return;
   }
-  if (version > 0) {
-    surface_error(state_->queue);
+  if (!is_done(mark)) {
+    help_until(mark->queue, [&] { return is_done(mark); });
   }
-}
-
-bool Event::recorded() const {
-  return state_->recorded > 0;
+  release_finished_work();
+  surface_error(mark->queue);
 }
 
 double Event::since(const Event& start) const {
-  TORCH_CHECK(recorded() && start.recorded(),
+  const std::shared_ptr<EventMark> end_mark = std::atomic_load(&latest_);
+  const std::shared_ptr<EventMark> start_mark = std::atomic_load(&start.latest_);
+  TORCH_CHECK(end_mark != nullptr && start_mark != nullptr,
               "Both events must be recorded before calculating elapsed time.");
-  TORCH_CHECK(query() && start.query(),
+  TORCH_CHECK(is_done(end_mark) && is_done(start_mark),
               "Both events must be completed before calculating elapsed time; synchronize() them first");
-  const Clock::duration elapsed(state_->time - start.state_->time);
+  const Clock::duration elapsed(end_mark->time - start_mark->time);
   return std::chrono::duration<double, std::milli>(elapsed).count();
 }
 

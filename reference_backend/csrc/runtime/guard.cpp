@@ -74,11 +74,11 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   void record(void** event,
               const c10::Stream& stream,
               const c10::DeviceIndex,
-              const c10::EventFlag flag) const override {
+              const c10::EventFlag) const override {
     if (*event == nullptr) {
       *event = new Event();
     }
-    static_cast<Event*>(*event)->record(stream.id(), flag == c10::EventFlag::BACKEND_DEFAULT);
+    static_cast<Event*>(*event)->record(stream.id());
   }
   void block(void* event, const c10::Stream& stream) const override {
     if (event != nullptr) {

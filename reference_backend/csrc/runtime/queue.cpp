@@ -72,11 +72,10 @@ void wait_for_change(Engine& self, Lock& lock) {
 }
 
 // The same error with the operator that caused it.
-std::exception_ptr named(const Work& work, int queue) {
-  const std::string context =
-      "(found when " + work.name() + " ran, queued on stream " + std::to_string(queue) + ")";
+std::exception_ptr named(std::exception_ptr given, const std::string& name, int queue) {
+  const std::string context = "(found when " + name + " ran, queued on stream " + std::to_string(queue) + ")";
   try {
-    throw;
+    std::rethrow_exception(std::move(given));
   } catch (c10::Error& error) {
     error.add_context(context);
     return std::current_exception();
@@ -84,6 +83,14 @@ std::exception_ptr named(const Work& work, int queue) {
     return std::make_exception_ptr(std::runtime_error(error.what() + (" " + context)));
   } catch (...) {
     return std::make_exception_ptr(std::runtime_error("unknown error " + context));
+  }
+}
+
+// An error counts as attention, so that the next reader of data looks for it.
+void keep_error(Queue& queue, std::exception_ptr error) {
+  if (queue.error == nullptr) {
+    queue.error = std::move(error);
+    g_attention.fetch_add(1, std::memory_order_release);
   }
 }
 
@@ -112,7 +119,7 @@ bool run_one(Engine& self, int index, Lock& lock) {
         work->run();
       }
     } catch (...) {
-      error = named(*work, index);
+      error = named(std::current_exception(), work->name(), index);
     }
     exchange_stream_quietly(stream);
     tls_running = nested;
@@ -125,8 +132,8 @@ bool run_one(Engine& self, int index, Lock& lock) {
   if (work != nullptr) {
     self.finished.push_back(std::move(work));
   }
-  if (error != nullptr && queue.error == nullptr) {
-    queue.error = error;
+  if (error != nullptr) {
+    keep_error(queue, error);
   }
   queue.running = false;
   queue.done++;
@@ -134,6 +141,9 @@ bool run_one(Engine& self, int index, Lock& lock) {
   g_attention.fetch_sub(1, std::memory_order_release);
   if (self.waiting > 0) {
     self.changed.notify_all();
+  }
+  if (!queue.items.empty() && queue.sleeping) {
+    queue.wake.notify_one();  // a thread that only helped may stop here
   }
   return true;
 }
@@ -256,6 +266,9 @@ void push(Engine& self, int index, std::unique_ptr<Work> work) {
 std::exception_ptr take_error(Queue& queue) {
   std::exception_ptr error = std::move(queue.error);
   queue.error = nullptr;
+  if (error != nullptr) {
+    g_attention.fetch_sub(1, std::memory_order_release);
+  }
   return error;
 }
 
@@ -286,8 +299,11 @@ void enqueue(c10::StreamId id, std::unique_ptr<Work> work) {
   const int index = queue_of(id);
   Engine& self = engine();
   Lock lock(self.mutex);
-  release_finished(self, lock);
   if (self.stopping) {
+    lock.unlock();
+    if (work->ready()) {  // at exit nothing is held back any more
+      work->run();
+    }
     return;
   }
   const int delay = g_delay;
@@ -307,7 +323,19 @@ void help_until(int queue, const std::function<bool()>& done) {
   while (!done() && !self.stopping) {
     help(self, queue, lock);
   }
+}
+
+void release_finished_work() {
+  Engine& self = engine();
+  Lock lock(self.mutex);
   release_finished(self, lock);
+}
+
+void store_error(int queue, std::exception_ptr error, const std::string& name) {
+  std::exception_ptr full = named(std::move(error), name, queue);
+  Engine& self = engine();
+  const Lock lock(self.mutex);
+  keep_error(self.queues[static_cast<std::size_t>(queue)], std::move(full));
 }
 
 void drain(c10::StreamId id, bool surface) {
@@ -322,7 +350,6 @@ void drain(c10::StreamId id, bool surface) {
   while (queue.done < goal && !self.stopping) {
     help(self, index, lock);
   }
-  release_finished(self, lock);
   lock.unlock();
   if (surface) {
     surface_error(index);
@@ -387,6 +414,7 @@ void shutdown_queues() {
     return;
   }
   Engine& self = engine();
+  g_pipeline = false;
   {
     Lock lock(self.mutex);
     self.stopping = true;

@@ -75,6 +75,12 @@ bool is_queue_idle(c10::StreamId id);
 void drain(c10::StreamId id, bool surface);
 void drain_all(bool surface);
 
+// Keeps an error of work that ran elsewhere on the stream's behalf, as if the queue had met it.
+void store_error(int queue, std::exception_ptr error, const std::string& name);
+
+// Destroys finished work that holds what may belong to Python. Not to be called with locks held.
+void release_finished_work();
+
 // Throws the error that the queue's work has met since it was last asked for.
 void surface_error(int queue);
 

@@ -34,19 +34,24 @@ c10::StreamId new_stream() {
 }
 
 bool is_stream_idle(c10::StreamId id) {
-  return is_queue_idle(id) &&
-         (g_recorded.load(std::memory_order_acquire) == 0 || queue_of(g_recorded_on) != queue_of(id));
+  // In this order: what is recorded moves into the queue, not the other way.
+  const bool recorded = g_recorded.load(std::memory_order_acquire) != 0 && queue_of(g_recorded_on) == queue_of(id);
+  return !recorded && is_queue_idle(id);
 }
 
 void synchronize_stream(c10::StreamId id) {
   acquire();
   flush_recorded();
-  drain(id, /*surface=*/true);
+  drain(id, /*surface=*/false);
+  release_finished_work();
+  surface_error(queue_of(id));
 }
 
 void synchronize_device() {
   acquire();
   flush_recorded();
+  drain_all(/*surface=*/false);
+  release_finished_work();
   drain_all(/*surface=*/true);
 }
 

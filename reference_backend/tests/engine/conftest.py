@@ -48,7 +48,7 @@ def _idle_afterwards() -> Iterator[None]:
 
 @pytest.fixture
 def warm() -> Callable[[Callable[[], Any]], None]:
-    """Function that runs another one through the queue, so that the engine knows what its operators return."""
+    """Function that runs another one queued, so that the engine knows what its operators return."""
     import habana_frameworks.torch as ht
 
     def run(function: Callable[[], Any]) -> None:
@@ -91,8 +91,8 @@ def gate() -> Iterator[Callable[[], Any]]:
     assert not late, "the host waited for work behind a gate that it was to open later"
 
 
-@pytest.fixture
-def run_python(tmp_path: Path) -> RunPython:
+@pytest.fixture(scope="session")
+def run_python(tmp_path_factory: pytest.TempPathFactory) -> RunPython:
     """Function that runs code in a fresh process: `run(code, timeout=60, **environment)`."""
 
     def run(code: str, *arguments: str, timeout: int = 60, **environment: str) -> Any:
@@ -107,7 +107,7 @@ def run_python(tmp_path: Path) -> RunPython:
         return subprocess.run(
             [sys.executable, "-W", "ignore", "-c", code, *arguments],
             env=kept,
-            cwd=tmp_path,
+            cwd=tmp_path_factory.mktemp("process"),
             capture_output=True,
             text=True,
             timeout=timeout,
@@ -116,7 +116,7 @@ def run_python(tmp_path: Path) -> RunPython:
     return run
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def output_of(run_python: RunPython) -> Callable[..., str]:
     """As `run_python`, for code that must succeed: returns what it printed."""
 

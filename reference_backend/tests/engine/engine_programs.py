@@ -1,7 +1,8 @@
 """Random programs over a pool of tensors, the same on every run: for whoever must give eager's bits.
 
-A program is a list of steps made by trying them on the CPU; running one needs its data: `inputs` (made tensors of
-the device), `hosts` (CPU tensors that are copied in on the way) and `numbers` (scalars that change every time).
+A program is a list of steps made by trying them on the CPU; running one needs its data: `inputs` (tensors of
+the device), `hosts` (CPU tensors that are copied in on the way) and `numbers` (scalars that change every
+time).
 """
 
 from __future__ import annotations
@@ -130,12 +131,57 @@ CHANGE: dict[str, Callable[..., Any]] = {
     "out_mm": lambda a, b, c: torch.mm(b, c, out=a),
     "setitem": lambda a, b, index: a.__setitem__(index, b),
 }
-ONE = ["neg", "relu", "tanh", "sin", "clone", "positive", "round_trip", "int", "softmax", "sum", "mean", "amax", "max", "sort", "cumsum", "flip", "mul_scalar", "add_scalar", "clamp", "mul_constant", "add_integer", "cpu_scalar", "zeros_like", "full_like"]
+ONE = [
+    "neg",
+    "relu",
+    "tanh",
+    "sin",
+    "clone",
+    "positive",
+    "round_trip",
+    "int",
+    "softmax",
+    "sum",
+    "mean",
+    "amax",
+    "max",
+    "sort",
+    "cumsum",
+    "flip",
+    "mul_scalar",
+    "add_scalar",
+    "clamp",
+    "mul_constant",
+    "add_integer",
+    "cpu_scalar",
+    "zeros_like",
+    "full_like",
+]
 TWO = ["add", "sub", "mul", "maximum", "add_alpha", "lerp", "matmul", "cat", "stack", "add", "mul", "matmul"]
 VIEWS = ["t", "row", "part", "last", "diagonal", "flat", "unsqueeze", "expand", "detach"]
 RANDOM = ["rand_like", "dropout", "uniform_"]
-WRITES = ["add_", "mul_", "copy_", "add_scalar_", "mul_scalar_", "mul_constant_", "add_constant_", "fill_", "relu_", "zero_", "tanh_", "foreach_", "foreach_list_", "addcmul_", "out_add", "out_mm", "setitem"]
-NUMBERED = "add_alpha lerp mul_scalar add_scalar clamp cpu_scalar full_like add_scalar_ mul_scalar_ fill_ addcmul_"
+WRITES = [
+    "add_",
+    "mul_",
+    "copy_",
+    "add_scalar_",
+    "mul_scalar_",
+    "mul_constant_",
+    "add_constant_",
+    "fill_",
+    "relu_",
+    "zero_",
+    "tanh_",
+    "foreach_",
+    "foreach_list_",
+    "addcmul_",
+    "out_add",
+    "out_mm",
+    "setitem",
+]
+NUMBERED = (
+    "add_alpha lerp mul_scalar add_scalar clamp cpu_scalar full_like add_scalar_ mul_scalar_ fill_ addcmul_"
+)
 OPERANDS = {"addcmul_": 3, "foreach_list_": 3, "out_add": 3, "out_mm": 3} | dict.fromkeys(
     ("add_", "mul_", "copy_", "foreach_", "setitem"), 2
 )
@@ -257,7 +303,13 @@ def make_program(seed: int, length: int = 24, draws: bool = True) -> Program:
             step = _draw(rng, rng.choice(VIEWS), pool, program, attempts)
         elif choice < 0.6 and program.steps:  # the same again
             earlier = rng.choice(program.steps)
-            step = Step(earlier.kind, earlier.operands, earlier.result and f"v{attempts}", earlier.extra, earlier.number)
+            step = Step(
+                earlier.kind,
+                earlier.operands,
+                earlier.result and f"v{attempts}",
+                earlier.extra,
+                earlier.number,
+            )
         else:
             step = _draw(rng, rng.choice(ONE if rng.random() < kinds else TWO), pool, program, attempts)
         if _try(step, pool, data):
@@ -274,7 +326,7 @@ def is_runnable(program: Program) -> bool:
 
 
 def relatives(program: Program, seed: int, count: int = 3) -> list[Program]:
-    """Programs that differ from it in little: a number, a part of a view, an operand, an order, a life time."""
+    """Programs that differ in little: a number, a part of a view, an operand, an order, a life time."""
     rng = random.Random(seed)
     result: list[Program] = []
     for _ in range(40):
@@ -334,7 +386,9 @@ def differences(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
         else:
             a, b = found[name][-1], expected[name][-1]
             if not torch.equal(a.view(torch.uint8), b.view(torch.uint8)):
-                result.append(f"{name}: values differ by up to {(a - b).abs().max()} at {(a != b).sum()} of {a.numel()}")
+                result.append(
+                    f"{name}: values differ by up to {(a - b).abs().max()} at {(a != b).sum()} of {a.numel()}"
+                )
     return result
 
 
@@ -343,7 +397,7 @@ def on_device(data: Data) -> Pool:
 
 
 def schedule(seed: int, length: int = 24, keep: bool = False) -> list[tuple[Program, int]]:
-    """A program and its relatives in turns, and the data of each run: seen once, again, again after another."""
+    """A program and its relatives in turns, with the data of each run: once, again, again after others."""
     program = make_program(seed, length)
     family = [program, *relatives(program, seed)]
     if keep:

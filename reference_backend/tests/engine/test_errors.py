@@ -1,4 +1,4 @@
-"""Errors of work that runs behind the host: they come at the next synchronisation, once, and name the operator."""
+"""Errors of work that runs behind the host: they come at the next synchronisation, once, with a name."""
 
 from __future__ import annotations
 
@@ -45,11 +45,14 @@ SURFACES = {
 }
 
 
+@pytest.mark.parametrize("settled", [False, True])
 @pytest.mark.parametrize("surface", SURFACES)
-def test_surfaces_once(source, gate, stream, surface):
+def test_surfaces_once(source, gate, stream, surface, settled):
     result = _fail(source, gate)
     event = hpu.Event()
     event.record(stream)
+    while settled and not event.query():  # the queue is empty by then
+        pass
     with pytest.raises(IndexError, match=r"index out of range(.|\n)*aten::index_select"):
         SURFACES[surface](result, event, stream)
     hpu.synchronize()
@@ -60,7 +63,7 @@ def test_surfaces_once(source, gate, stream, surface):
 
 
 def test_the_first_of_several_is_told(source, gate, stream):
-    tensor, good, bad = source
+    tensor, _, bad = source
     held = gate()
     tensor.index_select(0, bad)
     tensor.index_select(0, bad)
@@ -135,9 +138,7 @@ print('usable', (x + 1).tolist())
 def test_names_the_line(run_python, tmp_path, record):
     script = tmp_path / "program.py"
     script.write_text(LINES)
-    done = run_python(
-        f"import runpy; runpy.run_path({str(script)!r})", HPU_REFERENCE_RECORD_LINES=record
-    )
+    done = run_python(f"import runpy; runpy.run_path({str(script)!r})", HPU_REFERENCE_RECORD_LINES=record)
     assert done.returncode == 0, done.stderr
     assert "aten::index_select" in done.stdout
     assert (f"{script}:8" in done.stdout) == (record == "1")

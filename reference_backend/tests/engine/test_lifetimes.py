@@ -59,7 +59,10 @@ def test_exception_with_full_queues(run_python, held):
 
 @held
 def test_exit_of_a_thread_with_full_queues(run_python, held):
-    code = START + f"import threading\nt = threading.Thread(target=fill, args=('{held}',))\nt.start(); t.join()\n"
+    code = (
+        START
+        + f"import threading\nt = threading.Thread(target=fill, args=('{held}',))\nt.start(); t.join()\n"
+    )
     done = run_python(code + "kept.clear(); gates.clear(); del x", timeout=TIMEOUT)
     assert done.returncode == 0, done.stderr
 
@@ -109,7 +112,9 @@ def test_fork_with_full_queues(output_of, use):
 
 def test_forked_child_ends_the_ordinary_way(output_of):
     """With all destructors: of tensors, events, gates and queued work that the parent has."""
-    code = START + "fill('gate')\n" + FORK.replace("USE", "kept.clear(); x + 1").replace("os.EXIT", "sys.exit")
+    code = (
+        START + "fill('gate')\n" + FORK.replace("USE", "kept.clear(); x + 1").replace("os.EXIT", "sys.exit")
+    )
     assert output_of(code, timeout=TIMEOUT) == "5 8192.0 0"
 
 

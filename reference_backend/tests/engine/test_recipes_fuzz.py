@@ -1,7 +1,7 @@
 """Random programs give eager's bits when they are recorded lazily, captured, replayed and called.
 
-A recipe that is taken for another program's is the worst that can happen: each program comes with relatives that
-differ in little, all of them are run in turns, on data that changes every time.
+A recipe that is taken for another program's is the worst that can happen: each program comes with relatives
+that differ in little; all of them are run in turns, on data that changes every time.
 """
 
 from __future__ import annotations

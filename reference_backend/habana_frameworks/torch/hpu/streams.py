@@ -48,9 +48,9 @@ class Event(torch.Event):
 
     def record(self, stream: torch.Stream | None = None) -> None:
         """Put the marker behind the work that is in a stream, by default the current one."""
-        super().record(stream)
         if self._clock is not None:
-            self._clock.record(stream)
+            self._clock.record(stream)  # first: complete when the event is
+        super().record(stream)
 
     def elapsed_time(self, end_event: torch.Event) -> float:
         """Milliseconds between this event and a later one.
