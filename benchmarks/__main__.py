@@ -5,7 +5,16 @@ from __future__ import annotations
 import importlib
 import sys
 
-FIGURES = ("eager_overhead", "opdb_pass", "graph_replay", "lazy_step", "compile_steady_state", "import_time", "suite_time")
+FIGURES = (
+    "eager_overhead",
+    "where_time_goes",
+    "opdb_pass",
+    "graph_replay",
+    "lazy_step",
+    "compile_steady_state",
+    "import_time",
+    "suite_time",
+)
 
 
 def main() -> None:

@@ -1,15 +1,14 @@
-"""Replay of an HPU graph of 200 small operators, interpreted and fused / the same operators on the CPU, eager."""
+"""Replay of an HPU graph of 200 small operators, interpreted and fused / the same on the CPU, eager."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
+import torch
 from habana_frameworks.torch import _C
 from habana_frameworks.torch.internal import fusion_policy
 from habana_frameworks.torch.internal.fusion import service
-
-import torch
 
 from benchmarks.measure import best_of, show
 

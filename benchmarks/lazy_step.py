@@ -1,7 +1,7 @@
 """Training step of a host-bound MLP in lazy mode / the same step on the CPU, eager.
 
-Lazy mode is a state of the process and needs a fork-like build by contract; the figure starts it through the core,
-in a process of its own, so that it can be taken on any build.
+Lazy mode is a state of the process and needs a fork-like build by contract; the figure starts it through the
+core, in a process of its own, so that it can be taken on any build.
 """
 
 from __future__ import annotations

@@ -75,6 +75,11 @@ class Recorder:
         """The subject did not run in its mode, so that whatever was compared says nothing about it."""
         self._vacuous = reason
 
+    @property
+    def samples_used(self) -> int:
+        """How many samples were tried so far."""
+        return self._samples_used
+
     def samples(self, used: int, available: int) -> None:
         """Add to the numbers of samples that were used and that exist."""
         self._samples_used += int(used)
