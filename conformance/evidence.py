@@ -33,12 +33,9 @@ _FILLING = frozenset(
     }
 )
 
-#: Property and factory whose samples are all made by a call without a device.
-_ON_THE_HOST = frozenset(
-    (name, subject)
-    for name in ("bits", "layout")
-    for subject in ("arange", "linspace", "linspace.tensor_overload", "logspace", "logspace.tensor_overload")
-)
+#: Properties that take the tensors among a sample's arguments: of a factory they only see calls that name no
+#: device, which the host makes.
+_ABOUT_ARGUMENTS = frozenset({"bits", "layout"})
 
 #: Samples of an operator that are looked at to tell which kernels it has.
 _SAMPLES = 8
@@ -68,8 +65,10 @@ def observed(target: Target, entry: Property, subject: Any, recorder: Recorder) 
     after = target.executed() or {}
     expected = expected_kernels(subject, recorder.id.dtype)
     if expected is not None and recorder.samples_used and not ran(before, after, expected):
-        if (entry.name, subject.name) in _ON_THE_HOST:
-            recorder.note("the samples that this property takes name no device, so that the host makes them")
+        if entry.name in _ABOUT_ARGUMENTS and not _has_tensors(subject.name, recorder.id.dtype):
+            recorder.note(
+                "the operator takes no tensors, and the calls here name no device: the host runs them"
+            )
             return
         if expected and all(is_composite(name, target.device) for name in expected):
             recorder.note(
@@ -126,6 +125,17 @@ _WITHOUT_KERNELS = frozenset(
         *("nn.AlphaDropout", "nn.FeatureAlphaDropout"),
     }
 )
+
+
+@functools.lru_cache(maxsize=64)
+def _has_tensors(name: str, dtype: str) -> bool:
+    from conformance.samples import dtype_of, samples_of
+    from conformance.subjects import find
+
+    subject = find("operator", name)
+    chosen = dtype if dtype != "any" else _some_dtype(subject.info)
+    samples = samples_of(subject, dtype_of(chosen)).chosen(_SAMPLES)
+    return any(list(sample.tensors()) for sample in samples)
 
 
 @functools.lru_cache(maxsize=64)

@@ -343,7 +343,10 @@ def dispatch_key(device: str) -> str:
 
 def has_kernel(name: str, key: str) -> bool:
     """Whether an overload (``aten::add.Tensor``) has a kernel of its own at a dispatch key."""
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
+    try:
+        return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
+    except RuntimeError:  # an overload of TorchScript's alone
+        return False
 
 
 def overloads(name: str) -> list[str]:
