@@ -39,7 +39,14 @@ HOOKS = {"executed_ops": f"{__name__}:executed_ops", "mark_step": f"{__name__}:m
 
 def lazy(hooks: dict[str, str] | None = None) -> Target:
     return Target(
-        "fake", None, "cpu", frozenset({"float32"}), {}, hooks=HOOKS if hooks is None else hooks, mode="lazy"
+        "fake",
+        None,
+        "cpu",
+        frozenset({"float32"}),
+        {},
+        hooks=HOOKS if hooks is None else hooks,
+        mode="lazy",
+        rehearses=True,
     )
 
 
@@ -55,6 +62,7 @@ def _counting(calls: list[int], name: str | None) -> Callable[..., None]:
     def check(target: Target, subject: Any, recorder: Recorder) -> None:
         calls.append(int(torch.randint(0, 1 << 30, ())))
         recorder.compared(1)
+        recorder.samples(1, 1)
         if name is not None and len(calls) == 2:
             counts[name] = counts.get(name, 0) + 1
 
