@@ -37,8 +37,8 @@ _FILLING = frozenset(
 #: device, which the host makes.
 _ABOUT_ARGUMENTS = frozenset({"bits", "layout"})
 
-#: Property and operator where every call is refused: torch's fallback for lazy negatives takes no operator that
-#: writes more than one argument.
+#: Property and operator where every call is refused: torch's fallback for lazy negatives takes no operator
+#: that writes more than one argument.
 _REFUSED = frozenset({("bits", "_batch_norm_with_update")})
 
 #: Samples of an operator that are looked at to tell which kernels it has.

@@ -92,13 +92,17 @@ std::string python_line() {
 
 void bind_engine(py::module& m) {
   m.def("set_pipeline", &runtime::set_pipeline_enabled, py::arg("enabled"));
-  m.def("set_queue_all", &runtime::set_queue_all, py::arg("delay_us"), py::arg("seed") = 0,
+  m.def("set_queue_all",
+        &runtime::set_queue_all,
+        py::arg("delay_us"),
+        py::arg("seed") = 0,
         "Every operator that can be goes through its stream's queue, behind a pause; -1: off.");
   m.def("set_record_lines", [](bool on) {
     graph::set_line_source(on ? std::function<std::string()>(&python_line) : std::function<std::string()>());
   });
   m.def("shutdown", &runtime::shutdown_queues, py::call_guard<py::gil_scoped_release>());
-  m.def("enqueue_delay", [](double seconds) { runtime::enqueue_delay(runtime::current_stream_id(), seconds); });
+  m.def("enqueue_delay",
+        [](double seconds) { runtime::enqueue_delay(runtime::current_stream_id(), seconds); });
   py::class_<runtime::Gate>(m, "Gate", "Holds the current stream's later work back until it is opened.")
       .def(py::init<>())
       .def("enqueue", [](runtime::Gate& self) { self.enqueue(runtime::current_stream_id()); })

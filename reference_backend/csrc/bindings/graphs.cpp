@@ -2,8 +2,8 @@
 #include <pybind11/complex.h>
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
-#include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/Dtype.h>
+#include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -171,8 +171,8 @@ std::vector<graph::FusedArgument> fused_arguments(const py::list& arguments) {
   return result;
 }
 
-// Device tensors as CPU tensors over the same bytes to a Python function; CPU tensors that it makes become device
-// tensors.
+// Device tensors as CPU tensors over the same bytes to a Python function; CPU tensors that it makes become
+// device tensors.
 py::list call_on_host(const py::function& function, const py::list& values) {
   if (runtime::needs_attention()) {
     const py::gil_scoped_release release;
@@ -183,8 +183,7 @@ py::list call_on_host(const py::function& function, const py::list& values) {
   py::list arguments;
   for (const py::handle& value : values) {
     if (THPVariable_Check(value.ptr())) {
-      arguments.append(
-          call.host(THPVariable_Unpack(value.ptr()), dispatch::Access::Write, "call_on_host"));
+      arguments.append(call.host(THPVariable_Unpack(value.ptr()), dispatch::Access::Write, "call_on_host"));
     } else {
       arguments.append(value);
     }
@@ -233,13 +232,14 @@ void bind_graphs(py::module& m) {
       .def("call", &Capture::call, py::arg("inputs"), py::arg("asynchronous") = false, Release())
       .def("dump", &Capture::dump, py::arg("format") = "text")
       .def("describe", [](const Capture& self) { return describe(self.graph()); })
-      .def("set_fused",
-           [](Capture& self, const std::string& path, const py::list& arguments) {
-             self.set_fused(path, fused_arguments(arguments));
-           },
-           py::arg("path"),
-           py::arg("arguments"),
-           "Compiled code, and what it takes: (buffer, dtype, sizes, strides, offset, written) in order.")
+      .def(
+          "set_fused",
+          [](Capture& self, const std::string& path, const py::list& arguments) {
+            self.set_fused(path, fused_arguments(arguments));
+          },
+          py::arg("path"),
+          py::arg("arguments"),
+          "Compiled code, and what it takes: (buffer, dtype, sizes, strides, offset, written) in order.")
       .def("uses", &Capture::uses, py::arg("tensor"), "Whether a call of the graph touches its memory.")
       .def_property_readonly("key", [](const Capture& self) { return py::hash(py::str(self.dump("text"))); })
       .def("prepare", &Capture::prepare, "Run the passes now instead of at the first replay.", Release())
@@ -247,27 +247,37 @@ void bind_graphs(py::module& m) {
       .def_property_readonly("ops", &Capture::operators)
       .def_property_readonly("memory_bytes", &Capture::memory_bytes)
       .def_property_readonly("capturing", &Capture::is_capturing)
-      .def_property_readonly("fused_runs", [](const Capture& self) {
-        return self.recipe() == nullptr ? std::int64_t{0} : self.recipe()->fused_runs();
-      })
+      .def_property_readonly("fused_runs",
+                             [](const Capture& self) {
+                               return self.recipe() == nullptr ? std::int64_t{0}
+                                                               : self.recipe()->fused_runs();
+                             })
       .def_property_readonly("kind", [](const Capture& self) {
         return self.recipe() != nullptr && self.recipe()->fused() ? "fused" : "interpreted";
       });
   py::class_<graph::Recipe, std::shared_ptr<graph::Recipe>>(m, "Recipe", "A compiled graph of lazy mode.")
       .def("describe", [](const graph::Recipe& self) { return describe(self.graph()); })
-      .def("dump", [](const graph::Recipe& self, const std::string& format) {
-        return format == "dot" ? graph::to_dot(self.graph()) : graph::to_text(self.graph());
-      }, py::arg("format") = "text")
-      .def("set_fused", [](graph::Recipe& self, const std::string& path, const py::list& arguments) {
-        self.set_fused(std::make_shared<graph::FusedProgram>(path, fused_arguments(arguments), self.graph()));
-      })
+      .def(
+          "dump",
+          [](const graph::Recipe& self, const std::string& format) {
+            return format == "dot" ? graph::to_dot(self.graph()) : graph::to_text(self.graph());
+          },
+          py::arg("format") = "text")
+      .def("set_fused",
+           [](graph::Recipe& self, const std::string& path, const py::list& arguments) {
+             self.set_fused(
+                 std::make_shared<graph::FusedProgram>(path, fused_arguments(arguments), self.graph()));
+           })
       .def_property_readonly("fused_runs", &graph::Recipe::fused_runs);
   m.def("take_hot_recipes", &graph::take_hot_recipes);
   m.def("is_capturing", &graph::is_capturing);
   m.def("call_on_host", &call_on_host, py::arg("function"), py::arg("tensors"));
 
-  m.def("lazy_start", [](int mode, std::uint64_t seed) { start_lazy(static_cast<graph::LazyMode>(mode), seed); },
-        py::arg("mode"), py::arg("seed") = 0);
+  m.def(
+      "lazy_start",
+      [](int mode, std::uint64_t seed) { start_lazy(static_cast<graph::LazyMode>(mode), seed); },
+      py::arg("mode"),
+      py::arg("seed") = 0);
   m.def("lazy_flush", &graph::flush_lazy, py::arg("sync") = false, Release());
   m.def("lazy_pending", &graph::recorded_calls);
   m.def("lazy_set_limits", &graph::set_lazy_limits, py::arg("max_ops"), py::arg("sync") = false);

@@ -209,14 +209,13 @@ void register_autocast(const std::optional<NameList>& lower, const std::optional
     if (writes) {
       continue;  // out= and in-place variants keep the dtype of what they write
     }
-    handles->push_back(
-        dispatcher.registerImpl(operator_name,
-                                c10::DispatchKey::AutocastHPU,
-                                c10::KernelFunction::makeFromBoxedFunctor(
-                                    std::make_unique<AutocastKernel>(*op, found->second)),
-                                std::nullopt,
-                                nullptr,
-                                "hpu reference autocast"));
+    handles->push_back(dispatcher.registerImpl(
+        operator_name,
+        c10::DispatchKey::AutocastHPU,
+        c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<AutocastKernel>(*op, found->second)),
+        std::nullopt,
+        nullptr,
+        "hpu reference autocast"));
   }
 }
 

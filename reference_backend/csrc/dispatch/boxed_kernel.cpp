@@ -110,8 +110,8 @@ void BoxedKernel::run(const c10::OperatorHandle& op, torch::jit::Stack* stack) c
   }
   if (plan_.generator >= 0) {
     c10::IValue& value = (*stack)[first + static_cast<std::size_t>(plan_.generator)];
-    value = runtime::seeded_cpu_generator(runtime::draw_seed(
-        value.isNone() ? std::nullopt : std::make_optional(value.toGenerator())));
+    value = runtime::seeded_cpu_generator(
+        runtime::draw_seed(value.isNone() ? std::nullopt : std::make_optional(value.toGenerator())));
   }
   op.redispatchBoxed(key_, stack);
   call.kernel_done();

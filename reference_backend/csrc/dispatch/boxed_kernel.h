@@ -11,7 +11,8 @@ namespace hpu_reference::dispatch {
 class BoxedKernel final : public c10::OperatorKernel {
  public:
   // `key` is the CPU-side key to run at: CPU, SparseCPU, SparseCsrCPU or QuantizedCPU.
-  BoxedKernel(const c10::OperatorHandle& op, c10::DispatchKey key) : plan_(op), key_(key), dense_(key == c10::DispatchKey::CPU) {
+  BoxedKernel(const c10::OperatorHandle& op, c10::DispatchKey key)
+      : plan_(op), key_(key), dense_(key == c10::DispatchKey::CPU) {
   }
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) const;

@@ -19,7 +19,8 @@ namespace {
 const char* const kName = "aten::copy_";
 
 const OperatorPlan& plan() {
-  static const auto* value = new OperatorPlan(c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", ""));
+  static const auto* value =
+      new OperatorPlan(c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", ""));
   return *value;
 }
 

@@ -106,8 +106,9 @@ void register_host_kernels() {
       if (functor != nullptr) {
         graph::register_plan(&functor->plan());
       }
-      auto kernel = fallback ? c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<FallbackKernel>(*op))
-                             : c10::KernelFunction::makeFromBoxedFunctor(std::move(functor));
+      auto kernel = fallback
+                        ? c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<FallbackKernel>(*op))
+                        : c10::KernelFunction::makeFromBoxedFunctor(std::move(functor));
       handles->push_back(dispatcher.registerImpl(
           operator_name, device, std::move(kernel), std::nullopt, nullptr, "hpu reference"));
       g_table.push_back({c10::toString(device), name, fallback ? "fallback" : "host"});

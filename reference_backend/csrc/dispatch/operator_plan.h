@@ -23,10 +23,10 @@ struct OperatorPlan {
   bool grows_storage = false;     // resize_()
 
   // What the engine asks. A lifted argument is one whose value has no say in the results' metadata.
-  std::vector<bool> lifts_scalar;  // one per argument
-  bool lifts_tensor = false;       // 0-dim floating-point CPU tensors
-  bool writes_out_only = false;    // all that it writes are out= arguments
-  bool data_dependent = false;     // the size of its result depends on the data
+  std::vector<bool> lifts_scalar;       // one per argument
+  bool lifts_tensor = false;            // 0-dim floating-point CPU tensors
+  bool writes_out_only = false;         // all that it writes are out= arguments
+  bool data_dependent = false;          // the size of its result depends on the data
   bool boolean_indices_depend = false;  // it does where an index is a mask
   enum class Cost { Elements, Product, Convolution } cost = Cost::Elements;
 

@@ -1,5 +1,5 @@
-// Recipes of lazy mode by the whole key of their graph, least recently used first out; and what is counted about
-// recipes of every kind.
+// Recipes of lazy mode by the whole key of their graph, least recently used first out; and what is counted
+// about recipes of every kind.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ struct CacheStatistics {
   std::int64_t compile_microseconds = 0;
 };
 
-// One graph of lazy mode. The recipe is made at its second launch: most graphs that come once never come again.
+// One graph of lazy mode. The recipe is made at its second launch: most graphs that come once never come
+// again.
 struct CacheEntry {
   std::string name;
   std::shared_ptr<Recipe> recipe;

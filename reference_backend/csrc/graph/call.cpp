@@ -3,6 +3,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/List.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <cstring>
 #include <mutex>
@@ -43,7 +44,8 @@ at::Tensor host_tensor(const at::Tensor& tensor, const ResolveStorage& resolve) 
 at::Tensor cpu_value(const at::Tensor& tensor, bool by_reference) {
   if (by_reference) {
     auto impl = c10::make_intrusive<c10::TensorImpl>(
-        c10::Storage(tensor.storage()), tensor.key_set() & (kBits | c10::DispatchKeySet(c10::DispatchKey::CPU)),
+        c10::Storage(tensor.storage()),
+        tensor.key_set() & (kBits | c10::DispatchKeySet(c10::DispatchKey::CPU)),
         tensor.dtype());
     impl->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
     if (tensor.dim() == 0 && tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
@@ -61,7 +63,8 @@ at::Tensor cpu_value(const at::Tensor& tensor, bool by_reference) {
 // The same tensor object, where it comes twice, stays one.
 class HostForm {
  public:
-  HostForm(const ResolveStorage& resolve, bool by_reference) : resolve_(resolve), by_reference_(by_reference) {
+  HostForm(const ResolveStorage& resolve, bool by_reference)
+      : resolve_(resolve), by_reference_(by_reference) {
   }
 
   c10::IValue operator()(const c10::IValue& value) {
@@ -117,10 +120,10 @@ void check_result(const Call& call, std::size_t index, const at::Tensor& made) {
   if (expected.kind == Result::Kind::Undefined) {
     return;
   }
-  const bool same = made.defined() && made.scalar_type() == expected.dtype && made.sizes() == expected.sizes &&
-                    (made.numel() == 0 || made.strides() == expected.strides) &&
-                    made.storage_offset() == expected.offset && made.is_conj() == expected.conj &&
-                    made.is_neg() == expected.neg;
+  const bool same =
+      made.defined() && made.scalar_type() == expected.dtype && made.sizes() == expected.sizes &&
+      (made.numel() == 0 || made.strides() == expected.strides) && made.storage_offset() == expected.offset &&
+      made.is_conj() == expected.conj && made.is_neg() == expected.neg;
   if (C10_UNLIKELY(!same)) {
     forget_learned(call.learned->id);
     TORCH_CHECK(false,
@@ -152,17 +155,12 @@ HostStorage make_host_storage(void* host, std::size_t bytes, bool resizable) {
 }
 
 void Call::run(std::uint64_t with_seed, const c10::IValue* with_lifted) const {
-  static const c10::DispatchKeySet excluded = c10::autograd_dispatch_keyset |
-                                              c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView) |
-                                              c10::autocast_dispatch_keyset;
-  // Also free of the modes of a thread that runs this while it waits: what kernels call is not the user's.
-  const c10::impl::ForceDispatchKeyGuard guard(c10::default_included_set, c10::default_excluded_set | excluded);
   const c10::AutoGradMode mode(gradients);
   thread_local torch::jit::Stack stack;
   torch::jit::Stack own;
   std::swap(own, stack);  // its capacity is kept; a nested run gets a fresh one
   own.assign(arguments.begin(), arguments.end());
-  for (std::size_t i = 0; i < lifted.size(); i++) {
+  for (std::size_t i = 0; with_lifted != nullptr && i < lifted.size(); i++) {
     own[static_cast<std::size_t>(lifted[i])] = with_lifted[i];
   }
   if (plan->generator >= 0) {
@@ -188,11 +186,15 @@ void Call::run(std::uint64_t with_seed, const c10::IValue* with_lifted) const {
 }
 
 void Call::run() const {
-  c10::SmallVector<c10::IValue, 4> values;
-  for (const int position : lifted) {
-    values.push_back(arguments[static_cast<std::size_t>(position)]);
-  }
-  run(seed, values.data());
+  const KernelGuard guard;
+  run(seed, nullptr);
+}
+
+// A thread that runs this while it waits may be inside a mode: what kernels call is not the user's.
+KernelGuard::KernelGuard()
+    : keys_(c10::default_included_set,
+            c10::default_excluded_set | c10::autograd_dispatch_keyset |
+                c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView) | c10::autocast_dispatch_keyset) {
 }
 
 std::string Call::name() const {
@@ -262,10 +264,7 @@ Call make_host_copy(const dispatch::OperatorPlan& plan,
   return call;
 }
 
-std::vector<c10::Storage> push_results(const Learned& learned,
-                                       const CallArguments& arguments,
-                                       std::size_t argument_count,
-                                       torch::jit::Stack* stack) {
+std::vector<c10::Storage> allocate_results(const Learned& learned) {
   std::vector<c10::Storage> storages;
   storages.reserve(learned.storages.size());
   for (const FreshStorage& storage : learned.storages) {
@@ -275,6 +274,14 @@ std::vector<c10::Storage> push_results(const Learned& learned,
                           memory::device_allocator(),
                           /*resizable=*/true);
   }
+  return storages;
+}
+
+void push_results(const Learned& learned,
+                  const CallArguments& arguments,
+                  std::size_t argument_count,
+                  const std::vector<c10::Storage>& storages,
+                  torch::jit::Stack* stack) {
   c10::SmallVector<c10::IValue, 4> values;
   std::size_t index = 0;
   const auto next = [&]() -> at::Tensor {
@@ -316,7 +323,6 @@ std::vector<c10::Storage> push_results(const Learned& learned,
   for (c10::IValue& value : values) {
     stack->push_back(std::move(value));
   }
-  return storages;
 }
 
 std::vector<std::string> written_metadata(const CallArguments& arguments) {
@@ -345,7 +351,8 @@ std::vector<std::string> written_metadata(const CallArguments& arguments) {
   return result;
 }
 
-std::vector<at::Tensor> flattened_results(const dispatch::OperatorPlan& plan, const torch::jit::Stack& stack) {
+std::vector<at::Tensor> flattened_results(const dispatch::OperatorPlan& plan,
+                                          const torch::jit::Stack& stack) {
   std::vector<at::Tensor> result;
   for (std::size_t i = stack.size() - plan.returns; i < stack.size(); i++) {
     if (stack[i].isTensor()) {
@@ -361,8 +368,8 @@ std::vector<at::Tensor> flattened_results(const dispatch::OperatorPlan& plan, co
 
 namespace {
 
-// The out= arguments that were empty before the call and have another size now, where no other argument that it
-// writes has changed; else none.
+// The out= arguments that were empty before the call and have another size now, where no other argument that
+// it writes has changed; else none.
 std::vector<Grown> grown_arguments(const dispatch::OperatorPlan& plan,
                                    const CallArguments& arguments,
                                    const std::vector<std::string>& before) {
@@ -403,8 +410,7 @@ void grow(const Learned& learned, const CallArguments& arguments) {
     const at::Tensor& tensor = *arguments.tensors()[grown.argument].tensor;
     c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
     c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
-    const std::size_t bytes =
-        at::detail::computeStorageNbytes(grown.sizes, grown.strides, impl->itemsize());
+    const std::size_t bytes = at::detail::computeStorageNbytes(grown.sizes, grown.strides, impl->itemsize());
     if (bytes > storage->nbytes()) {
       memory::resize_storage(storage, bytes);
     }

@@ -184,10 +184,12 @@ void Capture::run_recorded(const dispatch::BoxedKernel& kernel,
                            const c10::OperatorHandle& op,
                            torch::jit::Stack* stack) {
   const dispatch::OperatorPlan& plan = kernel.plan();
-  const std::vector<c10::IValue> before(stack->end() - static_cast<std::ptrdiff_t>(plan.arguments), stack->end());
+  const std::vector<c10::IValue> before(stack->end() - static_cast<std::ptrdiff_t>(plan.arguments),
+                                        stack->end());
   const CallArguments arguments(plan, before.data());
   const auto refuse = [&](const char* reason) {
-    TORCH_CHECK(false, plan.name, " cannot be part of an HPU graph: ", reason, "; move it out of the capture");
+    TORCH_CHECK(
+        false, plan.name, " cannot be part of an HPU graph: ", reason, "; move it out of the capture");
   };
   if (!arguments.deferrable()) {
     refuse(arguments.reason());
@@ -223,7 +225,8 @@ void Capture::run_recorded(const dispatch::BoxedKernel& kernel,
     for (const auto& argument : arguments.tensors()) {
       if (argument.written && argument.device) {
         const auto& [storage, data] = memory_before[index++];
-        if (storage_of(*argument.tensor) != storage || (data != nullptr && storage->data_ptr().get() != data)) {
+        if (storage_of(*argument.tensor) != storage ||
+            (data != nullptr && storage->data_ptr().get() != data)) {
           return false;
         }
       }
@@ -286,8 +289,8 @@ void Capture::record_host_copy(at::Tensor& self,
         std::string(static_cast<const char*>(self.storage().data()), self.storage().nbytes()));
   }
   copy();
-  recorded_.calls.push_back(make_host_copy(
-      *plan, self, source, [&](c10::StorageImpl* device) { return table_->host(device); }));
+  recorded_.calls.push_back(
+      make_host_copy(*plan, self, source, [&](c10::StorageImpl* device) { return table_->host(device); }));
 }
 
 void Capture::set_interface(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& outputs) {

@@ -29,8 +29,8 @@ class Capture final : public Recorder {
   // Runs the passes now instead of at the first replay.
   void prepare();
 
-  // The captured tensors that call() exchanges: others for the inputs, fresh memory for the outputs. Memory that
-  // neither names and that the graph has made is its own from now on.
+  // The captured tensors that call() exchanges: others for the inputs, fresh memory for the outputs. Memory
+  // that neither names and that the graph has made is its own from now on.
   void set_interface(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& outputs);
   // Whether call() takes tensors like these: sizes, strides, dtypes, and which share memory.
   bool accepts(const std::vector<at::Tensor>& inputs) const;
@@ -67,18 +67,20 @@ class Capture final : public Recorder {
   void save_written(const CallArguments& arguments);
   void finish_earlier_work();
   void restore();
-  void run_recorded(const dispatch::BoxedKernel& kernel, const c10::OperatorHandle& op, torch::jit::Stack* stack);
+  void run_recorded(const dispatch::BoxedKernel& kernel,
+                    const c10::OperatorHandle& op,
+                    torch::jit::Stack* stack);
 
-  struct Slot {  // one tensor of the interface
-    int buffer = -1;         // -1: memory that no call touches
-    int input = -1;          // outputs: the input whose memory it is
-    Result metadata;         // sizes, strides, offset, dtype, bits
-    std::size_t bytes = 0;   // of the storage
-    std::size_t first = 0;   // inputs: the first one with the same storage
-    bool unique = true;      // inputs: no other shares the storage
-    std::size_t begin = 0;   // inputs: the bytes of the storage that calls look at
+  struct Slot {             // one tensor of the interface
+    int buffer = -1;        // -1: memory that no call touches
+    int input = -1;         // outputs: the input whose memory it is
+    Result metadata;        // sizes, strides, offset, dtype, bits
+    std::size_t bytes = 0;  // of the storage
+    std::size_t first = 0;  // inputs: the first one with the same storage
+    bool unique = true;     // inputs: no other shares the storage
+    std::size_t begin = 0;  // inputs: the bytes of the storage that calls look at
     std::size_t end = 0;
-    at::Tensor kept;         // outputs that no call makes: the tensor itself
+    at::Tensor kept;  // outputs that no call makes: the tensor itself
   };
 
   static bool fits(const Slot& slot, const at::Tensor& tensor);
@@ -94,11 +96,13 @@ class Capture final : public Recorder {
   Graph recorded_;
   bool dry_run_ = false;
   std::vector<std::pair<c10::Storage, std::string>> saved_host_;  // the same of host memory
-  std::unordered_set<const c10::StorageImpl*> static_;  // memory that the graph uses and call() does not exchange
+  std::unordered_set<const c10::StorageImpl*>
+      static_;                                  // memory that the graph uses and call() does not exchange
   std::unordered_map<int, std::string> saved_;  // of a dry run: contents of buffers before the first write
   std::shared_ptr<Recipe> recipe_;
   std::vector<void*> addresses_;
-  std::shared_ptr<std::vector<c10::Storage>> owners_;  // per buffer; empty where the memory comes with each launch
+  std::shared_ptr<std::vector<c10::Storage>>
+      owners_;  // per buffer; empty where the memory comes with each launch
   c10::Storage workspace_;
   bool has_interface_ = false;
   std::vector<Slot> inputs_;

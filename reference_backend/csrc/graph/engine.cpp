@@ -64,16 +64,18 @@ void defer(const dispatch::BoxedKernel& kernel,
            torch::jit::Stack* stack) {
   const std::size_t count = kernel.plan().arguments;
   // Kept until the work is queued: memory that is freed before would count as idle.
-  const c10::SmallVector<c10::IValue, 8> kept(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
+  const c10::SmallVector<c10::IValue, 8> kept(stack->end() - static_cast<std::ptrdiff_t>(count),
+                                              stack->end());
   const c10::IValue* values = kept.data();
   Resolver resolver;
   const ResolveStorage resolve = [&](c10::StorageImpl* device) { return resolver(device); };
   Call call = make_call(kernel.plan(), op, kernel.key(), values, arguments, learned, resolve);
   if (call.random()) {
-    call.seed = runtime::draw_seed(call.generator.defined() ? std::make_optional(call.generator)
-                                                            : std::nullopt);
+    call.seed =
+        runtime::draw_seed(call.generator.defined() ? std::make_optional(call.generator) : std::nullopt);
   }
-  const std::vector<c10::Storage> storages = push_results(*learned, arguments, count, stack);
+  const std::vector<c10::Storage> storages = allocate_results(*learned);
+  push_results(*learned, arguments, count, storages, stack);
   std::vector<HostStorage> fresh;
   for (const c10::Storage& storage : storages) {
     fresh.push_back(resolver(storage.unsafeGetStorageImpl()));
@@ -103,9 +105,10 @@ void wait_for_earlier_work(bool surface) {
   if (runtime::is_running_work() || tls_inline) {
     return;
   }
-  TORCH_CHECK(!is_capturing(),
-              "an operation that brings device data to the host, or that the device cannot repeat, was called "
-              "during hpu graph capturing; move it out of the capture");
+  TORCH_CHECK(
+      !is_capturing(),
+      "an operation that brings device data to the host, or that the device cannot repeat, was called "
+      "during hpu graph capturing; move it out of the capture");
   runtime::flush_recorded();
   const c10::StreamId stream = runtime::current_stream_id();
   if (!runtime::is_queue_idle(stream)) {

@@ -16,8 +16,8 @@ bool dispatch(const dispatch::BoxedKernel& kernel,
               torch::jit::Stack* stack,
               bool large);
 
-// Makes host access to device data safe on this thread: launches what is recorded, waits for the current stream.
-// Throws during a capture, which could not repeat what the host does.
+// Makes host access to device data safe on this thread: launches what is recorded, waits for the current
+// stream. Throws during a capture, which could not repeat what the host does.
 void wait_for_earlier_work(bool surface);
 
 bool is_capturing();

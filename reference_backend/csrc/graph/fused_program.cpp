@@ -23,11 +23,11 @@ FusedProgram::FusedProgram(const std::string& path,
                 "; remove its folder from the cache");
     const Buffer& buffer = graph.buffers[static_cast<std::size_t>(argument.buffer)];
     const auto type = c10::scalarTypeToTypeMeta(argument.dtype);
-    TORCH_CHECK(argument.offset >= 0 &&
-                    at::detail::computeStorageNbytes(argument.sizes,
-                                                     argument.strides,
-                                                     type.itemsize(),
-                                                     static_cast<std::size_t>(argument.offset)) <= buffer.bytes,
+    TORCH_CHECK(argument.offset >= 0 && at::detail::computeStorageNbytes(
+                                            argument.sizes,
+                                            argument.strides,
+                                            type.itemsize(),
+                                            static_cast<std::size_t>(argument.offset)) <= buffer.bytes,
                 "fused code ",
                 path,
                 " reaches beyond buffer ",
@@ -70,7 +70,8 @@ bool FusedProgram::fits(const Graph& graph) const {
 
 void FusedProgram::run() const {
   const c10::impl::ForceDispatchKeyGuard guard(
-      c10::default_included_set, c10::default_excluded_set | c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+      c10::default_included_set,
+      c10::default_excluded_set | c10::autograd_dispatch_keyset_with_ADInplaceOrView);
   const c10::AutoGradMode mode(false);
   code_.run(arguments_);
 }

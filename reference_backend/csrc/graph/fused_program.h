@@ -34,7 +34,7 @@ class FusedProgram {
  private:
   FusedCode code_;
   std::vector<at::Tensor> arguments_;
-  std::vector<int> buffers_;  // each once
+  std::vector<int> buffers_;   // each once
   std::vector<bool> written_;  // of `buffers_`
 };
 

@@ -136,8 +136,8 @@ int BufferTable::position(const c10::StorageImpl* device) {
   buffer.address = memory::arena().to_host(device->data_ptr().get());
   buffer.host = make_host_storage(buffer.address, buffer.bytes, device->resizable());
   if (keeps_memory_) {
-    buffer.owner = c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
-        const_cast<c10::StorageImpl*>(device)));
+    buffer.owner = c10::Storage(
+        c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(const_cast<c10::StorageImpl*>(device)));
   }
   buffers_.push_back(std::move(buffer));
   blocks_.push_back(block);

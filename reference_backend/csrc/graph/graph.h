@@ -1,5 +1,5 @@
-// The one form of a graph: calls in order, over buffers. Lazy mode, captures and (through a capture) torch.compile
-// make it; the passes change it; a recipe runs it.
+// The one form of a graph: calls in order, over buffers. Lazy mode, captures and (through a capture)
+// torch.compile make it; the passes change it; a recipe runs it.
 //
 // Views are not calls: they are in the sizes, strides and offsets of the tensors that the calls have.
 #pragma once
@@ -42,8 +42,8 @@ struct Graph {
   std::unordered_map<const c10::StorageImpl*, int> positions_;
 };
 
-// Gives buffers to the device storages of the calls that are being recorded. A buffer is one allocation: memory
-// that is freed and handed out again while recording is another one.
+// Gives buffers to the device storages of the calls that are being recorded. A buffer is one allocation:
+// memory that is freed and handed out again while recording is another one.
 class BufferTable {
  public:
   explicit BufferTable(bool keeps_memory);

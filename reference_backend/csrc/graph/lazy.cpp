@@ -114,8 +114,8 @@ void LazyRecorder::begin() {
   }
 }
 
-// All that decides what the graph computes: the calls, what is not lifted of their values, and which buffers they
-// use. The learned metadata's id stands for everything that its key holds.
+// All that decides what the graph computes: the calls, what is not lifted of their values, and which buffers
+// they use. The learned metadata's id stands for everything that its key holds.
 void LazyRecorder::describe(const Call& call,
                             const CallArguments& arguments,
                             const std::vector<c10::Storage>& fresh) {
@@ -196,8 +196,9 @@ bool LazyRecorder::record(const dispatch::BoxedKernel& kernel,
     return record(kernel, op, stack);
   }
   begin();
-  const std::vector<c10::IValue> values(stack->end() - static_cast<std::ptrdiff_t>(plan.arguments), stack->end());
   if (learned == nullptr) {
+    const std::vector<c10::IValue> values(stack->end() - static_cast<std::ptrdiff_t>(plan.arguments),
+                                          stack->end());
     const std::string key = arguments.key();  // catching up may use the thread's
     catch_up();
     statistics.caught_up++;
@@ -228,13 +229,15 @@ bool LazyRecorder::record(const dispatch::BoxedKernel& kernel,
   } else {
     std::uint64_t seed = 0;
     if (plan.generator >= 0) {
-      const c10::IValue& given = values[static_cast<std::size_t>(plan.generator)];
+      const c10::IValue& given =
+          stack->at(stack->size() - plan.arguments + static_cast<std::size_t>(plan.generator));
       seed = runtime::draw_seed(given.isGenerator() ? std::make_optional(given.toGenerator()) : std::nullopt);
     }
-    const CallArguments looked_at(plan, values.data());
-    const std::vector<c10::Storage> fresh = push_results(*learned, looked_at, plan.arguments, stack);
-    begin();
-    append(kernel, op, looked_at, learned, values.data(), fresh, /*has_run=*/false, seed);
+    const std::vector<c10::Storage> fresh = allocate_results(*learned);
+    begin();  // memory that ran short has launched the graph
+    const c10::IValue* values = stack->data() + (stack->size() - plan.arguments);
+    append(kernel, op, arguments, learned, values, fresh, /*has_run=*/false, seed);
+    push_results(*learned, arguments, plan.arguments, fresh, stack);
   }
   const bool full = static_cast<std::int64_t>(calls_.size()) >= limit;
   if (full || mode == LazyMode::EachOperator || (mode == LazyMode::Random && random() % 8 == 0)) {
@@ -357,7 +360,8 @@ void LazyRecorder::launch(Graph&& graph,
                                      memory::device_allocator(),
                                      /*resizable=*/false);
     } catch (const c10::OutOfMemoryError&) {
-      // Temporaries have memory from the recording, which is good as long as each is used in its own time only.
+      // Temporaries have memory from the recording, which is good as long as each is used in its own time
+      // only.
       if (entry->recipe->has_merged_calls()) {
         throw;
       }

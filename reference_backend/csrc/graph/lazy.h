@@ -1,7 +1,8 @@
-// Lazy mode: operators are recorded until somebody needs a value or the step ends; then the graph is launched.
+// Lazy mode: operators are recorded until somebody needs a value or the step ends; then the graph is
+// launched.
 //
-// The results of a call that was seen before are known without running it. One that is new makes the graph catch
-// up: what is recorded runs, then the call itself, and recording goes on; the graph is still one graph.
+// The results of a call that was seen before are known without running it. One that is new makes the graph
+// catch up: what is recorded runs, then the call itself, and recording goes on; the graph is still one graph.
 #pragma once
 
 #include <c10/core/StorageImpl.h>
@@ -38,11 +39,12 @@ struct LazyStatistics {
 };
 LazyStatistics lazy_statistics();
 
-// Recipes that have been launched often enough to be worth compiling and were not given out before, with their
-// names. Cheap where there are none.
+// Recipes that have been launched often enough to be worth compiling and were not given out before, with
+// their names. Cheap where there are none.
 std::vector<std::pair<std::string, std::shared_ptr<Recipe>>> take_hot_recipes();
 
-// Whether nothing that is recorded or was launched uses this memory: then the host may write it ahead of that.
+// Whether nothing that is recorded or was launched uses this memory: then the host may write it ahead of
+// that.
 bool is_untouched(const c10::StorageImpl* storage);
 
 }  // namespace hpu_reference::graph

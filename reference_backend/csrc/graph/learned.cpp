@@ -161,7 +161,8 @@ void CallArguments::add_tensor(const at::Tensor& tensor, std::size_t position, b
   int shared = -1;
   for (std::size_t i = 0; i < tensors_.size(); i++) {
     const at::Tensor& other = *tensors_[i].tensor;
-    if (tensors_[i].device && other.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() == storage) {
+    if (tensors_[i].device &&
+        other.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() == storage) {
       shared = static_cast<int>(i);
       if (other.is_same(tensor)) {
         same = static_cast<int>(i);

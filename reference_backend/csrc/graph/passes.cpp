@@ -73,7 +73,10 @@ void put(std::string& key, const T& value) {
 }
 
 // All of an argument that decides what a call computes; versions count the writes to each buffer.
-bool describe(const Graph& graph, const c10::IValue& value, const std::vector<int>& versions, std::string& key) {
+bool describe(const Graph& graph,
+              const c10::IValue& value,
+              const std::vector<int>& versions,
+              std::string& key) {
   if (value.isTensor()) {
     const at::Tensor& tensor = value.toTensor();
     if (!tensor.defined()) {
@@ -83,8 +86,9 @@ bool describe(const Graph& graph, const c10::IValue& value, const std::vector<in
     const int buffer = graph.buffer_of(tensor);
     key += 't';
     put(key, tensor.scalar_type());
-    put(key, static_cast<char>(tensor.is_conj() | tensor.is_neg() << 1 |
-                               tensor.unsafeGetTensorImpl()->is_wrapped_number() << 2));
+    put(key,
+        static_cast<char>(tensor.is_conj() | tensor.is_neg() << 1 |
+                          tensor.unsafeGetTensorImpl()->is_wrapped_number() << 2));
     put(key, tensor.dim());
     for (const auto size : tensor.sizes()) {
       put(key, size);
@@ -158,7 +162,8 @@ void remove_dead_calls(Graph& graph, std::vector<std::size_t>& origin) {
     const auto needed = [&](int buffer) { return live[static_cast<std::size_t>(buffer)]; };
     const Effects& effect = effects[i];
     const bool without_trace = effect.writes.empty() && effect.makes.empty();  // an assertion
-    if (!without_trace && !effect.host_memory && std::none_of(effect.writes.begin(), effect.writes.end(), needed) &&
+    if (!without_trace && !effect.host_memory &&
+        std::none_of(effect.writes.begin(), effect.writes.end(), needed) &&
         std::none_of(effect.makes.begin(), effect.makes.end(), needed)) {
       kept[i] = false;
       continue;

@@ -1,5 +1,5 @@
-// What is done to a graph before it becomes a recipe. Each pass keeps what can be seen afterwards: the bytes of
-// inputs and outputs. Calls stay in their order.
+// What is done to a graph before it becomes a recipe. Each pass keeps what can be seen afterwards: the bytes
+// of inputs and outputs. Calls stay in their order.
 #pragma once
 
 #include "graph/graph.h"
@@ -10,8 +10,8 @@ namespace hpu_reference::graph {
 // Calls that nothing alive depends on.
 void remove_dead_calls(Graph& graph, std::vector<std::size_t>& origin);
 
-// Calls that compute again what is there already, into temporaries. Random ones, and ones with values that change
-// from launch to launch (`lifted`), are not touched.
+// Calls that compute again what is there already, into temporaries. Random ones, and ones with values that
+// change from launch to launch (`lifted`), are not touched.
 void merge_common_calls(Graph& graph, std::vector<std::size_t>& origin, bool lifted);
 
 // Calls without inputs, or with folded ones only, are run once.

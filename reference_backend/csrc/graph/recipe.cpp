@@ -67,20 +67,13 @@ void Recipe::bind(const Launch& launch) {
 }
 
 void Recipe::run_calls(const Launch& launch) {
+  const KernelGuard guard;
   for (std::size_t i = 0; i < graph_.calls.size(); i++) {
     const Call& call = graph_.calls[i];
     const std::size_t origin = origin_[i];
     try {
-      if (constants_) {
-        c10::SmallVector<c10::IValue, 4> own;
-        for (const int position : call.lifted) {
-          own.push_back(call.arguments[static_cast<std::size_t>(position)]);
-        }
-        call.run(launch.seeds.empty() ? 0 : launch.seeds[origin], own.data());
-      } else {
-        call.run(launch.seeds.empty() ? 0 : launch.seeds[origin],
-                 launch.lifted.data() + lifted_starts_[origin]);
-      }
+      call.run(launch.seeds.empty() ? 0 : launch.seeds[origin],
+               constants_ || call.lifted.empty() ? nullptr : launch.lifted.data() + lifted_starts_[origin]);
     } catch (c10::Error& error) {
       error.add_context("(in " + call.name() + ", operator " + std::to_string(origin) + " of a graph)");
       throw;
@@ -137,10 +130,10 @@ std::vector<std::uint64_t> draw_seeds(const Recipe& recipe) {
   }
   for (std::size_t i = 0; i < recipe.recorded_calls(); i++) {
     const at::Generator& generator = recipe.generators()[i];
-    seeds.push_back(!recipe.random_at(i) ? 0
-                                         : runtime::draw_seed(generator.defined()
-                                                                  ? std::make_optional(generator)
-                                                                  : std::nullopt));
+    seeds.push_back(
+        !recipe.random_at(i)
+            ? 0
+            : runtime::draw_seed(generator.defined() ? std::make_optional(generator) : std::nullopt));
   }
   return seeds;
 }

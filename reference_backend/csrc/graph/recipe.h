@@ -12,13 +12,13 @@ namespace hpu_reference::graph {
 
 class FusedProgram;
 
-// What a launch brings: host addresses of the buffers of the graph as it was recorded, and per call of that graph
-// a seed (0 where it is not random) and its lifted values.
+// What a launch brings: host addresses of the buffers of the graph as it was recorded, and per call of that
+// graph a seed (0 where it is not random) and its lifted values.
 struct Launch {
   std::vector<void*> addresses;
   std::vector<std::uint64_t> seeds;
   std::vector<c10::IValue> lifted;
-  bool at_recorded_addresses = false;  // temporaries too, in place of a workspace
+  bool at_recorded_addresses = false;                       // temporaries too, in place of a workspace
   std::shared_ptr<const std::vector<c10::Storage>> owners;  // what the launch needs to stay alive
   c10::Storage workspace;  // on the device, of workspace_bytes; may be empty where that is 0
 };

@@ -32,8 +32,8 @@ struct Block {
   Block* previous = nullptr;  // neighbours by address
   Block* next = nullptr;
   std::vector<StreamId> used_on;  // streams named by record_stream
-  // The graph that is being recorded and holds this memory as its buffer of that number; 0: none. Freeing ends
-  // it.
+  // The graph that is being recorded and holds this memory as its buffer of that number; 0: none. Freeing
+  // ends it.
   std::atomic<std::uint64_t> recorded_in{0};
   int buffer = -1;
   std::uint64_t serial = 0;   // of the allocation

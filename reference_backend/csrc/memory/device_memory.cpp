@@ -97,9 +97,9 @@ Block* allocate_after_waiting(std::size_t size, bool scratch, bool in_order) {
     block = g_pool->allocate(size, runtime::current_stream_id(), scratch, in_order);
   }
   const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
-  runtime::publish("MEMORY_DEFRAGMENTATION",
-                   {{"success", block == nullptr ? "false" : "true"},
-                    {"milliseconds", std::to_string(elapsed.count())}});
+  runtime::publish(
+      "MEMORY_DEFRAGMENTATION",
+      {{"success", block == nullptr ? "false" : "true"}, {"milliseconds", std::to_string(elapsed.count())}});
   if (block == nullptr) {
     throw_out_of_memory(size);
   }

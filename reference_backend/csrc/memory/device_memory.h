@@ -76,8 +76,8 @@ struct Donation {
   c10::StorageImpl* storage;
 };
 
-// While one lives, the CPU allocations of this thread at the given positions get the donated memory; the others
-// come from the heap. Must not be given more than one kernel to run.
+// While one lives, the CPU allocations of this thread at the given positions get the donated memory; the
+// others come from the heap. Must not be given more than one kernel to run.
 class DonationScope {
  public:
   explicit DonationScope(c10::ArrayRef<Donation> donations);

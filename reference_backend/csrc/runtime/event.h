@@ -1,5 +1,5 @@
-// Events: marks in a stream's work. Each record() makes a new mark; waiting and asking are about the one that was
-// made last before.
+// Events: marks in a stream's work. Each record() makes a new mark; waiting and asking are about the one that
+// was made last before.
 #pragma once
 
 #include <c10/core/Stream.h>

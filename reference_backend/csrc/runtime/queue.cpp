@@ -195,8 +195,7 @@ void help(Engine& self, int index, Lock& lock) {
       return;
     }
     const Queue& queue = self.queues[static_cast<std::size_t>(target)];
-    const int blocker =
-        queue.running || queue.items.empty() ? -1 : queue.items.front()->blocked_by();
+    const int blocker = queue.running || queue.items.empty() ? -1 : queue.items.front()->blocked_by();
     if (blocker < 0 || blocker == target) {
       break;
     }
@@ -308,7 +307,9 @@ void enqueue(c10::StreamId id, std::unique_ptr<Work> work) {
   }
   const int delay = g_delay;
   if (delay > 0 && work->computes()) {
-    push(self, index, std::make_unique<Delay>(static_cast<double>(g_delays() % static_cast<unsigned>(delay)) * 1e-6));
+    push(self,
+         index,
+         std::make_unique<Delay>(static_cast<double>(g_delays() % static_cast<unsigned>(delay)) * 1e-6));
   }
   push(self, index, std::move(work));
 }

@@ -25,7 +25,7 @@ struct ThreadState {
   static ThreadState current();
   void apply() const;
 
-  int threads = 1;           // of the intra-op pool
+  int threads = 1;            // of the intra-op pool
   unsigned int rounding = 0;  // floating-point control word: flush-denormals and rounding
 };
 
@@ -95,8 +95,8 @@ void notify_queues();
 bool is_pipeline_enabled();
 void set_pipeline_enabled(bool on);
 
-// Sends every operator that can be deferred through the queue, with a pause of up to `microseconds`, drawn from
-// the seed, in front of each; negative: off. For tests.
+// Sends every operator that can be deferred through the queue, with a pause of up to `microseconds`, drawn
+// from the seed, in front of each; negative: off. For tests.
 void set_queue_all(int microseconds, std::uint64_t seed);
 bool is_queue_all();
 

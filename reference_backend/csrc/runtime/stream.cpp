@@ -35,7 +35,8 @@ c10::StreamId new_stream() {
 
 bool is_stream_idle(c10::StreamId id) {
   // In this order: what is recorded moves into the queue, not the other way.
-  const bool recorded = g_recorded.load(std::memory_order_acquire) != 0 && queue_of(g_recorded_on) == queue_of(id);
+  const bool recorded =
+      g_recorded.load(std::memory_order_acquire) != 0 && queue_of(g_recorded_on) == queue_of(id);
   return !recorded && is_queue_idle(id);
 }
 

@@ -20,6 +20,10 @@ def flushes(monkeypatch):
         def lazy_flush(sync):
             asked.append(sync)
 
+        @staticmethod
+        def take_hot_recipes():
+            return []
+
     monkeypatch.setattr(step_closure, "is_lazy", lambda: True)
     monkeypatch.setattr(step_closure, "_C", Core)
     return asked

@@ -2,8 +2,8 @@
 
 Beside the contract's flags (habana-api 2.2) the reference device has its own:
 ``HPU_REFERENCE_QUEUE_ALL=MICROSECONDS[,SEED]`` sends every operator through its stream's queue, behind a
-pause of up to that long; ``HPU_REFERENCE_RECORD_LINES=1`` makes errors of queued work name the program's line;
-``HPU_REFERENCE_LAZY_SEED`` seeds the random flushes of lazy mode 3.
+pause of up to that long; ``HPU_REFERENCE_RECORD_LINES=1`` makes errors of queued work name the program's
+line; ``HPU_REFERENCE_LAZY_SEED`` seeds the random flushes of lazy mode 3.
 """
 
 from __future__ import annotations
