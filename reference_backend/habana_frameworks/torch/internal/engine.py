@@ -13,6 +13,7 @@ import os
 from types import ModuleType
 
 from .environment import read
+from .fusion import cache_config
 
 
 def start(core: ModuleType, lazy_mode: int) -> None:
@@ -30,6 +31,7 @@ def start(core: ModuleType, lazy_mode: int) -> None:
     core.recipe_cache_set_enabled(bool(read("PT_HPU_PGM_ENABLE_CACHE", "bool", True)))
     core.set_record_lines(bool(read("HPU_REFERENCE_RECORD_LINES", "bool", False)))
     core.set_queue_all(*_queue_all())
+    cache_config.from_environment()  # what is wrong there is said now, not when the first graph is hot
     if lazy_mode:
         _start_lazy(core, lazy_mode)
     # Before the interpreter goes: queued work may hold what belongs to it.

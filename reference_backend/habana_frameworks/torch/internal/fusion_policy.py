@@ -8,11 +8,15 @@ graphs stay as they are under ``torch.use_deterministic_algorithms(True)``.
 
 from __future__ import annotations
 
+import logging
+import shutil
 from typing import Any
 
 import torch
 
 from .environment import read
+
+log = logging.getLogger(__name__)
 
 #: Runs between two looks at whether the code is there.
 _BETWEEN_LOOKS = 64
@@ -37,7 +41,14 @@ def install(graph: Any, artifact: Any) -> None:
         )
         for entry in artifact.convention["arguments"]
     ]
-    graph.set_fused(str(artifact.code), arguments)
+    try:
+        graph.set_fused(str(artifact.code), arguments)
+    except (
+        RuntimeError,
+        OSError,
+    ) as error:  # cut short on disk, say: compiled anew in another process's time
+        log.warning("%s cannot be used and is removed: %s", artifact.folder, error)
+        shutil.rmtree(artifact.folder, ignore_errors=True)
 
 
 class Heat:

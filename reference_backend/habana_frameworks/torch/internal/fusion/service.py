@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from . import cache_config
 from .artifact import Artifact
 from .description import NotFusable, digest_of, dumps
 
@@ -43,6 +44,9 @@ def default_cache() -> Path:
     given = os.environ.get("HPU_REFERENCE_FUSION_CACHE")
     if given:
         return Path(given)
+    configured = cache_config.from_environment().path
+    if configured is not None:
+        return configured
     # As Inductor finds its own; importing it takes longer than everything here.
     user = re.sub(r"[^\w.-]", "_", getpass.getuser())
     inductor = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or f"{tempfile.gettempdir()}/torchinductor_{user}"
@@ -89,6 +93,9 @@ class Service:
         # digest → why: never tried again in this process.
         self.failures: dict[str, str] = {}
         self._enabled: bool | None = None
+        self._config = cache_config.from_environment()
+        if self._config.delete:
+            cache_config.empty(self.folder)
         atexit.register(self.close)
 
     def enabled(self) -> bool:
@@ -171,7 +178,9 @@ class Service:
 
     def _load(self, digest: str) -> Artifact | None:
         with contextlib.suppress(OSError, ValueError):
-            return Artifact.load(self.folder / digest)
+            artifact = Artifact.load(self.folder / digest)
+            os.utime(self.folder / digest)  # used now, for trimming
+            return artifact
         return None
 
     def _start(self) -> None:
@@ -238,6 +247,7 @@ class Service:
             if artifact is None:
                 return self._fail(job, f"{self.folder} cannot be written")
             self._finished.append((artifact, job.on_ready))
+            cache_config.trim(self.folder, self._config.megabytes)
         except OSError as error:
             self._fail(job, str(error))
         finally:

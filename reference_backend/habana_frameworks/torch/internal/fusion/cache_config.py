@@ -1,0 +1,92 @@
+"""The disk cache of recipes as PT_HPU_RECIPE_CACHE_CONFIG has it: ``path,delete,size_mb[,nfs]``.
+
+What is kept on disk is the compiled code of recipes; an interpreted recipe is made faster than it is read. An
+empty path, the default, leaves code where Inductor keeps its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+VARIABLE = "PT_HPU_RECIPE_CACHE_CONFIG"
+_TRUTH = {"true": True, "1": True, "false": False, "0": False, "": False}
+
+
+@dataclass(frozen=True)
+class CacheConfig:
+    """Where compiled recipes are kept.
+
+    Attributes:
+        path: the folder, None for the default one.
+        delete: empty it when the process starts to use it.
+        megabytes: its largest size; the least recently used artifacts go first. 0: no limit.
+        nfs: accepted; renames are atomic on both kinds of file systems.
+    """
+
+    path: Path | None = None
+    delete: bool = False
+    megabytes: int = 1024
+    nfs: bool = False
+
+
+def parse(text: str) -> CacheConfig:
+    """The configuration that a text stands for.
+
+    Raises:
+        ValueError: it has not 3 or 4 fields, or one of them is of the wrong type.
+    """
+    if not text.strip():
+        return CacheConfig()
+    fields = [field.strip() for field in text.split(",")]
+    words = [field.lower() for field in fields]
+    sound = len(fields) in (3, 4) and words[1] in _TRUTH and words[-1 if len(fields) == 4 else 1] in _TRUTH
+    if not sound or not (fields[2] or "1024").isdigit():
+        raise ValueError(
+            f"{VARIABLE}={text!r} is not path,delete,size_mb[,nfs]: give e.g. /tmp/recipes,false,1024"
+        )
+    return CacheConfig(
+        Path(fields[0]) if fields[0] else None,
+        _TRUTH[words[1]],
+        int(fields[2] or "1024"),
+        len(fields) == 4 and _TRUTH[words[3]],
+    )
+
+
+def from_environment() -> CacheConfig:
+    """The configuration of this process. Errors as in `parse`."""
+    return parse(os.environ.get(VARIABLE, ""))
+
+
+def empty(folder: Path) -> None:
+    """Remove all artifacts of a cache. Processes that use them keep what they have loaded."""
+    for entry in _artifacts(folder):
+        shutil.rmtree(entry, ignore_errors=True)
+
+
+def trim(folder: Path, megabytes: int) -> None:
+    """Remove the artifacts that were used longest ago until the cache is no larger than that."""
+    if megabytes <= 0:
+        return
+    sizes = []
+    for entry in _artifacts(folder):
+        with contextlib.suppress(OSError):  # another process may be trimming too
+            bytes_ = sum(file.stat().st_size for file in entry.iterdir())
+            sizes.append((entry.stat().st_mtime, bytes_, entry))
+    total = sum(size for _, size, _ in sizes)
+    for _, size, entry in sorted(sizes, key=lambda item: item[0]):
+        if total <= megabytes << 20:
+            return
+        shutil.rmtree(entry, ignore_errors=True)
+        total -= size
+
+
+def _artifacts(folder: Path) -> list[Path]:
+    # Unfinished ones have other names, and belong to whoever writes them.
+    try:
+        return [entry for entry in folder.iterdir() if (entry / "convention.json").exists()]
+    except OSError:
+        return []
