@@ -158,6 +158,25 @@ def _is_cpu_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.device.type == "cpu"
 
 
+def _separate_alpha(module: GraphModule) -> None:
+    """Make the factor of ``add`` and ``sub`` an operator of its own.
+
+    Inductor of torch 2.13 fuses ``add(x, a @ b, alpha=k)`` into a matrix product and loses k
+    (docs/upstream.md#alpha).
+    """
+    aten = torch.ops.aten
+    for node in list(module.graph.nodes):
+        if node.target not in (aten.add.Tensor, aten.sub.Tensor) or node.kwargs.get("alpha", 1) == 1:
+            continue
+        if not isinstance(node.args[1], Node):
+            continue
+        with module.graph.inserting_before(node):
+            scaled = module.graph.call_function(aten.mul.Tensor, (node.args[1], node.kwargs["alpha"]))
+        node.args = (node.args[0], scaled)
+        node.kwargs = {key: value for key, value in node.kwargs.items() if key != "alpha"}
+    module.recompile()
+
+
 def _on_cpu(module: GraphModule) -> GraphModule:
     """A copy of the cluster with constants and device arguments on the CPU."""
     result = GraphModule(module, copy.deepcopy(module.graph), class_name=module.__class__.__name__)
@@ -171,7 +190,7 @@ def _on_cpu(module: GraphModule) -> GraphModule:
                     setattr(result, node.target, constant.detach().cpu())
         node.args = map_aggregate(node.args, _host_device)
         node.kwargs = map_aggregate(node.kwargs, _host_device)
-    result.recompile()
+    _separate_alpha(result)
     return result
 
 
