@@ -8,6 +8,7 @@ import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from conformance.capabilities import CAPABILITIES
 from conformance.target_file import MODES
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ class Property:
     (``float32``) or ``any``. ``applies(target, subject)`` returns the dtype names for which a result exists,
     without touching the device; an empty sequence means that there is no such case. ``modes`` are the modes
     in which it is checked. ``runs`` says that the subject's kernels run in every result of it, so that a
-    result without any is vacuous in a mode that counts them.
+    result without any is vacuous in a mode that counts them. ``capabilities`` are the words of
+    :mod:`conformance.capabilities` that a target must declare to be held to it.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Property:
     smoke: bool = False
     modes: tuple[str, ...] = CALLS
     runs: bool = True
+    capabilities: tuple[str, ...] = ()
 
 
 _REGISTRY: dict[tuple[str, str], Property] = {}
@@ -64,6 +67,7 @@ def register(
     smoke: bool = False,
     modes: Sequence[str] = CALLS,
     runs: bool = True,
+    capabilities: Sequence[str] = (),
 ) -> Callable[[Check], Check]:
     """Decorator that registers a plain check function as a property."""
     if level not in LEVELS:
@@ -71,6 +75,9 @@ def register(
     for mode in modes:
         if mode not in MODES:
             raise ValueError(f"property {name!r} names mode {mode!r}; use some of {', '.join(MODES)}")
+    for word in capabilities:
+        if word not in CAPABILITIES:
+            raise ValueError(f"property {name!r} names capability {word!r}; see conformance/capabilities.py")
 
     def wrap(check: Check) -> Check:
         key = (subject_kind, name)
@@ -89,13 +96,20 @@ def register(
             smoke,
             tuple(modes),
             runs,
+            tuple(capabilities),
         )
         return check
 
     return wrap
 
 
-_FOLDERS = {"operator": "operators", "module": "modules", "optimizer": "optimizers", "device": "device"}
+_FOLDERS = {
+    "operator": "operators",
+    "module": "modules",
+    "optimizer": "optimizers",
+    "device": "device",
+    "api": "api",
+}
 
 
 def load(subject_kind: str) -> None:
