@@ -7,9 +7,9 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from conformance import module_extra, torch_private
+from conformance import areas, module_extra, torch_private
 
-KINDS = ("operator", "module", "optimizer", "device")
+KINDS = ("operator", "module", "optimizer", "device", "api")
 
 #: Parts of a device's API.
 DEVICE = ("Stream", "Event", "Memory", "Copy", "Thread", "Graph", "Compile")
@@ -54,6 +54,8 @@ def subjects(kind: str) -> Sequence[Subject]:
         found = [Subject(kind, info.optim_cls.__name__, info) for info in torch_private.optim_db()]
     elif kind == "device":
         found = [Subject(kind, name, None) for name in DEVICE]
+    elif kind == "api":
+        found = [Subject(kind, name, None) for name in areas.AREAS]
     else:
         raise LookupError(f"no subjects of kind {kind!r}; known kinds are {', '.join(KINDS)}")
     names = [subject.name for subject in found]

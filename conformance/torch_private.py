@@ -353,3 +353,14 @@ def overloads(name: str) -> list[str]:
     """Names of the overloads of an aten operator; the default one is empty. None exist: an empty list."""
     packet = getattr(torch.ops.aten, name, None)
     return [] if packet is None else [word.replace("default", "") for word in packet.overloads()]
+
+
+@contextlib.contextmanager
+def every_warning() -> Iterator[None]:
+    """Let warnings that torch gives once in a process come each time."""
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        yield
+    finally:
+        torch.set_warn_always(before)

@@ -1,0 +1,5 @@
+"""Every behaviour of torch's API."""
+
+from conformance.suite import cases
+
+test_api = cases("api")

@@ -1,0 +1,84 @@
+"""Every behaviour is green on the CPU, and red for each kind of fault that it must see."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import faults
+
+from conformance import behaviour, target_file
+from conformance.model import CaseId, Result, ResultId, Verdict
+from conformance.property import find, properties
+from conformance.recorder import Recorder
+from conformance.subjects import find as find_subject
+
+for module in sorted(Path(__file__).parent.glob("faults_*.py")):
+    importlib.import_module(module.stem)
+
+TARGET = target_file.load("cpu").target("eager")
+NAMES = [entry.name for entry in properties("api")]
+
+
+def checked(name: str) -> Result:
+    entry = find("api", name)
+    subject = find_subject("api", behaviour.BEHAVIOURS[name].area)
+    dtype = entry.applies(TARGET, subject)[0]
+    recorder = Recorder(ResultId(CaseId(name, subject.name), dtype), seed=7)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        entry.check(TARGET, subject, recorder)
+    return recorder.result()
+
+
+@contextlib.contextmanager
+def planted(kind: str) -> Iterator[None]:
+    behaviour.replace_target_side(faults.lab_with(kind), lambda lab: faults.around(lab, kind))
+    try:
+        yield
+    finally:
+        behaviour.replace_target_side(None, None)
+
+
+@contextlib.contextmanager
+def named(name: str) -> Iterator[None]:
+    behaviour.replace_target_side(None, faults.NAMED[name])
+    try:
+        yield
+    finally:
+        behaviour.replace_target_side(None, None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_green_without(name: str) -> None:
+    result = checked(name)
+    assert result.verdict is Verdict.PASS, result.failures
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [(name, kind) for name in NAMES for kind in behaviour.BEHAVIOURS[name].sees]
+)
+def test_red_with(name: str, kind: str) -> None:
+    with planted(kind):
+        result = checked(name)
+    assert result.verdict is Verdict.FAIL, f"{name} does not see a device whose {kind} is wrong"
+
+
+@pytest.mark.parametrize("name", sorted(faults.NAMED))
+def test_red_with_its_own_fault(name: str) -> None:
+    with named(name):
+        result = checked(name)
+    assert result.verdict is Verdict.FAIL, f"{name} does not see the fault planted for it"
+
+
+def test_every_behaviour_has_a_fault() -> None:
+    assert {name for name in NAMES if not behaviour.BEHAVIOURS[name].sees} <= set(faults.NAMED)
+    assert set(faults.NAMED) <= set(NAMES)
