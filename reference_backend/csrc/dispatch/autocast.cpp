@@ -108,8 +108,9 @@ bool is_castable(const at::Tensor& tensor) {
          tensor.scalar_type() != at::kDouble;
 }
 
+// Torch's own cast, which keeps the casts of parameters until the outermost autocast region ends.
 at::Tensor cast_to(const at::Tensor& tensor, at::ScalarType dtype) {
-  return is_castable(tensor) && tensor.scalar_type() != dtype ? tensor.to(dtype) : tensor;
+  return is_castable(tensor) ? at::autocast::cached_cast(dtype, tensor, c10::DeviceType::HPU) : tensor;
 }
 
 // Calls `visit` on each tensor in the value, lists included, and puts back what it returns.

@@ -1,6 +1,9 @@
 // Copies within the device and between it and the host, and the way of one element to Python.
 #include <ATen/ExpandUtils.h>
+#include <ATen/ops/_empty_affine_quantized.h>
+#include <ATen/ops/_empty_per_channel_affine_quantized.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
+#include <ATen/ops/_to_copy_native.h>
 #include <ATen/ops/copy_ops.h>
 #include <torch/library.h>
 
@@ -165,6 +168,29 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   return at::native::_local_scalar_dense_cpu(call.host(self, Access::Read, "aten::_local_scalar_dense"));
 }
 
+// torch's own makes the result where the quantized tensor is, whatever device it is asked for.
+at::Tensor quantized_to_copy(const at::Tensor& self,
+                             std::optional<at::ScalarType> dtype,
+                             std::optional<at::Layout> layout,
+                             std::optional<at::Device> device,
+                             std::optional<bool> pin_memory,
+                             bool non_blocking,
+                             std::optional<at::MemoryFormat> memory_format) {
+  if (!device.has_value() || !device->is_cpu()) {
+    return at::native::_to_copy(self, dtype, layout, device, pin_memory, non_blocking, memory_format);
+  }
+  const auto options = self.options().device(at::kCPU);
+  at::Tensor result =
+      self.qscheme() == at::kPerTensorAffine
+          ? at::_empty_affine_quantized(self.sizes(), options, self.q_scale(), self.q_zero_point())
+          : at::_empty_per_channel_affine_quantized(self.sizes(),
+                                                    self.q_per_channel_scales().cpu(),
+                                                    self.q_per_channel_zero_points().cpu(),
+                                                    self.q_per_channel_axis(),
+                                                    options);
+  return copy_(result, self, /*non_blocking=*/false);
+}
+
 TORCH_LIBRARY_IMPL(aten, HPU, m) {
   m.impl("copy_", copy_);
   m.impl("_copy_from", copy_from);
@@ -173,6 +199,7 @@ TORCH_LIBRARY_IMPL(aten, HPU, m) {
 }
 
 TORCH_LIBRARY_IMPL(aten, QuantizedHPU, m) {
+  m.impl("_to_copy", quantized_to_copy);
   m.impl("copy_", copy_);
   m.impl("_copy_from", copy_from);
 }

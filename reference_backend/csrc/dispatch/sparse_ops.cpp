@@ -1,11 +1,13 @@
 // Sparse tensors: metadata and parts, which need no host view (and must serve fake tensors, whose parts are
 // on meta), and what torch's own code for compressed tensors refuses on a device that it does not know.
+#include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_coalesced_native.h>
 #include <ATen/ops/_dimI_native.h>
 #include <ATen/ops/_dimV_native.h>
 #include <ATen/ops/_indices_native.h>
 #include <ATen/ops/_nnz_native.h>
+#include <ATen/ops/_validate_sparse_compressed_tensor_args.h>
 #include <ATen/ops/_values_native.h>
 #include <ATen/ops/ccol_indices_native.h>
 #include <ATen/ops/col_indices_native.h>
@@ -36,6 +38,10 @@ at::Tensor compressed_tensor_unsafe(const at::Tensor& compressed_indices,
                                     std::optional<at::Device>,
                                     std::optional<bool>) {
   TORCH_CHECK(layout.has_value(), "expected a sparse compressed layout, but got none");
+  if (at::globalContext().checkSparseTensorInvariants()) {
+    at::_validate_sparse_compressed_tensor_args(
+        compressed_indices, plain_indices, values, C10_AS_INTARRAYREF_SLOW(size), *layout);
+  }
   auto impl = make_compressed(*layout, c10::scalarTypeToTypeMeta(dtype.value_or(values.scalar_type())));
   impl->set_member_tensors(compressed_indices, plain_indices, values, C10_AS_INTARRAYREF_SLOW(size));
   return at::Tensor(std::move(impl));

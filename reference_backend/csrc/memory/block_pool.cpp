@@ -331,6 +331,12 @@ void BlockPool::reset_accumulated() {
   stats_.largest = 0;
 }
 
+void BlockPool::reset_totals() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  stats_.total_allocations = stats_.total_frees = 0;
+  stats_.bytes_allocated = stats_.bytes_freed = 0;
+}
+
 void BlockPool::set_limit(std::size_t limit) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (limit > arena_.size) {

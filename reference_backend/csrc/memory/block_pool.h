@@ -51,9 +51,9 @@ struct PoolStatistics {
   std::int64_t max_in_use = 0;
   std::int64_t allocations = 0;  // since the last reset
   std::int64_t frees = 0;
-  std::int64_t total_allocations = 0;  // since the start
+  std::int64_t total_allocations = 0;  // since the last reset of totals
   std::int64_t total_frees = 0;
-  std::int64_t bytes_allocated = 0;  // since the start
+  std::int64_t bytes_allocated = 0;
   std::int64_t bytes_freed = 0;
   std::int64_t active = 0;
   std::int64_t max_active = 0;
@@ -91,7 +91,8 @@ class BlockPool {
   PoolStatistics statistics();
   // The contract sets the peak to 0, torch.accelerator to what is in use.
   void reset_peak(bool to_zero);
-  void reset_accumulated();
+  void reset_accumulated();  // what torch.hpu.memory_stats() counts since the last reset
+  void reset_totals();       // what torch.accelerator.memory_stats() counts
   // Bytes; raises std::invalid_argument if above the arena's size.
   void set_limit(std::size_t limit);
 

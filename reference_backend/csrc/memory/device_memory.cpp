@@ -141,7 +141,7 @@ class Allocator final : public c10::DeviceAllocator {
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override;
   void resetAccumulatedStats(c10::DeviceIndex) override {
     runtime::acquire();
-    g_pool->reset_accumulated();
+    g_pool->reset_totals();
   }
   void resetPeakStats(c10::DeviceIndex) override {
     runtime::acquire();
