@@ -8,10 +8,10 @@ import sys
 import traceback
 
 import conformance
-from conformance.commands import doctor, merge, report, repro, run, targets
+from conformance.commands import certify, diff, doctor, expect, merge, report, repro, run, targets
 from conformance.errors import UsageError
 
-_COMMANDS = (run, merge, report, doctor, repro, targets)
+_COMMANDS = (run, merge, report, diff, expect, doctor, repro, targets, certify)
 
 
 def parser() -> argparse.ArgumentParser:

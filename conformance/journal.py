@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from conformance.errors import UsageError
 
 #: Every line starts like this, which is how a line that follows a torn one is found again.
 _START = '{"event":'
@@ -28,6 +31,14 @@ class Journal:
             raise OSError(
                 f"journal {self.path} took {written} of {len(line)} bytes; free some space on its disk"
             )
+
+    def lock(self) -> bool:
+        """Take the journal for this process until it ends or closes it; False where another one has it."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
 
     def close(self) -> None:
         os.close(self._file)
@@ -63,7 +74,7 @@ def decode(line: str) -> tuple[list[dict[str, Any]], bool]:
     while start >= 0:
         try:
             event = json.loads(line[start:])
-        except ValueError:
+        except (ValueError, RecursionError):
             damaged = True
         else:
             if isinstance(event, dict) and isinstance(event.get("event"), str):
@@ -100,9 +111,12 @@ class Tail:
 
 
 def read(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """All events of a finished journal and the number of damaged lines."""
-    size = path.stat().st_size
+    """All events of a finished journal and the number of damaged lines; UsageError where it is none."""
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise UsageError(f"journal {path} cannot be read: {error.strerror}") from None
     if size > MAX_BYTES:
-        raise ValueError(f"journal {path} has {size} bytes; at most {MAX_BYTES} are read")
+        raise UsageError(f"journal {path} has {size} bytes; at most {MAX_BYTES} are read")
     tail = Tail(path)
     return list(tail.read(final=True)), tail.damaged

@@ -8,6 +8,7 @@ from typing import Any
 
 from conformance import results
 from conformance.errors import UsageError
+from conformance.expectation import judge
 from conformance.model import Verdict
 
 Leg = dict[str, Any]
@@ -99,9 +100,15 @@ def _shards(name: str, parts: list[tuple[str, Leg]]) -> tuple[list[int], int]:
     return sorted(seen), counts.pop()
 
 
+def own_problems(leg: Leg) -> list[str]:
+    """The problems of a leg other than those of its expectations."""
+    of_expectations = leg.get("expectations", {}).get("problems", ())
+    return [problem for problem in leg["problems"] if problem not in of_expectations]
+
+
 def _join(shards: tuple[list[int], int], legs: list[Leg]) -> Leg:
     numbers, count = shards
-    problems = [problem for leg in legs for problem in leg["problems"]]
+    problems = [problem for leg in legs for problem in own_problems(leg)]
     missing = [number for number in range(1, count + 1) if number not in numbers]
     if missing:
         problems.append(f"shards {', '.join(f'{number}/{count}' for number in missing)} are not there")
@@ -109,23 +116,31 @@ def _join(shards: tuple[list[int], int], legs: list[Leg]) -> Leg:
     cases = {case: verdict for leg in legs for case, verdict in leg["cases"].items()}
     left_out = sum(leg["left_out"] for leg in legs)
     complete = not missing and all(leg["complete"] for leg in legs)
-    codes = [leg["exit"] for leg in legs] + ([] if complete else [results.INCOMPLETE])
+    joined = {**legs[0], "shard": "1/1" if not missing else f"{','.join(map(str, numbers))}/{count}"}
+    expectations = results.judged(
+        judge.join(leg["expectations"]["entries"] for leg in legs if "expectations" in leg),
+        joined["mode"],
+        whole=complete and judge.whole(joined) and all("expectations" in leg for leg in legs),
+    )
+    totals = results.count_totals(rows, left_out)
+    codes = [leg["exit"] for leg in legs]
+    codes.append(results.exit_code(totals, complete=complete, expectations=expectations))
     return {
-        **legs[0],
-        "shard": "1/1" if not missing else f"{','.join(map(str, numbers))}/{count}",
+        **joined,
         "started": min(leg["started"] for leg in legs),
         "seconds": round(sum(leg["seconds"] for leg in legs), 3),
         "workers": max(leg["workers"] for leg in legs),
         "left_out": left_out,
         "exit": results.worst_exit(codes),
         "complete": complete,
-        "problems": problems,
+        "problems": problems + expectations["problems"],
+        "expectations": expectations,
         "missing": {
             "count": sum(leg["missing"]["count"] for leg in legs),
             "first": [name for leg in legs for name in leg["missing"]["first"]][: results.MISSING_SHOWN],
         },
         "planned": sum(leg["planned"] for leg in legs),
-        "totals": results.count_totals(rows, left_out),
+        "totals": totals,
         "case_totals": results.ordered(collections.Counter(Verdict(word).value for word in cases.values())),
         "cases": cases,
         "oracle": {

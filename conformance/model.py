@@ -118,6 +118,16 @@ class ResultId:
         return ResultId(CaseId.parse(case), dtype)
 
 
+def plain(text: str) -> str:
+    """Text that any terminal and file can take: control characters and half characters as escapes."""
+    if text.isprintable():
+        return text
+    kept = "".join(
+        c if c in "\n\t" or ord(c) >= 0xA0 or " " <= c <= "~" else f"\\x{ord(c):02x}" for c in text
+    )
+    return kept.encode("utf-8", "backslashreplace").decode()
+
+
 @dataclasses.dataclass
 class Failure:
     """One observed deviation. ``sample`` is the index of the sample that showed it."""
@@ -125,6 +135,9 @@ class Failure:
     kind: Kind
     message: str
     sample: int | None = None
+
+    def __post_init__(self) -> None:
+        self.message = plain(self.message)
 
 
 @dataclasses.dataclass

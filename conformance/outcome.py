@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from conformance.expectation import Expectation, Index
+from conformance.expectation import Expectation, Index, judge
 from conformance.model import Verdict
-from conformance.runner.ledger import Row, settle
+from conformance.runner.ledger import BAD, Row, settle
 
 #: Verdicts that an expectation can excuse.
 _EXCUSABLE = (Verdict.FAIL.value, Verdict.CRASH.value, Verdict.TIMEOUT.value)
+
+#: Characters kept of what one attempt among several said.
+MAX_ATTEMPT_MESSAGE = 1000
 
 
 @dataclasses.dataclass
@@ -22,11 +25,16 @@ class Outcome:
     obsolete: list[Expectation]
 
 
-def decide(attempts: Mapping[str, list[Row]], expectations: list[Expectation]) -> Outcome:
+def decide(
+    attempts: Mapping[str, list[Row]],
+    expectations: list[Expectation],
+    covers: Callable[[Expectation, int], bool] = lambda entry, matched: True,
+) -> Outcome:
     """The final row of every result.
 
-    A failing result becomes ``xfail`` where expectations name every kind of failure that it shows. Where all
-    results that an expectation matches pass, they become ``xpass``: the entry must go.
+    A failing result becomes ``xfail`` where expectations name every kind of failure that it showed in any
+    attempt. Where all results that an expectation matches pass, they become ``xpass``: the entry must go.
+    That is asked only of entries which ``covers`` says have all their results here, given their number.
     """
     rows = {result_id: _row(kept) for result_id, kept in attempts.items()}
     if not expectations:
@@ -40,7 +48,11 @@ def decide(attempts: Mapping[str, list[Row]], expectations: list[Expectation]) -
             matched.append((entry, ids))
         for result_id in ids:
             by_result.setdefault(result_id, []).append(entry)
-    obsolete = [entry for entry, ids in matched if all(_passes(rows[result_id]) for result_id in ids)]
+    obsolete = [
+        entry
+        for entry, ids in matched
+        if covers(entry, len(ids)) and all(_passes(rows[result_id]) for result_id in ids)
+    ]
     for entry, ids in matched:
         if entry in obsolete:
             for result_id in ids:
@@ -60,21 +72,27 @@ def _row(attempts: list[Row]) -> Row:
     row: dict[str, Any] = {**shown, "verdict": verdict}
     row.pop("attempt", None)
     if len(attempts) > 1:
-        row["attempts"] = [
-            {
-                "verdict": kept["verdict"],
-                "seconds": kept.get("seconds", 0.0),
-                "attempt": kept.get("attempt", 1),
-            }
-            for kept in attempts
-        ]
+        row["attempts"] = [_attempt(kept) for kept in attempts]
     return row
+
+
+def _attempt(kept: Row) -> Row:
+    """What is kept of one attempt among several: its verdict and, where it was bad, in which ways."""
+    found = {
+        "verdict": kept["verdict"],
+        "seconds": kept.get("seconds", 0.0),
+        "attempt": kept.get("attempt", 1),
+    }
+    if kept["verdict"] in BAD and kept.get("failures"):
+        found["kinds"] = list(dict.fromkeys(failure["kind"] for failure in kept["failures"]))
+        found["message"] = kept["failures"][0]["message"][:MAX_ATTEMPT_MESSAGE]
+    return found
 
 
 def _excuse(row: Row, entries: list[Expectation]) -> None:
     if row["verdict"] not in _EXCUSABLE:
         return
-    found = {failure["kind"] for failure in row.get("failures", ())}
+    found = judge.kinds(row)
     if found and found <= {entry.kind.value for entry in entries}:
         row["verdict"] = Verdict.XFAIL.value
         for entry in entries:

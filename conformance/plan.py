@@ -6,11 +6,11 @@ import builtins
 import dataclasses
 import hashlib
 import json
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conformance import timing
 from conformance.errors import UsageError
 from conformance.selection import Matcher
 
@@ -53,9 +53,13 @@ class Shard:
             return Shard(int(first), int(second))
         raise UsageError(f"shard {text!r} is not of the form I/N with 1 <= I <= N, e.g. 1/4")
 
-    def takes(self, kind: str, subject: str) -> bool:
-        """Whether a subject belongs to this shard. Goes by the subject's name alone, so it never moves."""
-        return zlib.crc32(f"{kind}/{subject}".encode()) % self.count == self.index - 1
+    def takes(self, kind: str, subject: str, mode: str = "eager") -> bool:
+        """Whether a subject belongs to this shard in a mode.
+
+        Goes by the names and the committed table of recorded seconds (:mod:`conformance.timing`), so that all
+        shards agree whatever else there is.
+        """
+        return timing.shard_of(mode, kind, subject, self.count) == self.index - 1
 
 
 @dataclasses.dataclass
@@ -111,9 +115,9 @@ class Plan:
                 cases.append(case if dtypes == case.dtypes else dataclasses.replace(case, dtypes=dtypes))
         return Plan(cases)
 
-    def shard(self, shard: Shard) -> Plan:
-        """The part of the plan that a shard takes."""
-        return Plan([case for case in self.cases if shard.takes(case.kind, case.subject)])
+    def shard(self, shard: Shard, mode: str = "eager") -> Plan:
+        """The part of the plan that a shard takes in a mode."""
+        return Plan([case for case in self.cases if shard.takes(case.kind, case.subject, mode)])
 
 
 def build(target: Target, level: str, modes: Sequence[str] | None = None) -> Plan:
@@ -121,7 +125,7 @@ def build(target: Target, level: str, modes: Sequence[str] | None = None) -> Pla
 
     Needs the properties and torch's databases, no backend.
     """
-    from conformance import catalogue, levels
+    from conformance import capabilities, catalogue, levels
     from conformance.property import properties
 
     levels.check(level)
@@ -137,11 +141,14 @@ def build(target: Target, level: str, modes: Sequence[str] | None = None) -> Pla
                 [subject for subject in catalogue.subjects(kind) if subject.name in quick] if known else []
             )
         else:
-            known = [entry for entry in known if levels.includes(level, entry.level)]
             subjects = list(catalogue.subjects(kind)) if known else []
         for subject in subjects:
             for entry in known:
+                if not capabilities.exists(target, entry, kind, subject.name):
+                    continue
                 dtypes = tuple(entry.applies(target, subject))
+                if level != levels.SMOKE:
+                    dtypes = levels.load(level).chosen(kind, entry.name, entry.level, subject.name, dtypes)
                 if not dtypes:
                     continue
                 case = Case(kind, entry.name, subject.name, dtypes)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from conformance import appetite, orphan, settings
 from conformance import journal as journal_module
-from conformance import orphan, settings
 from conformance.errors import UsageError
 from conformance.journal import Journal
 from conformance.model import Result, Verdict
@@ -89,7 +89,7 @@ class Session:
         if only is not None:
             return Plan.read(Path(only))
         return build(self._target(), option("--conformance-level")).shard(
-            Shard.parse(option("--conformance-shard"))
+            Shard.parse(option("--conformance-shard")), option("--conformance-mode")
         )
 
     def _target(self) -> Any:
@@ -128,8 +128,14 @@ class Session:
                 watchdog=watchdog,
                 worker=self.worker,
                 attempt=self.config.getoption("--conformance-attempt"),
+                driven=self.quiet,
             )
         return self._executor
+
+    @property
+    def started(self) -> bool:
+        """Whether this process has run cases."""
+        return self._executor is not None
 
     def finish(self, reason: str) -> None:
         """Say that this process ends by itself."""
@@ -203,6 +209,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     try:
         if session.quiet:
             session.executor().run(item.case)
+            if appetite.excessive():
+                session.finish("memory")
+                leave()
         else:
             _report(item)
     except DeviceUnusable as error:
@@ -235,6 +244,16 @@ def _report(item: CaseItem) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     session.config.stash[_SESSION].finish("done")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End a worker at once: threads and exit handlers of a backend may keep it for ever."""
+    session = config.stash.get(_SESSION, None)
+    if session is not None and session.quiet and not session.controller and session.started:
+        from conformance.execution import leave
+
+        leave(0)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from conformance.model import Failure, Kind, Placement, Result, ResultId, Verdict
+from conformance.model import Failure, Kind, Placement, Result, ResultId, Verdict, plain
 
 MAX_FAILURES_KEPT = 5
 MAX_MESSAGE = 4000
@@ -22,6 +22,8 @@ class Recorder:
         self.id = result_id
         self.seed = seed
         self.about_emptiness = about_emptiness
+        #: Capabilities that the property needs and the target does not declare.
+        self.lacking: tuple[str, ...] = ()
         self._started = time.perf_counter()
         self._comparisons = 0
         self._empty_comparisons = 0
@@ -62,7 +64,7 @@ class Recorder:
 
     def note(self, text: str) -> None:
         """Something worth reading that is not a deviation (e.g. a dtype that works although undeclared)."""
-        text = text[:MAX_MESSAGE]
+        text = plain(text[:MAX_MESSAGE])
         if len(self._notes) < MAX_NOTES and text not in self._notes:
             self._notes.append(text)
 

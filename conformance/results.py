@@ -6,15 +6,15 @@ import collections
 import datetime
 import json
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import conformance
 from conformance import digests, journal, torch_build
 from conformance.errors import UsageError
-from conformance.expectation import Book
-from conformance.model import Verdict
+from conformance.expectation import Book, judge
+from conformance.model import ResultId, Verdict
 from conformance.outcome import decide
 from conformance.plan import Plan
 from conformance.runner.ledger import Ledger
@@ -22,7 +22,8 @@ from conformance.runner.options import Options
 from conformance.schema import Schema, SchemaError
 
 #: 2: legs name their build and torch, may stand for shards and for runs that could not start.
-SCHEMA = 2
+#: 3: legs say what became of each expectation, attempts say how they failed. Version 2 is still read.
+SCHEMA = 3
 #: Larger files are not read: a full leg has about 30 MiB, and a results file may come from anywhere.
 MAX_BYTES = 1 << 30
 #: A leg keeps this many names of missing results, and differences of the oracle.
@@ -43,7 +44,12 @@ def leg(ledger: Ledger, book: Book, *, today: datetime.date | None = None) -> di
     plan = Plan.from_json(ledger.plan) if ledger.plan is not None else Plan([])
     torch_version = header["facts"]["torch"]["version"]
     day = today or datetime.date.today()
-    outcome = decide(ledger.attempts, book.active(header["mode"], day, torch_version))
+    whole = judge.whole(header)
+    outcome = decide(
+        ledger.attempts,
+        book.active(header["mode"], day, torch_version),
+        lambda entry, matched: judge.covers(entry, matched, header),
+    )
     rows, cases, missing = [], {}, []
     for case in plan.cases:
         verdicts = []
@@ -56,10 +62,6 @@ def leg(ledger: Ledger, book: Book, *, today: datetime.date | None = None) -> di
                 verdicts.append(Verdict(row["verdict"]))
         if verdicts:
             cases[case.id] = Verdict.worst(verdicts).value
-    problems = list(ledger.problems)
-    problems += [
-        f"expectation {entry} expired on {entry.until}" for entry in book.expired(day, torch_version)
-    ]
     oracle = ledger.oracle_check or {"checked": 0, "differences": []}
     complete = (
         not missing
@@ -70,18 +72,23 @@ def leg(ledger: Ledger, book: Book, *, today: datetime.date | None = None) -> di
         and ledger.end.get("complete", True)
     )
     totals = count_totals(rows, header["left_out"])
-    unexpected = any(Verdict(verdict).unexpected for verdict in totals)
-    code = INCOMPLETE if not complete else UNEXPECTED if unexpected else OK
+    expectations = judged(
+        judge.records(outcome.rows, book, header["mode"], torch_version, day),
+        header["mode"],
+        whole=whole and complete,
+    )
+    code = exit_code(totals, complete=complete, expectations=expectations)
     return {
         "name": header["name"],
         "build": torch_build.label(torch_version),
         "torch": torch_version,
         **{key: header[key] for key in ("mode", "target", "level", "shard", "selection", "samples")},
         **{key: header[key] for key in ("started", "workers", "facts", "digests", "left_out")},
-        "seconds": (ledger.end or {}).get("seconds", 0.0),
+        "seconds": round(ledger.seconds, 3),
         "exit": code,
         "complete": complete,
-        "problems": problems,
+        "problems": [*ledger.problems, *expectations["problems"]],
+        "expectations": expectations,
         "missing": {"count": len(missing), "first": missing[:MISSING_SHOWN]},
         "planned": len(plan),
         "totals": totals,
@@ -90,6 +97,24 @@ def leg(ledger: Ledger, book: Book, *, today: datetime.date | None = None) -> di
         "oracle": {"checked": oracle["checked"], "differences": oracle["differences"][:MISSING_SHOWN]},
         "results": rows,
     }
+
+
+def judged(records: list[judge.Record], mode: str, *, whole: bool) -> dict[str, Any]:
+    """What a leg says about expectations. In a part of a leg only that some have expired is said."""
+    problems = (
+        judge.problems(records, mode)
+        if whole
+        else [judge.expired(record) for record in records if record["expired"]]
+    )
+    return {"judged": whole, "problems": problems, "entries": records}
+
+
+def exit_code(totals: Iterable[str], *, complete: bool, expectations: Mapping[str, Any]) -> int:
+    """The exit code of a leg. Wrong expectations count where the leg is whole and they could be judged."""
+    if not complete:
+        return INCOMPLETE
+    wrong = expectations["judged"] and bool(expectations["problems"])
+    return UNEXPECTED if wrong or any(Verdict(verdict).unexpected for verdict in totals) else OK
 
 
 def not_run(
@@ -122,6 +147,7 @@ def not_run(
         "exit": code,
         "complete": False,
         "problems": [why],
+        "expectations": judged([], mode, whole=False),
         "missing": {"count": 0, "first": []},
         "planned": 0,
         "totals": {},
@@ -159,7 +185,13 @@ def from_journal(path: Path, book: Book) -> dict[str, Any]:
         )
     if damaged:
         ledger.problems.append(f"{damaged} damaged lines in {path.name}")
-    return leg(ledger, book)
+    try:
+        found = leg(ledger, book)
+        Schema.load("results").validate(document([found]))
+    except (KeyError, TypeError, ValueError, AttributeError, LookupError) as error:
+        raise UsageError(f"journal {path} is damaged: {type(error).__name__}: {error}") from None
+    found["digests"] = {**found["digests"], "expectations": book.digest}
+    return found
 
 
 def write(path: Path, results: dict[str, Any]) -> None:
@@ -183,11 +215,41 @@ def read(path: Path, *, limit: int = MAX_BYTES) -> dict[str, Any]:
     if size > limit:
         raise UsageError(f"results {path} have {size} bytes; at most {limit} are read")
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(path.read_text(), parse_constant=_no_number)
         Schema.load("results").validate(found)
+        for number, entry in enumerate(found["legs"]):
+            _check_counts(f".legs[{number}]", entry)
     except (ValueError, SchemaError, RecursionError) as error:
         raise UsageError(f"results {path} do not follow the schema: {error}") from None
     return found  # type: ignore[no-any-return]
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def _check_counts(where: str, leg: dict[str, Any]) -> None:
+    """Raise SchemaError unless what a leg counts is what its rows say."""
+    verdicts: dict[str, list[Verdict]] = {}
+    seen = set()
+    for row in leg["results"]:
+        if row["id"] in seen:
+            raise SchemaError(f"{where}: result {row['id']!r} stands in it twice")
+        seen.add(row["id"])
+        verdicts.setdefault(str(ResultId.parse(row["id"]).case), []).append(Verdict(row["verdict"]))
+    worst = {case: Verdict.worst(found).value for case, found in verdicts.items()}
+    missing = leg["missing"]
+    counts = {
+        "cases": worst,
+        "totals": count_totals(leg["results"], leg["left_out"]),
+        "case_totals": ordered(collections.Counter(worst.values())),
+        "planned": len(seen) + missing["count"],
+    }
+    for word, value in counts.items():
+        if leg[word] != value:
+            raise SchemaError(f"{where}: {word} is not what the results add up to")
+    if len(missing["first"]) != min(missing["count"], MISSING_SHOWN):
+        raise SchemaError(f"{where}: missing.first does not name the first of {missing['count']} results")
 
 
 def ordered(totals: collections.Counter[str]) -> dict[str, int]:

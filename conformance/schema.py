@@ -102,19 +102,23 @@ class Schema:
         return check
 
     def _enum(self, value: list[Any], schema: dict[str, Any]) -> Check:
-        allowed = frozenset(value)
+        # With their types: True equals 1, but a schema that allows 1 does not allow True.
+        allowed = frozenset((type(item), item) for item in value)
 
         def check(document: Any) -> str | None:
-            return (
-                None
-                if document in allowed
-                else f": {_short(document)} is none of {', '.join(map(str, value))}"
-            )
+            scalar = document is None or isinstance(document, (str, int, float))
+            if scalar and (type(document), document) in allowed:
+                return None
+            return f": {_short(document)} is none of {', '.join(map(str, value))}"
 
         return check
 
     def _const(self, value: Any, schema: dict[str, Any]) -> Check:
-        return lambda document: None if document == value else f": {_short(document)} is not {value!r}"
+        return lambda document: (
+            None
+            if document == value and type(document) is type(value)
+            else f": {_short(document)} is not {value!r}"
+        )
 
     def _pattern(self, value: str, schema: dict[str, Any]) -> Check:
         expression = re.compile(value)

@@ -68,6 +68,17 @@ def error(recorder: Recorder) -> None:
     raise KeyError("a fault of the suite")
 
 
+def fails_once(recorder: Recorder) -> None:
+    recorder.compared(3)
+    if once(f"fails-{recorder.id.dtype}"):
+        recorder.fail(Kind.VALUE, "1 of 3 elements differs")
+
+
+def half(recorder: Recorder) -> None:
+    """Fails in one of its dtypes."""
+    (fail if first(recorder) else good)(recorder)
+
+
 def leaves(recorder: Recorder) -> None:
     recorder.compared(1)
     sys.exit(0)
@@ -141,10 +152,20 @@ def stops(recorder: Recorder) -> None:
     time.sleep(60)
 
 
+def kills(recorder: Recorder) -> None:
+    """``kill -9`` of the runner, while this result is being found out."""
+    recorder.compared(1)
+    if first(recorder) and once("kill"):
+        os.kill(int(os.environ["SHAM_RUNNER"]), signal.SIGKILL)
+        time.sleep(60)
+
+
 CHECKS: dict[str, Callable[[Recorder], None]] = {
     "good": good,
     "fail": fail,
     "fails_twice": fails_twice,
+    "fails_once": fails_once,
+    "half": half,
     "error": error,
     "leaves": leaves,
     "grad_off": grad_off,
@@ -158,6 +179,7 @@ CHECKS: dict[str, Callable[[Recorder], None]] = {
     "crash_after": crash_after,
     "oracle_good": oracle_good,
     "stops": stops,
+    "kills": kills,
 }
 
 

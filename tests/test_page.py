@@ -51,6 +51,8 @@ def show(folder: Path, *views: str) -> list[str]:
 
 def test_modes_are_columns_and_what_is_unexpected_stands_by_subject(tmp_path: Path) -> None:
     (text,) = show(tmp_path, "overview")
+    assert "Unexpected, by cause results of look first at 2 fail s, 2 subjects p/s1@d " in text
+    assert " 1 fail s1 p/s1@d value: &lt;i&gt;1 of 3&lt;/i&gt; differ copy " in text
     assert "Unexpected, by subject s1 2 fail " in text, "the subject with the most comes first"
     assert " result eager 2.13.0+cpu lazy 2.13.0+git1 graph 2.13.0+cpu p/s1@d fail fail " in text
     assert " s0 1 fail " in text and " p/s0@d pass fail " in text

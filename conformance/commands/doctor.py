@@ -1,26 +1,41 @@
-"""``conformance doctor``: what a target's device lacks, before any case is run."""
+"""``conformance doctor``: what a target's device lacks, before any case is run, and what to do next."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from typing import Any
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from conformance import target_file
+from conformance import levels, target_file
 from conformance.commands import common
+from conformance.errors import UsageError
+
+if TYPE_CHECKING:
+    from conformance.doctor.facts import Fact
+
+#: Next steps that are shown; with those done, the command is to be run again.
+STEPS = 12
 
 
 def add(commands: Any) -> None:
     """Add the command to the command line."""
-    parser = commands.add_parser("doctor", help="show what the dispatcher and the device's module lack")
+    parser = commands.add_parser(
+        "doctor", help="show what a device lacks of what it promises, and what to do next"
+    )
     common.target(parser)
     parser.add_argument("--mode", metavar="M", help="mode (default: eager)")
+    parser.add_argument(
+        "--level", default="bringup", metavar="L", help="level whose operators are tried (default: bringup)"
+    )
     parser.add_argument("--all", action="store_true", help="show long lists in full")
     parser.set_defaults(execute=execute)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print the table; exit code 1 where something is missing."""
+    """Print what was found, by group; exit code 1 where something that the target promises is missing."""
+    levels.check(arguments.level)
     file = target_file.load(arguments.target)
     mode = arguments.mode or file.default_mode
     file.check_mode(mode)
@@ -29,25 +44,91 @@ def execute(arguments: argparse.Namespace) -> int:
 
     import torch
 
-    from conformance import probe
-    from conformance.accelerator import bring_up
-    from conformance.doctor import facts
+    from conformance.doctor import facts, promises
 
     target = file.target(mode)
-    bring_up(target)
+    warnings.simplefilter("ignore")
     print(f"target {file.name}, device {file.device}, torch {torch.__version__}")
-    found = facts.collect(target)
+    if file.untested:
+        print(UNTESTED.format(name=file.name))
+    _import(target)
+    operators, capabilities = promises.collect(file, target, arguments.level)
+    groups = {
+        "Device": facts.collect(target) + _known_answers(target),
+        "Operators": operators,
+        "Capabilities": capabilities,
+    }
+    limit = 10**9 if arguments.all else facts._SHOWN
+    for title, found in groups.items():
+        if found:
+            print(f"\n{title}")
+            _table(found, limit)
+    missing = [fact for found in groups.values() for fact in found if fact.ok is False]
+    print()
+    if missing:
+        _steps(missing, arguments)
+    total = sum(map(len, groups.values()))
+    print(f"{len(missing)} of {total} are missing" if missing else "nothing is missing")
+    return 1 if missing else 0
+
+
+UNTESTED = (
+    "{name} is untested: nobody has run this target file yet, and it says what public documents say; "
+    "send in a run, and the mark goes"
+)
+
+
+def _import(target: Any) -> None:
+    """Import the backend; its device need not be the accelerator yet, only known to torch."""
+    import torch
+
+    from conformance.accelerator import check_device, import_backend
+
+    import_backend(target)
+    try:
+        check_device(target)
+    except UsageError:
+        current = torch.accelerator.current_accelerator()
+        try:
+            torch.empty(1, device=target.device)
+        except Exception:
+            current = current or torch.device("cpu")
+        if current is not None:
+            raise  # another device has its place, or there is no device at all
+
+
+def _known_answers(target: Any) -> list[Fact]:
+    from conformance import probe
+    from conformance.doctor.facts import Fact
+
     wrong = probe.known_answers(target)
-    found.append(
-        facts.Fact("known answers", not wrong, "; ".join(wrong.values()) or "copy, add and matmul are right")
-    )
+    step = "mend copies to and from the CPU first: without them nothing can be checked"
+    return [
+        Fact(
+            "known answers",
+            not wrong,
+            "; ".join(text.split(". ")[0] for text in wrong.values()) or "copy, add and matmul are right",
+            step=step if "copy" in wrong else f"make {' and '.join(wrong)} of two small matrices work",
+        )
+    ]
+
+
+def _table(found: Sequence[Fact], limit: int) -> None:
+    from conformance.doctor import facts
+
     width = max(len(fact.subject) for fact in found)
     for fact in found:
         mark = {True: "ok", False: "MISSING", None: "-"}[fact.ok]
         print(f"{mark:8s}{fact.subject:{width}s}  {fact.text}")
         if fact.items:
-            limit = 10**9 if arguments.all else facts._SHOWN
             print(f"{'':8s}{'':{width}s}  {facts.shorten(fact.items, limit)}")
-    missing = sum(fact.ok is False for fact in found)
-    print(f"{missing} of {len(found)} are missing" if missing else "nothing is missing")
-    return 1 if missing else 0
+
+
+def _steps(missing: Sequence[Fact], arguments: argparse.Namespace) -> None:
+    steps = list(dict.fromkeys(fact.step for fact in missing if fact.step))
+    print("Next")
+    for number, step in enumerate(steps[:STEPS], 1):
+        print(f"  {number}. {step}")
+    if len(steps) > STEPS:
+        print(f"  and {len(steps) - STEPS} more of this kind")
+    print(f"  then conformance doctor --target {arguments.target} again")

@@ -1,4 +1,4 @@
-"""``conformance repro``: run one result again, in this process, and show all that it says."""
+"""``conformance repro``: run one result again, show all that it says, and write a snippet that shows it."""
 
 from __future__ import annotations
 
@@ -6,23 +6,53 @@ import argparse
 import contextlib
 import faulthandler
 import os
-from typing import Any
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from conformance import expectation, target_file
 from conformance.commands import common
 from conformance.errors import UsageError
-from conformance.model import Result, ResultId
+from conformance.model import Kind, Result, ResultId, Verdict
+from conformance.reproduction import guard
+
+if TYPE_CHECKING:
+    from conformance.reproduction.making import Snippet
+    from conformance.reproduction.trial import Trial
+
+#: A snippet of more lines is only printed where somebody asks for it.
+PRINTED = 160
 
 
 def add(commands: Any) -> None:
     """Add the command to the command line."""
-    parser = commands.add_parser("repro", help="run one result again and show all that it says")
+    parser = commands.add_parser(
+        "repro", help="run one result again and write a snippet that shows its failure"
+    )
     parser.add_argument("result_id", metavar="RESULT_ID", help="e.g. value/add@float32")
     common.target(parser)
     parser.add_argument("--mode", metavar="M", help="mode (default: eager)")
     parser.add_argument(
         "--samples", default="default", type=common.samples, metavar="all|N", help="samples per result"
     )
+    parser.add_argument(
+        "--sample",
+        type=int,
+        metavar="N",
+        help="number of the sample to begin with (default: that of the failure)",
+    )
+    parser.add_argument(
+        "--snippet", metavar="FILE|-", help="where the snippet goes (default: printed where it is short)"
+    )
+    parser.add_argument("--no-snippet", action="store_true", help="only run the result again")
+    parser.add_argument("--no-shrink", action="store_true", help="take the sample as it is")
+    parser.add_argument(
+        "--seconds", type=common.positive, default=30, metavar="S", help="time for shrinking (default: 30)"
+    )
+    parser.add_argument(
+        "--timeout", type=common.positive, default=300, metavar="S", help="time for the result (default: 300)"
+    )
+    parser.add_argument("--results", metavar="DIR", help="show what a run's results say about it, too")
     common.extra(parser)
     parser.set_defaults(execute=execute)
 
@@ -36,8 +66,19 @@ def execute(arguments: argparse.Namespace) -> int:
         result_id = ResultId.parse(expectation.Aliases.load().resolve(arguments.result_id))
     except ValueError as error:
         raise UsageError(str(error)) from None
+    if arguments.snippet not in (None, "-"):
+        common.check_writable(Path(arguments.snippet).parent)
+    if arguments.results is not None:
+        show_recorded(Path(arguments.results), result_id)
     os.environ.update(file.variables(mode))
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+    return guard.guarded(lambda watch: _here(arguments, file, mode, result_id, watch), arguments.timeout)
+
+
+def _here(
+    arguments: argparse.Namespace, file: Any, mode: str, result_id: ResultId, watch: guard.Watch
+) -> int:
+    """All that touches the device, in a process that the device may take down."""
     faulthandler.enable()
 
     from conformance import catalogue, settings
@@ -45,6 +86,7 @@ def execute(arguments: argparse.Namespace) -> int:
     from conformance.execution import DeviceUnusable, Executor
     from conformance.plan import Case
     from conformance.property import find
+    from conformance.reproduction.trial import Trial
 
     catalogue.load_extra(arguments.extra)
     settings.choose(arguments.samples)
@@ -62,12 +104,109 @@ def execute(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"{result_id.case} has no result for {result_id.dtype!r}; it has {', '.join(applies) or 'none'}"
         )
-    print(f"{result_id}: {entry.statement}")
+    trial = Trial(executor, entry, executor.subject(kind, result_id.case.subject), result_id)
+    if watch.again:
+        from conformance.reproduction import ending
+
+        # It took the process down before: every call is written down before it is made.
+        return ending.traced(trial, watch, lambda words: print(words, flush=True))
+    print(f"{result_id}: {entry.statement}", flush=True)
     with contextlib.suppress(DeviceUnusable):
         executor.run(Case(kind, entry.name, result_id.case.subject, (result_id.dtype,)))
+    watch.checked()
     assert executor.last is not None
     show(executor.last)
+    sys.stdout.flush()
+    if executor.last.verdict in (Verdict.FAIL, Verdict.VACUOUS) and not arguments.no_snippet:
+        _snippet(arguments, trial, executor.last)
     return int(executor.last.verdict.unexpected)
+
+
+def _snippet(arguments: argparse.Namespace, trial: Trial, result: Result) -> None:
+    """Write the snippet of a result's first failure, or of that of the sample that was asked for."""
+    from conformance.reproduction import making
+    from conformance.reproduction.modules import Unwritable
+
+    failures = [one for one in result.failures if one.kind is not Kind.HARNESS]
+    chosen = [
+        one for one in failures if arguments.sample is None or one.sample == arguments.sample
+    ] or failures
+    if not chosen:
+        return
+    try:
+        made = making.make(
+            trial,
+            chosen[0],
+            number=arguments.sample,
+            simplify=not arguments.no_shrink,
+            seconds=float(arguments.seconds),
+        )
+    except Unwritable as error:
+        print(f"no snippet: {error}; the command above is the way to see the failure")
+        return
+    describe(made)
+    deliver(made.text, arguments.snippet)
+    if not made.shows:
+        print("caution: run alone, the snippet did not show the failure; what it printed:")
+        print(made.output.strip()[-1500:])
+
+
+def describe(made: Snippet) -> None:
+    """Say what the snippet is and how it came about."""
+    shrunk = made.shrunk
+    print()
+    print(f"snippet: {made.form}")
+    words = shrunk.words + (
+        f", {shrunk.taken} of {shrunk.tried} simplifications kept" if shrunk.tried else ""
+    )
+    print(f"sample: {words}")
+    if hasattr(shrunk.sample, "describe"):
+        print(f"arguments: {shrunk.sample.describe()}")
+    print(f"it fails with: {shrunk.failure.kind.value}: {shrunk.failure.message.splitlines()[0]}")
+
+
+def deliver(text: str, where: str | None) -> None:
+    """Write or print a snippet, and say what to do with it."""
+    lines = text.count("\n")
+    if where not in (None, "-"):
+        assert where is not None
+        Path(where).write_text(text, encoding="utf-8")
+        print(f"It needs torch and the backend only. Run it with `python {where}`: it exits with 1 and says")
+        print("WRONG while the failure is there, and with 0 once it is gone. It can go with a bug report.")
+        return
+    if where is None and lines > PRINTED:
+        print(f"The snippet has {lines} lines; name a file for it with --snippet FILE (or - to print it).")
+        return
+    print("----- snippet -----")
+    print(text.rstrip())
+    print("----- end of snippet -----")
+    print(
+        "It needs torch and the backend only. Save it (or let --snippet FILE do that) and run it with python:"
+    )
+    print("it exits with 1 and says WRONG while the failure is there, and with 0 once it is gone.")
+
+
+def show_recorded(folder: Path, result_id: ResultId) -> None:
+    """Print what a results file says about the result. It is text of whoever wrote the file: never run."""
+    from conformance import results
+
+    try:
+        document = results.read(folder / "results.json")
+    except OSError as error:
+        raise UsageError(
+            f"--results {folder} cannot be read ({error.strerror}); name the folder of a run's -o"
+        ) from None
+    found = False
+    for leg in document["legs"]:
+        for row in leg["results"]:
+            if row["id"] == str(result_id):
+                found = True
+                print(f"recorded: {leg['target']['name']}, {leg['mode']}: {row['verdict']}")
+                for failure in row.get("failures", ()):
+                    text = "".join(c if c.isprintable() else " " for c in failure["message"])
+                    print(f"recorded: {failure['kind']}: {text[:600]}")
+    if not found:
+        print(f"recorded: nothing about {result_id} in {folder}")
 
 
 def find_kind(result_id: ResultId) -> str:

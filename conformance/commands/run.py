@@ -13,35 +13,43 @@ from conformance.commands import common
 from conformance.errors import UsageError
 from conformance.plan import Shard
 from conformance.report import files
+from conformance.runner import again, modes, several, summary
 from conformance.runner import leg as legs
-from conformance.runner import modes, several, summary
 from conformance.runner.options import Options, cores
 
 
 def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser("run", help="check a target and write results, JUnit XML and a report")
-    common.target(parser)
+    parser.add_argument("--target", metavar="NAME_OR_FILE", help="a known target or a target file")
     parser.add_argument(
         "--mode",
         metavar="M[,M]",
         help="modes to run (default: all that the target declares and this torch can run)",
     )
-    parser.add_argument("--level", default="full", metavar="L", help=f"one of {', '.join(levels.ALL_LEVELS)}")
-    parser.add_argument("--shard", default="1/1", metavar="I/N", help="run one of N parts")
+    parser.add_argument("--level", metavar="L", help=f"one of {', '.join(levels.ALL_LEVELS)} (default: full)")
+    parser.add_argument("--shard", metavar="I/N", help="run one of N parts")
     parser.add_argument(
         "-n", "--workers", type=common.positive, metavar="N", help="processes (default: cores)"
     )
     parser.add_argument(
         "-k", dest="select", metavar="EXPR", help="words of property, subject and dtype names"
     )
+    parser.add_argument("--samples", type=common.samples, metavar="all|N", help="samples per result")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="limit of one result (120)")
     parser.add_argument(
-        "--samples", default="default", type=common.samples, metavar="all|N", help="samples per result"
+        "-o", "--output", type=Path, metavar="DIR", help="folder to write to (default: conformance-out)"
     )
-    parser.add_argument(
-        "--timeout", default=120.0, type=float, metavar="SECONDS", help="limit of one result (120)"
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--resume", type=Path, metavar="DIR", help="run what is missing in the run of DIR, which was cut off"
     )
-    parser.add_argument("-o", "--output", type=Path, default=Path("conformance-out"), metavar="DIR")
+    group.add_argument(
+        "--rerun-failed",
+        type=Path,
+        metavar="DIR",
+        help="run what failed in DIR once more; a pass is then flaky",
+    )
     parser.add_argument(
         "--part",
         action="store_true",
@@ -53,24 +61,26 @@ def add(commands: Any) -> None:
 
 def options(arguments: argparse.Namespace) -> Options:
     """The checked options of a run; UsageError names what is wrong."""
+    if arguments.target is None:
+        raise UsageError("no --target is given; name a known target or a target file")
     target = target_file.load(arguments.target)
-    levels.check(arguments.level)
+    level = arguments.level or "full"
+    levels.check(level)
     if arguments.select is not None:
         selection.parse(arguments.select)
-    if arguments.timeout <= 0:
-        raise UsageError(f"--timeout is {arguments.timeout:g}; it must be above zero")
+    _check_timeout(arguments)
     known = Path(arguments.target)
     return Options(
         target=target,
         target_argument=str(known.resolve()) if known.suffix == ".toml" else arguments.target,
         modes=modes.chosen(target, arguments.mode),
-        output=arguments.output.resolve(),
-        level=arguments.level,
-        shard=Shard.parse(arguments.shard),
+        output=(arguments.output or Path("conformance-out")).resolve(),
+        level=level,
+        shard=Shard.parse(arguments.shard or "1/1"),
         workers=arguments.workers or cores(),
         select=arguments.select,
-        samples=arguments.samples,
-        timeout=arguments.timeout,
+        samples=arguments.samples or "default",
+        timeout=arguments.timeout or 120.0,
         extra=tuple(arguments.extra),
         part=arguments.part,
     )
@@ -78,11 +88,14 @@ def options(arguments: argparse.Namespace) -> Options:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run all modes, write the files and print the summary."""
-    chosen = options(arguments)
+    folder = arguments.resume or arguments.rerun_failed
+    chosen = options(arguments) if folder is None else _of_before(folder, arguments)
     common.check_writable(chosen.output)
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        if len(chosen.modes) == 1:
+        if folder is not None:
+            found = again.run(chosen, failed=arguments.rerun_failed is not None)
+        elif len(chosen.modes) == 1:
             found = [legs.run(chosen, chosen.modes[0], chosen.output)]
         else:
             found = several.run(chosen)
@@ -95,7 +108,7 @@ def execute(arguments: argparse.Namespace) -> int:
         print(f"nothing to run: {nothing}", file=sys.stderr)
         return 0
     except UsageError as error:
-        if not chosen.part:
+        if not chosen.part or folder is not None:
             raise
         legs.clear(chosen.output)
         mode, build = chosen.modes[0], torch_build.version()
@@ -106,6 +119,45 @@ def execute(arguments: argparse.Namespace) -> int:
     for line in summary.lines(document, target=arguments.target, folder=_short(chosen.output)):
         print(line)
     return int(document["exit"])
+
+
+def _check_timeout(arguments: argparse.Namespace) -> None:
+    if arguments.timeout is not None and arguments.timeout <= 0:
+        raise UsageError(f"--timeout is {arguments.timeout:g}; it must be above zero")
+
+
+def _of_before(folder: Path, arguments: argparse.Namespace) -> Options:
+    """The options of the run that goes on; UsageError where the user names other ones."""
+    _check_timeout(arguments)
+    chosen = again.options(folder, again.Wish(arguments.workers, arguments.timeout))
+    kept = {
+        "--target": str(chosen.target.path.resolve()),
+        "--mode": ",".join(chosen.modes),
+        "--level": chosen.level,
+        "--shard": str(chosen.shard),
+        "-k": chosen.select,
+        "--samples": chosen.samples,
+        "--extra": ",".join(chosen.extra),
+        "--output": str(chosen.output),
+    }
+    target = arguments.target and str(target_file.find(arguments.target).resolve())
+    given = {
+        "--target": target,
+        "--mode": arguments.mode,
+        "--level": arguments.level,
+        "--shard": arguments.shard,
+        "-k": arguments.select,
+        "--samples": arguments.samples,
+        "--extra": ",".join(arguments.extra) or None,
+        "--output": arguments.output and str(arguments.output.resolve()),
+    }
+    for word, value in given.items():
+        if value is not None and value != kept[word]:
+            raise UsageError(
+                f"{word} is {value}, but the run in {folder} has {kept[word]}; leave it out, or begin a new "
+                "run"
+            )
+    return chosen
 
 
 def _short(path: Path) -> Path:

@@ -29,7 +29,8 @@ def execute(arguments: argparse.Namespace) -> int:
         for name in target_file.known_targets():
             file = target_file.load(name)
             modes = ", ".join(file.modes)
-            print(f"{name}: device {file.device}, module {file.module or 'torch'}, modes {modes}")
+            marks = "".join(f", {word}" for word in ("simulated", "untested") if getattr(file, word))
+            print(f"{name}: device {file.device}, module {file.module or 'torch'}, modes {modes}{marks}")
         return 0
     path: Path = arguments.output or Path(f"{arguments.new.replace(':', '_')}.toml")
     if path.suffix != ".toml":

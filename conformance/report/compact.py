@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from conformance.model import Placement, ResultId, Verdict
+from conformance.report import groups
 from conformance.runner.summary import repeat, target_word
 
 #: One letter per verdict; the page's script reads the same table from the data.
@@ -21,6 +22,8 @@ LETTERS = {
     Verdict.SKIP: "-",
     Verdict.PASS: ".",
 }
+#: Causes that the page shows.
+CAUSES = 50
 _PLACEMENTS = tuple(placement.value for placement in Placement)
 
 
@@ -48,7 +51,23 @@ def compact(results: dict[str, Any]) -> dict[str, Any]:
         "letters": {letter: verdict.value for verdict, letter in LETTERS.items()},
         "unexpected": "".join(letter for verdict, letter in LETTERS.items() if verdict.unexpected),
         "placements": list(_PLACEMENTS),
+        "causes": [_cause(group) for group in groups.of(results["legs"])[:CAUSES]],
         "legs": [_leg(leg) for leg in results["legs"]],
+    }
+
+
+def _cause(group: groups.Group) -> dict[str, Any]:
+    number, row = group.example
+    kind, message = groups.said(row)
+    return {
+        "name": group.name(),
+        "count": group.count,
+        "counts": group.counts(),
+        "legs": group.legs,
+        "kind": kind,
+        "said": next(iter(message.splitlines()), "")[:300],
+        "leg": number,
+        "id": row["id"],
     }
 
 

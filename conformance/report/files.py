@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
-from conformance import expectation, junit, results
+from conformance import expectation, junit, results, target_file
 from conformance.errors import UsageError
 from conformance.journal import Tail
 from conformance.report import html
@@ -28,14 +29,28 @@ def parts(folder: Path) -> list[Path]:
 def from_journal(folder: Path, book: expectation.Book | None = None) -> dict[str, Any]:
     """The leg that a folder's journal describes.
 
-    Expectations are those of ``book``, else those that the suite has for the target that the journal names.
+    Expectations are those of ``book``, else those of the run's target file where that is still there, else
+    those that the suite has for a target of its name.
     """
     journal = folder / "journal.jsonl"
     if book is None:
-        header = next((event for event in Tail(journal).read(final=True) if event["event"] == "run"), None)
-        name = header["target"]["name"] if header is not None else None
-        book = expectation.load(expectation.sources(name) if name else [])
+        header = next((event for event in Tail(journal).read(final=True) if event["event"] == "run"), {})
+        book = expectation.load(_sources(header))
     return results.from_journal(journal, book)
+
+
+def _sources(header: dict[str, Any]) -> list[Path]:
+    """The files of expectations of the target that a journal names."""
+    try:
+        name, digest = header["target"]["name"], header["digests"]["target"]
+        kept = header["options"]["target"]
+    except (KeyError, TypeError):
+        return []
+    with contextlib.suppress(UsageError, TypeError, AttributeError):
+        file = target_file.load(kept)
+        if file.digest == digest:
+            return expectation.sources(file.name, file.expectations)
+    return expectation.sources(str(name))
 
 
 def read(folder: Path) -> list[dict[str, Any]]:

@@ -94,6 +94,18 @@ function subjectEntry(group, open) {
     `<div class="scroll">${table()}</div>${repeats}</details>`;
 }
 
+/* Results that seem to have one cause: how many, and the one to look at first. */
+function causeTable() {
+  return "<table><thead><tr><th>results</th><th>of</th><th>look first at</th><th></th></tr></thead><tbody>" +
+    data.causes.map((cause) => {
+      const line = commandOf(data.legs[cause.leg], cause.id);
+      return `<tr><td>${text(cause.counts)}</td><td>${text(cause.name)}</td>` +
+        `<td><button class="link" data-result="${cause.leg},${text(cause.id)}">${text(cause.id)}</button><br>` +
+        `${text(cause.kind)}: ${text(cause.said)}</td>` +
+        `<td><button class="copy" data-copy="${text(line)}">copy</button></td></tr>`;
+    }).join("") + "</tbody></table>";
+}
+
 function drawOverview() {
   gathered ||= gather();
   const needle = $("text").value.trim().toLowerCase();
@@ -102,6 +114,7 @@ function drawOverview() {
   const total = groups.reduce((sum, group) => sum + group.count, 0);
   $("count").textContent = `${total.toLocaleString()} unexpected results of ${groups.length.toLocaleString()} subjects`;
   $("overview").innerHTML = `<h2>Legs</h2><div class="scroll short">${legTable()}</div>` +
+    (data.causes.length ? `<h2>Unexpected, by cause</h2><div class="scroll short">${causeTable()}</div>` : "") +
     "<h2>Unexpected, by subject</h2>" + (groups.length
       ? groups.slice(0, subjectsShown).map((group, index) => subjectEntry(group, index === 0)).join("")
       : '<p class="none">Nothing unexpected.</p>') +

@@ -50,8 +50,10 @@ function head() {
   const words = ["as expected", "unexpected results", "not run", "incomplete"];
   const whole = view === "overview" && data.legs.length > 1, totals = whole ? data.totals : leg.totals;
   const all = (key) => [...new Set(data.legs.map((entry) => key(entry)))].join(", ");
-  $("target").textContent = whole ? `${all((entry) => entry.target.name)}, ${all((entry) => entry.mode)}`
-    : `${leg.target.name}, ${leg.mode}, ${leg.level}`;
+  const named = (entry) => entry.target.name + (entry.target.simulated ? " (simulated)" : "")
+    + (entry.target.untested ? " (untested target file)" : "");
+  $("target").textContent = whole ? `${all(named)}, ${all((entry) => entry.mode)}`
+    : `${named(leg)}, ${leg.mode}, ${leg.level}`;
   document.title = `Conformance of ${all((entry) => entry.target.name)}: ${words[data.exit]}`;
   $("state").innerHTML = whole
     ? `<b>${words[data.exit]}</b> · torch ${text(all((entry) => entry.torch))} · ${data.legs.length} legs`
@@ -208,7 +210,9 @@ function drawNotes(chosen) {
 }
 
 function drawRun() {
-  const rows = [["target", `${leg.target.name} (${leg.target.file}), device ${leg.target.device}`],
+  const rows = [["target", `${leg.target.name} (${leg.target.file}), device ${leg.target.device}`
+    + (leg.target.simulated ? ", simulated: no hardware stands behind it" : "")
+    + (leg.target.untested ? ", untested: nobody has proved the target file by a run yet" : "")],
     ["precision", leg.target.precision], ["mode", leg.mode], ["level", leg.level], ["shard", leg.shard],
     ["selection", leg.selection === null ? "none" : `${leg.selection} (${leg.left_out} results left out)`],
     ["samples", leg.samples], ["workers", leg.workers], ["started", leg.started], ["seconds", leg.seconds],

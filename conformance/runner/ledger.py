@@ -46,6 +46,11 @@ class Ledger:
         self.interrupted = False
         #: Workers that started since a result last passed.
         self.starts_without_pass = 0
+        #: Seconds of all runs that went into this journal, as far as they came to an end.
+        self.seconds = 0.0
+        self.rounds = 0
+        #: Results after which the device was being probed when a run was killed.
+        self.unprobed: set[str] = set()
 
     def apply(self, event: dict[str, Any]) -> None:
         """Take one event. Words that this version does not know are ignored; a malformed one is a problem."""
@@ -67,8 +72,23 @@ class Ledger:
     def _on_plan(self, event: dict[str, Any]) -> None:
         self.plan = event
 
+    def _on_round(self, event: dict[str, Any]) -> None:
+        self.rounds = max(self.rounds, int(event["number"]))
+
+    def _on_resume(self, event: dict[str, Any]) -> None:
+        """A run goes on. Whoever worked before was killed with it: what they owe is no failure."""
+        for worker in self.workers.values():
+            if worker.ended is None and not worker.buried:
+                worker.buried = True
+                if worker.probing is not None:
+                    self.unprobed.add(worker.probing)
+        self.end, self.interrupted, self.oracle_check = None, False, None
+        self.starts_without_pass = 0
+
     def _on_worker(self, event: dict[str, Any]) -> None:
-        self._worker(event)
+        # The number of a process, and with it the name, may come again once a run has been resumed.
+        name = str(event.get("worker", "?"))
+        self.workers[name] = Worker(name)
         self.starts_without_pass += 1
 
     def _on_worker_end(self, event: dict[str, Any]) -> None:
@@ -83,6 +103,7 @@ class Ledger:
         worker = self._worker(event)
         worker.open, worker.last = None, row["id"]
         self.attempts.setdefault(row["id"], []).append(row)
+        self.unprobed.discard(row["id"])
         if row["verdict"] == Verdict.PASS.value:
             self.starts_without_pass = 0
 
@@ -115,6 +136,7 @@ class Ledger:
 
     def _on_end(self, event: dict[str, Any]) -> None:
         self.end = event
+        self.seconds += float(event.get("seconds", 0.0))
 
     def _on_lost(self, event: dict[str, Any]) -> None:
         worker = self._worker(event)
@@ -126,6 +148,14 @@ class Ledger:
     def dead(self) -> list[Worker]:
         """Workers that neither said that they end nor were given up; call it when all processes are gone."""
         return [worker for worker in self.workers.values() if worker.ended is None and not worker.buried]
+
+    def last_attempt(self) -> int:
+        """The highest number of an attempt at any result."""
+        return max((row.get("attempt", 1) for rows in self.attempts.values() for row in rows), default=0)
+
+    def tried(self, result_id: str, attempt: int) -> bool:
+        """Whether there is such an attempt at a result."""
+        return any(row.get("attempt", 1) == attempt for row in self.attempts.get(result_id, ()))
 
     def to_retry(self) -> list[str]:
         """Results whose only attempt was lost, or was blamed for an unusable device."""

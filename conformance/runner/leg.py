@@ -9,12 +9,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from conformance import digests, expectation, results, selection, torch_build
 from conformance.errors import UsageError
 from conformance.journal import Journal, Tail
+from conformance.pattern import is_literal
 from conformance.plan import Plan
 from conformance.runner.ledger import Ledger
 from conformance.runner.options import Options
@@ -116,7 +118,7 @@ def choose(options: Options, mode: str, answer: dict[str, Any]) -> tuple[Plan, P
             f"target {options.target.name!r} has no case at level {options.level!r} in mode {mode}; "
             "check its dtypes, or take a broader level"
         )
-    part = level.shard(options.shard)
+    part = level.shard(options.shard, mode)
     if options.select is None:
         if not part.cases:
             raise NothingToRun(f"shard {options.shard} holds no case; use fewer shards")
@@ -138,15 +140,29 @@ def run(options: Options, mode: str, folder: Path, *, loud: bool = True) -> dict
         _check_patterns(options, book, answer, mode, started.date())
     clear(folder)
     journal = Journal(folder / "journal.jsonl")
-    header = _header(options, mode, answer, level, book, started)
-    journal.write("run", **header, left_out=left_out)
+    journal.lock()
+    words = header(options, mode, answer, level, book, started)
+    journal.write("run", **words, left_out=left_out, reach=reach(book, answer, mode))
     journal.write("plan", **plan.to_json())
     ledger = Ledger()
-    progress = Progress(ledger, len(plan), label=header["name"], loud=loud)
+    progress = Progress(ledger, len(plan), label=words["name"], loud=loud)
     rounds = Rounds(options, mode, folder, journal, Tail(folder / "journal.jsonl"), ledger, progress.show)
+    return finish(rounds, lambda: work(rounds, plan), progress, book, started.date(), clock)
+
+
+def finish(
+    rounds: Rounds,
+    working: Callable[[], None],
+    progress: Progress,
+    book: expectation.Book,
+    today: datetime.date,
+    clock: float,
+) -> dict[str, Any]:
+    """Do the work of a leg to its end, whatever comes between, and return it; Interrupted on Ctrl-C."""
+    journal, ledger = rounds.journal, rounds.ledger
     stopped = False
     try:
-        _work(rounds, plan)
+        working()
         check_oracle(rounds)
     except GivenUp as error:
         journal.write("problem", message=f"given up: {error}")
@@ -157,17 +173,17 @@ def run(options: Options, mode: str, folder: Path, *, loud: bool = True) -> dict
     rounds.absorb(final=True)
     progress.close()
     journal.close()
-    found = results.leg(ledger, book, today=started.date())
+    found = results.leg(ledger, book, today=today)
     if stopped:
         raise Interrupted([found])
     return found
 
 
-def _work(rounds: Rounds, plan: Plan) -> None:
+def work(rounds: Rounds, plan: Plan) -> None:
     """Rounds until every result is there, then the second attempts, one process and nothing beside it."""
-    attempts = rounds.ledger.attempts
+    attempts, unprobed = rounds.ledger.attempts, rounds.ledger.unprobed
     idle = 0
-    pending = plan
+    pending = plan.select(lambda result_id: result_id not in attempts or result_id in unprobed)
     while pending.cases and idle < 3:
         groups = {(case.kind, case.subject) for case in pending.cases}
         before = len(attempts)
@@ -178,7 +194,7 @@ def _work(rounds: Rounds, plan: Plan) -> None:
     idle = 0
     while retry.cases and idle < 3:
         before = len(retry)
-        rounds.run(retry, workers=1, attempt=2)
+        rounds.run(retry, workers=1, attempt=2, patient=True)
         retry = retry.only(rounds.ledger.to_retry())
         idle = idle + 1 if len(retry) == before else 0
 
@@ -219,7 +235,8 @@ def _check_patterns(
     where = f"target file {options.target.path}:"
     for pattern in options.target.unsupported:
         if not index.matching(pattern):
-            raise UsageError(f"{where} unsupported {pattern!r} matches no result; remove or rename it")
+            hint = near(index, pattern)
+            raise UsageError(f"{where} unsupported {pattern!r} matches no result{hint}; remove or rename it")
     subjects = {case.subject for case in full.cases}
     for name, dtypes in options.target.dtype_overrides.items():
         if dtypes and name not in subjects:
@@ -227,11 +244,27 @@ def _check_patterns(
     active = book.active(mode, day, answer["facts"]["torch"]["version"])
     lost = [entry for entry in active if not index.matching(entry.id)]
     if lost:
-        names = "; ".join(map(str, lost[:10]))
+        names = "; ".join(f"{entry}{near(index, entry.id)}" for entry in lost[:10])
         raise UsageError(f"{len(lost)} expectations match no result: {names}; remove or rename them")
 
 
-def _header(
+def reach(book: expectation.Book, answer: dict[str, Any], mode: str) -> dict[str, int]:
+    """How many results each entry with a wildcard speaks of in a mode, whatever part of them runs."""
+    here = {tuple(words) for words in answer["here"]}
+    full = Plan([case for case in Plan.from_json(answer["full"]).cases if (case.kind, case.property) in here])
+    index = expectation.Index(full.result_ids())
+    version = answer["facts"]["torch"]["version"]
+    spoken = {entry.id for entry in book.entries if entry.speaks_of(mode, version)}
+    return {pattern: len(index.matching(pattern)) for pattern in sorted(spoken) if not is_literal(pattern)}
+
+
+def near(index: expectation.Index, pattern: str) -> str:
+    """Words that name what a pattern which matches nothing may have meant."""
+    found = index.nearest(pattern)
+    return f" (did you mean {' or '.join(found)}?)" if found else ""
+
+
+def header(
     options: Options,
     mode: str,
     answer: dict[str, Any],
@@ -239,6 +272,7 @@ def _header(
     book: expectation.Book,
     started: datetime.datetime,
 ) -> dict[str, Any]:
+    """The first event of a journal: what is run, on what, and how to go on with it."""
     facts = answer["facts"]
     target = options.target
     return {
@@ -259,5 +293,12 @@ def _header(
             "expectations": book.digest,
             "torch": f"{facts['torch']['version']} {facts['torch']['revision']}",
             "backend": facts["backend"]["digest"],
+        },
+        "options": {
+            "target": options.target_argument,
+            "modes": list(options.modes),
+            "extra": list(options.extra),
+            "timeout": options.timeout,
+            "part": options.part,
         },
     }

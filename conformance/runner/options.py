@@ -6,8 +6,9 @@ import dataclasses
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from conformance import orphan
+from conformance import appetite, orphan
 from conformance.plan import Shard
 from conformance.target_file import TargetFile
 
@@ -29,7 +30,7 @@ class Options:
     extra: Sequence[str] = ()
     part: bool = False
 
-    def target_words(self) -> dict[str, str]:
+    def target_words(self) -> dict[str, Any]:
         """What a results file says of the target."""
         target = self.target
         return {
@@ -37,6 +38,9 @@ class Options:
             "file": target.path.name,
             "device": target.device,
             "precision": target.precision,
+            "simulated": target.simulated,
+            "untested": target.untested,
+            "declared": target.declared(),
         }
 
     def environment(self, mode: str) -> dict[str, str]:
@@ -50,6 +54,7 @@ class Options:
         variables.update(self.target.variables(mode))
         variables.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
         variables.setdefault("OMP_NUM_THREADS", str(max(1, cores() // self.workers)))
+        variables.setdefault(appetite.VARIABLE, str(appetite.share(self.workers)))
         variables[orphan.VARIABLE] = str(os.getpid())
         variables["PYTHONWARNINGS"] = "ignore"
         variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"

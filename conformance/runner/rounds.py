@@ -42,8 +42,10 @@ class Rounds:
     progress: Callable[[], None]
     number: int = 0
 
-    def run(self, plan: Plan, *, workers: int, attempt: int) -> None:
+    def run(self, plan: Plan, *, workers: int, attempt: int, patient: bool = False) -> None:
         """Run a plan once. Every result that was lost with its worker is in the ledger afterwards.
+
+        A ``patient`` round goes on however many workers it loses: what it holds was lost before.
 
         KeyboardInterrupt passes through after all processes have ended. GivenUp where the target loses one
         worker after the other.
@@ -65,7 +67,7 @@ class Rounds:
             )
         hung = False
         try:
-            hung = self._watch(process, patient=attempt > 1)
+            hung = self._watch(process, patient=patient)
         except BaseException:
             end(process)
             self.absorb(final=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from conformance import results, torch_build
@@ -23,11 +24,21 @@ def run(options: Options) -> list[dict[str, Any]]:
     """
     leg.clear(options.output)
     build = torch_build.version()
+
+    def one(mode: str) -> dict[str, Any]:
+        return leg.run(options, mode, options.output / "legs" / torch_build.leg_name(build, mode))
+
+    return each(options, one)
+
+
+def each(options: Options, one: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
+    """The legs that ``one`` finds for the modes of a run."""
+    build = torch_build.version()
     found: list[dict[str, Any]] = []
     for mode in options.modes:
         folder = options.output / "legs" / torch_build.leg_name(build, mode)
         try:
-            found.append(leg.run(options, mode, folder))
+            found.append(one(mode))
         except leg.NothingToRun as nothing:
             print(f"mode {mode} is left out: {nothing}", file=sys.stderr)
             continue

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import collections
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from conformance import target_file
-from conformance.model import ResultId, Verdict
+from conformance.model import Verdict
+from conformance.report import groups
 from conformance.runner.progress import duration
 
-#: Operators (or modules, …) with unexpected results that are shown one by one.
+#: Marks of a target file, with the words that stand beside the target's name.
+MARKS = {"simulated": "simulated", "untested": "untested target file"}
+#: Causes of unexpected results that are shown one by one.
 SHOWN = 10
-
-_ORDER = list(Verdict)
 
 
 def lines(results: dict[str, Any], *, folder: Path, target: str | None = None) -> Iterator[str]:
@@ -34,7 +34,10 @@ def lines(results: dict[str, Any], *, folder: Path, target: str | None = None) -
 
 def title(leg: dict[str, Any]) -> str:
     """What a leg is of: target, mode and build."""
-    return f"{leg['target']['name']}, {leg['mode']}, torch {leg['torch']}"
+    target = leg["target"]
+    words = [name for mark, name in MARKS.items() if target.get(mark)]
+    marks = f" ({', '.join(words)})" if words else ""
+    return f"{target['name']}{marks}, {leg['mode']}, torch {leg['torch']}"
 
 
 def _leg(leg: dict[str, Any]) -> Iterator[str]:
@@ -45,8 +48,10 @@ def _leg(leg: dict[str, Any]) -> Iterator[str]:
     if leg["missing"]["count"]:
         missing = leg["missing"]
         yield f"  {missing['count']} of {leg['planned']} results are missing, first {missing['first'][0]}"
-    for problem in leg["problems"]:
+    for problem in leg["problems"][:SHOWN]:
         yield f"  problem: {problem}"
+    if len(leg["problems"]) > SHOWN:
+        yield f"  and {len(leg['problems']) - SHOWN} more problems; report.html has them all"
     for difference in leg["oracle"]["differences"][:SHOWN]:
         yield f"  oracle: {difference}"
 
@@ -55,35 +60,30 @@ Row = dict[str, Any]
 
 
 def _unexpected(legs: list[dict[str, Any]], target: str | None) -> Iterator[str]:
-    """Unexpected results by subject, the worst first: who fixes one operator sees it once, not per dtype."""
-    groups: dict[str, list[tuple[int, Row]]] = {}
-    for number, leg in enumerate(legs):
-        for row in leg["results"]:
-            if Verdict(row["verdict"]).unexpected:
-                groups.setdefault(_subject(row), []).append((number, row))
-    if not groups:
+    """Unexpected results by cause, the largest first: who mends one thing sees it once."""
+    found = groups.of(legs)
+    if not found:
         return
-    total = sum(map(len, groups.values()))
-    yield f"{total} unexpected, by subject (worst first):"
+    yield f"{sum(group.count for group in found)} unexpected, by cause (largest first):"
+    yield from group_lines(found, legs, target)
 
-    def badness(entry: tuple[str, list[tuple[int, Row]]]) -> tuple[int, int]:
-        return min(_rank(row) for _, row in entry[1]), -len(entry[1])
 
-    ordered = sorted(groups.items(), key=badness)
-    for subject, found in ordered[:SHOWN]:
-        counts = collections.Counter(row["verdict"] for _, row in found)
-        words = ", ".join(f"{counts[v.value]} {v.value}" for v in _ORDER if counts[v.value])
+def group_lines(
+    found: list[groups.Group], legs: list[dict[str, Any]], target: str | None = None, *, shown: int = SHOWN
+) -> Iterator[str]:
+    """Groups of results, each with the result to look at first and the command that repeats it."""
+    for group in found[:shown]:
         where = ""
         if len(legs) > 1:
-            where = " in " + ", ".join(_column(legs, number) for number in sorted({n for n, _ in found}))
-        yield f"  {subject}: {words}{where}"
-        number, row = min(found, key=lambda pair: _rank(pair[1]))
+            where = " in " + ", ".join(_column(legs, number) for number in group.legs)
+        yield f"  {group.name()}: {group.counts()}{where}"
+        number, row = group.example
         yield f"    {row['id']}{_kind(row)} {_first(row)}"[:220]
         yield f"    {repeat(row['id'], target or target_word(legs[number]), legs[number])}"
-    hidden = ordered[SHOWN:]
+    hidden = found[shown:]
     if hidden:
-        rest = sum(len(found) for _, found in hidden)
-        yield f"  and {rest} more of {len(hidden)} other subjects; report.html has them all"
+        rest = sum(group.count for group in hidden)
+        yield f"  and {rest} more of {len(hidden)} other causes; report.html has them all"
 
 
 def _column(legs: list[dict[str, Any]], number: int) -> str:
@@ -91,14 +91,6 @@ def _column(legs: list[dict[str, Any]], number: int) -> str:
     mode = legs[number]["mode"]
     alone = sum(leg["mode"] == mode for leg in legs) == 1
     return str(mode if alone else f"{mode} on {legs[number]['build']}")
-
-
-def _subject(row: Row) -> str:
-    return ResultId.parse(row["id"]).case.subject
-
-
-def _rank(row: Row) -> int:
-    return _ORDER.index(Verdict(row["verdict"]))
 
 
 def _kind(row: Row) -> str:

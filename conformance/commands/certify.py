@@ -1,0 +1,114 @@
+"""``conformance certify``: whether a run holds a level, the bundle that says so, and its verification."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from conformance import levels, results
+from conformance.certificate import bundle, entitlement, issue, manifest, words
+from conformance.commands import common
+from conformance.errors import UsageError
+from conformance.property import LEVELS
+from conformance.report import files
+from conformance.runner import summary
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "certify", help="hold a run against a level, and write or verify a certificate"
+    )
+    parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="output folder of a run")
+    parser.add_argument("--level", metavar="L", help=f"one of {', '.join(LEVELS)} (default: that of the run)")
+    parser.add_argument("--mode", metavar="M", help="the mode, where the folder holds several")
+    parser.add_argument("--build", metavar="B", help="the build of torch, where the folder holds several")
+    parser.add_argument("-o", "--output", type=Path, metavar="BUNDLE", help="zip to write the certificate to")
+    parser.add_argument("--verify", type=Path, metavar="BUNDLE", help="count a bundle again")
+    parser.set_defaults(execute=execute)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Certify a folder or verify a bundle; 3 where the level is not held or the bundle does not hold."""
+    if (arguments.folder is None) == (arguments.verify is None):
+        raise UsageError("give either the output folder of a run or --verify BUNDLE")
+    if arguments.verify is not None:
+        if arguments.output or arguments.level or arguments.mode or arguments.build:
+            raise UsageError("--verify takes a bundle alone; what it claims stands in it")
+        return verify(arguments.verify)
+    return certify(arguments)
+
+
+def certify(arguments: argparse.Namespace) -> int:
+    """Print whether the run holds the level, and write the bundle where it does."""
+    if arguments.level is not None:
+        levels.check(arguments.level)
+    leg = chosen(files.read(arguments.folder), arguments.mode, arguments.build)
+    level = arguments.level or leg["level"]
+    if level == levels.SMOKE:
+        raise UsageError(f"level {level} certifies nothing; run and certify one of {', '.join(LEVELS)}")
+    if arguments.output is not None:
+        if arguments.output.is_dir():
+            raise UsageError(f"bundle {arguments.output} is a folder; name a file such as certificate.zip")
+        common.check_writable(arguments.output.parent)
+    known = manifest.load()
+    try:
+        found, certificate, kept = issue.issue(leg, known, level)
+    except manifest.UnknownMinor as error:
+        print(f"{summary.title(leg)}: not entitled to {level}: {error}")
+        return results.INCOMPLETE
+    if not found.entitled:
+        held, narrowest = None, None
+        if not issue.suite_problem(leg):
+            held = entitlement.held(kept["legs"][0], known)
+            if held is None and level != LEVELS[0]:
+                narrowest = entitlement.judge(kept["legs"][0], known, LEVELS[0])
+        for line in words.refused(leg, found, held, narrowest):
+            print(line)
+        return results.INCOMPLETE
+    for line in words.granted(found, certificate):
+        print(line)
+    if arguments.output is not None:
+        bundle.write(arguments.output, certificate, kept)
+        print(
+            f"written: {arguments.output}; verify it with 'conformance certify --verify {arguments.output}'"
+        )
+    return results.OK
+
+
+def verify(path: Path) -> int:
+    """Count a bundle again and print what is evidence and what is not."""
+    certificate, rows = bundle.read(path)
+    try:
+        found = issue.verify(certificate, rows, manifest.load())
+    except manifest.UnknownMinor as error:
+        print(f"NOT verified: {path}: {error}")
+        return results.INCOMPLETE
+    if found.problems:
+        print(f"NOT verified: {path}")
+        for problem in found.problems[: words.GROUPS]:
+            print(f"  {problem}")
+        if len(found.problems) > words.GROUPS:
+            print(f"  and {len(found.problems) - words.GROUPS} more")
+        return results.INCOMPLETE
+    print(f"verified: {path}")
+    for line in words.granted(found.found, found.certificate):
+        print(line)
+    for line in words.evidence(found.certificate):
+        print(line)
+    return results.OK
+
+
+def chosen(legs: list[dict[str, Any]], mode: str | None, build: str | None) -> dict[str, Any]:
+    """The one leg that is meant; UsageError where none is, or several are."""
+    fitting = [leg for leg in legs if mode in (None, leg["mode"]) and build in (None, leg["build"])]
+    names = ", ".join(leg["name"] for leg in legs)
+    if not fitting:
+        raise UsageError(f"no leg of mode {mode or 'any'} on build {build or 'any'}; there are {names}")
+    if len(fitting) > 1:
+        raise UsageError(
+            f"{', '.join(leg['name'] for leg in fitting)} are {len(fitting)} legs and a certificate is of "
+            "one; give --mode, and --build where a mode was run on several"
+        )
+    return fitting[0]

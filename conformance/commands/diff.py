@@ -1,0 +1,111 @@
+"""``conformance diff``: what has changed from one run to another."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from conformance import difference
+from conformance.report import files, groups
+from conformance.runner import summary
+
+#: Results that are named one by one where they are not grouped by cause.
+_NAMED = 5
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "diff",
+        help="compare two runs: regressed, fixed, new, vanished, still failing",
+        description=(
+            "Compare two runs leg by leg. The exit code is 1 where a result regressed (it is further from a "
+            "pass than before, also where that is expected or declared by now), or where one vanished "
+            "although suite, torch, level, shard, selection and samples are the same."
+        ),
+    )
+    parser.add_argument("old", type=Path, metavar="OLD", help="output folder of the run before")
+    parser.add_argument("new", type=Path, metavar="NEW", help="output folder of the run after")
+    parser.add_argument("--json", action="store_true", help="print every result that changed, as JSON")
+    parser.set_defaults(execute=execute)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Print the comparison; exit code 1 on regressions."""
+    report = difference.compare(files.read(arguments.old), files.read(arguments.new))
+    if arguments.json:
+        print(json.dumps(difference.to_json(report), indent=1))
+    else:
+        for line in lines(report):
+            print(line)
+    return int(report.worse)
+
+
+def lines(report: difference.Report) -> Iterator[str]:
+    """A comparison in lines for a person: numbers first, then what regressed, by cause."""
+    for pair in report.pairs:
+        yield from _pair(pair)
+    for note in report.notes:
+        yield f"note: {note}"
+    yield "worse: exit 1" if report.worse else "no regressions: exit 0"
+
+
+def _pair(pair: difference.Difference) -> Iterator[str]:
+    failing = sum(_fails(change) for change in pair.added)
+    numbers = {
+        "regressed": str(len(pair.regressed)),
+        "fixed": str(len(pair.fixed)),
+        "still failing": str(len(pair.still_failing)),
+        "excused": str(len(pair.excused)),
+        f"new ({failing} failing)" if failing else "new": str(len(pair.added)),
+        "vanished": str(len(pair.vanished)),
+        "unchanged": str(pair.unchanged),
+    }
+    words = ", ".join(f"{number} {word}" for word, number in numbers.items() if number != "0")
+    yield f"{summary.title(pair.new)}: {words or 'no results'}"
+    for note in pair.notes:
+        yield f"  note: {note}"
+    yield from _grouped("regressed", pair.regressed, pair.new)
+    if pair.vanished:
+        why = f", which do not count: {pair.excuse}" if pair.excuse else ""
+        yield f"  vanished{why}:"
+        yield from _names(pair.vanished)
+    yield from _grouped("new and failing", [one for one in pair.added if _fails(one)], pair.new)
+    for word, found in (("fixed", pair.fixed), ("excused", pair.excused)):
+        if found:
+            yield f"  {word}:"
+            yield from _names(found)
+
+
+def _fails(change: difference.Change) -> bool:
+    return difference.fails(change.new)
+
+
+def _grouped(word: str, found: list[difference.Change], leg: dict[str, Any]) -> Iterator[str]:
+    """Results by cause, with the steps that their verdicts took."""
+    if not found:
+        return
+    yield f"  {word}, by cause (largest first):"
+    before = {change.row["id"]: change for change in found}
+    causes = groups.grouped(((0, change.row) for change in found), [leg])
+    for group in causes[: summary.SHOWN]:
+        _, row = group.example
+        change = before[row["id"]]
+        kind, message = groups.said(row)
+        count = "1 result" if group.count == 1 else f"{group.count} results"
+        yield f"    {group.name()}: {count}, such as {row['id']} ({change.words()})"
+        yield f"      {kind}: {next(iter(message.splitlines()), '')}"[:220]
+        yield f"      {summary.repeat(row['id'], summary.target_word(leg), leg)}"
+    hidden = causes[summary.SHOWN :]
+    if hidden:
+        yield f"    and {sum(group.count for group in hidden)} more of {len(hidden)} other causes; see --json"
+
+
+def _names(found: list[difference.Change]) -> Iterator[str]:
+    for change in found[:_NAMED]:
+        yield f"    {change.id} ({change.words()})"
+    if len(found) > _NAMED:
+        yield f"    and {len(found) - _NAMED} more; see --json"

@@ -1,0 +1,179 @@
+"""``conformance expect``: keep a target's expectations true."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import difflib
+from pathlib import Path
+from typing import Any
+
+from conformance import expectation, plan, target_file, torch_build
+from conformance.commands import common
+from conformance.errors import UsageError
+from conformance.expectation import check, edit, propose
+from conformance.report import files
+
+#: Days until a new entry runs out.
+DAYS = 90
+NEW = "new.toml"
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser("expect", help="check expectations, or propose those that a run needs")
+    inner = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
+    update = inner.add_parser(
+        "update",
+        help="propose the fewest entries that a run needs",
+        description=(
+            "Propose the fewest entries that a run needs: one per kind of failure, with wildcards only where "
+            "all that they match failed so. Entries that are still true stay as they are, wrong ones are "
+            "narrowed or removed, new ones have the reason 'unread', which no run accepts until somebody "
+            "fills it in. Exit code 1 where something is proposed and not written."
+        ),
+    )
+    update.add_argument("directory", type=Path, metavar="DIR", help="output folder of a run")
+    update.add_argument("--write", action="store_true", help="write the files rather than show them")
+    update.add_argument("--until", metavar="DAY", help=f"expiry of new entries (default: in {DAYS} days)")
+    update.set_defaults(execute=execute_update)
+    look = inner.add_parser(
+        "check",
+        help="find entries that are stale, over-broad, expired or of unknown names",
+        description=(
+            "Find entries that have expired, name nothing that exists, or say the same twice; with the "
+            "output folder of a run also those that are stale or over-broad. Exit code 1 where it finds some."
+        ),
+    )
+    look.add_argument("directory", type=Path, nargs="?", metavar="DIR", help="output folder of a run")
+    look.set_defaults(execute=execute_check)
+    for each in (update, look):
+        each.add_argument("--target", metavar="NAME_OR_FILE", help="whose expectations (default: of the run)")
+        common.extra(each)
+
+
+def execute_update(arguments: argparse.Namespace) -> int:
+    """Show or write the proposal."""
+    legs = files.read(arguments.directory)
+    file = _target(arguments, legs)
+    until = arguments.until or str(datetime.date.today() + datetime.timedelta(days=DAYS))
+    if not expectation.is_expiry(until):
+        raise UsageError(f"--until {until!r} is neither a date like 2030-01-31 nor like 'torch 2.15'")
+    book = expectation.load(expectation.sources(file.name, file.expectations), unread=True)
+    found = propose.propose(
+        book.entries,
+        _seen(legs, file),
+        plans(file, arguments.extra),
+        until=until,
+        today=datetime.date.today(),
+    )
+    texts = _texts(found, file)
+    for path, (old, new) in texts.items():
+        if arguments.write:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(new)
+            print(f"wrote {path}")
+        else:
+            words = difflib.unified_diff(
+                old.splitlines(), new.splitlines(), str(path), str(path), lineterm=""
+            )
+            print("\n".join(words))
+    for note in found.notes:
+        print(f"note: {note}")
+    narrowed = len(found.changed) - len(found.removed)
+    print(
+        f"{len(found.kept)} entries are kept, {narrowed} changed, {len(found.removed)} removed, "
+        f"{len(found.new)} new"
+    )
+    if found.new and arguments.write:
+        print(f"now fill in the reason and the link of each new entry; {expectation.UNREAD!r} is refused")
+    return int(bool(texts) and not arguments.write)
+
+
+def execute_check(arguments: argparse.Namespace) -> int:
+    """Print what is wrong with the entries; exit code 1 where something is."""
+    legs = files.read(arguments.directory) if arguments.directory else []
+    file = _target(arguments, legs)
+    book = expectation.load(expectation.sources(file.name, file.expectations))
+    found = check.static(
+        book,
+        plans(file, arguments.extra),
+        datetime.date.today(),
+        [leg["torch"] for leg in legs] or [torch_build.version()],
+    )
+    for leg in legs:
+        if leg["target"]["name"] != file.name:
+            continue
+        found += check.against(book, leg, datetime.date.today())
+    for text in dict.fromkeys(found):
+        print(text)
+    count = len(set(found))
+    print(
+        f"{len(book.entries)} entries, {count} problems" if count else f"{len(book.entries)} entries are true"
+    )
+    return int(bool(count))
+
+
+def _target(arguments: argparse.Namespace, legs: list[dict[str, Any]]) -> target_file.TargetFile:
+    """The target that the user names, else that of the run; UsageError where it cannot be told."""
+    if arguments.target is not None:
+        return target_file.load(arguments.target)
+    names = sorted({leg["target"]["name"] for leg in legs})
+    if len(names) == 1 and names[0] in target_file.known_targets():
+        return target_file.load(names[0])
+    of = f" (the run is of {', '.join(names)})" if names else ""
+    raise UsageError(f"it is not clear whose expectations are meant{of}; give --target")
+
+
+def _seen(legs: list[dict[str, Any]], file: target_file.TargetFile) -> list[propose.Seen]:
+    aliases = expectation.Aliases.load()
+    found = [
+        propose.Seen(leg["mode"], leg["torch"], {aliases.resolve(row["id"]): row for row in leg["results"]})
+        for leg in legs
+        if leg["target"]["name"] == file.name and expectation.judge.enough_samples(leg["samples"])
+    ]
+    if not any(leg.rows for leg in found):
+        raise UsageError(
+            f"the run has no results of target {file.name!r} with its default samples; name another one"
+        )
+    return found
+
+
+def plans(file: target_file.TargetFile, extra: list[str]) -> dict[str, frozenset[str]]:
+    """All result ids that the suite has for a target, by mode. Imports torch, no backend."""
+    from conformance import catalogue
+
+    catalogue.load_extra(extra)
+    return {
+        mode: frozenset(plan.build(file.target(mode), "full", [mode]).result_ids()) for mode in file.modes
+    }
+
+
+def _texts(found: propose.Proposal, file: target_file.TargetFile) -> dict[Path, tuple[str, str]]:
+    """Old and new text of every file that changes."""
+    changes: dict[Path, dict[int, list[expectation.Expectation]]] = {}
+    for entry, others in found.changed.items():
+        assert entry.path is not None
+        changes.setdefault(entry.path, {})[entry.index] = others
+    texts = {}
+    for path, by_index in changes.items():
+        old = path.read_text()
+        texts[path] = old, edit.edited(path, old, by_index)
+    if found.new:
+        path = _new_file(file)
+        old = path.read_text() if path.is_file() else ""
+        text = texts[path][1] if path in texts else old
+        texts[path] = old, edit.appended(text or edit.HEAD, found.new)
+    return texts
+
+
+def _new_file(file: target_file.TargetFile) -> Path:
+    """Where new entries go: the vendor's file or folder, else the suite's own folder of the target."""
+    if file.expectations is not None:
+        return file.expectations if file.expectations.suffix == ".toml" else file.expectations / NEW
+    if file.name in target_file.known_targets():
+        return expectation.FOLDER / file.name / NEW
+    raise UsageError(
+        f'target file {file.path} names no expectations; add the line expectations = "expectations" and make '
+        "that folder"
+    )

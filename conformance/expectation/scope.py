@@ -1,0 +1,67 @@
+"""Versions of torch, to the minor: which of them an expectation speaks of."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+import re
+
+Minor = tuple[int, int]
+
+_TERM = re.compile(r"(>=|<|==)\s*(\d{1,4})\.(\d{1,4})")
+_HOLDS = {">=": operator.ge, "<": operator.lt, "==": operator.eq}
+
+
+def minor(version: str) -> Minor:
+    """Major and minor of a version; of ``2.13.0a0+git12`` it is (2, 13)."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if found is None:
+        raise ValueError(f"version {version!r} does not begin like 2.13")
+    return int(found.group(1)), int(found.group(2))
+
+
+@dataclasses.dataclass(frozen=True)
+class TorchScope:
+    """Terms that all must hold, such as ``>=2.10, <2.14``."""
+
+    terms: tuple[tuple[str, Minor], ...]
+
+    @staticmethod
+    @functools.lru_cache(maxsize=1024)
+    def parse(text: str) -> TorchScope:
+        """Read a scope; ValueError says what it may look like."""
+        terms = []
+        for part in text.split(","):
+            found = _TERM.fullmatch(part.strip())
+            if found is None:
+                raise ValueError(
+                    f"torch {text!r} is no scope of versions; write '<2.14', '>=2.10, <2.14' or '==2.13'"
+                )
+            terms.append((found.group(1), (int(found.group(2)), int(found.group(3)))))
+        scope = TorchScope(tuple(terms))
+        points = {value for _, (a, b) in terms for value in ((a, b), (a, b + 1), (a, b - 1))}
+        if not any(scope._at(point) for point in points):
+            raise ValueError(f"torch {text!r} holds of no version; mend its terms")
+        return scope
+
+    def holds(self, version: str) -> bool:
+        """Whether a version of torch is in the scope."""
+        return self._at(minor(version))
+
+    def _at(self, point: Minor) -> bool:
+        return all(_HOLDS[word](point, value) for word, value in self.terms)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{word}{a}.{b}" for word, (a, b) in self.terms)
+
+
+def between(inside: set[Minor], outside: set[Minor]) -> TorchScope | None:
+    """The widest scope of one term with some versions inside and others outside; None where there is none."""
+    if not inside or not outside:
+        return None
+    if max(inside) < min(outside):
+        return TorchScope((("<", min(outside)),))
+    if min(inside) > max(outside):
+        return TorchScope(((">=", min(inside)),))
+    return None

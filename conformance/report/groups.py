@@ -1,0 +1,143 @@
+"""Unexpected results grouped by cause, so that a broken allocator does not read as four thousand bugs.
+
+Results belong together where they fail in the same way (kind), say the same (shape of the message), and are
+of one family of properties and of operators. Where the message quotes an error of the target, its words tell
+causes apart by themselves, whatever the family. Where it does not ("the result is # where # is expected"),
+the families stay apart, unless most of what ran of them fails like that: then it is hardly the operators.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from conformance.model import ResultId, Verdict
+from conformance.report.families import message_shape, operator_family, property_family, quotes_error
+
+Row = dict[str, Any]
+_ORDER = list(Verdict)
+#: From this many families of operators on, and this share of the subjects that ran, it is one cause for all.
+_MANY_FAMILIES = 4
+_MOST = 0.5
+
+
+@dataclasses.dataclass
+class Group:
+    """Unexpected results that seem to have one cause; ``rows`` are pairs of a leg's number and a row."""
+
+    kind: str
+    shape: str
+    rows: list[tuple[int, Row]]
+
+    @property
+    def count(self) -> int:
+        return len(self.rows)
+
+    @property
+    def example(self) -> tuple[int, Row]:
+        """The result to look at first: the worst, then the first."""
+        return min(self.rows, key=lambda pair: rank(pair[1]))
+
+    @property
+    def subjects(self) -> list[str]:
+        """The subjects, in the order in which they ran."""
+        return list(dict.fromkeys(ResultId.parse(row["id"]).case.subject for _, row in self.rows))
+
+    @property
+    def families(self) -> list[str]:
+        """The families of the subjects."""
+        return list(dict.fromkeys(map(operator_family, self.subjects)))
+
+    @property
+    def legs(self) -> list[int]:
+        """Numbers of the legs in which it shows."""
+        return sorted({number for number, _ in self.rows})
+
+    def counts(self) -> str:
+        """How many of each verdict, the worst first."""
+        found = collections.Counter(row["verdict"] for _, row in self.rows)
+        return ", ".join(f"{found[word.value]} {word.value}" for word in _ORDER if found[word.value])
+
+    def name(self) -> str:
+        """What fails, in few words."""
+        subjects = self.subjects
+        if len(subjects) == 1:
+            return subjects[0]
+        if len(self.families) == 1:
+            return f"{self.families[0]}, {len(subjects)} subjects"
+        return f"{len(subjects)} subjects"
+
+
+def rank(row: Row) -> int:
+    """Place of a row's verdict among all, the worst is 0."""
+    return _ORDER.index(Verdict(row["verdict"]))
+
+
+def said(row: Row) -> tuple[str, str]:
+    """The kind of a row's first failure and what it says."""
+    if row.get("failures"):
+        return row["failures"][0]["kind"], row["failures"][0]["message"]
+    return row["verdict"], (row.get("notes") or [""])[-1]
+
+
+def of(legs: Sequence[dict[str, Any]]) -> list[Group]:
+    """The unexpected results of some legs by cause, the largest group first."""
+    found = (
+        (number, row)
+        for number, leg in enumerate(legs)
+        for row in leg["results"]
+        if Verdict(row["verdict"]).unexpected
+    )
+    return grouped(found, legs)
+
+
+def grouped(rows: Iterable[tuple[int, Row]], legs: Sequence[dict[str, Any]]) -> list[Group]:
+    """Some rows of legs by cause, the largest group first."""
+    by_shape: dict[tuple[str, str], list[tuple[int, Row]]] = {}
+    plain: set[tuple[str, str]] = set()
+    for number, row in rows:
+        kind, message = said(row)
+        key = kind, message_shape(message, ResultId.parse(row["id"]).case.subject)
+        by_shape.setdefault(key, []).append((number, row))
+        if not quotes_error(message) and row["verdict"] != Verdict.XPASS.value:
+            plain.add(key)
+    ran = _ran(legs)
+    groups = []
+    for (kind, shape), members in by_shape.items():
+        parts = _by_family(members, ran) if (kind, shape) in plain else [members]
+        groups += [Group(kind, shape, part) for part in parts]
+    return sorted(groups, key=lambda group: (-group.count, rank(group.example[1])))
+
+
+def _by_family(
+    members: list[tuple[int, Row]], ran: dict[tuple[int, str], set[str]]
+) -> list[list[tuple[int, Row]]]:
+    """Rows with one message apart by family, but for families of properties where most subjects fail."""
+    by_property: dict[str, dict[str, list[tuple[int, Row]]]] = {}
+    for number, row in members:
+        case = ResultId.parse(row["id"]).case
+        families = by_property.setdefault(property_family(case.property), {})
+        families.setdefault(operator_family(case.subject), []).append((number, row))
+    common: list[tuple[int, Row]] = []
+    parts = []
+    for name, families in by_property.items():
+        inside = [pair for family in families.values() for pair in family]
+        failing = {(number, ResultId.parse(row["id"]).case.subject) for number, row in inside}
+        there = sum(len(ran[(number, name)]) for number in {number for number, _ in inside})
+        if len(families) >= _MANY_FAMILIES and len(failing) >= _MOST * there:
+            common += inside
+        else:
+            parts += list(families.values())
+    return [common, *parts] if common else parts
+
+
+def _ran(legs: Sequence[dict[str, Any]]) -> dict[tuple[int, str], set[str]]:
+    """The subjects that ran, by number of the leg and family of properties."""
+    found: dict[tuple[int, str], set[str]] = collections.defaultdict(set)
+    for number, leg in enumerate(legs):
+        for case in leg["cases"]:
+            name, _, subject = case.partition("/")
+            found[(number, property_family(name))].add(subject)
+    return found

@@ -1,0 +1,208 @@
+"""Going on with a run: what is missing after it was killed, or what failed, once more."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from conformance import expectation, results, target_file, torch_build
+from conformance.errors import UsageError
+from conformance.journal import Journal, Tail
+from conformance.model import Verdict
+from conformance.plan import Plan, Shard
+from conformance.report import files
+from conformance.runner import leg, several
+from conformance.runner.ledger import Ledger
+from conformance.runner.options import Options, cores
+from conformance.runner.progress import Progress
+from conformance.runner.rounds import Rounds
+
+#: Verdicts that are tried again. One that is flaky stays so, and what passes has nothing to show.
+FAILED = frozenset(
+    verdict.value
+    for verdict in Verdict
+    if verdict.unexpected and verdict not in (Verdict.XPASS, Verdict.FLAKY)
+)
+#: What must be as it was, besides all digests.
+_SAME = ("name", "mode", "target", "level", "shard", "selection", "samples")
+
+
+@dataclasses.dataclass(frozen=True)
+class Wish:
+    """What the user asks for beside the folder; None is what the run had."""
+
+    workers: int | None = None
+    timeout: float | None = None
+
+
+def read(folder: Path) -> tuple[Ledger, Tail]:
+    """What a journal says so far; UsageError where it is not that of a run that can go on."""
+    path = folder / "journal.jsonl"
+    tail = Tail(path)
+    ledger = Ledger()
+    for event in tail.read():
+        ledger.apply(event)
+    if not isinstance(ledger.header.get("options"), dict) or ledger.plan is None:
+        raise UsageError(
+            f"journal {path} does not begin with a run and its plan, so it cannot go on; run it anew"
+        )
+    return ledger, tail
+
+
+def options(folder: Path, wish: Wish) -> Options:
+    """The options of the run whose output folder this is; UsageError where there is none."""
+    parts = [folder] if (folder / "journal.jsonl").is_file() else files.parts(folder)
+    if not parts:
+        raise UsageError(
+            f"{folder} holds no journal of a run; name the output folder of 'conformance run' (merged "
+            "results go on in the folders of their parts)"
+        )
+    header = read(parts[0])[0].header
+    try:
+        kept = header["options"]
+        return Options(
+            target=target_file.load(kept["target"]),
+            target_argument=kept["target"],
+            modes=tuple(kept["modes"]),
+            output=folder.resolve(),
+            level=header["level"],
+            shard=Shard.parse(header["shard"]),
+            workers=wish.workers or min(int(header["workers"]), cores()),
+            select=header["selection"],
+            samples=header["samples"],
+            timeout=wish.timeout or float(kept["timeout"]),
+            extra=tuple(kept["extra"]),
+            part=bool(kept["part"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"journal of {parts[0]} is damaged ({error!r}); run it anew") from None
+
+
+def run(chosen: Options, *, failed: bool) -> list[dict[str, Any]]:
+    """Go on with every leg of a run: with ``failed`` what failed, else what is missing.
+
+    UsageError where something that decides about results is not as it was.
+    """
+    if (chosen.output / "journal.jsonl").is_file():
+        return [resume(chosen, chosen.modes[0], chosen.output, failed=failed)]
+    build = torch_build.version()
+    folders = {mode: chosen.output / "legs" / torch_build.leg_name(build, mode) for mode in chosen.modes}
+    begun = {mode: (folder / "journal.jsonl").is_file() for mode, folder in folders.items()}
+    if not any(begun.values()):
+        raise UsageError(
+            f"{chosen.output} holds legs of another torch than {build}; use that build, or run it anew"
+        )
+
+    def one(mode: str) -> dict[str, Any]:
+        if not begun[mode]:
+            if failed:
+                raise leg.NothingToRun("it has not run yet; --resume runs it")
+            return leg.run(chosen, mode, folders[mode])
+        try:
+            return resume(chosen, mode, folders[mode], failed=failed)
+        except UsageError as error:
+            raise _Refused(str(error)) from None
+
+    try:
+        return several.each(chosen, one)
+    except _Refused as error:
+        raise UsageError(str(error)) from None
+    except leg.Interrupted as stop:
+        known = {found["mode"] for found in stop.found}
+        later = [folders[mode] for mode in chosen.modes if begun[mode] and mode not in known]
+        book = _book(chosen)
+        raise leg.Interrupted([*stop.found, *(files.from_journal(each, book) for each in later)]) from None
+
+
+class _Refused(Exception):
+    """A leg cannot go on. Unlike one that cannot start, it has results, which nothing may replace."""
+
+
+def _book(chosen: Options) -> expectation.Book:
+    return expectation.load(expectation.sources(chosen.target.name, chosen.target.expectations))
+
+
+def resume(chosen: Options, mode: str, folder: Path, *, failed: bool) -> dict[str, Any]:
+    """Go on with one leg and return it; Interrupted on Ctrl-C."""
+    started = datetime.datetime.now(datetime.timezone.utc)
+    clock = time.monotonic()
+    journal = Journal(folder / "journal.jsonl")
+    if not journal.lock():
+        raise UsageError(f"a run still writes to {folder}; wait for its end, or end it")
+    book = _book(chosen)
+    answer = leg.prepare(chosen, mode)
+    level, plan, _ = leg.choose(chosen, mode, answer)
+    ledger, tail = read(folder)
+    _same(folder, ledger.header, leg.header(chosen, mode, answer, level, book, started))
+    if Plan.from_json(ledger.plan or {}).digest() != plan.digest():
+        raise UsageError(f"the plan in {folder} is another one than that of its options; run it anew")
+    wanted = _failed(ledger, book) if failed else None
+    if wanted is not None and not wanted:
+        return results.leg(ledger, book, today=started.date())
+    journal.write("resume", failed=failed, started=started.isoformat(timespec="seconds"))
+    progress = Progress(ledger, len(plan), label=ledger.header["name"])
+    rounds = Rounds(chosen, mode, folder, journal, tail, ledger, progress.show, number=ledger.rounds)
+    rounds.absorb()
+
+    def work() -> None:
+        if wanted is None:
+            leg.work(rounds, plan)
+        else:
+            rerun(rounds, plan.only(wanted))
+
+    found = leg.finish(rounds, work, progress, book, started.date(), clock)
+    if tail.damaged:
+        found["problems"].append(f"{tail.damaged} damaged lines in journal.jsonl")
+    return found
+
+
+def rerun(rounds: Rounds, plan: Plan) -> None:
+    """One more attempt at every result of a plan."""
+    attempt = rounds.ledger.last_attempt() + 1
+    pending, idle = plan, 0
+    while pending.cases and idle < 3:
+        before = len(pending)
+        groups = {(case.kind, case.subject) for case in pending.cases}
+        rounds.run(pending, workers=min(rounds.options.workers, len(groups)), attempt=attempt)
+        pending = pending.select(lambda result_id: not rounds.ledger.tried(result_id, attempt))
+        idle = idle + 1 if len(pending) == before else 0
+
+
+def _failed(ledger: Ledger, book: expectation.Book) -> list[str]:
+    """The results that failed; UsageError where some are missing, which come first."""
+    found = results.leg(ledger, book)
+    if found["missing"]["count"]:
+        raise UsageError(
+            f"{found['missing']['count']} results of {found['name']} are missing; go on with --resume first"
+        )
+    return [row["id"] for row in found["results"] if row["verdict"] in FAILED]
+
+
+def _same(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
+    """Raise UsageError where what decides about results has changed since."""
+    wrong = [
+        f"{word} was {_short(old.get(word))} and is {_short(new[word])}"
+        for word in _SAME
+        if old.get(word) != new[word]
+    ]
+    digests = old.get("digests", {})
+    wrong += [
+        f"the digest of {word} was {_short(digests.get(word))} and is {_short(new['digests'][word])}"
+        for word in new["digests"]
+        if digests.get(word) != new["digests"][word]
+    ]
+    if wrong:
+        raise UsageError(f"the run in {folder} cannot go on: {_and(wrong)}; put that back, or run it anew")
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text[:12] if len(text) == 64 else text
+
+
+def _and(words: Iterable[str]) -> str:
+    return " and ".join(words)

@@ -1,0 +1,159 @@
+"""Capabilities both ways: what works although it is not declared, and what is refused although it is."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from conformance import capabilities, catalogue, plan, property, target_file
+from conformance.execution import Executor
+from conformance.invocation import report_error
+from conformance.model import Kind, Result, Verdict
+from conformance.plan import Case
+from conformance.recorder import Recorder
+from conformance.target import Target
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    name: str
+    kind: str = "capable"
+
+
+def _error(recorder: Recorder, target: Target, error: Exception) -> None:
+    recorder.compared(1)
+    report_error(target, recorder, error, what="the call")
+
+
+def _raised(call: Callable[[], Any]) -> Exception:
+    with pytest.raises(Exception) as caught:
+        call()
+    return caught.value
+
+
+#: What a device without the capability may do, with the verdicts where it is not declared and where it is.
+BEHAVIOURS: dict[str, tuple[Callable[[Recorder, Target], None], Verdict, Verdict]] = {
+    "works": (lambda r, t: r.compared(1), Verdict.PASS, Verdict.PASS),
+    "refuses": (
+        lambda r, t: _error(r, t, NotImplementedError("no streams")),
+        Verdict.UNSUPPORTED,
+        Verdict.FAIL,
+    ),
+    "refuses_otherwise": (
+        lambda r, t: r.fail(Kind.REFUSED, "the call was refused"),
+        Verdict.UNSUPPORTED,
+        Verdict.FAIL,
+    ),
+    "lacks_the_function": (
+        lambda r, t: _error(r, t, _raised(lambda: torch.no_such_function)),
+        Verdict.UNSUPPORTED,
+        Verdict.FAIL,
+    ),
+    "lacks_an_attribute": (
+        lambda r, t: _error(r, t, _raised(lambda: object().stream)),  # type: ignore[attr-defined]
+        Verdict.FAIL,
+        Verdict.FAIL,
+    ),
+    "wrong_value": (lambda r, t: r.fail(Kind.VALUE, "1 of 1 differs"), Verdict.FAIL, Verdict.FAIL),
+    "wrong_error": (lambda r, t: _error(r, t, KeyError("stream")), Verdict.FAIL, Verdict.FAIL),
+    "breaks": (
+        lambda r, t: _error(r, t, RuntimeError("INTERNAL ASSERT FAILED at stream.cpp")),
+        Verdict.FAIL,
+        Verdict.FAIL,
+    ),
+    "runs_out": (lambda r, t: _error(r, t, torch.OutOfMemoryError("out")), Verdict.FAIL, Verdict.FAIL),
+    "refuses_then_errs": (
+        lambda r, t: (_error(r, t, NotImplementedError("no")), r.fail(Kind.VALUE, "differs"))[0],
+        Verdict.FAIL,
+        Verdict.FAIL,
+    ),
+    "does_nothing": (lambda r, t: None, Verdict.VACUOUS, Verdict.VACUOUS),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered() -> Iterator[None]:
+    catalogue.add_subjects("capable", [Subject(name) for name in BEHAVIOURS])
+    for name, words in (("streamed", ("streams",)), ("waits", ("asynchronous",))):
+        property.register(
+            name,
+            subject_kind="capable",
+            statement="It behaves.",
+            level="core",
+            applies=lambda target, subject: ["any"],
+            capabilities=words,
+        )(lambda target, subject, recorder: BEHAVIOURS[subject.name][0](recorder, target))
+    yield
+    catalogue._extra.pop("capable")
+    for name in ("streamed", "waits"):
+        property._REGISTRY.pop(("capable", name))
+
+
+def _target(**declared: bool) -> Target:
+    return Target("cpu", None, "cpu", frozenset({"float32"}), declared)
+
+
+def _run(name: str, **declared: bool) -> Result:
+    return Executor(_target(**declared)).run(Case("capable", "streamed", name, ("any",)))[0]
+
+
+@pytest.mark.parametrize("name", BEHAVIOURS)
+def test_where_it_is_not_declared(name: str) -> None:
+    result = _run(name, streams=False)
+    assert result.verdict is BEHAVIOURS[name][1], result
+    if result.verdict is Verdict.PASS:
+        assert result.notes == ["works although capability streams is not declared"]
+    if result.verdict is Verdict.UNSUPPORTED:
+        assert not result.failures
+        assert result.notes[-1].startswith("capability streams is not declared")
+
+
+@pytest.mark.parametrize("name", BEHAVIOURS)
+def test_where_it_is_declared(name: str) -> None:
+    result = _run(name)
+    assert result.verdict is BEHAVIOURS[name][2], result
+    assert not any("not declared" in note for note in result.notes)
+
+
+def test_what_works_although_declared_unsupported_is_a_note() -> None:
+    target = dataclasses.replace(_target(), unsupported={"streamed/*@any": "it is slow"})
+    (result,) = Executor(target).run(Case("capable", "streamed", "works", ("any",)))
+    assert result.verdict is Verdict.PASS
+    assert result.notes == ["works although declared unsupported: it is slow"]
+
+
+def test_without_what_nothing_refuses_there_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(catalogue.KINDS_VARIABLE, "capable")
+    names = [
+        {case.property for case in plan.build(_target(**words), "core").cases}
+        for words in ({}, {"streams": False}, {"asynchronous": False})
+    ]
+    assert names == [{"streamed", "waits"}, {"streamed", "waits"}, {"streamed"}]
+
+
+def test_subjects_bring_needs_of_their_own() -> None:
+    entry = property.find("operator", "out")
+    assert capabilities.needed(entry, "operator", "add") == ("out_variants",)
+    assert capabilities.needed(entry, "operator", "bernoulli") == ("out_variants", "random")
+    target = _target(random=False)
+    assert capabilities.lacking(target, entry, "operator", "bernoulli") == ("random",)
+    assert capabilities.lacking(target, entry, "operator", "add") == ()
+
+
+def test_undeclared_capabilities_of_the_suites_properties_leave_results_in_the_plan() -> None:
+    """A declaration that is too modest is seen: what it takes away is run all the same."""
+    target = target_file.load("hpu-reference").target("eager")
+    modest = dataclasses.replace(target, capabilities=dict.fromkeys(capabilities.CAPABILITIES, False))
+    full, rest = (set(plan.build(one, "full").result_ids()) for one in (target, modest))
+    lost = {text.partition("/")[0] for text in full - rest}
+    silent = {
+        entry.name
+        for kind in catalogue.kinds()
+        for entry in property.properties(kind)
+        if capabilities.WITHOUT_REFUSAL & set(entry.capabilities)
+    }
+    assert rest <= full and lost == silent, lost ^ silent

@@ -1,0 +1,326 @@
+"""The parts of snippets: values as text, definitions with all that they need, and shrinking."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from conformance import samples, subjects
+from conformance.execution import Executor
+from conformance.model import CaseId, Failure, Kind, ResultId, Verdict
+from conformance.property import find
+from conformance.reproduction import shrinking
+from conformance.reproduction.literal import Writer
+from conformance.reproduction.source import Collector, Unwritable
+from conformance.reproduction.trial import Trial, signature
+from conformance.samples import Sample
+from conformance.subjects import Subject
+from conformance.target import Target
+
+HERE = Path(__file__).parent
+
+
+def evaluated(value: Any, *, share: Any = None) -> Any:
+    """What the text of a value makes when it is run."""
+    collector = Collector()
+    writer = Writer(collector)
+    writer.share(value if share is None else share)
+    text = writer.write(value)
+    lines = [*sorted(collector.imports), collector.text(), *writer.statements, f"made = {text}"]
+    space: dict[str, Any] = {"torch": torch, "math": math}
+    for name in ("base64", "zlib", "types", "functools", "operator"):
+        space[name] = __import__(name)
+    exec(collector.named("\n".join(lines)), space)
+    return space["made"]
+
+
+def same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    told = [(t.dtype, t.shape, t.layout, t.requires_grad, t.is_conj(), t.is_neg()) for t in (one, other)]
+    if told[0] != told[1]:
+        return False
+    if one.layout is torch.strided and (one.stride(), one.storage_offset()) != (
+        other.stride(),
+        other.storage_offset(),
+    ):
+        return False
+    dense = [(t.detach() if t.layout is torch.strided else t.detach().to_dense()) for t in (one, other)]
+    first, second = (samples.bits(t.resolve_conj().resolve_neg().contiguous().clone()) for t in dense)
+    return first == second
+
+
+FLOATING = torch.tensor([[1.5, -0.0, math.inf], [math.pi, 1e-40, -math.inf]])
+TENSORS = {
+    "plain": FLOATING,
+    "scalar": torch.tensor(3),
+    "empty": torch.empty(0, 3),
+    "bfloat16": FLOATING.bfloat16(),
+    "float8": torch.tensor([0.5, -2.0]).to(torch.float8_e4m3fn),
+    "complex32": torch.tensor([1 + 2j, -0.5j]).to(torch.complex32),
+    "bool": torch.tensor([True, False]),
+    "unsigned": torch.tensor([2**63 + 1, 0], dtype=torch.uint64),
+    "equal": torch.full((3, 3), 7.25),
+    "negative zeros": torch.full((9,), -0.0),
+    "transposed": FLOATING.t(),
+    "offset": torch.arange(10.0)[3:9:2],
+    "expanded": torch.tensor([[1.0], [2.0]]).expand(2, 3),
+    "conjugate": torch.tensor([1 + 2j]).conj(),
+    "negative": torch._neg_view(torch.tensor([1.0, 2.0])),
+    "differentiable": torch.tensor([1.0], requires_grad=True),
+    "many": torch.randn(40, 40, generator=torch.Generator().manual_seed(0)),
+    "sparse": torch.tensor([[0.0, 2.0], [3.0, 0.0]]).to_sparse(),
+    "compressed": torch.tensor([[0.0, 2.0], [3.0, 0.0]]).to_sparse_csr(),
+}
+
+
+@pytest.mark.parametrize("name", TENSORS)
+def test_a_tensor_comes_back_from_its_text(name: str) -> None:
+    assert same(evaluated(TENSORS[name]), TENSORS[name])
+
+
+def test_nans_come_back() -> None:
+    assert evaluated(torch.tensor([math.nan, 1.0])).isnan().tolist() == [True, False]
+
+
+def test_tensors_over_one_storage_stay_over_one() -> None:
+    base = torch.arange(6.0)
+    one, other, again = evaluated((base[:4], base[2:], base))
+    assert same(one, base[:4]) and same(other, base[2:]) and same(again, base)
+    assert len({t.untyped_storage().data_ptr() for t in (one, other, again)}) == 1
+
+
+def test_a_tensor_that_is_passed_twice_is_one() -> None:
+    x = torch.ones(2)
+    one, other = evaluated((x, x))
+    assert one is other
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, True, 3, -0.5, 2 - 1j, "cpu", b"x", (1,), [1, (2.0, "a")], {"k": torch.float32},
+        slice(1, None, 2),
+        torch.Size([2, 3]), torch.channels_last, frozenset({1, 2}), torch.add, torch.nn.functional.relu,
+        torch.Tensor.add_, torch.nn.Linear, math.sin, int, Kind.VALUE,
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_value_comes_back_from_its_text(value: Any) -> None:
+    made = evaluated(value)
+    assert made == value if not isinstance(value, Kind) else made.value == value.value
+
+
+def test_numbers_that_are_none_come_back() -> None:
+    assert math.isnan(evaluated(math.nan))
+    assert evaluated((math.inf, -math.inf)) == (math.inf, -math.inf)
+
+
+def test_every_operator_of_torchs_database_can_be_spelled() -> None:
+    for subject in subjects.subjects("operator"):
+        for name in ("op", "method_variant", "inplace_variant", "operator_variant", "gradcheck_wrapper"):
+            Writer(Collector()).write(getattr(subject.info, name))
+
+
+def test_a_spelled_wrapper_does_what_the_operator_does() -> None:
+    names = (
+        "polygamma.polygamma_n_1",
+        "std_mean",
+        "cat",
+        "norm.nuc",
+        "sum_to_size",
+        "einsum",
+        "item",
+        "float",
+    )
+    compared = 0
+    for name in names:
+        try:
+            subject = subjects.find("operator", name)
+        except LookupError:
+            continue
+        compared += 1
+        made = evaluated(subject.info.op)
+        sample = samples.samples_of(subject, torch.float32)[0]
+        one, other = sample.call(subject.info.op), sample.call(made)
+        for a, b in zip(samples.trees.leaves(one), samples.trees.leaves(other), strict=True):
+            assert torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
+    assert compared >= 5
+
+
+def test_what_has_no_text_is_said_so() -> None:
+    with pytest.raises(Unwritable, match="no literal"):
+        Writer(Collector()).write(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
+
+
+def test_names_hide_nothing() -> None:
+    collector = Collector()
+    own = collector.fresh("limit")
+    text = collector.named(f"def f(limit):\n    return {own}(limit)\n\n\n{own} = abs\nfound = f(-3)")
+    space: dict[str, Any] = {}
+    exec(text, space)
+    assert space["found"] == 3
+
+
+def test_names_that_are_bound_together_come_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "two_names.py").write_text(
+        "ONE, (TWO, _) = 1, (2, 3)\n\n\ndef both():\n    return ONE + TWO\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    collector = Collector(is_inlined=lambda module: module == "two_names")
+    name = collector.require("two_names", "both")
+    space: dict[str, Any] = {}
+    exec(collector.named(f"{collector.text()}\nmade = {name}()"), space)
+    assert space["made"] == 3
+
+
+def test_a_definition_brings_what_it_needs() -> None:
+    collector = Collector()
+    name = collector.require("conformance.model", "ResultId")
+    text = collector.named("\n".join([*sorted(collector.imports), collector.text(), f"made = {name}"]))
+    assert "conformance" not in text.replace("of the conformance", "")
+    space: dict[str, Any] = {"__name__": "snippet"}
+    sys.modules["snippet"] = type(sys)("snippet")  # dataclasses look up the module of a class
+    exec("from __future__ import annotations\n" + text, space)
+    assert str(space["made"].parse("value/add@float32")) == "value/add@float32"
+
+
+# Shrinking, with a fault on the CPU
+
+
+def trial_of(name: str, dtype: str, breaks: Any, *, property: str = "value") -> Trial:
+    whole = subjects.find("operator", name)
+    info = copy.copy(whole.info)
+    right = info.op
+    info.op = lambda *args, **kwargs: breaks(right, *args, **kwargs)
+    target = Target("cpu", None, "cpu", frozenset({dtype}), {})
+    identity = ResultId(CaseId(property, name), dtype)
+    samples.forget()
+    return Trial(Executor(target), find("operator", property), Subject("operator", name, info), identity)
+
+
+def shrunk(trial: Trial, **words: Any) -> shrinking.Shrunk:
+    result = trial.run()
+    assert result.verdict is Verdict.FAIL
+    return shrinking.shrink(trial, result.failures[0], number=None, **words)
+
+
+def test_a_fault_of_everything_shrinks_to_one_number() -> None:
+    found = shrunk(trial_of("mul", "float32", lambda op, *a, **k: op(*a, **k) + 1))
+    assert found.sample.describe() == "float32[], float32[]" or found.sample.describe() == "float32[], 0.0"
+    assert found.failure.kind is Kind.VALUE
+    assert all(float(t) == 0 for t in found.sample.tensors())
+
+
+def test_a_fault_of_one_keyword_keeps_it_and_nothing_else() -> None:
+    trial = trial_of("add", "float32", lambda op, *a, alpha=1, **k: op(*a, alpha=alpha, **k) + (alpha != 1))
+    found = shrunk(trial)
+    assert set(found.sample.kwargs) == {"alpha"}
+    assert found.sample.input.dim() == 0
+
+
+def test_a_fault_of_larger_shapes_keeps_the_smallest_that_fails() -> None:
+    def breaks(op: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return op(x, *args, **kwargs) + (x.dim() >= 1 and x.shape[-1] >= 3)
+
+    found = shrunk(trial_of("exp", "float32", breaks))
+    assert list(found.sample.input.shape) == [3]
+
+
+def test_a_fault_of_strides_keeps_them() -> None:
+    def breaks(op: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return op(x, *args, **kwargs) + (not x.is_contiguous())
+
+    trial = trial_of("exp", "float32", breaks, property="layout")
+    found = shrunk(trial)
+    assert found.failure.kind is Kind.VALUE
+    assert found.sample.input.numel() <= 4
+
+
+def test_another_failure_is_not_taken_for_the_same() -> None:
+    """A smaller input that is refused is no smaller case of a wrong value."""
+
+    def breaks(op: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if x.numel() < 6:
+            raise NotImplementedError("too small")
+        return op(x, *args, **kwargs) + 1
+
+    trial = trial_of("exp", "float32", breaks)
+    result = trial.run()
+    wrong = next(one for one in result.failures if one.kind is Kind.VALUE)
+    found = shrinking.shrink(trial, wrong, number=None)
+    assert found.sample.input.numel() >= 6
+    assert found.failure.kind is Kind.VALUE
+
+
+def test_without_simplifying_the_sample_is_only_set_apart() -> None:
+    trial = trial_of("mul", "float32", lambda op, *a, **k: op(*a, **k) + 1)
+    before = trial.run().failures[0].sample
+    found = shrunk(trial, simplify=False)
+    assert found.tried == 0
+    assert found.words == f"sample {before} alone"
+
+
+def test_time_ends_shrinking() -> None:
+    found = shrunk(trial_of("mul", "float32", lambda op, *a, **k: op(*a, **k) + 1), budget=0.0)
+    assert found.tried == 0
+    assert found.failure.kind is Kind.VALUE
+
+
+def test_the_shared_samples_are_back_after_shrinking() -> None:
+    trial = trial_of("mul", "float32", lambda op, *a, **k: op(*a, **k) + 1)
+    trial.run()
+    before = {key: len(found) for key, found in trial.sets().items()}
+    shrunk(trial)
+    assert {key: len(found) for key, found in trial.sets().items()} == before
+    assert not samples.changed()
+
+
+def test_candidates_never_change_the_sample_they_come_from() -> None:
+    sample = Sample(0, torch.randn(3, 4), (torch.randn(4), 3), {"alpha": 2, "beta": True})
+    before = samples.fingerprint(sample)
+    found = list(shrinking.candidates(sample))
+    assert len(found) > 10
+    assert samples.fingerprint(sample) == before
+    assert all(dataclasses.asdict(one).keys() == dataclasses.asdict(sample).keys() for one in found)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same_kind"),
+    [
+        (
+            "the result is 1.5 at [0, 1] where 2.5 is expected (1 of 9)",
+            "the result is nan at [] where 0.0 is",
+            True,
+        ),
+        ("the result is 1.5 at [0]", "the method's result is 1.5 at [0]", False),
+    ],
+)
+def test_signatures(one: str, other: str, same_kind: bool) -> None:
+    first, second = (signature(Failure(Kind.VALUE, text)) for text in (one, other))
+    assert (first == second) is same_kind
+
+
+def test_signatures_tell_errors_and_kinds_apart() -> None:
+    def of(kind: Kind, text: str) -> str:
+        return signature(Failure(kind, text))
+
+    raised = "the operator on (float32[2, 3]) raised RuntimeError: no block of 24 bytes"
+    assert of(Kind.EXCEPTION, raised) == of(Kind.EXCEPTION, raised.replace("24", "8").replace("[2, 3]", "[]"))
+    assert of(Kind.EXCEPTION, raised) != of(Kind.EXCEPTION, raised.replace("RuntimeError", "TypeError"))
+    assert of(Kind.EXCEPTION, raised) != of(Kind.REFUSED, raised)
+
+
+def test_the_recorder_of_snippets_has_all_that_checks_use() -> None:
+    from conformance.recorder import Recorder
+    from conformance.reproduction import standins
+
+    identity = ResultId(CaseId("value", "add"), "float32")
+    real, short = Recorder(identity, seed=1), standins.Recorder(identity, seed=1)
+    wanted = {name for name in dir(real) if not name.startswith("_")} - {"result"}
+    assert wanted <= set(dir(short))

@@ -1,0 +1,165 @@
+"""Runs that go on: after they were killed, and where something failed. All attempts are kept."""
+
+from __future__ import annotations
+
+import collections
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Run, bare_target, environment
+from test_verdicts import row
+
+from conformance.journal import Journal
+from conformance.runner.ledger import Ledger, settle
+
+Cli = Callable[..., Run]
+CORE = ("-n", "1", "--level", "core")
+
+
+def events(folder: Path, word: str) -> list[dict[str, object]]:
+    lines = (folder / "journal.jsonl").read_text().splitlines()
+    return [event for event in map(json.loads, lines) if event["event"] == word]
+
+
+def killed(folder: Path, sham: str, *more: str) -> Run:
+    """A run that one of its own cases ends with kill -9."""
+    program = (
+        "import os; os.environ['SHAM_RUNNER'] = str(os.getpid());"
+        "from conformance.cli import main; raise SystemExit(main())"
+    )
+    words = [sys.executable, "-c", program, "run", "--target", bare_target(folder), "--extra", "sham"]
+    words += ["-n", "1", "--level", "core", "-o", str(folder / "out"), *more]
+    done = subprocess.run(
+        words, cwd=folder, env=environment(folder, sham), capture_output=True, text=True, timeout=120
+    )
+    return Run(done, folder / "out")
+
+
+def test_a_killed_run_goes_on_where_it_was(cli: Cli, tmp_path: Path) -> None:
+    sham = "good,kills,fail"
+    assert killed(tmp_path, sham).code == -9
+    assert not (tmp_path / "out" / "results.json").exists()
+    before = {event["result"]["id"] for event in events(tmp_path / "out", "result")}  # type: ignore[index]
+    assert before == {"acts/good0@float32", "acts/good0@int64"}
+    run = cli("run", "--resume", "out", sham=sham)
+    assert (run.code, run.results["complete"]) == (1, True)
+    assert {name: found["verdict"] for name, found in run.rows.items()} == {
+        f"acts/{name}0@{dtype}": verdict
+        for name, verdict in (("good", "pass"), ("kills", "pass"), ("fail", "fail"))
+        for dtype in ("float32", "int64")
+    }
+    counts = collections.Counter(
+        event["result"]["id"]  # type: ignore[index]
+        for event in events(run.folder, "result")
+    )
+    assert set(counts.values()) == {1}, "what was there is not run again, and nobody is blamed for the kill"
+    assert cli("report", "out").code == 1
+    again = cli("run", "--resume", "out", sham=sham)
+    assert (again.code, again.results["totals"]) == (1, run.results["totals"])
+
+
+def test_a_killed_run_of_several_modes_goes_on(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        'schema = 1\nname = "mine"\ndevice = "cpu"\nmodes = ["eager", "lazy"]\n'
+        '[environment.eager]\nSHAM = "good,kills"\n'
+    )
+    assert killed(tmp_path, "good", "--target", "mine.toml").code == -9
+    run = cli("run", "--target", "mine.toml", "--resume", "out")
+    assert (run.code, run.results["totals"]) == (0, {"pass": 6})
+    assert [(leg["mode"], leg["planned"]) for leg in run.results["legs"]] == [("eager", 4), ("lazy", 2)]
+    again = cli("run", "--target", "mine.toml", "--rerun-failed", "out")
+    assert (again.code, again.results["legs"]) == (0, run.results["legs"]), "nothing failed in either"
+
+
+def test_a_run_goes_on_only_as_what_it_was(cli: Cli, tmp_path: Path) -> None:
+    first = cli("run", *CORE, sham="good,fail")
+    assert first.code == 1
+    for words, message in (
+        (("--level", "full"), "--level is full, but the run in out has core; leave it out"),
+        (("-k", "good"), "-k is good, but the run in out has None"),
+        (("--mode", "lazy"), "--mode is lazy, but the run in out has eager"),
+    ):
+        refused = cli("run", "--rerun-failed", "out", *words, sham="good,fail")
+        assert (refused.code, message in refused.err) == (2, True), refused.err
+    more = cli("run", "--resume", "out", sham="good,fail,unsupported")
+    assert more.code == 2
+    assert "the run in " in more.err and "cannot go on: the digest of manifest was " in more.err
+    path = tmp_path / "bare.toml"
+    words = ["run", "--rerun-failed", "out", "--target", "other.toml"]
+    (tmp_path / "other.toml").write_text(path.read_text())
+    assert "--target is " in cli(*words, sham="good,fail").err
+    header = (tmp_path / "out" / "journal.jsonl").read_text()
+    (tmp_path / "out" / "journal.jsonl").write_text(header.replace('"backend":null', '"backend":"abc"', 1))
+    refused = cli("run", "--rerun-failed", "out", sham="good,fail")
+    assert "the digest of backend was abc and is None; put that back, or run it anew" in refused.err
+    assert first.results["totals"] == {"fail": 2, "pass": 2}, "what was refused has changed nothing"
+
+
+def test_a_run_that_still_writes_is_left_alone(cli: Cli, tmp_path: Path) -> None:
+    cli("run", *CORE, sham="good,fail")
+    other = Journal(tmp_path / "out" / "journal.jsonl")
+    assert other.lock()
+    refused = cli("run", "--rerun-failed", "out", sham="good,fail")
+    other.close()
+    assert (refused.code, "a run still writes to " in refused.err) == (2, True)
+
+
+def test_only_what_failed_runs_once_more_and_a_pass_is_flaky_forever(cli: Cli) -> None:
+    sham = "good,fails_once,fail,unsupported"
+    first = cli("run", *CORE, sham=sham)
+    assert first.results["totals"] == {"fail": 4, "unsupported": 2, "pass": 2}
+    for expected in (["fail", "pass"], ["fail", "pass"]):
+        run = cli("run", "--rerun-failed", "out", sham=sham)
+        assert run.code == 1
+        assert run.results["totals"] == {"fail": 2, "flaky": 2, "unsupported": 2, "pass": 2}
+        found = run.rows["acts/fails_once0@int64"]
+        assert [kept["verdict"] for kept in found["attempts"]] == expected
+        assert found["attempts"][0]["kinds"] == ["value"]
+        assert found["failures"][0]["message"] == "1 of 3 elements differs"
+    assert [kept["attempt"] for kept in run.rows["acts/fail0@int64"]["attempts"]] == [1, 2, 3]
+    assert "attempts" not in run.rows["acts/good0@int64"]
+    assert [event["failed"] for event in events(run.folder, "resume")] == [True, True]
+
+
+def test_what_cannot_go_on_says_so(cli: Cli, tmp_path: Path) -> None:
+    assert "gone holds no journal of a run" in cli("run", "--resume", "gone").err
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "journal.jsonl").write_text('{"event":"run","mode":"eager"}\n')
+    assert "does not begin with a run and its plan" in cli("run", "--resume", "odd").err
+
+
+@pytest.mark.parametrize(
+    ("attempts", "verdict"),
+    [
+        (["fail", "pass", "pass"], "flaky"),
+        (["fail", "pass", "fail", "pass"], "flaky"),
+        (["fail", "pass", "fail"], "fail"),
+    ],
+)
+def test_flaky_stays_flaky(attempts: list[str], verdict: str) -> None:
+    assert settle([row("p/s@d", attempt) for attempt in attempts])[0] == verdict
+
+
+def test_the_number_of_a_process_may_come_again_after_a_kill() -> None:
+    ledger = Ledger()
+    for word in ("worker", "resume", "worker"):
+        ledger.apply({"event": word, "worker": "gw0-7"})
+    assert [worker.name for worker in ledger.dead()] == ["gw0-7"], (
+        "the second one of that name is watched too"
+    )
+
+
+def test_a_result_whose_probe_was_cut_off_is_found_out_again() -> None:
+    ledger = Ledger()
+    result = {"event": "result", "worker": "w", "result": row("p/s@d", "unsupported")}
+    ledger.apply({"event": "worker", "worker": "w"})
+    ledger.apply(result)
+    ledger.apply({"event": "probe", "worker": "w", "id": "p/s@d", "state": "start"})
+    ledger.apply({"event": "resume"})
+    assert (ledger.unprobed, ledger.dead()) == ({"p/s@d"}, [])
+    ledger.apply(result)
+    assert not ledger.unprobed
