@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from conformance.property import Property
+    from conformance.target import Target
+
 #: Every capability word with what a backend promises by it. A word that a target file leaves out is declared.
 CAPABILITIES: dict[str, str] = {
     # Operators
@@ -57,3 +71,57 @@ CAPABILITIES: dict[str, str] = {
     "export": "torch.export keeps the device",
     "distributed": "torch.distributed has a backend for the device",
 }
+
+#: Words whose absence nothing refuses: without them a property says nothing (there is no second device,
+#: nothing to wait for), or trying it does harm (memory of the host without a limit, a child that hangs; a
+# nested
+#: tensor on a device without kernels for them makes torch itself end the process).
+#: Where one is not declared there is no result; where any other is not declared the result exists, and a
+#: clean refusal is ``unsupported``.
+WITHOUT_REFUSAL = frozenset(
+    {
+        "asynchronous",
+        "channels_last",
+        "deterministic",
+        "fork",
+        "memory_limit",
+        "multiple_devices",
+        "nested",
+        "profiler",
+    }
+)
+
+
+@functools.cache
+def _of_subjects() -> dict[tuple[str, str], tuple[str, ...]]:
+    data = tomllib.loads((Path(__file__).parent / "levels" / "needs.toml").read_text())
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    for kind, table in data.items():
+        for word, names in table.items():
+            if word not in CAPABILITIES:
+                raise ValueError(
+                    f"levels/needs.toml names capability {word!r}; see conformance/capabilities.py"
+                )
+            for name in names:
+                found[(kind, name)] = (*found.get((kind, name), ()), word)
+    return found
+
+
+def of_subject(kind: str, name: str) -> tuple[str, ...]:
+    """What every property of a subject needs, from ``levels/needs.toml``: ``bernoulli`` needs ``random``."""
+    return _of_subjects().get((kind, name), ())
+
+
+def needed(entry: Property, kind: str, subject: str) -> tuple[str, ...]:
+    """The words that a target must declare to be held to a property of a subject."""
+    return tuple(dict.fromkeys((*entry.capabilities, *of_subject(kind, subject))))
+
+
+def lacking(target: Target, entry: Property, kind: str, subject: str) -> tuple[str, ...]:
+    """Those of them that the target file declares to be false."""
+    return tuple(word for word in needed(entry, kind, subject) if not target.capable(word))
+
+
+def exists(target: Target, entry: Property, kind: str, subject: str) -> bool:
+    """Whether there is a result at all, for all that the target lacks."""
+    return not WITHOUT_REFUSAL.intersection(lacking(target, entry, kind, subject))

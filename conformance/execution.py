@@ -8,8 +8,9 @@ import os
 import traceback
 from collections.abc import Iterator
 
-from conformance import catalogue, evidence, probe, process_state
+from conformance import capabilities, catalogue, evidence, probe, process_state, refusal
 from conformance.execution_words import unusable
+from conformance.invocation import is_answer, report_error
 from conformance.journal import Journal
 from conformance.model import CaseId, Failure, Kind, Result, ResultId, Verdict, seed_of
 from conformance.plan import Case
@@ -45,12 +46,15 @@ class Executor:
         watchdog: Watchdog | None = None,
         worker: str = "main",
         attempt: int = 1,
+        driven: bool = False,
     ) -> None:
         self.target = target
         self.journal = journal
         self.watchdog = watchdog
         self.worker = worker
         self.attempt = attempt
+        #: Whether a runner drives this process: then no user can interrupt it, and who does is the backend.
+        self.driven = driven
         #: The result that was found last, also where the device was unusable after it.
         self.last: Result | None = None
         self._subjects: dict[str, dict[str, catalogue.Subject]] = {}
@@ -97,6 +101,7 @@ class Executor:
         if self.watchdog is not None:
             self.watchdog.feed()
         recorder = Recorder(result_id, seed=seed, about_emptiness=entry.about_emptiness)
+        recorder.lacking = capabilities.lacking(self.target, entry, subject.kind, subject.name)
         if self.target.rehearses:
             # The device learns each call the first time, running it at once; only later ones enter its graph.
             self._rehearse(entry, subject, result_id, seed)
@@ -105,10 +110,17 @@ class Executor:
             with evidence.observed(self.target, entry, subject, recorder):
                 process_state.seed(seed, self.target)
                 entry.check(self.target, subject, recorder)
-        except (KeyboardInterrupt, DeviceUnusable):
+        except DeviceUnusable:
             raise
-        except BaseException as error:
+        except KeyboardInterrupt as error:
+            if not self.driven:
+                raise
             trouble = _describe(error)
+        except BaseException as error:
+            if isinstance(error, Exception) and not self.target.is_cpu and is_answer(self.target, error):
+                report_error(self.target, recorder, error, what="what the property builds on")
+            else:
+                trouble = _describe(error)
         try:
             self.target.synchronize()
         except Exception as error:
@@ -118,7 +130,7 @@ class Executor:
         changed = process_state.restore(self._state)
         if changed and trouble is None:
             trouble = f"property {entry.name!r} left {', '.join(changed)} changed; restore it where it is set"
-        result = recorder.result()
+        result = refusal.judged(self.target, recorder.result(), recorder.lacking)
         if trouble is not None:
             found = Failure(Kind.HARNESS, trouble[:MAX_MESSAGE])
             kept = [failure for failure in result.failures if failure.kind is not Kind.VACUOUS]

@@ -27,6 +27,11 @@ _REFUSALS = (
     "does not support",
     "no kernel found",
     "not compiled with",
+    # What the device guard and the hooks of torch say for what a backend has not overridden.
+    "backend doesn't support",
+    "backend doesn`t support",
+    "please register privateuse1hooksinterface",
+    "is not supported on device type",
 )
 
 
@@ -69,6 +74,20 @@ def is_refusal(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(part in text for part in _REFUSALS)
 
 
+def is_answer(target: Target, error: BaseException) -> bool:
+    """Whether an error is what a device says to what it lacks, wherever it came up: a refusal, or a name that
+    the device's module has not got.
+    """
+    if is_refusal(error):
+        return True
+    if target.is_cpu or not isinstance(error, AttributeError):
+        return False
+    try:
+        return error.obj is torch.get_device_module(target.device)
+    except Exception:
+        return False
+
+
 def one_line(error: BaseException, length: int = 300) -> str:
     """``Type: message`` on one line, cut to ``length``."""
     text = " ".join(str(error).split())
@@ -79,8 +98,8 @@ def report_error(
     target: Target, recorder: Recorder, error: Exception, *, what: str, sample: int | None = None
 ) -> None:
     """Record an error of the target where a result was due: unsupported, REFUSED or EXCEPTION."""
-    if refusal.classify(target, recorder.id, error) == "declared":
-        recorder.unsupported(refusal.reason(target, recorder.id) or "")
+    if refusal.classify(target, recorder.id, error, recorder.lacking) == "declared":
+        recorder.unsupported(refusal.why(target, recorder.id, recorder.lacking) or "")
     elif is_refusal(error):
         recorder.fail(Kind.REFUSED, f"{what} was refused: {one_line(error)}", sample=sample)
     elif isinstance(error, torch.OutOfMemoryError):

@@ -1,0 +1,66 @@
+"""What a target claims: which of the results that a level asks for its own file takes away, and why."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from conformance.certificate.manifest import Entry
+from conformance.errors import UsageError
+from conformance.pattern import matches
+from conformance.property import ANY_DTYPE
+
+
+@dataclasses.dataclass(frozen=True)
+class Declaration:
+    """What the target file of a run declared, as its results carry it."""
+
+    dtypes: frozenset[str]
+    capabilities: Mapping[str, bool]
+    unsupported: Mapping[str, str]
+    operators: Mapping[str, frozenset[str]]
+    hooks: frozenset[str]
+
+    @staticmethod
+    def of(leg: Mapping[str, Any]) -> Declaration:
+        """The declaration of a leg; UsageError where it carries none."""
+        declared = leg["target"].get("declared")
+        if declared is None:
+            raise UsageError(
+                f"leg {leg['name']} does not carry what its target declares, so an earlier version "
+                "of the suite made it; run it again"
+            )
+        return Declaration(
+            frozenset(declared["dtypes"]),
+            declared["capabilities"],
+            declared["unsupported"],
+            {name: frozenset(dtypes) for name, dtypes in declared["operators"].items()},
+            frozenset(declared["hooks"]),
+        )
+
+    def removes(self, entry: Entry) -> str | None:
+        """Why the target does not claim a result, in words by which to group; None where it claims it.
+
+        Nothing removes what is in the floor of the level.
+        """
+        if entry.floor:
+            return None
+        for word in entry.capabilities:
+            if not self.capabilities.get(word, True):
+                return f"capability {word}"
+        for word in entry.hooks:
+            if word not in self.hooks:
+                return f"hook {word}"
+        dtype = entry.id.dtype
+        if dtype != ANY_DTYPE and dtype not in self.dtypes:
+            return f"dtype {dtype}"
+        subject = entry.id.case.subject
+        if entry.kind == "operator" and subject in self.operators:
+            listed = self.operators[subject]
+            if (dtype == ANY_DTYPE and not listed) or (dtype != ANY_DTYPE and dtype not in listed):
+                return f"operators.{subject}"
+        for pattern in self.unsupported:
+            if matches(pattern, str(entry.id)):
+                return f"unsupported {pattern}"
+        return None

@@ -1,0 +1,202 @@
+"""Entitlement: whether the rows of a leg hold a level in its mode. Everything is counted from rows."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from conformance import levels, results, settings
+from conformance.certificate.claims import Declaration
+from conformance.certificate.manifest import Demand, Entry, Manifest, words
+from conformance.model import Placement, Verdict, seed_of
+from conformance.property import LEVELS
+
+Leg = Mapping[str, Any]
+Row = Mapping[str, Any]
+
+_RAN_ON_THE_DEVICE = (Placement.NATIVE.value, Placement.COMPOSITE.value)
+#: Verdicts that a waiver can answer for: a failure that was seen, once or each time.
+_WAIVABLE = (Verdict.FAIL.value, Verdict.XFAIL.value, Verdict.CRASH.value, Verdict.TIMEOUT.value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Entitlement:
+    """What the rows of a leg say about a level.
+
+    ``unfit`` are reasons for which the run as a whole yields no level; ``missing`` are results by what is
+    wrong with them, ``not_claimed`` by what the target file does not declare, all sorted.
+    """
+
+    demand: Demand
+    passed: tuple[str, ...]
+    waived: tuple[str, ...]
+    missing: Mapping[str, tuple[str, ...]]
+    not_claimed: Mapping[str, tuple[str, ...]]
+    placements: Mapping[str, str]
+    unfit: tuple[str, ...]
+
+    @property
+    def entitled(self) -> bool:
+        return not self.unfit and not self.missing and bool(self.passed)
+
+    @property
+    def due(self) -> int:
+        """How many results the level asks for in all."""
+        return len(self.demand.entries)
+
+    @property
+    def claimed(self) -> int:
+        """How many of them the target claims."""
+        return self.due - sum(map(len, self.not_claimed.values()))
+
+    def counts(self) -> dict[str, int]:
+        """The counts that a certificate prints."""
+        return {
+            "due": self.due,
+            "claimed": self.claimed,
+            "passed": len(self.passed),
+            "waived": len(self.waived),
+            "not_claimed": self.due - self.claimed,
+            "missing": sum(map(len, self.missing.values())),
+        }
+
+
+def judge(leg: Leg, manifest: Manifest, level: str) -> Entitlement:
+    """Hold a leg against a level; UsageError where the manifest does not know its torch."""
+    demand = manifest.demand(leg["torch"], leg["mode"], level)
+    declaration = Declaration.of(leg)
+    unfit = list(whole(leg))
+    if not levels_within(leg["level"], level):
+        unfit.append(f"the run was of level {leg['level']}, which does not take all of {level}")
+    if not demand.entries:
+        unfit.append(
+            f"the manifest of torch {words(demand.minor)} has nothing of level {level} in mode {demand.mode}"
+        )
+    rows: dict[str, Row] = {}
+    twice: set[str] = set()
+    for row in leg["results"]:
+        if row["id"] in rows:
+            twice.add(row["id"])
+        rows[row["id"]] = row
+    unfit += [f"{name} has two rows" for name in sorted(twice)[:5]]
+    passed, waived = [], []
+    missing: dict[str, list[str]] = collections.defaultdict(list)
+    not_claimed: dict[str, list[str]] = collections.defaultdict(list)
+    for name, entry in demand.entries.items():
+        removed = declaration.removes(entry)
+        if removed is not None:
+            not_claimed[removed].append(name)
+            continue
+        row = rows.get(name)
+        wrong = _wrong(row, demand, entry)
+        if wrong is None:
+            passed.append(name)
+        elif row is not None and _excused(row, demand, name):
+            waived.append(name)
+        else:
+            missing[wrong].append(name)
+    placements = dict(_placements(rows, demand))
+    for name, place in placements.items():
+        if place not in _RAN_ON_THE_DEVICE:
+            missing[f"placed {place}, although a device must run it itself"].append(name)
+    return Entitlement(
+        demand,
+        tuple(sorted(passed)),
+        tuple(sorted(waived)),
+        _sorted(missing),
+        _sorted(not_claimed),
+        placements,
+        tuple(unfit),
+    )
+
+
+def levels_within(run: str, level: str) -> bool:
+    """Whether a run of one level takes all of another; a quick choice takes none."""
+    return run != levels.SMOKE and levels.includes(run, level)
+
+
+def whole(leg: Leg) -> Iterator[str]:
+    """Reasons for which a leg yields no level at all, whatever its rows are."""
+    count = leg["missing"]["count"]
+    if not leg["complete"] or count or leg["exit"] not in (results.OK, results.UNEXPECTED):
+        yield f"the run is not complete{f', {count} results are missing' if count else ''}"
+    if leg["selection"] is not None:
+        yield f"the run was narrowed with -k {leg['selection']!r}"
+    if leg["left_out"]:
+        yield f"the run left out {leg['left_out']} results"
+    if leg["shard"] != "1/1":
+        yield f"the run is shard {leg['shard']}; merge all shards first"
+    samples = leg["samples"]
+    if samples.isdigit() and int(samples) < settings.DEFAULT:
+        yield f"the run took {samples} samples of each result, fewer than the default of {settings.DEFAULT}"
+    elif not samples.isdigit() and samples not in ("default", "all"):
+        yield f"the run took {samples!r} samples, which is no number"
+    extra = leg["facts"].get("extra")
+    if extra:
+        yield f"the run had extra modules ({', '.join(map(str, extra))}), which can change any verdict"
+    if leg["level"] == levels.SMOKE:
+        yield "level smoke is a quick choice and certifies nothing"
+    yield from _consistent(leg)
+
+
+def _consistent(leg: Leg) -> Iterator[str]:
+    """Where what a leg says in sum is not what its rows say one by one."""
+    if leg["planned"] != len(leg["results"]):
+        yield f"{leg['planned']} results were planned and {len(leg['results'])} rows are there"
+    if leg["totals"] != results.count_totals(leg["results"], leg["left_out"]):
+        yield "the totals do not follow from the rows"
+    cases: dict[str, list[Verdict]] = {}
+    for row in leg["results"]:
+        cases.setdefault(row["id"].rpartition("@")[0], []).append(Verdict(row["verdict"]))
+    if leg["cases"] != {case: Verdict.worst(verdicts).value for case, verdicts in cases.items()}:
+        yield "the verdicts of cases do not follow from the rows"
+    if leg["oracle"]["differences"]:
+        yield f"the oracle gave other values when it was asked again: {leg['oracle']['differences'][0]}"
+
+
+def _wrong(row: Row | None, demand: Demand, entry: Entry) -> str | None:
+    """What is wrong with the row of a claimed result, in words by which to group; None where it passes."""
+    if row is None:
+        return "no result"
+    verdict = str(row["verdict"])
+    if verdict == Verdict.PASS.value:
+        if row.get("failures") or row.get("failure_count") or not row.get("comparisons"):
+            return "pass, although the row shows failures or compared nothing"
+        if row.get("seed", 0) != seed_of(entry.id.case.subject, entry.id.dtype):
+            return "pass, of samples from another seed"
+        return None
+    kinds = sorted({failure["kind"] for failure in row.get("failures", ())})
+    found = f"{verdict} ({', '.join(kinds)})" if kinds else verdict
+    if entry.floor and verdict == Verdict.UNSUPPORTED.value:
+        return f"{found}, in the floor of {demand.level}"
+    return found
+
+
+def _excused(row: Row, demand: Demand, name: str) -> bool:
+    """Whether torch itself is known to cause every kind of failure that the row shows."""
+    kinds = {failure["kind"] for failure in row.get("failures", ())}
+    return row["verdict"] in _WAIVABLE and bool(kinds) and kinds <= demand.waived.get(name, frozenset())
+
+
+def _placements(rows: Mapping[str, Row], demand: Demand) -> Iterator[tuple[str, str]]:
+    """Where each operator that must not fall back ran; what nobody could see counts as fallback."""
+    native = frozenset(demand.native)
+    for name, entry in demand.entries.items():
+        if entry.id.case.property == levels.PLACEMENT and entry.id.case.subject in native and name in rows:
+            yield name, str(rows[name].get("placement", Placement.UNKNOWN.value))
+
+
+def _sorted(found: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """The largest groups first."""
+    order = sorted(found, key=lambda reason: (-len(found[reason]), reason))
+    return {reason: tuple(sorted(found[reason])) for reason in order}
+
+
+def held(leg: Leg, manifest: Manifest) -> str | None:
+    """The broadest level that a leg holds, or None."""
+    for level in reversed(LEVELS):
+        if levels_within(leg["level"], level) and judge(leg, manifest, level).entitled:
+            return level
+    return None

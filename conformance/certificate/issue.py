@@ -1,0 +1,99 @@
+"""Issuing and verifying: from results to a certificate, and from a bundle back to the same one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from conformance import digests
+from conformance import results as result_files
+from conformance.certificate import document, privacy
+from conformance.certificate.entitlement import Entitlement, judge
+from conformance.certificate.manifest import Manifest
+from conformance.errors import UsageError
+
+
+def scrubbed(leg: Mapping[str, Any]) -> dict[str, Any]:
+    """The results document of one leg as a bundle holds it, made on the machine that hands it on."""
+    kept = privacy.leg(leg)
+    for row in kept["results"]:
+        for key in ("failures", "notes"):
+            if key in row:
+                row[key] = privacy.without_host(row[key])
+    kept["problems"] = privacy.without_host(kept["problems"])
+    return result_files.document([kept])
+
+
+def suite_problem(leg: Mapping[str, Any]) -> str | None:
+    """Why the installed suite cannot speak for a leg: another copy made it, whose checks may be others."""
+    own, other = digests.suite(), leg["digests"]["suite"]
+    if other == own:
+        return None
+    return (
+        f"the results were made by another copy of the suite (digest {str(other)[:12]}) than the one that is "
+        f"installed ({own[:12]}); install that one, or run again"
+    )
+
+
+def issue(
+    leg: Mapping[str, Any], manifest: Manifest, level: str
+) -> tuple[Entitlement, dict[str, Any], dict[str, Any]]:
+    """The entitlement of a leg, its certificate and scrubbed results; the last two are for entitled ones."""
+    kept = scrubbed(leg)
+    found = judge(kept["legs"][0], manifest, level)
+    problem = suite_problem(leg)
+    if problem is not None:
+        found = dataclasses.replace(found, unfit=(problem, *found.unfit))
+    return found, document.certificate(kept, found), kept
+
+
+@dataclasses.dataclass(frozen=True)
+class Verification:
+    """What became of a bundle: its certificate made again, and everything in which it differs."""
+
+    found: Entitlement
+    certificate: dict[str, Any]
+    problems: tuple[str, ...]
+
+
+def verify(certificate: Mapping[str, Any], results: dict[str, Any], manifest: Manifest) -> Verification:
+    """Make the certificate of a bundle again from its rows, and hold it against the one in the bundle."""
+    if len(results["legs"]) != 1:
+        raise UsageError(
+            f"the results of the bundle hold {len(results['legs'])} legs; a certificate is of one"
+        )
+    leg = results["legs"][0]
+    claim = certificate["claim"]
+    found = judge(leg, manifest, claim["level"])
+    made = document.certificate(results, found)
+    problems = [f"not entitled: {reason}" for reason in found.unfit]
+    problems += [f"not entitled: {len(names)} results: {reason}" for reason, names in found.missing.items()]
+    if not found.passed:
+        problems.append("not entitled: no result of the level passed")
+    problem = suite_problem(leg)
+    if problem is not None:
+        problems.append(problem)
+    if result_files.document([leg]) != results:
+        problems.append("the head of results.json does not follow from its rows")
+    if privacy.leg(leg) != leg:
+        problems.append("results.json holds what a certificate leaves out: paths, hosts or variables")
+    problems += [
+        f"{where} is {_short(one)}, recounted {_short(other)}"
+        for where, one, other in differences(certificate, made)
+    ]
+    return Verification(found, made, tuple(problems))
+
+
+def differences(one: Any, other: Any, where: str = "certificate") -> Iterator[tuple[str, Any, Any]]:
+    """Where two JSON values differ, with both values there."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        for key in sorted({*one, *other}):
+            yield from differences(one.get(key), other.get(key), f"{where}.{key}")
+    elif one != other or type(one) is not type(other):
+        yield where, one, other
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
