@@ -68,7 +68,13 @@ BEHAVIOURS: dict[str, Behaviour] = {}
 #: Makes the lab of the device's side and what surrounds it; tests hand in a broken one.
 MakeLab = Callable[..., Lab]
 _make: MakeLab = Lab
-_around: Callable[[Lab], contextlib.AbstractContextManager[Any]] = lambda lab: contextlib.nullcontext()
+
+
+def _nothing(lab: Lab) -> contextlib.AbstractContextManager[Any]:
+    return contextlib.nullcontext()
+
+
+_around: Callable[[Lab], contextlib.AbstractContextManager[Any]] = _nothing
 
 
 def replace_target_side(
@@ -77,7 +83,7 @@ def replace_target_side(
     """Break the device's side of every behaviour (for tests); None twice puts the real one back."""
     global _make, _around
     _make = make or Lab
-    _around = around or (lambda lab: contextlib.nullcontext())
+    _around = around or _nothing
 
 
 def behaviour(
@@ -134,7 +140,17 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
     """Run the program on the CPU, then on the device, and compare what was shown."""
     expected = Lab(target, recorder.id.dtype, recorder.seed, on_target=False)
     state = process_state.capture()
-    entry.program(expected)
+    try:
+        entry.program(expected)
+    except Exception as raised:
+        if target.is_cpu:
+            raise
+        # Without the backend it runs, which the target cpu shows.
+        process_state.restore(state)
+        recorder.compared(1)
+        what = f"{_place(raised, entry.program)}, on CPU tensors while the backend is loaded,"
+        report_error(target, recorder, raised, what=what)
+        return
     if expected.deviations:
         raise AssertionError(f"the CPU contradicts {entry.name}: {expected.deviations[0].message}")
     process_state.restore(state)

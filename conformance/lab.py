@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+import numpy
 import torch
 
 from conformance import observation, torch_private
@@ -96,7 +97,12 @@ class Lab:
         return self.put(made, **options)
 
     def floats(
-        self, *shape: int, low: float = -1.0, high: float = 1.0, dtype: torch.dtype | None = None, **options: Any
+        self,
+        *shape: int,
+        low: float = -1.0,
+        high: float = 1.0,
+        dtype: torch.dtype | None = None,
+        **options: Any,
     ) -> torch.Tensor:
         """Numbers uniform in ``[low, high)`` on the device, of a floating or complex dtype."""
         wanted = self.dtype if dtype is None else dtype
@@ -114,7 +120,9 @@ class Lab:
             made = torch.randperm(size, generator=self._random)
         return self.put(made)
 
-    def put(self, data: Any, *, dtype: torch.dtype | None = None, requires_grad: bool = False) -> torch.Tensor:
+    def put(
+        self, data: Any, *, dtype: torch.dtype | None = None, requires_grad: bool = False
+    ) -> torch.Tensor:
         """A tensor on the device from numbers, nested lists or a tensor of the host."""
         with own_work():
             host = data if isinstance(data, torch.Tensor) else torch.tensor(data, dtype=dtype)
@@ -158,7 +166,8 @@ class Lab:
         return value
 
     def expect(self, name: str, value: Any, expected: Any, **options: Any) -> None:
-        """Show a value, and hold it on both sides against what is known (numbers, lists, NumPy, host tensors).
+        """Show a value, and hold it on both sides against what is known (numbers, lists, NumPy, host
+        tensors).
 
         ``options`` are those of :meth:`same`, or with ``roundings`` those of :meth:`close`.
         """
@@ -169,14 +178,20 @@ class Lab:
         shown = self.observations[-1]
         with own_work():
             if isinstance(shown.value, observation.TensorShown):
-                wanted = torch.as_tensor(expected)
+                # A copy, since torch takes neither negative strides nor arrays that may not be written;
+                # through
+                # NumPy, since Python's floats must stay doubles whatever torch's default dtype is.
+                plain = expected if isinstance(expected, torch.Tensor) else numpy.array(expected)
+                wanted = torch.as_tensor(plain)
                 got = shown.value.parts[0]
                 closeness = shown.closeness or Closeness(0.0)
                 same = got.shape == wanted.shape and _near(got, wanted, closeness)
             else:
                 same = bool(shown.value == expected)
         if not same:
-            found = shown.value.parts[0].tolist() if isinstance(shown.value, observation.TensorShown) else value
+            found = (
+                shown.value.parts[0].tolist() if isinstance(shown.value, observation.TensorShown) else value
+            )
             text = f"{name} is {str(found)[:300]} where {str(expected)[:300]} is expected."
             self.deviations.append(Deviation(Kind.VALUE, text))
 
@@ -203,7 +218,9 @@ class Lab:
         *types: type[BaseException],
         match: str | None = None,
     ) -> None:
-        """A call that must raise one of ``types`` (default RuntimeError), with ``match`` found in its text."""
+        """A call that must raise one of ``types`` (default RuntimeError), with ``match`` found in its
+        text.
+        """
         wanted = types or (RuntimeError,)
         self.observations.append(Observation(f"{name} raises", True))
         try:
@@ -217,9 +234,13 @@ class Lab:
             elif is_refusal(found) and not isinstance(found, wanted):
                 self._deviates(Kind.REFUSED, f"{name} was refused: {one_line(found)}")
             elif not isinstance(found, wanted):
-                self._deviates(Kind.ERROR_TYPE, f"{name} raised {one_line(found)} where {_names(wanted)} is due")
+                self._deviates(
+                    Kind.ERROR_TYPE, f"{name} raised {one_line(found)} where {_names(wanted)} is due"
+                )
             elif match is not None and not re.search(match, str(found)):
-                self._deviates(Kind.MESSAGE, f"{name} raised {one_line(found)}, which does not match {match!r}")
+                self._deviates(
+                    Kind.MESSAGE, f"{name} raised {one_line(found)}, which does not match {match!r}"
+                )
         else:
             self._deviates(Kind.ERROR_TYPE, f"{name} raised nothing where {_names(wanted)} is due")
 
@@ -238,7 +259,9 @@ class Lab:
         texts = [str(w.message) for w in self.warnings(caught) if issubclass(w.category, category)]
         if not any(re.search(match, text) for text in texts):
             said = "; ".join(texts)[:200] or "nothing"
-            self._deviates(Kind.MESSAGE, f"{name} warned of {said} where {category.__name__} {match!r} is due")
+            self._deviates(
+                Kind.MESSAGE, f"{name} warned of {said} where {category.__name__} {match!r} is due"
+            )
         return value
 
     def silent(self, name: str, call: Callable[[], T]) -> T:

@@ -29,7 +29,7 @@ class TensorShown:
 
 @dataclasses.dataclass(frozen=True)
 class Closeness:
-    """How far values may be apart: ``roundings`` times the unit of the coarsest dtype, of the largest element.
+    """How far values may be apart: ``roundings`` units of the coarsest dtype, at the largest element.
 
     ``matrix`` says that products are summed, which the precision class ``tf32`` does with fewer bits;
     ``dtype`` names a coarser dtype than that of the result, where one took part.
@@ -57,7 +57,7 @@ class Closeness:
 class Observation:
     """One named thing that a behaviour has shown; ``closeness`` None asks for equal values.
 
-    ``anywhere`` leaves out the device of tensors, ``strides`` compares their layout in memory as well.
+    ``host`` says that tensors are due on the CPU; ``strides`` compares their layout in memory as well.
     """
 
     name: str
@@ -128,14 +128,17 @@ class _Comparison:
             same = isinstance(actual, dict) and list(actual) == list(expected)
             if not self.fact(same, f"{what} has keys {_brief(actual)} where {_brief(expected)} is expected."):
                 return False
-            return all([self.trees(actual[key], expected[key], f"{what}[{key!r}]") for key in expected])
+            results = [self.trees(actual[key], expected[key], f"{what}[{key!r}]") for key in expected]
+            return all(results)
         return self.leaf(actual, expected, what)
 
     def leaf(self, actual: Any, expected: Any, what: str) -> bool:
         number = isinstance(expected, (float, complex))
         if number and isinstance(actual, type(expected)):
             closeness = self.expected.closeness
-            want = torch.tensor(expected, dtype=torch.complex128 if isinstance(expected, complex) else torch.float64)
+            want = torch.tensor(
+                expected, dtype=torch.complex128 if isinstance(expected, complex) else torch.float64
+            )
             tolerance = EXACT
             if closeness is not None:
                 dtype = closeness.dtype or torch.float32

@@ -26,7 +26,8 @@ def wrong(value: Any) -> Any:
         return value + 1
     if not isinstance(value, torch.Tensor) or value.numel() == 0 or value.layout is not torch.strided:
         return value
-    if value.is_nested or value.is_quantized:
+    if value.is_nested or value.is_quantized or value._is_zerotensor():
+        # Of these the last has no memory: zeros as tangents are made so.
         return value
     with torch.no_grad():
         first = value.as_strided((1,), (1,), value.storage_offset())
@@ -56,9 +57,7 @@ class Faulty(TorchDispatchMode):
         super().__init__()
         self.kind = kind
 
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if bench.at_work():
             return function(*args, **kwargs)

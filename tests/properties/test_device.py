@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -56,7 +57,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[Callable[..., Result]]:
         graph.api = made
         device_api.replace(lambda target: made)
         entry = find("device", name)
-        assert entry.applies(target, subject) == ["any"]
+        assert entry.applies(dataclasses.replace(target, device="privateuseone"), subject) == ["any"]
         recorder = Recorder(ResultId(CaseId(name, subject.name), "any"), seed=0)
         entry.check(target, subject, recorder)
         return recorder.result()
@@ -104,8 +105,18 @@ def test_every_property_has_a_fault() -> None:
     assert {entry.name for entry in properties("device")} == planted_for
 
 
-def test_without_the_capability_there_is_no_case() -> None:
-    target = Target("cpu", None, "cpu", frozenset({"int64"}), {"streams": False, "compile": False})
-    for entry in properties("device"):
-        for subject in ("Stream", "Event", "Thread", "Compile"):
-            assert not entry.applies(target, Subject("device", subject, None)) or entry.name == "event_timing"
+def test_the_host_has_cases_of_compiling_alone() -> None:
+    target = Target("cpu", None, "cpu", frozenset({"int64"}), {}, hooks={"delay": "builtins:print"})
+    found = {
+        entry.name
+        for entry in properties("device")
+        for subject in ("Stream", "Event", "Memory", "Copy", "Thread", "Graph", "Compile")
+        if entry.applies(target, Subject("device", subject, None))
+    }
+    assert found == {"recompilations"}
+
+
+def test_a_property_about_waiting_has_no_case_without_the_hook_delay() -> None:
+    target = Target("fake", None, "privateuseone", frozenset({"int64"}), {})
+    assert not find("device", "no_host_wait").applies(target, Subject("device", "Stream", None))
+    assert find("device", "stream_order").applies(target, Subject("device", "Stream", None))

@@ -17,7 +17,9 @@ from conformance.target import Target
 sys.path.insert(0, str(Path(__file__).parent))
 
 import planted
+import planted_fake  # noqa: F401
 import planted_modes  # noqa: F401  (plants more)
+import planted_transforms  # noqa: F401
 
 
 def checked(name: str, subject: Subject, dtype: str, target: Target) -> Result:

@@ -20,13 +20,14 @@ SIZE = 1 << 12
 Applies = Callable[[Target, Subject], Sequence[str]]
 
 
-def about(name: str, *capabilities: str, delay: bool = False) -> Applies:
-    """A property of one part of the API, for targets that declare some capabilities; with ``delay`` only for
-    those whose file names a hook by which work can be made to last.
+def about(name: str, *, delay: bool = False) -> Applies:
+    """A property of one part of the API. The host itself has no streams, events or pinned memory to speak of;
+    with ``delay`` there is a result only where the target's file names a hook by which work can be made to
+    last.
     """
 
     def applies(target: Target, subject: Subject) -> Sequence[str]:
-        able = all(target.capable(word) for word in capabilities) and (not delay or "delay" in target.hooks)
+        able = (name == "Compile" or not target.is_cpu) and (not delay or "delay" in target.hooks)
         return [ANY_DTYPE] if subject.name == name and able else []
 
     return applies

@@ -49,7 +49,8 @@ WAYS: dict[str, Callable[[device_api.DeviceApi, Any, Any], None]] = {
         "A stream that waits for an event or a stream sees what was written before it, and nothing later."
     ),
     level="core",
-    applies=about("Event", "streams", "events"),
+    applies=about("Event"),
+    capabilities=("streams", "events"),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

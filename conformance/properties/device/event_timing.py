@@ -24,7 +24,8 @@ RESOLUTION = 0.01
         "keep no time."
     ),
     level="full",
-    applies=about("Event", "events", "event_timing"),
+    applies=about("Event"),
+    capabilities=("events", "event_timing"),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -24,7 +24,8 @@ from conformance.target import Target
         "Kernel launches, copies on the device and non-blocking copies return while earlier work is pending."
     ),
     level="full",
-    applies=about("Stream", "streams", "events", "asynchronous", delay=True),
+    applies=about("Stream", delay=True),
+    capabilities=("streams", "events", "asynchronous"),
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -18,7 +18,8 @@ from conformance.target import Target
     subject_kind="device",
     statement="Non-blocking copies from and to pinned memory hold their values right after synchronisation.",
     level="core",
-    applies=about("Copy", "non_blocking", "pinned_memory"),
+    applies=about("Copy"),
+    capabilities=("non_blocking", "pinned_memory"),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -34,7 +34,8 @@ CALLS = (
         "A compiled function compiles once for each shape and dtype, and gives each call its own values."
     ),
     level="core",
-    applies=about("Compile", "compile"),
+    applies=about("Compile"),
+    capabilities=("compile",),
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -22,7 +22,8 @@ ATTEMPTS = 8
         "A tensor that another stream was recorded for keeps its values until that stream has read them."
     ),
     level="core",
-    applies=about("Memory", "streams", "record_stream"),
+    applies=about("Memory"),
+    capabilities=("streams", "record_stream"),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -16,7 +16,8 @@ from conformance.target import Target
     subject_kind="device",
     statement="Replays on a side stream run in order with the copies around them.",
     level="core",
-    applies=about("Graph", "graphs", "streams"),
+    applies=about("Graph"),
+    capabilities=("graphs", "streams"),
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -17,7 +17,8 @@ STEPS = 20
     subject_kind="device",
     statement="Work on one stream runs in order, and is done when the stream has been waited for.",
     level="core",
-    applies=about("Stream", "streams"),
+    applies=about("Stream"),
+    capabilities=("streams",),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -20,7 +20,8 @@ from conformance.target import Target
         "work is pending."
     ),
     level="core",
-    applies=about("Stream", "streams", "events"),
+    applies=about("Stream"),
+    capabilities=("streams", "events"),
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

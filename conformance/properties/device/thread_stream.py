@@ -42,7 +42,8 @@ def in_thread(call: Callable[[], Any]) -> Any:
         "no other's."
     ),
     level="full",
-    applies=about("Thread", "streams"),
+    applies=about("Thread"),
+    capabilities=("streams",),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

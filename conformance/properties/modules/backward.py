@@ -13,7 +13,7 @@ from conformance.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not target.capable("autograd") or not getattr(subject.info, "differentiable", True):
+    if not getattr(subject.info, "differentiable", True):
         return []
     return common.dtypes_of(target, subject)
 
@@ -24,6 +24,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="Gradients of parameters and inputs lie on the device and have the oracle's values.",
     level="training",
     applies=applies,
+    capabilities=("autograd",),
     smoke=True,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

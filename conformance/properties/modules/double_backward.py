@@ -21,8 +21,6 @@ NOT_TWICE = frozenset({"nn.MultiMarginLoss", "nn.MultiLabelMarginLoss", "nn.CTCL
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not target.capable("autograd") or not target.capable("double_backward"):
-        return []
     if subject.name in NOT_TWICE or not getattr(subject.info, "supports_gradgrad", True):
         return []
     return [name for name in common.dtypes_of(target, subject) if name in ("float32", "float64")][:1]
@@ -70,6 +68,7 @@ TWICE = Procedure("double backward", _twice, backward=True)
     statement="The gradient of a fixed weighted sum of all gradients has the oracle's values.",
     level="full",
     applies=applies,
+    capabilities=("autograd", "double_backward"),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for sample, want in common.cases(subject, recorder, TWICE, 3):

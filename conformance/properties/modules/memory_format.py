@@ -28,7 +28,7 @@ IMAGES = re.compile(
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not target.capable("channels_last") or not IMAGES.search(subject.name):
+    if not IMAGES.search(subject.name):
         return []
     return [name for name in common.dtypes_of(target, subject) if "complex" not in name][:2]
 
@@ -69,6 +69,7 @@ def _able(sample: ModuleSample) -> bool:
     statement="Channels-last parameters and inputs give the oracle's values, in the CPU's strides.",
     level="training",
     applies=applies,
+    capabilities=("channels_last",),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

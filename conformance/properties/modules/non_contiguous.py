@@ -28,7 +28,7 @@ from conformance.trees import leaves
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    return common.dtypes_of(target, subject)[:2] if target.capable("non_contiguous") else []
+    return common.dtypes_of(target, subject)[:2]
 
 
 def strided(tensor: torch.Tensor) -> torch.Tensor:
@@ -75,6 +75,7 @@ RUNS = ((Procedure("strided", _run), FORWARD), (Procedure("strided", _run, backw
     statement="Strided inputs and cotangents give the outputs and gradients of contiguous ones.",
     level="core",
     applies=applies,
+    capabilities=("non_contiguous",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for run, reference in RUNS[: 2 if target.capable("autograd") else 1]:

@@ -29,7 +29,7 @@ _SELU_FLOOR = -1.0507009873554805 * 1.6732632423543772
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not target.capable("random") or not getattr(subject.info, "random", False):
+    if not getattr(subject.info, "random", False):
         return []
     return common.dtypes_of(target, subject)
 
@@ -40,6 +40,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="A seed reproduces the values of random modules, another changes them; frequencies are right.",
     level="core",
     applies=applies,
+    capabilities=("random",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     samples = module_samples(subject, common.dtype_under_test(recorder))

@@ -21,7 +21,7 @@ from conformance.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not target.capable("serialization") or not common.has_parameters(subject):
+    if not common.has_parameters(subject):
         return []
     return common.dtypes_of(target, subject)[:2]
 
@@ -66,6 +66,7 @@ def _sharing(state: dict[str, torch.Tensor]) -> list[list[str]]:
     statement="A saved state dict loads bit for bit to device and CPU; a module with it computes the same.",
     level="core",
     applies=applies,
+    capabilities=("serialization",),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

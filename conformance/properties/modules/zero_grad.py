@@ -20,7 +20,7 @@ CALLS = 2
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not target.capable("autograd") or not common.has_parameters(subject):
+    if not common.has_parameters(subject):
         return []
     return common.first_dtype(target, subject)
 
@@ -42,6 +42,7 @@ ACCUMULATE = Procedure("accumulate", _accumulate, backward=True)
     statement="Gradients of several calls add up; zero_grad sets them to None or, in place, to zeros.",
     level="training",
     applies=applies,
+    capabilities=("autograd",),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -59,7 +59,7 @@ def has_fixed_derivative(subject: Subject) -> bool:
 def differentiable(target: Target, subject: Subject, among: Sequence[str]) -> list[str]:
     """The dtypes of ``among`` in which the operator has a backward on the CPU and the target declares it."""
     info = subject.info
-    if not target.capable("autograd") or not info.supports_autograd or not has_fixed_derivative(subject):
+    if not info.supports_autograd or not has_fixed_derivative(subject):
         return []
     able = {dtype_name(d) for d in torch_private.backward_dtypes(info)}
     return [name for name in dtypes_of(target, subject, among) if name in able]

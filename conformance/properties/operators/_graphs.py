@@ -42,7 +42,7 @@ def sometimes_needs_host(subject: Subject) -> bool:
 
 def can_graph(target: Target, subject: Subject) -> bool:
     """Whether the operator has results of a capture that must succeed."""
-    if not target.capable("graphs") or not target.has_graphs or needs_host(subject):
+    if not target.has_graphs or needs_host(subject):
         return False
     if subject.name in modes.reasons("graph", "no_kernels"):
         return False

@@ -25,6 +25,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="Gradients in working precision equal the CPU's in float64 within the backward tolerance.",
     level="training",
     applies=applies,
+    capabilities=("autograd",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     own = subject.info

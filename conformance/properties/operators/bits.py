@@ -39,7 +39,7 @@ FORMS = {"lazy conjugates": conjugated, "lazy negatives": negated, "lazy negativ
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if subject.name in ABOUT_MEMORY or not target.capable("conj_neg_views"):
+    if subject.name in ABOUT_MEMORY:
         return []
     return dtypes_of(target, subject, ("complex64", "float32"))
 
@@ -52,6 +52,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     level="core",
     applies=applies,
+    capabilities=("conj_neg_views",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for sample, want in cases(subject, recorder, LIMIT):

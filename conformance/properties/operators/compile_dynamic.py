@@ -99,7 +99,7 @@ GROWTH = (2, 3, 5)
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if subject.name not in OPERATORS or not _compiled.has_graph(target, subject):
+    if subject.name not in OPERATORS or not _compiled.has_graph(subject):
         return []
     return first_dtypes(target, subject, ("float32", "int64", "bool"))
 
@@ -113,6 +113,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     level="core",
     applies=applies,
+    capabilities=("compile",),
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

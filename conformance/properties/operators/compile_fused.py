@@ -51,7 +51,7 @@ OPERATORS = frozenset(
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     if target.fused_options is None or subject.name not in OPERATORS:
         return []
-    return first_dtypes(target, subject, ("float32",)) if _compiled.has_graph(target, subject) else []
+    return first_dtypes(target, subject, ("float32",)) if _compiled.has_graph(subject) else []
 
 
 @register(
@@ -60,6 +60,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="Compiled with the target's options for fusion, values and gradients are within the tolerance.",
     level="training",
     applies=applies,
+    capabilities=("compile",),
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -22,7 +22,7 @@ TRIED = 4
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not _compiled.has_graph(target, subject):
+    if not _compiled.has_graph(subject):
         return []
     listed = modes.reasons("compile", "no_backward_graph")
     names = differentiable(target, subject, ("float32", "complex64"))
@@ -35,6 +35,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="Gradients through a compiled call equal the CPU's in float64 within the backward tolerance.",
     level="training",
     applies=applies,
+    capabilities=("compile", "autograd"),
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -22,9 +22,9 @@ LIMIT = 2
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not callable(subject.info.inplace_variant) or not target.capable("inplace"):
+    if not callable(subject.info.inplace_variant):
         return []
-    if not _compiled.has_graph(target, subject) or _compiled.is_seeded(subject):
+    if not _compiled.has_graph(subject) or _compiled.is_seeded(subject):
         return []  # what draws in place is the matter of compile_random
     if changes_metadata(subject.info.name) or subject.name in modes.reasons("compile", "no_inplace_graph"):
         return []
@@ -56,6 +56,7 @@ def fits(sample: Sample, want: Expected) -> bool:
     statement="Compiled, the in-place form returns its input, with its memory, holding the oracle's value.",
     level="core",
     applies=applies,
+    capabilities=("compile", "inplace"),
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

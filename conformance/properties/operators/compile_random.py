@@ -28,7 +28,7 @@ from conformance.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not target.capable("random") or not _compiled.has_graph(target, subject):
+    if not _compiled.has_graph(subject):
         return []
     if subject.name not in _CONTINUOUS and subject.name not in _DISCRETE:
         return []
@@ -44,6 +44,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     level="core",
     applies=applies,
+    capabilities=("compile", "random"),
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

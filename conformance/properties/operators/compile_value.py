@@ -17,7 +17,7 @@ FIRST_LIMIT = 3
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    return dtypes_of(target, subject, _compiled.DTYPES) if _compiled.has_graph(target, subject) else []
+    return dtypes_of(target, subject, _compiled.DTYPES) if _compiled.has_graph(subject) else []
 
 
 @register(
@@ -26,6 +26,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="Compiled into one graph, the operator gives the oracle's values and metadata, twice.",
     level="bringup",
     applies=applies,
+    capabilities=("compile",),
     smoke=True,
     modes=("compile",),
 )

@@ -27,7 +27,7 @@ LIMIT = 3
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not target.capable("views") or not _compiled.has_graph(target, subject):
+    if not _compiled.has_graph(subject):
         return []
     if subject.name in ABOUT_MEMORY and not may_alias(subject.info.name):
         return []
@@ -44,6 +44,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     level="core",
     applies=applies,
+    capabilities=("compile", "views"),
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -24,8 +24,6 @@ LIMIT = 6
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not target.capable("fake_tensors"):
-        return []
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool", "float64"), 2)
 
 
@@ -37,6 +35,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     level="core",
     applies=applies,
+    capabilities=("fake_tensors",),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -36,7 +36,7 @@ _NO_JACOBIAN = frozenset({"as_strided_scatter", *(f"nn.functional.max_unpool{d}d
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not subject.info.supports_forward_ad or not target.capable("forward_ad"):
+    if not subject.info.supports_forward_ad:
         return []
     if not has_fixed_derivative(subject):
         return []
@@ -80,6 +80,7 @@ def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
     statement="Forward-mode tangents equal the CPU's, and pair with cotangents as the backward does.",
     level="training",
     applies=applies,
+    capabilities=("forward_ad",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     info, own = pristine(subject), subject.info

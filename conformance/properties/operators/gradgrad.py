@@ -18,7 +18,7 @@ LIMIT = 4
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not subject.info.supports_gradgrad or not target.capable("double_backward"):
+    if not subject.info.supports_gradgrad:
         return []
     return differentiable(target, subject, ("float64", "complex128"))
 
@@ -31,6 +31,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     level="training",
     applies=applies,
+    capabilities=("autograd", "double_backward"),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     info, own = pristine(subject), subject.info

@@ -42,6 +42,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="Gradients equal the CPU's, and those equal the numerical derivative along a random direction.",
     level="training",
     applies=applies,
+    capabilities=("autograd",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     info, own = pristine(subject), subject.info

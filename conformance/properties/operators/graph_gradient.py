@@ -38,6 +38,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     level="training",
     applies=applies,
+    capabilities=("graphs", "autograd"),
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

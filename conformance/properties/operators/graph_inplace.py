@@ -19,7 +19,7 @@ LIMIT = 4
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not callable(subject.info.inplace_variant) or not target.capable("inplace"):
+    if not callable(subject.info.inplace_variant):
         return []
     if not _graphs.can_graph(target, subject) or _compiled.is_seeded(subject):
         return []
@@ -36,6 +36,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     level="core",
     applies=applies,
+    capabilities=("graphs", "inplace"),
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -26,7 +26,7 @@ from conformance.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not target.capable("random") or not _graphs.can_graph(target, subject):
+    if not _graphs.can_graph(target, subject):
         return []
     if subject.name not in _CONTINUOUS and subject.name not in _DISCRETE:
         return []
@@ -43,6 +43,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     level="core",
     applies=applies,
+    capabilities=("graphs", "random"),
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -33,7 +33,7 @@ LIMIT = 2
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not target.capable("graphs") or not target.has_graphs:
+    if not target.has_graphs:
         return []
     if not _graphs.needs_host(subject) and not _graphs.sometimes_needs_host(subject):
         return []
@@ -50,6 +50,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     level="core",
     applies=applies,
+    capabilities=("graphs",),
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -24,6 +24,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="Replayed, a captured call gives the oracle's values of the data that its inputs hold by then.",
     level="bringup",
     applies=applies,
+    capabilities=("graphs",),
     smoke=True,
     modes=("graph",),
 )

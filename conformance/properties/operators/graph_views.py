@@ -24,7 +24,7 @@ LIMIT = 3
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not target.capable("views") or not _graphs.can_graph(target, subject) or subject.name in ABOUT_MEMORY:
+    if not _graphs.can_graph(target, subject) or subject.name in ABOUT_MEMORY:
         return []
     if _compiled.is_seeded(subject):
         return []  # some write to their input, which is here to stay as it is
@@ -40,6 +40,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     level="core",
     applies=applies,
+    capabilities=("graphs", "views"),
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

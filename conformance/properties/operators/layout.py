@@ -51,7 +51,7 @@ FORMS = {"inputs with gaps": gapped, "transposed inputs": reversed_order, "input
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if subject.name in ABOUT_MEMORY or not target.capable("non_contiguous"):
+    if subject.name in ABOUT_MEMORY:
         return []
     return first_dtypes(target, subject, _DTYPES, 2)
 
@@ -62,6 +62,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="Inputs with gaps, transposed, at an offset and expanded give the values of contiguous inputs.",
     level="core",
     applies=applies,
+    capabilities=("non_contiguous",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for sample, want in cases(subject, recorder, LIMIT):

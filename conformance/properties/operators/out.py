@@ -37,7 +37,7 @@ _OUT_CHOOSES_DTYPE = frozenset({"cumsum", "cumprod", "bernoulli"})
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not subject.info.supports_out or not target.capable("out_variants") or subject.name in _OTHER_CONTRACT:
+    if not subject.info.supports_out or subject.name in _OTHER_CONTRACT:
         return []
     return first_dtypes(target, subject, _DTYPES, 3)
 
@@ -52,6 +52,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     level="core",
     applies=applies,
+    capabilities=("out_variants",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     first = True

@@ -11,7 +11,7 @@ from conformance import torch_private
 from conformance.compare import compare_metadata, fact
 from conformance.invocation import attempt, one_line
 from conformance.model import Kind
-from conformance.properties.operators._common import copy_in, failed_call, pristine, run
+from conformance.properties.operators._common import copy_in, declared, failed_call, pristine, run
 from conformance.property import ANY_DTYPE, register
 from conformance.recorder import Recorder
 from conformance.samples import Sample, dtype_name
@@ -34,7 +34,7 @@ _NUMBERS = (True, 2, 1.5, 1 + 1j)
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     info = subject.info
     known = torch_private.is_elementwise_unary(info) or torch_private.is_elementwise_binary(info)
-    return [ANY_DTYPE] if known else []
+    return [ANY_DTYPE] if known and declared(target, subject) else []
 
 
 @register(

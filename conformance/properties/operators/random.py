@@ -116,7 +116,7 @@ def operator_of(subject: Subject) -> Callable[..., Any]:
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not target.capable("random") or subject.name not in RAW:
+    if subject.name not in RAW:
         return []
     return first_dtypes(target, subject, ("float32", "int64", "bfloat16"), 2)
 
@@ -131,6 +131,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     level="core",
     applies=applies,
+    capabilities=("random",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     before = torch.default_generator.get_state()

@@ -80,15 +80,23 @@ def _values(dtype: torch.dtype, seed: int) -> torch.Tensor:
 
 def _samples(info: Any, dtype: torch.dtype) -> Iterator[Sample]:
     arguments: list[dict[str, Any]] = [{}, {"dim": 0}, {"dim": -1}, {"dim": 1, "keepdim": True}]
+    arguments += [{"keepdim": True}, {"dim": None}, {"dim": None, "keepdim": True}, {"dim": 3}, {"dim": -4}]
+    arguments += [{"dim": (0, 2)}, {"dim": (-1, 1), "keepdim": True}, {"dim": ()}]
     if info.supports_multiple_dims:
-        arguments += [{"dim": (0, 2)}, {"dim": (-1, 1), "keepdim": True}, {"dim": ()}]
+        arguments += [{"dim": (2, 0)}, {"dim": (2, 0), "keepdim": True}, {"dim": (), "keepdim": True}]
+        arguments += [{"dim": (0, 0)}, {"dim": (0, -3)}, {"dim": (0, 3)}]
     index = 0
     for kwargs in arguments:
         yield Sample(index, _values(dtype, index), (), kwargs)
         index += 1
     yield Sample(index, torch.ones(_SHAPE, dtype=dtype), (), {"dim": 0})  # all equal
     yield Sample(index + 1, torch.ones((), dtype=dtype))  # no dimension
-    index += 2
+    signs = (
+        torch.where(_values(dtype, 1).flatten().real > 0, 1, -1) if dtype != torch.bool else torch.ones(60)
+    )
+    yield Sample(index + 2, signs.to(dtype).repeat(300))  # long, and exact in whatever order
+    yield Sample(index + 3, signs.to(dtype).repeat(35).view(42, 50), (), {"dim": 1})
+    index += 4
     if dtype.is_floating_point:
         special = _values(dtype, index)
         special[0, 0, 0], special[1, 1, 1], special[2, 2, 2] = float("inf"), float("-inf"), float("nan")
@@ -98,10 +106,13 @@ def _samples(info: Any, dtype: torch.dtype) -> Iterator[Sample]:
 
 def _shape(recorder: Recorder, sample: Sample, found: Any) -> None:
     """The shape that follows from the arguments alone."""
-    if "dim" not in sample.kwargs or sample.kwargs["dim"] == () or not isinstance(found, torch.Tensor):
+    if sample.kwargs.get("dim") in (None, ()) or not isinstance(found, torch.Tensor):
         return
     dim = sample.kwargs["dim"]
-    dims = {d % sample.input.dim() for d in (dim if isinstance(dim, tuple) else (dim,))}
+    listed = [d % sample.input.dim() for d in (dim if isinstance(dim, tuple) else (dim,))]
+    dims = set(listed)
+    if len(dims) < len(listed):
+        return  # the same dimension twice: what torch does not refuse means nothing certain
     keep = sample.kwargs.get("keepdim", False)
     want = [1 if d in dims else n for d, n in enumerate(sample.input.shape) if keep or d not in dims]
     message = f"({sample.describe()}) gives shape {list(found.shape)} where {want} is expected."

@@ -51,7 +51,7 @@ def may_alias(name: str) -> bool:
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not target.capable("views") or not may_alias(subject.info.name):
+    if not may_alias(subject.info.name):
         return []
     return first_dtypes(target, subject, ("float32", "complex64", "int64"), 2)
 
@@ -64,6 +64,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     ),
     level="core",
     applies=applies,
+    capabilities=("views",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     reference = pristine(subject)

@@ -36,8 +36,6 @@ _OWN_FACTORS = frozenset({"ASGD", "NAdam"})
 
 def dtypes_of(target: Target, subject: Subject) -> list[str]:
     """The dtypes of parameters that are checked, complex ones where the optimizer takes them."""
-    if not target.capable("autograd"):
-        return []
     names = ["float32", "bfloat16", "float64"]
     if subject.info.supports_complex and not subject.info.step_requires_closure:
         names.append("complex64")

@@ -58,6 +58,7 @@ CLOSED = Procedure("closure", _closed)
     statement="step(closure) returns the loss before the step, enables gradients, and moves as on the CPU.",
     level="training",
     applies=applies,
+    capabilities=("autograd",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     limit = None if subject.info.step_requires_closure else 2

@@ -73,6 +73,7 @@ def _procedure(subject: Subject) -> Procedure:
     statement="With differentiable=True gradients flow through the steps to the start and to the gradients.",
     level="full",
     applies=applies,
+    capabilities=("autograd",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     procedure = _procedure(subject)

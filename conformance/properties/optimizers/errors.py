@@ -34,6 +34,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="Wrong arguments raise the type of error, with the words, that torch's database lists.",
     level="full",
     applies=applies,
+    capabilities=("autograd",),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

@@ -22,7 +22,7 @@ _SCALE = 2.0**10
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    return common.dense(target, subject)[:1] if target.capable("grad_scaler") else []
+    return common.dense(target, subject)[:1]
 
 
 @register(
@@ -31,6 +31,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="GradScaler's steps equal unscaled ones; a step with an infinite or NaN gradient is left out.",
     level="training",
     applies=applies,
+    capabilities=("autograd", "grad_scaler"),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for sample, want in common.cases(target, subject, recorder, common.STEP, 2, such_that=_usual):

@@ -45,6 +45,7 @@ RATE = Procedure("given rate", _with_rate)
     statement="A learning rate in a tensor, on the CPU or the device, works as the number that it holds.",
     level="full",
     applies=applies_tensor,
+    capabilities=("autograd",),
 )
 def check_tensor(target: Target, subject: Subject, recorder: Recorder) -> None:
     for sample, want in common.cases(target, subject, recorder, RATE, 3, such_that=plain):
@@ -103,6 +104,7 @@ def _scheduled(makers: Any) -> Procedure:
     statement="Schedulers set the same learning rates as on the CPU, and the parameters follow them.",
     level="full",
     applies=applies_scheduler,
+    capabilities=("autograd",),
 )
 def check_scheduler(target: Target, subject: Subject, recorder: Recorder) -> None:
     for makers in subject.info.scheduler_inputs:
@@ -143,6 +145,7 @@ GROUPS = Procedure("groups", _grouped)
     statement="Each group of parameters is moved with its own options, groups that come later included.",
     level="training",
     applies=applies_groups,
+    capabilities=("autograd",),
 )
 def check_groups(target: Target, subject: Subject, recorder: Recorder) -> None:
     for sample, want in common.cases(target, subject, recorder, GROUPS, 2, such_that=plain):
@@ -163,6 +166,7 @@ def applies_missing(target: Target, subject: Subject) -> Sequence[str]:
     statement="Parameters without a gradient keep their bits and get no state; zero_grad clears or zeroes.",
     level="training",
     applies=applies_missing,
+    capabilities=("autograd",),
 )
 def check_missing(target: Target, subject: Subject, recorder: Recorder) -> None:
     device = common.device_of(target)

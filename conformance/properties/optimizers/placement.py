@@ -27,6 +27,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="The implementations agree in values and states, and keep their states where they belong.",
     level="training",
     applies=applies,
+    capabilities=("autograd",),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

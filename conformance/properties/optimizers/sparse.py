@@ -17,8 +17,6 @@ from conformance.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    if not target.capable("sparse"):
-        return []
     if not (subject.info.supports_sparse or subject.info.only_supports_sparse_grads):
         return []
     return [name for name in common.dtypes_of(target, subject) if name in ("float32", "float64")]
@@ -50,6 +48,7 @@ def _sparse(options: dict[str, Any]) -> Procedure:
     statement="Gradients in COO layout, with repeated rows, move parameters as on the CPU.",
     level="full",
     applies=applies,
+    capabilities=("autograd", "sparse"),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     # foreach and fused take dense gradients only, so the for-loop alone is asked for.

@@ -22,7 +22,7 @@ _SAVED_AFTER = 2
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    return common.dense(target, subject)[:1] if target.capable("serialization") else []
+    return common.dense(target, subject)[:1]
 
 
 @register(
@@ -31,6 +31,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="A run saved after two steps and loaded, through either device, ends as an uninterrupted one.",
     level="training",
     applies=applies,
+    capabilities=("autograd", "serialization"),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

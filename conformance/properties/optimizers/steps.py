@@ -21,6 +21,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement="After four steps of any implementation parameters and states are those of the CPU's for-loop.",
     level="training",
     applies=applies,
+    capabilities=("autograd",),
     smoke=True,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:

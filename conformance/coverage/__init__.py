@@ -1,0 +1,166 @@
+"""Which of the suite's properties cover what upstream's device-generic tests state.
+
+``methods/*.json`` pin the names of upstream's test methods, file by file, with the commit that they were read
+from. ``maps/*.toml`` say for each method which properties cover it, or for which reason of a closed list none
+does. A method about which a map is silent is uncovered. Both are data of the suite: names, no code.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = Path(__file__).parent
+
+#: Why a method needs no property here. Anything else is uncovered.
+REASONS: dict[str, str] = {
+    "cuda-internal": "about kernels, flags or versions of CUDA and ROCm",
+    "other-device": "about one other device (MPS, XPU, NPU, XLA, mkldnn) alone",
+    "jit-legacy": "about TorchScript",
+    "private-api": "about private attributes and internals that no user of a device sees",
+    "framework-test": "about torch.testing or upstream's test framework itself",
+    "no-device": "about Python or the host alone; no tensor of a device takes part",
+    "needs-source": "needs files or C++ of PyTorch's source tree, or the internet",
+    "deprecated": "about an API that is deprecated or gone",
+    "platform": "about Windows, macOS or 32 bit alone",
+    "distributed": "about collectives: the distributed level's",
+    "memory-size": "needs tens of gigabytes",
+}
+
+
+class CoverageError(ValueError):
+    """The map contradicts itself, the pinned names, or the suite."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """A test method of upstream: ``covered_by`` names properties (``write-through-select/views``, or
+    ``value``
+    alone for one over a database), ``reason`` a word of :data:`REASONS`; neither means uncovered. ``wheel``
+    says that what it runs over is in the torch wheel.
+    """
+
+    file: str
+    owner: str
+    name: str
+    wheel: bool
+    covered_by: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Figures:
+    """Counts of methods; ``share`` is of those that no reason exempts."""
+
+    total: int
+    covered: int
+    exempt: int
+
+    @property
+    def share(self) -> float:
+        due = self.total - self.exempt
+        return self.covered / due if due else 1.0
+
+
+def stems() -> list[str]:
+    """The names under which upstream's files are pinned, in order."""
+    return sorted(path.stem for path in (FOLDER / "methods").glob("*.json"))
+
+
+def pinned(stem: str) -> dict[str, Any]:
+    """``file``, ``commit`` (None where the names come from ports) and ``classes`` of a pinned file."""
+    data: dict[str, Any] = json.loads((FOLDER / "methods" / f"{stem}.json").read_text())
+    return data
+
+
+def methods(stem: str) -> list[Method]:
+    """The methods of a file with what the map says of them; CoverageError where it names something else."""
+    names = pinned(stem)
+    path = FOLDER / "maps" / f"{stem}.toml"
+    table: dict[str, Any] = tomllib.loads(path.read_text()) if path.is_file() else {}
+    wheel = set(table.pop("wheel", ()))
+    classes: dict[str, list[str]] = names["classes"]
+    _check_names(path, table, wheel, classes)
+    found = []
+    for owner, listed in classes.items():
+        said = table.get(owner, {})
+        for name in listed:
+            entry = said.get(name, ())
+            in_wheel = owner in wheel or f"{owner}.{name}" in wheel
+            if isinstance(entry, str):
+                if entry not in REASONS:
+                    known = ", ".join(REASONS)
+                    raise CoverageError(
+                        f"{path.name}: {owner}.{name} has reason {entry!r}; use one of {known}"
+                    )
+                found.append(Method(names["file"], owner, name, in_wheel, reason=entry))
+            else:
+                found.append(Method(names["file"], owner, name, in_wheel, covered_by=tuple(entry)))
+    return found
+
+
+def _check_names(path: Path, table: dict[str, Any], wheel: set[str], classes: dict[str, list[str]]) -> None:
+    known = {f"{owner}.{name}" for owner, listed in classes.items() for name in listed}
+    for owner, said in table.items():
+        for name in said:
+            if f"{owner}.{name}" not in known:
+                raise CoverageError(f"{path.name}: {owner}.{name} is no pinned method; mend the name")
+    for word in wheel:
+        if word not in known and word not in classes:
+            raise CoverageError(f"{path.name}: {word} in wheel is no pinned class or method; mend the name")
+    for owner, listed in classes.items():
+        twice = [name for name, count in collections.Counter(listed).items() if count > 1]
+        if twice:
+            raise CoverageError(f"{path.stem}.json: {owner}.{twice[0]} is pinned twice; remove one")
+
+
+def unknown_properties(found: list[Method]) -> list[str]:
+    """What maps name that the suite does not have: properties, and subjects that a property has no case
+    of.
+    """
+    from conformance import catalogue
+    from conformance.property import properties
+
+    names: dict[str, set[str]] = {}
+    for kind in catalogue.KINDS:
+        subjects = {subject.name for subject in catalogue.subjects(kind)}
+        for entry in properties(kind):
+            names.setdefault(entry.name, set()).update(subjects)
+    wrong = []
+    for method in found:
+        for word in method.covered_by:
+            name, _, subject = word.partition("/")
+            if name not in names or (subject and subject not in names[name]):
+                wrong.append(f"{method.file} {method.owner}.{method.name}: {word}")
+    return wrong + _wrong_areas(found)
+
+
+def _wrong_areas(found: list[Method]) -> list[str]:
+    from conformance.behaviour import BEHAVIOURS
+
+    wrong = []
+    for method in found:
+        for word in method.covered_by:
+            name, _, subject = word.partition("/")
+            entry = BEHAVIOURS.get(name)
+            if entry is not None and subject != entry.area:
+                wrong.append(f"{method.file} {method.owner}.{method.name}: {word} is {name}/{entry.area}")
+    return wrong
+
+
+def figures(found: list[Method]) -> Figures:
+    """Counts of some methods."""
+    return Figures(
+        total=len(found),
+        covered=sum(bool(method.covered_by) for method in found),
+        exempt=sum(method.reason is not None for method in found),
+    )

@@ -1,0 +1,88 @@
+"""The coverage map as pages of Markdown: an index with figures, and a page for each upstream file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conformance import coverage
+from conformance.coverage import Figures, Method
+
+Map = dict[str, list[Method]]
+
+_HEAD = """# What of PyTorch's own tests is covered
+
+Written by `python -m conformance.coverage -o docs/coverage`; do not edit.
+
+Each page maps the test methods of one upstream file to the properties that state the same here. *wheel* are
+methods whose data (operator, module and optimizer databases, `opcheck`) comes with the torch wheel, *rest*
+all
+others. A share is of the methods that no reason of the closed list below exempts.
+"""
+
+
+def split(found: list[Method]) -> tuple[Figures, Figures]:
+    """Figures of the methods whose data is in the wheel, and of the others."""
+    wheel = [method for method in found if method.wheel]
+    rest = [method for method in found if not method.wheel]
+    return coverage.figures(wheel), coverage.figures(rest)
+
+
+def figures_table(found: Map, link: bool = False) -> str:
+    """A table with a row per file and the sum."""
+    lines = [
+        "| upstream file | wheel: covered of due | rest: covered of due | exempt | methods |",
+        "|---|---|---|---|---|",
+    ]
+    for stem, listed in found.items():
+        name = listed[0].file if listed else stem
+        lines.append(_row(f"[{name}]({stem}.md)" if link else name, listed))
+    lines.append(_row("**all**", [method for listed in found.values() for method in listed]))
+    return "\n".join(lines)
+
+
+def _row(name: str, listed: list[Method]) -> str:
+    wheel, rest = split(listed)
+    return f"| {name} | {_share(wheel)} | {_share(rest)} | {wheel.exempt + rest.exempt} | {len(listed)} |"
+
+
+def _share(figures: Figures) -> str:
+    due = figures.total - figures.exempt
+    return f"{figures.covered} of {due} ({figures.share:.0%})" if due else "-"
+
+
+def pages(found: Map) -> dict[str, str]:
+    """All pages by file name."""
+    reasons = "\n".join(f"* `{word}`: {text}" for word, text in coverage.REASONS.items())
+    index = f"{_HEAD}\n{figures_table(found, link=True)}\n\n## Reasons\n\n{reasons}\n"
+    return {"README.md": index, **{f"{stem}.md": _page(stem, listed) for stem, listed in found.items()}}
+
+
+def _page(stem: str, listed: list[Method]) -> str:
+    pinned = coverage.pinned(stem)
+    commit = pinned["commit"]
+    source = f"names at commit `{commit}`" if commit else "names as public ports of the file have them"
+    lines = [f"# {pinned['file']}", "", f"{len(listed)} methods; {source}.", ""]
+    owner = None
+    for method in listed:
+        if method.owner != owner:
+            owner = method.owner
+            lines += ["", f"## {owner}", "", "| method | covered by |", "|---|---|"]
+        lines.append(f"| {method.name} | {_covered(method)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _covered(method: Method) -> str:
+    if method.covered_by:
+        return ", ".join(f"`{word}`" for word in method.covered_by)
+    return method.reason if method.reason is not None else "**uncovered**"
+
+
+def write(folder: Path, found: Map) -> None:
+    """Write all pages, and remove those of files that are no longer pinned."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = pages(found)
+    for path in folder.glob("*.md"):
+        if path.name not in made:
+            path.unlink()
+    for name, text in made.items():
+        (folder / name).write_text(text)

@@ -1,0 +1,46 @@
+"""What a tensor of the device holds, as NumPy sees it: for expectations that are worked out on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import torch
+
+from conformance.compare import on_host
+from conformance.lab import Lab, own_work
+
+#: NumPy's arrays are of several dtypes here; what is done with them is dynamic.
+Array = Any
+
+
+def values(tensor: torch.Tensor) -> Array:
+    """The elements as bool, int64, float64 or complex128, in the tensor's shape."""
+    with own_work():
+        host = on_host(tensor).clone()
+        if host.is_complex():
+            return host.to(torch.complex128).numpy()
+        if host.is_floating_point():
+            return host.to(torch.float64).numpy()
+        return host.numpy() if host.dtype == torch.bool else host.to(torch.int64).numpy()
+
+
+def made(
+    lab: Lab, array: Any, dtype: torch.dtype | None = None, *, requires_grad: bool = False
+) -> torch.Tensor:
+    """A tensor on the device from an array, of the lab's dtype where none is given."""
+    with own_work():
+        host = torch.from_numpy(numpy.ascontiguousarray(array).copy()).reshape(numpy.shape(array))
+    return lab.put(host, dtype=dtype or lab.dtype, requires_grad=requires_grad)
+
+
+def refuses_two_devices(
+    lab: Lab, name: str, call: Callable[[], Any], *types: type[BaseException], match: str | None = None
+) -> None:
+    """A call that mixes tensors of the device with some of the CPU and must raise; on the CPU it mixes
+    nothing."""
+    if lab.device.type == "cpu":
+        lab.holds(f"{name} raises", True)
+    else:
+        lab.raises(name, call, *(types or (RuntimeError,)), match=match)

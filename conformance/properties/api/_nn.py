@@ -1,0 +1,52 @@
+"""What behaviours of modules share: modules whose results are exact."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+from conformance.lab import Lab, own_work
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def whole(lab: Lab, module: M, *, low: int = -3, high: int = 4) -> M:
+    """The module on the lab's device and in its dtype, with whole numbers in ``[low, high)`` as its state.
+
+    Running variances become whole numbers from 1, so that they stay variances. Counters are left alone.
+    """
+    with own_work(), torch.no_grad():
+        module.to(lab.dtype)
+        for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+            if not (tensor.is_floating_point() or tensor.is_complex()):
+                continue
+            bounds = (1, 5) if name.endswith("running_var") else (low, high)
+            tensor.copy_(numbers(lab, tuple(tensor.shape), *bounds))
+        return module.to(lab.device)
+
+
+def numbers(lab: Lab, shape: tuple[int, ...], low: int = -3, high: int = 4) -> torch.Tensor:
+    """Whole numbers on the host, of float32, from the lab's generator."""
+    return lab.integers(*shape, low=low, high=high, dtype=torch.float32).cpu()
+
+
+def gradients(module: nn.Module) -> dict[str, Any]:
+    """The gradients of a module's parameters by name."""
+    return {name: parameter.grad for name, parameter in module.named_parameters()}
+
+
+def state(module: nn.Module) -> dict[str, torch.Tensor]:
+    """The state dict as a plain dict."""
+    return dict(module.state_dict())
+
+
+#: Sums of whole numbers are exact where they are added up as they come; kernels may transform them first
+#: (Winograd, Fourier), which rounds a few times more. Errors of one are still seen.
+ROUNDINGS = 32.0
+
+
+def near(lab: Lab, name: str, value: Any) -> None:
+    """Show results of convolutions of whole numbers."""
+    lab.close(name, value, roundings=ROUNDINGS, matrix=True)

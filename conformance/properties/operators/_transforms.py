@@ -1,0 +1,297 @@
+"""Function transforms of an operator (``torch.func``): how it becomes a function of tensors, and its
+reference.
+
+What a transform gives is held against what the CPU gives without it: a batch against one call after the
+other, ``vjp`` and ``jvp`` against the engine's backward and forward mode. So a fault of the CPU's own
+transforms is seen as well.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from conformance import promises, settings, torch_private, trees
+from conformance.compare import compare_metadata, compare_values, on_host, same_nesting
+from conformance.invocation import Outcome, attempt, attempt_on
+from conformance.properties.operators._common import (
+    device_of,
+    differentiable,
+    dtype_under_test,
+    dtypes_of,
+    failed_call,
+    has_fixed_derivative,
+    pristine,
+)
+from conformance.properties.operators._derived import ABOUT_MEMORY
+from conformance.properties.operators._gradients import largest, noise
+from conformance.recorder import Recorder
+from conformance.samples import Sample, samples_of
+from conformance.subjects import Subject
+from conformance.target import Target
+from conformance.tolerances import Tolerance, rule, unit_of
+from conformance.transfer import to_device, to_host
+
+#: In double precision where a device has it, so that wrong rules stand out against rounding.
+DTYPES = ("float64", "float32")
+#: Samples of an operator; each is transformed several times.
+LIMIT = 2
+#: Elements of a batch.
+BATCH = 3
+
+Tensors = list[torch.Tensor]
+Function = Callable[..., tuple[torch.Tensor, ...]]
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """One dtype of every operator that has floating arguments, and whose meaning is not their memory."""
+    if getattr(subject.info, "is_factory_function", False) or subject.name.startswith("sparse."):
+        return []
+    return [] if subject.name in ABOUT_MEMORY else dtypes_of(target, subject, DTYPES)[:1]
+
+
+def applies_reverse(target: Target, subject: Subject) -> Sequence[str]:
+    """One dtype of every operator with a backward."""
+    return [] if subject.name in ABOUT_MEMORY else differentiable(target, subject, DTYPES)[:1]
+
+
+def applies_forward(target: Target, subject: Subject) -> Sequence[str]:
+    """One dtype of every operator with a forward mode and a backward."""
+    if not subject.info.supports_forward_ad or not has_fixed_derivative(subject):
+        return []
+    return applies_reverse(target, subject)
+
+
+@dataclasses.dataclass
+class Pure:
+    """An operator on one sample as a function of its floating tensors, which gives floating tensors."""
+
+    function: Function
+    primals: Tensors
+
+
+def pure(op: Callable[..., Any], sample: Sample, wrapper: Callable[..., Any] | None = None) -> Pure:
+    """The operator as a function of the distinct floating, strided tensors of a sample, in order."""
+    primals: list[torch.Tensor] = []
+    for tensor in sample.tensors():
+        fits = tensor.layout is torch.strided and (tensor.is_floating_point() or tensor.is_complex())
+        if fits and all(tensor is not known for known in primals):
+            primals.append(tensor)
+
+    def function(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        def fill(leaf: Any) -> Any:
+            for place, known in enumerate(primals):
+                if leaf is known:
+                    return tensors[place]
+            return leaf
+
+        input, args, kwargs = trees.tree_map(fill, sample.arguments)
+        result = op(input, *args, **kwargs) if wrapper is None else wrapper(op, input, *args, **kwargs)
+        if sample.process is not None:
+            result = sample.process(result)
+        return tuple(
+            leaf
+            for leaf in trees.leaves(result)
+            if isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex())
+        )
+
+    return Pure(function, [primal.detach() for primal in primals])
+
+
+def cases(
+    target: Target, subject: Subject, recorder: Recorder, *, gradients: bool = False
+) -> Iterator[tuple[Sample, Pure, Pure]]:
+    """(sample, the CPU's function, the device's function) of samples with floating arguments, fixed
+    values.
+    """
+    dtype = dtype_under_test(recorder)
+    samples = samples_of(subject, dtype, requires_grad=gradients)
+    recorder.samples(0, samples.available)
+    info = pristine(subject)
+    wrapper = torch_private.gradcheck_wrapper(info) if gradients else None
+    for sample in samples.chosen(settings.limit(LIMIT)):
+        if promises.free_of_values(subject.name, sample):
+            recorder.note(f"the values of sample {sample.index} are random or not initialised")
+            recorder.compared(1)
+            continue
+        plain = pure(info.op, to_host(sample), wrapper)
+        copy = to_device(sample, target, recorder)
+        if copy is None:
+            continue
+        if not plain.primals:
+            recorder.note(f"sample {sample.index} has no floating tensor to transform by")
+            recorder.compared(1)
+            continue
+        recorder.samples(1, 0)
+        yield sample, plain, pure(subject.info.op, copy, wrapper)
+
+
+def host(call: Callable[[], Any]) -> Outcome:
+    """The outcome of a call on the CPU, quiet."""
+    with torch_private.quiet():
+        return attempt(call)
+
+
+def compare(
+    target: Target,
+    recorder: Recorder,
+    subject: Subject,
+    sample: Sample,
+    call: Callable[[], Sequence[torch.Tensor]],
+    plain: Callable[[Tensors], Sequence[torch.Tensor]],
+    primals: Tensors,
+    same: Callable[[], Any],
+    what: str,
+    *,
+    size: float = 0.0,
+) -> None:
+    """Compare what the transform gives on the device with the reference of the CPU, ``plain(primals)``.
+
+    Where the CPU has no reference, or refuses the transform too (``same``), there is nothing to hold the
+    device to; that is counted as one fact and noted. ``size`` is added to the magnitude, for derivatives that
+    are the small difference of numbers of about that size. So is, where that is not enough, how far the
+    reference moves when every input moves by half a unit: the condition of the function.
+    """
+    expected = host(lambda: plain(primals))
+    if not expected.ok:
+        recorder.note(f"{what} of sample {sample.index} has no reference on the CPU")
+        recorder.compared(1)
+        return
+    with torch_private.quiet():
+        outcome = attempt_on(target, call)
+    if not outcome.ok:
+        if host(same).ok:
+            failed_call(target, recorder, sample, outcome, what)
+        else:
+            recorder.note(f"{what} of sample {sample.index} is refused by the CPU as well")
+            recorder.compared(1)
+        return
+    got, want = list(outcome.value), list(expected.value)
+    if not same_nesting(recorder, got, want, what=what, sample=sample.index):
+        return
+    dtype = dtype_under_test(recorder)
+    applied = rule(subject.name, dtype, "backward")
+    elements = max([1, *(t.numel() for t in sample.tensors())])
+    for place, (one, other) in enumerate(zip(got, want, strict=True)):
+        name = f"part {place} of {what}"
+        if not compare_metadata(
+            recorder, one, other, what=name, sample=sample.index, device=device_of(target)
+        ):
+            continue
+        bound = applied.tolerance(other.dtype, dtype, elements=elements, precision=target.precision)
+        spread = torch.full(other.shape, largest(other) + size, dtype=torch.float64)
+        if not agrees(one, other, bound.widened(4), spread):
+            spread = spread + conditioned(plain, primals, want, place)
+        compare_values(
+            recorder,
+            one,
+            other,
+            tolerance=bound.widened(4),
+            what=name,
+            sample=sample.index,
+            spread=spread,
+        )
+
+
+def agrees(one: torch.Tensor, other: torch.Tensor, bound: Tolerance, spread: torch.Tensor) -> bool:
+    """Whether two results are close; nothing is recorded."""
+    found = host(lambda: on_host(one).to(torch.float64) - other.detach().to(torch.float64))
+    if not found.ok:
+        return False
+    return bool((found.value.abs() <= bound.allowed(spread)).all())
+
+
+def conditioned(
+    plain: Callable[[Tensors], Sequence[torch.Tensor]], primals: Tensors, want: Tensors, place: int
+) -> torch.Tensor:
+    """How far a part of the reference moves for inputs that are half a unit off, in units of a relative
+    change; 0 where that cannot be said.
+    """
+    moved = []
+    for number, primal in enumerate(primals):
+        step = noise(primal, 83 + number).to(primal.dtype).sign() * unit_of(primal.dtype) / 2
+        moved.append(primal * (1 + step))
+    found = host(lambda: plain(moved))
+    if not found.ok or found.value[place].shape != want[place].shape:
+        return torch.zeros(want[place].shape, dtype=torch.float64)
+    change = (found.value[place] - want[place]).detach().abs().to(torch.float64)
+    largest_change = largest(change) / unit_of(want[place].dtype)
+    return torch.full(want[place].shape, largest_change, dtype=torch.float64)
+
+
+def natural_size(plain: Pure, order: int) -> float:
+    """``|f| / |x| ** order``: the size of a derivative of a function that is neither flat nor steep."""
+    found = host(lambda: plain.function(*plain.primals))
+    below = max((largest(x) for x in plain.primals), default=0.0)
+    if not found.ok or not below:
+        return 0.0
+    return max((largest(y) for y in found.value), default=0.0) / below**order
+
+
+def batch_of(primals: Tensors) -> Tensors:
+    """Each tensor three times in a new first dimension: as it is, and twice with its elements moved around.
+
+    Elements stay in the operator's domain, since they are the same ones. A single element has nowhere to move
+    and is made smaller; outside of the domain both sides say NaN.
+    """
+    found = []
+    for tensor in primals:
+        flat = tensor.reshape(-1)
+        if flat.numel() == 1:
+            rows = [flat * (1 - step / 8) for step in range(BATCH)]
+        else:
+            rows = [flat] + [flat.roll(step) for step in range(1, BATCH)]
+        found.append(torch.stack(rows).reshape(BATCH, *tensor.shape))
+    return found
+
+
+def rows_of(batch: Tensors, row: int) -> Tensors:
+    """One element of a batch of tensors."""
+    return [tensor[row] for tensor in batch]
+
+
+def stacked(rows: Sequence[Sequence[torch.Tensor]]) -> Tensors:
+    """The results of one call after the other, as a batch has them."""
+    return [torch.stack(parts) for parts in zip(*rows, strict=True)]
+
+
+def directions(like: Sequence[torch.Tensor], seed: int) -> tuple[torch.Tensor, ...]:
+    """Noise of the form of some tensors, the same on every device."""
+    return tuple(noise(t, seed + place).to(device=t.device, dtype=t.dtype) for place, t in enumerate(like))
+
+
+def detached(tensors: Sequence[torch.Tensor | None], like: Sequence[torch.Tensor]) -> Tensors:
+    """Tensors without their graph; zeros where there is none."""
+    return [
+        torch.zeros_like(other) if one is None else one.detach()
+        for one, other in zip(tensors, like, strict=True)
+    ]
+
+
+def engine_vjp(function: Function, primals: Sequence[torch.Tensor], seed: int) -> Tensors:
+    """Gradients of <noise, outputs> by the backward engine; zeros where nothing depends on an input."""
+    with torch.enable_grad():
+        inputs = [primal.detach().clone().requires_grad_() for primal in primals]
+        outputs = function(*inputs)
+        pairs = [
+            (output, weight)
+            for output, weight in zip(outputs, directions(outputs, seed), strict=True)
+            if output.requires_grad
+        ]
+        if not pairs:
+            return [torch.zeros_like(primal) for primal in primals]
+        found = torch.autograd.grad(
+            [output for output, _ in pairs], inputs, [weight for _, weight in pairs], allow_unused=True
+        )
+    return detached(found, inputs)
+
+
+def func_vjp(function: Function, primals: Sequence[torch.Tensor], seed: int) -> tuple[torch.Tensor, ...]:
+    """The same by ``torch.func.vjp``."""
+    pulled: Any = torch.func.vjp(function, *primals)
+    outputs, pull = pulled
+    found: tuple[torch.Tensor, ...] = pull(directions(outputs, seed))
+    return found

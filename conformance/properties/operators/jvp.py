@@ -1,0 +1,128 @@
+"""Jacobian-vector products by torch.func, alone, in batches and of backward passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+from conformance.properties.operators import _transforms as transforms
+from conformance.properties.operators.vjp import SEED, _func, check
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+TANGENT = 71
+
+
+def _forward(function: transforms.Function, primals: transforms.Tensors) -> Any:
+    """Tangents of the outputs by dual tensors; zeros where an output does not depend on the inputs."""
+    with forward_ad.dual_level():
+        tangents = transforms.directions(primals, TANGENT)
+        duals = [
+            forward_ad.make_dual(primal, tangent)  # type: ignore[no-untyped-call]
+            for primal, tangent in zip(primals, tangents, strict=True)
+        ]
+        outputs = [forward_ad.unpack_dual(output) for output in function(*duals)]  # type: ignore[no-untyped-call]
+        return [
+            torch.zeros_like(one.primal) if one.tangent is None else one.tangent.detach().clone()
+            for one in outputs
+        ]
+
+
+def _func_jvp(function: transforms.Function, primals: transforms.Tensors) -> Any:
+    pushed: Any = torch.func.jvp(function, tuple(primals), transforms.directions(primals, TANGENT))
+    return pushed[1]
+
+
+@register(
+    "jvp",
+    subject_kind="operator",
+    statement="torch.func.jvp gives what forward mode gives.",
+    level="full",
+    applies=transforms.applies_forward,
+    capabilities=("functorch", "forward_ad"),
+)
+def jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
+    check(target, subject, recorder, _forward, _func_jvp, "the jvp")
+
+
+@register(
+    "vmap-jvp",
+    subject_kind="operator",
+    statement="vmap over jvp gives what one pass of forward mode after the other gives.",
+    level="full",
+    applies=transforms.applies_forward,
+    capabilities=("functorch", "forward_ad"),
+)
+def vmap_jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
+    def plain(function: transforms.Function, primals: transforms.Tensors) -> Any:
+        batch = transforms.batch_of(primals)
+        tangents = transforms.directions(batch, TANGENT)
+        rows = []
+        for row in range(transforms.BATCH):
+            pushed: Any = torch.func.jvp(
+                function, tuple(transforms.rows_of(batch, row)), tuple(t[row] for t in tangents)
+            )
+            rows.append(pushed[1])
+        return transforms.stacked(rows)
+
+    def mapped(function: transforms.Function, primals: transforms.Tensors) -> Any:
+        batch = tuple(transforms.batch_of(primals))
+        tangents = transforms.directions(batch, TANGENT)
+
+        def row(values: Any, directions: Any) -> Any:
+            return torch.func.jvp(function, values, directions)[1]
+
+        return torch.vmap(row, randomness="same")(batch, tangents)
+
+    check(target, subject, recorder, plain, mapped, "vmap over jvp")
+
+
+@register(
+    "jvp-vjp",
+    subject_kind="operator",
+    statement="jvp of vjp gives what the derivative of the backward along a direction is.",
+    level="full",
+    applies=lambda target, subject: (
+        transforms.applies_forward(target, subject) if subject.info.supports_fwgrad_bwgrad else []
+    ),
+    capabilities=("functorch", "double_backward", "forward_ad"),
+)
+def jvp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
+    def plain(function: transforms.Function, primals: transforms.Tensors) -> Any:
+        """By the transpose: the backward of the backward, along the same direction."""
+        tangents = transforms.directions(primals, TANGENT)
+        with torch.enable_grad():
+            inputs = [primal.detach().clone().requires_grad_() for primal in primals]
+            outputs = function(*inputs)
+            weights = tuple(w.requires_grad_() for w in transforms.directions(outputs, SEED))
+            first = torch.autograd.grad(outputs, inputs, weights, create_graph=True, materialize_grads=True)
+            # J^T w is linear in a dummy cotangent of the backward: differentiate it along the tangents.
+            dummies = [torch.zeros_like(one).requires_grad_() for one in first]
+            kept = [(one, dummy) for one, dummy in zip(first, dummies, strict=True) if one.requires_grad]
+            if not kept:
+                return [torch.zeros_like(one) for one in first]
+            pulled = torch.autograd.grad(
+                [one for one, _ in kept],
+                inputs,
+                [dummy for _, dummy in kept],
+                create_graph=True,
+                materialize_grads=True,
+            )
+            moved = [one for one in pulled if one.requires_grad]
+            if not moved:
+                return [torch.zeros_like(one) for one in first]
+            chosen = [t for one, t in zip(pulled, tangents, strict=True) if one.requires_grad]
+            found = torch.autograd.grad(moved, dummies, chosen, allow_unused=True)
+        return transforms.detached(found, list(first))
+
+    def forward_over_reverse(function: transforms.Function, primals: transforms.Tensors) -> Any:
+        def pull(*inner: torch.Tensor) -> Any:
+            return _func(function, list(inner))
+
+        return _func_jvp(pull, primals)
+
+    check(target, subject, recorder, plain, forward_over_reverse, "jvp of vjp", order=2)

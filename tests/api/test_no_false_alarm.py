@@ -1,0 +1,47 @@
+"""No behaviour fails on a device that is correct and rounds otherwise."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from different import RoundsOtherwise
+
+from conformance import behaviour, target_file
+from conformance.model import CaseId, Kind, ResultId, Verdict
+from conformance.property import find, properties
+from conformance.recorder import Recorder
+from conformance.subjects import find as find_subject
+
+TARGET = target_file.load("cpu").target("eager")
+
+
+@contextlib.contextmanager
+def different() -> Iterator[None]:
+    behaviour.replace_target_side(None, lambda lab: RoundsOtherwise())
+    try:
+        yield
+    finally:
+        behaviour.replace_target_side(None, None)
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in properties("api")])
+def test_another_rounding_is_no_failure(name: str) -> None:
+    entry = find("api", name)
+    area = behaviour.BEHAVIOURS[name].area
+    subject = find_subject("api", area)
+    for dtype in entry.applies(TARGET, subject):
+        recorder = Recorder(ResultId(CaseId(name, area), dtype), seed=7)
+        with warnings.catch_warnings(), different():
+            warnings.simplefilter("ignore")
+            entry.check(TARGET, subject, recorder)
+        result = recorder.result()
+        values = [failure.message for failure in result.failures if failure.kind is Kind.VALUE]
+        assert result.verdict is Verdict.PASS or not values, values
