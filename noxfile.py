@@ -223,6 +223,7 @@ def clear(session: nox.Session, output: Path) -> None:
 def tests(session: nox.Session) -> None:
     """The tests of the harness and of the reference device."""
     environment = prepare(session)
+    environment.install("hypothesis")
     folders = ["tests", "reference_backend/tests"]
     environment.run("pytest", "-q", "-n", str(os.cpu_count() or 1), *folders, *session.posargs)
 

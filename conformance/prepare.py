@@ -19,11 +19,11 @@ from conformance import orphan
 from conformance.errors import UsageError
 
 
-def facts(module_name: str | None) -> dict[str, Any]:
-    """Versions and digests of torch and of the backend in this process."""
+def facts(module_name: str | None, extra: list[str]) -> dict[str, Any]:
+    """Versions and digests of torch and of the backend in this process, and what else it was started with."""
     import torch
 
-    from conformance import digests
+    from conformance import digests, torch_build
 
     found: dict[str, Any] = {
         "python": platform.python_version(),
@@ -32,8 +32,12 @@ def facts(module_name: str | None) -> dict[str, Any]:
             "version": torch.__version__,
             "revision": str(torch.version.git_version),
             "cxx11_abi": bool(torch.compiled_with_cxx11_abi()),
+            "debug": bool(torch.version.debug),
+            "wheel": torch_build.wheel_digest(),
         },
         "backend": {"module": module_name, "version": None, "digest": None},
+        "environment": torch_build.environment(),
+        "extra": list(extra),
     }
     if module_name is not None:
         module = importlib.import_module(module_name)
@@ -53,6 +57,7 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> dict[s
     from conformance import catalogue, plan, probe
     from conformance import target_file as files
     from conformance.accelerator import bring_up
+    from conformance.property import properties
 
     catalogue.load_extra(extra)
     target = files.load(target_file).target(mode)
@@ -66,7 +71,19 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> dict[s
             )
     full = plan.build(target, "full", target.modes)
     chosen = plan.build(target, level)
-    return {"facts": facts(target.module), "plan": chosen.to_json(), "full": full.to_json()}
+    # Kinds and names of the properties that the mode has.
+    here = [
+        [kind, entry.name]
+        for kind in catalogue.kinds()
+        for entry in properties(kind)
+        if target.mode in entry.modes
+    ]
+    return {
+        "facts": facts(target.module, extra),
+        "plan": chosen.to_json(),
+        "full": full.to_json(),
+        "here": here,
+    }
 
 
 def main(arguments: list[str] | None = None) -> int:

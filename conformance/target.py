@@ -56,11 +56,14 @@ class Target:
         return self.capabilities.get(word, True)
 
     def synchronize(self) -> None:
-        """Wait for the device; the file's own hook, else ``torch.accelerator``."""
+        """Wait for the device; the file's own hook, else ``torch.accelerator``.
+
+        A device that is declared not to be asynchronous has finished when a call returns; it may lack both.
+        """
         hook = self.hook("synchronize")
         if hook is not None:
             hook()
-        elif not self.is_cpu:
+        elif not self.is_cpu and self.capable("asynchronous"):
             torch.accelerator.synchronize()
 
     def fallbacks(self) -> int | None:

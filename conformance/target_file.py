@@ -75,6 +75,8 @@ _KEYS = (
     "compile",
     "mode_builds",
     "rehearse",
+    "simulated",
+    "untested",
 )
 #: On which builds of torch a mode can run.
 BUILDS = ("any", "public", "fork-like")
@@ -91,7 +93,8 @@ class TargetFile:
     and ``fused_options``: those with which it makes one kernel of several operators, where it can.
     ``mode_builds`` says which builds of torch a mode needs (``any`` where it is not named). In the modes of
     ``rehearse`` (default: lazy) each check runs twice and the second run counts, for devices that run a call
-    at once the first time.
+    at once the first time. ``simulated`` says that no hardware stands behind the device; every page that
+    speaks of its results says so. ``untested`` says that nobody has proved the file by a run yet.
     """
 
     path: Path
@@ -113,11 +116,23 @@ class TargetFile:
     mode_builds: dict[str, str]
     rehearse: tuple[str, ...]
     expectations: Path | None
+    simulated: bool = False
+    untested: bool = False
 
     @property
     def default_mode(self) -> str:
         """The mode that is meant where none is named: ``eager``, else the first."""
         return "eager" if "eager" in self.modes else self.modes[0]
+
+    def declared(self) -> dict[str, Any]:
+        """What the file says that the device can and cannot do, as results carry it."""
+        return {
+            "dtypes": sorted(self.dtypes),
+            "capabilities": dict(sorted(self.capabilities.items())),
+            "unsupported": dict(self.unsupported),
+            "operators": {name: sorted(dtypes) for name, dtypes in sorted(self.dtype_overrides.items())},
+            "hooks": sorted(self.hooks),
+        }
 
     def variables(self, mode: str) -> dict[str, str]:
         """The environment variables of a process that runs a mode."""
@@ -254,7 +269,15 @@ class _Reader:
             expectations=self.path.parent / self.text("expectations")
             if "expectations" in self.data
             else None,
+            simulated=self.truth("simulated"),
+            untested=self.truth("untested"),
         )
+
+    def truth(self, key: str) -> bool:
+        value = self.data.get(key, False)
+        if not isinstance(value, bool):
+            raise self.fail(f"{key} is {value!r}; it must be true or false")
+        return value
 
     def capabilities(self) -> dict[str, bool]:
         table = self.table("capabilities")

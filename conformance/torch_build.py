@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib.metadata
 import importlib.util
+import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from conformance.errors import UsageError
@@ -37,3 +41,45 @@ def label(torch_version: str) -> str:
 def leg_name(torch_version: str, mode: str) -> str:
     """The name of a leg: build and mode."""
     return f"{label(torch_version)}-{mode}"
+
+
+#: Variables that change what torch computes or how; no other is written down.
+VARIABLES = (
+    "ATEN_CPU_CAPABILITY",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "MKL_NUM_THREADS",
+    "NVIDIA_TF32_OVERRIDE",
+    "OMP_NUM_THREADS",
+    "PT_HPU_LAZY_MODE",
+    "PYTHONHASHSEED",
+    "TORCHINDUCTOR_FREEZING",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "TORCH_DEVICE_BACKEND_AUTOLOAD",
+)
+#: What their values look like. Paths and sentences do not.
+_VALUE = re.compile(r"[A-Za-z0-9_.,:+-]{0,64}")
+
+
+def environment(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables of the allow-list that are set to something that is no path."""
+    return {
+        name: variables[name] for name in VARIABLES if name in variables and _VALUE.fullmatch(variables[name])
+    }
+
+
+def wheel_digest() -> str | None:
+    """Digest of the list of torch's files and their own digests, as its wheel brought it.
+
+    The same for everybody who installed the same wheel, whoever installed it where; None where torch was not
+    installed from a wheel.
+    """
+    try:
+        record = importlib.metadata.distribution("torch").read_text("RECORD")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    rows = [
+        line
+        for line in (record or "").splitlines()
+        if line.startswith("torch/") and ",sha256=" in line and "__pycache__/" not in line
+    ]
+    return hashlib.sha256("\n".join(sorted(rows)).encode()).hexdigest() if rows else None

@@ -60,7 +60,42 @@ def op_db() -> Sequence[Any]:
     _require_version()
     with _plain_arguments(), preserved_rng():
         from torch.testing._internal.common_methods_invocations import op_db as found
+    _spare_absent_generators()
     return tuple(found)
+
+
+def _spare_absent_generators() -> None:
+    """Let entries that seed around their call work where the accelerator's module has no random state.
+
+    Their wrapper saves and sets the state of whatever accelerator is present, also around a call on the CPU;
+    without this a device that has no generator yet could not be given any of those entries.
+    """
+    from torch.testing import _utils
+
+    original = getattr(_utils, "freeze_rng_state", None)
+    if original is None or getattr(original, "spares", False):
+        return
+
+    @contextlib.contextmanager
+    def freeze_rng_state() -> Iterator[None]:
+        current = torch.accelerator.current_accelerator()
+        module = None if current is None else getattr(torch, current.type, None)
+        if current is None or (hasattr(module, "get_rng_state") and hasattr(module, "set_rng_state")):
+            with original():
+                yield
+            return
+        from torch.utils._mode_utils import no_dispatch
+
+        with no_dispatch(), torch._C._DisableFuncTorch():
+            state = torch.get_rng_state()
+        try:
+            yield
+        finally:
+            with no_dispatch(), torch._C._DisableFuncTorch():
+                torch.set_rng_state(state)
+
+    freeze_rng_state.spares = True  # type: ignore[attr-defined]
+    _utils.freeze_rng_state = freeze_rng_state
 
 
 @functools.lru_cache(maxsize=1)
@@ -364,3 +399,35 @@ def every_warning() -> Iterator[None]:
         yield
     finally:
         torch.set_warn_always(before)
+
+
+def control_flow(name: str) -> Callable[..., Any]:
+    """``while_loop``, ``scan``, ``associative_scan`` or ``map``; torch documents them, and has no public
+    name.
+    """
+    import torch._higher_order_ops as operators
+
+    found: Callable[..., Any] = getattr(operators, name)
+    return found
+
+
+def ahead_of_time(
+    function: Callable[..., Any], *, dynamic: bool = False, min_cut: bool = False
+) -> Callable[..., Any]:
+    """A function traced by ahead-of-time autograd at its first call; graphs of forward and backward run as
+    they are.
+    """
+    from functorch.compile import aot_function, default_partition, min_cut_rematerialization_partition, nop
+
+    partition = min_cut_rematerialization_partition if min_cut else default_partition
+    made: Callable[..., Any] = aot_function(function, nop, nop, partition_fn=partition, dynamic=dynamic)
+    return made
+
+
+def graph_of(function: Callable[..., Any], *inputs: Any, sizes: str = "real") -> Any:
+    """The graph module of what operators a function calls on inputs; ``sizes`` is ``real``, ``fake``
+    (traced without values) or ``symbolic`` (without values, and with open sizes).
+    """
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    return make_fx(function, tracing_mode=sizes)(*inputs)

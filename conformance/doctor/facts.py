@@ -1,4 +1,8 @@
-"""Facts about a target's dispatch keys, its module and what torch knows of it. Nothing here computes."""
+"""Facts about a target's dispatch keys, its module and what torch knows of it. Nothing here computes.
+
+Only what the target promises counts as missing: a function that belongs to a capability that is not declared,
+or a kernel of a mode that is not, is only told.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,14 @@ from conformance.target import Target
 #: What torch calls on a device's module, with the capability that it belongs to (None: every device).
 MODULE_FUNCTIONS: dict[str, str | None] = {
     "is_available": None,
-    "is_initialized": None,
-    "_lazy_init": None,
-    "_is_in_bad_fork": "fork",
     "device_count": None,
     "current_device": None,
     "set_device": None,
-    "synchronize": None,
-    "device": None,
+    "synchronize": "asynchronous",
+    "is_initialized": "fork",
+    "_is_in_bad_fork": "fork",
+    "_lazy_init": "serialization",
+    "device": "serialization",
     "get_rng_state": "generator",
     "set_rng_state": "generator",
     "manual_seed": "generator",
@@ -39,12 +43,13 @@ _SHOWN = 400
 
 @dataclasses.dataclass(frozen=True)
 class Fact:
-    """One line of the table. ``ok`` is None where the fact is only told."""
+    """One line of the table. ``ok`` is None where the fact is only told; ``step`` is what mends it."""
 
     subject: str
     ok: bool | None
     text: str
     items: tuple[str, ...] = ()
+    step: str = ""
 
 
 def key_of(target: Target) -> str:
@@ -53,9 +58,19 @@ def key_of(target: Target) -> str:
 
 
 def collect(target: Target) -> list[Fact]:
-    """All facts, in the order in which they are read best. The backend must be up."""
+    """All facts, in the order in which they are read best. The backend must be imported."""
     found: list[Fact] = []
-    for part in (_keys, _operators, _autocast, _distributed, _module, _seed, _runtime, _optimizers):
+    for part in (
+        _keys,
+        _accelerator,
+        _operators,
+        _autocast,
+        _distributed,
+        _module,
+        _seed,
+        _memory,
+        _optimizers,
+    ):
         try:
             found += part(target)
         except Exception as error:
@@ -78,6 +93,36 @@ def _keys(target: Target) -> Iterator[Fact]:
     yield Fact("dispatch keys", key in known, f"{', '.join(known)} can be named from Python")
 
 
+def _accelerator(target: Target) -> Iterator[Fact]:
+    """What the accelerator hooks and the device guard answer, for the generic code of torch."""
+    if target.is_cpu:
+        return
+    hooks = (
+        "register the device's hooks (for PrivateUse1: at::RegisterPrivateUse1HooksInterface) and override "
+        "isAvailable, deviceCount and getCurrentDevice in them"
+    )
+    current = torch.accelerator.current_accelerator()
+    kind = torch.device(target.device).type
+    there = current is not None and current.type == kind
+    words = "no accelerator is present" if current is None else f"{current.type} is the accelerator"
+    yield Fact("torch.accelerator", there, words, step=hooks)
+    for name in ("is_available", "device_count", "current_device_index"):
+        fact = _tried(f"torch.accelerator.{name}", getattr(torch.accelerator, name))
+        nothing = name != "current_device_index" and fact.text in ("False", "0")
+        yield dataclasses.replace(fact, ok=bool(fact.ok and not nothing), step=hooks)
+    if target.hook("synchronize") is not None:
+        yield dataclasses.replace(_tried("synchronize", target.synchronize), text="the target file's hook")
+        return
+    fact = _tried("torch.accelerator.synchronize", torch.accelerator.synchronize)
+    yield dataclasses.replace(
+        fact,
+        ok=fact.ok if fact.ok or target.capable("asynchronous") else None,
+        text="answers" if fact.ok else fact.text,
+        step="override synchronizeDevice in the device guard, name a function of your own under [hooks], or "
+        "say asynchronous = false where every call has finished when it returns",
+    )
+
+
 def names(namespace: str) -> list[str]:
     """All overloads of a namespace that the dispatcher knows."""
     return sorted(name for name in torch._C._dispatch_get_all_op_names() if name.startswith(namespace + "::"))
@@ -98,7 +143,8 @@ def _operators(target: Target) -> Iterator[Fact]:
     own = sum(_direct(name, key) for name in on_cpu)
     reached = len(on_cpu) - len(missing)
     text = f"{reached} of {len(on_cpu)} that the CPU has reach a kernel, {own} one of {key}'s own"
-    yield Fact("aten operators", not missing, text, missing)
+    # Nobody has them all; which of them a level needs is found out by running its operators.
+    yield Fact("aten operators", None, text, missing)
     composite = tuple(
         name for name in on_cpu if _direct(name, "CPU") and not _direct(name, key) and _composite(name)
     )
@@ -112,13 +158,18 @@ def _composite(name: str) -> bool:
 
 def _autocast(target: Target) -> Iterator[Fact]:
     key = f"Autocast{key_of(target)}"
+    declared = target.capable("autocast")
+    step = f"register the fallthrough and the casts of torch.autocast under {key}, or say autocast = false"
     if not _parses(key):
-        yield Fact("autocast", False, f"torch has no key {key}")
+        yield Fact("autocast", False if declared else None, f"torch has no key {key}", step=step)
         return
     fallthrough = _computed("aten::add.Tensor", key)
-    yield Fact("autocast fallthrough", fallthrough, f"{'present' if fallthrough else 'absent'} on {key}")
     listed = sum(_direct(name, key) for name in names("aten"))
-    yield Fact("autocast cast list", listed > 0, f"{listed} operators are cast")
+    words = f"{'present' if fallthrough else 'absent'} on {key}"
+    yield Fact("autocast fallthrough", fallthrough if declared else None, words, step=step)
+    yield Fact(
+        "autocast cast list", listed > 0 if declared else None, f"{listed} operators are cast", step=step
+    )
 
 
 def _distributed(target: Target) -> Iterator[Fact]:
@@ -130,11 +181,17 @@ def _distributed(target: Target) -> Iterator[Fact]:
     missing = tuple(name for name in wanted if not _direct(name, key))
     # Collectives are promised with the mode that is made of them, and only told of otherwise.
     ok = not missing if "distributed" in target.modes else None
-    yield Fact("c10d kernels", ok, f"{len(wanted) - len(missing)} of {len(wanted)}", missing)
+    step = f"register these collectives under {key}, or leave mode distributed out"
+    yield Fact("c10d kernels", ok, f"{len(wanted) - len(missing)} of {len(wanted)}", missing, step)
 
 
 def _module(target: Target) -> Iterator[Fact]:
-    module = torch.get_device_module(target.device)
+    try:
+        module = torch.get_device_module(target.device)
+    except RuntimeError as error:
+        step = "register the device's module with torch._register_device_module"
+        yield Fact("module", False, str(error).splitlines()[0], step=step)
+        return
     wanted = [name for name, word in MODULE_FUNCTIONS.items() if word is None or target.capable(word)]
     if target.is_cpu:
         wanted = [
@@ -149,9 +206,16 @@ def _module(target: Target) -> Iterator[Fact]:
     yield Fact(
         f"module {module.__name__}",
         not missing,
-        f"{len(wanted) - len(missing)} of {len(wanted)} names",
+        f"{len(wanted) - len(missing)} of {len(wanted)} names that torch calls",
         missing,
+        "add these names to the module" + _belonging(missing),
     )
+
+
+def _belonging(missing: tuple[str, ...]) -> str:
+    """Which capabilities to take back where the names that belong to them are not wanted."""
+    words = dict.fromkeys(word for word in map(MODULE_FUNCTIONS.get, missing) if word is not None)
+    return f", or take back {', '.join(words)}" if words else ""
 
 
 def _seed(target: Target) -> Iterator[Fact]:
@@ -161,17 +225,20 @@ def _seed(target: Target) -> Iterator[Fact]:
             "torch.manual_seed", torch.manual_seed(5).initial_seed() == 5, "reaches the CPU's generator"
         )
         return
+    if not target.capable("generator"):
+        return
     module = torch.get_device_module(target.device)
+    step = "give the module manual_seed_all and get_rng_state, or say generator = false"
+    if not hasattr(module, "get_rng_state"):
+        yield Fact("torch.manual_seed", False, f"{module.__name__} has no get_rng_state", step=step)
+        return
     states = []
     for seed in (5, 6, 5):
         torch.manual_seed(seed)
         states.append(module.get_rng_state().tolist())
     reached = states[0] == states[2] != states[1]
-    yield Fact(
-        "torch.manual_seed",
-        reached,
-        "reaches the device's generator" if reached else "leaves the device alone",
-    )
+    words = "reaches the device's generator" if reached else "leaves the device alone"
+    yield Fact("torch.manual_seed", reached, words, step=step)
 
 
 def _tried(subject: str, test: Callable[[], object]) -> Fact:
@@ -190,22 +257,15 @@ def _type_of(function: Callable[[], object]) -> str:
     return f"gives {type(function()).__name__}"
 
 
-def _runtime(target: Target) -> Iterator[Fact]:
-    device = target.device
-    yield _tried("torch.Generator", lambda: f"made for {torch.Generator(device).device}")
-    if target.is_cpu:
+def _memory(target: Target) -> Iterator[Fact]:
+    if target.is_cpu or not target.capable("memory_statistics"):
         return
-    if target.capable("pinned_memory"):
-        yield _tried("pinned memory", lambda: f"is_pinned is {torch.empty(1).pin_memory().is_pinned()}")
-    if target.capable("streams"):
-        yield _tried("torch.Stream", lambda: f"made on {torch.Stream(torch.device(device)).device}")
-    if target.capable("events"):
-        yield _tried("torch.Event", lambda: f"made on {torch.Event(torch.device(device)).device}")
-    if target.capable("memory_statistics"):
-        for name in _ACCELERATOR_MEMORY:
-            function: Any = getattr(torch.accelerator, name, None)
-            if function is not None:
-                yield _tried(f"torch.accelerator.{name}", functools.partial(_type_of, function))
+    for name in _ACCELERATOR_MEMORY:
+        function: Any = getattr(torch.accelerator, name, None)
+        if function is not None:
+            fact = _tried(f"torch.accelerator.{name}", functools.partial(_type_of, function))
+            step = "register an allocator that counts, or say memory_statistics = false"
+            yield dataclasses.replace(fact, step=step)
 
 
 def _optimizers(target: Target) -> Iterator[Fact]:

@@ -2,89 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import torch
-import torch.utils.dlpack
+import tempfile
+from pathlib import Path
 
 from conformance.accelerator import bring_up
 from conformance.capabilities import CAPABILITIES
+from conformance.doctor import isolated, trials
 from conformance.target import Target
 from conformance.target_file import DTYPES
 
+#: What a device is taken to have that cannot fill a tensor of any dtype yet.
+_BEGINNING = ("float32", "int64", "bool")
+#: What no trial tells and an early backend cannot promise, with why.
+_UNTRIED = {
+    "memory_limit": "it would take all of the memory",
+    "multiprocessing": "it takes a second process",
+    "dataloader": "it takes a second process",
+    "fork": "a forked child may hang",
+    "deterministic": "it takes many runs",
+    "profiler": "it takes a trace",
+    "custom_operators": "it takes an operator of your own",
+    "compile": "it takes a compiler",
+    "export": "it takes a compiler",
+    "distributed": "it takes several processes",
+}
+
 
 def write_target(device: str, module: str | None) -> str:
-    """The text of a target file: dtypes that can be copied there and back, capabilities that answer."""
-    target = Target(
-        name=device, module=module, device=device, dtypes=frozenset(DTYPES), capabilities={}, hooks={}
+    """The text of a target file: dtypes that the device can fill, capabilities that answer.
+
+    UsageError where the module cannot be imported or its device is not the accelerator.
+    """
+    bring_up(
+        Target(name=device, module=module, device=device, dtypes=frozenset(DTYPES), capabilities={}, hooks={})
     )
-    bring_up(target)
-    lines = [
-        "# Written by 'conformance targets --new'. Dtypes were copied there and back, capabilities",
-        "# tried once. What is not listed counts as declared: take away what is not promised.",
+    head = [
+        "# Written by 'conformance targets --new'. Dtypes were copied and filled, capabilities tried once;",
+        "# what was wrong stands beside what is declared false. Take away what is not promised, add what is.",
         "schema = 1",
         f'name = "{device.replace(":", "-")}"',
     ]
     if module is not None:
-        lines.append(f'module = "{module}"')
-    lines += [f'device = "{device}"', 'modes = ["eager"]', 'precision = "ieee"', "dtypes = ["]
-    lines += [f'    "{name}",' for name in DTYPES if _holds(device, name)]
+        head.append(f'module = "{module}"')
+    head += [f'device = "{device}"', 'modes = ["eager"]', 'precision = "ieee"']
+    asked = [*(f"dtype:{name}" for name in DTYPES), *(f"capability:{word}" for word in trials.words())]
+    with tempfile.TemporaryDirectory() as scratch:
+        draft = Path(scratch) / "draft.toml"
+        draft.write_text("\n".join(head) + "\n")
+        found = isolated.run(draft, "eager", asked)
+    dtypes = [name for name in DTYPES if found[f"dtype:{name}"].ok]
+    note = "" if dtypes else "  # nothing can be filled yet; these are what a first level asks for"
+    lines = [*head, f"dtypes = [{note}"]
+    lines += [f'    "{name}",' for name in dtypes or _BEGINNING]
     lines += ["]", "", "[capabilities]"]
-    for word, test in _tests(device).items():
-        if not _works(test):
-            lines += [f"# {CAPABILITIES[word]}", f"{word} = false"]
+    for word in trials.words():
+        outcome = found[f"capability:{word}"]
+        if not outcome.ok:
+            lines += [f"# {CAPABILITIES[word]}: {_short(outcome.text)}", f"{word} = false"]
+    lines += ["", "# Not tried; say true where the backend promises it."]
+    lines += [f"{word} = false  # {CAPABILITIES[word]} ({why})" for word, why in _UNTRIED.items()]
     return "\n".join(lines) + "\n"
 
 
-def _holds(device: str, name: str) -> bool:
-    """Whether bytes of a dtype survive the way to the device and back."""
-    dtype: torch.dtype | None = getattr(torch, name, None)
-    if dtype is None:
-        return False
-    try:
-        if dtype is torch.bool:
-            start = torch.tensor([True, False])
-        else:
-            start = torch.zeros(4, dtype=torch.uint8).repeat(8).view(dtype)
-        back = start.to(device).cpu()
-        return back.dtype == dtype and torch.equal(back.view(torch.uint8), start.view(torch.uint8))
-    except Exception:
-        return False
-
-
-def _works(test: Callable[[], object]) -> bool:
-    try:
-        return test() is not False
-    except Exception:
-        return False
-
-
-def _tests(device: str) -> dict[str, Callable[[], object]]:
-    def backward() -> object:
-        leaf = torch.ones(2).to(device).requires_grad_()
-        (leaf * leaf).sum().backward()  # type: ignore[no-untyped-call]
-        return leaf.grad is not None
-
-    def seeded() -> object:
-        return torch.rand(2, device=device, generator=torch.Generator(device).manual_seed(1))
-
-    def autocast() -> object:
-        with torch.autocast(torch.device(device).type):
-            return torch.ones(2, 2).to(device) @ torch.ones(2, 2).to(device)
-
-    accelerated = torch.device(device).type != "cpu"
-    return {
-        "autograd": backward,
-        "random": lambda: torch.rand(2, device=device),
-        "generator": seeded,
-        "autocast": autocast,
-        "sparse": lambda: torch.eye(2).to_sparse().to(device).to_dense(),
-        "sparse_compressed": lambda: torch.eye(2).to_sparse_csr().to(device).to_dense(),
-        "streams": lambda: accelerated and torch.Stream(torch.device(device)),
-        "events": lambda: accelerated and torch.Event(torch.device(device)),
-        "pinned_memory": lambda: accelerated and torch.empty(1).pin_memory(),
-        "memory_statistics": lambda: accelerated and torch.accelerator.memory_allocated(),
-        "multiple_devices": lambda: accelerated and torch.accelerator.device_count() > 1,
-        "peer_copy": lambda: accelerated and torch.accelerator.device_count() > 1,
-        "dlpack": lambda: torch.utils.dlpack.from_dlpack(torch.ones(2).to(device)),
-    }
+def _short(text: str) -> str:
+    """The first sentence of a message, on one line and without control characters."""
+    line = " ".join(text.split()).split(". ")[0]
+    return "".join(sign for sign in line if sign.isprintable())[:160]

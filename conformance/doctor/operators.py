@@ -1,0 +1,93 @@
+"""Which operators of a level run at all, and which kernels those that do not run are waiting for."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from conformance import plan, settings, torch_private
+from conformance.invocation import one_line
+from conformance.samples import dtype_of, samples_of
+from conformance.subjects import find
+from conformance.target import Target
+from conformance.transfer import to_device
+
+_NO_KERNEL = re.compile(r"Could not run '([\w:.]+)' with arguments from the '(\w+)' backend")
+
+
+def of_level(target: Target, level: str) -> list[str]:
+    """The operators of a level with the first dtype that each is checked in (``add@float32``)."""
+    found: dict[str, str] = {}
+    for case in plan.build(target, level).cases:
+        if case.kind == "operator":
+            found.setdefault(case.subject, case.dtypes[0])
+    return [f"{name}@{dtype}" for name, dtype in found.items()]
+
+
+def attempt(target: Target, name: str, dtype: str) -> tuple[str, list[str]]:
+    """Run an operator's samples on the device: what was refused first, and the kernels that are missing."""
+    subject, kind = find("operator", name), dtype_of(dtype)
+    first, kernels = "", list[str]()
+    samples = samples_of(subject, kind)
+    for sample in samples.chosen(settings.limit()):
+        try:
+            with warnings.catch_warnings(), torch.no_grad():
+                warnings.simplefilter("ignore")
+                copy = to_device(sample, target)
+                if copy is not None:
+                    copy.call(subject.info.op)
+                target.synchronize()
+        except Exception as error:
+            wanted = _NO_KERNEL.search(str(error))
+            if wanted is None and not _refused_on_host(subject, sample):
+                first = first or one_line(error)
+            elif wanted is not None:
+                kernel = wanted[1]
+                if kernel not in kernels:
+                    kernels.append(kernel)
+                first = first or f"no kernel {kernel}"
+    return first, kernels
+
+
+def _refused_on_host(subject: object, sample: object) -> bool:
+    """Whether the CPU raises as well; such a sample says nothing of the device."""
+    from conformance.transfer import to_host
+
+    try:
+        with torch_private.quiet(), torch.no_grad():
+            to_host(sample).call(subject.info.op)  # type: ignore[arg-type, attr-defined]
+    except Exception:
+        return True
+    return False
+
+
+def attempt_dtype(target: Target, name: str) -> str:
+    """Whether bytes of a dtype survive the way to the device and back, and whether it can be filled there."""
+    dtype: torch.dtype | None = getattr(torch, name, None)
+    if dtype is None:
+        return f"this torch has no dtype {name}"
+    start = (
+        torch.tensor([True, False]) if dtype is torch.bool else torch.arange(64).to(torch.uint8).view(dtype)
+    )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            back = start.to(target.device).cpu()
+            if back.dtype != dtype or not torch.equal(back.view(torch.uint8), start.view(torch.uint8)):
+                return "copying there and back changed it"
+            torch.zeros(2, dtype=dtype, device=target.device).cpu()
+    except Exception as error:
+        return one_line(error)
+    return ""
+
+
+def by_kernel(waiting: Mapping[str, Sequence[str]]) -> list[tuple[str, list[str]]]:
+    """Missing kernels with the operators that wait for each, the most wanted first."""
+    found: dict[str, list[str]] = {}
+    for name, kernels in waiting.items():
+        for kernel in kernels:
+            found.setdefault(kernel, []).append(name)
+    return sorted(found.items(), key=lambda entry: (-len(entry[1]), entry[0]))

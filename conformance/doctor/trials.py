@@ -1,0 +1,312 @@
+"""One small trial for each capability: whether it answers at all. Whether it is right, properties tell."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.utils.dlpack
+
+from conformance.invocation import one_line
+
+Trial = Callable[[str], object]
+
+_TRIALS: dict[str, Trial] = {}
+
+
+class Absent(Exception):
+    """Nothing was refused, but what was asked for did not happen either."""
+
+
+def _trial(word: str) -> Callable[[Trial], Trial]:
+    def wrap(function: Trial) -> Trial:
+        _TRIALS[word] = function
+        return function
+
+    return wrap
+
+
+def words() -> list[str]:
+    """The capabilities that can be tried. Others take a second process, a compiler or minutes."""
+    return list(_TRIALS)
+
+
+def attempt(word: str, device: str) -> str:
+    """Try a capability on a device: the empty string where it answers, else what went wrong."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            _TRIALS[word](device)
+    except Exception as error:
+        return str(error) if isinstance(error, Absent) else one_line(error)
+    return ""
+
+
+def _expect(holds: bool, text: str) -> None:
+    if not holds:
+        raise Absent(text)
+
+
+def _ones(device: str, *shape: int) -> torch.Tensor:
+    return torch.ones(shape or (2,)).to(device)
+
+
+def _leaf(device: str) -> torch.Tensor:
+    return _ones(device).requires_grad_()
+
+
+def _accelerated(device: str) -> torch.device:
+    _expect(torch.device(device).type != "cpu", "the CPU is no accelerator")
+    return torch.device(device)
+
+
+@_trial("asynchronous")
+def _asynchronous(device: str) -> None:
+    # Whether anything is ever pending is not for a trial to say; where nothing waits for it, nothing may be.
+    _accelerated(device)
+    torch.accelerator.synchronize()
+
+
+@_trial("autograd")
+def _autograd(device: str) -> None:
+    leaf = _leaf(device)
+    (leaf * leaf).sum().backward()  # type: ignore[no-untyped-call]
+    _expect(leaf.grad is not None, "backward left no gradient")
+
+
+@_trial("double_backward")
+def _double_backward(device: str) -> None:
+    leaf = _leaf(device)
+    (first,) = torch.autograd.grad((leaf * leaf * leaf).sum(), leaf, create_graph=True)
+    torch.autograd.grad(first.sum(), leaf)
+
+
+@_trial("forward_ad")
+def _forward_ad(device: str) -> None:
+    from torch.autograd import forward_ad
+
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(_ones(device), _ones(device))  # type: ignore[no-untyped-call]
+        tangent = forward_ad.unpack_dual(dual * dual).tangent  # type: ignore[no-untyped-call]
+        _expect(tangent is not None, "the result has no tangent")
+
+
+@_trial("out_variants")
+def _out_variants(device: str) -> None:
+    torch.add(_ones(device), _ones(device), out=_ones(device))
+
+
+@_trial("inplace")
+def _inplace(device: str) -> None:
+    _ones(device).add_(_ones(device))
+
+
+@_trial("views")
+def _views(device: str) -> None:
+    base = _ones(device, 2, 2)
+    view = base.t()[0]
+    _expect(view.untyped_storage()._cdata == base.untyped_storage()._cdata, "a view has its own memory")
+
+
+@_trial("non_contiguous")
+def _non_contiguous(device: str) -> None:
+    base = _ones(device, 4, 4)
+    (base.t()[1::2] + base[1::2]).cpu()
+
+
+@_trial("channels_last")
+def _channels_last(device: str) -> None:
+    image = _ones(device, 1, 2, 2, 2).contiguous(memory_format=torch.channels_last)
+    _expect(image.is_contiguous(memory_format=torch.channels_last), "channels_last strides are lost")
+
+
+@_trial("conj_neg_views")
+def _conj_neg_views(device: str) -> None:
+    torch._neg_view(_ones(device)).resolve_neg().cpu()
+
+
+@_trial("data_dependent_shapes")
+def _data_dependent_shapes(device: str) -> None:
+    _ones(device).nonzero().cpu()
+
+
+@_trial("sparse")
+def _sparse(device: str) -> None:
+    torch.eye(2).to_sparse().to(device).to_dense()
+
+
+@_trial("sparse_compressed")
+def _sparse_compressed(device: str) -> None:
+    torch.eye(2).to_sparse_csr().to(device).to_dense()
+
+
+@_trial("quantized")
+def _quantized(device: str) -> None:
+    torch.quantize_per_tensor(_ones(device), 0.1, 0, torch.quint8).dequantize().cpu()
+
+
+@_trial("nested")
+def _nested(device: str) -> None:
+    parts = [_ones(device), _ones(device, 3)]
+    torch.nested.to_padded_tensor(torch.nested.nested_tensor(parts), 0.0).cpu()
+
+
+@_trial("foreach")
+def _foreach(device: str) -> None:
+    torch._foreach_add([_ones(device)], 1.0)
+
+
+@_trial("functorch")
+def _functorch(device: str) -> None:
+    torch.func.vmap(lambda row: row * row)(_ones(device, 2, 2)).cpu()
+
+
+@_trial("random")
+def _random(device: str) -> None:
+    torch.rand(2, device=device).cpu()
+
+
+@_trial("generator")
+def _generator(device: str) -> None:
+    generator = torch.Generator(device).manual_seed(1)
+    torch.rand(2, device=device, generator=generator)
+    module = torch.get_device_module(device)
+    if torch.device(device).type != "cpu":
+        _expect(hasattr(module, "manual_seed_all"), "torch.manual_seed does not reach the device: its "
+                "module has no manual_seed_all")  # fmt: skip
+
+
+@_trial("streams")
+def _streams(device: str) -> None:
+    stream = torch.Stream(_accelerated(device))
+    before = torch.accelerator.current_stream()
+    torch.accelerator.set_stream(stream)
+    torch.accelerator.set_stream(before)
+    stream.synchronize()
+
+
+@_trial("events")
+def _events(device: str) -> None:
+    _record(torch.Event(_accelerated(device)))
+
+
+def _record(event: Any) -> Any:
+    event.record(torch.accelerator.current_stream())
+    event.synchronize()
+    return event
+
+
+@_trial("event_timing")
+def _event_timing(device: str) -> None:
+    first, second = (torch.Event(_accelerated(device), enable_timing=True) for _ in range(2))
+    _record(first)
+    _record(second)
+    first.elapsed_time(second)
+
+
+@_trial("record_stream")
+def _record_stream(device: str) -> None:
+    place = _accelerated(device)
+    _ones(device).record_stream(torch.Stream(place))
+
+
+@_trial("pinned_memory")
+def _pinned_memory(device: str) -> None:
+    _accelerated(device)
+    _expect(torch.empty(1).pin_memory().is_pinned(), "a pinned tensor says that it is not pinned")
+
+
+@_trial("memory_statistics")
+def _memory_statistics(device: str) -> None:
+    _accelerated(device)
+    before = torch.accelerator.memory_allocated()
+    kept = _ones(device, 1024)
+    _expect(torch.accelerator.memory_allocated() > before, "memory_allocated does not grow with a tensor")
+    del kept
+
+
+@_trial("multiple_devices")
+def _multiple_devices(device: str) -> None:
+    _accelerated(device)
+    count = torch.accelerator.device_count()
+    _expect(count > 1, f"there is {count} device")
+
+
+@_trial("peer_copy")
+def _peer_copy(device: str) -> None:
+    _multiple_devices(device)
+    kind = torch.device(device).type
+    _ones(f"{kind}:0").to(f"{kind}:1").cpu()
+
+
+@_trial("graphs")
+def _graphs(device: str) -> None:
+    _accelerated(device)
+    _expect(hasattr(torch.accelerator, "Graph"), "torch.accelerator has no Graph, and the file names no hook")
+    torch.accelerator.Graph()
+
+
+@_trial("autocast")
+def _autocast(device: str) -> None:
+    kind = torch.device(device).type
+    with torch.autocast(kind, dtype=torch.bfloat16):
+        product = _ones(device, 2, 2) @ _ones(device, 2, 2)
+    _expect(product.dtype == torch.bfloat16, f"a product under autocast is {product.dtype}, not bfloat16")
+
+
+@_trial("grad_scaler")
+def _grad_scaler(device: str) -> None:
+    scaler = torch.amp.GradScaler(torch.device(device).type, enabled=True)
+    leaf = _leaf(device)
+    optimizer = torch.optim.SGD([leaf], lr=0.1)
+    scaler.scale((leaf * leaf).sum()).backward()  # type: ignore[no-untyped-call]
+    scaler.step(optimizer)
+    scaler.update()
+
+
+def _step(device: str, **options: bool) -> None:
+    leaf = _leaf(device)
+    leaf.grad = _ones(device)
+    torch.optim.AdamW([leaf], **options).step()  # type: ignore[arg-type]
+
+
+@_trial("fused_optimizers")
+def _fused_optimizers(device: str) -> None:
+    _step(device, fused=True)
+
+
+@_trial("capturable_optimizers")
+def _capturable_optimizers(device: str) -> None:
+    _accelerated(device)
+    _step(device, capturable=True)
+
+
+@_trial("foreach_optimizers")
+def _foreach_optimizers(device: str) -> None:
+    _step(device, foreach=True)
+
+
+@_trial("serialization")
+def _serialization(device: str) -> None:
+    file = io.BytesIO()
+    torch.save(_ones(device), file)
+    file.seek(0)
+    found = torch.load(file, weights_only=True)
+    _expect(found.device.type == torch.device(device).type, f"what was saved is loaded to {found.device}")
+
+
+@_trial("dlpack")
+def _dlpack(device: str) -> None:
+    torch.utils.dlpack.from_dlpack(_ones(device))
+
+
+@_trial("fake_tensors")
+def _fake_tensors(device: str) -> None:
+    from conformance import torch_private
+
+    with torch_private.fake_tensor_mode():
+        made = torch.empty(2, device=device) + torch.empty(2, device=device)
+    _expect(made.device.type == torch.device(device).type, f"a fake result is on {made.device}")

@@ -1,0 +1,44 @@
+"""The tiny device itself: its memory is its own, and it is right in what it has."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import harness
+import pytest
+
+
+def run(code: str, stage: int | None = None) -> subprocess.CompletedProcess[str]:
+    environment = dict(harness.variables())
+    if stage is not None:
+        environment["TINY_STAGE"] = str(stage)
+    code = f"import torch, tinyaccel\nx = torch.arange(6.0).view(2, 3).to('tiny')\n{code}"
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+
+
+def test_the_host_cannot_use_its_addresses() -> None:
+    done = run("import ctypes; ctypes.c_float.from_address(x.data_ptr()).value")
+    assert done.returncode < 0, done
+
+
+def test_training_a_layer_is_what_it_is_on_the_cpu() -> None:
+    done = run(
+        "torch.manual_seed(1)\n"
+        "host = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))\n"
+        "import copy; device = copy.deepcopy(host).to('tiny')\n"
+        "for model, data in ((host, x.cpu()), (device, x)):\n"
+        "    wanted = torch.eye(2).to(data.device)\n"
+        "    loss = torch.nn.functional.cross_entropy(model(data).softmax(1).log(), wanted)\n"
+        "    loss.backward()\n"
+        "for one, two in zip(host.parameters(), device.parameters()):\n"
+        "    torch.testing.assert_close(one.grad, two.grad.cpu())\n"
+        "print('alike')"
+    )
+    assert done.stdout.strip() == "alike", done.stderr
+
+
+@pytest.mark.parametrize(("stage", "line"), [(1, "x + x"), (2, "x + x"), (3, "x.softmax(1)")])
+def test_a_stage_refuses_what_comes_later(stage: int, line: str) -> None:
+    assert "NotImplementedError: Could not run 'aten::" in run(line, stage).stderr
+    assert run(line).returncode == 0

@@ -1,0 +1,60 @@
+// Loops over elements that may be of other dtypes than the one that is computed in.
+#pragma once
+
+#include "tiny.h"
+
+#include <ATen/TensorIterator.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/native/Resize.h>
+
+namespace tiny {
+
+// out = f(inputs...) for each element, in the C++ type T of the iterator's common dtype; f gives any number.
+template <typename T, typename F, size_t... I>
+inline void each(at::TensorIteratorBase& iterator, F f, std::index_sequence<I...>) {
+  const auto to = iterator.dtype(0);
+  const std::array<c10::ScalarType, sizeof...(I)> from{iterator.dtype(I + 1)...};
+  iterator.serial_for_each(
+      [&](char** data, const int64_t* strides, int64_t n) {
+        char* out = local(data[0]);
+        const std::array<const char*, sizeof...(I)> in{local(data[I + 1])...};
+        for (int64_t i = 0; i < n; ++i) {
+          store(out + i * strides[0], to, f(load<T>(in[I] + i * strides[I + 1], from[I])...));
+        }
+      },
+      {0, iterator.numel()});
+}
+
+template <size_t Inputs, typename F>
+inline void compute(at::TensorIteratorBase& iterator, const char* name, F f) {
+  if (iterator.numel() > 0) {
+    visit(iterator.common_dtype(), name, [&](auto type) {
+      each<decltype(type)>(iterator, f, std::make_index_sequence<Inputs>{});
+    });
+  }
+}
+
+// What sums and products are made in.
+template <typename T>
+using Wide = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
+
+// What torch's own devices get from their structured kernels: an out= of the right place, dtype and size.
+inline void prepare(const at::Tensor& out,
+                    at::IntArrayRef sizes,
+                    const at::Tensor& like,
+                    std::optional<at::ScalarType> dtype) {
+  TORCH_CHECK(out.device() == like.device(),
+              "Expected all tensors to be on the same device, but out is on ",
+              out.device(),
+              " and the input is on ",
+              like.device());
+  TORCH_CHECK(!dtype || out.scalar_type() == *dtype,
+              "Expected out tensor to have dtype ",
+              *dtype,
+              ", but got ",
+              out.dtype(),
+              " instead");
+  at::native::resize_output(out, sizes);
+}
+
+}  // namespace tiny

@@ -1,0 +1,374 @@
+"""The reference device with one fault in it, named by the variable FAULT: a backend for tests of snippets.
+
+Every fault is on the device's side of torch itself, so that the suite and a snippet, which share nothing
+else, both meet it. Without FAULT the device is as it should be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import habana_frameworks.torch  # noqa: F401  (makes the device)
+import torch
+from habana_frameworks.torch.hpu import HPUGraph
+from torch._dynamo import register_backend
+from torch.nn.modules.module import register_module_forward_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+DEVICE = "hpu"
+FAULTS: dict[str, Callable[[], None]] = {}
+#: Kernels that Python puts in the place of the device's, kept alive.
+_library = torch.library.Library("aten", "IMPL")
+_named = os.environ.get("FAULT", "")
+fallbacks = 0
+
+
+def fault(plant: Callable[[], None]) -> Callable[[], None]:
+    FAULTS[plant.__name__] = plant
+    return plant
+
+
+def there(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == DEVICE
+
+
+def kernel(name: str, change: Callable[..., Any]) -> None:
+    """``change(call, *args)`` stands in for a kernel; ``call`` is the CPU's on copies."""
+    packet, _, overload = name.partition(".")
+    operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
+
+    def move(value: Any, device: str) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.to(device)
+        return type(value)(move(one, device) for one in value) if isinstance(value, (tuple, list)) else value
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with torch._C._AutoDispatchBelowAutograd():
+            host = {
+                key: torch.device("cpu") if key == "device" else move(v, "cpu") for key, v in kwargs.items()
+            }
+            return move(operator(*[move(one, "cpu") for one in args], **host), DEVICE)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _library.impl(name, lambda *args, **kwargs: change(call, *args, **kwargs), "HPU")
+
+
+def wrong(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """A hundredth too large."""
+    return call(*args, **kwargs) * 1.01
+
+
+@fault
+def values() -> None:
+    kernel("sin", wrong)
+    kernel("cos", wrong)
+
+
+@fault
+def dtype() -> None:
+    kernel("add.Tensor", lambda call, *args, **kwargs: call(*args, **kwargs).double())
+
+
+@fault
+def integers() -> None:
+    def change(call: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if x.dtype == torch.int64:
+            raise NotImplementedError('"add" not implemented for Long')
+        return call(x, *args, **kwargs)
+
+    kernel("add.Tensor", change)
+
+
+@fault
+def empty() -> None:
+    kernel("sum", lambda call, x, **kwargs: call(x, **kwargs) if x.numel() else x)
+    kernel("sum.dim_IntList", lambda call, x, dim, keepdim=False, **kwargs: call(x, dim, False, **kwargs))
+
+
+@fault
+def error() -> None:
+    def change(call: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return call(*args, **kwargs)
+        except RuntimeError:
+            raise KeyError("wrong") from None
+
+    kernel("gather", change)
+
+
+@fault
+def views() -> None:
+    kernel("transpose.int", lambda call, *args: call(*args))
+
+
+@fault
+def out() -> None:
+    def change(call: Any, x: torch.Tensor, y: Any, *, alpha: Any = 1, out: torch.Tensor) -> torch.Tensor:
+        value = torch.add(x.cpu(), y.cpu() if isinstance(y, torch.Tensor) else y, alpha=alpha)
+        return out.copy_(value.to(DEVICE)) if out.shape == value.shape else out
+
+    kernel("add.out", change)
+
+
+@fault
+def inplace() -> None:
+    sin_ = torch.Tensor.sin_
+
+    def change(self: torch.Tensor) -> torch.Tensor:
+        found = sin_(self)
+        return found.view_as(found) if there(self) and type(self) is torch.Tensor else found
+
+    torch.Tensor.sin_ = change
+
+
+@fault
+def random() -> None:
+    kernel("uniform_", lambda call, x, *args, **kwargs: x.fill_(0.5))
+    kernel("randn_like", lambda call, x, **kwargs: torch.zeros_like(x))
+
+
+@fault
+def counted() -> None:
+    global fallbacks
+
+    def change(call: Any, *args: Any) -> Any:
+        global fallbacks
+        fallbacks += 1
+        return call(*args)
+
+    kernel("sin", change)
+
+
+def count_fallbacks() -> int:
+    return fallbacks
+
+
+@fault
+def unsteady() -> None:
+    calls = 0
+
+    def change(call: Any, *args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return call(*args) + calls
+
+    kernel("sin", change)
+
+
+@fault
+def crash() -> None:
+    def change(call: Any, x: torch.Tensor) -> torch.Tensor:
+        if x.numel() > 30:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return call(x)
+
+    kernel("sin", change)
+
+
+# Modules
+
+
+@fault
+def outputs() -> None:
+    register_module_forward_hook(lambda module, args, found: found * 1.01 if there(found) else None)
+
+
+@fault
+def kept_gradients() -> None:
+    clear = torch.nn.Module.zero_grad
+
+    def zero_grad(self: Any, set_to_none: bool = True) -> None:
+        if not any(there(one) for one in self.parameters()):
+            clear(self, set_to_none)
+
+    torch.nn.Module.zero_grad = zero_grad
+
+
+@fault
+def moved() -> None:
+    move = torch.nn.Module.to
+
+    def to(self: Any, *args: Any, **kwargs: Any) -> Any:
+        found = move(self, *args, **kwargs)
+        with torch.no_grad():
+            for one in found.parameters():
+                if there(one):
+                    one.add_(1)
+        return found
+
+    torch.nn.Module.to = to
+
+
+@fault
+def shared_copies() -> None:
+    make = torch.nn.Parameter.__deepcopy__
+    torch.nn.Parameter.__deepcopy__ = lambda self, memo: self if there(self) else make(self, memo)
+
+
+@fault
+def starts() -> None:
+    fill = torch.nn.init.ones_
+    torch.nn.init.ones_ = lambda x: x.data.fill_(2) if there(x) else fill(x)
+
+
+@fault
+def dropout() -> None:
+    half = torch.nn.functional.dropout
+
+    def change(input: torch.Tensor, p: float = 0.5, *args: Any, **kwargs: Any) -> torch.Tensor:
+        return half(input, p / 2 if there(input) else p, *args, **kwargs)
+
+    torch.nn.functional.dropout = change
+
+
+@fault
+def lenient() -> None:
+    run, start = torch.nn.RNNCell.forward, torch.optim.SGD.__init__
+
+    def forward(self: Any, input: Any, hx: Any = None) -> Any:
+        return input if there(input) else run(self, input, hx)
+
+    def init(self: Any, params: Any, *args: Any, **kwargs: Any) -> None:
+        with contextlib.suppress(ValueError):
+            start(self, params, *args, **kwargs)
+
+    torch.nn.RNNCell.forward, torch.optim.SGD.__init__ = forward, init
+
+
+# Optimizers
+
+
+@fault
+def too_far() -> None:
+    def push(optimizer: Any, args: Any, kwargs: Any) -> None:
+        with torch.no_grad():
+            for group in optimizer.param_groups:
+                for one in group["params"]:
+                    if there(one):
+                        one.mul_(1.01)
+
+    register_optimizer_step_post_hook(push)
+
+
+@fault
+def foreach_too_far() -> None:
+    def push(optimizer: Any, args: Any, kwargs: Any) -> None:
+        with torch.no_grad():
+            for group in optimizer.param_groups if optimizer.defaults.get("foreach") else ():
+                for one in group["params"]:
+                    if there(one):
+                        one.mul_(1.01)
+
+    register_optimizer_step_post_hook(push)
+
+
+# The device's API
+
+
+@fault
+def deaf() -> None:
+    """Streams and events that order nothing: all work is put on streams that nobody waits for."""
+    torch.accelerator.set_stream = lambda stream: None
+    torch.Event = Event
+
+
+class Event:
+    """Records nothing, is always done, and stands still."""
+
+    def __init__(self, device: Any = None, enable_timing: bool = False, **_: Any) -> None:
+        pass
+
+    def record(self, stream: Any = None) -> None:
+        pass
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        pass
+
+    wait = record
+
+    def elapsed_time(self, other: Any) -> float:
+        return -1.0
+
+
+@fault
+def forgetful() -> None:
+    """Copies to the device that lose an element, and no way to say that a stream works with a tensor."""
+    copy_ = torch.Tensor.copy_
+
+    def change(self: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+        found = copy_(self, source, non_blocking)
+        if non_blocking and there(self):
+            self[..., -1:].fill_(0)
+        return found
+
+    def record_stream(self: torch.Tensor, stream: Any) -> None:
+        raise NotImplementedError("record_stream")
+
+    torch.Tensor.copy_ = change
+    torch.Tensor.record_stream = record_stream
+
+
+@fault
+def lost() -> None:
+    """Additions in place that never happen."""
+    add_ = torch.Tensor.add_
+    torch.Tensor.add_ = lambda self, *args, **kwargs: self if there(self) else add_(self, *args, **kwargs)
+
+
+@fault
+def one_stream() -> None:
+    stream = torch.Stream(device=DEVICE)
+    torch.accelerator.current_stream = lambda device=None: stream
+
+
+# Graphs
+
+
+@fault
+def compiled() -> None:
+    """Compiled functions work on copies of their inputs, and give a hundredth too much."""
+
+
+@fault
+def kept() -> None:
+    """Compiled functions give what they gave first."""
+
+
+@register_backend(name="broken")  # type: ignore[untyped-decorator]
+def broken(module: Any, inputs: Any) -> Callable[..., Any]:
+    first: list[Any] = []
+
+    def run(*args: Any) -> Any:
+        if _named == "compiled":
+            found = module(*[one.clone() if isinstance(one, torch.Tensor) else one for one in args])
+            return [one * 1.01 if there(one) and one.is_floating_point() else one for one in found]
+        first.append(module(*args))
+        return [one.clone() for one in first[0]] if _named == "kept" else first.pop()
+
+    return run
+
+
+@fault
+def deaf_graphs() -> None:
+    """Graphs do nothing when they are replayed."""
+
+
+class Graph(HPUGraph):
+    """A graph that is not replayed where the fault says so."""
+
+    def replay(self) -> None:
+        if _named != "deaf_graphs":
+            super().replay()
+
+
+if _named:
+    FAULTS[_named]()

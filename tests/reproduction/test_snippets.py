@@ -1,0 +1,147 @@
+"""For every property a fault of the device, and a snippet that shows it without the suite.
+
+A snippet counts when it exits with 1 and says what is wrong on the broken device, and with 0 on the right
+one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import red_results
+
+from conformance.property import properties
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+#: Seconds that shrinking may take here: what it finds is a matter of other tests.
+SECONDS = "2"
+
+
+def variables(fault: str = "") -> dict[str, str]:
+    path = os.pathsep.join([str(ROOT), str(HERE), os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "FAULT": fault}
+
+
+def made(mode: str, fault: str, ids: list[str]) -> list[dict[str, Any]]:
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        str(HERE / "driver.py"),
+        str(HERE / "broken.toml"),
+        mode,
+        SECONDS,
+    ]
+    done = subprocess.run([*command, *ids], env=variables(fault), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"id"')]
+
+
+@pytest.mark.parametrize(
+    ("mode", "fault", "ids"), red_results.RED, ids=[f"{one[1]}-{one[2][0]}" for one in red_results.RED]
+)
+def test_a_snippet_shows_the_fault_and_its_end(mode: str, fault: str, ids: list[str]) -> None:
+    said = made(mode, fault, ids)
+    assert [one["id"] for one in said] == ids
+    for one in said:
+        about = {key: value for key, value in one.items() if key != "text"}
+        assert one["verdict"] == "fail", about
+        assert one.get("shows"), about
+        assert "WRONG" in one["output"], about
+        assert one["healed"] == 0, about
+        assert "import conformance" not in one["text"] and "from conformance" not in one["text"], about
+
+
+@pytest.mark.parametrize("kind", ["operator", "module", "optimizer", "device"])
+def test_every_property_has_a_snippet_here(kind: str) -> None:
+    shown = {text.split("/")[0] for _, _, ids in red_results.RED for text in ids}
+    assert {entry.name for entry in properties(kind)} <= shown
+
+
+def test_every_behaviour_has_a_script() -> None:
+    """Their programs are all of one form, so that it is enough to see that each can be written down."""
+    from conformance.behaviour import BEHAVIOURS
+    from conformance.execution import Executor
+    from conformance.model import CaseId, ResultId
+    from conformance.property import find
+    from conformance.reproduction import whole
+    from conformance.reproduction.trial import Trial
+    from conformance.subjects import Subject
+    from conformance.target import Target
+
+    assert list(properties("api"))
+    executor = Executor(Target("cpu", None, "cpu", frozenset({"float32"}), {}))
+    for name, entry in BEHAVIOURS.items():
+        identity = ResultId(CaseId(name, entry.area), "float32")
+        trial = Trial(executor, find("api", name), Subject("api", entry.area, None), identity)
+        text = whole.write(trial, title=name, advice="").text
+        compile(text, name, "exec")
+        assert "import conformance" not in text and "from conformance" not in text, name
+
+
+def repro(*words: str, fault: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "conformance", "repro", "--target", str(HERE / "broken.toml"), *words]
+    return subprocess.run(command, env=variables(fault), cwd=cwd, capture_output=True, text=True)
+
+
+def test_the_command_writes_a_snippet_that_runs_alone(tmp_path: Path) -> None:
+    done = repro("value/sin@float32", "--mode", "eager", "--snippet", "s.py", fault="values", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert "verdict: fail" in done.stdout
+    assert "arguments: float32[]" in done.stdout
+    assert "Run it with `python s.py`" in done.stdout
+    alone = {**variables(), "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
+    for fault, code, words in (("values", 1, "WRONG: 1 of 1 elements"), ("", 0, "ok: every element")):
+        run = subprocess.run(
+            [sys.executable, "s.py"],
+            cwd=tmp_path,
+            env=alone | {"FAULT": fault},
+            capture_output=True,
+            text=True,
+        )
+        assert run.returncode == code, run.stderr
+        assert words in run.stdout
+
+
+def test_a_crash_gives_the_snippet_of_the_call(tmp_path: Path) -> None:
+    done = repro("value/sin@float32", "--mode", "eager", fault="crash", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "the process died of SIGSEGV before the end of the result" in done.stdout
+    text = done.stdout.split("----- snippet -----\n")[1].split("----- end of snippet -----")[0]
+    assert "torch.sin(" in text
+    (tmp_path / "s.py").write_text(text)
+    for fault, code in (("crash", -11), ("", 0)):
+        run = subprocess.run(
+            [sys.executable, "s.py"], cwd=tmp_path, env=variables(fault), capture_output=True
+        )
+        assert run.returncode == code
+
+
+def test_recorded_text_is_shown_and_never_run(tmp_path: Path) -> None:
+    row = {
+        "id": "value/sin@float32",
+        "verdict": "fail",
+        "failures": [{"kind": "value", "message": "import os; os.mkdir('made')\n\x1b[2Jgone", "sample": 0}],
+    }
+    leg = {"target": {"name": "other"}, "mode": "eager", "results": [row]}
+    from conformance.commands import repro as command
+    from conformance.model import ResultId
+
+    read = {"legs": [leg]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("conformance.results.read", lambda path: read)
+        shown: list[str] = []
+        patch.setattr("builtins.print", lambda *words, **_: shown.append(" ".join(map(str, words))))
+        command.show_recorded(tmp_path, ResultId.parse("value/sin@float32"))
+    assert "recorded: value: import os; os.mkdir('made')  [2Jgone" in shown
+    assert not list(tmp_path.iterdir())
