@@ -430,4 +430,5 @@ def graph_of(function: Callable[..., Any], *inputs: Any, sizes: str = "real") ->
     """
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    return make_fx(function, tracing_mode=sizes)(*inputs)
+    mode: Any = sizes
+    return make_fx(function, tracing_mode=mode)(*inputs)

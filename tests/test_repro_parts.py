@@ -179,6 +179,21 @@ def test_names_that_are_bound_together_come_together(tmp_path: Path, monkeypatch
     assert space["made"] == 3
 
 
+def test_a_block_of_which_nothing_is_left_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "import contextlib\n\n\ndef f(x):\n    with contextlib.nullcontext():\n"
+    text += "        from empty_block import g\n"
+    text += "    if x:\n        from empty_block import g\n    return g()\n\n\ndef g():\n    return 5\n"
+    (tmp_path / "empty_block.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    collector = Collector(is_inlined=lambda module: module == "empty_block")
+    name = collector.require("empty_block", "f")
+    space: dict[str, Any] = {}
+    exec(collector.named(f"import contextlib\n{collector.text()}\nmade = {name}(1)"), space)
+    assert space["made"] == 5
+
+
 def test_a_definition_brings_what_it_needs() -> None:
     collector = Collector()
     name = collector.require("conformance.model", "ResultId")

@@ -168,11 +168,13 @@ class Rewriter(ast.NodeTransformer):
             self.aliases[name] = Binding.of(node, self.module, name)
         return None
 
-    def visit_Try(self, node: ast.Try) -> Any:
+    def _filled(self, node: Any) -> Any:
+        """A block of which nothing is left may not be empty."""
         found: Any = self.generic_visit(node)
-        if not found.body:
-            found.body = [ast.Pass()]
+        found.body = found.body or [ast.Pass()]
         return found
+
+    visit_Try = visit_With = visit_If = visit_For = visit_While = visit_ExceptHandler = _filled
 
 
 def _plain(annotation: ast.expr) -> bool:

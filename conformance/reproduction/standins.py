@@ -9,6 +9,8 @@ import contextlib
 import importlib
 import random
 import sys
+import types
+import unittest
 from collections.abc import Iterator
 from typing import Any
 
@@ -173,6 +175,16 @@ def announce(operator: str, dtype: str, index: int, found: Any) -> None:
 
 def limit(own: int | None = None) -> int | None:
     return own
+
+
+def op_db() -> Any:
+    """Torch's own database. Its file asks for a package of which the database needs nothing but a name."""
+    try:
+        importlib.import_module("expecttest")
+    except ImportError:
+        sys.modules["expecttest"] = types.ModuleType("expecttest")
+        sys.modules["expecttest"].TestCase = unittest.TestCase  # type: ignore[attr-defined]
+    return importlib.import_module("torch.testing._internal.common_methods_invocations").op_db
 
 
 def composite_checks() -> Any:

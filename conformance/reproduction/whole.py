@@ -37,6 +37,7 @@ _NAMES = {
     ("conformance.renewal", "_others"): "others",
     ("conformance.observation", "numpy"): "numpy",
     ("conformance.torch_private", "composite_checks"): "composite_checks",
+    ("conformance.torch_private", "op_db"): "op_db",
 }
 #: Definitions of the suite with the short ones that stand in for them.
 REPLACED: dict[Place, Place] = {place: (STANDINS, name) for place, name in _NAMES.items()}

@@ -32,7 +32,11 @@ def different() -> Iterator[None]:
         behaviour.replace_target_side(None, None)
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in properties("api")])
+#: Torch refuses control flow operators under a dispatch mode, which this device is.
+NAMES = [e.name for e in properties("api") if behaviour.BEHAVIOURS[e.name].area != "control-flow"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_another_rounding_is_no_failure(name: str) -> None:
     entry = find("api", name)
     area = behaviour.BEHAVIOURS[name].area

@@ -56,6 +56,8 @@ def _steep(info: Any) -> None:
 plant("vmap", "exp", "float64", Kind.VALUE)(_mixes)
 plant("vmap-vjp", "exp", "float64", Kind.VALUE)(_mixes)
 plant("vmap-jvp", "exp", "float64", Kind.VALUE)(_mixes)
+for name in ("vjp-vmap", "jvp-vmap", "vmap-vjp-vjp", "vmap-jvp-vjp"):
+    plant(name, "exp", "float64", Kind.VALUE)(_mixes)
 for name in ("vjp", "vjp-vjp", "jvp-vjp"):
     plant(name, "exp", "float64", Kind.VALUE)(_steep)
 

@@ -21,6 +21,14 @@ RED: list[tuple[str, str, list[str]]] = [
     ("eager", "views", ["views/transpose@float32", "fake/transpose@float32"]),
     ("eager", "out", ["out/add@float32"]),
     ("eager", "values", ["vmap-differentiates/functorch@float32"]),
+    (
+        "eager",
+        "values",
+        [
+            "vjp-vmap/sin@float32", "jvp-vmap/sin@float32", "vmap-vjp-vjp/sin@float32",
+            "vmap-jvp-vjp/sin@float32",
+        ],
+    ),
     ("eager", "inplace", ["fake_inplace/sin@float32"]),
     ("eager", "random", ["random/uniform@float32"]),
     ("eager", "counted", ["placement/sin@float32"]),

@@ -1,4 +1,4 @@
-"""Jacobian-vector products by torch.func, alone, in batches and of backward passes."""
+"""Jacobian-vector products by torch.func: alone, in batches, of batches and of backward passes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch.autograd import forward_ad
 
 from conformance.properties.operators import _transforms as transforms
-from conformance.properties.operators.vjp import SEED, _func, check
+from conformance.properties.operators.vjp import SEED, _func, check, mapped, of_a_batch, one_by_one
 from conformance.property import register
 from conformance.recorder import Recorder
 from conformance.subjects import Subject
@@ -82,47 +82,91 @@ def vmap_jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 @register(
+    "jvp-vmap",
+    subject_kind="operator",
+    statement="jvp of a batch gives what forward mode through one call after the other gives.",
+    level="full",
+    applies=transforms.applies_forward,
+    capabilities=("functorch", "forward_ad"),
+)
+def jvp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
+    def plain(function: transforms.Function, primals: transforms.Tensors) -> Any:
+        def looped(*batch: torch.Tensor) -> Any:
+            rows = [function(*transforms.rows_of(list(batch), row)) for row in range(transforms.BATCH)]
+            return tuple(transforms.stacked(rows))
+
+        return _forward(looped, transforms.batch_of(primals))
+
+    def transformed(function: transforms.Function, primals: transforms.Tensors) -> Any:
+        return _func_jvp(of_a_batch(function), transforms.batch_of(primals))
+
+    check(target, subject, recorder, plain, transformed, "jvp of vmap")
+
+
+def _with_second(target: Target, subject: Subject) -> Any:
+    return transforms.applies_forward(target, subject) if subject.info.supports_fwgrad_bwgrad else []
+
+
+def _backward_along(function: transforms.Function, primals: transforms.Tensors) -> Any:
+    """By the transpose: the backward of the backward, along the same direction."""
+    tangents = transforms.directions(primals, TANGENT)
+    with torch.enable_grad():
+        inputs = [primal.detach().clone().requires_grad_() for primal in primals]
+        outputs = function(*inputs)
+        weights = tuple(w.requires_grad_() for w in transforms.directions(outputs, SEED))
+        first = torch.autograd.grad(outputs, inputs, weights, create_graph=True, materialize_grads=True)
+        # J^T w is linear in a dummy cotangent of the backward: differentiate it along the tangents.
+        dummies = [torch.zeros_like(one).requires_grad_() for one in first]
+        kept = [(one, dummy) for one, dummy in zip(first, dummies, strict=True) if one.requires_grad]
+        if not kept:
+            return [torch.zeros_like(one) for one in first]
+        pulled = torch.autograd.grad(
+            [one for one, _ in kept],
+            inputs,
+            [dummy for _, dummy in kept],
+            create_graph=True,
+            materialize_grads=True,
+        )
+        moved = [one for one in pulled if one.requires_grad]
+        if not moved:
+            return [torch.zeros_like(one) for one in first]
+        chosen = [t for one, t in zip(pulled, tangents, strict=True) if one.requires_grad]
+        found = torch.autograd.grad(moved, dummies, chosen, allow_unused=True)
+    return transforms.detached(found, list(first))
+
+
+def _forward_over_reverse(function: transforms.Function, primals: transforms.Tensors) -> Any:
+    def pull(*inner: torch.Tensor) -> Any:
+        return _func(function, list(inner))
+
+    return _func_jvp(pull, primals)
+
+
+@register(
     "jvp-vjp",
     subject_kind="operator",
     statement="jvp of vjp gives what the derivative of the backward along a direction is.",
     level="full",
-    applies=lambda target, subject: (
-        transforms.applies_forward(target, subject) if subject.info.supports_fwgrad_bwgrad else []
-    ),
+    applies=_with_second,
     capabilities=("functorch", "double_backward", "forward_ad"),
 )
 def jvp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
+    check(target, subject, recorder, _backward_along, _forward_over_reverse, "jvp of vjp", order=2)
+
+
+@register(
+    "vmap-jvp-vjp",
+    subject_kind="operator",
+    statement="vmap over jvp of vjp gives what one derivative of a backward after the other is.",
+    level="full",
+    applies=_with_second,
+    capabilities=("functorch", "double_backward", "forward_ad"),
+)
+def vmap_jvp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     def plain(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        """By the transpose: the backward of the backward, along the same direction."""
-        tangents = transforms.directions(primals, TANGENT)
-        with torch.enable_grad():
-            inputs = [primal.detach().clone().requires_grad_() for primal in primals]
-            outputs = function(*inputs)
-            weights = tuple(w.requires_grad_() for w in transforms.directions(outputs, SEED))
-            first = torch.autograd.grad(outputs, inputs, weights, create_graph=True, materialize_grads=True)
-            # J^T w is linear in a dummy cotangent of the backward: differentiate it along the tangents.
-            dummies = [torch.zeros_like(one).requires_grad_() for one in first]
-            kept = [(one, dummy) for one, dummy in zip(first, dummies, strict=True) if one.requires_grad]
-            if not kept:
-                return [torch.zeros_like(one) for one in first]
-            pulled = torch.autograd.grad(
-                [one for one, _ in kept],
-                inputs,
-                [dummy for _, dummy in kept],
-                create_graph=True,
-                materialize_grads=True,
-            )
-            moved = [one for one in pulled if one.requires_grad]
-            if not moved:
-                return [torch.zeros_like(one) for one in first]
-            chosen = [t for one, t in zip(pulled, tangents, strict=True) if one.requires_grad]
-            found = torch.autograd.grad(moved, dummies, chosen, allow_unused=True)
-        return transforms.detached(found, list(first))
+        return one_by_one(_backward_along, function, primals)
 
-    def forward_over_reverse(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        def pull(*inner: torch.Tensor) -> Any:
-            return _func(function, list(inner))
+    def transformed(function: transforms.Function, primals: transforms.Tensors) -> Any:
+        return mapped(_forward_over_reverse, function, primals)
 
-        return _func_jvp(pull, primals)
-
-    check(target, subject, recorder, plain, forward_over_reverse, "jvp of vjp", order=2)
+    check(target, subject, recorder, plain, transformed, "vmap over jvp of vjp", order=2)

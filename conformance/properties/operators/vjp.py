@@ -1,4 +1,4 @@
-"""Vector-Jacobian products by torch.func, alone, in batches and of themselves."""
+"""Vector-Jacobian products by torch.func: alone, of themselves, in batches and of batches."""
 
 from __future__ import annotations
 
@@ -69,6 +69,25 @@ def vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     check(target, subject, recorder, _engine, _func, "the vjp")
 
 
+def one_by_one(transform: Transform, function: transforms.Function, primals: transforms.Tensors) -> Any:
+    """What a transform gives for each element of a batch, one after the other."""
+    batch = transforms.batch_of(primals)
+    return transforms.stacked(
+        [transform(function, transforms.rows_of(batch, row)) for row in range(transforms.BATCH)]
+    )
+
+
+def mapped(transform: Transform, function: transforms.Function, primals: transforms.Tensors) -> Any:
+    """``vmap`` over a transform."""
+    call = torch.vmap(lambda *row: tuple(transform(function, list(row))), randomness="same")
+    return call(*transforms.batch_of(primals))
+
+
+def of_a_batch(function: transforms.Function) -> transforms.Function:
+    """``vmap`` of a function, as a function that can be transformed."""
+    return torch.vmap(function, randomness="same")
+
+
 @register(
     "vmap-vjp",
     subject_kind="operator",
@@ -79,17 +98,60 @@ def vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
 )
 def vmap_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     def plain(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        batch = transforms.batch_of(primals)
-        return transforms.stacked(
-            [_engine(function, transforms.rows_of(batch, row)) for row in range(transforms.BATCH)]
-        )
+        return one_by_one(_engine, function, primals)
 
-    def mapped(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        return torch.vmap(lambda *row: _func(function, list(row)), randomness="same")(
-            *transforms.batch_of(primals)
-        )
+    def transformed(function: transforms.Function, primals: transforms.Tensors) -> Any:
+        return mapped(_func, function, primals)
 
-    check(target, subject, recorder, plain, mapped, "vmap over vjp")
+    check(target, subject, recorder, plain, transformed, "vmap over vjp")
+
+
+@register(
+    "vjp-vmap",
+    subject_kind="operator",
+    statement="vjp of a batch gives what the backward through one call after the other gives.",
+    level="full",
+    applies=transforms.applies_reverse,
+    capabilities=("functorch", "autograd"),
+)
+def vjp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
+    def looped(function: transforms.Function) -> transforms.Function:
+        def call(*batch: torch.Tensor) -> Any:
+            rows = [function(*transforms.rows_of(list(batch), row)) for row in range(transforms.BATCH)]
+            return tuple(transforms.stacked(rows))
+
+        return call
+
+    def plain(function: transforms.Function, primals: transforms.Tensors) -> Any:
+        return _engine(looped(function), transforms.batch_of(primals))
+
+    def transformed(function: transforms.Function, primals: transforms.Tensors) -> Any:
+        return _func(of_a_batch(function), transforms.batch_of(primals))
+
+    check(target, subject, recorder, plain, transformed, "vjp of vmap")
+
+
+def _with_second(target: Target, subject: Subject) -> Any:
+    return transforms.applies_reverse(target, subject) if subject.info.supports_gradgrad else []
+
+
+def _backward_of_backward(function: transforms.Function, primals: transforms.Tensors) -> Any:
+    with torch.enable_grad():
+        inputs = [primal.detach().clone().requires_grad_() for primal in primals]
+        outputs = function(*inputs)
+        weights = transforms.directions(outputs, SEED)
+        first = torch.autograd.grad(outputs, inputs, weights, create_graph=True, materialize_grads=True)
+        kept = [one for one in first if one.requires_grad]
+        noise = transforms.directions(first, SECOND)
+        kept_noise = [weight for one, weight in zip(first, noise, strict=True) if one.requires_grad]
+        if not kept:
+            return [torch.zeros_like(primal) for primal in primals]
+        second = torch.autograd.grad(kept, inputs, kept_noise, allow_unused=True)
+    return transforms.detached(second, inputs)
+
+
+def _func_twice(function: transforms.Function, primals: transforms.Tensors) -> Any:
+    return transforms.func_vjp(lambda *inner: _func(function, list(inner)), primals, SECOND)
 
 
 @register(
@@ -97,27 +159,26 @@ def vmap_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     subject_kind="operator",
     statement="vjp of vjp gives what the backward of the backward gives.",
     level="full",
-    applies=lambda target, subject: (
-        transforms.applies_reverse(target, subject) if subject.info.supports_gradgrad else []
-    ),
+    applies=_with_second,
     capabilities=("functorch", "double_backward"),
 )
 def vjp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
+    check(target, subject, recorder, _backward_of_backward, _func_twice, "vjp of vjp", order=2)
+
+
+@register(
+    "vmap-vjp-vjp",
+    subject_kind="operator",
+    statement="vmap over vjp of vjp gives what one backward of a backward after the other gives.",
+    level="full",
+    applies=_with_second,
+    capabilities=("functorch", "double_backward"),
+)
+def vmap_vjp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     def plain(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        with torch.enable_grad():
-            inputs = [primal.detach().clone().requires_grad_() for primal in primals]
-            outputs = function(*inputs)
-            weights = transforms.directions(outputs, SEED)
-            first = torch.autograd.grad(outputs, inputs, weights, create_graph=True, materialize_grads=True)
-            kept = [one for one in first if one.requires_grad]
-            noise = transforms.directions(first, SECOND)
-            kept_noise = [weight for one, weight in zip(first, noise, strict=True) if one.requires_grad]
-            if not kept:
-                return [torch.zeros_like(primal) for primal in primals]
-            second = torch.autograd.grad(kept, inputs, kept_noise, allow_unused=True)
-        return transforms.detached(second, inputs)
+        return one_by_one(_backward_of_backward, function, primals)
 
-    def twice(function: transforms.Function, primals: transforms.Tensors) -> Any:
-        return transforms.func_vjp(lambda *inner: _func(function, list(inner)), primals, SECOND)
+    def transformed(function: transforms.Function, primals: transforms.Tensors) -> Any:
+        return mapped(_func_twice, function, primals)
 
-    check(target, subject, recorder, plain, twice, "vjp of vjp", order=2)
+    check(target, subject, recorder, plain, transformed, "vmap over vjp of vjp", order=2)
