@@ -140,6 +140,7 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
     """Run the program on the CPU, then on the device, and compare what was shown."""
     expected = Lab(target, recorder.id.dtype, recorder.seed, on_target=False)
     state = process_state.capture()
+    process_state.seed(recorder.seed, target)
     try:
         entry.program(expected)
     except Exception as raised:

@@ -44,11 +44,13 @@ def restore(state: State) -> list[str]:
 
 
 def seed(value: int, target: Target) -> None:
-    """Seed Python, NumPy, torch's CPU generator and the target's device.
+    """Seed Python, NumPy, torch's CPU generator and the target's device; the checks of distributions are on.
 
     ``torch.manual_seed`` would do more: it also queues calls, each with a formatted stack, for accelerators
     that torch knows and that are not in use, which takes a millisecond and is never freed.
     """
+    # Dynamo switches the checks of torch.distributions off for the whole process when it is first used.
+    torch.distributions.Distribution.set_default_validate_args(__debug__)
     random.seed(value)
     numpy.random.seed(value & 0xFFFFFFFF)
     torch.default_generator.manual_seed(value)

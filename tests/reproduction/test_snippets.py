@@ -79,7 +79,7 @@ def test_every_behaviour_has_a_script() -> None:
         collector = Collector(whole.REPLACED)
         writer = Writer(collector)
         program = writer.write(entry.program)
-        text = collector.named("\n".join([collector.text(), *writer.statements, program]))
+        text = "\n".join([collector.text(), *writer.statements, program])
         compile(text, name, "exec")
         assert "import conformance" not in text and "from conformance" not in text, name
 
