@@ -109,7 +109,7 @@ def test_a_tensor_that_is_passed_twice_is_one() -> None:
         torch.Size([2, 3]), torch.channels_last, frozenset({1, 2}), torch.add, torch.nn.functional.relu,
         torch.Tensor.add_, torch.nn.Linear, math.sin, int, Kind.VALUE,
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_a_value_comes_back_from_its_text(value: Any) -> None:
     made = evaluated(value)
