@@ -35,7 +35,6 @@ AREAS: dict[str, Area] = {
     "sparse": Area("COO tensors", ("sparse",)),
     "sparse-compressed": Area("CSR, CSC, BSR and BSC tensors", ("sparse_compressed",)),
     "nested": Area("nested tensors", ("nested",)),
-    "named": Area("tensors with names"),
     "quantized": Area("quantized tensors", ("quantized",)),
     "autograd": Area("the engine of backward passes", ("autograd",)),
     "forward-ad": Area("forward-mode differentiation", ("forward_ad",)),
