@@ -222,6 +222,10 @@ class Lab:
         text.
         """
         wanted = types or (RuntimeError,)
+
+        def missed(error: Exception) -> bool:
+            return match is not None and not re.search(match, str(error))
+
         self.observations.append(Observation(f"{name} raises", True))
         try:
             call()
@@ -231,13 +235,13 @@ class Lab:
             found = self.error(error)
             if found is None:
                 self._deviates(Kind.ERROR_TYPE, f"{name} raised nothing where {_names(wanted)} is due")
-            elif is_refusal(found) and not isinstance(found, wanted):
+            elif is_refusal(found) and (missed(found) or not isinstance(found, wanted)):
                 self._deviates(Kind.REFUSED, f"{name} was refused: {one_line(found)}")
             elif not isinstance(found, wanted):
                 self._deviates(
                     Kind.ERROR_TYPE, f"{name} raised {one_line(found)} where {_names(wanted)} is due"
                 )
-            elif match is not None and not re.search(match, str(found)):
+            elif missed(found):
                 self._deviates(
                     Kind.MESSAGE, f"{name} raised {one_line(found)}, which does not match {match!r}"
                 )

@@ -75,8 +75,8 @@ def judged(target: Target, result: Result, lacking: Sequence[str]) -> Result:
     """A result with what the target declares held against it.
 
     What works although it is not declared says so in a note. What was refused throughout, with the words by
-    which torch refuses, is ``unsupported`` where a capability is not declared; wrong values, crashes and
-    errors of other types stay what they are.
+    which torch refuses, is ``unsupported`` where a capability is not declared, or the result is declared
+    unsupported; wrong values, crashes and errors of other types stay what they are.
     """
     from conformance.model import Kind, Verdict
 
@@ -87,8 +87,11 @@ def judged(target: Target, result: Result, lacking: Sequence[str]) -> Result:
         if reasons is not None:
             text = f"works although declared unsupported: {reasons}"
             return dataclasses.replace(result, notes=[*result.notes, text])
-    elif lacking and result.verdict is Verdict.FAIL and {f.kind for f in result.failures} == {Kind.REFUSED}:
-        text = f"{without(lacking)} not declared: {result.failures[0].message}"
+    elif result.verdict is Verdict.FAIL and {f.kind for f in result.failures} == {Kind.REFUSED}:
+        reasons = why(target, result.id, lacking)
+        if reasons is None:
+            return result
+        text = f"{reasons}: {result.failures[0].message}"
         return dataclasses.replace(
             result, verdict=Verdict.UNSUPPORTED, failures=[], failure_count=0, notes=[*result.notes, text]
         )

@@ -76,7 +76,7 @@ UNFIT: list[tuple[dict[str, Any], str]] = [
     ({"left_out": 3}, "left out 3 results"),
     ({"shard": "1/4"}, "shard 1/4; merge all shards"),
     ({"shard": "1,2/4"}, "shard 1,2/4"),
-    ({"samples": "4"}, "took 4 samples"),
+    ({"samples": "4"}, "--samples 4"),
     ({"complete": False, "exit": 3}, "not complete"),
     ({"exit": 3}, "not complete"),
     ({"exit": 2}, "not complete"),
@@ -110,9 +110,18 @@ def test_extra_modules_and_sums_that_do_not_follow_yield_no_level() -> None:
     assert "were planned" in judged(leg).unfit[0]
 
 
-def test_as_many_samples_as_the_default_or_more_will_do() -> None:
-    for samples in ("all", "32", "100"):
-        assert judged(certifiable.leg(samples=samples)).entitled
+def test_the_default_samples_or_all_will_do_and_no_number() -> None:
+    assert judged(certifiable.leg(samples="all")).entitled
+    for samples in ("8", "32", "100"):
+        assert "--samples" in judged(certifiable.leg(samples=samples)).unfit[0]
+
+
+@pytest.mark.parametrize("verdict", ["fail", "crash", "timeout", "xfail"])
+def test_what_is_declared_unsupported_must_be_refused(verdict: str) -> None:
+    leg = declaring(certifiable.leg("core"), unsupported={"value/ad*@float16": "slow"})
+    found = judged(certifiable.with_rows(leg, {"value/add@float16": {"verdict": verdict}}))
+    assert not found.entitled
+    assert any("not refused cleanly" in reason for reason in found.missing)
 
 
 @pytest.mark.parametrize(

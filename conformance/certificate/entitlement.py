@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from conformance import levels, results, settings
+from conformance import levels, results
 from conformance.certificate.claims import Declaration
 from conformance.certificate.manifest import Demand, Entry, Manifest, words
 from conformance.model import Placement, Verdict, seed_of
@@ -63,6 +63,10 @@ class Entitlement:
         }
 
 
+#: Verdicts of a result that a target declares unsupported and keeps its word about.
+_REFUSED = (Verdict.PASS.value, Verdict.UNSUPPORTED.value)
+
+
 def judge(leg: Leg, manifest: Manifest, level: str) -> Entitlement:
     """Hold a leg against a level; UsageError where the manifest does not know its torch."""
     demand = manifest.demand(leg["torch"], leg["mode"], level)
@@ -87,7 +91,14 @@ def judge(leg: Leg, manifest: Manifest, level: str) -> Entitlement:
     for name, entry in demand.entries.items():
         removed = declaration.removes(entry)
         if removed is not None:
-            not_claimed[removed].append(name)
+            row = rows.get(name)
+            # A pattern of [unsupported] is claimed to be refused cleanly; what else shows there is a failure.
+            refused = row is None or row["verdict"] in _REFUSED or _excused(row, demand, name)
+            if refused or not removed.startswith("unsupported "):
+                not_claimed[removed].append(name)
+            else:
+                shown = row["verdict"] if row is not None else "no result"
+                missing[f"declared unsupported, yet not refused cleanly: {shown}"].append(name)
             continue
         row = rows.get(name)
         wrong = _wrong(row, demand, entry)
@@ -129,10 +140,9 @@ def whole(leg: Leg) -> Iterator[str]:
     if leg["shard"] != "1/1":
         yield f"the run is shard {leg['shard']}; merge all shards first"
     samples = leg["samples"]
-    if samples.isdigit() and int(samples) < settings.DEFAULT:
-        yield f"the run took {samples} samples of each result, fewer than the default of {settings.DEFAULT}"
-    elif not samples.isdigit() and samples not in ("default", "all"):
-        yield f"the run took {samples!r} samples, which is no number"
+    if samples not in ("default", "all"):
+        # Another number chooses other samples, and may leave out some that the default takes.
+        yield f"the run took --samples {samples}; run it with the default, or with all"
     extra = leg["facts"].get("extra")
     if extra:
         yield f"the run had extra modules ({', '.join(map(str, extra))}), which can change any verdict"

@@ -48,7 +48,7 @@ Function = Callable[..., tuple[torch.Tensor, ...]]
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """One dtype of every operator that has floating arguments, and whose meaning is not their memory."""
-    if getattr(subject.info, "is_factory_function", False) or subject.name.startswith("sparse."):
+    if getattr(subject.info, "is_factory_function", False) or not has_fixed_derivative(subject):
         return []
     return [] if subject.name in ABOUT_MEMORY else dtypes_of(target, subject, DTYPES)[:1]
 
@@ -198,7 +198,8 @@ def compare(
 
 def agrees(one: torch.Tensor, other: torch.Tensor, bound: Tolerance, spread: torch.Tensor) -> bool:
     """Whether two results are close; nothing is recorded."""
-    found = host(lambda: on_host(one).to(torch.float64) - other.detach().to(torch.float64))
+    wide = torch.complex128 if one.is_complex() or other.is_complex() else torch.float64
+    found = host(lambda: on_host(one).to(wide) - on_host(other).to(wide))
     if not found.ok:
         return False
     return bool((found.value.abs() <= bound.allowed(spread)).all())
@@ -217,9 +218,13 @@ def conditioned(
     found = host(lambda: plain(moved))
     if not found.ok or found.value[place].shape != want[place].shape:
         return torch.zeros(want[place].shape, dtype=torch.float64)
+    unit = unit_of(want[place].dtype)
     change = (found.value[place] - want[place]).detach().abs().to(torch.float64)
-    largest_change = largest(change) / unit_of(want[place].dtype)
-    return torch.full(want[place].shape, largest_change, dtype=torch.float64)
+    change = torch.nan_to_num(change, nan=0.0, posinf=0.0, neginf=0.0)
+    # An element on a jump says nothing about its neighbours; a smooth condition is shared by all.
+    jumps = change > unit**0.5 * largest(want[place])
+    smooth = largest(change[~jumps]) / unit
+    return torch.where(jumps, change / unit, torch.full_like(change, smooth))
 
 
 def natural_size(plain: Pure, order: int) -> float:

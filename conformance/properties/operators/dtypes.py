@@ -82,7 +82,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         assert outcome.error is not None
         if declared:
             message = f"declared dtype {name} is refused: {one_line(outcome.error)}"
-            fact(recorder, False, Kind.REFUSED, message, sample=sample.index)
+            kind = Kind.REFUSED if clean(outcome.error) else Kind.EXCEPTION
+            fact(recorder, False, kind, message, sample=sample.index)
         else:
             answer = clean(outcome.error) or isinstance(outcome.error, (TypeError, ValueError, IndexError))
             message = f"undeclared dtype {name} is not refused cleanly: {one_line(outcome.error)}"
