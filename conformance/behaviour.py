@@ -175,6 +175,9 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
             observation.compare(recorder, mine, other, actual.device, target.precision)
     for deviation in actual.deviations:
         recorder.fail(deviation.kind, deviation.message)
+    for name, text in actual.accidents.items():
+        if name not in expected.accidents:
+            recorder.fail(Kind.REFUSED, f"{name} was refused, where the CPU says what is wrong: {text}")
     if error is not None:
         recorder.compared(1)
         report_error(target, recorder, error, what=_place(error, entry.program))

@@ -71,6 +71,8 @@ class Lab:
         self.dtype: torch.dtype = torch.float32 if dtype == "any" else getattr(torch, dtype)
         self.observations: list[Observation] = []
         self.deviations: list[Deviation] = []
+        #: Calls that had to raise, of which no text was asked, and that were refused or broke down.
+        self.accidents: dict[str, str] = {}
         self._random = torch.Generator().manual_seed(seed)
 
     # Inputs: the same numbers on both sides.
@@ -220,6 +222,9 @@ class Lab:
     ) -> None:
         """A call that must raise one of ``types`` (default RuntimeError), with ``match`` found in its
         text.
+
+        Without ``match`` any text will do, but a refusal or a failed assertion inside torch counts only where
+        the CPU's is one too (:func:`conformance.behaviour.check`).
         """
         wanted = types or (RuntimeError,)
 
@@ -245,6 +250,8 @@ class Lab:
                 self._deviates(
                     Kind.MESSAGE, f"{name} raised {one_line(found)}, which does not match {match!r}"
                 )
+            elif match is None and (is_refusal(found) or "INTERNAL ASSERT" in str(found)):
+                self.accidents[name] = one_line(found)
         else:
             self._deviates(Kind.ERROR_TYPE, f"{name} raised nothing where {_names(wanted)} is due")
 

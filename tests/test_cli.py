@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
-from conftest import Run, bare_target, environment
 from expecttest import assert_expected_inline
+from suite_process import Run, bare_target, environment
 
 Cli = Callable[..., Run]
 

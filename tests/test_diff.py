@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Run
 from expecttest import assert_expected_inline
+from suite_process import Run
 from test_merge import leg
 
 from conformance import difference

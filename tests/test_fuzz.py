@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from suite_process import conformance
 
 from conformance import expectation, journal, results, target_file
 from conformance.certificate import bundle
@@ -139,8 +140,6 @@ def test_expectations(data: Any) -> None:
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
     """The results of a run with something of everything."""
-    from conftest import conformance
-
     folder = Path(tempfile.mkdtemp(prefix="fuzz-run-"))
     run = conformance(folder, "run", "-n", "1", "--level", "core", sham="good,fail,unsupported")
     return run.results

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Run, conformance
+from suite_process import Run, conformance
 
 SHAM = "good,segfault,crash_once,hang_with_gil,poison,silent_poison,vacuous,error,leaves,grad_off,crash_after"
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,10 +109,10 @@ def test_a_mistake_in_a_level_is_named(
 
 
 def test_the_manifest_is_that_of_the_suite() -> None:
-    lines = generate.difference()
-    assert not lines, f"run '{manifest.COMMAND}' and look at the change:\n" + "\n".join(
-        line[:200] for line in lines[:20]
-    )
+    # In a process of its own: other tests here register properties that are not the suite's.
+    command = [sys.executable, "-m", "conformance.certificate.generate", "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": "0"})
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_check_says_that_it_drifted_and_how_to_mend_it(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import Run, bare_target, environment
+from suite_process import Run, bare_target, environment
 
 from conformance import catalogue, settings, target_file
 from conformance.doctor import facts

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Run
+from suite_process import Run
 from test_verdicts import leg as make_leg
 
 from conformance import results

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Run, bare_target, environment
+from suite_process import Run, bare_target, environment
 from test_verdicts import row
 
 from conformance.journal import Journal

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import wild
-from conftest import Run, conformance
+from suite_process import Run, conformance
 
 SHAM = "good," + ",".join(wild.NAMES)
 

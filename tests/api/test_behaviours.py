@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import faults
 
 from conformance import behaviour, target_file
-from conformance.model import CaseId, Result, ResultId, Verdict
+from conformance.model import CaseId, Kind, Result, ResultId, Verdict
 from conformance.property import find, properties
 from conformance.recorder import Recorder
 from conformance.subjects import find as find_subject
@@ -70,6 +70,14 @@ def test_red_with(name: str, kind: str) -> None:
     with planted(kind):
         result = checked(name)
     assert result.verdict is Verdict.FAIL, f"{name} does not see a device whose {kind} is wrong"
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "error" in behaviour.BEHAVIOURS[name].sees][::8])
+def test_a_missing_kernel_is_not_the_error_that_is_due(name: str) -> None:
+    with planted("refusal"):
+        result = checked(name)
+    assert result.verdict is Verdict.FAIL, f"{name} takes a missing kernel for the error that is due"
+    assert all(failure.kind is Kind.REFUSED for failure in result.failures), result.failures
 
 
 @pytest.mark.parametrize("name", sorted(faults.NAMED))
