@@ -46,11 +46,16 @@ def main(arguments: list[str] | None = None) -> int:
         _fix_hash_seed()
     try:
         code: int = options.execute(options)
+        sys.stdout.flush()
     except UsageError as error:
         print(f"conformance {options.command}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"conformance {options.command}: stopped by the user", file=sys.stderr)
+        return 3
+    except BrokenPipeError:
+        # Who read the output has left (``| head``); what is still in the buffer must not be tried again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 3
     except Exception:
         traceback.print_exc()

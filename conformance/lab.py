@@ -188,6 +188,9 @@ class Lab:
                 got = shown.value.parts[0]
                 closeness = shown.closeness or Closeness(0.0)
                 same = got.shape == wanted.shape and _near(got, wanted, closeness)
+            elif shown.closeness and isinstance(shown.value, (float, complex)):
+                plain = torch.tensor(shown.value)
+                same = _near(plain, torch.tensor(expected, dtype=plain.dtype), shown.closeness)
             else:
                 same = bool(shown.value == expected)
         if not same:

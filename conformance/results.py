@@ -12,10 +12,11 @@ from typing import Any
 
 import conformance
 from conformance import digests, journal, torch_build
+from conformance.certificate import manifest
 from conformance.errors import UsageError
 from conformance.expectation import Book, judge
 from conformance.model import ResultId, Verdict
-from conformance.outcome import decide
+from conformance.outcome import decide, waive
 from conformance.plan import Plan
 from conformance.runner.ledger import Ledger
 from conformance.runner.options import Options
@@ -50,6 +51,7 @@ def leg(ledger: Ledger, book: Book, *, today: datetime.date | None = None) -> di
         book.active(header["mode"], day, torch_version),
         lambda entry, matched: judge.covers(entry, matched, header),
     )
+    waive(outcome.rows, manifest.waived(torch_version, header["mode"]))
     rows, cases, missing = [], {}, []
     for case in plan.cases:
         verdicts = []

@@ -11,7 +11,7 @@ import pytest
 from conformance import results
 from conformance.expectation import Aliases, Book, Expectation, unmatched
 from conformance.model import Failure, Kind, Result, ResultId, Verdict
-from conformance.outcome import decide
+from conformance.outcome import decide, waive
 from conformance.plan import Case, Plan
 from conformance.recorder import MAX_FAILURES_KEPT, Recorder
 from conformance.runner.ledger import Ledger, settle
@@ -249,3 +249,23 @@ def test_a_malformed_event_is_a_problem_and_not_the_end() -> None:
     found = leg("pass", events=({"event": "result", "worker": "w"}, {"event": "unheard-of"}))
     assert found["problems"] == ["event 'result' of the journal is malformed: KeyError('result')"]
     assert found["exit"] == 0
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kinds", "final"),
+    [
+        ("fail", ["value"], "xfail"),
+        ("fail", ["value", "dtype"], "fail"),
+        ("fail", ["dtype"], "fail"),
+        ("crash", ["crash"], "crash"),
+        ("pass", [], "pass"),
+        ("error", ["harness"], "error"),
+    ],
+)
+def test_what_is_waived_for_everyone_is_expected_of_everyone(
+    verdict: str, kinds: list[str], final: str
+) -> None:
+    rows = {"p/s@d": row("p/s@d", verdict, *kinds)}
+    waive(rows, {"p/s@d": {"value": "a-link"}, "p/other@d": {"value": "a-link"}})
+    assert rows["p/s@d"]["verdict"] == final
+    assert ("a-link" in str(rows["p/s@d"].get("notes"))) == (final == "xfail")

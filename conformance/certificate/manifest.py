@@ -163,6 +163,21 @@ class Manifest:
         return _demand(self, minor, mode, level)
 
 
+def waived(version: str, mode: str) -> dict[str, dict[str, str]]:
+    """The waivers of the committed manifest for a torch and a mode: links by kind by result id.
+
+    None where there is no manifest yet, or none of that minor.
+    """
+    minor = minor_of(version)
+    if not PATH.is_file():
+        return {}
+    found: dict[str, dict[str, str]] = {}
+    for waiver in load().waivers:
+        if _speaks(waiver, minor, mode):
+            found.setdefault(waiver.id, {})[waiver.kind] = waiver.link
+    return found
+
+
 @functools.lru_cache(maxsize=32)
 def _demand(manifest: Manifest, minor: Minor, mode: str, level: str) -> Demand:
     chosen = levels.load(level)

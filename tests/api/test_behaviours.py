@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import faults
 
 from conformance import behaviour, target_file
+from conformance.lab import Lab
 from conformance.model import CaseId, Kind, Result, ResultId, Verdict
 from conformance.property import find, properties
 from conformance.recorder import Recorder
@@ -90,3 +91,10 @@ def test_red_with_its_own_fault(name: str) -> None:
 def test_every_behaviour_has_a_fault() -> None:
     assert {name for name in NAMES if not behaviour.BEHAVIOURS[name].sees} <= set(faults.NAMED)
     assert set(faults.NAMED) <= set(NAMES)
+
+
+@pytest.mark.parametrize(("value", "holds"), [(0.1 + 0.2, True), (0.3 + 1e-3, False), (float("nan"), False)])
+def test_plain_numbers_are_held_against_what_is_known(value: float, holds: bool) -> None:
+    lab = Lab(TARGET, "float32", 0, on_target=False)
+    lab.expect("the number", value, 0.3, roundings=4.0)
+    assert (not lab.deviations) == holds
