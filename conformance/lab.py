@@ -236,9 +236,11 @@ class Lab:
 
         self.observations.append(Observation(f"{name} raises", True))
         try:
-            call()
+            # Held, so that a lazy device cannot take it for something that nobody needs.
+            kept = call()
             if self.on_target:
                 self.target.synchronize()
+            del kept
         except Exception as error:
             found = self.error(error)
             if found is None:

@@ -49,12 +49,14 @@ def _check_one(
 ) -> None:
     made = item.module_error_input
 
-    def call(device: torch.device) -> None:
+    def call(device: torch.device) -> Any:
         args, kwargs = made.constructor_input.args, dict(made.constructor_input.kwargs)
         module = subject.info.module_cls(*args, **kwargs).to(device).train(training)
         if made.forward_input is not None:
             args, kwargs = Copier(device).tree((made.forward_input.args, made.forward_input.kwargs))
-            module(*args, **kwargs)
+            # Handed out, so that a lazy device cannot take it for something that nobody needs.
+            return module(*args, **kwargs)
+        return module
 
     reference = attempt(lambda: call(torch.device("cpu"))).error
     outcome = common.on_target(target, lambda: call(common.device_of(target)))

@@ -16,7 +16,7 @@ import torch
 
 from conformance import promises, settings, torch_private, trees
 from conformance.compare import compare_metadata, compare_values, on_host, same_nesting
-from conformance.invocation import Outcome, attempt, attempt_on
+from conformance.invocation import Outcome, attempt, attempt_on, one_line
 from conformance.properties.operators._common import (
     device_of,
     differentiable,
@@ -73,10 +73,26 @@ class Pure:
     primals: Tensors
 
 
-def pure(op: Callable[..., Any], sample: Sample, wrapper: Callable[..., Any] | None = None) -> Pure:
-    """The operator as a function of the distinct floating, strided tensors of a sample, in order."""
+def differentiated(sample: Sample) -> list[bool]:
+    """Which of a sample's tensors the database differentiates by; all, where it names none."""
+    marked = [tensor.requires_grad for tensor in sample.tensors()]
+    return marked if any(marked) else [True] * len(marked)
+
+
+def pure(
+    op: Callable[..., Any],
+    sample: Sample,
+    wrapper: Callable[..., Any] | None = None,
+    among: Sequence[bool] | None = None,
+) -> Pure:
+    """The operator as a function of the distinct floating, strided tensors of a sample, in order.
+
+    ``among`` says for each tensor of the sample whether it may be one of them.
+    """
     primals: list[torch.Tensor] = []
-    for tensor in sample.tensors():
+    for place, tensor in enumerate(sample.tensors()):
+        if among is not None and not among[place]:
+            continue
         fits = tensor.layout is torch.strided and (tensor.is_floating_point() or tensor.is_complex())
         if fits and all(tensor is not known for known in primals):
             primals.append(tensor)
@@ -117,7 +133,8 @@ def cases(
             recorder.note(f"the values of sample {sample.index} are random or not initialised")
             recorder.compared(1)
             continue
-        plain = pure(info.op, to_host(sample), wrapper)
+        among = differentiated(sample) if gradients else None
+        plain = pure(info.op, to_host(sample), wrapper, among)
         copy = to_device(sample, target, recorder)
         if copy is None:
             continue
@@ -126,7 +143,7 @@ def cases(
             recorder.compared(1)
             continue
         recorder.samples(1, 0)
-        yield sample, plain, pure(subject.info.op, copy, wrapper)
+        yield sample, plain, pure(subject.info.op, copy, wrapper, among)
 
 
 def host(call: Callable[[], Any]) -> Outcome:
@@ -150,15 +167,14 @@ def compare(
 ) -> None:
     """Compare what the transform gives on the device with the reference of the CPU, ``plain(primals)``.
 
-    Where the CPU has no reference, or refuses the transform too (``same``), there is nothing to hold the
-    device to; that is counted as one fact and noted. ``size`` is added to the magnitude, for derivatives that
+    Where the CPU refuses the transform too (``same``), there is nothing to hold the device to; that is counted
+    as one fact and noted. A sample without a reference counts as nothing. ``size`` is added to the magnitude, for derivatives that
     are the small difference of numbers of about that size. So is, where that is not enough, how far the
     reference moves when every input moves by half a unit: the condition of the function.
     """
     expected = host(lambda: plain(primals))
-    if not expected.ok:
-        recorder.note(f"{what} of sample {sample.index} has no reference on the CPU")
-        recorder.compared(1)
+    if expected.error is not None:
+        recorder.note(f"{what} of sample {sample.index} has no reference on the CPU: {one_line(expected.error)}")
         return
     with torch_private.quiet():
         outcome = attempt_on(target, call)
@@ -276,21 +292,24 @@ def detached(tensors: Sequence[torch.Tensor | None], like: Sequence[torch.Tensor
     ]
 
 
+def dependent(outputs: Sequence[torch.Tensor], seed: int) -> tuple[Tensors, Tensors]:
+    """The outputs that depend on an input, and the noise that belongs to each."""
+    pairs = [
+        (output, weight)
+        for output, weight in zip(outputs, directions(outputs, seed), strict=True)
+        if output.requires_grad
+    ]
+    return [output for output, _ in pairs], [weight for _, weight in pairs]
+
+
 def engine_vjp(function: Function, primals: Sequence[torch.Tensor], seed: int) -> Tensors:
     """Gradients of <noise, outputs> by the backward engine; zeros where nothing depends on an input."""
     with torch.enable_grad():
         inputs = [primal.detach().clone().requires_grad_() for primal in primals]
-        outputs = function(*inputs)
-        pairs = [
-            (output, weight)
-            for output, weight in zip(outputs, directions(outputs, seed), strict=True)
-            if output.requires_grad
-        ]
-        if not pairs:
+        outputs, weights = dependent(function(*inputs), seed)
+        if not outputs:
             return [torch.zeros_like(primal) for primal in primals]
-        found = torch.autograd.grad(
-            [output for output, _ in pairs], inputs, [weight for _, weight in pairs], allow_unused=True
-        )
+        found = torch.autograd.grad(outputs, inputs, weights, allow_unused=True)
     return detached(found, inputs)
 
 

@@ -112,8 +112,10 @@ def _backward_along(function: transforms.Function, primals: transforms.Tensors) 
     tangents = transforms.directions(primals, TANGENT)
     with torch.enable_grad():
         inputs = [primal.detach().clone().requires_grad_() for primal in primals]
-        outputs = function(*inputs)
-        weights = tuple(w.requires_grad_() for w in transforms.directions(outputs, SEED))
+        outputs, given = transforms.dependent(function(*inputs), SEED)
+        if not outputs:
+            return [torch.zeros_like(primal) for primal in primals]
+        weights = [weight.requires_grad_() for weight in given]
         first = torch.autograd.grad(outputs, inputs, weights, create_graph=True, materialize_grads=True)
         # J^T w is linear in a dummy cotangent of the backward: differentiate it along the tangents.
         dummies = [torch.zeros_like(one).requires_grad_() for one in first]

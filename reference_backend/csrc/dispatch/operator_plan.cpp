@@ -54,11 +54,25 @@ bool is_written_unsaid(const std::string& name, const std::string& argument) {
   return names.count(name) != 0 && (argument == "running_mean" || argument == "running_var");
 }
 
-// Factories with a prototype: their Scalars decide how many elements there are.
-bool sized_by_values(const std::string& name) {
+// Arithmetic whose factors, bounds and fillings have no wrong values: others may refuse what they are given
+// (a negative bound, an infinite order), and a call that is held back must not.
+bool takes_any_value(const std::string& name) {
   static const std::unordered_set<std::string> names = {
-      "aten::arange", "aten::range", "aten::linspace", "aten::logspace"};
-  return names.count(name) != 0;
+      "add",        "sub",       "rsub",        "mul",        "div",         "true_divide",
+      "multiply",   "subtract",  "divide",      "fill",       "full_like",   "eq",
+      "ne",         "lt",        "le",          "gt",         "ge",          "clamp",
+      "clamp_min",  "clamp_max", "addcmul",     "addcdiv",    "addmm",       "addmv",
+      "addbmm",     "baddbmm",   "addr",        "lerp",       "pow",         "remainder",
+      "fmod",       "threshold", "masked_fill", "index_fill", "index_add",   "where",
+      "xlogy",      "copysign",  "maximum",     "minimum",    "float_power", "scatter",
+      "leaky_relu", "hardtanh",  "celu",        "softplus",   "elu",         "addmm_activation"};
+  std::string plain = name.substr(name.find("::") + 2);
+  const bool listwise = plain.rfind("_foreach_", 0) == 0;
+  plain = listwise ? plain.substr(9) : plain;
+  while (!plain.empty() && plain.back() == '_') {
+    plain.pop_back();
+  }
+  return names.count(plain) != 0;
 }
 
 // Beside those that torch tags so.
@@ -100,7 +114,7 @@ OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
   for (std::size_t i = 0; i < arguments; i++) {
     writes_out_only &= !written[i] || schema.arguments()[i].kwarg_only();
   }
-  lifts_tensor = reads_tensor && !sized_by_values(op.operator_name().name);
+  lifts_tensor = reads_tensor && takes_any_value(op.operator_name().name);
   for (const auto& argument : schema.arguments()) {
     const auto type = argument.type();  // a Scalar; `float` arguments may be scale factors, which give sizes
     lifts_scalar.push_back(lifts_tensor && mentions(type, c10::TypeKind::NumberType));

@@ -57,6 +57,20 @@ class Resolver {
   c10::SmallVector<std::pair<c10::StorageImpl*, HostStorage>, 6> known_;
 };
 
+// Counts warnings on their way to whoever handles them.
+class WarningCounter final : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& warning) override {
+    count++;
+    next_->process(warning);
+  }
+
+  int count = 0;
+
+ private:
+  c10::WarningHandler* const next_ = c10::WarningUtils::get_warning_handler();
+};
+
 void defer(const dispatch::BoxedKernel& kernel,
            const c10::OperatorHandle& op,
            const CallArguments& arguments,
@@ -172,12 +186,22 @@ LearnedPtr run_and_learn(const dispatch::BoxedKernel& kernel,
   const CallArguments looked_at(kernel.plan(), kept.data());
   const std::vector<std::string> metadata = written_metadata(looked_at);
   const memory::AllocationLog log;
+  WarningCounter warnings;
   {
     const InlineScope scope;
+    const c10::WarningUtils::WarningHandlerGuard guard(&warnings);
     kernel.run(op, stack);
   }
   counters().learned++;
-  return add_learned(key, learn_results(kernel.plan(), looked_at, metadata, *stack, log));
+  Learned learned = learn_results(kernel.plan(), looked_at, metadata, *stack, log);
+  if (warnings.count != 0) {
+    // Its next call is to warn as well, on the thread that makes it: nothing is remembered.
+    learned.deferrable = false;
+    learned.reason = "it warns";
+    learned.grown.clear();
+    return std::make_shared<const Learned>(std::move(learned));
+  }
+  return add_learned(key, std::move(learned));
 }
 
 InlineScope::InlineScope() : before_(tls_inline) {

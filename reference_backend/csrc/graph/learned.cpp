@@ -5,6 +5,8 @@
 #include <c10/core/GradMode.h>
 
 #include <atomic>
+#include <cmath>
+#include <limits>
 #include <mutex>
 #include <unordered_map>
 
@@ -24,6 +26,26 @@ std::unordered_map<std::string, LearnedPtr>& table() {
   return *value;
 }
 std::atomic<std::uint64_t> g_next_id{1};
+
+// Every dtype of tensors can take it: no conversion refuses it.
+bool is_liftable(double value) {
+  return std::abs(value) <= 127.0;
+}
+
+double number_in(const at::Tensor& plain) {
+  switch (plain.scalar_type()) {
+    case at::kDouble:
+      return *plain.const_data_ptr<double>();
+    case at::kFloat:
+      return *plain.const_data_ptr<float>();
+    case at::kHalf:
+      return *plain.const_data_ptr<at::Half>();
+    case at::kBFloat16:
+      return *plain.const_data_ptr<at::BFloat16>();
+    default:
+      return std::numeric_limits<double>::quiet_NaN();
+  }
+}
 
 }  // namespace
 
@@ -45,7 +67,9 @@ CallArguments::CallArguments(const dispatch::OperatorPlan& plan, const c10::IVal
   const auto& context = at::globalContext();
   put(c10::get_default_dtype_as_scalartype());
   put(static_cast<char>(context.deterministicAlgorithms() | context.userEnabledMkldnn() << 1 |
-                        c10::GradMode::is_enabled() << 2));
+                        c10::GradMode::is_enabled() << 2 | c10::WarningUtils::get_warnAlways() << 3 |
+                        context.deterministicAlgorithmsWarnOnly() << 4 |
+                        context.deterministicFillUninitializedMemory() << 5));
   for (std::size_t i = 0; i < plan.arguments && reason_ == nullptr; i++) {
     add(arguments[i], i, /*nested=*/false);
   }
@@ -63,10 +87,11 @@ void CallArguments::add(const c10::IValue& value, std::size_t position, bool nes
     put('b');
     put(value.toBool());
   } else if (value.isDouble()) {
-    put('d');
-    if (!nested && plan_.lifts_scalar[position]) {
+    if (!nested && plan_.lifts_scalar[position] && is_liftable(value.toDouble())) {
+      put('l');
       lifted_.push_back(static_cast<int>(position));
     } else {
+      put('d');
       put(value.toDouble());
     }
   } else if (value.isIntList()) {
@@ -121,10 +146,12 @@ void CallArguments::add_tensor(const at::Tensor& tensor, std::size_t position, b
     put('w');
     put(impl->is_wrapped_number());
     put(tensor.scalar_type());
-    if (plan_.lifts_tensor && c10::isFloatingType(tensor.scalar_type())) {
+    const at::Tensor plain = tensor.resolve_conj().resolve_neg();
+    if (plan_.lifts_tensor && c10::isFloatingType(tensor.scalar_type()) && is_liftable(number_in(plain))) {
+      put('l');
       lifted_.push_back(static_cast<int>(position));
     } else {
-      const at::Tensor plain = tensor.resolve_conj().resolve_neg();
+      put('k');
       key_->append(static_cast<const char*>(plain.const_data_ptr()), plain.itemsize());
     }
     return;

@@ -54,8 +54,9 @@ using LearnedPtr = std::shared_ptr<const Learned>;
 
 // The arguments of one call as the engine looks at them. Its key holds all that decides the results'
 // metadata: of tensors sizes, strides, offset, dtype, bits and which share a storage; of everything else the
-// value. Left out are values that cannot matter to it and change from step to step: floating-point Scalars
-// and 0-dim CPU tensors, next to a tensor argument. Those are *lifted*: given anew to each run.
+// value. Left out are values that can neither matter to it nor be refused and change from step to step: the
+// floating-point Scalars and 0-dim CPU tensors of arithmetic, next to a tensor argument. Those are *lifted*:
+// given anew to each run.
 class CallArguments {
  public:
   // `arguments`: the call's, in schema order; they must outlive this object.
