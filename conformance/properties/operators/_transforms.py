@@ -167,14 +167,17 @@ def compare(
 ) -> None:
     """Compare what the transform gives on the device with the reference of the CPU, ``plain(primals)``.
 
-    Where the CPU refuses the transform too (``same``), there is nothing to hold the device to; that is counted
-    as one fact and noted. A sample without a reference counts as nothing. ``size`` is added to the magnitude, for derivatives that
-    are the small difference of numbers of about that size. So is, where that is not enough, how far the
-    reference moves when every input moves by half a unit: the condition of the function.
+    Where the CPU refuses the transform too (``same``), there is nothing to hold the device to; that is
+    counted as one fact and noted. A sample without a reference counts as nothing. ``size`` is added to the
+    magnitude, for derivatives that are the small difference of numbers of about that size. So is, where that
+    is not enough, how far the reference moves when every input moves by half a unit: the condition of the
+    function.
     """
     expected = host(lambda: plain(primals))
     if expected.error is not None:
-        recorder.note(f"{what} of sample {sample.index} has no reference on the CPU: {one_line(expected.error)}")
+        recorder.note(
+            f"{what} of sample {sample.index} has no reference on the CPU: {one_line(expected.error)}"
+        )
         return
     with torch_private.quiet():
         outcome = attempt_on(target, call)

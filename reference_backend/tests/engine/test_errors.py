@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import habana_frameworks.torch as ht
 import pytest
 import torch
@@ -192,3 +194,32 @@ def test_errors_of_replays(source, gate, stream):
     static.copy_(good)
     graph.replay(asynchronous=True)
     assert result.tolist() == [1.0, 4.0]
+
+
+def test_what_refuses_some_numbers_is_learned_for_each(gate, warm):
+    x = torch.ones(3, 4, device="hpu")
+    good = [lambda: x.renorm(2, 0, 1.0), lambda: torch.linalg.vector_norm(x[:, :0], 2.0), lambda: x.add(0.5)]
+    warm(lambda: [call() for call in good])
+    held = gate()
+    x.add(0.75)  # held back: arithmetic takes any number
+    held.open()
+    for bad in (lambda: x.renorm(2, 0, -1.0), lambda: torch.linalg.vector_norm(x[:, :0], float("inf"))):
+        with pytest.raises(RuntimeError):
+            bad()
+    with pytest.raises(RuntimeError, match="overflow"):
+        torch.ones(3, dtype=torch.uint8, device="hpu").fill_(1000.0)
+
+
+def test_a_call_that_warns_warns_each_time(gate, warm):
+    x = torch.ones(1, device="hpu")
+
+    def call():
+        with pytest.warns(UserWarning, match="degrees of freedom"):
+            return x.var()
+
+    warm(call)
+    held = gate()
+    opener = threading.Timer(0.1, held.open)  # the call waits for the stream
+    opener.start()
+    assert torch.isnan(call()).item()
+    opener.join()
