@@ -7,6 +7,7 @@ import importlib
 import torch
 
 from conformance.errors import UsageError
+from conformance.invocation import one_line
 from conformance.target import Target
 
 
@@ -53,7 +54,25 @@ def check_device(target: Target) -> None:
         )
 
 
+def check_hooks(target: Target) -> None:
+    """Raise UsageError for a hook that leads nowhere: each result would show it as a fault of the device."""
+    for word, text in target.hooks.items():
+        try:
+            found = target.hook(word)
+        except Exception as error:
+            raise UsageError(
+                f"hook {word} = {text!r} of target {target.name!r} leads nowhere ({one_line(error)}); name a "
+                "function of an importable module as module:function"
+            ) from None
+        if not callable(found):
+            raise UsageError(
+                f"hook {word} = {text!r} of target {target.name!r} is a {type(found).__name__}, which cannot "
+                "be called; name a function as module:function"
+            )
+
+
 def bring_up(target: Target) -> None:
-    """Import the backend and check that its device is the one that will be tested."""
+    """Import the backend and check that its device and its hooks are those that will be tested."""
     import_backend(target)
     check_device(target)
+    check_hooks(target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 import traceback
@@ -10,6 +11,9 @@ import traceback
 import conformance
 from conformance.commands import certify, diff, doctor, expect, merge, report, repro, run, targets
 from conformance.errors import UsageError
+
+#: What shells show for a process that a closed pipe has ended.
+CLOSED = 141
 
 _COMMANDS = (run, merge, report, diff, expect, doctor, repro, targets, certify)
 
@@ -39,14 +43,16 @@ def _fix_hash_seed() -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code.
 
-    2 with one sentence for what the user can mend; 3 for a fault of the suite, which must not read as 1.
+    2 with one sentence for what the user can mend; 3 for a fault of the suite, which must not read as 1; 141
+    where nobody reads the output any more (``| head``), as shells count it.
     """
     options = parser().parse_args(arguments)
     if arguments is None:
         _fix_hash_seed()
     try:
         code: int = options.execute(options)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # as with >&-
+            sys.stdout.flush()
     except UsageError as error:
         print(f"conformance {options.command}: {error}", file=sys.stderr)
         return 2
@@ -54,11 +60,28 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"conformance {options.command}: stopped by the user", file=sys.stderr)
         return 3
     except BrokenPipeError:
-        # Who read the output has left (``| head``); what is still in the buffer must not be tried again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 3
+        _drop_output()
+        return CLOSED
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            return _fault(options.command)
+        _drop_output()
+        print(
+            f"conformance {options.command}: its output cannot be written ({error.strerror})", file=sys.stderr
+        )
+        return 2
     except Exception:
-        traceback.print_exc()
-        print(f"conformance {options.command}: a fault of the suite, please report it", file=sys.stderr)
-        return 3
+        return _fault(options.command)
     return code
+
+
+def _drop_output() -> None:
+    """What is still in the buffer must not be tried again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _fault(command: str) -> int:
+    """Show the exception in hand as a fault of the suite."""
+    traceback.print_exc()
+    print(f"conformance {command}: a fault of the suite, please report it", file=sys.stderr)
+    return 3

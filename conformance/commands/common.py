@@ -43,7 +43,7 @@ def samples(text: str) -> str:
     raise argparse.ArgumentTypeError(f"{text!r} is neither 'all' nor a whole number above zero")
 
 
-def check_writable(folder: Path) -> None:
+def check_writable(folder: Path, option: str = "--output") -> None:
     """Try the folder, or the nearest one above it, before minutes are spent; UsageError where it refuses."""
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     try:
@@ -51,4 +51,4 @@ def check_writable(folder: Path) -> None:
             pass
     except OSError as error:
         reason = error.strerror or str(error)
-        raise UsageError(f"--output {folder} cannot be written ({reason}); name a folder that can") from None
+        raise UsageError(f"{option} {folder} cannot be written ({reason}); name a folder that can") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import faulthandler
 import os
 import sys
@@ -67,7 +68,7 @@ def execute(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         raise UsageError(str(error)) from None
     if arguments.snippet not in (None, "-"):
-        common.check_writable(Path(arguments.snippet).parent)
+        common.check_writable(Path(arguments.snippet).parent, "--snippet")
     if arguments.results is not None:
         show_recorded(Path(arguments.results), result_id)
     os.environ.update(file.variables(mode))
@@ -115,10 +116,15 @@ def _here(
         executor.run(Case(kind, entry.name, result_id.case.subject, (result_id.dtype,)))
     watch.checked()
     assert executor.last is not None
+    available = executor.last.samples_available
+    if arguments.sample is not None and not 0 <= arguments.sample < max(available, 1):
+        raise UsageError(f"--sample {arguments.sample} does not exist; {result_id} has 0 to {available - 1}")
     show(executor.last)
     sys.stdout.flush()
     if executor.last.verdict in (Verdict.FAIL, Verdict.VACUOUS) and not arguments.no_snippet:
         _snippet(arguments, trial, executor.last)
+    elif arguments.snippet is not None:
+        print(f"no snippet is written: the verdict is {executor.last.verdict.value}")
     return int(executor.last.verdict.unexpected)
 
 
@@ -170,7 +176,14 @@ def deliver(text: str, where: str | None) -> None:
     lines = text.count("\n")
     if where not in (None, "-"):
         assert where is not None
-        Path(where).write_text(text, encoding="utf-8")
+        try:
+            Path(where).parent.mkdir(parents=True, exist_ok=True)
+            Path(where).write_text(text, encoding="utf-8")
+        except OSError as error:
+            print(text.rstrip())  # it took its time to find
+            raise UsageError(
+                f"--snippet {where} cannot be written ({error.strerror}); the snippet is printed above"
+            ) from None
         print(f"It needs torch and the backend only. Run it with `python {where}`: it exits with 1 and says")
         print("WRONG while the failure is there, and with 0 once it is gone. It can go with a bug report.")
         return
@@ -210,21 +223,29 @@ def show_recorded(folder: Path, result_id: ResultId) -> None:
 
 
 def find_kind(result_id: ResultId) -> str:
-    """The kind of subject that a result id speaks of; UsageError where there is none."""
+    """The kind of subject that a result id speaks of; UsageError with names near to it where there is none."""
     from conformance import catalogue
-    from conformance.property import find
+    from conformance.property import properties
 
-    reasons = []
-    for kind in catalogue.kinds():
-        try:
-            find(kind, result_id.case.property)
-        except LookupError as error:
-            reasons.append(str(error))
-            continue
-        if any(subject.name == result_id.case.subject for subject in catalogue.subjects(kind)):
+    name, wanted = result_id.case.property, result_id.case.subject
+    named = {kind: [entry.name for entry in properties(kind)] for kind in catalogue.kinds()}
+    kinds = [kind for kind, names in named.items() if name in names]
+    if not kinds:
+        known = sorted({one for names in named.values() for one in names})
+        raise UsageError(f"{result_id} does not exist: no property is called {name!r}{_near(name, known)}")
+    subjects: list[str] = []
+    for kind in kinds:
+        found = [subject.name for subject in catalogue.subjects(kind)]
+        if wanted in found:
             return kind
-        reasons.append(f"no {kind} is called {result_id.case.subject!r}")
-    raise UsageError(f"{result_id} does not exist: {'; '.join(reasons)}")
+        subjects += found
+    words = " or ".join(kinds)
+    raise UsageError(f"{result_id} does not exist: no {words} is called {wanted!r}{_near(wanted, subjects)}")
+
+
+def _near(name: str, known: list[str]) -> str:
+    found = difflib.get_close_matches(name, known, n=5, cutoff=0.5)
+    return f"; there is {', '.join(found)}" if found else "; see the ids in a run's results.json"
 
 
 def show(result: Result) -> None:
