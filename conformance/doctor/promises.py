@@ -63,7 +63,7 @@ def _capabilities(target: Target, words: Sequence[str], found: dict[str, isolate
         elif declared:
             # Waiting is looked at by itself, hook included.
             ok = None if word == "asynchronous" else False
-            step = f"see to it that {CAPABILITIES[word]}, or say {word} = false"
+            step = f"make {word} work ({CAPABILITIES[word]}), or say {word} = false"
             yield Fact(word, ok, f"declared, but {outcome.text}", step=step)
         elif outcome.ok:
             yield Fact(word, None, f"answers although it is not declared: take {word} = false away?")

@@ -71,6 +71,7 @@ def walk(folder: Path, found: list[Block]) -> None:
         (tools / name).chmod(0o755)
     environment = dict(harness.variables())
     environment["PATH"] = f"{tools}{os.pathsep}{environment['PATH']}"
+    environment["CHECKOUT"] = str(harness.ROOT)
     exported: list[str] = []
     for block in found:
         script = "\n".join([*exported, "set -e", block.commands])
