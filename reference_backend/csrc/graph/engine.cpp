@@ -194,13 +194,7 @@ LearnedPtr run_and_learn(const dispatch::BoxedKernel& kernel,
   }
   counters().learned++;
   Learned learned = learn_results(kernel.plan(), looked_at, metadata, *stack, log);
-  if (warnings.count != 0) {
-    // Its next call is to warn as well, on the thread that makes it: nothing is remembered.
-    learned.deferrable = false;
-    learned.reason = "it warns";
-    learned.grown.clear();
-    return std::make_shared<const Learned>(std::move(learned));
-  }
+  learned.warns = warnings.count != 0;
   return add_learned(key, std::move(learned));
 }
 

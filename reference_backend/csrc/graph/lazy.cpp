@@ -203,7 +203,7 @@ bool LazyRecorder::record(const dispatch::BoxedKernel& kernel,
     catch_up();
     statistics.caught_up++;
     learned = run_and_learn(kernel, op, key, stack);
-    if (!learned->deferrable && !learned->grown.empty() && plan.generator < 0) {
+    if (!learned->deferrable && !learned->grown.empty() && plan.generator < 0 && !learned->warns) {
       // Its out= has its size now: the same again is a call like others, and computes the same.
       torch::jit::Stack again(values.begin(), values.end());
       if (!record(kernel, op, &again)) {
@@ -211,8 +211,8 @@ bool LazyRecorder::record(const dispatch::BoxedKernel& kernel,
       }
       return true;
     }
-    if (!learned->deferrable) {
-      // It has changed the metadata of an argument, or answered the host: not part of any graph.
+    if (!learned->deferrable || learned->warns) {
+      // It has changed the metadata of an argument, answered the host, or warned: not part of any graph.
       flush(/*wait=*/false);
       return true;
     }

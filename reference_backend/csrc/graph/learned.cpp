@@ -211,6 +211,9 @@ LearnedPtr find_learned(const std::string& key) {
 LearnedPtr add_learned(const std::string& key, Learned&& learned) {
   learned.id = g_next_id++;
   auto entry = std::make_shared<const Learned>(std::move(learned));
+  if (entry->warns) {
+    return entry;
+  }
   const std::lock_guard<std::mutex> lock(g_mutex);
   if (table().size() >= kMost) {
     table().clear();

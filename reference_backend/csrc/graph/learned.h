@@ -44,6 +44,7 @@ struct Learned {
   std::uint64_t id = 0;  // never given twice
   bool deferrable = true;
   const char* reason = "";  // why not
+  bool warns = false;       // such a call is learned anew each time, so that each warns where it is made
   std::vector<Result> results;
   std::vector<int> lengths;  // per return: -1 for a tensor, else the length of a tensor list
   std::vector<FreshStorage> storages;

@@ -388,3 +388,11 @@ def test_accelerator_graph():
     graph.replay()
     torch.accelerator.synchronize()
     assert x.tolist() == [2, 2]
+
+
+def test_a_call_that_warns_can_be_captured():
+    x = torch.ones(1, device="hpu")
+    with pytest.warns(UserWarning, match="degrees of freedom"):
+        graph, y = _captured(lambda: x.var() + 1)
+    graph.replay()
+    assert torch.isnan(y).item()

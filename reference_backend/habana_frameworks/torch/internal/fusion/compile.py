@@ -100,9 +100,11 @@ def fuse(description: dict[str, Any], folder: str | os.PathLike[str], check: boo
         work = Path(tempfile.mkdtemp(prefix=".work-", dir=target))
         try:
             _compile(built, work / CODE)
-            for name in (EXTERNAL_OPERATORS, CODE):
-                if (work / name).exists():
-                    os.replace(work / name, target / name)
+            # Older releases name it after the code, newer ones after the source beside it.
+            for listed in (work / EXTERNAL_OPERATORS, *work.glob("*.wrapper.json")):
+                if listed.exists():
+                    os.replace(listed, target / EXTERNAL_OPERATORS)
+            os.replace(work / CODE, target / CODE)
         finally:
             shutil.rmtree(work, ignore_errors=True)
         convention = _convention(built, digest)
