@@ -9,6 +9,7 @@ from typing import Any
 
 from conformance.errors import UsageError
 from conformance.expectation import Aliases
+from conformance.merge import spoken
 from conformance.model import Verdict
 
 Leg = dict[str, Any]
@@ -169,7 +170,7 @@ def _notes(old: Leg, new: Leg) -> list[str]:
         notes.append("the backend is another build")
     for word in _SAME:
         if old[word] != new[word]:
-            notes.append(f"{word} {old[word]}, now {new[word]}")
+            notes.append(f"{word} {spoken(word, old[word])}, now {spoken(word, new[word])}")
     for leg, which in ((old, "old"), (new, "new")):
         if not leg["complete"]:
             notes.append(f"the {which} run is incomplete ({leg['missing']['count']} results are missing)")

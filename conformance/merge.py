@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from conformance import results
@@ -18,10 +19,16 @@ _EVERYWHERE = ("suite",)
 _SAME_TARGET = ("target", "expectations")
 #: Besides all digests, what must agree between the parts of one leg.
 _SAME_LEG = ("level", "selection", "samples")
+#: What it means, in words, that something was not asked for.
+_NONE = {"selection": "the whole level"}
+_ITSELF_INCOMPLETE = re.compile(r"shard [\d,]+/\d+ is incomplete")
 
 
-def merge(found: Sequence[tuple[str, Leg]]) -> list[Leg]:
+def merge(found: Sequence[tuple[str, Leg]], *, assembled: bool = False) -> list[Leg]:
     """The legs of one results document, from legs and the names of where they come from.
+
+    A leg of which shards are missing is incomplete, also where only one shard is there: a job that was lost
+    must not go by unseen. Where the legs of one run are ``assembled``, a shard is all that it was to be.
 
     Raises:
         UsageError: two legs were made by different suites, target files or expectations, or two parts of one
@@ -36,7 +43,7 @@ def merge(found: Sequence[tuple[str, Leg]]) -> list[Leg]:
     for source, leg in found:
         other_source, other = first_of.setdefault(leg["target"]["name"], (source, leg))
         _agree(other_source, other, source, leg, _SAME_TARGET, "run both with the same files")
-    return [_one(parts) for parts in groups.values()]
+    return [_one(parts, assembled=assembled) for parts in groups.values()]
 
 
 def _agree(
@@ -62,22 +69,29 @@ def _short(text: str | None) -> str:
     return "none" if text is None else text[:12] if len(text) == 64 else text
 
 
-def _one(parts: list[tuple[str, Leg]]) -> Leg:
-    """One leg from its parts; itself where it has only one."""
+def _one(parts: list[tuple[str, Leg]], *, assembled: bool) -> Leg:
+    """One leg from its parts; itself where it is whole, or all that there should be."""
     source, first = parts[0]
-    if len(parts) == 1:
+    if len(parts) == 1 and (assembled or first["shard"] == "1/1"):
         return first
     for other_source, other in parts[1:]:
         what = f"the two parts of leg {first['name']}, {source} and {other_source},"
+        # What was asked for comes first: with another level, the digest of its manifest is another one too.
+        asked = [
+            f"their {key} differs ({spoken(key, first[key])} and {spoken(key, other[key])})"
+            for key in _SAME_LEG
+            if first[key] != other[key]
+        ]
+        if asked:
+            raise UsageError(f"{what} cannot be merged, {' and '.join(asked)}; leave one out")
         words = tuple(first["digests"])
         _agree(source, first, other_source, other, words, "they are results of different things", what=what)
-        for key in _SAME_LEG:
-            if first[key] != other[key]:
-                raise UsageError(
-                    f"{what} cannot be merged, their {key} differs ({first[key]} and {other[key]}); "
-                    "leave one out"
-                )
     return _join(_shards(first["name"], parts), [leg for _, leg in parts])
+
+
+def spoken(key: str, value: Any) -> str:
+    """What a leg was asked for, in words: no selection is the whole level."""
+    return str(_NONE.get(key, value) if value is None else value)
 
 
 def _shards(name: str, parts: list[tuple[str, Leg]]) -> tuple[list[int], int]:
@@ -85,9 +99,9 @@ def _shards(name: str, parts: list[tuple[str, Leg]]) -> tuple[list[int], int]:
     seen: dict[int, str] = {}
     counts = set()
     for source, leg in parts:
-        numbers, _, count = leg["shard"].partition("/")
-        counts.add(int(count))
-        for number in map(int, numbers.split(",")):
+        numbers, count = _numbers(leg)
+        counts.add(count)
+        for number in numbers:
             if number in seen and len(counts) == 1:
                 raise UsageError(
                     f"shard {number}/{count} of leg {name} is in {seen[number]} and in {source}; "
@@ -100,18 +114,56 @@ def _shards(name: str, parts: list[tuple[str, Leg]]) -> tuple[list[int], int]:
     return sorted(seen), counts.pop()
 
 
+def _numbers(leg: Mapping[str, Any]) -> tuple[list[int], int]:
+    """Which shards a leg is, of how many."""
+    numbers, _, count = leg["shard"].partition("/")
+    return [int(number) for number in numbers.split(",")], int(count)
+
+
+def absent(leg: Mapping[str, Any]) -> str | None:
+    """Which shards a merge had to do without, in words; None also for a shard that nobody merged."""
+    numbers, count = _numbers(leg)
+    words = _absent(numbers, count)
+    return words if words and _problem(words) in leg["problems"] else None
+
+
+def _absent(numbers: Sequence[int], count: int) -> str:
+    names = [f"{number}/{count}" for number in range(1, count + 1) if number not in numbers]
+    if len(names) < 2:
+        return "".join(f"shard {name} is missing" for name in names)
+    return f"shards {', '.join(names[:-1])} and {names[-1]} are missing"
+
+
+def _problem(absent: str) -> str:
+    return f"{absent}; merge what is missing too"
+
+
+def alone(leg: Mapping[str, Any]) -> Leg:
+    """A leg as it was before a merge found that others are missing: its own results may be complete."""
+    words = absent(leg)
+    if words is None:
+        return dict(leg)
+    problems = [problem for problem in leg["problems"] if problem != _problem(words)]
+    whole = not any(map(_ITSELF_INCOMPLETE.fullmatch, problems))
+    return {**leg, "problems": problems, "complete": whole}
+
+
 def own_problems(leg: Leg) -> list[str]:
     """The problems of a leg other than those of its expectations."""
     of_expectations = leg.get("expectations", {}).get("problems", ())
     return [problem for problem in leg["problems"] if problem not in of_expectations]
 
 
-def _join(shards: tuple[list[int], int], legs: list[Leg]) -> Leg:
+def _join(shards: tuple[list[int], int], parts: list[Leg]) -> Leg:
     numbers, count = shards
+    legs = [alone(part) for part in parts]
     problems = [problem for leg in legs for problem in own_problems(leg)]
-    missing = [number for number in range(1, count + 1) if number not in numbers]
+    for leg in legs:
+        if not leg["complete"] and not any(map(_ITSELF_INCOMPLETE.fullmatch, leg["problems"])):
+            problems.append(f"shard {leg['shard']} is incomplete")
+    missing = _absent(numbers, count)
     if missing:
-        problems.append(f"shards {', '.join(f'{number}/{count}' for number in missing)} are not there")
+        problems.append(_problem(missing))
     rows = [row for leg in legs for row in leg["results"]]
     cases = {case: verdict for leg in legs for case, verdict in leg["cases"].items()}
     left_out = sum(leg["left_out"] for leg in legs)
@@ -123,7 +175,9 @@ def _join(shards: tuple[list[int], int], legs: list[Leg]) -> Leg:
         whole=complete and judge.whole(joined) and all("expectations" in leg for leg in legs),
     )
     totals = results.count_totals(rows, left_out)
-    codes = [leg["exit"] for leg in legs]
+    # The code of a part that lacked nothing but other shards is that of its rows, which are judged below.
+    both = zip(parts, legs, strict=True)
+    codes = [part["exit"] for part, leg in both if leg["complete"] == part["complete"]]
     codes.append(results.exit_code(totals, complete=complete, expectations=expectations))
     return {
         **joined,

@@ -52,15 +52,17 @@ def facts(module_name: str | None, extra: list[str]) -> dict[str, Any]:
 def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> dict[str, Any]:
     """The facts, the plan of the level in its mode, and that of the full level in all modes of the target.
 
-    UsageError where the target is unfit.
+    UsageError where the target is unfit, or its file speaks of results that do not exist.
     """
     from conformance import catalogue, plan, probe
     from conformance import target_file as files
     from conformance.accelerator import bring_up
+    from conformance.expectation import declarations
     from conformance.property import properties
 
     catalogue.load_extra(extra)
-    target = files.load(target_file).target(mode)
+    file = files.load(target_file)
+    target = file.target(mode)
     bring_up(target)
     if not target.is_cpu:
         wrong = probe.known_answers(target)
@@ -70,6 +72,7 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> dict[s
                 f"{wrong['copy']}; run 'conformance doctor' to see what is missing"
             )
     full = plan.build(target, "full", target.modes)
+    declarations.check(file, lambda: full)
     chosen = plan.build(target, level)
     # Kinds and names of the properties that the mode has.
     here = [
@@ -86,6 +89,37 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> dict[s
     }
 
 
+def names(target_file: str, mode: str, extra: list[str]) -> dict[str, Any]:
+    """The plan of the full level in each mode of the target, for which its device need not work.
+
+    The backend is imported only where torch does not know the name of its device without it: expectations
+    are also looked at where there is no device. UsageError where the name stays unknown.
+    """
+    from conformance import catalogue, plan
+    from conformance import target_file as files
+    from conformance.accelerator import check_device, import_backend
+
+    catalogue.load_extra(extra)
+    file = files.load(target_file)
+    target = file.target(mode)
+    if not _nameable(target.device):
+        import_backend(target)
+        if not _nameable(target.device):
+            check_device(target)
+    plans = {each: plan.build(file.target(each), "full", [each]) for each in file.modes}
+    return {"names": {each: found.to_json() for each, found in plans.items()}}
+
+
+def _nameable(device: str) -> bool:
+    import torch
+
+    try:
+        torch.device(device)
+    except RuntimeError:
+        return False
+    return True
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Write the answer to a file; exit code 2 with ``error`` in the answer where the target is unfit."""
     parser = argparse.ArgumentParser(prog="python -m conformance.prepare")
@@ -94,11 +128,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--mode", required=True)
     parser.add_argument("--level", required=True)
     parser.add_argument("--extra", action="append", default=[])
+    parser.add_argument("--names", action="store_true", help="only the names of results, by mode")
     options = parser.parse_args(arguments)
     if orphan.VARIABLE in os.environ:
         orphan.follow()
     try:
-        answer = prepare(options.target, options.mode, options.level, options.extra)
+        if options.names:
+            answer = names(options.target, options.mode, options.extra)
+        else:
+            answer = prepare(options.target, options.mode, options.level, options.extra)
     except UsageError as error:
         options.answer.write_text(json.dumps({"error": str(error)}))
         return 2

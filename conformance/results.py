@@ -222,7 +222,9 @@ def read(path: Path, *, limit: int = MAX_BYTES) -> dict[str, Any]:
         for number, entry in enumerate(found["legs"]):
             _check_counts(f".legs[{number}]", entry)
     except (ValueError, SchemaError, RecursionError) as error:
-        raise UsageError(f"results {path} do not follow the schema: {error}") from None
+        # Of the document as a whole there is no place to name, and none stands before the colon.
+        wrong = str(error).removeprefix(": ")
+        raise UsageError(f"results {path} do not follow the schema: {wrong}") from None
     return found  # type: ignore[no-any-return]
 
 

@@ -18,7 +18,7 @@ class Target:
 
     ``dtypes`` are the names (``float32``) the device declares; ``capabilities`` maps the words of
     :mod:`conformance.capabilities` to whether they are declared; a missing word counts as declared.
-    ``unsupported`` maps result-id patterns (``value/fft_*@float16``) to the reason for which a refusal is
+    ``unsupported`` maps result-id patterns (``value/fft.*@float16``) to the reason for which a refusal is
     declared. ``dtype_overrides`` maps an operator's full name to the dtype names it is declared for.
     ``hooks`` maps the words of :data:`conformance.target_file.HOOKS` to ``module:function`` strings.
     ``compile_backend`` and ``compile_options`` are what ``torch.compile`` is given in mode ``compile``;

@@ -294,7 +294,7 @@ class _Reader:
             if pattern.count("/") != 1 or pattern.count("@") != 1:
                 raise self.fail(
                     f"unsupported pattern {pattern!r} is not of the form property/subject@dtype, "
-                    "e.g. '*/fft_*@float16'"
+                    "e.g. '*/fft.*@float16'"
                 )
             if not isinstance(reason, str) or not reason.strip():
                 raise self.fail(f"unsupported pattern {pattern!r} has no reason; give one as its value")

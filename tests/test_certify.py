@@ -292,7 +292,10 @@ def test_it_says_which_narrower_level_is_held(tmp_path: Path, capsys: Capture) -
         (["out", "--verify", "x.zip"], "either the output folder of a run or --verify"),
         (["--verify", "x.zip", "--level", "core"], "--verify takes a bundle alone"),
         (["out", "--mode", "eager", "--level", "smoke"], "level smoke certifies nothing"),
-        (["out", "--level", "whole"], "level 'whole' does not exist"),
+        (
+            ["out", "--level", "whole"],
+            "level 'whole' does not exist; certify one of bringup, core, training, full\n",
+        ),
         (["out", "--mode", "lazy"], "no leg of mode lazy"),
         (["out"], "are 2 legs and a certificate is of one; give --mode"),
         (["out", "--mode", "eager", "-o", "."], "is a folder"),

@@ -8,10 +8,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
+import pytest
 from expecttest import assert_expected_inline
 from suite_process import Run, bare_target, environment
+from test_merge import leg as make_leg
+
+from conformance import target_file
+from conformance.errors import UsageError
+from conformance.report import files
+from conformance.runner import outputs
+from conformance.runner.options import Options
 
 Cli = Callable[..., Run]
 
@@ -149,6 +158,7 @@ def test_ctrl_c_writes_what_there_is(tmp_path: Path) -> None:
         "first": ["acts/stops0@float32", "acts/stops0@int64", "beside/stops0@float32", "beside/stops0@int64"],
     }
     assert signal.getsignal(signal.SIGINT) is not None
+    assert "incomplete: exit 3\ngo on with: conformance run --resume out\n" in run.out
 
 
 def test_an_oracle_value_that_differs_elsewhere_makes_the_run_incomplete(cli: Cli) -> None:
@@ -179,7 +189,8 @@ metadata: strides differ
     )
     assert run.code == 1
     assert cli("repro", "acts/nothing0@int64").err == (
-        "conformance repro: acts/nothing0@int64 does not exist: no sham is called 'nothing0'\n"
+        "conformance repro: acts/nothing0@int64 does not exist: no sham is called 'nothing0'; "
+        "see the ids in a run's results.json\n"
     )
 
 
@@ -233,6 +244,58 @@ def test_files_of_others_are_left_alone(cli: Cli, tmp_path: Path) -> None:
     assert run.code == 2
     assert "holds logs that no earlier run has left; name another folder" in run.err
     assert (tmp_path / "out" / "logs" / "mine.log").read_text() == "keep"
+
+
+def test_a_run_that_is_replaced_is_named(cli: Cli, tmp_path: Path) -> None:
+    first = cli("run", "-n", "1", "--level", "core", sham="good,fail")
+    started = first.results["legs"][0]["started"]
+    assert "replaced" not in first.err
+    for words, what in (
+        (("--level", "core", "-k", "good"), "-k 'good'"),
+        (("-k", "good"), "-k 'good'"),
+        (("--level", "smoke"), "level smoke"),
+    ):
+        refused = cli("run", *words, sham="good,fail")
+        assert (refused.code, refused.err) == (
+            2,
+            f"conformance run: --output out holds a whole run (bare, eager, level core, {started}), which "
+            f"one with {what} would replace; name another folder with -o\n",
+        )
+    assert first.results["legs"][0]["started"] == started
+    again = cli("run", "-n", "1", "--level", "core", sham="good,fail")
+    line = f"the results of an earlier run in out (bare, eager, level core, {started}) are replaced\n"
+    assert (again.code, line in again.err) == (1, True), again.err
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "refused"),
+    [
+        ({}, {"select": "add"}, True),
+        ({}, {"level": "core"}, True),
+        ({}, {}, False),
+        ({"level": "core"}, {}, False),
+        ({"level": "core"}, {"select": "add"}, True),
+        ({"level": "core"}, {"level": "smoke"}, True),
+        ({"level": "smoke"}, {"level": "smoke", "select": "add"}, False),
+        ({"selection": "add or mul"}, {"select": "add"}, False),
+        ({"shard": "1/2"}, {"select": "add"}, False),
+        ({"complete": False, "exit": 3}, {"select": "add"}, False),
+        ({}, {"modes": ("compile",), "select": "add"}, False),
+        ({}, {"modes": ("compile", "eager"), "select": "add"}, True),
+        ({"target": {**make_leg()["target"], "name": "other"}}, {"select": "add"}, False),
+    ],
+)
+def test_a_whole_run_is_not_replaced_by_a_part_of_it(
+    tmp_path: Path, before: dict[str, Any], now: dict[str, Any], refused: bool
+) -> None:
+    files.write(tmp_path, [make_leg(**before)])
+    words: dict[str, Any] = {"modes": ("eager",), "output": tmp_path, **now}
+    chosen = Options(target=target_file.load("cpu"), target_argument="cpu", **words)
+    if not refused:
+        outputs.check_narrower(chosen)
+        return
+    with pytest.raises(UsageError, match="holds a whole run"):
+        outputs.check_narrower(chosen)
 
 
 def test_targets_are_listed_and_drafted(cli: Cli, tmp_path: Path) -> None:

@@ -92,6 +92,12 @@ def test_a_result_that_is_gone_counts_where_it_was_due(change: dict[str, Any], e
     )
 
 
+def test_what_was_asked_for_is_told_in_words() -> None:
+    (new,) = run(a="pass")
+    (pair,) = difference.compare([{**new, "selection": "p/a"}], [{**new, "level": "core"}]).pairs
+    assert pair.notes == [f"level {new['level']}, now core", "selection p/a, now the whole level"]
+
+
 def test_renamed_results_are_the_same_results() -> None:
     aliases = Aliases({"p": "q"}, {"a": "b"})
     new = run(b="fail")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from expecttest import assert_expected_inline
-from suite_process import Run
+from suite_process import Run, bare_target
 from test_merge import leg
 from test_verdicts import DAY, HEADER, expected, row
 
@@ -420,6 +420,12 @@ until = "2999-01-01"
     assert (clean.code, clean.results["totals"]) == (0, {"xfail": 5, "pass": 11}), clean.out
     checked = cli("expect", "check", "out", *more, "--extra", "sham", sham=sham)
     assert (checked.code, checked.out.splitlines()[-1]) == (0, "4 entries are true"), checked.out
+    part = cli("expect", "check", *more, "--extra", "sham", sham=sham)
+    assert (part.code, part.out) == (
+        0,
+        "4 entries: names, modes and days are right; whether they are stale only a whole run at the level "
+        "full can tell\n",
+    )
     assert cli(*update, sham=sham).code == 0, "nothing is left to propose"
 
 
@@ -433,9 +439,31 @@ def test_a_run_says_what_an_unknown_name_may_have_meant(cli: Cli, tmp_path: Path
     assert "names no result of this target; rename it to acts/good0@*, or remove it" in found.out
 
 
+def test_entries_are_shown_that_have_no_place_to_be_written_to(cli: Cli, tmp_path: Path) -> None:
+    target = ("--target", bare_target(tmp_path))
+    cli("run", *target, "-n", "1", sham="fail")
+    shown = cli("expect", "update", "out", *target, "--extra", "sham", sham="fail")
+    assert shown.code == 1, shown.err
+    assert '+id = "acts/fail0@*"' in shown.out
+    lacks = 'target file bare.toml names no expectations; add the line expectations = "expectations"'
+    assert f"note: {lacks}" in shown.out
+    written = cli("expect", "update", "out", *target, "--extra", "sham", "--write", sham="fail")
+    assert (written.code, lacks in written.err) == (2, True)
+    assert not (tmp_path / "expectations").exists()
+
+
+def test_a_check_refuses_the_run_of_another_target(cli: Cli, tmp_path: Path) -> None:
+    vendor(tmp_path)
+    cli("run", "-n", "1", "--level", "smoke")
+    found = cli("expect", "check", "out", "--target", "mine.toml", "--extra", "sham")
+    assert found.code == 2
+    assert "the run has no results of target 'mine'; name another one" in found.err
+
+
 def test_whose_expectations_are_meant_must_be_clear(cli: Cli) -> None:
     assert cli("expect", "check").err == (
-        "conformance expect: it is not clear whose expectations are meant; give --target\n"
+        "conformance expect: it is not clear whose expectations are meant; give --target, or the output "
+        "folder of a run\n"
     )
 
 

@@ -16,7 +16,7 @@ from test_verdicts import leg as make_leg
 
 from conformance import results
 from conformance.errors import UsageError
-from conformance.merge import merge
+from conformance.merge import absent, merge
 from conformance.report import files
 
 Cli = Callable[..., Run]
@@ -59,6 +59,12 @@ def test_modes_and_builds_stand_side_by_side() -> None:
             "of backend differ",
         ),
         (leg("eager", shard="1/2"), leg("eager", shard="2/2", level="core"), "their level differs"),
+        (
+            leg("eager"),
+            leg("eager", level="core", selection="add", digests={"manifest": "other"}),
+            r"their level differs \(full and core\) and their selection differs \(the whole level and add\); "
+            "leave one out",
+        ),
         (leg("eager"), leg("eager"), r"shard 1/1 of leg 2\.13\.0\+cpu-eager is in a and in b; leave one out"),
         (leg("eager", shard="1/2"), leg("eager", shard="1/3"), "are shards 1/2 and 1/3"),
     ],
@@ -80,9 +86,75 @@ def test_shards_become_one_leg_and_missing_ones_make_it_incomplete() -> None:
     (found,) = merge([(str(index), part) for index, part in enumerate(parts)])
     assert (found["shard"], found["exit"], found["complete"], found["planned"]) == ("1,3/3", 3, False, 3)
     assert found["totals"] == {"fail": 1, "pass": 2}
-    assert found["problems"][-1] == "shards 2/3 are not there"
+    assert found["problems"][-1] == "shard 2/3 is missing; merge what is missing too"
     (whole,) = merge([("a", found), ("b", leg("eager", "pass", shard="2/3"))])
-    assert (whole["shard"], whole["planned"]) == ("1/1", 4)
+    assert (whole["shard"], whole["planned"], whole["exit"], whole["complete"]) == ("1/1", 4, 1, True)
+    assert whole["problems"] == []
+
+
+def test_one_shard_alone_is_no_whole_run() -> None:
+    (found,) = merge([("a", leg("eager", "pass", shard="2/4"))])
+    assert (found["shard"], found["exit"], found["complete"]) == ("2/4", 3, False)
+    assert absent(found) == "shards 1/4, 3/4 and 4/4 are missing"
+    assert merge([("a", found)]) == [found]
+    assert absent(leg("eager", shard="2/4")) is None, "what was never merged lacks nothing"
+    (alone,) = merge([("a", leg("eager"))])
+    assert alone["complete"]
+
+
+def test_a_part_that_is_itself_incomplete_stays_so() -> None:
+    parts = [leg("eager", shard="1/3", complete=False, exit=3), leg("eager", shard="3/3")]
+    (found,) = merge([(str(index), part) for index, part in enumerate(parts)])
+    assert found["problems"][0] == "shard 1/3 is incomplete"
+    (whole,) = merge([("a", found), ("b", leg("eager", shard="2/3"))])
+    assert (whole["shard"], whole["complete"], whole["exit"]) == ("1/1", False, 3)
+    assert whole["problems"] == ["shard 1/3 is incomplete"]
+
+
+def test_a_merge_that_lost_a_shard_fails_and_says_which(cli: Cli, tmp_path: Path) -> None:
+    words = ("-n", "1", "--level", "core", "--shard", "1/2")
+    run = cli("run", *words, sham="good,fail")
+    assert (run.code, run.results["complete"]) == (0, True)
+    assert re.match(r"bare, eager, torch \S+, shard 1/2: 2 pass in 1 cases", run.out), run.out
+    assert "as expected: exit 0" in run.out
+    lost = cli("merge", "out", "-o", "all")
+    assert lost.code == 3
+    assert "incomplete: shard 2/2 is missing; exit 3\n" in lost.out
+    assert json.loads((tmp_path / "all" / "results.json").read_text())["complete"] is False
+    again = cli("report", "all")
+    assert (again.code, "shard 2/2 is missing" in again.out, "go on with" in again.out) == (3, True, False)
+    # The legs of one run in several environments: it is a shard, and so is all of it.
+    part = tmp_path / "nox" / "legs" / run.results["legs"][0]["name"]
+    shutil.copytree(run.folder, part)
+    assert cli("merge", str(part), "-o", "nox").code == 0
+    other = part.with_name("somebody")
+    part.rename(other)
+    assert cli("merge", str(other), "-o", "nox").code == 3
+
+
+def test_a_merge_leaves_alone_what_no_run_has_left(cli: Cli, tmp_path: Path) -> None:
+    files_of = {"a": leg("eager"), "b": leg("lazy")}
+    for name, one in files_of.items():
+        (tmp_path / name).mkdir()
+        files.write(tmp_path / name, [one])
+    (tmp_path / "f").mkdir()
+    for name in ("report.html", "junit.xml", "notes.txt"):
+        (tmp_path / "f" / name).write_text("mine")
+    refused = cli("merge", "a", "b", "-o", "f")
+    assert (refused.code, refused.err) == (
+        2,
+        "conformance merge: --output f holds junit.xml, report.html that no earlier run has left; "
+        "name another folder\n",
+    )
+    assert (tmp_path / "f" / "report.html").read_text() == "mine"
+    for name in ("report.html", "junit.xml"):
+        (tmp_path / "f" / name).unlink()
+    for _ in range(2):
+        assert cli("merge", "a", "b", "-o", "f").code == 0, "also over what a merge has left"
+    (tmp_path / "f" / "results.json").write_text("{}")
+    assert "holds results.json, junit.xml, report.html that no" in cli("merge", "a", "b", "-o", "f").err
+    (tmp_path / "a" / "results.json").write_text("{}")
+    assert "do not follow the schema: key 'schema' is missing\n" in cli("merge", "a", "-o", "g").err
 
 
 def test_a_leg_that_did_not_run_counts_first(tmp_path: Path) -> None:

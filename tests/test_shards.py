@@ -8,10 +8,12 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
+import certifiable
 import pytest
 from test_merge import leg
 
-from conformance import timing
+from conformance import cli, timing
+from conformance.merge import merge
 from conformance.plan import Case, Plan, Shard
 
 TABLE = timing.table()
@@ -81,3 +83,18 @@ def test_the_table_is_made_from_results(tmp_path: Path) -> None:
     assert timing.table(path) == {"eager": {"operator/a": 8.0, "module/b": 0.0625}}
     for seconds in (0.07, 0.5, 1.3, 44.0, 1000.0):
         assert abs(timing.rounded(seconds) / seconds - 1) <= 0.2
+
+
+def test_a_certificate_needs_all_shards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with certifiable.settled():
+        shard = certifiable.leg(shard="1/2")
+        for name, one in (("shard", shard), ("merged", merge([("a", shard)])[0])):
+            out = certifiable.folder(tmp_path / name, one)
+            assert cli.main(["certify", str(out)]) == 3
+            said = capsys.readouterr().out
+            assert "  the run is shard 1/2; merge all shards first\n" in said and "not complete" not in said
+            assert said.endswith("next: conformance merge DIR... -o OUT, with the folders of all 2 shards\n")
+        # What else is wrong with it, no other shard mends.
+        out = certifiable.folder(tmp_path / "less", certifiable.leg(shard="1/2", samples="4"))
+        assert cli.main(["certify", str(out)]) == 3
+        assert "\nnext: conformance run --target mine.toml" in capsys.readouterr().out

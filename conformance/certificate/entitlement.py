@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from conformance import levels, results
+from conformance import levels, merge, results
 from conformance.certificate.claims import Declaration
 from conformance.certificate.manifest import Demand, Entry, Manifest, words
 from conformance.model import Placement, Verdict, seed_of
@@ -131,14 +131,16 @@ def levels_within(run: str, level: str) -> bool:
 def whole(leg: Leg) -> Iterator[str]:
     """Reasons for which a leg yields no level at all, whatever its rows are."""
     count = leg["missing"]["count"]
-    if not leg["complete"] or count or leg["exit"] not in (results.OK, results.UNEXPECTED):
+    lost = not leg["complete"] or count or leg["exit"] not in (results.OK, results.UNEXPECTED)
+    # What lacks only other shards is told so, below.
+    if lost and not (merge.absent(leg) and merge.alone(leg)["complete"] and not count):
         yield f"the run is not complete{f', {count} results are missing' if count else ''}"
     if leg["selection"] is not None:
         yield f"the run was narrowed with -k {leg['selection']!r}"
     if leg["left_out"]:
         yield f"the run left out {leg['left_out']} results"
     if leg["shard"] != "1/1":
-        yield f"the run is shard {leg['shard']}; merge all shards first"
+        yield part(leg)
     samples = leg["samples"]
     if samples not in ("default", "all"):
         # Another number chooses other samples, and may leave out some that the default takes.
@@ -149,6 +151,11 @@ def whole(leg: Leg) -> Iterator[str]:
     if leg["level"] == levels.SMOKE:
         yield "level smoke is a quick choice and certifies nothing"
     yield from _consistent(leg)
+
+
+def part(leg: Leg) -> str:
+    """Why a shard yields no level."""
+    return f"the run is shard {leg['shard']}; merge all shards first"
 
 
 def _consistent(leg: Leg) -> Iterator[str]:

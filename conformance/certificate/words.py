@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from conformance.certificate.entitlement import Entitlement
+from conformance.certificate.entitlement import Entitlement, part
 from conformance.certificate.manifest import words as minor_words
 from conformance.levels import includes
 from conformance.model import ResultId
@@ -71,6 +71,10 @@ def refused(
 def _advice(leg: Mapping[str, Any], found: Entitlement, held: str | None) -> Iterator[str]:
     level, mode = found.demand.level, found.demand.mode
     target = shlex.quote(target_word(dict(leg)))
+    if found.unfit == (part(leg),):
+        count = leg["shard"].partition("/")[2]
+        yield f"next: conformance merge DIR... -o OUT, with the folders of all {count} shards"
+        return
     if found.unfit:
         yield f"next: conformance run --target {target} --mode {mode} --level {level} -o DIR"
         return

@@ -42,8 +42,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def certify(arguments: argparse.Namespace) -> int:
     """Print whether the run holds the level, and write the bundle where it does."""
-    if arguments.level is not None:
-        levels.check(arguments.level)
+    if arguments.level is not None and arguments.level not in levels.ALL_LEVELS:
+        raise UsageError(f"level {arguments.level!r} does not exist; certify one of {', '.join(LEVELS)}")
     leg = chosen(files.read(arguments.folder), arguments.mode, arguments.build)
     level = arguments.level or leg["level"]
     if level == levels.SMOKE:

@@ -30,6 +30,7 @@ def add(commands: Any) -> None:
         "--level", default="bringup", metavar="L", help="level whose operators are tried (default: bringup)"
     )
     parser.add_argument("--all", action="store_true", help="show long lists in full")
+    common.extra(parser)
     parser.set_defaults(execute=execute)
 
 
@@ -44,14 +45,18 @@ def execute(arguments: argparse.Namespace) -> int:
 
     import torch
 
+    from conformance import catalogue, plan
     from conformance.doctor import facts, promises
+    from conformance.expectation import declarations
 
+    catalogue.load_extra(arguments.extra)
     target = file.target(mode)
     warnings.simplefilter("ignore")
     print(f"target {file.name}, device {file.device}, torch {torch.__version__}")
     if file.untested:
         print(UNTESTED.format(name=file.name))
     _import(target)
+    declarations.check(file, lambda: plan.build(target, "full", file.modes))
     operators, capabilities = promises.collect(file, target, arguments.level)
     groups = {
         "Device": facts.collect(target) + _known_answers(target),

@@ -8,11 +8,14 @@ import difflib
 from pathlib import Path
 from typing import Any
 
-from conformance import expectation, plan, target_file, torch_build
+from conformance import expectation, target_file, torch_build
 from conformance.commands import common
 from conformance.errors import UsageError
-from conformance.expectation import check, edit, propose
+from conformance.expectation import check, edit, looked, propose
+from conformance.plan import Plan
 from conformance.report import files
+from conformance.runner.leg import prepare
+from conformance.runner.options import Options
 
 #: Days until a new entry runs out.
 DAYS = 90
@@ -42,13 +45,24 @@ def add(commands: Any) -> None:
         help="find entries that are stale, over-broad, expired or of unknown names",
         description=(
             "Find entries that have expired, name nothing that exists, or say the same twice; with the "
-            "output folder of a run also those that are stale or over-broad. Exit code 1 where it finds some."
+            "folder of a whole run at the level full also those that are stale or over-broad. The last line "
+            "says what was looked at. Exit code 1 where something is wrong."
         ),
     )
-    look.add_argument("directory", type=Path, nargs="?", metavar="DIR", help="output folder of a run")
+    look.add_argument(
+        "directory",
+        type=Path,
+        nargs="?",
+        metavar="DIR",
+        help="output folder of a run; without, give --target",
+    )
     look.set_defaults(execute=execute_check)
     for each in (update, look):
-        each.add_argument("--target", metavar="NAME_OR_FILE", help="whose expectations (default: of the run)")
+        each.add_argument(
+            "--target",
+            metavar="NAME_OR_FILE",
+            help="whose expectations (default: of the run, where its target comes with the suite)",
+        )
         common.extra(each)
 
 
@@ -67,7 +81,7 @@ def execute_update(arguments: argparse.Namespace) -> int:
         until=until,
         today=datetime.date.today(),
     )
-    texts = _texts(found, file)
+    texts = _texts(found, file, write=arguments.write)
     for path, (old, new) in texts.items():
         if arguments.write:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,27 +105,22 @@ def execute_update(arguments: argparse.Namespace) -> int:
 
 
 def execute_check(arguments: argparse.Namespace) -> int:
-    """Print what is wrong with the entries; exit code 1 where something is."""
+    """Print what is wrong with the entries, and what was looked at; exit code 1 where something is wrong."""
     legs = files.read(arguments.directory) if arguments.directory else []
     file = _target(arguments, legs)
+    own = [leg for leg in legs if leg["target"]["name"] == file.name]
+    if legs and not own:
+        raise UsageError(f"the run has no results of target {file.name!r}; name another one")
     book = expectation.load(expectation.sources(file.name, file.expectations))
-    found = check.static(
-        book,
-        plans(file, arguments.extra),
-        datetime.date.today(),
-        [leg["torch"] for leg in legs] or [torch_build.version()],
-    )
-    for leg in legs:
-        if leg["target"]["name"] != file.name:
-            continue
-        found += check.against(book, leg, datetime.date.today())
+    names, today = plans(file, arguments.extra), datetime.date.today()
+    versions = [leg["torch"] for leg in own] or [torch_build.version()]
+    found = check.static(book, names, today, versions)
+    for leg in own:
+        found += check.against(book, leg, today)
     for text in dict.fromkeys(found):
         print(text)
-    count = len(set(found))
-    print(
-        f"{len(book.entries)} entries, {count} problems" if count else f"{len(book.entries)} entries are true"
-    )
-    return int(bool(count))
+    print(looked.summary(looked.look(book, names, own, versions, today), len(set(found))))
+    return int(bool(found))
 
 
 def _target(arguments: argparse.Namespace, legs: list[dict[str, Any]]) -> target_file.TargetFile:
@@ -122,7 +131,8 @@ def _target(arguments: argparse.Namespace, legs: list[dict[str, Any]]) -> target
     if len(names) == 1 and names[0] in target_file.known_targets():
         return target_file.load(names[0])
     of = f" (the run is of {', '.join(names)})" if names else ""
-    raise UsageError(f"it is not clear whose expectations are meant{of}; give --target")
+    way = "--target" if legs else "--target, or the output folder of a run"
+    raise UsageError(f"it is not clear whose expectations are meant{of}; give {way}")
 
 
 def _seen(legs: list[dict[str, Any]], file: target_file.TargetFile) -> list[propose.Seen]:
@@ -140,16 +150,15 @@ def _seen(legs: list[dict[str, Any]], file: target_file.TargetFile) -> list[prop
 
 
 def plans(file: target_file.TargetFile, extra: list[str]) -> dict[str, frozenset[str]]:
-    """All result ids that the suite has for a target, by mode. Imports torch, no backend."""
-    from conformance import catalogue
-
-    catalogue.load_extra(extra)
-    return {
-        mode: frozenset(plan.build(file.target(mode), "full", [mode]).result_ids()) for mode in file.modes
-    }
+    """All result ids that the suite has for a target, by mode; from a process of its own, as in a run."""
+    options = Options(file, str(file.path.resolve()), file.modes, Path(), extra=tuple(extra))
+    answer = prepare(options, file.default_mode, names=True)
+    return {mode: frozenset(Plan.from_json(found).result_ids()) for mode, found in answer["names"].items()}
 
 
-def _texts(found: propose.Proposal, file: target_file.TargetFile) -> dict[Path, tuple[str, str]]:
+def _texts(
+    found: propose.Proposal, file: target_file.TargetFile, *, write: bool
+) -> dict[Path, tuple[str, str]]:
     """Old and new text of every file that changes."""
     changes: dict[Path, dict[int, list[expectation.Expectation]]] = {}
     for entry, others in found.changed.items():
@@ -160,20 +169,27 @@ def _texts(found: propose.Proposal, file: target_file.TargetFile) -> dict[Path, 
         old = path.read_text()
         texts[path] = old, edit.edited(path, old, by_index)
     if found.new:
-        path = _new_file(file)
+        place = _new_file(file)
+        if place is None:
+            lacks = (
+                f"target file {file.path} names no expectations; add the line "
+                'expectations = "expectations" and make that folder'
+            )
+            if write:
+                raise UsageError(lacks)
+            found.notes.append(f"{lacks} before you --write")
+        path = place or file.path.parent / "expectations" / NEW
         old = path.read_text() if path.is_file() else ""
         text = texts[path][1] if path in texts else old
         texts[path] = old, edit.appended(text or edit.HEAD, found.new)
     return texts
 
 
-def _new_file(file: target_file.TargetFile) -> Path:
-    """Where new entries go: the vendor's file or folder, else the suite's own folder of the target."""
+def _new_file(file: target_file.TargetFile) -> Path | None:
+    """Where new entries go: the vendor's file or folder, else the suite's own folder of the target.
+
+    None where the target file names none; entries can be shown then, but not written.
+    """
     if file.expectations is not None:
         return file.expectations if file.expectations.suffix == ".toml" else file.expectations / NEW
-    if file.name in target_file.known_targets():
-        return expectation.FOLDER / file.name / NEW
-    raise UsageError(
-        f'target file {file.path} names no expectations; add the line expectations = "expectations" and make '
-        "that folder"
-    )
+    return expectation.FOLDER / file.name / NEW if file.name in target_file.known_targets() else None

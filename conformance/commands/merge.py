@@ -10,7 +10,7 @@ from conformance import merge, results
 from conformance.commands import common
 from conformance.errors import UsageError
 from conformance.report import files
-from conformance.runner import summary
+from conformance.runner import outputs, summary
 
 
 def add(commands: Any) -> None:
@@ -26,7 +26,7 @@ def execute(arguments: argparse.Namespace) -> int:
     output: Path = arguments.output
     _check_output(output, arguments.directories)
     found = [(str(folder), leg) for folder in arguments.directories for leg in files.read(folder)]
-    legs = merge.merge(found)
+    legs = merge.merge(found, assembled=_assembled(output, arguments.directories, found))
     common.check_writable(output)
     output.mkdir(parents=True, exist_ok=True)
     document = files.write(output, legs)
@@ -48,5 +48,15 @@ def _check_output(output: Path, sources: list[Path]) -> None:
         )
     if (output / "journal.jsonl").exists():
         raise UsageError(f"--output {output} holds a run of its own; remove it or name another folder")
+    outputs.check_foreign(output, outputs.WRITTEN)
     if (output / "results.json").exists():
         results.read(output / "results.json")
+
+
+def _assembled(output: Path, sources: list[Path], found: list[tuple[str, dict[str, Any]]]) -> bool:
+    """Whether the parts are the legs of one run in several environments, which lie as such a run's do.
+
+    Where that run is a shard, so is what it is put together to; the shards are merged later.
+    """
+    inside = {folder.resolve().parent for folder in sources} == {(output / "legs").resolve()}
+    return inside and all(Path(source).name == leg["name"] for source, leg in found)

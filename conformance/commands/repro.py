@@ -223,7 +223,7 @@ def show_recorded(folder: Path, result_id: ResultId) -> None:
 
 
 def find_kind(result_id: ResultId) -> str:
-    """The kind of subject that a result id speaks of; UsageError with names near to it where there is none."""
+    """The kind of subject that a result id speaks of; UsageError with near names where there is none."""
     from conformance import catalogue
     from conformance.property import properties
 

@@ -13,7 +13,7 @@ from conformance.commands import common
 from conformance.errors import UsageError
 from conformance.plan import Shard
 from conformance.report import files
-from conformance.runner import again, modes, several, summary
+from conformance.runner import again, modes, outputs, several, summary
 from conformance.runner import leg as legs
 from conformance.runner.options import Options, cores
 
@@ -89,12 +89,21 @@ def options(arguments: argparse.Namespace) -> Options:
 def execute(arguments: argparse.Namespace) -> int:
     """Run all modes, write the files and print the summary."""
     folder = arguments.resume or arguments.rerun_failed
+    failed = arguments.rerun_failed is not None
     chosen = options(arguments) if folder is None else _of_before(folder, arguments)
     common.check_writable(chosen.output)
+    if folder is None:
+        outputs.check_narrower(chosen)
+    else:
+        document = again.finished(chosen, failed=failed)
+        if document is not None:
+            why = "holds no failure to try again" if failed else "is complete"
+            print(f"nothing to do: the run in {folder} {why}")
+            return _say(document, arguments, chosen)
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
         if folder is not None:
-            found = again.run(chosen, failed=arguments.rerun_failed is not None)
+            found = again.run(chosen, failed=failed)
         elif len(chosen.modes) == 1:
             found = [legs.run(chosen, chosen.modes[0], chosen.output)]
         else:
@@ -110,13 +119,17 @@ def execute(arguments: argparse.Namespace) -> int:
     except UsageError as error:
         if not chosen.part or folder is not None:
             raise
-        legs.clear(chosen.output)
+        outputs.clear(chosen.output)
         mode, build = chosen.modes[0], torch_build.version()
         found = [results.not_run(chosen, mode, build, str(error))]
     finally:
         signal.signal(signal.SIGTERM, previous)
-    document = files.write(chosen.output, found)
-    for line in summary.lines(document, target=arguments.target, folder=_short(chosen.output)):
+    return _say(files.write(chosen.output, found), arguments, chosen)
+
+
+def _say(document: dict[str, Any], arguments: argparse.Namespace, chosen: Options) -> int:
+    """Print the summary of a run and return its exit code."""
+    for line in summary.lines(document, target=arguments.target, folder=outputs.short(chosen.output)):
         print(line)
     return int(document["exit"])
 
@@ -154,17 +167,10 @@ def _of_before(folder: Path, arguments: argparse.Namespace) -> Options:
     for word, value in given.items():
         if value is not None and value != kept[word]:
             raise UsageError(
-                f"{word} is {value}, but the run in {folder} has {kept[word]}; leave it out, or begin a new "
-                "run"
+                f"{word} is {value}, but the run in {folder} has {kept[word] or 'none'}; leave it out, or "
+                "begin a new run"
             )
     return chosen
-
-
-def _short(path: Path) -> Path:
-    try:
-        return path.relative_to(Path.cwd())
-    except ValueError:
-        return path
 
 
 def _interrupt(number: int, frame: object) -> None:

@@ -24,12 +24,19 @@ class Index:
 
     def matching(self, pattern: str) -> list[str]:
         """All ids that a pattern matches."""
+        return list(self._matching(pattern))
+
+    def matches(self, pattern: str) -> bool:
+        """Whether a pattern matches any id; looks no further than the first."""
+        return next(self._matching(pattern), None) is not None
+
+    def _matching(self, pattern: str) -> Iterator[str]:
         if is_literal(pattern):
-            return [pattern] if pattern in self._all else []
+            return iter([pattern] if pattern in self._all else [])
         name = pattern.partition("/")[0]
         lists = [self._ids.get(name, [])] if is_literal(name) else list(self._ids.values())
         expression = compile_pattern(pattern)
-        return [text for ids in lists for text in ids if expression.fullmatch(text)]
+        return (text for ids in lists for text in ids if expression.fullmatch(text))
 
     def nearest(self, pattern: str, count: int = 3) -> list[str]:
         """Ids or patterns that a pattern which matches nothing may have meant, the likeliest first."""

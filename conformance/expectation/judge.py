@@ -71,6 +71,11 @@ def whole(leg: Mapping[str, Any]) -> bool:
     )
 
 
+def decides(leg: Mapping[str, Any]) -> bool:
+    """Whether a leg is judged: it is whole, and nothing of it is missing."""
+    return whole(leg) and bool(leg["complete"])
+
+
 def records(
     rows: Mapping[str, Row], book: Book, mode: str, torch_version: str, day: datetime.date
 ) -> list[Record]:

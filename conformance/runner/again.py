@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import time
@@ -9,13 +10,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from conformance import expectation, results, target_file, torch_build
+from conformance import digests, expectation, results, target_file, torch_build
 from conformance.errors import UsageError
 from conformance.journal import Journal, Tail
+from conformance.merge import spoken
 from conformance.model import Verdict
 from conformance.plan import Plan, Shard
 from conformance.report import files
-from conformance.runner import leg, several
+from conformance.runner import leg, outputs, several
 from conformance.runner.ledger import Ledger
 from conformance.runner.options import Options, cores
 from conformance.runner.progress import Progress
@@ -55,13 +57,19 @@ def read(folder: Path) -> tuple[Ledger, Tail]:
 
 def options(folder: Path, wish: Wish) -> Options:
     """The options of the run whose output folder this is; UsageError where there is none."""
-    parts = [folder] if (folder / "journal.jsonl").is_file() else files.parts(folder)
-    if not parts:
+    journals = outputs.journals(folder)
+    if not journals:
         raise UsageError(
             f"{folder} holds no journal of a run; name the output folder of 'conformance run' (merged "
             "results go on in the folders of their parts)"
         )
+    parts = [journal.parent for journal in journals]
     header = read(parts[0])[0].header
+    if parts[0] != folder and not outputs.of_one_run(journals):
+        raise UsageError(
+            f"{folder} holds the results of {len(parts)} runs, which were merged; name the one that is to go "
+            f"on: {', '.join(map(str, parts))}"
+        )
     try:
         kept = header["options"]
         return Options(
@@ -89,12 +97,12 @@ def run(chosen: Options, *, failed: bool) -> list[dict[str, Any]]:
     """
     if (chosen.output / "journal.jsonl").is_file():
         return [resume(chosen, chosen.modes[0], chosen.output, failed=failed)]
-    build = torch_build.version()
-    folders = {mode: chosen.output / "legs" / torch_build.leg_name(build, mode) for mode in chosen.modes}
+    folders = _folders(chosen)
     begun = {mode: (folder / "journal.jsonl").is_file() for mode, folder in folders.items()}
     if not any(begun.values()):
         raise UsageError(
-            f"{chosen.output} holds legs of another torch than {build}; use that build, or run it anew"
+            f"{chosen.output} holds legs of another torch than {torch_build.version()}; use that build, or "
+            "run it anew"
         )
 
     def one(mode: str) -> dict[str, Any]:
@@ -116,6 +124,45 @@ def run(chosen: Options, *, failed: bool) -> list[dict[str, Any]]:
         later = [folders[mode] for mode in chosen.modes if begun[mode] and mode not in known]
         book = _book(chosen)
         raise leg.Interrupted([*stop.found, *(files.from_journal(each, book) for each in later)]) from None
+
+
+def _folders(chosen: Options) -> dict[str, Path]:
+    """The folder of each mode's leg."""
+    if (chosen.output / "journal.jsonl").is_file():
+        return {chosen.modes[0]: chosen.output}
+    build = torch_build.version()
+    return {mode: chosen.output / "legs" / torch_build.leg_name(build, mode) for mode in chosen.modes}
+
+
+def finished(chosen: Options, *, failed: bool) -> dict[str, Any] | None:
+    """The results of a run of which nothing is left to do; None where something is, or must be looked into.
+
+    It is told from the folder alone: bringing up the target only to find no work takes many seconds.
+    """
+    folders = _folders(chosen)
+    begun = [folder for folder in folders.values() if (folder / "journal.jsonl").is_file()]
+    # A mode for which there was nothing to run has no folder, and the results are complete without it.
+    if not begun or (len(begun) < len(folders) and not outputs.complete(chosen.output)):
+        return None
+    book = _book(chosen)
+    here = {"suite": digests.suite(), "target": chosen.target.digest, "expectations": book.digest}
+    found = []
+    for folder in begun:
+        ledger, tail = read(folder)
+        known = ledger.header.get("digests", {})
+        if tail.damaged or any(known.get(word) != digest for word, digest in here.items()):
+            return None
+        found.append(results.leg(ledger, book))
+        if not found[-1]["complete"] or (failed and _to_try(found[-1])):
+            return None
+    with contextlib.suppress(UsageError):
+        kept = results.read(chosen.output / "results.json")
+        if [one["results"] for one in kept["legs"]] == [one["results"] for one in found]:
+            return kept
+    # The run was killed between its last result and its files.
+    for folder, one in zip(begun, found, strict=True):
+        files.write(folder, [one])
+    return files.write(chosen.output, found)
 
 
 class _Refused(Exception):
@@ -179,13 +226,17 @@ def _failed(ledger: Ledger, book: expectation.Book) -> list[str]:
         raise UsageError(
             f"{found['missing']['count']} results of {found['name']} are missing; go on with --resume first"
         )
+    return _to_try(found)
+
+
+def _to_try(found: dict[str, Any]) -> list[str]:
     return [row["id"] for row in found["results"] if row["verdict"] in FAILED]
 
 
 def _same(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
     """Raise UsageError where what decides about results has changed since."""
     wrong = [
-        f"{word} was {_short(old.get(word))} and is {_short(new[word])}"
+        f"{word} was {_short(spoken(word, old.get(word)))} and is {_short(spoken(word, new[word]))}"
         for word in _SAME
         if old.get(word) != new[word]
     ]

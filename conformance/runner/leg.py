@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from conformance.errors import UsageError
 from conformance.journal import Journal, Tail
 from conformance.pattern import is_literal
 from conformance.plan import Plan
+from conformance.runner import outputs
 from conformance.runner.ledger import Ledger
 from conformance.runner.options import Options
 from conformance.runner.progress import Progress
@@ -25,7 +25,6 @@ from conformance.runner.rounds import GivenUp, Rounds
 
 #: Seconds that bringing a target up may take.
 _PREPARE_SECONDS = 600
-_OWN_FILES = ("journal.jsonl", "results.json", "junit.xml", "report.html", "tracebacks", "logs", "legs")
 
 
 class NothingToRun(UsageError):
@@ -40,38 +39,11 @@ class Interrupted(Exception):
         self.found = found
 
 
-def clear(folder: Path) -> None:
-    """Make an output folder and remove what an earlier run left in it.
+def prepare(options: Options, mode: str, *, names: bool = False) -> dict[str, Any]:
+    """Bring the target up in a process of its own; UsageError where it cannot be.
 
-    UsageError where files of these names are there that no run can have left: they are somebody's.
+    With ``names`` only as far as the names of its results need it.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    ours = (folder / "journal.jsonl").exists() or any(folder.glob("legs/*/journal.jsonl"))
-    ours = ours or _is_results(folder / "results.json")
-    others = [name for name in _OWN_FILES if (folder / name).exists()]
-    if others and not ours:
-        raise UsageError(
-            f"--output {folder} holds {', '.join(others)} that no earlier run has left; name another folder"
-        )
-    for name in _OWN_FILES:
-        path = folder / name
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
-
-
-def _is_results(path: Path) -> bool:
-    """Whether a file starts as results do, which is all that a run without any leg leaves behind."""
-    try:
-        with path.open("rb") as file:
-            return file.read(10) == b'{"schema":'
-    except OSError:
-        return False
-
-
-def prepare(options: Options, mode: str) -> dict[str, Any]:
-    """Bring the target up in a process of its own; UsageError where it cannot be."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "answer.json"
         command = [
@@ -82,7 +54,7 @@ def prepare(options: Options, mode: str) -> dict[str, Any]:
             "--target",
             options.target_argument,
         ]
-        command += ["--mode", mode, "--level", options.level]
+        command += ["--mode", mode, "--level", options.level, *(["--names"] if names else [])]
         for module in options.extra:
             command += ["--extra", module]
         try:
@@ -137,8 +109,8 @@ def run(options: Options, mode: str, folder: Path, *, loud: bool = True) -> dict
     answer = prepare(options, mode)
     level, plan, left_out = choose(options, mode, answer)
     if options.select is None:
-        _check_patterns(options, book, answer, mode, started.date())
-    clear(folder)
+        _check_patterns(book, answer, mode, started.date())
+    outputs.clear(folder)
     journal = Journal(folder / "journal.jsonl")
     journal.lock()
     words = header(options, mode, answer, level, book, started)
@@ -226,21 +198,9 @@ def check_oracle(rounds: Rounds) -> None:
     journal.write("oracle-check", **checked)
 
 
-def _check_patterns(
-    options: Options, book: expectation.Book, answer: dict[str, Any], mode: str, day: datetime.date
-) -> None:
-    """Raise UsageError for words of the target file and of expectations that speak of nothing that exists."""
-    full = Plan.from_json(answer["full"])
-    index = expectation.Index(full.result_ids())
-    where = f"target file {options.target.path}:"
-    for pattern in options.target.unsupported:
-        if not index.matching(pattern):
-            hint = near(index, pattern)
-            raise UsageError(f"{where} unsupported {pattern!r} matches no result{hint}; remove or rename it")
-    subjects = {case.subject for case in full.cases}
-    for name, dtypes in options.target.dtype_overrides.items():
-        if dtypes and name not in subjects:
-            raise UsageError(f"{where} operators.{name} is no operator that is checked; remove or rename it")
+def _check_patterns(book: expectation.Book, answer: dict[str, Any], mode: str, day: datetime.date) -> None:
+    """Raise UsageError for expectations that speak of nothing that exists."""
+    index = expectation.Index(Plan.from_json(answer["full"]).result_ids())
     active = book.active(mode, day, answer["facts"]["torch"]["version"])
     lost = [entry for entry in active if not index.matching(entry.id)]
     if lost:

@@ -9,7 +9,7 @@ from typing import Any
 from conformance import results, torch_build
 from conformance.errors import UsageError
 from conformance.report import files
-from conformance.runner import leg
+from conformance.runner import leg, outputs
 from conformance.runner.options import Options
 
 
@@ -22,7 +22,7 @@ def run(options: Options) -> list[dict[str, Any]]:
     Raises:
         UsageError: no mode has anything to run.
     """
-    leg.clear(options.output)
+    outputs.clear(options.output)
     build = torch_build.version()
 
     def one(mode: str) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from conformance import target_file
+from conformance import merge, target_file
 from conformance.model import Verdict
 from conformance.report import groups
+from conformance.runner import outputs
 from conformance.runner.progress import duration
 
 #: Marks of a target file, with the words that stand beside the target's name.
@@ -28,7 +29,10 @@ def lines(results: dict[str, Any], *, folder: Path, target: str | None = None) -
         yield from _leg(leg)
     yield from _unexpected(legs, target)
     state = {0: "as expected", 1: "unexpected results", 2: "not run", 3: "incomplete"}[results["exit"]]
-    yield f"{state}: exit {results['exit']}"
+    absent = "; ".join(dict.fromkeys(filter(None, map(merge.absent, legs))))
+    yield f"{state}: {absent}; exit {results['exit']}" if absent else f"{state}: exit {results['exit']}"
+    for part in outputs.to_resume(folder, legs):
+        yield f"go on with: {shlex.join(['conformance', 'run', '--resume', str(part)])}"
     yield f"files: {folder / 'results.json'}, {folder / 'report.html'}, {folder / 'junit.xml'}"
 
 
@@ -37,7 +41,8 @@ def title(leg: dict[str, Any]) -> str:
     target = leg["target"]
     words = [name for mark, name in MARKS.items() if target.get(mark)]
     marks = f" ({', '.join(words)})" if words else ""
-    return f"{target['name']}{marks}, {leg['mode']}, torch {leg['torch']}"
+    shard = f", shard {leg['shard']}" if leg.get("shard", "1/1") != "1/1" else ""
+    return f"{target['name']}{marks}, {leg['mode']}, torch {leg['torch']}{shard}"
 
 
 def _leg(leg: dict[str, Any]) -> Iterator[str]:
