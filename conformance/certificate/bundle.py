@@ -68,7 +68,8 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         try:
             Schema.load(schema).validate(data)
         except (SchemaError, RecursionError) as error:
-            raise UsageError(f"{name} of bundle {path} does not follow its schema: {error}") from None
+            wrong = str(error).removeprefix(": ")  # of the document as a whole
+            raise UsageError(f"{name} of bundle {path} does not follow its schema: {wrong}") from None
     return certificate, results
 
 
