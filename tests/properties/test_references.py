@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from conformance import target_file
 from conformance.invocation import Outcome
@@ -11,6 +12,7 @@ from conformance.properties.operators import _transforms as transforms
 from conformance.property import find
 from conformance.recorder import Recorder
 from conformance.subjects import find as find_subject
+from conformance.tolerances import rule
 
 TRANSFORMS = ("vmap", "vjp", "jvp", "vmap-vjp", "vjp-vmap", "vjp-vjp", "vmap-vjp-vjp", "vmap-jvp", "jvp-vmap")
 
@@ -36,3 +38,10 @@ def test_what_is_differentiated_is_what_the_database_marks(subject: str) -> None
     result = checked("vjp-vjp", subject)
     assert result.verdict is Verdict.PASS
     assert not any("no reference" in note for note in result.notes), result.notes
+
+
+@pytest.mark.parametrize(
+    ("operator", "name"), [("__rmatmul__", "matrix"), ("matmul", "matrix"), ("__radd__", "elementwise")]
+)
+def test_reflected_operators_have_the_tolerance_of_what_they_compute(operator: str, name: str) -> None:
+    assert rule(operator, torch.float32).name == name
