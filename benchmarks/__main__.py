@@ -12,6 +12,7 @@ FIGURES = (
     "graph_replay",
     "lazy_step",
     "compile_steady_state",
+    "collectives",
     "import_time",
     "suite_time",
 )

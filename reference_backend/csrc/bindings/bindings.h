@@ -7,5 +7,6 @@ namespace hpu_reference::bindings {
 
 void bind_graphs(pybind11::module& m);
 void bind_engine(pybind11::module& m);
+void bind_distributed(pybind11::module& m);
 
 }  // namespace hpu_reference::bindings

@@ -46,7 +46,9 @@ struct Engine {
   std::mutex compute;
   std::condition_variable changed;
   int waiting = 0;  // threads that wait for `changed`
-  std::array<Queue, kQueues> queues;
+  std::array<Queue, kQueues + kExclusiveQueues> queues;
+  std::atomic<int> used{kQueues};               // queues that were ever handed out
+  std::vector<int> released;                    // exclusive queues without an owner
   std::vector<std::unique_ptr<Work>> finished;  // to be released on a host thread
   bool stopping = false;
   QueueCounters counters;
@@ -150,7 +152,8 @@ bool run_one(Engine& self, int index, Lock& lock) {
 
 // An item that waits for another queue is woken through that queue's progress.
 void wake_others(Engine& self, int index) {
-  for (int other = 0; other < kQueues; other++) {
+  const int used = self.used;
+  for (int other = 0; other < used; other++) {
     Queue& queue = self.queues[static_cast<std::size_t>(other)];
     if (other != index && queue.sleeping && !queue.items.empty()) {
       queue.wake.notify_one();
@@ -188,7 +191,7 @@ void release_finished(Engine& self, Lock& lock) {
 // Lets the queue move on a little: runs its first item, or one of the queue that it waits for, or waits.
 void help(Engine& self, int index, Lock& lock) {
   int target = index;
-  for (int hops = 0; hops < kQueues; hops++) {
+  for (int hops = 0; hops < self.used; hops++) {
     if (run_one(self, target, lock)) {
       self.counters.taken_over++;
       wake_others(self, target);
@@ -247,6 +250,16 @@ class GateWork final : public Work {
   std::shared_ptr<std::atomic<bool>> open_;
 };
 
+void drain_queue(int index) {
+  Engine& self = engine();
+  Queue& queue = self.queues[static_cast<std::size_t>(index)];
+  Lock lock(self.mutex);
+  const std::uint64_t goal = queue.issued;
+  while (queue.done < goal && !self.stopping) {
+    help(self, index, lock);
+  }
+}
+
 void push(Engine& self, int index, std::unique_ptr<Work> work) {
   Queue& queue = self.queues[static_cast<std::size_t>(index)];
   queue.items.push_back(std::move(work));
@@ -285,7 +298,33 @@ void ThreadState::apply() const {
 }
 
 int queue_of(c10::StreamId id) {
+  if (C10_UNLIKELY(id >= kFirstExclusiveStream)) {
+    return kQueues + static_cast<int>(id - kFirstExclusiveStream);
+  }
   return id == kDefaultStream ? 0 : static_cast<int>(1 + (id - 1) % (kQueues - 1));
+}
+
+c10::StreamId acquire_exclusive_stream() {
+  Engine& self = engine();
+  const Lock lock(self.mutex);
+  for (auto found = self.released.begin(); found != self.released.end(); ++found) {
+    const int index = *found;
+    if (self.queues[static_cast<std::size_t>(index)].pending.load() == 0) {
+      self.released.erase(found);
+      return kFirstExclusiveStream + index - kQueues;
+    }
+  }
+  TORCH_CHECK(self.used < kQueues + kExclusiveQueues,
+              "all ",
+              kExclusiveQueues,
+              " exclusive streams of the device are taken: destroy process groups that are no longer needed");
+  return kFirstExclusiveStream + (self.used++) - kQueues;
+}
+
+void release_exclusive_stream(c10::StreamId id) {
+  Engine& self = engine();
+  const Lock lock(self.mutex);
+  self.released.push_back(queue_of(id));
 }
 
 bool is_running_work() {
@@ -326,6 +365,15 @@ void help_until(int queue, const std::function<bool()>& done) {
   }
 }
 
+bool wait_until(const std::function<bool()>& done, std::chrono::milliseconds timeout) {
+  Engine& self = engine();
+  Lock lock(self.mutex);
+  self.waiting++;
+  const bool in_time = self.changed.wait_for(lock, timeout, [&] { return done() || self.stopping; });
+  self.waiting--;
+  return in_time;
+}
+
 void release_finished_work() {
   Engine& self = engine();
   Lock lock(self.mutex);
@@ -344,14 +392,7 @@ void drain(c10::StreamId id, bool surface) {
     return;
   }
   const int index = queue_of(id);
-  Engine& self = engine();
-  Queue& queue = self.queues[static_cast<std::size_t>(index)];
-  Lock lock(self.mutex);
-  const std::uint64_t goal = queue.issued;
-  while (queue.done < goal && !self.stopping) {
-    help(self, index, lock);
-  }
-  lock.unlock();
+  drain_queue(index);
   if (surface) {
     surface_error(index);
   }
@@ -371,13 +412,14 @@ void drain_all(bool surface) {
   if (tls_running) {
     return;
   }
-  for (int index = 0; index < kQueues; index++) {
-    drain(index, false);
+  const int used = engine().used;
+  for (int index = 0; index < used; index++) {
+    drain_queue(index);
   }
   if (!surface) {
     return;
   }
-  for (int index = 0; index < kQueues; index++) {
+  for (int index = 0; index < used; index++) {
     surface_error(index);
   }
 }
@@ -424,10 +466,18 @@ void shutdown_queues() {
     }
     self.changed.notify_all();
   }
-  for (Queue& queue : self.queues) {
-    if (queue.thread.joinable() && queue.thread.get_id() != std::this_thread::get_id()) {
-      queue.thread.join();
+  for (std::size_t index = 0; index < self.queues.size(); index++) {
+    Queue& queue = self.queues[index];
+    if (!queue.thread.joinable() || queue.thread.get_id() == std::this_thread::get_id()) {
+      continue;
     }
+    // What runs on an exclusive stream may wait for another process, which may never answer.
+    bool abandon = false;
+    if (index >= kQueues) {
+      const Lock lock(self.mutex);
+      abandon = queue.running;
+    }
+    abandon ? queue.thread.detach() : queue.thread.join();
   }
   std::vector<std::unique_ptr<Work>> dropped;
   {

@@ -8,6 +8,7 @@
 #include <c10/core/Stream.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,8 +18,17 @@ namespace hpu_reference::runtime {
 
 // The default stream and the 32 that have a queue of their own; later streams share those.
 constexpr int kQueues = 33;
+// Behind them the queues of exclusive streams, which share theirs with no other.
+constexpr int kExclusiveQueues = 479;
+constexpr c10::StreamId kFirstExclusiveStream = c10::StreamId{1} << 40;
 
 int queue_of(c10::StreamId id);
+
+// A stream with a queue of its own, for work that waits for what is outside this process: a stream that
+// shared the queue would wait with it. Throws where too many are held.
+c10::StreamId acquire_exclusive_stream();
+// It may be handed out again once its work has run.
+void release_exclusive_stream(c10::StreamId id);
 
 // What a thread that runs work for another one must take over from it.
 struct ThreadState {
@@ -86,6 +96,9 @@ void surface_error(int queue);
 
 // Helps the queue until `done()` holds; it is asked with the engine's mutex held.
 void help_until(int queue, const std::function<bool()>& done);
+
+// Waits, without helping, until `done()` holds, asked with the engine's mutex held; false after `timeout`.
+bool wait_until(const std::function<bool()>& done, std::chrono::milliseconds timeout);
 
 // Tells waiting threads to look again; for changes that do not come from a queue.
 void notify_queues();

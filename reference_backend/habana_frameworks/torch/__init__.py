@@ -35,11 +35,12 @@ _os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 _C = _loader.load_core(_torch)
 engine.start(_C, _lazy_mode)
 
-from . import core, dynamo, hpu, utils  # noqa: E402
+from . import core, distributed, dynamo, hpu, utils  # noqa: E402
+from .distributed import hccl  # noqa: E402
 from .version import __version__  # noqa: E402
 
 gpu_migration.load_if_requested()
 torchvision_ops.install()
 exit.let_backward_finish(_C)
 
-__all__ = ["__version__", "bridge_config", "core", "dynamo", "hpu", "utils"]
+__all__ = ["__version__", "bridge_config", "core", "distributed", "dynamo", "hccl", "hpu", "utils"]

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import ModuleType
@@ -114,6 +115,10 @@ def _inductor() -> None:
     when_imported("torch._inductor.compile_fx", lambda module: _replace(module, "compile_fx", _refusing_hpu))
 
 
+def _sharding() -> None:
+    when_imported("torch.distributed.fsdp._fully_shard._fsdp_collectives", _sum_and_divide)
+
+
 PATCHES: dict[Callable[[], None], str] = {
     _seed: "torch.manual_seed and torch.seed seed every device that torch knows, and hpu is not among them",
     _fork_rng: "fork_rng should save hpu's generator by default, and only that of this process's device",
@@ -123,6 +128,7 @@ PATCHES: dict[Callable[[], None], str] = {
     _foreach: "optimizers use fused loops by default on the devices of a list that hpu is missing from",
     _contiguity: "fake results must have the strides of eager ones (see above)",
     _inductor: "Inductor has no code for hpu and would say so with a KeyError, late",
+    _sharding: "FSDP2 averages by an operator of NCCL's; hccl has the sum, to be divided afterwards",
 }
 
 
@@ -165,6 +171,31 @@ def _including_hpu(original: Callable[[], list[str]]) -> Callable[[], list[str]]
         return devices if "hpu" in devices else [*devices, "hpu"]
 
     return get_foreach_kernels_supported_devices
+
+
+#: The parameter of torch's function by which it sums and divides.
+_BY_SUM = "force_sum_reduction_for_comms"
+
+
+def _sum_and_divide(module: ModuleType) -> None:
+    # The name is private and newer than some supported releases of torch.
+    if hasattr(module, "_get_gradient_divide_factors"):
+        _replace(module, "_get_gradient_divide_factors", _summing_on_hpu)
+
+
+def _summing_on_hpu(original: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(original)
+
+    def get_gradient_divide_factors(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs)
+        if (
+            given.arguments.get("device_type") == "hpu"
+            and "force_sum_reduction_for_comms" in signature.parameters
+        ):
+            given.arguments["force_sum_reduction_for_comms"] = True
+        return original(*given.args, **given.kwargs)
+
+    return get_gradient_divide_factors
 
 
 def _lift_contiguity(module: ModuleType) -> None:

@@ -1,0 +1,114 @@
+"""Collectives of 2 ranks, hccl on hpu tensors / gloo on CPU tensors, in turn in one run; DDP step likewise.
+
+Seconds are those of rank 0 between a call and its result on the host, so that what hccl hides behind a stream
+is counted.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from benchmarks.measure import best_of, show
+
+SIZE = 2
+BYTES = {"4 KiB": 1 << 12, "64 KiB": 1 << 16, "1 MiB": 1 << 20, "16 MiB": 1 << 24, "64 MiB": 1 << 26}
+#: Asked for: bandwidth of hccl / gloo at least 1 at these sizes, which is at most 1 in seconds.
+ASKED = ("1 MiB", "64 MiB")
+
+
+def calls(elements: int, device: str, group: dist.ProcessGroup) -> dict[str, Callable[[], object]]:
+    """Collectives over ``elements`` float32 of each rank."""
+    whole = torch.ones(elements, device=device)
+    part = torch.ones(elements // SIZE, device=device)
+    wait = torch.hpu.synchronize if device == "hpu" else lambda: None  # type: ignore[attr-defined]
+
+    def timed(call: Callable[[], object]) -> Callable[[], object]:
+        def run() -> None:
+            call()
+            wait()
+
+        return run
+
+    return {
+        "all_reduce": timed(lambda: dist.all_reduce(whole, group=group)),
+        "all_gather": timed(lambda: dist.all_gather_into_tensor(whole, part, group=group)),
+        "reduce_scatter": timed(lambda: dist.reduce_scatter_tensor(part, whole, group=group)),
+    }
+
+
+def step(device: str, group: dist.ProcessGroup) -> Callable[[], object]:
+    """A training step of a small network under DDP."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(6))).to(device)
+    wrapped = torch.nn.parallel.DistributedDataParallel(model, process_group=group)
+    optimizer = torch.optim.SGD(wrapped.parameters(), lr=1e-3)
+    data = torch.randn(64, 512, device=device)
+
+    def run() -> None:
+        optimizer.zero_grad()
+        loss = wrapped(data).square().mean()
+        loss.backward()
+        optimizer.step()
+        loss.item()
+
+    return run
+
+
+def told(figure: str, ratio: float, *, asked: bool) -> None:
+    """One line; only some of the figures have a target."""
+    if asked:
+        show(figure, ratio, 1.0)
+    else:
+        print(f"{figure:<58} {ratio:8.2f}")
+
+
+def rank(number: int, meeting: str) -> None:
+    """What each rank does; rank 0 tells."""
+    import habana_frameworks.torch  # noqa: F401
+
+    torch.set_num_threads(1)
+    dist.init_process_group("hccl", init_method=f"file://{meeting}", rank=number, world_size=SIZE)
+    gloo = dist.new_group(backend="gloo")
+    hccl = dist.group.WORLD
+    for words, count in BYTES.items():
+        rounds, repeats = (7, 200) if count <= 1 << 16 else (5, max(2, (1 << 27) // count))
+        host, device = calls(count // 4, "cpu", gloo), calls(count // 4, "hpu", hccl)
+        for name in host:
+            cpu, hpu = best_of([host[name], device[name]], calls=repeats, rounds=rounds)
+            if number == 0:
+                rate = count / hpu / 1e9
+                text = f"{name} of {words}: {cpu * 1e6:.0f} us gloo, {hpu * 1e6:.0f} us hccl, {rate:.2f} GB/s"
+                told(text, hpu / cpu, asked=words in ASKED and name == "all_reduce")
+    host_step, device_step = step("cpu", gloo), step("hpu", hccl)
+    cpu, hpu = best_of([host_step, device_step], calls=10, rounds=7)
+    if number == 0:
+        told(f"DDP step: {cpu * 1e3:.2f} ms gloo, {hpu * 1e3:.2f} ms hccl, ratio", hpu / cpu, asked=False)
+    dist.destroy_process_group()
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--rank"]:
+        rank(int(sys.argv[2]), sys.argv[3])
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        meeting = str(Path(folder) / "meeting")
+        ranks = []
+        for number in range(SIZE):
+            command = [sys.executable, "-m", "benchmarks.collectives", "--rank", str(number), meeting]
+            place = {"WORLD_SIZE": str(SIZE), "RANK": str(number), "LOCAL_RANK": str(number)}
+            ranks.append(subprocess.Popen(command, env={**os.environ, **place}))
+        codes = [process.wait() for process in ranks]
+    if any(codes):
+        raise SystemExit(f"the ranks ended with {codes}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+#include "distributed/channel.h"
+
+#include <c10/util/Exception.h>
+
+#include "memory/device_memory.h"
+#include "runtime/device.h"
+#include "runtime/event.h"
+#include "runtime/queue.h"
+#include "runtime/stream.h"
+
+namespace hpu_reference::distributed {
+
+class TransferWork final : public runtime::Work {
+ public:
+  TransferWork(std::shared_ptr<Transfer> transfer, std::function<void()> run)
+      : transfer_(std::move(transfer)), run_(std::move(run)) {
+  }
+  void run() override {
+    std::exception_ptr error;
+    try {
+      run_();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    transfer_->complete(std::move(error));
+  }
+  bool computes() const override {
+    return false;
+  }
+  // `run` may hold the last reference to a process group.
+  bool released_on_host() const override {
+    return true;
+  }
+  std::string name() const override {
+    return transfer_->name_;
+  }
+
+ private:
+  std::shared_ptr<Transfer> transfer_;
+  std::function<void()> run_;
+};
+
+class TransferWait final : public runtime::Work {
+ public:
+  TransferWait(std::shared_ptr<const Transfer> transfer, c10::StreamId stream)
+      : transfer_(std::move(transfer)), stream_(stream) {
+  }
+  void run() override {
+    // The stream that issued it has the error already.
+    if (transfer_->error_ != nullptr &&
+        runtime::queue_of(stream_) != runtime::queue_of(transfer_->issued_on_)) {
+      std::rethrow_exception(transfer_->error_);
+    }
+  }
+  bool ready() const override {
+    return transfer_->is_done();
+  }
+  int blocked_by() const override {
+    return runtime::queue_of(transfer_->runs_on_);
+  }
+  bool computes() const override {
+    return false;
+  }
+  std::string name() const override {
+    return "a wait for " + transfer_->name_;
+  }
+
+ private:
+  std::shared_ptr<const Transfer> transfer_;
+  c10::StreamId stream_;
+};
+
+Transfer::Transfer(std::string name, c10::StreamId issued_on, c10::StreamId runs_on)
+    : name_(std::move(name)), issued_on_(issued_on), runs_on_(runs_on) {
+}
+
+// The error goes to the stream that issued the collective: its next synchronisation throws it, whoever waits.
+void Transfer::complete(std::exception_ptr error) {
+  error_ = error;
+  if (error != nullptr) {
+    runtime::store_error(runtime::queue_of(issued_on_), std::move(error), name_);
+  }
+  done_.store(true, std::memory_order_release);
+}
+
+std::exception_ptr Transfer::error() const {
+  return is_done() ? error_ : nullptr;
+}
+
+void Transfer::rethrow() const {
+  if (error_ != nullptr) {
+    runtime::surface_error(runtime::queue_of(issued_on_));  // so that it is not thrown a second time
+    std::rethrow_exception(error_);
+  }
+}
+
+void Transfer::block_current_stream() const {
+  if (is_done()) {
+    rethrow();
+    return;
+  }
+  if (!runtime::is_pipeline_enabled() || runtime::is_sync_debug_mode()) {
+    finish(std::chrono::milliseconds(0));
+    return;
+  }
+  runtime::flush_recorded();
+  const c10::StreamId stream = runtime::current_stream_id();
+  runtime::enqueue(stream, std::make_unique<TransferWait>(shared_from_this(), stream));
+}
+
+bool Transfer::finish(std::chrono::milliseconds timeout) const {
+  runtime::flush_recorded();
+  const int queue = runtime::queue_of(runs_on_);
+  if (timeout.count() == 0) {
+    runtime::help_until(queue, [this] { return is_done(); });
+  } else if (!runtime::wait_until([this] { return is_done(); }, timeout)) {
+    return false;
+  }
+  runtime::release_finished_work();
+  if (is_done()) {
+    rethrow();
+  }
+  return true;
+}
+
+Channel::Channel() : stream_(runtime::acquire_exclusive_stream()) {
+}
+
+Channel::~Channel() {
+  runtime::release_exclusive_stream(stream_);
+}
+
+std::shared_ptr<Transfer> Channel::issue(std::string name,
+                                         const std::vector<at::Tensor>& tensors,
+                                         std::function<void()> run) {
+  runtime::acquire();
+  runtime::flush_recorded();
+  runtime::release_finished_work();
+  const c10::StreamId current = runtime::current_stream_id();
+  runtime::Event mark;
+  mark.record(current);
+  mark.block(stream_);
+  auto transfer = std::make_shared<Transfer>(std::move(name), current, stream_);
+  for (const at::Tensor& tensor : tensors) {
+    if (memory::Block* block = memory::block_of(tensor.storage().data_ptr())) {
+      memory::pool().record_stream(block, stream_);
+      memory::touch(tensor.storage().unsafeGetStorageImpl());
+    }
+  }
+  runtime::enqueue(stream_, std::make_unique<TransferWork>(transfer, std::move(run)));
+  return transfer;
+}
+
+void Channel::drain() const {
+  runtime::drain(stream_, /*surface=*/false);
+}
+
+}  // namespace hpu_reference::distributed

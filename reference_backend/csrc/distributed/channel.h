@@ -1,0 +1,82 @@
+// What a process group's collectives wait in: streams that are theirs alone, and the work that runs there.
+//
+//   issue on a stream --mark--> channel's stream: [wait for the mark][transfer on host views] --> done
+//                                                                    stream of wait(): [wait for done]
+//
+// A transfer reads and writes the host views of device memory, which record_stream keeps from being used
+// again under it. Nothing here blocks the host but Transfer::finish().
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace hpu_reference::distributed {
+
+// One collective on its way. Shared by the queue and by whoever may wait for it.
+class Transfer : public std::enable_shared_from_this<Transfer> {
+ public:
+  Transfer(std::string name, c10::StreamId issued_on, c10::StreamId runs_on);
+
+  bool is_done() const {
+    return done_.load(std::memory_order_acquire);
+  }
+  // Later work of the calling thread's current stream runs behind it; the host goes on. Throws where it has
+  // failed already.
+  void block_current_stream() const;
+  // Returns when it is done; false after `timeout`, which 0 switches off. Throws where it has failed.
+  bool finish(std::chrono::milliseconds timeout) const;
+  std::exception_ptr error() const;
+  const std::string& name() const {
+    return name_;
+  }
+  c10::StreamId stream() const {
+    return runs_on_;
+  }
+
+ private:
+  friend class Channel;
+  friend class TransferWork;
+  friend class TransferWait;
+  void complete(std::exception_ptr error);
+  void rethrow() const;
+
+  const std::string name_;
+  const c10::StreamId issued_on_;
+  const c10::StreamId runs_on_;
+  std::exception_ptr error_;  // set before done_
+  std::atomic<bool> done_{false};
+};
+
+// A stream of its own, on which transfers run one after the other in the order in which the host issued them.
+class Channel {
+ public:
+  Channel();
+  ~Channel();
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  // `run` is called behind what the calling thread's current stream holds now. `tensors` are those whose
+  // memory it uses. `name` is for messages.
+  std::shared_ptr<Transfer> issue(std::string name,
+                                  const std::vector<at::Tensor>& tensors,
+                                  std::function<void()> run);
+  // Returns when everything issued so far is done.
+  void drain() const;
+
+  c10::StreamId stream() const {
+    return stream_;
+  }
+
+ private:
+  const c10::StreamId stream_;
+};
+
+}  // namespace hpu_reference::distributed

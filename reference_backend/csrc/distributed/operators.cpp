@@ -1,0 +1,252 @@
+// torch's c10d operators on the HPU key: each hands its tensors to the group's backend for hpu. Without them
+// the catch-all kernel would give gloo's CPU kernels host views that belong to no process group for the CPU.
+//
+// The kernels are boxed and take arguments by name: releases of torch add some, and change how C++ passes
+// them.
+#include <torch/custom_class.h>
+#include <torch/library.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "distributed/checks.h"
+
+namespace hpu_reference::distributed {
+
+namespace {
+
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+// The arguments of a call on the stack.
+class Arguments {
+ public:
+  Arguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack)
+      : schema_(op.schema()), values_(stack.data() + (stack.size() - op.schema().arguments().size())) {
+  }
+
+  // Null where this torch's operator has no such argument.
+  const c10::IValue* find(const char* name) const {
+    const auto position = schema_.argumentIndexWithName(name);
+    return position.has_value() ? values_ + *position : nullptr;
+  }
+  const c10::IValue& at(const char* name) const {
+    const c10::IValue* value = find(name);
+    TORCH_INTERNAL_ASSERT(value != nullptr, schema_.name(), " has no argument ", name);
+    return *value;
+  }
+
+  at::Tensor tensor(const char* name) const {
+    return at(name).toTensor();
+  }
+  Tensors tensors(const char* name) const {
+    return at(name).toTensorVector();
+  }
+  std::vector<Tensors> lists(const char* name) const {
+    std::vector<Tensors> result;
+    for (const c10::IValue& list : at(name).toListRef()) {
+      result.push_back(list.toTensorVector());
+    }
+    return result;
+  }
+  std::int64_t integer(const char* name) const {
+    return at(name).toInt();
+  }
+  std::vector<std::int64_t> integers(const char* name) const {
+    return at(name).toIntVector();
+  }
+  c10d::Backend& backend() const {
+    return *at("process_group").toCustomClass<c10d::ProcessGroup>()->getBackend(c10::DeviceType::HPU);
+  }
+
+  template <class Options>
+  Options options() const {
+    Options result;
+    if (const c10::IValue* timeout = find("timeout")) {
+      result.timeout = std::chrono::milliseconds(timeout->toInt());
+    }
+    return result;
+  }
+  template <class Options>
+  Options reducing() const {
+    Options result = options<Options>();
+    result.reduceOp = *at("reduce_op").toCustomClass<c10d::ReduceOp>();
+    return result;
+  }
+
+ private:
+  const c10::FunctionSchema& schema_;
+  const c10::IValue* values_;
+};
+
+using Handler = WorkPtr (*)(const Arguments&);
+
+// Calls the handler and returns its work, behind the argument `Shown` where the operator gives one back.
+template <Handler handler, const char* const* shown>
+void kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const Arguments arguments(op, *stack);
+  WorkPtr work = handler(arguments);
+  const c10::IValue first = *shown == nullptr ? c10::IValue() : arguments.at(*shown);
+  torch::jit::drop(*stack, op.schema().arguments().size());
+  if (*shown != nullptr) {
+    stack->push_back(first);
+  }
+  stack->emplace_back(std::move(work));
+}
+
+WorkPtr broadcast(const Arguments& given) {
+  Tensors tensors = given.tensors("tensors");
+  auto options = given.options<c10d::BroadcastOptions>();
+  options.rootRank = given.integer("root_rank");
+  options.rootTensor = given.integer("root_tensor");
+  return given.backend().broadcast(tensors, options);
+}
+
+WorkPtr allreduce(const Arguments& given) {
+  Tensors tensors = given.tensors("tensors");
+  return given.backend().allreduce(tensors, given.reducing<c10d::AllreduceOptions>());
+}
+
+WorkPtr allreduce_coalesced(const Arguments& given) {
+  Tensors tensors = given.tensors("tensors");
+  return given.backend().allreduce_coalesced(tensors, given.reducing<c10d::AllreduceCoalescedOptions>());
+}
+
+WorkPtr reduce(const Arguments& given) {
+  Tensors tensors = given.tensors("tensors");
+  auto options = given.reducing<c10d::ReduceOptions>();
+  options.rootRank = given.integer("root_rank");
+  options.rootTensor = given.integer("root_tensor");
+  return given.backend().reduce(tensors, options);
+}
+
+WorkPtr allgather(const Arguments& given) {
+  std::vector<Tensors> outputs = given.lists("output_tensors");
+  Tensors inputs = given.tensors("input_tensors");
+  return given.backend().allgather(outputs, inputs, given.options<c10d::AllgatherOptions>());
+}
+
+WorkPtr allgather_base(const Arguments& given) {
+  at::Tensor output = given.tensor("output_tensor");
+  at::Tensor input = given.tensor("input_tensor");
+  return given.backend()._allgather_base(output, input, given.options<c10d::AllgatherOptions>());
+}
+
+WorkPtr allgather_coalesced(const Arguments& given) {
+  std::vector<Tensors> outputs = given.lists("output_lists");
+  Tensors inputs = given.tensors("input_list");
+  return given.backend().allgather_coalesced(outputs, inputs, given.options<c10d::AllgatherOptions>());
+}
+
+WorkPtr allgather_into_tensor_coalesced(const Arguments& given) {
+  Tensors outputs = given.tensors("outputs");
+  Tensors inputs = given.tensors("inputs");
+  return given.backend().allgather_into_tensor_coalesced(
+      outputs, inputs, given.options<c10d::AllgatherOptions>());
+}
+
+WorkPtr reduce_scatter(const Arguments& given) {
+  Tensors outputs = given.tensors("output_tensors");
+  std::vector<Tensors> inputs = given.lists("input_tensors");
+  return given.backend().reduce_scatter(outputs, inputs, given.reducing<c10d::ReduceScatterOptions>());
+}
+
+WorkPtr reduce_scatter_base(const Arguments& given) {
+  at::Tensor output = given.tensor("output_tensor");
+  at::Tensor input = given.tensor("input_tensor");
+  return given.backend()._reduce_scatter_base(output, input, given.reducing<c10d::ReduceScatterOptions>());
+}
+
+WorkPtr reduce_scatter_tensor_coalesced(const Arguments& given) {
+  Tensors outputs = given.tensors("outputs");
+  Tensors inputs = given.tensors("inputs");
+  return given.backend().reduce_scatter_tensor_coalesced(
+      outputs, inputs, given.reducing<c10d::ReduceScatterOptions>());
+}
+
+WorkPtr gather(const Arguments& given) {
+  std::vector<Tensors> outputs = given.lists("output_tensors");
+  Tensors inputs = given.tensors("input_tensors");
+  auto options = given.options<c10d::GatherOptions>();
+  options.rootRank = given.integer("root_rank");
+  return given.backend().gather(outputs, inputs, options);
+}
+
+WorkPtr scatter(const Arguments& given) {
+  Tensors outputs = given.tensors("output_tensors");
+  std::vector<Tensors> inputs = given.lists("input_tensors");
+  auto options = given.options<c10d::ScatterOptions>();
+  options.rootRank = given.integer("root_rank");
+  return given.backend().scatter(outputs, inputs, options);
+}
+
+WorkPtr alltoall(const Arguments& given) {
+  Tensors outputs = given.tensors("output_tensors");
+  Tensors inputs = given.tensors("input_tensors");
+  return given.backend().alltoall(outputs, inputs, given.options<c10d::AllToAllOptions>());
+}
+
+WorkPtr alltoall_base(const Arguments& given) {
+  at::Tensor output = given.tensor("output");
+  at::Tensor input = given.tensor("input");
+  std::vector<std::int64_t> output_splits = given.integers("output_split_sizes");
+  std::vector<std::int64_t> input_splits = given.integers("input_split_sizes");
+  return given.backend().alltoall_base(
+      output, input, output_splits, input_splits, given.options<c10d::AllToAllOptions>());
+}
+
+WorkPtr barrier(const Arguments& given) {
+  auto options = given.options<c10d::BarrierOptions>();
+  options.device_ids = given.integers("device_ids");
+  return given.backend().barrier(options);
+}
+
+WorkPtr send(const Arguments& given) {
+  Tensors tensors = given.tensors("tensors");
+  return given.backend().send(
+      tensors, static_cast<int>(given.integer("dst")), static_cast<int>(given.integer("tag")));
+}
+
+WorkPtr recv(const Arguments& given) {
+  Tensors tensors = given.tensors("tensors");
+  return given.backend().recv(
+      tensors, static_cast<int>(given.integer("src")), static_cast<int>(given.integer("tag")));
+}
+
+WorkPtr recv_any_source(const Arguments& given) {
+  Tensors tensors = given.tensors("tensors");
+  return given.backend().recvAnysource(tensors, static_cast<int>(given.integer("tag")));
+}
+
+constexpr const char* kNothing = nullptr;
+constexpr const char* kTensors = "tensors";
+constexpr const char* kOutputs = "output_tensors";
+constexpr const char* kOutput = "output_tensor";
+
+template <Handler handler, const char* const* shown>
+torch::CppFunction boxed() {
+  return torch::CppFunction::makeFromBoxedFunction<&kernel<handler, shown>>();
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(c10d, HPU, m) {
+  m.impl("broadcast_", boxed<&broadcast, &kTensors>());
+  m.impl("allreduce_", boxed<&allreduce, &kTensors>());
+  m.impl("allreduce_coalesced_", boxed<&allreduce_coalesced, &kNothing>());
+  m.impl("reduce_", boxed<&reduce, &kNothing>());
+  m.impl("allgather_", boxed<&allgather, &kOutputs>());
+  m.impl("_allgather_base_", boxed<&allgather_base, &kOutput>());
+  m.impl("allgather_coalesced_", boxed<&allgather_coalesced, &kNothing>());
+  m.impl("allgather_into_tensor_coalesced_", boxed<&allgather_into_tensor_coalesced, &kNothing>());
+  m.impl("reduce_scatter_", boxed<&reduce_scatter, &kOutputs>());
+  m.impl("_reduce_scatter_base_", boxed<&reduce_scatter_base, &kOutput>());
+  m.impl("reduce_scatter_tensor_coalesced_", boxed<&reduce_scatter_tensor_coalesced, &kNothing>());
+  m.impl("gather_", boxed<&gather, &kNothing>());
+  m.impl("scatter_", boxed<&scatter, &kOutputs>());
+  m.impl("alltoall_", boxed<&alltoall, &kOutputs>());
+  m.impl("alltoall_base_", boxed<&alltoall_base, &kNothing>());
+  m.impl("barrier", boxed<&barrier, &kNothing>());
+  m.impl("send", boxed<&send, &kNothing>());
+  m.impl("recv_", boxed<&recv, &kNothing>());
+  m.impl("recv_any_source_", boxed<&recv_any_source, &kNothing>());
+}
+
+}  // namespace hpu_reference::distributed

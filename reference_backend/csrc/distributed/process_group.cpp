@@ -1,0 +1,494 @@
+#include "distributed/process_group.h"
+
+#include "distributed/work.h"
+
+namespace hpu_reference::distributed {
+
+using c10d::OpType;
+using Milliseconds = std::chrono::milliseconds;
+
+ProcessGroupHccl::ProcessGroupHccl(c10::intrusive_ptr<c10d::Backend> gloo,
+                                   c10::intrusive_ptr<c10d::Store> store,
+                                   int rank,
+                                   int size,
+                                   Milliseconds timeout)
+    : Backend(rank, size),
+      gloo_(std::move(gloo)),
+      roll_call_(std::make_shared<RollCall>(std::move(store), rank, size)),
+      timeout_(timeout) {
+}
+
+// What is still on its way holds gloo and ends on the channel's thread.
+ProcessGroupHccl::~ProcessGroupHccl() = default;
+
+c10::intrusive_ptr<c10d::Backend::Options> ProcessGroupHccl::getBackendOptions() {
+  return c10::make_intrusive<Options>(timeout_);
+}
+
+void ProcessGroupHccl::setTimeout(Milliseconds timeout) {
+  timeout_ = timeout;
+}
+
+std::uint64_t ProcessGroupHccl::getSequenceNumberForGroup() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return sequence_;
+}
+
+void ProcessGroupHccl::shutdown() {
+  collectives_.drain();
+}
+
+void ProcessGroupHccl::abort() {
+  gloo_->abort();
+}
+
+Milliseconds ProcessGroupHccl::timeout_of(Milliseconds given) const {
+  return given == c10d::kUnsetTimeout || given == kNoTimeout ? timeout_ : given;
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
+                                                  Request&& request,
+                                                  bool numbered,
+                                                  bool blocking) {
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    number = numbered ? ++sequence_ : sequence_;
+  }
+  Collective collective{c10d::opTypeToString(request.operation),
+                        number,
+                        getGroupDesc().empty() ? getGroupUid() : getGroupDesc(),
+                        request.timeout};
+  std::string name = "hccl " + collective.name;
+  // It may outlive the group, but not gloo.
+  auto run = [gloo = gloo_,
+              roll_call = roll_call_,
+              start = std::move(request.start),
+              collective = std::move(collective),
+              numbered] {
+    try {
+      for (const WorkPtr& work : start(*gloo)) {
+        numbered ? roll_call->wait(*work, collective) : static_cast<void>(work->wait());
+      }
+    } catch (const std::exception& error) {
+      if (numbered) {
+        TORCH_CHECK_WITH(DistBackendError, false, roll_call->describe(collective, error.what()));
+      }
+      TORCH_CHECK_WITH(DistBackendError,
+                       false,
+                       "hccl: ",
+                       collective.name,
+                       " of process group ",
+                       collective.group,
+                       " failed (transport: ",
+                       error.what(),
+                       ")");
+    }
+  };
+  auto transfer = channel.issue(std::move(name), request.used, std::move(run));
+  return c10::make_intrusive<HcclWork>(
+      rank_, request.operation, number, std::move(transfer), std::move(request.outputs), blocking);
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::submit(Request&& request) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (!batch_.has_value()) {
+    lock.unlock();
+    return issue(collectives_, std::move(request), /*numbered=*/true, /*blocking=*/false);
+  }
+  // One after the other on all ranks, so that gloo's tags agree, and none waits for another.
+  batch_->start = [before = std::move(batch_->start), next = std::move(request.start)](c10d::Backend& gloo) {
+    std::vector<WorkPtr> works = before(gloo);
+    for (WorkPtr& work : next(gloo)) {
+      works.push_back(std::move(work));
+    }
+    return works;
+  };
+  batch_->used.insert(batch_->used.end(), request.used.begin(), request.used.end());
+  batch_->outputs.insert(batch_->outputs.end(), request.outputs.begin(), request.outputs.end());
+  batch_->timeout = std::max(batch_->timeout, request.timeout);
+  // Nobody may wait for a part of the batch; the whole is waited for where it ends.
+  return c10::make_intrusive<c10d::Work>(rank_, request.operation);
+}
+
+void ProcessGroupHccl::startCoalescing() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  TORCH_CHECK(!batch_.has_value(), "hccl: a batch of collectives is open already: end it first");
+  batch_ = Request{
+      OpType::COALESCED, {}, {}, Milliseconds(0), [](c10d::Backend&) { return std::vector<WorkPtr>(); }};
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::endCoalescing() {
+  std::optional<Request> batch;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    TORCH_CHECK(batch_.has_value(), "hccl: no batch of collectives is open: start one first");
+    std::swap(batch, batch_);
+  }
+  batch->timeout = batch->timeout.count() == 0 ? timeout_ : batch->timeout;
+  return issue(collectives_, std::move(*batch), /*numbered=*/true, /*blocking=*/false);
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::broadcast(Tensors& tensors,
+                                                      const c10d::BroadcastOptions& options) {
+  check_single(tensors);
+  check_root(options.rootRank, size_);
+  c10d::BroadcastOptions given = options;
+  given.timeout = timeout_of(options.timeout);
+  return submit({OpType::BROADCAST,
+                 tensors,
+                 tensors,
+                 given.timeout,
+                 [hosts = hosts_of(tensors), given](c10d::Backend& gloo) mutable {
+                   return std::vector<WorkPtr>{gloo.broadcast(hosts, given)};
+                 }});
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::allreduce(Tensors& tensors,
+                                                      const c10d::AllreduceOptions& options) {
+  const at::Tensor& tensor = check_single(tensors);
+  const Reduction reduction = reduction_of(options.reduceOp, tensor.scalar_type());
+  c10d::AllreduceOptions given = options;
+  given.reduceOp = reduction.operation;
+  given.timeout = timeout_of(options.timeout);
+  return submit({OpType::ALLREDUCE,
+                 tensors,
+                 tensors,
+                 given.timeout,
+                 [hosts = reduction.view(hosts_of(tensors)), given](c10d::Backend& gloo) mutable {
+                   return std::vector<WorkPtr>{gloo.allreduce(hosts, given)};
+                 }});
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::allreduce_coalesced(
+    Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
+  check_tensors(tensors);
+  const Reduction reduction = reduction_of(options.reduceOp, tensors.front().scalar_type());
+  c10d::AllreduceOptions given = options;
+  given.reduceOp = reduction.operation;
+  given.timeout = timeout_of(options.timeout);
+  return submit({OpType::ALLREDUCE_COALESCED,
+                 tensors,
+                 tensors,
+                 given.timeout,
+                 [hosts = reduction.view(hosts_of(tensors)), given](c10d::Backend& gloo) {
+                   std::vector<WorkPtr> works;
+                   for (const at::Tensor& host : hosts) {
+                     Tensors one{host};
+                     works.push_back(gloo.allreduce(one, given));
+                   }
+                   return works;
+                 }});
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
+  const at::Tensor& tensor = check_single(tensors);
+  check_root(options.rootRank, size_);
+  const Reduction reduction = reduction_of(options.reduceOp, tensor.scalar_type());
+  c10d::ReduceOptions given = options;
+  given.reduceOp = reduction.operation;
+  given.timeout = timeout_of(options.timeout);
+  const bool is_root = options.rootRank == rank_;
+  return submit({OpType::REDUCE,
+                 tensors,
+                 tensors,
+                 given.timeout,
+                 [host = reduction.view(host_of(tensor)), given, is_root](c10d::Backend& gloo) {
+                   // Ranks other than the root keep their values; gloo would leave partial sums there.
+                   Tensors one{is_root ? host : host.clone()};
+                   return std::vector<WorkPtr>{gloo.reduce(one, given)};
+                 }});
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::allgather(std::vector<Tensors>& outputs,
+                                                      Tensors& inputs,
+                                                      const c10d::AllgatherOptions& options) {
+  const at::Tensor& input = check_single(inputs);
+  check_list(outputs, static_cast<std::size_t>(size_), input);
+  c10d::AllgatherOptions given = options;
+  given.timeout = timeout_of(options.timeout);
+  Tensors used = outputs.front();
+  used.push_back(input);
+  return submit(
+      {OpType::ALLGATHER,
+       std::move(used),
+       outputs.front(),
+       given.timeout,
+       [to = std::vector<Tensors>{hosts_of(outputs.front())}, from = hosts_of(inputs), given](
+           c10d::Backend& gloo) mutable { return std::vector<WorkPtr>{gloo.allgather(to, from, given)}; }});
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::_allgather_base(at::Tensor& output,
+                                                            at::Tensor& input,
+                                                            const c10d::AllgatherOptions& options) {
+  Tensors outputs{output};
+  Tensors inputs{input};
+  return allgather_into_tensor_coalesced(outputs, inputs, options);
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::allgather_into_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
+  TORCH_CHECK_VALUE(!inputs.empty() && inputs.size() == outputs.size(),
+                    "Tensor list must be non-empty, with an output for each input, but there are ",
+                    outputs.size(),
+                    " and ",
+                    inputs.size());
+  for (std::size_t index = 0; index < inputs.size(); index++) {
+    check_tensor(inputs[index]);
+    check_tensor(outputs[index]);
+    check_sizes(outputs[index],
+                inputs[index],
+                size_,
+                "output tensor size must be equal to world_size times input tensor size");
+  }
+  c10d::AllgatherOptions given = options;
+  given.timeout = timeout_of(options.timeout);
+  Tensors used = outputs;
+  used.insert(used.end(), inputs.begin(), inputs.end());
+  return submit({OpType::_ALLGATHER_BASE,
+                 std::move(used),
+                 outputs,
+                 given.timeout,
+                 [to = hosts_of(outputs), from = hosts_of(inputs), given](c10d::Backend& gloo) mutable {
+                   std::vector<WorkPtr> works;
+                   for (std::size_t index = 0; index < to.size(); index++) {
+                     works.push_back(gloo._allgather_base(to[index], from[index], given));
+                   }
+                   return works;
+                 }});
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::allgather_coalesced(std::vector<Tensors>& outputs,
+                                                                Tensors& inputs,
+                                                                const c10d::AllgatherOptions& options) {
+  TORCH_CHECK(false, "hccl does not support allgather_coalesced: use all_gather_into_tensor");
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::gather(std::vector<Tensors>& outputs,
+                                                   Tensors& inputs,
+                                                   const c10d::GatherOptions& options) {
+  const at::Tensor& input = check_single(inputs);
+  check_root(options.rootRank, size_);
+  std::vector<Tensors> to;
+  Tensors used{input};
+  Tensors shown;
+  if (options.rootRank == rank_) {
+    check_list(outputs, static_cast<std::size_t>(size_), input);
+    to.push_back(hosts_of(outputs.front()));
+    shown = outputs.front();
+    used.insert(used.end(), shown.begin(), shown.end());
+  } else {
+    TORCH_CHECK_VALUE(outputs.empty(), "gather: only the root rank ", options.rootRank, " has outputs");
+  }
+  c10d::GatherOptions given = options;
+  given.timeout = timeout_of(options.timeout);
+  return submit({OpType::GATHER,
+                 std::move(used),
+                 std::move(shown),
+                 given.timeout,
+                 [to = std::move(to), from = hosts_of(inputs), given](c10d::Backend& gloo) mutable {
+                   return std::vector<WorkPtr>{gloo.gather(to, from, given)};
+                 }});
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::scatter(Tensors& outputs,
+                                                    std::vector<Tensors>& inputs,
+                                                    const c10d::ScatterOptions& options) {
+  const at::Tensor& output = check_single(outputs);
+  check_root(options.rootRank, size_);
+  std::vector<Tensors> from;
+  Tensors used{output};
+  if (options.rootRank == rank_) {
+    check_list(inputs, static_cast<std::size_t>(size_), output);
+    from.push_back(hosts_of(inputs.front()));
+    used.insert(used.end(), inputs.front().begin(), inputs.front().end());
+  } else {
+    TORCH_CHECK_VALUE(inputs.empty(), "scatter: only the root rank ", options.rootRank, " has inputs");
+  }
+  c10d::ScatterOptions given = options;
+  given.timeout = timeout_of(options.timeout);
+  return submit({OpType::SCATTER,
+                 std::move(used),
+                 outputs,
+                 given.timeout,
+                 [to = hosts_of(outputs), from = std::move(from), given](c10d::Backend& gloo) mutable {
+                   return std::vector<WorkPtr>{gloo.scatter(to, from, given)};
+                 }});
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter(Tensors& outputs,
+                                                           std::vector<Tensors>& inputs,
+                                                           const c10d::ReduceScatterOptions& options) {
+  const at::Tensor& output = check_single(outputs);
+  check_list(inputs, static_cast<std::size_t>(size_), output);
+  const Reduction reduction = reduction_of(options.reduceOp, output.scalar_type());
+  c10d::ReduceScatterOptions given = options;
+  given.reduceOp = reduction.operation;
+  given.timeout = timeout_of(options.timeout);
+  Tensors used = inputs.front();
+  used.push_back(output);
+  return submit({OpType::REDUCE_SCATTER,
+                 std::move(used),
+                 outputs,
+                 given.timeout,
+                 [to = reduction.view(hosts_of(outputs)),
+                  from = std::vector<Tensors>{reduction.view(hosts_of(inputs.front()))},
+                  given](c10d::Backend& gloo) mutable {
+                   return std::vector<WorkPtr>{gloo.reduce_scatter(to, from, given)};
+                 }});
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::_reduce_scatter_base(at::Tensor& output,
+                                                                 at::Tensor& input,
+                                                                 const c10d::ReduceScatterOptions& options) {
+  Tensors outputs{output};
+  Tensors inputs{input};
+  return reduce_scatter_tensor_coalesced(outputs, inputs, options);
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
+  TORCH_CHECK_VALUE(!inputs.empty() && inputs.size() == outputs.size(),
+                    "Tensor list must be non-empty, with an output for each input, but there are ",
+                    outputs.size(),
+                    " and ",
+                    inputs.size());
+  std::vector<c10d::ReduceScatterOptions> given;
+  Tensors to;
+  Tensors from;
+  for (std::size_t index = 0; index < inputs.size(); index++) {
+    check_tensor(inputs[index]);
+    check_tensor(outputs[index]);
+    check_sizes(inputs[index],
+                outputs[index],
+                size_,
+                "input tensor must be the same size as output size times world size");
+    const Reduction reduction = reduction_of(options.reduceOp, inputs[index].scalar_type());
+    given.push_back(options);
+    given.back().reduceOp = reduction.operation;
+    given.back().timeout = timeout_of(options.timeout);
+    to.push_back(reduction.view(host_of(outputs[index])));
+    from.push_back(reduction.view(host_of(inputs[index])));
+  }
+  Tensors used = outputs;
+  used.insert(used.end(), inputs.begin(), inputs.end());
+  return submit({OpType::_REDUCE_SCATTER_BASE,
+                 std::move(used),
+                 outputs,
+                 timeout_of(options.timeout),
+                 [to = std::move(to), from = std::move(from), given](c10d::Backend& gloo) mutable {
+                   std::vector<WorkPtr> works;
+                   for (std::size_t index = 0; index < to.size(); index++) {
+                     works.push_back(gloo._reduce_scatter_base(to[index], from[index], given[index]));
+                   }
+                   return works;
+                 }});
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::alltoall_base(at::Tensor& output,
+                                                          at::Tensor& input,
+                                                          std::vector<std::int64_t>& output_splits,
+                                                          std::vector<std::int64_t>& input_splits,
+                                                          const c10d::AllToAllOptions& options) {
+  check_tensor(output);
+  check_tensor(input);
+  check_sizes(output, output, 1, "");
+  TORCH_CHECK_TYPE(output.scalar_type() == input.scalar_type(),
+                   "Tensors must have identical type, but got ",
+                   output.scalar_type(),
+                   " and ",
+                   input.scalar_type());
+  check_splits(output, output_splits, size_, "output");
+  check_splits(input, input_splits, size_, "input");
+  c10d::AllToAllOptions given = options;
+  given.timeout = timeout_of(options.timeout);
+  return submit({OpType::ALLTOALL_BASE,
+                 {output, input},
+                 {output},
+                 given.timeout,
+                 [to = host_of(output), from = host_of(input), output_splits, input_splits, given](
+                     c10d::Backend& gloo) mutable {
+                   return std::vector<WorkPtr>{
+                       gloo.alltoall_base(to, from, output_splits, input_splits, given)};
+                 }});
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::alltoall(Tensors& outputs,
+                                                     Tensors& inputs,
+                                                     const c10d::AllToAllOptions& options) {
+  check_tensors(outputs);
+  check_tensors(inputs);
+  TORCH_CHECK_VALUE(static_cast<int>(outputs.size()) == size_ && static_cast<int>(inputs.size()) == size_,
+                    "alltoall takes a tensor from and for each of the ",
+                    size_,
+                    " ranks, but got ",
+                    inputs.size(),
+                    " inputs and ",
+                    outputs.size(),
+                    " outputs");
+  c10d::AllToAllOptions given = options;
+  given.timeout = timeout_of(options.timeout);
+  Tensors used = outputs;
+  used.insert(used.end(), inputs.begin(), inputs.end());
+  return submit({OpType::ALLTOALL,
+                 std::move(used),
+                 outputs,
+                 given.timeout,
+                 [to = hosts_of(outputs), from = hosts_of(inputs), given](c10d::Backend& gloo) mutable {
+                   return std::vector<WorkPtr>{gloo.alltoall(to, from, given)};
+                 }});
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::point_to_point(Request&& request, int peer, bool sends) {
+  Channel* channel = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_ptr<Channel>& own = peers_[{peer, sends}];
+    if (own == nullptr) {
+      own = std::make_unique<Channel>();
+    }
+    channel = own.get();
+  }
+  return issue(*channel, std::move(request), /*numbered=*/false, /*blocking=*/false);
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::send(Tensors& tensors, int destination, int tag) {
+  check_single(tensors);
+  check_root(destination, size_);
+  Request request{OpType::SEND,
+                  tensors,
+                  {},
+                  timeout_,
+                  [hosts = hosts_of(tensors), destination, tag](c10d::Backend& gloo) mutable {
+                    return std::vector<WorkPtr>{gloo.send(hosts, destination, tag)};
+                  }};
+  const bool batched = batch_.has_value();
+  return batched ? submit(std::move(request))
+                 : point_to_point(std::move(request), destination, /*sends=*/true);
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::recv(Tensors& tensors, int source, int tag) {
+  check_single(tensors);
+  check_root(source, size_);
+  Request request{OpType::RECV,
+                  tensors,
+                  tensors,
+                  timeout_,
+                  [hosts = hosts_of(tensors), source, tag](c10d::Backend& gloo) mutable {
+                    return std::vector<WorkPtr>{gloo.recv(hosts, source, tag)};
+                  }};
+  const bool batched = batch_.has_value();
+  return batched ? submit(std::move(request)) : point_to_point(std::move(request), source, /*sends=*/false);
+}
+
+ProcessGroupHccl::WorkPtr ProcessGroupHccl::barrier(const c10d::BarrierOptions& options) {
+  c10d::BarrierOptions given = options;
+  given.timeout = timeout_of(options.timeout);
+  given.device = std::nullopt;
+  Request request{OpType::BARRIER, {}, {}, given.timeout, [given](c10d::Backend& gloo) {
+                    return std::vector<WorkPtr>{gloo.barrier(given)};
+                  }};
+  return issue(collectives_, std::move(request), /*numbered=*/true, /*blocking=*/true);
+}
+
+}  // namespace hpu_reference::distributed

@@ -1,0 +1,125 @@
+// The process group of backend "hccl": torch's collectives on device tensors, carried by gloo on their host
+// views.
+//
+// Each method checks its tensors, makes their host views and issues a transfer; gloo itself is called on the
+// group's channel, so that it gives out its tags in the order in which the host issued the collectives.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "distributed/channel.h"
+#include "distributed/checks.h"
+#include "distributed/roll_call.h"
+
+namespace hpu_reference::distributed {
+
+constexpr const char* kName = "hccl";
+
+class ProcessGroupHccl final : public c10d::Backend {
+ public:
+  struct Options final : c10d::Backend::Options {
+    explicit Options(std::chrono::milliseconds timeout) : c10d::Backend::Options(kName, timeout) {
+    }
+  };
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+  // `gloo` is a gloo backend over the same ranks with the same timeout.
+  ProcessGroupHccl(c10::intrusive_ptr<c10d::Backend> gloo,
+                   c10::intrusive_ptr<c10d::Store> store,
+                   int rank,
+                   int size,
+                   std::chrono::milliseconds timeout);
+  ~ProcessGroupHccl() override;
+
+  const std::string getBackendName() const override {
+    return kName;
+  }
+  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override;
+  bool supportsCoalescing() const override {
+    return true;
+  }
+  void setTimeout(std::chrono::milliseconds timeout) override;
+  void setSequenceNumberForGroup() override {
+  }
+  std::uint64_t getSequenceNumberForGroup() override;
+  void shutdown() override;
+  void abort() override;
+
+  void startCoalescing() override;
+  WorkPtr endCoalescing() override;
+
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  WorkPtr allgather(std::vector<Tensors>& outputs,
+                    Tensors& inputs,
+                    const c10d::AllgatherOptions& options) override;
+  WorkPtr _allgather_base(at::Tensor& output,
+                          at::Tensor& input,
+                          const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_coalesced(std::vector<Tensors>& outputs,
+                              Tensors& inputs,
+                              const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs,
+                                          Tensors& inputs,
+                                          const c10d::AllgatherOptions& options) override;
+  WorkPtr gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) override;
+  WorkPtr scatter(Tensors& outputs,
+                  std::vector<Tensors>& inputs,
+                  const c10d::ScatterOptions& options) override;
+  WorkPtr reduce_scatter(Tensors& outputs,
+                         std::vector<Tensors>& inputs,
+                         const c10d::ReduceScatterOptions& options) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output,
+                               at::Tensor& input,
+                               const c10d::ReduceScatterOptions& options) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs,
+                                          Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& options) override;
+  WorkPtr alltoall_base(at::Tensor& output,
+                        at::Tensor& input,
+                        std::vector<std::int64_t>& output_splits,
+                        std::vector<std::int64_t>& input_splits,
+                        const c10d::AllToAllOptions& options) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
+  WorkPtr send(Tensors& tensors, int destination, int tag) override;
+  WorkPtr recv(Tensors& tensors, int source, int tag) override;
+  WorkPtr barrier(const c10d::BarrierOptions& options) override;
+
+ private:
+  // What is left to do for a collective when its turn comes: calls gloo, once or for each tensor.
+  using Start = std::function<std::vector<WorkPtr>(c10d::Backend&)>;
+  struct Request {
+    c10d::OpType operation;
+    Tensors used;     // device tensors whose memory is read or written
+    Tensors outputs;  // of these, what the user gets
+    std::chrono::milliseconds timeout;
+    Start start;
+  };
+
+  WorkPtr submit(Request&& request);
+  WorkPtr issue(Channel& channel, Request&& request, bool numbered, bool blocking);
+  WorkPtr point_to_point(Request&& request, int peer, bool sends);
+  std::chrono::milliseconds timeout_of(std::chrono::milliseconds given) const;
+
+  const c10::intrusive_ptr<c10d::Backend> gloo_;
+  const std::shared_ptr<const RollCall> roll_call_;
+  std::chrono::milliseconds timeout_;
+  Channel collectives_;
+  std::mutex mutex_;
+  // Messages between two ranks overtake those of others and collectives, but not one another.
+  std::map<std::pair<int, bool>, std::unique_ptr<Channel>> peers_;
+  std::uint64_t sequence_ = 0;
+  std::optional<Request> batch_;  // between startCoalescing and endCoalescing
+};
+
+}  // namespace hpu_reference::distributed

@@ -1,0 +1,113 @@
+#include "distributed/roll_call.h"
+
+#include <algorithm>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+namespace hpu_reference::distributed {
+
+using std::chrono::milliseconds;
+
+namespace {
+
+// Between two looks at the answers of the others.
+constexpr milliseconds kPause{50};
+
+std::string joined(const std::vector<int>& ranks) {
+  std::ostringstream text;
+  for (std::size_t index = 0; index < ranks.size(); index++) {
+    text << (index == 0 ? "" : ", ") << ranks[index];
+  }
+  return text.str();
+}
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+RollCall::RollCall(c10::intrusive_ptr<c10d::Store> store, int rank, int size)
+    : store_(std::move(store)), rank_(rank), size_(size) {
+}
+
+milliseconds RollCall::patience(const Collective& collective) const {
+  return std::clamp(collective.timeout / 4, milliseconds(1), milliseconds(1000));
+}
+
+std::string RollCall::key(const Collective& collective, int rank) const {
+  return "hccl/" + std::to_string(collective.number) + "/" + std::to_string(rank);
+}
+
+void RollCall::answer(const Collective& collective) const noexcept {
+  try {
+    store_->set(key(collective, rank_), collective.name);
+  } catch (...) {  // the process that holds the store has ended; describe() says so
+  }
+}
+
+void RollCall::wait(c10d::Work& work, const Collective& collective) const {
+  try {
+    work.wait(patience(collective));
+    return;
+  } catch (...) {
+    if (work.isCompleted()) {
+      throw;
+    }
+  }
+  answer(collective);
+  work.wait();
+}
+
+std::string RollCall::describe(const Collective& collective, const std::string& why) const {
+  answer(collective);
+  std::vector<int> missing;
+  std::vector<std::string> elsewhere;
+  std::string store_error;
+  for (int rank = 0; rank < size_; rank++) {
+    if (rank != rank_) {
+      missing.push_back(rank);
+    }
+  }
+  const auto end = std::chrono::steady_clock::now() + patience(collective) + milliseconds(500);
+  try {
+    while (true) {
+      const auto is_there = [&](int rank) {
+        if (!store_->check({key(collective, rank)})) {
+          return false;
+        }
+        const std::string name = store_->get_to_str(key(collective, rank));
+        if (name != collective.name) {
+          elsewhere.push_back("rank " + std::to_string(rank) + " is at " + name);
+        }
+        return true;
+      };
+      missing.erase(std::remove_if(missing.begin(), missing.end(), is_there), missing.end());
+      if (missing.empty() || std::chrono::steady_clock::now() >= end) {
+        break;
+      }
+      std::this_thread::sleep_for(kPause);
+    }
+  } catch (const std::exception&) {
+    store_error = "who is missing cannot be told, since the store is gone with the process that held it";
+  }
+  std::ostringstream text;
+  text << "hccl: " << collective.name << " (number " << collective.number << " of process group "
+       << collective.group << ", rank " << rank_ << " of " << size_ << ", timeout "
+       << collective.timeout.count() << " ms) failed: ";
+  if (!store_error.empty()) {
+    text << store_error;
+  } else if (!missing.empty()) {
+    text << "no sign of " << (missing.size() == 1 ? "rank " : "ranks ") << joined(missing);
+  } else if (elsewhere.empty()) {
+    text << "all ranks have reached it";
+  }
+  for (std::size_t index = 0; index < elsewhere.size(); index++) {
+    text << (index == 0 && missing.empty() && store_error.empty() ? "" : ", ") << elsewhere[index];
+  }
+  text << " (transport: " << first_line(why) << ")";
+  return text.str();
+}
+
+}  // namespace hpu_reference::distributed

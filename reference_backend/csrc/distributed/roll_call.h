@@ -1,0 +1,42 @@
+// Who takes part in a collective that does not end: each rank that waits long says so in the group's store,
+// and where the collective fails, who has not is named.
+//
+// Collectives that end soon cost nothing: nothing is written for them.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace hpu_reference::distributed {
+
+struct Collective {
+  std::string name;      // ALLREDUCE, …
+  std::uint64_t number;  // counted from 1 in its group, alike on all ranks
+  std::string group;     // the group's name, for messages
+  std::chrono::milliseconds timeout;
+};
+
+class RollCall {
+ public:
+  RollCall(c10::intrusive_ptr<c10d::Store> store, int rank, int size);
+
+  // Waits for gloo's work; answers the call where that takes long. Throws what the work throws.
+  void wait(c10d::Work& work, const Collective& collective) const;
+  // The sentence for a collective that has failed with `why`.
+  std::string describe(const Collective& collective, const std::string& why) const;
+
+ private:
+  std::string key(const Collective& collective, int rank) const;
+  void answer(const Collective& collective) const noexcept;
+  std::chrono::milliseconds patience(const Collective& collective) const;
+
+  const c10::intrusive_ptr<c10d::Store> store_;
+  const int rank_;
+  const int size_;
+};
+
+}  // namespace hpu_reference::distributed

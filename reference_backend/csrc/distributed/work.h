@@ -1,0 +1,39 @@
+// A collective as torch hands it to its users: waiting for it is the stream's business, not the host's.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include "distributed/channel.h"
+
+namespace hpu_reference::distributed {
+
+class HcclWork final : public c10d::Work {
+ public:
+  // `blocking`: wait() is the host's business after all, as for a barrier.
+  HcclWork(int rank,
+           c10d::OpType operation,
+           std::uint64_t sequence,
+           std::shared_ptr<Transfer> transfer,
+           std::vector<at::Tensor> outputs,
+           bool blocking);
+
+  bool isCompleted() override;
+  bool isSuccess() const override;
+  std::exception_ptr exception() const override;
+  std::vector<at::Tensor> result() override;
+  void synchronize() override;
+  bool wait(std::chrono::milliseconds timeout) override;
+  void abort() override;
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  std::uint64_t getSequencenumber() const override;
+
+ private:
+  const std::uint64_t sequence_;
+  const std::shared_ptr<Transfer> transfer_;
+  const std::vector<at::Tensor> outputs_;
+  const bool blocking_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;  // complete, behind the transfer's stream
+};
+
+}  // namespace hpu_reference::distributed

@@ -1,0 +1,1 @@
+"""Training on several devices: one process per device, process group backend ``hccl``."""

@@ -1,0 +1,15 @@
+"""The process group backend ``hccl``, and the environment of a rank.
+
+Importing this registers the backend with `torch.distributed` and takes the rank's variables over
+(`initialize_distributed_hpu`); it opens no connection and does not acquire the device.
+"""
+
+from __future__ import annotations
+
+from .backend import register
+from .launch import initialize_distributed_hpu
+
+register()
+initialize_distributed_hpu()
+
+__all__ = ["initialize_distributed_hpu"]

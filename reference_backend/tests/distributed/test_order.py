@@ -1,0 +1,144 @@
+"""Collectives are ordered on the stream: the host does not wait, and memory is not used again under them."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import habana_frameworks.torch as ht
+import torch
+import torch.distributed as dist
+
+C, hpu = ht._C, ht.hpu
+
+
+def known(call):
+    """Run a call until the engine knows what it gives: what it does not know makes the host wait."""
+    call()
+    gate = C.Gate()
+    gate.enqueue()
+    opener = threading.Timer(0.05, gate.open)
+    opener.start()
+    call()
+    hpu.synchronize()
+    opener.join()
+
+
+def host_goes_on(rank, size):
+    x = torch.ones(4, device="hpu")
+    dist.all_reduce(x)
+    known(lambda: x.fill_(rank + 1.0) * 2)
+    gate = C.Gate()
+    gate.enqueue()  # rank 0's stream stands still: so does the collective, on all ranks
+    if rank != 0:
+        gate.open()
+    x.fill_(rank + 1.0)
+    start = time.monotonic()
+    work = dist.all_reduce(x, async_op=True)
+    assert not work.is_completed()
+    assert work.wait()
+    y = x * 2
+    assert time.monotonic() - start < 5
+    assert not work.is_completed() or rank != 0
+    if rank == 0:
+        time.sleep(0.3)
+        gate.open()
+    assert torch.equal(y.cpu(), torch.full((4,), size * (size + 1.0)))
+    assert work.is_completed() and work.is_success()
+
+
+def value_at_issue(rank, size):
+    """What the stream had when it was issued is what is sent, on a side stream too."""
+    side = hpu.Stream()
+    x = torch.zeros(1000, device="hpu")
+    known(lambda: x.add_(rank + 1).add_(-rank - 1))
+    with hpu.stream(side):
+        gate = C.Gate()
+        gate.enqueue()
+        x.add_(rank + 1)
+        work = dist.all_reduce(x, async_op=True)
+        gate.open()
+    work.wait()  # the default stream waits
+    assert torch.equal((x + 0).cpu(), torch.full((1000,), size * (size + 1) / 2))
+
+
+def memory_is_kept(rank, size):
+    for _ in range(20):
+        x = torch.full((50_000,), rank + 1.0, device="hpu")
+        out = torch.empty(50_000 * size, device="hpu")
+        work = dist.all_gather_into_tensor(out, x, async_op=True)
+        del x
+        others = [torch.full((50_000,), 77.0, device="hpu") for _ in range(4)]
+        work.wait()
+        wanted = torch.cat([torch.full((50_000,), other + 1.0) for other in range(size)])
+        assert torch.equal(out.cpu(), wanted)
+        del others, work, out
+
+
+def futures(rank, size):
+    x = torch.full((8,), rank + 1.0, device="hpu")
+    future = dist.all_reduce(x, async_op=True).get_future()
+    doubled = future.then(lambda done: done.value()[0] * 2)
+    assert torch.equal(doubled.wait().cpu(), torch.full((8,), size * (size + 1.0)))
+
+
+def barriers(rank, size):
+    """A barrier is the host's business: no rank goes on before the last has come."""
+    store = dist.distributed_c10d._get_default_store()
+    if rank == size - 1:
+        time.sleep(0.5)
+        store.set("last", "here")
+    dist.barrier()
+    assert store.check(["last"])
+
+
+def subgroups(rank, size):
+    pair = dist.new_group([0, size - 1])
+    alone = [dist.new_group([other]) for other in range(size)]
+    x = torch.full((3,), rank + 1.0, device="hpu")
+    dist.all_reduce(x, group=alone[rank])
+    if rank in (0, size - 1):
+        dist.all_reduce(x, group=pair)
+        assert torch.equal(x.cpu(), torch.full((3,), 1.0 + size))
+    else:
+        assert torch.equal(x.cpu(), torch.full((3,), rank + 1.0))
+    dist.barrier()
+
+
+def again(rank, size):
+    """A group can be destroyed and made again."""
+    store = dist.distributed_c10d._get_default_store()
+    for turn in range(5):
+        dist.destroy_process_group()
+        dist.init_process_group("hccl", store=dist.PrefixStore(str(turn), store), rank=rank, world_size=size)
+        x = torch.ones(2, device="hpu")
+        dist.all_reduce(x)
+        assert x.sum().item() == 2.0 * size
+
+
+def test_the_host_goes_on(on_ranks):
+    on_ranks(host_goes_on)
+
+
+def test_the_value_of_the_issue(on_ranks):
+    on_ranks(value_at_issue)
+
+
+def test_memory_is_kept(on_ranks):
+    on_ranks(memory_is_kept)
+
+
+def test_futures(on_ranks):
+    on_ranks(futures)
+
+
+def test_barriers(on_ranks):
+    on_ranks(barriers, 3)
+
+
+def test_subgroups(on_ranks):
+    on_ranks(subgroups, 3)
+
+
+def test_made_again(on_ranks):
+    on_ranks(again)

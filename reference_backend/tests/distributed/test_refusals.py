@@ -1,0 +1,124 @@
+"""What hccl refuses, in the words of its contract, and what becomes of a collective that cannot end."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+
+
+def arguments(rank, size):
+    x = torch.ones(4, device="hpu")
+    refused = [
+        (TypeError, "data type is not supported for HCCL", lambda: dist.all_reduce(x.to(torch.int16))),
+        (ValueError, "Unsupported ReduceOp", lambda: dist.all_reduce(x, dist.ReduceOp.AVG)),
+        (ValueError, "Unsupported ReduceOp", lambda: dist.all_reduce(x.int(), dist.ReduceOp.BAND)),
+        (ValueError, "Unsupported ReduceOp", lambda: dist.all_reduce(x.bool(), dist.ReduceOp.AVG)),
+        (
+            TypeError,
+            "cannot be reduced",
+            lambda: dist.all_reduce(x.to(torch.float8_e4m3fn)),
+        ),
+        (ValueError, "must be contiguous", lambda: dist.all_reduce(torch.ones(4, 2, device="hpu").t())),
+        (
+            ValueError,
+            "output tensor size must be equal to world_size times input tensor size",
+            lambda: dist.all_gather_into_tensor(torch.empty(7, device="hpu"), x),
+        ),
+        (
+            ValueError,
+            "input tensor must be the same size as output size times world size",
+            lambda: dist.reduce_scatter_tensor(torch.empty(3, device="hpu"), x),
+        ),
+        (
+            ValueError,
+            "dim 0 does not divide equally",
+            lambda: dist.all_to_all_single(torch.empty(3, device="hpu"), torch.ones(3, device="hpu")),
+        ),
+        (
+            RuntimeError,
+            "does not support recvAnysource|does not support",
+            lambda: dist.recv(x),
+        ),
+    ]
+    for kind, words, call in refused:
+        with pytest.raises(kind, match=words):
+            call()
+    dist.all_reduce(x)  # the group is as good as before
+
+
+def soon(make):
+    """Options of a collective that gives up after two seconds."""
+    options = make()
+    options.timeout = datetime.timedelta(seconds=2)
+    return options
+
+
+def late(rank, size):
+    """A rank that does not come is named."""
+    x = torch.ones(4, device="hpu")
+    dist.all_reduce(x)
+    x.cpu()
+    if rank == 1:
+        time.sleep(12)
+        os._exit(0)
+    dist.group.WORLD.allreduce([x], soon(dist.AllreduceOptions)).wait()
+    words = r"ALLREDUCE \(number 2 of .*, rank 0 of 2, timeout 2000 ms\) failed: no sign of rank 1"
+    with pytest.raises(dist.DistBackendError, match=words):
+        x.cpu()
+    os._exit(0)
+
+
+def elsewhere(rank, size):
+    """A rank that is at another collective is named with it."""
+    x = torch.ones(4, device="hpu")
+    dist.all_reduce(x)
+    x.cpu()
+    other = "BROADCAST" if rank == 0 else "ALLREDUCE"
+    with pytest.raises(dist.DistBackendError, match=rf"number 2 of .* rank {1 - rank} is at {other}"):
+        if rank == 1:
+            options = soon(dist.BroadcastOptions)
+            options.rootRank = 0
+            dist.group.WORLD.broadcast([x], options).wait()
+        else:
+            dist.group.WORLD.allreduce([x], soon(dist.AllreduceOptions)).wait()
+        x.cpu()
+    os._exit(0)
+
+
+def dies(rank, size):
+    """The others end with a clear error, well before the timeout."""
+    x = torch.ones(4, device="hpu")
+    dist.all_reduce(x)
+    x.cpu()
+    if rank == 1:
+        os._exit(7)
+    start = time.monotonic()
+    with pytest.raises(dist.DistBackendError, match=r"hccl: ALLREDUCE .* failed"):
+        while True:
+            dist.all_reduce(x)
+            x.cpu()
+    assert time.monotonic() - start < 20
+    os._exit(0)
+
+
+def test_arguments(on_ranks):
+    on_ranks(arguments)
+
+
+def test_a_rank_that_does_not_come_is_named(on_ranks):
+    on_ranks(late)
+
+
+def test_a_rank_at_another_collective(on_ranks):
+    on_ranks(elsewhere)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_rank_that_dies(on_ranks, size):
+    ended = on_ranks(dies, size, fails=(1,))
+    assert ended[1].code == 7
