@@ -110,30 +110,38 @@ def coarsest(sample: Sample, dtype: torch.dtype) -> torch.dtype:
     return max(found, key=unit_of) if found else dtype
 
 
-def _perturbed(sample: Sample, dtype: torch.dtype, seed: int, step: float, numbers: bool) -> Sample:
-    """All tensors, and with ``numbers`` all Python numbers, of a sample moved by ``step`` in random
-    directions.
+def _continuous(value: Any, dtype: torch.dtype) -> Any:
+    """An argument as something that can move by a fraction of itself, or None.
 
     Tensors of an integral dtype under test move too, as float64: what an operator makes of them is as
     uncertain as their conversion. Where they are indices the operator refuses them, and there is no spread.
     """
+    if isinstance(value, (float, complex)):
+        return value
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or value.numel() == 0:
+        return None
+    if value.is_floating_point() or value.is_complex():
+        return value
+    return value.to(torch.float64) if value.dtype == dtype else None
+
+
+def _perturbed(sample: Sample, dtype: torch.dtype, seed: int, step: float, numbers: bool) -> Sample:
+    """All tensors, and with ``numbers`` all Python numbers, of a sample moved by ``step`` in random
+    directions.
+    """
     generator = torch.Generator().manual_seed(seed)
-    discrete = not (dtype.is_floating_point or dtype.is_complex)
 
     def sign() -> int:
         return int(torch.randint(0, 2, (), generator=generator)) * 2 - 1
 
     def nudge(value: Any) -> Any:
-        if isinstance(value, (float, complex)):
-            return value * (1 + sign() * step) if numbers else value
-        if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or value.numel() == 0:
+        continuous = _continuous(value, dtype)
+        if continuous is None or (isinstance(value, (float, complex)) and not numbers):
             return value
-        if discrete and value.dtype == dtype:
-            value = value.to(torch.float64)
-        elif not (value.is_floating_point() or value.is_complex()):
-            return value
+        if not isinstance(continuous, torch.Tensor):
+            return continuous * (1 + sign() * step)
         signs = torch.randint(0, 2, value.shape, generator=generator, dtype=torch.int8) * 2 - 1
-        return value * (1 + signs.to(torch.float64) * step)
+        return continuous * (1 + signs.to(torch.float64) * step)
 
     input, args, kwargs = trees.tree_map(nudge, sample.arguments)
     if numbers and isinstance(input, int) and not isinstance(input, bool):
@@ -157,8 +165,63 @@ def _moved(
     return None
 
 
+def _with_leaf(tree: Any, place: int, value: Any) -> Any:
+    """The tree with another value for its leaf number ``place``."""
+    places = iter(range(place + 1))
+    return trees.tree_map(lambda leaf: value if next(places, None) == place else leaf, tree)
+
+
+def _alone(sample: Sample, dtype: torch.dtype, step: float) -> list[list[Sample]]:
+    """For every argument with floating values, the sample with that argument alone moved up and down."""
+    leaves: list[Any] = []
+    trees.tree_map(leaves.append, sample.arguments)
+    found = []
+    for place, leaf in enumerate(leaves):
+        continuous = _continuous(leaf, dtype)
+        if continuous is None:
+            continue
+        pair = []
+        for moved in (continuous * (1 + step), continuous * (1 - step)):
+            input, args, kwargs = _with_leaf(sample.arguments, place, moved)
+            pair.append(sample.replace(input=input, args=args, kwargs=kwargs))
+        found.append(pair)
+    return found
+
+
+def _distances(
+    wanted: list[int], moved: list[torch.Tensor], tensors: list[torch.Tensor], step: float
+) -> dict[int, torch.Tensor]:
+    found = {}
+    for i in wanted:
+        distance = ((moved[i] - tensors[i]).abs() / step).to(torch.float64)
+        found[i] = torch.nan_to_num(distance, nan=0.0, posinf=0.0, neginf=0.0)
+    return found
+
+
+def _spread_of_parts(
+    info: Any, sample: Sample, dtype: torch.dtype, step: float, tensors: list[torch.Tensor], wanted: list[int]
+) -> list[torch.Tensor | None]:
+    """The sum over the arguments of how far the result moves with each alone, so that nothing cancels."""
+    spread: list[torch.Tensor | None] = [None] * len(tensors)
+    for pair in _alone(to_host(sample, _UP), dtype, step):
+        larger: dict[int, torch.Tensor] = {}
+        for one in pair:
+            try:
+                moved = trees.tensors(call(info, one))
+            except Exception:
+                continue
+            if [t.shape for t in moved] != [t.shape for t in tensors]:
+                continue
+            for i, distance in _distances(wanted, moved, tensors, step).items():
+                larger[i] = torch.maximum(distance, larger[i]) if i in larger else distance
+        for i, distance in larger.items():
+            earlier = spread[i]
+            spread[i] = distance if earlier is None else earlier + distance
+    return spread
+
+
 def _spread(
-    info: Any, sample: Sample, precise: Any, dtype: torch.dtype, seed: int, local: bool
+    info: Any, sample: Sample, precise: Any, dtype: torch.dtype, seed: int, applied: Rule
 ) -> list[torch.Tensor | None]:
     tensors = trees.tensors(precise)
     spread: list[torch.Tensor | None] = [None] * len(tensors)
@@ -171,18 +234,18 @@ def _spread(
         return spread
     unit = max(unit_of(coarsest(sample, torch.float32)), *(unit_of(tensors[i].dtype) for i in wanted))
     step = max(unit / 2, _STEP_DOUBLE)
+    if applied.separate:
+        return _spread_of_parts(info, sample, dtype, step, tensors, wanted)
     for probe in range(PROBES):
         moved = _moved(info, sample, dtype, seed + probe, step, tensors)
         if moved is None:
             continue
-        for i in wanted:
-            distance = ((moved[i] - tensors[i]).abs() / step).to(torch.float64)
-            distance = torch.nan_to_num(distance, nan=0.0, posinf=0.0, neginf=0.0)
+        for i, distance in _distances(wanted, moved, tensors, step).items():
             earlier = spread[i]
             spread[i] = distance if earlier is None else torch.maximum(distance, earlier)
     for i in wanted:
         found = spread[i]
-        if found is not None and found.numel() and not local:
+        if found is not None and found.numel() and not applied.local:
             spread[i] = torch.maximum(found, found.mean())
     return spread
 
@@ -223,7 +286,7 @@ def _raise_precision(
         precise = found
         expected.raised_precision = dtype not in (torch.float64, torch.complex128)
     expected.precise = precise
-    expected.spread = _spread(info, sample, precise, dtype, seed, applied.local)
+    expected.spread = _spread(info, sample, precise, dtype, seed, applied)
 
 
 def _has_floating_result(tree: Any) -> bool:

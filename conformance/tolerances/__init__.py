@@ -13,7 +13,9 @@ The bound of an element with expected value ``e`` is
     (:mod:`conformance.oracle`). For a sum it is of the size of ``|x|``, for ``exp`` it is ``|x * exp(x)|``,
     for a solve it is the condition number times the solution, and where the function jumps within a unit it
     covers the jump. It is a property of the function, not of any implementation, so nothing is fitted to
-    the errors that a CPU or a device makes.
+    the errors that a CPU or a device makes. Where ``local`` is false an element has at least the mean of
+    its result. Where ``separate`` is true each argument moves alone, up and down, and the movements are
+    added, so that those of two arguments cannot cancel.
 ``scale``
     For operators whose results are of order one by construction (probabilities, windows, normalised values)
     the size at which intermediate values round; else 0.
@@ -59,6 +61,7 @@ class Rule:
     k: float
     growth: str = "none"
     local: bool = True
+    separate: bool = False
     matrix: bool = False
     oracle: str = "float64"
     scale: float = 0.0
@@ -164,7 +167,7 @@ def rule(operator: str, dtype: torch.dtype, direction: str = "forward") -> Rule:
                 {
                     k: v
                     for k, v in override.items()
-                    if k in ("k", "growth", "local", "matrix", "oracle", "scale", "logarithmic")
+                    if k in ("k", "growth", "local", "separate", "matrix", "oracle", "scale", "logarithmic")
                 }
             )
     return Rule(name=name, **entry)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conformance import target_file
+from conformance import oracle, target_file
 from conformance.invocation import Outcome
 from conformance.model import CaseId, Result, ResultId, Verdict
 from conformance.properties.operators import _transforms as transforms
 from conformance.property import find
 from conformance.recorder import Recorder
+from conformance.samples import Sample
 from conformance.subjects import find as find_subject
 from conformance.tolerances import rule
 
@@ -45,3 +46,34 @@ def test_what_is_differentiated_is_what_the_database_marks(subject: str) -> None
 )
 def test_reflected_operators_have_the_tolerance_of_what_they_compute(operator: str, name: str) -> None:
     assert rule(operator, torch.float32).name == name
+
+
+def remainder_bounds(dividend: list[float], divisor: list[float], dtype: torch.dtype) -> torch.Tensor:
+    """What the suite allows for torch.remainder of these, in units of the dtype."""
+    subject = find_subject("operator", "remainder")
+    sample = Sample(0, torch.tensor(dividend, dtype=dtype), (torch.tensor(divisor, dtype=dtype),), {})
+    expected = oracle.compute(subject, dtype, sample)
+    (spread,) = expected.spread
+    assert spread is not None
+    allowed = rule("remainder", dtype).tolerance(dtype).allowed(expected.precise.abs() + spread)
+    return allowed / torch.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_remainder_is_held_to_units_of_its_dividend(dtype: torch.dtype) -> None:
+    bounds = remainder_bounds([7.5, -7.5, 0.3, 100.0], [2.0, 2.0, 0.5, 3.0], dtype)
+    sizes = torch.tensor([7.5, 7.5, 0.3, 100.0], dtype=torch.float64)
+    assert bool((bounds >= sizes).all()) and bool((bounds <= 7 * sizes).all()), bounds
+    # 6 lies on a multiple of 2: its own remainder may be 0 or 2, the others are held as before.
+    with_jump = remainder_bounds([7.5, -7.5, 0.3, 100.0, 6.0], [2.0, 2.0, 0.5, 3.0, 2.0], dtype)
+    assert torch.equal(with_jump[:4], bounds)
+    assert with_jump[4] * torch.finfo(dtype).eps >= 2.0
+
+
+def test_the_documented_formula_of_remainder_is_within_its_bounds() -> None:
+    generator = torch.Generator().manual_seed(3)
+    a = torch.rand(20_000, generator=generator) * 200 - 100
+    b = torch.rand(20_000, generator=generator) * 9 + 0.1
+    allowed = remainder_bounds(a.tolist(), b.tolist(), torch.float32) * torch.finfo(torch.float32).eps
+    exact = torch.remainder(a.double(), b.double())
+    assert bool(((a - (a / b).floor() * b - exact).abs() <= allowed).all())
