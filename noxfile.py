@@ -23,6 +23,8 @@ TARGET = "hpu-reference"
 #: What ``nox -s conformance`` runs: environments with the modes of the reference device that belong to each.
 #: ``fork`` is the same torch under the label of a fork-like build, which lazy mode asks for.
 LEGS = {"device": ("eager", "compile", "graph"), "fork": ("lazy", "graph")}
+#: Files of a run's output folder.
+WRITTEN = ("journal.jsonl", "results.json", "junit.xml", "report.html")
 LINTERS = ("ruff==0.17.5", "mypy==2.4.1", "clang-format==23.1.5")
 
 nox.options.sessions = ["conformance"]
@@ -213,10 +215,12 @@ def clear(session: nox.Session, output: Path) -> None:
     ):
         for name in ("legs", "tracebacks", "logs"):
             shutil.rmtree(output / name, ignore_errors=True)
-        for name in ("journal.jsonl", "results.json", "junit.xml", "report.html"):
+        for name in WRITTEN:
             (output / name).unlink(missing_ok=True)
-    elif (output / "legs").exists():
-        session.error(f"{output}/legs was left by no earlier run; name another folder with -o")
+        return
+    for name in ("legs", *WRITTEN):
+        if (output / name).exists():
+            session.error(f"{output / name} was left by no earlier run; name another folder with -o")
 
 
 @nox.session
