@@ -22,7 +22,7 @@ BACKEND = ROOT / "reference_backend"
 TARGET = "hpu-reference"
 #: What ``nox -s conformance`` runs: environments with the modes of the reference device that belong to each.
 #: ``fork`` is the same torch under the label of a fork-like build, which lazy mode asks for.
-LEGS = {"device": ("eager", "compile", "graph"), "fork": ("lazy", "graph")}
+LEGS = {"device": ("eager", "compile", "graph", "distributed"), "fork": ("lazy", "graph")}
 #: Files of a run's output folder.
 WRITTEN = ("journal.jsonl", "results.json", "junit.xml", "report.html")
 LINTERS = ("ruff==0.17.5", "mypy==2.4.1", "clang-format==23.1.5")

@@ -72,7 +72,18 @@ def check_hooks(target: Target) -> None:
 
 
 def bring_up(target: Target) -> None:
-    """Import the backend and check that its device and its hooks are those that will be tested."""
+    """Import the backend and check that its device and its hooks are those that will be tested.
+
+    A process that leaves the device to its ranks leaves the backend to them too: many devices can be had by
+    one process only.
+    """
+    if target.elsewhere:
+        return
+    use(target)
+
+
+def use(target: Target) -> None:
+    """Bring the target up in this process, also where :func:`bring_up` leaves that to ranks."""
     import_backend(target)
     check_device(target)
     check_hooks(target)

@@ -58,3 +58,18 @@ AREAS: dict[str, Area] = {
     "export": Area("torch.export", ("export",)),
     "subclass": Area("tensor subclasses, modes and overrides"),
 }
+
+#: What several ranks do together: the subjects of kind ``world``.
+WORLD: dict[str, str] = {
+    "groups": "process groups, from start to end",
+    "objects": "objects of Python that travel",
+    "failures": "ranks that are late, wrong or dead",
+    "mesh": "device meshes and distributed tensors",
+    "tensor-parallel": "modules whose weights are spread over ranks",
+    "ddp": "DistributedDataParallel",
+    "fsdp1": "FullyShardedDataParallel",
+    "fsdp2": "fully_shard",
+    "checkpoints": "distributed checkpoints and state dicts",
+    "batch-norm": "SyncBatchNorm",
+    "compiled-training": "torch.compile around distributed training",
+}

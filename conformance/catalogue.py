@@ -10,7 +10,7 @@ from typing import Protocol
 from conformance.errors import UsageError
 
 #: Kinds with a module in ``conformance.suite``.
-KINDS = ("operator", "module", "optimizer", "device", "api")
+KINDS = ("operator", "module", "optimizer", "device", "api", "collective", "world")
 
 #: Restricts a process to some kinds (words joined by commas); for the suite's own tests.
 KINDS_VARIABLE = "CONFORMANCE_KINDS"

@@ -60,7 +60,8 @@ class Executor:
         self._subjects: dict[str, dict[str, catalogue.Subject]] = {}
         self._properties: dict[tuple[str, str], Property] = {}
         #: Parts of the probe that this device never could; they say nothing about its health.
-        self._never = frozenset(self._probe()) if not target.is_cpu else frozenset()
+        own = not target.is_cpu and not target.elsewhere
+        self._never = frozenset(self._probe()) if own else frozenset()
         self._state = process_state.capture()
 
     def subject(self, kind: str, name: str) -> catalogue.Subject:
@@ -169,7 +170,7 @@ class Executor:
             raise DeviceUnusable(text)
 
     def _probe(self) -> dict[str, str]:
-        return probe.known_answers(self.target)
+        return {} if self.target.elsewhere else probe.known_answers(self.target)
 
     def _write(self, event: str, **fields: object) -> None:
         if self.journal is not None:

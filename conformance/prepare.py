@@ -56,14 +56,14 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> dict[s
     """
     from conformance import catalogue, plan, probe
     from conformance import target_file as files
-    from conformance.accelerator import bring_up
+    from conformance.accelerator import use
     from conformance.expectation import declarations
     from conformance.property import properties
 
     catalogue.load_extra(extra)
     file = files.load(target_file)
     target = file.target(mode)
-    bring_up(target)
+    use(target)
     if not target.is_cpu:
         wrong = probe.known_answers(target)
         if "copy" in wrong:

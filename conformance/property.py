@@ -109,6 +109,8 @@ _FOLDERS = {
     "optimizer": "optimizers",
     "device": "device",
     "api": "api",
+    "collective": "collective",
+    "world": "world",
 }
 
 

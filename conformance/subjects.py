@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from conformance import areas, module_extra, torch_private
-
-KINDS = ("operator", "module", "optimizer", "device", "api")
+from conformance.catalogue import KINDS
+from conformance.distributed.collectives import COLLECTIVES
 
 #: Parts of a device's API.
 DEVICE = ("Stream", "Event", "Memory", "Copy", "Thread", "Graph", "Compile")
@@ -54,6 +54,10 @@ def subjects(kind: str) -> Sequence[Subject]:
         found = [Subject(kind, info.optim_cls.__name__, info) for info in torch_private.optim_db()]
     elif kind == "device":
         found = [Subject(kind, name, None) for name in DEVICE]
+    elif kind == "collective":
+        found = [Subject(kind, one.name, one) for one in COLLECTIVES]
+    elif kind == "world":
+        found = [Subject(kind, name, None) for name in areas.WORLD]
     elif kind == "api":
         found = [Subject(kind, name, None) for name in areas.AREAS]
     else:

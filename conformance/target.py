@@ -40,12 +40,28 @@ class Target:
     compile_backend: str = "inductor"
     compile_options: dict[str, Any] = dataclasses.field(default_factory=dict)
     fused_options: dict[str, Any] | None = None
+    #: Name of the process group backend in mode ``distributed``; None for torch's default for the device.
+    process_group: str | None = None
+    #: Whether a rank uses the device of its number, rather than the one device that its process sees.
+    device_per_rank: bool = False
+    #: The path of the target file, for processes that work for this one.
+    file: str = ""
     #: Each check runs twice and the second run counts.
     rehearses: bool = False
 
     @property
     def is_cpu(self) -> bool:
-        return torch.device(self.device).type == "cpu"
+        return self.kind == "cpu"
+
+    @property
+    def kind(self) -> str:
+        """The type of the device (``hpu`` of ``hpu:0``), which torch may not know without the backend."""
+        return self.device.partition(":")[0]
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether only other processes, the ranks, use the device: this one compares what they found."""
+        return self.mode == "distributed"
 
     def declares(self, dtype: str) -> bool:
         """Whether the device declares the dtype of that name."""
@@ -60,6 +76,12 @@ class Target:
 
         A device that is declared not to be asynchronous has finished when a call returns; it may lack both.
         """
+        if self.elsewhere:
+            return
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait for the device in a process that uses it, a rank in mode ``distributed``."""
         hook = self.hook("synchronize")
         if hook is not None:
             hook()

@@ -32,6 +32,8 @@ HOOKS: dict[str, str] = {
     "executed_ops": "() -> calls by operator (aten::add.Tensor) that ran from a graph or a queue so far",
     "compiled_graphs": "() -> graphs by kind of executable that ran as one so far",
 }
+#: Keys of the table [distributed].
+_DISTRIBUTED = ("backend", "device_per_rank")
 #: Keys of the table [compile].
 _COMPILE = ("backend", "options", "fused_options")
 #: The dtypes of the CPU, which a target has unless it says otherwise.
@@ -73,6 +75,7 @@ _KEYS = (
     "hooks",
     "environment",
     "compile",
+    "distributed",
     "mode_builds",
     "rehearse",
     "simulated",
@@ -91,10 +94,13 @@ class TargetFile:
     ``expectations`` is the folder or file with the vendor's own expectations, if the file names one. The
     table ``[compile]`` names the ``backend`` of ``torch.compile`` (default ``inductor``), its ``options``,
     and ``fused_options``: those with which it makes one kernel of several operators, where it can.
-    ``mode_builds`` says which builds of torch a mode needs (``any`` where it is not named). In the modes of
-    ``rehearse`` (default: lazy) each check runs twice and the second run counts, for devices that run a call
-    at once the first time. ``simulated`` says that no hardware stands behind the device; every page that
-    speaks of its results says so. ``untested`` says that nobody has proved the file by a run yet.
+    The table ``[distributed]`` names the ``backend`` of process groups (default: torch's for the device),
+    and says with ``device_per_rank`` whether a rank uses the device of its number (as a process that sees
+    all of them must) or the one that its process sees. ``mode_builds`` says which builds of torch a mode
+    needs (``any`` where it is not named). In the modes of ``rehearse`` (default: lazy) each check runs
+    twice and the second run counts, for devices that run a call at once the first time. ``simulated`` says
+    that no hardware stands behind the device; every page that speaks of its results says so. ``untested``
+    says that nobody has proved the file by a run yet.
     """
 
     path: Path
@@ -113,6 +119,8 @@ class TargetFile:
     compile_backend: str
     compile_options: dict[str, Any]
     fused_options: dict[str, Any] | None
+    process_group: str | None
+    device_per_rank: bool
     mode_builds: dict[str, str]
     rehearse: tuple[str, ...]
     expectations: Path | None
@@ -166,9 +174,12 @@ class TargetFile:
             mode=mode,
             compile_backend=self.compile_backend,
             compile_options=self.compile_options,
+            process_group=self.process_group,
+            device_per_rank=self.device_per_rank,
             fused_options=self.fused_options,
             environment=self.variables(mode),
             rehearses=mode in self.rehearse,
+            file=str(self.path.resolve()),
         )
 
 
@@ -264,6 +275,8 @@ class _Reader:
             compile_backend=self.compile("backend", "inductor"),
             compile_options=self.compile("options", {}),
             fused_options=self.compile("fused_options", None),
+            process_group=self.distributed("backend", str, None),
+            device_per_rank=self.distributed("device_per_rank", bool, False),
             mode_builds=self.mode_builds(),
             rehearse=self.words("rehearse", self.data.get("rehearse", ["lazy"]), MODES),
             expectations=self.path.parent / self.text("expectations")
@@ -323,6 +336,17 @@ class _Reader:
             if not (module and colon and attribute):
                 raise self.fail(f"hook {word} is {value!r}; it must be of the form module:function")
         return table
+
+    def distributed(self, key: str, kind: type, default: Any) -> Any:
+        """An entry of the table [distributed]."""
+        table = self.table("distributed")
+        for word in table:
+            if word not in _DISTRIBUTED:
+                raise self.unknown("key in distributed:", word, _DISTRIBUTED)
+        value = table.get(key, default)
+        if value is not default and not isinstance(value, kind):
+            raise self.fail(f"distributed.{key} is {value!r}; it must be a {kind.__name__}")
+        return value
 
     def compile(self, key: str, default: Any) -> Any:
         """An entry of the table [compile]: a name, or a table of what ``torch.compile`` takes as options."""

@@ -30,7 +30,11 @@ def add(commands: Any) -> None:
     parser.add_argument("--level", metavar="L", help=f"one of {', '.join(levels.ALL_LEVELS)} (default: full)")
     parser.add_argument("--shard", metavar="I/N", help="run one of N parts")
     parser.add_argument(
-        "-n", "--workers", type=common.positive, metavar="N", help="processes (default: cores)"
+        "-n",
+        "--workers",
+        type=common.positive,
+        metavar="N",
+        help="processes, or ranks in mode distributed (default: cores)",
     )
     parser.add_argument(
         "-k", dest="select", metavar="EXPR", help="words of property, subject and dtype names"

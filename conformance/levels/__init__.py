@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from conformance.catalogue import KINDS
 from conformance.errors import UsageError
 from conformance.property import ANY_DTYPE, LEVELS
 
@@ -26,7 +27,6 @@ ALL_LEVELS = (SMOKE, *LEVELS)
 FOLDER = Path(__file__).parent
 #: The property that tells where an operator ran.
 PLACEMENT = "placement"
-_KINDS = ("operator", "module", "optimizer", "device", "api")
 
 
 def check(level: str) -> None:
@@ -97,7 +97,7 @@ class Level:
 
         Subjects of kinds that no level knows (from extra modules) go by the level of their properties alone.
         """
-        if kind not in _KINDS:
+        if kind not in KINDS:
             return tuple(dtypes) if includes(self.name, level) else ()
         fitting = [take for take in self.takes if take.of(kind, name, level, subject)]
         return tuple(dtype for dtype in dtypes if any(take.takes(dtype) for take in fitting))
@@ -132,7 +132,7 @@ def _take(name: str, table: dict[str, Any]) -> Take:
     for key in table:
         if key not in ("kind", "properties", "level", "subjects", "dtypes"):
             raise ValueError(f"levels/{name}.toml has an unknown key {key!r} in a take")
-    if table["kind"] not in _KINDS or ("level" in table) == ("properties" in table):
+    if table["kind"] not in KINDS or ("level" in table) == ("properties" in table):
         raise ValueError(f"levels/{name}.toml: a take has a known kind, and either a level or properties")
     if table.get("level", name) not in LEVELS:
         raise ValueError(f"levels/{name}.toml: {table['level']!r} is no level")

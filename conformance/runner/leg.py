@@ -159,7 +159,7 @@ def work(rounds: Rounds, plan: Plan) -> None:
     while pending.cases and idle < 3:
         groups = {(case.kind, case.subject) for case in pending.cases}
         before = len(attempts)
-        rounds.run(pending, workers=min(rounds.options.workers, len(groups)), attempt=1)
+        rounds.run(pending, workers=min(rounds.options.processes(rounds.mode), len(groups)), attempt=1)
         pending = plan.select(lambda result_id: result_id not in attempts)
         idle = idle + 1 if len(attempts) == before else 0
     retry = plan.only(rounds.ledger.to_retry())

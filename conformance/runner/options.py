@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance import appetite, orphan
+from conformance.distributed import RANKS
 from conformance.plan import Shard
 from conformance.target_file import TargetFile
 
@@ -43,6 +44,14 @@ class Options:
             "declared": target.declared(),
         }
 
+    def ranks(self) -> int:
+        """The size of the worlds of mode ``distributed``: ``-n``, but at least two."""
+        return max(2, self.workers)
+
+    def processes(self, mode: str) -> int:
+        """How many workers a mode has at most: in ``distributed`` one, which has a world of ranks."""
+        return 1 if mode == "distributed" else self.workers
+
     def environment(self, mode: str) -> dict[str, str]:
         """The variables of a process that works for this run.
 
@@ -54,6 +63,7 @@ class Options:
         variables.update(self.target.variables(mode))
         variables.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
         variables.setdefault("OMP_NUM_THREADS", str(max(1, cores() // self.workers)))
+        variables[RANKS] = str(self.ranks())
         variables.setdefault(appetite.VARIABLE, str(appetite.share(self.workers)))
         variables[orphan.VARIABLE] = str(os.getpid())
         variables["PYTHONWARNINGS"] = "ignore"

@@ -167,6 +167,14 @@ at::Tensor host_of(const at::Tensor& tensor) {
   return at::from_blob(start + offset, tensor.sizes(), options);
 }
 
+Tensors flat(const Tensors& tensors) {
+  Tensors found;
+  for (const at::Tensor& tensor : tensors) {
+    found.push_back(tensor.view({-1}));
+  }
+  return found;
+}
+
 Tensors hosts_of(const Tensors& tensors) {
   Tensors hosts;
   hosts.reserve(tensors.size());

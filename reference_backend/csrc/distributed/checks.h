@@ -29,6 +29,10 @@ void check_splits(const at::Tensor& tensor,
 at::Tensor host_of(const at::Tensor& tensor);
 Tensors hosts_of(const Tensors& tensors);
 
+// As vectors: the ranks' parts lie one after the other, whatever the shape, and gloo looks for
+// them in dimension 0.
+Tensors flat(const Tensors& tensors);
+
 // A reduction as gloo is to do it: sums and products of bool are the largest and the smallest.
 struct Reduction {
   c10d::ReduceOp::RedOpType operation;

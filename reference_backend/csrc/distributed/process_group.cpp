@@ -245,17 +245,18 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::allgather_into_tensor_coalesced(
   given.timeout = timeout_of(options.timeout);
   Tensors used = outputs;
   used.insert(used.end(), inputs.begin(), inputs.end());
-  return submit({OpType::_ALLGATHER_BASE,
-                 std::move(used),
-                 outputs,
-                 given.timeout,
-                 [to = hosts_of(outputs), from = hosts_of(inputs), given](c10d::Backend& gloo) mutable {
-                   std::vector<WorkPtr> works;
-                   for (std::size_t index = 0; index < to.size(); index++) {
-                     works.push_back(gloo._allgather_base(to[index], from[index], given));
-                   }
-                   return works;
-                 }});
+  return submit(
+      {OpType::_ALLGATHER_BASE,
+       std::move(used),
+       outputs,
+       given.timeout,
+       [to = flat(hosts_of(outputs)), from = flat(hosts_of(inputs)), given](c10d::Backend& gloo) mutable {
+         std::vector<WorkPtr> works;
+         for (std::size_t index = 0; index < to.size(); index++) {
+           works.push_back(gloo._allgather_base(to[index], from[index], given));
+         }
+         return works;
+       }});
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::allgather_coalesced(std::vector<Tensors>& outputs,
@@ -376,7 +377,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter_tensor_coalesced(
                  std::move(used),
                  outputs,
                  timeout_of(options.timeout),
-                 [to = std::move(to), from = std::move(from), given](c10d::Backend& gloo) mutable {
+                 [to = flat(to), from = flat(from), given](c10d::Backend& gloo) mutable {
                    std::vector<WorkPtr> works;
                    for (std::size_t index = 0; index < to.size(); index++) {
                      works.push_back(gloo._reduce_scatter_base(to[index], from[index], given[index]));

@@ -1,0 +1,91 @@
+"""What a rank says about a program, and how it travels."""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import enum
+import io
+import pickle
+from typing import Any
+
+import torch
+
+
+def packed(message: Any) -> bytes:
+    """A message as bytes. Tensors travel by value: torch's own way to pickle them for other processes puts
+    them into shared memory.
+    """
+    buffer = io.BytesIO()
+    _Pickler(buffer).dump(message)
+    return buffer.getvalue()
+
+
+def unpacked(data: bytes) -> Any:
+    """The inverse of :func:`packed`."""
+    return pickle.loads(data)
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return NotImplemented
+        content = value.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
+        return _tensor, (value.dtype, tuple(value.shape), content.view(torch.uint8).numpy().tobytes())
+
+
+def _tensor(dtype: torch.dtype, shape: tuple[int, ...], data: bytes) -> torch.Tensor:
+    if not data:
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8).view(dtype).reshape(shape)
+
+
+class Ending(enum.Enum):
+    """How a program ended on a rank."""
+
+    VALUE = "value"
+    ERROR = "error"
+    GONE = "gone"
+    LATE = "late"
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """Of one rank.
+
+    ``value`` holds only host tensors, numbers, words and containers of them. ``error`` holds the name of the
+    exception's type and those of its bases, ``text`` what it says, or how the process ended. ``seconds`` is
+    the time that the program took.
+    """
+
+    rank: int
+    ending: Ending
+    value: Any = None
+    error: tuple[str, ...] = ()
+    text: str = ""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return self.ending is Ending.VALUE
+
+    def exception(self) -> Exception:
+        """The error once more, as the nearest type that this process knows."""
+        for name in self.error:
+            kind = getattr(builtins, name, None) or getattr(torch, name, None)
+            if isinstance(kind, type) and issubclass(kind, Exception):
+                try:
+                    return kind(self.text)
+                except Exception:  # some types want more than a text
+                    continue
+        return RuntimeError(self.text)
+
+    def words(self) -> str:
+        """The answer in a few words, for failures."""
+        if self.ending is Ending.ERROR:
+            return f"rank {self.rank} raised {self.error[0]}: {' '.join(self.text.split())[:400]}"
+        if self.ending is Ending.GONE:
+            return f"the process of rank {self.rank} ended with {self.text}"
+        if self.ending is Ending.LATE:
+            return f"rank {self.rank} did not answer in time"
+        return f"rank {self.rank} answered"

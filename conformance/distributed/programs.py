@@ -1,0 +1,85 @@
+"""Programs: functions that every rank of a world runs at the same time."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import importlib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+
+from conformance.target import Target
+
+Program = Callable[..., Any]
+P = TypeVar("P", bound=Program)
+
+_PROGRAMS: dict[str, Program] = {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Rank:
+    """What a program is given first: its place in the world, and the device to use.
+
+    ``meeting`` is the file in which the ranks met, beside which they may put others; ``timeout`` is that of
+    collectives in seconds.
+    """
+
+    rank: int
+    size: int
+    device: torch.device
+    target: Target
+    meeting: str
+    timeout: float
+
+    @property
+    def backend(self) -> str:
+        """The name of the process group backend."""
+        import torch.distributed as dist
+
+        return self.target.process_group or dist.get_default_backend_for_device(self.device.type)
+
+    def join(self, meeting: str) -> None:
+        """Initialise the default group; all ranks name the same file, which must not exist yet."""
+        import torch.distributed as dist
+
+        dist.init_process_group(
+            self.backend,
+            init_method=f"file://{meeting}",
+            rank=self.rank,
+            world_size=self.size,
+            timeout=datetime.timedelta(seconds=self.timeout),
+        )
+
+    def synchronize(self) -> None:
+        """Wait for the device."""
+        self.target.wait()
+
+
+def program(function: P) -> P:
+    """Register a function under ``module:name``; it is called as ``function(rank, **arguments)``."""
+    _PROGRAMS[name_of(function)] = function
+    return function
+
+
+def name_of(function: Program) -> str:
+    """The name by which ranks find a program."""
+    return f"{function.__module__}:{function.__qualname__}"
+
+
+def find(name: str) -> Program:
+    """The program of that name; its module is imported where need be. LookupError where there is none."""
+    if name not in _PROGRAMS:
+        importlib.import_module(name.partition(":")[0])
+    return _PROGRAMS[name]
+
+
+@program
+def agree(rank: Rank) -> float:
+    """The sum of rank + 1 over the world, by its process group."""
+    import torch.distributed as dist
+
+    tensor = torch.full((3,), float(rank.rank + 1), device=rank.device)
+    dist.all_reduce(tensor)
+    return float(tensor.cpu()[1])

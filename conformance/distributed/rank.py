@@ -1,0 +1,104 @@
+"""``python -m conformance.distributed.rank``: one rank of a world, from start to end.
+
+It brings the backend up, joins the process group, and runs the programs that the worker names, one by one.
+The worker reads its answers from a pipe; what programs print goes to the log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from multiprocessing.connection import Connection
+from typing import Any
+
+from conformance import orphan
+
+
+def main() -> None:
+    """Run until the worker closes its end."""
+    parser = argparse.ArgumentParser(prog="python -m conformance.distributed.rank")
+    parser.add_argument("target")
+    parser.add_argument("--rank", type=int, required=True)
+    parser.add_argument("--size", type=int, required=True)
+    parser.add_argument("--meeting", required=True, help="path that the ranks share")
+    parser.add_argument("--timeout", type=float, required=True, help="seconds for a collective")
+    parser.add_argument("--pipe", type=int, required=True, help="number of the inherited end of the pipe")
+    options = parser.parse_args()
+    orphan.follow()
+    pipe: Connection[Any, Any] = Connection(options.pipe)
+    from conformance.distributed.answers import Answer, Ending, unpacked
+
+    try:
+        me = join(options)
+    except BaseException as error:
+        say(pipe, described(options.rank, error, 0.0))
+        raise
+    say(pipe, Answer(options.rank, Ending.VALUE))  # it has joined
+    while True:
+        try:
+            name, arguments = unpacked(pipe.recv_bytes())
+        except EOFError:
+            return leave()
+        say(pipe, ran(me, name, arguments))
+
+
+def say(pipe: Connection[Any, Any], answer: Any) -> None:
+    """Send an answer to the worker."""
+    from conformance.distributed.answers import packed
+
+    pipe.send_bytes(packed(answer))
+
+
+def join(options: argparse.Namespace) -> Any:
+    """Bring the target up and join its process group."""
+    import torch
+
+    from conformance import target_file
+    from conformance.accelerator import use
+    from conformance.distributed.programs import Rank
+
+    target = target_file.load(options.target).target("distributed")
+    use(target)
+    device = torch.device(target.device)
+    if target.device_per_rank:
+        device = torch.device(target.device, options.rank % torch.accelerator.device_count())
+        torch.accelerator.set_device_index(device.index)
+    rank = Rank(options.rank, options.size, device, target, options.meeting, options.timeout)
+    rank.join(options.meeting)
+    return rank
+
+
+def ran(me: Any, name: str, arguments: dict[str, Any]) -> Any:
+    """The answer of a program."""
+    from conformance.distributed.answers import Answer, Ending
+    from conformance.distributed.programs import find
+
+    start = time.monotonic()
+    try:
+        value = find(name)(me, **arguments)
+        me.synchronize()
+    except Exception as error:
+        return described(me.rank, error, time.monotonic() - start)
+    return Answer(me.rank, Ending.VALUE, value, seconds=time.monotonic() - start)
+
+
+def described(rank: int, error: BaseException, seconds: float) -> Any:
+    """An exception as an answer: its types by name, since the worker may not have them."""
+    from conformance.distributed.answers import Answer, Ending
+
+    names = tuple(kind.__name__ for kind in type(error).__mro__ if kind is not object)
+    return Answer(rank, Ending.ERROR, error=names, text=str(error), seconds=seconds)
+
+
+def leave() -> None:
+    """Leave the group as a program would, and end without a word where the backend cannot."""
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    os._exit(0)  # what threads of a backend do at exit is not what is tested here
+
+
+if __name__ == "__main__":
+    main()

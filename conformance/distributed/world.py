@@ -1,0 +1,191 @@
+"""A world of ranks: started by the worker, given programs, and replaced where one of them is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection, Pipe, wait
+from pathlib import Path
+from typing import Any
+
+from conformance import orphan
+from conformance.distributed.answers import Answer, Ending, packed, unpacked
+from conformance.distributed.programs import agree, name_of
+
+#: Seconds in which all ranks must have joined the process group.
+START = 90.0
+#: Seconds after which a collective gives up.
+TIMEOUT = 30.0
+#: Seconds that the others get once one rank has failed: they may wait for it for as long as collectives take.
+GRACE = 3.0
+#: Seconds in which ranks must agree on a sum after all have raised the same.
+AGREE = 5.0
+#: Seconds that ranks get to leave by themselves.
+LEAVE = 10.0
+
+
+class _Process:
+    """A rank's process and the worker's end of its pipe."""
+
+    def __init__(
+        self, rank: int, process: subprocess.Popen[bytes], pipe: Connection[Any, Any], log: Path
+    ) -> None:
+        self.rank = rank
+        self.process = process
+        self.pipe = pipe
+        self.log = log
+
+    def answer(self) -> Answer:
+        """What it says now; how it ended where it has closed its pipe."""
+        try:
+            said: Answer = unpacked(self.pipe.recv_bytes())
+            return said
+        except (EOFError, OSError):
+            code = self.process.wait()
+            how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+            return Answer(self.rank, Ending.GONE, text=f"{how}{self.last_words()}")
+
+    def last_words(self) -> str:
+        """The last line of its log, where there is one."""
+        lines = self.log.read_text(errors="replace").strip().splitlines() if self.log.exists() else []
+        return f": {lines[-1][:300]}" if lines else ""
+
+
+class World:
+    """``size`` ranks of a target's process group.
+
+    ``file`` is the target file, ``timeout`` the seconds after which a collective gives up. The processes
+    start with the first program and end with :meth:`close`, or with the worker. They meet in a file of a
+    folder of their own, which :meth:`close` removes.
+    """
+
+    def __init__(self, file: str, size: int, *, timeout: float = TIMEOUT) -> None:
+        self.file = file
+        self.size = size
+        self.timeout = timeout
+        self._processes: list[_Process] = []
+        self._folder: Path | None = None
+
+    def run(
+        self,
+        program: Callable[..., Any],
+        *,
+        limit: float | None = None,
+        grace: float = GRACE,
+        **arguments: Any,
+    ) -> list[Answer]:
+        """What each rank answers to a program, by rank.
+
+        A world in which a rank has not answered with a value is not used again: its others may still wait for
+        that one. Where all have raised the same it is, if they still agree on a sum. ``limit``: seconds for
+        all of them (default: twice the collectives' timeout), ``grace``: for the others once one has failed.
+        """
+        trouble = self._start()
+        if trouble:
+            self.close()
+            return trouble
+        message = packed((name_of(program), arguments))
+        for process in self._processes:
+            with contextlib.suppress(OSError):  # one that is gone says so by its answer
+                process.pipe.send_bytes(message)
+        answers = self._answers(2 * self.timeout if limit is None else limit, grace)
+        if not all(answer.ok for answer in answers) and not self._agrees(answers):
+            self.kill()
+        return answers
+
+    def _agrees(self, answers: list[Answer]) -> bool:
+        """Whether all ranks have raised the same, and nothing of it is left between them."""
+        if len({(answer.ending, answer.error) for answer in answers}) > 1 or answers[0].error == ():
+            return False
+        message = packed((name_of(agree), {}))
+        for process in self._processes:
+            with contextlib.suppress(OSError):
+                process.pipe.send_bytes(message)
+        sums = self._answers(AGREE, 0.0)
+        return all(answer.ok and answer.value == self.size * (self.size + 1) / 2 for answer in sums)
+
+    def _answers(self, limit: float, grace: float) -> list[Answer]:
+        end = time.monotonic() + limit
+        missing = {process.pipe: process for process in self._processes}
+        found: dict[int, Answer] = {}
+        while missing:
+            ready = wait(list(missing), max(0.0, end - time.monotonic()))
+            if not ready:
+                break
+            for pipe in [pipe for pipe in missing if pipe in ready]:
+                process = missing.pop(pipe)
+                answer = found[process.rank] = process.answer()
+                if not answer.ok:
+                    end = min(end, time.monotonic() + grace)
+        return [found.get(rank, Answer(rank, Ending.LATE)) for rank in range(len(self._processes))]
+
+    def _start(self) -> list[Answer]:
+        """Start the ranks unless they run; what they say where one does not join the group."""
+        if self._processes:
+            return []
+        self._folder = Path(tempfile.mkdtemp(prefix="conformance-world-"))
+        for rank in range(self.size):
+            self._processes.append(self._launch(rank, self._folder))
+        answers = self._answers(START, GRACE)
+        return [] if all(answer.ok for answer in answers) else answers
+
+    def _launch(self, rank: int, folder: Path) -> _Process:
+        mine, theirs = Pipe()
+        log = folder / f"rank-{rank}.log"
+        command = [sys.executable, "-m", "conformance.distributed.rank", self.file]
+        command += ["--rank", str(rank), "--size", str(self.size), "--meeting", str(folder / "meeting")]
+        command += ["--timeout", str(self.timeout), "--pipe", str(theirs.fileno())]
+        variables = {
+            **os.environ,
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": str(self.size),
+            "LOCAL_WORLD_SIZE": str(self.size),
+            orphan.VARIABLE: str(os.getpid()),
+        }
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        theirs.close()
+        return _Process(rank, process, mine, log)
+
+    def close(self) -> None:
+        """End the ranks: by themselves where they can, else by force. Leaves no process and no file."""
+        for process in self._processes:
+            process.pipe.close()
+        end = time.monotonic() + LEAVE
+        for process in self._processes:
+            try:
+                process.process.wait(max(0.1, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                _kill(process.process)
+        self._processes = []
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def kill(self) -> None:
+        """End the ranks at once."""
+        for process in self._processes:
+            _kill(process.process)
+        self.close()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -1,0 +1,168 @@
+"""Collectives that are issued and waited for later: order with streams, handles, memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from conformance.compare import fact
+from conformance.distributed import team
+from conformance.distributed.collectives import Call, Collective, find
+from conformance.distributed.programs import Rank, program
+from conformance.model import Kind
+from conformance.properties.collective._common import any_dtype, compare_ranks, given_by, host
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+_SHAPE = (129, 33)
+#: Seconds that the device is kept busy before a collective sees its input.
+_DELAY = 0.2
+_IN_FLIGHT = 4
+
+
+def _with_handles(target: Target, subject: Subject) -> Sequence[str]:
+    return any_dtype(target, subject) if subject.info.asynchronous else []
+
+
+@program
+def ordered(rank: Rank, name: str) -> tuple[float, list[torch.Tensor]]:
+    """The seconds until the host was free, and the result plus one, when all is made that first use makes."""
+    one = find(name)
+    behind_a_slow_kernel(rank, one)
+    return behind_a_slow_kernel(rank, one)
+
+
+def behind_a_slow_kernel(rank: Rank, one: Collective) -> tuple[float, list[torch.Tensor]]:
+    """Give a collective what a slow kernel has yet to write, use the result at once, and write over the input
+    and over freed memory once the stream has been told to wait.
+    """
+    import torch.distributed as dist
+
+    delay = rank.target.hook("delay")
+    given = [t.to(rank.device) for t in given_by(one, rank.rank, rank.size, _SHAPE, torch.float32)]
+    tensors = [torch.full_like(t, 77.0) for t in given]
+    call = Call(range(rank.size), rank.rank, rank.size - 1, one.reduction, asynchronous=one.asynchronous)
+    rank.synchronize()
+    start = time.monotonic()
+    if delay is not None:
+        delay(_DELAY)
+    for tensor, value in zip(tensors, given, strict=True):
+        torch.mul(value, 1.0, out=tensor)
+    outputs = one.issue(dist, call, tensors).wait()
+    results = [output + 1 for output in outputs]
+    seconds = time.monotonic() - start
+    for tensor in tensors:
+        tensor.fill_(-99.0)
+    del tensors, outputs
+    garbage = [torch.full(_SHAPE, 1e30, device=rank.device) for _ in range(8)]
+    rank.synchronize()
+    del garbage
+    return seconds, host(results)
+
+
+@register(
+    "collective-order",
+    subject_kind="collective",
+    statement="A collective sees what its stream had written when it was issued, what follows on the stream "
+    "sees its result, and waiting for its handle does not wait for the device.",
+    level="core",
+    applies=any_dtype,
+    modes=("distributed",),
+    runs=False,
+    capabilities=("distributed",),
+)
+def collective_order(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """With a device that is kept busy where its target file says how."""
+    one: Collective = subject.info
+    found = team.values(target, recorder, ordered, what=one.name, name=one.name)
+    if found is None:
+        return
+    size = len(found)
+    given = [given_by(one, me, size, _SHAPE, torch.float32) for me in range(size)]
+    actual = [[tensor - 1 for tensor in answer[1]] for answer in found]
+    compare_ranks(recorder, one, actual, given, size - 1, f"{one.name} behind a slow kernel")
+    # What gives no handle may hold the host, and so may receiving, whose end only the host sees.
+    if not (one.asynchronous and target.capable("asynchronous") and "delay" in target.hooks):
+        recorder.note("whether the host is held cannot be seen here")
+        return
+    worst = max(answer[0] for answer in found)
+    fact(
+        recorder,
+        worst < _DELAY * 0.9,
+        Kind.STATE,
+        f"issuing {one.name} and waiting for its handle held the host for {worst:.2f} s, while the device "
+        f"was busy for {_DELAY} s; wait() must hold the stream, not the host.",
+    )
+
+
+def completed(handle: Any) -> bool:
+    """What a Work or a Future says of itself."""
+    return bool(handle.is_completed() if hasattr(handle, "is_completed") else handle.done())
+
+
+@program
+def in_flight(rank: Rank, name: str) -> dict[str, Any]:
+    """Several calls at once, waited for from the last to the first."""
+    import torch.distributed as dist
+
+    one = find(name)
+    call = Call(range(rank.size), rank.rank, 0, one.reduction, asynchronous=True)
+    running, kept = [], []
+    for salt in range(_IN_FLIGHT):
+        given = given_by(one, rank.rank, rank.size, (33, 5), torch.float32, salt)
+        kept.append([t.to(rank.device) for t in given])
+        running.append(one.issue(dist, call, kept[-1]))
+    results = [one_of.wait() for one_of in reversed(running)][::-1]
+    rank.synchronize()
+    works = [work for one_of in running for work in one_of.works if work is not None]
+    deadline = time.monotonic() + 1.0
+    while not all(completed(work) for work in works) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return {
+        "results": [host(outputs) for outputs in results],
+        "handles": len(works),
+        "completed": [completed(work) for work in works],
+    }
+
+
+@register(
+    "collective-handles",
+    subject_kind="collective",
+    statement="Several calls may be in flight and their handles waited for in any order; afterwards each is "
+    "completed and each result right.",
+    level="core",
+    applies=_with_handles,
+    modes=("distributed",),
+    runs=False,
+    capabilities=("distributed",),
+)
+def collective_handles(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Four calls with other numbers each."""
+    one: Collective = subject.info
+    found = team.values(target, recorder, in_flight, what=f"several {one.name}", name=one.name)
+    if found is None:
+        return
+    size = len(found)
+    for salt in range(_IN_FLIGHT):
+        given = [given_by(one, me, size, (33, 5), torch.float32, salt) for me in range(size)]
+        actual = [answer["results"][salt] for answer in found]
+        compare_ranks(recorder, one, actual, given, 0, f"call {salt} of {one.name}")
+    for me, answer in enumerate(found):
+        fact(
+            recorder,
+            answer["handles"] > 0,
+            Kind.STATE,
+            f"{one.name} gave rank {me} no handle for async_op=True.",
+        )
+        fact(
+            recorder,
+            all(answer["completed"]),
+            Kind.STATE,
+            f"a handle of {one.name} says on rank {me} that it is not completed, a second after it was "
+            "waited for and the device was too.",
+        )

@@ -1,0 +1,63 @@
+"""Results of collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from conformance.compare import compare_exact
+from conformance.distributed import team
+from conformance.distributed.collectives import Collective
+from conformance.properties.collective._common import collect, compare_ranks, given_by, shapes_of
+from conformance.property import register
+from conformance.recorder import Recorder
+from conformance.subjects import Subject
+from conformance.target import Target
+
+
+def _declared(target: Target, subject: Subject) -> Sequence[str]:
+    return [dtype for dtype in subject.info.dtypes if target.declares(dtype)]
+
+
+@register(
+    "collective-value",
+    subject_kind="collective",
+    statement="Each rank has what arithmetic says, for odd sizes, one element, none and no dimension; what "
+    "is only given stays as it is.",
+    level="core",
+    applies=_declared,
+    modes=("distributed",),
+    runs=False,
+    smoke=True,
+    capabilities=("distributed",),
+)
+def collective_value(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Every shape once with the last rank as root, in one program."""
+    one: Collective = subject.info
+    dtype = getattr(torch, recorder.id.dtype)
+    shapes, size = shapes_of(one), team.size()
+    found = team.values(
+        target,
+        recorder,
+        collect,
+        what=one.name,
+        name=one.name,
+        shapes=shapes,
+        dtype=recorder.id.dtype,
+        root=size - 1,
+    )
+    if found is None:
+        return
+    recorder.samples(len(shapes), len(shapes))
+    for place, shape in enumerate(shapes):
+        given = [given_by(one, me, size, shape, dtype) for me in range(size)]
+        actual = [answer[place][0] for answer in found]
+        compare_ranks(recorder, one, actual, given, size - 1, f"{one.name} of shape {list(shape)}")
+        if one.in_place:
+            continue
+        for me, answer in enumerate(found):
+            for got, want in zip(answer[place][1], given[me], strict=True):
+                if want.is_floating_point() and want.itemsize == 1:
+                    got, want = got.float(), want.float()
+                compare_exact(recorder, got, want, what=f"what rank {me} gave to {one.name}, after it")

@@ -1,0 +1,131 @@
+"""What the properties of several ranks share: how one is registered, and the bench that it gets."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from conformance import areas
+from conformance.compare import compare_values, fact
+from conformance.distributed import team
+from conformance.distributed.answers import Answer
+from conformance.distributed.programs import Rank, program
+from conformance.model import Kind
+from conformance.property import ANY_DTYPE, register
+from conformance.recorder import Recorder
+from conformance.target import Target
+from conformance.tolerances import Tolerance, unit_of
+
+#: Units in which training steps that sum in another order may differ, of the largest element of a tensor.
+ROUNDINGS = 64.0
+
+
+@program
+def imports(rank: Rank, module: str) -> None:
+    """Import what a later program needs."""
+    importlib.import_module(module)
+
+
+class Bench:
+    """The ranks of a world on one side, the recorder on the other."""
+
+    def __init__(self, target: Target, recorder: Recorder) -> None:
+        self.target = target
+        self.recorder = recorder
+        word = recorder.id.dtype
+        self.dtype = "float32" if word == ANY_DTYPE else word
+        self.size = team.size()
+
+    def values(self, program: Callable[..., Any], **arguments: Any) -> list[Any] | None:
+        """What a program returns on each rank; None, and a failure, where one has nothing to say."""
+        what = program.__name__.replace("_", " ")
+        return team.values(self.target, self.recorder, program, what=what, **arguments)
+
+    def answers(self, program: Callable[..., Any], **arguments: Any) -> list[Answer]:
+        """All answers of a program that may end badly; the world is not used again.
+
+        The seconds that it gets do not count what ranks import before it.
+        """
+        try:
+            ready = team.world(self.target).run(imports, module=program.__module__)
+            if not all(answer.ok for answer in ready):
+                return ready
+            return team.world(self.target).run(program, **arguments)
+        finally:
+            team.world(self.target).close()
+
+    def fact(self, holds: bool, message: str, kind: Kind = Kind.STATE) -> bool:
+        """Count one fact, and a failure where it does not hold."""
+        return fact(self.recorder, holds, kind, message)
+
+    def same(self, what: str, actual: Any, expected: Any) -> bool:
+        """Words, numbers or containers of them that must be equal."""
+        return self.fact(actual == expected, f"{what} is {actual!r} where {expected!r} is due.", Kind.VALUE)
+
+    def close(
+        self,
+        what: str,
+        actual: dict[str, torch.Tensor],
+        expected: dict[str, torch.Tensor],
+        *,
+        roundings: float = 0.0,
+    ) -> bool:
+        """Tensors by name that must agree but for the order of sums, in units of their largest element."""
+        if not self.same(f"the names in {what}", sorted(actual), sorted(expected)):
+            return False
+        good = True
+        for name, want in expected.items():
+            got = actual[name]
+            unit = (roundings or ROUNDINGS) * unit_of(want.dtype) if want.is_floating_point() else 0.0
+            largest = float(want.abs().max()) if want.numel() and unit else 0.0
+            tolerance = Tolerance(unit, unit * largest)
+            good &= self.fact(
+                got.dtype == want.dtype,
+                f"{name} in {what} has dtype {got.dtype}, not {want.dtype}.",
+                Kind.DTYPE,
+            )
+            good &= compare_values(self.recorder, got, want, tolerance=tolerance, what=f"{name} in {what}")
+        return good
+
+
+def together(
+    area: str,
+    *,
+    level: str = "full",
+    dtypes: Sequence[str] = (ANY_DTYPE,),
+    capabilities: Sequence[str] = (),
+    accelerators: bool = False,
+) -> Callable[[Callable[[Bench], None]], Callable[[Bench], None]]:
+    """Register what several ranks must do together as the property of an area.
+
+    Its name is that of the function with dashes, its statement the first paragraph of the docstring.
+    ``accelerators``: it says nothing about the CPU.
+    """
+    if area not in areas.WORLD:
+        raise ValueError(f"area {area!r} is none of {', '.join(areas.WORLD)}; add it to conformance/areas.py")
+
+    def wrap(check: Callable[[Bench], None]) -> Callable[[Bench], None]:
+        statement = " ".join((inspect.getdoc(check) or "").partition("\n\n")[0].split())
+
+        def applies(target: Target, subject: Any) -> Sequence[str]:
+            if subject.name != area or (accelerators and target.is_cpu):
+                return ()
+            return [dtype for dtype in dtypes if dtype == ANY_DTYPE or target.declares(dtype)]
+
+        register(
+            check.__name__.replace("_", "-"),
+            subject_kind="world",
+            statement=statement,
+            level=level,
+            applies=applies,
+            modes=("distributed",),
+            runs=False,
+            capabilities=("distributed", *capabilities),
+        )(lambda target, subject, recorder: check(Bench(target, recorder)))
+        return check
+
+    return wrap

@@ -1,0 +1,240 @@
+"""DistributedDataParallel: training on shares of a batch is training on all of it."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+from torch import nn
+
+from conformance.distributed.programs import Rank, program
+from conformance.properties.world._common import Bench, together
+from conformance.properties.world._training import FLOATS, alone, held_against_one, near_float32
+from conformance.properties.world.models import Feed, Losses, adam, model, parameters, take_steps, train
+
+_NEEDS = ("autograd",)
+
+
+def wrapped(rank: Rank, net: nn.Module, **options: Any) -> nn.Module:
+    """The model on the rank's device under DDP."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    return DistributedDataParallel(net.to(rank.device), **options)
+
+
+@program
+def ddp(rank: Rank, dtype: str, options: dict[str, Any], adaptive: bool = False) -> Losses:
+    net = wrapped(rank, model(dtype), **options)
+    feed = Feed(rank.device, dtype, rank.rank, rank.size)
+    return train(net, feed, **({"optimizer": adam} if adaptive else {}))
+
+
+def _variant(bench: Bench, **options: Any) -> None:
+    held_against_one(bench, bench.values(ddp, dtype=bench.dtype, options=options), alone(bench.dtype))
+
+
+@together("ddp", level="training", dtypes=FLOATS, capabilities=_NEEDS)
+def data_parallel(bench: Bench) -> None:
+    """Losses and parameters are those of a single process with whole batches."""
+    _variant(bench)
+
+
+@together("ddp", level="training", dtypes=FLOATS, capabilities=_NEEDS)
+def data_parallel_adamw(bench: Bench) -> None:
+    """With AdamW losses and parameters are those of a single process."""
+    found = bench.values(ddp, dtype=bench.dtype, options={}, adaptive=True)
+    held_against_one(bench, found, alone(bench.dtype, optimizer=adam), roundings=4096.0)
+
+
+@together("ddp", dtypes=FLOATS, capabilities=_NEEDS)
+def data_parallel_static_graph(bench: Bench) -> None:
+    """With static_graph=True training is that of a single process."""
+    _variant(bench, static_graph=True)
+
+
+@together("ddp", dtypes=FLOATS, capabilities=_NEEDS)
+def data_parallel_gradient_views(bench: Bench) -> None:
+    """With gradients that are views of buckets training is that of a single process."""
+    _variant(bench, gradient_as_bucket_view=True)
+
+
+@together("ddp", dtypes=FLOATS, capabilities=_NEEDS)
+def data_parallel_small_buckets(bench: Bench) -> None:
+    """With a bucket for almost each parameter training is that of a single process."""
+    _variant(bench, bucket_cap_mb=0.0001)
+
+
+@program
+def accumulated(rank: Rank, dtype: str) -> Losses:
+    net = wrapped(rank, model(dtype))
+
+    def pause(last: bool) -> Any:
+        return contextlib.nullcontext() if last else net.no_sync()  # type: ignore[operator]
+
+    return train(net, Feed(rank.device, dtype, rank.rank, rank.size), accumulate=2, pause=pause)
+
+
+@together("ddp", dtypes=FLOATS, capabilities=_NEEDS)
+def data_parallel_accumulation(bench: Bench) -> None:
+    """Gradients that no_sync() has held back are averaged with the next ones."""
+    held_against_one(bench, bench.values(accumulated, dtype=bench.dtype), alone(bench.dtype, accumulate=2))
+
+
+@program
+def starts_equal(rank: Rank) -> Losses:
+    torch.manual_seed(rank.rank)
+    net = wrapped(rank, nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3)))
+    return {name: value.detach().cpu() for name, value in net.state_dict().items()}
+
+
+@together("ddp", level="training", capabilities=_NEEDS)
+def data_parallel_starts_from_the_first_rank(bench: Bench) -> None:
+    """Parameters and buffers of all ranks begin with those of rank 0."""
+    found = bench.values(starts_equal)
+    for number, answer in enumerate(found or ()):
+        assert found is not None
+        bench.close(f"the start of rank {number}", answer, found[0], roundings=1.0)
+
+
+@program
+def uneven(rank: Rank) -> tuple[int, Losses]:
+    from torch.distributed.algorithms.join import Join
+
+    net = wrapped(rank, model("float32"))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    steps = 0
+    feed = Feed(rank.device, "float32", rank.rank, rank.size)
+    with Join([net]):  # type: ignore[list-item]
+        for step in range(2 + rank.rank):
+            inputs, targets = feed.batch(step)
+            optimizer.zero_grad()
+            nn.functional.mse_loss(net(inputs), targets).backward()
+            optimizer.step()
+            steps += 1
+    return steps, {name: value.detach().cpu() for name, value in net.named_parameters()}
+
+
+@together("ddp", capabilities=_NEEDS)
+def data_parallel_uneven_inputs(bench: Bench) -> None:
+    """Under Join ranks with more batches go on to their end, and all ranks end with the same parameters."""
+    found = bench.values(uneven)
+    if found is None:
+        return
+    for number, (steps, answer) in enumerate(found):
+        bench.same(f"the number of steps on rank {number}", steps, 2 + number)
+        bench.close(f"rank {number}", answer, found[-1][1], roundings=1.0)
+
+
+@program
+def unused(rank: Rank) -> dict[str, Any]:
+    class Forked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.left, self.right = nn.Linear(3, 3), nn.Linear(3, 3)
+
+        def forward(self, x: torch.Tensor, left: bool) -> torch.Tensor:
+            found: torch.Tensor = self.left(x) if left else self.right(x)
+            return found
+
+    torch.manual_seed(0)
+    net = wrapped(rank, Forked(), find_unused_parameters=True)
+    sums = []
+    for step in range(3):
+        net.zero_grad()
+        net(torch.ones(2, 3, device=rank.device), step % 2 == 0).sum().backward()
+        sums.append([p.grad is not None and bool((p.grad != 0).any()) for p in net.parameters()])
+    return {"touched": sums}
+
+
+@together("ddp", capabilities=_NEEDS)
+def data_parallel_unused_parameters(bench: Bench) -> None:
+    """With find_unused_parameters=True each step may use other parameters."""
+    left, right = [True, True, False, False], [False, False, True, True]
+    for number, answer in enumerate(bench.values(unused) or ()):
+        bench.same(f"the gradients on rank {number}", answer["touched"], [left, right, left])
+
+
+@program
+def hooked(rank: Rank, dtype: str) -> Losses:
+    import torch.distributed as dist
+
+    net = wrapped(rank, model(dtype))
+
+    def halves(state: Any, bucket: Any) -> Any:
+        buffer = bucket.buffer().div_(rank.size)
+        work = dist.all_reduce(buffer, async_op=True)
+        assert work is not None
+        return work.get_future().then(lambda future: future.value()[0])
+
+    halves.__annotations__.clear()  # DDP reads them, and wants its own types there
+    net.register_comm_hook(None, halves)  # type: ignore[operator]
+    return train(net, Feed(rank.device, dtype, rank.rank, rank.size))
+
+
+@together("ddp", dtypes=FLOATS, capabilities=_NEEDS)
+def data_parallel_hooks(bench: Bench) -> None:
+    """A hook that sums buckets by itself, with futures, trains like the built-in way."""
+    held_against_one(bench, bench.values(hooked, dtype=bench.dtype), alone(bench.dtype))
+
+
+@program
+def recomputed(rank: Rank, dtype: str) -> Losses:
+    from torch.utils.checkpoint import checkpoint
+
+    class Recomputed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            for name, part in model(dtype).named_children():
+                self.add_module(name, part)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for part in self.children():
+                x = checkpoint(part, x, use_reentrant=False)
+            return x
+
+    return train(wrapped(rank, Recomputed()), Feed(rank.device, dtype, rank.rank, rank.size))
+
+
+@together("ddp", dtypes=FLOATS, capabilities=_NEEDS)
+def data_parallel_checkpointing(bench: Bench) -> None:
+    """With activations that are computed again training is that of a single process."""
+    held_against_one(bench, bench.values(recomputed, dtype=bench.dtype), alone(bench.dtype))
+
+
+@program
+def mixed(rank: Rank) -> Losses:
+    net = wrapped(rank, model("float32"))
+    feed = Feed(rank.device, "float32", rank.rank, rank.size)
+    with torch.autocast(rank.device.type, torch.bfloat16):
+        take_steps(net, feed, steps=1)
+    return parameters(net)
+
+
+@together("ddp", capabilities=(*_NEEDS, "autocast"))
+def data_parallel_autocast(bench: Bench) -> None:
+    """Under autocast parameters stay in float32, are equal on all ranks and move as without autocast."""
+    found = bench.values(mixed)
+    for number, answer in enumerate(found or ()):
+        assert found is not None
+        bench.close(f"rank {number}, against rank 0", answer, found[0], roundings=1.0)
+        near_float32(bench, f"rank {number}", answer)
+
+
+@program
+def synchronised_norm(rank: Rank, dtype: str) -> Losses:
+    net = nn.SyncBatchNorm.convert_sync_batchnorm(model(dtype, normalise=False))
+    net = wrapped(rank, net)
+    found = train(net, Feed(rank.device, dtype, rank.rank, rank.size))
+    buffers = {n.removeprefix("module."): b.detach().cpu() for n, b in net.named_buffers()}
+    return {**found, **buffers}
+
+
+@together("batch-norm", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
+def synchronised_batch_norm(bench: Bench) -> None:
+    """SyncBatchNorm on shares of a batch is BatchNorm on all of it, with its running statistics."""
+    net = model(bench.dtype, normalise=False)
+    due = train(net, Feed(torch.device("cpu"), bench.dtype))
+    due.update({name: value.detach().clone() for name, value in net.named_buffers()})
+    found = bench.values(synchronised_norm, dtype=bench.dtype)
+    held_against_one(bench, found, due, roundings=1024.0)

@@ -1,0 +1,180 @@
+"""Ranks that stay away, die or ask for what cannot be: an error is due in time, and nothing may hang."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import signal
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from conformance.distributed.answers import Ending
+from conformance.distributed.programs import Rank, program
+from conformance.model import Kind
+from conformance.properties.world._common import Bench, together
+from conformance.properties.world.groups import total, total_of
+
+#: Seconds that a group of a test has for a collective, and that torch may take on top to say so.
+_TIMEOUT = 3.0
+_MORE = 20.0
+
+
+def impatient_group(rank: Rank) -> Any:
+    """A group of all ranks whose collectives give up after ``_TIMEOUT`` seconds, used once."""
+    import torch.distributed as dist
+
+    group = dist.new_group(list(range(rank.size)), timeout=datetime.timedelta(seconds=_TIMEOUT))
+    total(rank, group)
+    return group
+
+
+@program
+def all_but_the_last(rank: Rank, folder: str, away: float) -> str | None:
+    """The words of the error of a collective without the last rank, which waits until the others have said
+    in a folder that they are done.
+    """
+    group = impatient_group(rank)
+    said = Path(folder)
+    if rank.rank == rank.size - 1:
+        end = time.monotonic() + away
+        while len(list(said.iterdir())) < rank.size - 1 and time.monotonic() < end:
+            time.sleep(0.05)
+        return None
+    try:
+        total(rank, group)
+        rank.synchronize()
+    except RuntimeError as error:
+        return str(error)
+    finally:
+        (said / str(rank.rank)).touch()
+    return ""
+
+
+def ended_in_time(bench: Bench, answers: list[Any], what: str, sufferers: range) -> None:
+    """Each of these ranks has raised, or ended as the watchdogs of some backends do, and none is late."""
+    for number in sufferers:
+        answer = answers[number]
+        bench.fact(
+            answer.ending is not Ending.LATE,
+            f"rank {number} still waits {_TIMEOUT + _MORE:.0f} s after {what} (timeout {_TIMEOUT:.0f} s).",
+            Kind.TIMEOUT,
+        )
+        bench.fact(
+            not (answer.ok and answer.value == ""),
+            f"a sum on rank {number} ended without an error although {what}.",
+        )
+        if answer.ok and answer.value:
+            bench.fact(
+                len(answer.value.split()) > 2, f"the error on rank {number} says only {answer.value!r}."
+            )
+
+
+@together("failures", level="core")
+def a_rank_stays_away(bench: Bench) -> None:
+    """Where a rank does not take part the others get an error after the timeout of the group."""
+    limit = _TIMEOUT + _MORE
+    with tempfile.TemporaryDirectory() as folder:
+        answers = bench.answers(all_but_the_last, folder=folder, away=limit, limit=limit + 2, grace=limit)
+    ended_in_time(bench, answers, "the last rank stayed away", range(bench.size - 1))
+
+
+@program
+def the_last_dies(rank: Rank) -> str | None:
+    group = impatient_group(rank)
+    if rank.rank == rank.size - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        total(rank, group)
+        rank.synchronize()
+    except RuntimeError as error:
+        return str(error)
+    return ""
+
+
+@together("failures", level="core")
+def a_rank_dies(bench: Bench) -> None:
+    """Where the process of a rank is killed the others get an error within the timeout of the group."""
+    limit = _TIMEOUT + _MORE
+    answers = bench.answers(the_last_dies, limit=limit, grace=limit)
+    last = answers[-1]
+    if last.ending is not Ending.GONE:
+        raise AssertionError(f"rank {last.rank} was to be killed, but {last.words()}")
+    ended_in_time(bench, answers, "the last rank was killed", range(bench.size - 1))
+
+
+def wrong_calls(rank: Rank) -> dict[str, Any]:
+    """Calls that cannot mean anything, by what is wrong with them; the same on all ranks."""
+    import torch.distributed as dist
+
+    def tensor(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        return torch.ones(shape, dtype=dtype, device=rank.device)
+
+    size = rank.size
+    return {
+        "all_gather into too few tensors": lambda: dist.all_gather([tensor(3)] * (size - 1), tensor(3)),
+        "all_gather into tensors of another dtype": lambda: dist.all_gather(
+            [tensor(3, dtype=torch.float64) for _ in range(size)], tensor(3)
+        ),
+        "all_gather_into_tensor of another size": lambda: dist.all_gather_into_tensor(
+            tensor(3 * size + 1), tensor(3)
+        ),
+        "reduce_scatter_tensor of another size": lambda: dist.reduce_scatter_tensor(
+            tensor(3), tensor(3 * size + 1)
+        ),
+        "all_to_all of too few tensors": lambda: dist.all_to_all(
+            [tensor(3) for _ in range(size + 1)], [tensor(3) for _ in range(size + 1)]
+        ),
+        "all_to_all_single with sizes that do not add up": lambda: dist.all_to_all_single(
+            tensor(size), tensor(size), [2] * size, [2] * size
+        ),
+        "broadcast from a rank that is not there": lambda: dist.broadcast(tensor(3), src=size),
+        "a list where a tensor belongs": lambda: dist.all_reduce([tensor(3)]),
+        "a sparse tensor": lambda: dist.broadcast(torch.eye(3).to_sparse().to(rank.device), src=0),
+    }
+
+
+@program
+def wrongly_called(rank: Rank) -> tuple[dict[str, str], float]:
+    accepted = {}
+    for name, call in wrong_calls(rank).items():
+        try:
+            call()
+            rank.synchronize()
+            accepted[name] = "accepted"
+        except (RuntimeError, ValueError, TypeError, NotImplementedError):
+            pass
+    return accepted, total(rank)
+
+
+@together("failures", level="core")
+def wrong_calls_are_refused(bench: Bench) -> None:
+    """Calls whose arguments cannot fit are refused on every rank, and the group is as good as before."""
+    for number, found in enumerate(bench.values(wrongly_called) or ()):
+        accepted, after = found
+        bench.fact(not accepted, f"on rank {number} was accepted: {', '.join(accepted)}.", Kind.REFUSED)
+        bench.same(f"the sum on rank {number} afterwards", after, total_of(bench.size))
+
+
+@program
+def without_a_group(rank: Rank) -> list[str]:
+    import torch.distributed as dist
+
+    alone = dist.new_group([0])
+    found = []
+    if rank.rank != 0:
+        tensor = torch.ones(3, device=rank.device)
+        dist.all_reduce(tensor, group=alone)  # a warning, and nothing else
+        found.append(str(tensor.cpu().tolist()))
+    return found
+
+
+@together("failures")
+def calls_outside_of_a_group(bench: Bench) -> None:
+    """A collective that is called by a rank which is not in the group does nothing there."""
+    for number, found in enumerate(bench.values(without_a_group) or ()):
+        if number:
+            bench.same(f"the tensor on rank {number}", found, ["[1.0, 1.0, 1.0]"])

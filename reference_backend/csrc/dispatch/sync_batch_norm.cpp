@@ -1,0 +1,179 @@
+// The operators of SyncBatchNorm, which the CPU has not got: each made of operators that the device has.
+//
+// Statistics have one number per channel, dimension 1 of the input. Of halves they are in float32.
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/rsqrt.h>
+#include <torch/library.h>
+
+#include <tuple>
+#include <vector>
+
+namespace hpu_reference::dispatch {
+
+namespace {
+
+using at::Tensor;
+using Optional = std::optional<Tensor>;
+
+// The dtype in which sums are taken.
+at::ScalarType wide(const Tensor& input) {
+  const at::ScalarType type = input.scalar_type();
+  return type == at::kHalf || type == at::kBFloat16 ? at::kFloat : type;
+}
+
+// All dimensions but that of the channels.
+std::vector<int64_t> others(const Tensor& input) {
+  TORCH_CHECK(input.dim() >= 2,
+              "batch normalisation takes inputs of at least 2 dimensions, (N, C, ...), not of ",
+              input.dim());
+  std::vector<int64_t> found;
+  for (int64_t dim = 0; dim < input.dim(); ++dim) {
+    if (dim != 1) {
+      found.push_back(dim);
+    }
+  }
+  return found;
+}
+
+// One number per channel, shaped so that it goes with an input.
+Tensor over(const Tensor& channels, const Tensor& input) {
+  std::vector<int64_t> shape(static_cast<size_t>(input.dim()), 1);
+  shape[1] = channels.numel();
+  return channels.to(wide(input)).reshape(shape);
+}
+
+Tensor weighted(const Tensor& values, const Optional& weight, const Tensor& input) {
+  return weight.has_value() && weight->defined() ? values * over(*weight, input) : values;
+}
+
+std::tuple<Tensor, Tensor> stats(const Tensor& input, double eps) {
+  const std::vector<int64_t> dims = others(input);
+  const Tensor values = input.to(wide(input));
+  const Tensor mean = values.mean(dims);
+  const Tensor apart = values - over(mean, input);
+  return {mean, at::rsqrt((apart * apart).mean(dims) + eps)};
+}
+
+// mean and invstd are (ranks, channels), counts has one number per rank.
+std::tuple<Tensor, Tensor> gather_stats_with_counts(const Tensor& input,
+                                                    const Tensor& mean,
+                                                    const Tensor& invstd,
+                                                    const Optional& running_mean,
+                                                    const Optional& running_var,
+                                                    double momentum,
+                                                    double eps,
+                                                    const Tensor& counts) {
+  const at::ScalarType type = wide(input);
+  const Tensor means = mean.to(type);
+  const Tensor share = counts.to(type).reshape({-1, 1});
+  const Tensor total = share.sum();
+  const Tensor all = (means * share).sum(0) / total;
+  const Tensor apart = means - all;
+  const Tensor variances = invstd.to(type).pow(-2) - eps;
+  const Tensor var = ((variances + apart * apart) * share).sum(0) / total;
+  if (running_mean.has_value() && running_mean->defined()) {
+    running_mean->mul_(1 - momentum).add_(all.to(running_mean->scalar_type()), momentum);
+  }
+  if (running_var.has_value() && running_var->defined()) {
+    const Tensor unbiased = var * (total / (total - 1));
+    running_var->mul_(1 - momentum).add_(unbiased.to(running_var->scalar_type()), momentum);
+  }
+  return {all, at::rsqrt(var + eps)};
+}
+
+std::tuple<Tensor, Tensor> gather_stats(const Tensor& input,
+                                        const Tensor& mean,
+                                        const Tensor& invstd,
+                                        const Optional& running_mean,
+                                        const Optional& running_var,
+                                        double momentum,
+                                        double eps,
+                                        int64_t count) {
+  const Tensor counts = mean.new_full({mean.size(0)}, count);
+  return gather_stats_with_counts(input, mean, invstd, running_mean, running_var, momentum, eps, counts);
+}
+
+Tensor elemt(const Tensor& input,
+             const Optional& weight,
+             const Optional& bias,
+             const Tensor& mean,
+             const Tensor& invstd,
+             double /*eps*/) {
+  Tensor values = (input.to(wide(input)) - over(mean, input)) * over(invstd, input);
+  values = weighted(values, weight, input);
+  if (bias.has_value() && bias->defined()) {
+    values = values + over(*bias, input);
+  }
+  return values.to(input.scalar_type());
+}
+
+Tensor& elemt_out(const Tensor& input,
+                  const Optional& weight,
+                  const Optional& bias,
+                  const Tensor& mean,
+                  const Tensor& invstd,
+                  double eps,
+                  Tensor& out) {
+  const Tensor values = elemt(input, weight, bias, mean, invstd, eps);
+  out.resize_(values.sizes());
+  return out.copy_(values);
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> backward_reduce(const Tensor& grad,
+                                                           const Tensor& input,
+                                                           const Tensor& mean,
+                                                           const Tensor& invstd,
+                                                           const Optional& weight,
+                                                           bool input_g,
+                                                           bool weight_g,
+                                                           bool bias_g) {
+  const std::vector<int64_t> dims = others(input);
+  const Tensor values = grad.to(wide(input));
+  const Tensor sum = values.sum(dims);
+  const Tensor product = (values * (input.to(wide(input)) - over(mean, input))).sum(dims);
+  const at::ScalarType type = weight.has_value() && weight->defined() ? weight->scalar_type() : wide(input);
+  std::tuple<Tensor, Tensor, Tensor, Tensor> found;
+  if (input_g) {
+    std::get<0>(found) = sum;
+    std::get<1>(found) = product;
+  }
+  if (weight_g) {
+    std::get<2>(found) = (product * invstd.to(wide(input))).to(type);
+  }
+  if (bias_g) {
+    std::get<3>(found) = sum.to(type, /*non_blocking=*/false, /*copy=*/true);
+  }
+  return found;
+}
+
+Tensor backward_elemt(const Tensor& grad,
+                      const Tensor& input,
+                      const Tensor& mean,
+                      const Tensor& invstd,
+                      const Optional& weight,
+                      const Tensor& sum,
+                      const Tensor& product,
+                      const Tensor& counts) {
+  const at::ScalarType type = wide(input);
+  const Tensor total = counts.to(type).sum();
+  const Tensor scale = over(invstd, input);
+  const Tensor apart = input.to(type) - over(mean, input);
+  const Tensor inner =
+      grad.to(type) - over(sum / total, input) - apart * scale * scale * over(product / total, input);
+  return weighted(inner * scale, weight, input).to(input.scalar_type());
+}
+
+TORCH_LIBRARY_IMPL(aten, HPU, m) {
+  m.impl("batch_norm_stats", stats);
+  m.impl("batch_norm_gather_stats", gather_stats);
+  m.impl("batch_norm_gather_stats_with_counts", gather_stats_with_counts);
+  m.impl("batch_norm_elemt", elemt);
+  m.impl("batch_norm_elemt.out", elemt_out);
+  m.impl("batch_norm_backward_reduce", backward_reduce);
+  m.impl("batch_norm_backward_elemt", backward_elemt);
+}
+
+}  // namespace
+
+}  // namespace hpu_reference::dispatch
