@@ -33,7 +33,10 @@ def committed() -> Manifest:
 
 def test_every_name_in_a_level_exists() -> None:
     names = {kind: {subject.name for subject in subjects(kind)} for kind in KINDS}
-    known = {kind: {entry.name for entry in properties(kind)} for kind in (*KINDS, "device", "api", "collective", "world")}
+    known = {
+        kind: {entry.name for entry in properties(kind)}
+        for kind in (*KINDS, "device", "api", "collective", "world")
+    }
     for level in map(levels.load, LEVELS):
         assert set(level.native) <= names["operator"]
         for take in level.takes:

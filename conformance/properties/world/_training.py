@@ -56,7 +56,7 @@ def near_float32(bench: Bench, what: str, found: Losses) -> None:
     for name, value in due.items():
         got = found[name]
         bench.fact(got.dtype == torch.float32, f"{name} of {what} is kept in {got.dtype}.", Kind.DTYPE)
-        moved = float((value - start[name]).abs().max())
+        moved = float((value - start[name].detach()).abs().max())
         apart = float((got.float() - value).abs().max())
         bench.fact(
             apart <= _NEAR * moved,

@@ -38,7 +38,7 @@ def meshes(rank: Rank) -> dict[str, Any]:
         "shape": tuple(mesh.shape),
         "coordinate": list(mesh.get_coordinate()),
         "local rank": line.get_local_rank(),
-        "sum": float(tensor.cpu()[0]),
+        "sum": float(tensor.cpu().double().mean()),
     }
 
 
