@@ -136,7 +136,7 @@ def uneven_alone(dtype: str, size: int) -> Losses:
 
 @together("ddp", dtypes=FLOATS, capabilities=_NEEDS)
 def data_parallel_uneven_inputs(bench: Bench) -> None:
-    """Under Join ranks with more batches go on to their end, as one process would with what there is."""
+    """Under Join ranks with more batches go on to their end, as one process would."""
     due = uneven_alone(bench.dtype, bench.size)
     for number, (steps, answer) in enumerate(bench.values(uneven, dtype=bench.dtype) or ()):
         bench.same(f"the number of steps on rank {number}", steps, batches_of(number))

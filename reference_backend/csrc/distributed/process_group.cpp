@@ -1,6 +1,7 @@
 #include "distributed/process_group.h"
 
 #include "distributed/work.h"
+#include "graph/capture.h"
 
 namespace hpu_reference::distributed {
 
@@ -50,6 +51,12 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
                                                   Request&& request,
                                                   bool numbered,
                                                   bool blocking) {
+  // It would run now and be missing from each replay, which is wrong without a word.
+  TORCH_CHECK(
+      graph::current_capture() == nullptr,
+      "hccl: ",
+      c10d::opTypeToString(request.operation),
+      " cannot be captured in an HPU graph: end the capture before it and begin another one behind it");
   std::uint64_t number = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
