@@ -52,11 +52,10 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
                                                   bool numbered,
                                                   bool blocking) {
   // It would run now and be missing from each replay, which is wrong without a word.
-  TORCH_CHECK(
-      graph::current_capture() == nullptr,
-      "hccl: ",
-      c10d::opTypeToString(request.operation),
-      " cannot be captured in an HPU graph: end the capture before it and begin another one behind it");
+  TORCH_CHECK(graph::current_capture() == nullptr,
+              "collective nonSFG is not supported during hpu graph capturing: ",
+              c10d::opTypeToString(request.operation),
+              " of hccl; end the capture before it and begin another one behind it");
   std::uint64_t number = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -1,0 +1,145 @@
+"""Collectives beside what else the device has: lazy graphs, captured graphs, other jobs, and the end of a process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import habana_frameworks.torch.core as htcore
+import pytest
+import torch
+import torch.distributed as dist
+
+
+def in_a_lazy_graph(rank, size):
+    """What is recorded before a collective has run when it is issued, and what follows sees its result."""
+    x = torch.full((4,), rank + 1.0, device="hpu")
+    y = x * 2
+    dist.all_reduce(y)
+    z = y + 1
+    gathered = torch.empty(4 * size, device="hpu")
+    work = dist.all_gather_into_tensor(gathered, z * (rank + 1), async_op=True)
+    x.fill_(-1)
+    work.wait()
+    htcore.mark_step()
+    total = size * (size + 1)
+    assert z.cpu().tolist() == [total + 1.0] * 4
+    assert gathered.reshape(size, 4)[:, 0].cpu().tolist() == [(total + 1.0) * (r + 1) for r in range(size)]
+    net = torch.nn.Linear(3, 2, bias=False).to("hpu")
+    torch.nn.init.ones_(net.weight)
+    ddp = torch.nn.parallel.DistributedDataParallel(net)
+    for step in range(3):
+        net.weight.grad = None
+        ddp(torch.full((1, 3), rank + step + 1.0, device="hpu")).sum().backward()
+        htcore.mark_step()
+        assert net.weight.grad.cpu()[0, 0].item() == pytest.approx(step + 1 + (size - 1) / 2)
+
+
+def test_lazy_graphs(on_ranks, lazy_python):
+    on_ranks(in_a_lazy_graph, python=lazy_python, PT_HPU_LAZY_MODE="1")
+
+
+def while_capturing(rank, size):
+    x = torch.ones(3, device="hpu")
+    graph = torch.hpu.HPUGraph()
+    with (
+        pytest.raises(RuntimeError, match="collective nonSFG is not supported during hpu graph capturing"),
+        torch.hpu.graph(graph),
+    ):
+        dist.all_reduce(x)
+    y = torch.ones(3, device="hpu")
+    dist.all_reduce(y)
+    assert y.cpu().tolist() == [size] * 3
+
+
+def test_captured_graphs_do_not_lose_collectives_silently(on_ranks):
+    on_ranks(while_capturing)
+
+
+def between_graphs(rank, size):
+    """Captured graphs on both sides of a collective."""
+    x = torch.zeros(3, device="hpu")
+    before, after = torch.hpu.HPUGraph(), torch.hpu.HPUGraph()
+    with torch.hpu.graph(before):
+        y = x * 2
+    with torch.hpu.graph(after):
+        z = y + 1
+    for step in range(3):
+        x.fill_(float(rank + step))
+        before.replay()
+        dist.all_reduce(y)
+        after.replay()
+        assert z.cpu().tolist() == [size * (size - 1) + 2.0 * size * step + 1] * 3
+
+
+def test_collectives_between_captured_graphs(on_ranks):
+    on_ranks(between_graphs)
+
+
+TENANT = """
+import sys, torch, torch.distributed as dist
+import habana_frameworks.torch.hpu as hpu
+from habana_frameworks.torch.distributed.hccl import initialize_distributed_hpu
+size, rank, local = initialize_distributed_hpu()
+dist.init_process_group("hccl", init_method="env://")
+x = torch.full((2,), float(sys.argv[1]) + rank, device="hpu")
+for _ in range(20):
+    y = x.clone()
+    dist.all_reduce(y)
+import os
+print(os.environ["HLS_MODULE_ID"], y.cpu()[0].item(), hpu.device_count())
+dist.destroy_process_group()
+"""
+
+
+def free_port():
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return str(probe.getsockname()[1])
+
+
+def test_two_jobs_side_by_side_have_modules_of_their_own():
+    jobs = []
+    for number, modules in (("10", "0,1"), ("20", "5,6")):
+        port = free_port()
+        for rank in range(2):
+            variables = {name: v for name, v in os.environ.items() if name not in ("HLS_MODULE_ID", "ID")}
+            variables.update(HABANA_VISIBLE_MODULES=modules, MASTER_PORT=port, MASTER_ADDR="localhost")
+            variables.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", OMP_NUM_THREADS="1")
+            command = [sys.executable, "-c", TENANT, number]
+            jobs.append(subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True))
+    said = [job.communicate(timeout=120)[0].split() for job in jobs]
+    assert [job.returncode for job in jobs] == [0] * 4
+    assert [words[0] for words in said] == ["0", "1", "5", "6"]
+    assert [float(words[1]) for words in said] == [21.0, 21.0, 41.0, 41.0]
+
+
+def ends_while_waiting(rank, size):
+    """Leave with a collective on its way that the others never join."""
+    if rank == 0:
+        dist.all_reduce(torch.ones(3, device="hpu"), async_op=True)
+        print("leaving", flush=True)
+        sys.exit(0)
+    time.sleep(3)
+
+
+def test_a_process_ends_with_a_transfer_on_its_way(on_ranks):
+    start = time.monotonic()
+    first, _ = on_ranks(ends_while_waiting, fails=(0, 1), limit=60)
+    assert "leaving" in first.text and first.code in (0, -signal.SIGABRT), first.text
+    assert time.monotonic() - start < 40
+
+
+def default_device(rank, size):
+    from torch.distributed.distributed_c10d import _get_pg_default_device
+
+    assert _get_pg_default_device() == torch.device("hpu")
+
+
+def test_objects_go_by_way_of_the_device(on_ranks):
+    on_ranks(default_device)
