@@ -70,6 +70,8 @@ CAPABILITIES: dict[str, str] = {
     "compile": "torch.compile runs on the device",
     "export": "torch.export keeps the device",
     "distributed": "torch.distributed has a backend for the device",
+    "reduce_average": "process groups reduce by ReduceOp.AVG",
+    "reduce_bitwise": "process groups reduce by ReduceOp.BAND, BOR and BXOR",
 }
 
 #: Words whose absence nothing refuses: without them a property says nothing (there is no second device,

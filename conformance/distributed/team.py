@@ -46,7 +46,7 @@ def report(target: Target, recorder: Recorder, answers: list[Answer], what: str)
     first = min(bad, key=lambda answer: (order.index(answer.ending), answer.rank))
     if first.ending is Ending.ERROR:
         error = first.exception()
-        why = refusal.reason(target, recorder.id)
+        why = refusal.why(target, recorder.id, recorder.lacking)
         if why is not None and isinstance(error, (TypeError, ValueError)):
             # Of collectives these are clean answers too: c10d itself refuses dtypes and operators with them.
             recorder.unsupported(why)
