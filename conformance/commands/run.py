@@ -34,7 +34,7 @@ def add(commands: Any) -> None:
         "--workers",
         type=common.positive,
         metavar="N",
-        help="processes, or ranks in mode distributed (default: cores)",
+        help="processes (default: cores), or ranks in mode distributed (at least 2, the default)",
     )
     parser.add_argument(
         "-k", dest="select", metavar="EXPR", help="words of property, subject and dtype names"
@@ -87,6 +87,7 @@ def options(arguments: argparse.Namespace) -> Options:
         timeout=arguments.timeout or 120.0,
         extra=tuple(arguments.extra),
         part=arguments.part,
+        ranks=max(2, arguments.workers or 2),
     )
 
 

@@ -55,6 +55,8 @@ def make(
 
     Raises :class:`~conformance.reproduction.modules.Unwritable` where no form of it can be written down.
     """
+    if trial.target.elsewhere:
+        raise Unwritable("it takes several processes")
     shrunk = shrinking.shrink(trial, failure, number=number, budget=seconds, simplify=simplify)
     notes: list[str] = []
     made: list[tuple[Written, str]] = []

@@ -85,6 +85,7 @@ def options(folder: Path, wish: Wish) -> Options:
             timeout=wish.timeout or float(kept["timeout"]),
             extra=tuple(kept["extra"]),
             part=bool(kept["part"]),
+            ranks=max(2, wish.workers or int(kept["ranks"])),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(f"journal of {parts[0]} is damaged ({error!r}); run it anew") from None

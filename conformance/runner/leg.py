@@ -159,7 +159,7 @@ def work(rounds: Rounds, plan: Plan) -> None:
     while pending.cases and idle < 3:
         groups = {(case.kind, case.subject) for case in pending.cases}
         before = len(attempts)
-        rounds.run(pending, workers=min(rounds.options.processes(rounds.mode), len(groups)), attempt=1)
+        rounds.run(pending, workers=min(rounds.options.workers_of(rounds.mode), len(groups)), attempt=1)
         pending = plan.select(lambda result_id: result_id not in attempts)
         idle = idle + 1 if len(attempts) == before else 0
     retry = plan.only(rounds.ledger.to_retry())
@@ -244,7 +244,7 @@ def header(
         "selection": options.select,
         "samples": options.samples,
         "started": started.isoformat(timespec="seconds"),
-        "workers": options.workers,
+        "workers": options.processes(mode),
         "facts": facts,
         "digests": {
             "suite": digests.suite(),
@@ -260,5 +260,6 @@ def header(
             "extra": list(options.extra),
             "timeout": options.timeout,
             "part": options.part,
+            "ranks": options.ranks,
         },
     }

@@ -30,6 +30,8 @@ class Options:
     timeout: float = 120.0
     extra: Sequence[str] = ()
     part: bool = False
+    #: Ranks of the worlds of mode ``distributed``.
+    ranks: int = 2
 
     def target_words(self) -> dict[str, Any]:
         """What a results file says of the target."""
@@ -44,11 +46,11 @@ class Options:
             "declared": target.declared(),
         }
 
-    def ranks(self) -> int:
-        """The size of the worlds of mode ``distributed``: ``-n``, but at least two."""
-        return max(2, self.workers)
-
     def processes(self, mode: str) -> int:
+        """How many processes use the device in a mode: workers, or the ranks of the one worker's world."""
+        return self.ranks if mode == "distributed" else self.workers
+
+    def workers_of(self, mode: str) -> int:
         """How many workers a mode has at most: in ``distributed`` one, which has a world of ranks."""
         return 1 if mode == "distributed" else self.workers
 
@@ -62,9 +64,10 @@ class Options:
         variables.pop("PYTEST_ADDOPTS", None)
         variables.update(self.target.variables(mode))
         variables.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
-        variables.setdefault("OMP_NUM_THREADS", str(max(1, cores() // self.workers)))
-        variables[RANKS] = str(self.ranks())
-        variables.setdefault(appetite.VARIABLE, str(appetite.share(self.workers)))
+        processes = self.processes(mode)
+        variables.setdefault("OMP_NUM_THREADS", str(max(1, cores() // processes)))
+        variables[RANKS] = str(self.ranks)
+        variables.setdefault(appetite.VARIABLE, str(appetite.share(processes)))
         variables[orphan.VARIABLE] = str(os.getpid())
         variables["PYTHONWARNINGS"] = "ignore"
         variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"

@@ -121,7 +121,7 @@ def uneven(rank: Rank, dtype: str) -> tuple[int, Losses]:
 
 
 def uneven_alone(dtype: str, size: int) -> Losses:
-    """The same on one process: gradients of the ranks that have a batch left, divided by the number of all."""
+    """The same alone: gradients of those ranks that have a batch left, divided by the number of all ranks."""
     net = model(dtype)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for step in range(batches_of(size - 1)):

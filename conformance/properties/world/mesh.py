@@ -59,7 +59,7 @@ def mesh_of_two_dimensions(bench: Bench) -> None:
 
 @program
 def placements(rank: Rank, dtype: str) -> dict[str, torch.Tensor]:
-    from torch.distributed.tensor import Partial, Replicate, Shard, distribute_tensor
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
     mesh, kind = mesh_of(rank), getattr(torch, dtype)
     whole = matrix(5, 3, kind).to(rank.device)  # rows that do not divide evenly
@@ -73,7 +73,6 @@ def placements(rank: Rank, dtype: str) -> dict[str, torch.Tensor]:
     square = matrix(3, 3, kind, 1).to(rank.device)
     product = distribute_tensor(whole, mesh, [Shard(1)]) @ distribute_tensor(square, mesh, [Shard(0)])
     found["partial product"] = product.full_tensor()
-    found["is partial"] = torch.tensor(isinstance(product.placements[0], Partial))
     found["sum over columns"] = rows.sum(1).full_tensor()
     found["sum over rows"] = rows.sum(0).full_tensor()
     found["plus"] = (rows + rows * 2).full_tensor()
@@ -93,7 +92,6 @@ def distributed_tensors(bench: Bench) -> None:
             "columns": whole,
             "everywhere": whole,
             "partial product": whole @ square,
-            "is partial": torch.tensor(True),
             "sum over columns": whole.sum(1),
             "sum over rows": whole.sum(0),
             "plus": whole * 3,

@@ -10,8 +10,10 @@ from typing import Any
 import torch
 from torch import nn
 
-#: Rows of a batch over all ranks: each has the same share of them in a world of 2, 4 or 8.
-ROWS = 8
+from conformance.distributed import team
+
+#: Rows of a batch for each rank of the world.
+ROWS = 4
 STEPS = 3
 
 Losses = dict[str, torch.Tensor]
@@ -22,7 +24,8 @@ def model(dtype: str, *, normalise: bool = True) -> nn.Sequential:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(11)
         middle: nn.Module = nn.LayerNorm(8) if normalise else nn.BatchNorm1d(8)
-        net = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8), middle, nn.Linear(8, 4))
+        wide = 8 * team.size()  # tensor parallel wants an even split
+        net = nn.Sequential(nn.Linear(8, wide), nn.GELU(), nn.Linear(wide, 8), middle, nn.Linear(8, 4))
     return net.to(getattr(torch, dtype))
 
 
@@ -39,9 +42,10 @@ class Feed:
         """Inputs and targets of a step."""
         generator = torch.Generator().manual_seed(100 + step)
         kind = getattr(torch, self.dtype)
-        inputs = torch.randn(ROWS, 8, generator=generator, dtype=torch.float64).to(kind)
-        targets = torch.randn(ROWS, 4, generator=generator, dtype=torch.float64).to(kind)
-        rows = ROWS // self.size
+        every = ROWS * team.size()
+        inputs = torch.randn(every, 8, generator=generator, dtype=torch.float64).to(kind)
+        targets = torch.randn(every, 4, generator=generator, dtype=torch.float64).to(kind)
+        rows = every // self.size
         mine = slice(self.rank * rows, (self.rank + 1) * rows)
         return inputs[mine].to(self.device), targets[mine].to(self.device)
 
