@@ -17,6 +17,7 @@ import torch
 from conformance import target_file
 from conformance.distributed import team
 from conformance.distributed.answers import Answer, Ending, packed, unpacked
+from conformance.distributed.programs import agree
 from conformance.distributed.world import World
 from conformance.model import Kind, ResultId, Verdict
 from conformance.recorder import Recorder
@@ -169,3 +170,28 @@ def test_messages_keep_what_they_hold() -> None:
     found = unpacked(packed(message))
     assert found["a"] == message["a"]
     assert [(t.dtype, t.shape) for t in found["t"]] == [(t.dtype, t.shape) for t in message["t"]]
+
+
+def left_behind(folder: Path) -> tuple[list[str], list[str], int]:
+    """Files in a folder for temporary ones and in shared memory, and how many files this process has open."""
+    shared = Path("/dev/shm")
+    return (
+        sorted(path.name for path in folder.iterdir()),
+        sorted(path.name for path in shared.iterdir()) if shared.is_dir() else [],
+        len(list(Path("/proc/self/fd").iterdir())) if Path("/proc/self/fd").is_dir() else 0,
+    )
+
+
+@pytest.mark.parametrize("device", ["cpu", "hpu-reference"])
+def test_worlds_that_come_and_go_leave_nothing_behind(device: str, world: World, tmp_path: Path) -> None:
+    """CONFORMANCE_CYCLES says how often; a few times are enough to see what each leaves."""
+    if device != "cpu":
+        pytest.importorskip("habana_frameworks.torch", reason="the reference device is not built")
+    before = left_behind(tmp_path)
+    for cycle in range(int(os.environ.get("CONFORMANCE_CYCLES", "3"))):
+        one = World(device, 2)
+        found = one.run(programs.process)
+        assert all(answer.ok for answer in one.run(agree)), found
+        (one.kill if cycle % 4 == 3 else one.close)()
+        assert gone([answer.value[1] for answer in found])
+    assert left_behind(tmp_path) == before
