@@ -1,9 +1,12 @@
 // The process group "hccl" for Python, which makes its gloo and hands it over.
 #include <pybind11/chrono.h>
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "bindings/bindings.h"
+#include "distributed/operators.h"
 #include "distributed/process_group.h"
 
 namespace py = pybind11;
@@ -29,6 +32,26 @@ void bind_distributed(py::module& m) {
       py::arg("timeout"),
       "A backend for hpu tensors, carried by a gloo backend over the same ranks; the timeout is that of "
       "gloo.");
+  m.def(
+      "set_between_graphs",
+      [](const std::optional<py::function>& between) {
+        if (!between.has_value()) {
+          distributed::set_between_graphs({});
+          return;
+        }
+        // Shared and never freed without the interpreter's lock.
+        auto* function = new py::function(*between);
+        distributed::set_between_graphs([function](std::function<void()> issue) {
+          const py::gil_scoped_acquire lock;
+          try {
+            (*function)(py::cpp_function(std::move(issue), py::call_guard<py::gil_scoped_release>()));
+          } catch (py::error_already_set& error) {
+            TORCH_CHECK(false, error.what());
+          }
+        });
+      },
+      py::arg("between"),
+      "What is done about a collective in a capture: called with a function that issues it. None: refused.");
 }
 
 }  // namespace hpu_reference::bindings

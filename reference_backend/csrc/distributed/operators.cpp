@@ -8,6 +8,8 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "distributed/checks.h"
+#include "distributed/operators.h"
+#include "graph/capture.h"
 
 namespace hpu_reference::distributed {
 
@@ -78,9 +80,23 @@ class Arguments {
 
 using Handler = WorkPtr (*)(const Arguments&);
 
+BetweenGraphs g_between_graphs;
+
 // Calls the handler and returns its work, behind the argument `Shown` where the operator gives one back.
 template <Handler handler, const char* const* shown>
 void kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  if (graph::current_capture() != nullptr && g_between_graphs) {
+    const std::size_t count = op.schema().arguments().size();
+    auto results = std::make_shared<torch::jit::Stack>();
+    g_between_graphs([op, keys, results, given = torch::jit::last(*stack, count).vec()] {
+      *results = given;
+      kernel<handler, shown>(op, keys, results.get());
+      results->back().toCustomClass<c10d::Work>()->wait();
+    });
+    torch::jit::drop(*stack, count);
+    stack->insert(stack->end(), results->begin(), results->end());
+    return;
+  }
   const Arguments arguments(op, *stack);
   WorkPtr work = handler(arguments);
   const c10::IValue first = *shown == nullptr ? c10::IValue() : arguments.at(*shown);
@@ -226,6 +242,10 @@ torch::CppFunction boxed() {
 }
 
 }  // namespace
+
+void set_between_graphs(BetweenGraphs between) {
+  g_between_graphs = std::move(between);
+}
 
 TORCH_LIBRARY_IMPL(c10d, HPU, m) {
   m.impl("broadcast_", boxed<&broadcast, &kTensors>());

@@ -79,6 +79,100 @@ def test_collectives_between_captured_graphs(on_ranks):
     on_ranks(between_graphs)
 
 
+def inside_of_graphs(rank, size):
+    """A graph with three collectives, and tensors that are made before one and used behind the next."""
+    x = torch.full((4,), float(rank), device="hpu")
+    graph = torch.hpu.HPUGraph()
+    with torch.hpu.graph(graph):
+        kept = x + 1
+        y = kept * 2
+        dist.all_reduce(y)
+        gathered = torch.empty(4 * size, device="hpu")
+        work = dist.all_gather_into_tensor(gathered, y * (rank + 1), async_op=True)
+        work.wait()
+        z = kept + y
+        dist.broadcast(z, src=size - 1)
+        out = z * 10
+    del y, z, kept
+    for step in range(4):
+        x.fill_(float(rank + step))
+        graph.replay(asynchronous=bool(step % 2))
+        total = sum(2.0 * (r + step + 1) for r in range(size))
+        assert out.cpu().tolist() == [10 * (size - 1 + step + 1 + total)] * 4
+        due = [total * (r + 1) for r in range(size) for _ in range(4)]
+        assert gathered.cpu().tolist() == due
+    dry = torch.hpu.HPUGraph()
+    with (
+        pytest.raises(RuntimeError, match="a dry run cannot hold collectives"),
+        torch.hpu.graph(dry, dry_run=True),
+    ):
+        dist.all_reduce(x)
+    dist.all_reduce(x)  # nothing is left of it
+
+
+def test_collectives_inside_of_captured_graphs(on_ranks):
+    on_ranks(inside_of_graphs, PT_HPU_ENABLE_LAZY_COLLECTIVES="1")
+
+
+class Split(torch.nn.Module):
+    """A pair of linear modules, split over ranks by columns and by rows, with a sum behind them."""
+
+    def __init__(self, rank, size):
+        super().__init__()
+        generator = torch.Generator().manual_seed(1)
+        up, down = torch.randn(8, 6, generator=generator), torch.randn(3, 8, generator=generator)
+        rows = slice(rank * 8 // size, (rank + 1) * 8 // size)
+        self.whole = (up, down)
+        self.up, self.down = torch.nn.Parameter(up[rows].clone()), torch.nn.Parameter(down[:, rows].clone())
+
+    def forward(self, x):
+        partial = torch.relu(x @ self.up.t()) @ self.down.t()
+        dist.all_reduce(partial)
+        return partial + 1
+
+
+def wrapped_inference(rank, size):
+    """A module with a collective that becomes a graph by itself, for several kinds of input."""
+    module = Split(rank, size).eval()
+    up, down = module.whole
+    module = torch.hpu.wrap_in_hpu_graph(module.to("hpu"))
+    with torch.no_grad():
+        for step in range(6):
+            x = torch.randn(2 + step % 2, 6, generator=torch.Generator().manual_seed(step))
+            found = module(x.to("hpu")).cpu()
+            torch.testing.assert_close(found, torch.relu(x @ up.t()) @ down.t() + 1)
+
+
+def test_modules_with_collectives_in_hpu_graphs(on_ranks):
+    on_ranks(wrapped_inference, PT_HPU_ENABLE_LAZY_COLLECTIVES="1")
+
+
+def graphed_ddp(rank, size):
+    """Forward and backward of a module as graphs, under DDP, against one process with all of the batch."""
+    torch.manual_seed(0)
+    plain = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.Linear(7, 2))
+    net = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.Linear(7, 2))
+    net.load_state_dict(plain.state_dict())
+    net = net.to("hpu")
+    net = torch.hpu.make_graphed_callables(net, (torch.randn(4, 5, device="hpu"),))
+    ddp = torch.nn.parallel.DistributedDataParallel(net)
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (plain, ddp)]
+    for step in range(4):
+        x = torch.randn(4 * size, 5, generator=torch.Generator().manual_seed(step))
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        plain(x).square().mean().backward()
+        ddp(x[4 * rank : 4 * (rank + 1)].to("hpu")).square().mean().backward()
+        for optimizer in optimizers:
+            optimizer.step()
+    for mine, due in zip(ddp.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(mine.detach().cpu(), due.detach())
+
+
+def test_graphed_modules_under_ddp(on_ranks):
+    on_ranks(graphed_ddp)
+
+
 TENANT = """
 import sys, torch, torch.distributed as dist
 import habana_frameworks.torch.hpu as hpu

@@ -14,7 +14,6 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 
 from .capture import HPUGraph, graph, is_current_stream_capturing
-from .exchange import Exchange
 from .structure import TensorPacker, check_plain, tensors_of, with_tensors
 
 _Tensors = list[torch.Tensor]
@@ -186,11 +185,11 @@ class GraphedPasses:
             del flowing
         results = [result.detach() for result in results]
         self._differentiable = differentiable
-        self._forward = Exchange(forward._graph, self._inputs, [*results, *saved])
+        self._forward = forward.as_function(self._inputs, [*results, *saved])
         self._number_of_results = len(results)
         if gradients:
             arrived = [tensor for tensor in found if tensor is not None]
-            self._backward = Exchange(backward._graph, [*gradients, *saved], arrived)
+            self._backward = backward.as_function([*gradients, *saved], arrived)
         self._placed = [
             *(tensor.requires_grad for tensor in self._inputs),
             *(True for _ in self._parameters),

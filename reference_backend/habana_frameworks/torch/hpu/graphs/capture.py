@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import gc
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from habana_frameworks.torch import _C
 from habana_frameworks.torch.hpu import devices, flags, streams
+from habana_frameworks.torch.internal.environment import read
 from habana_frameworks.torch.internal.fusion_policy import Heat
 from habana_frameworks.torch.utils.debug import graph_dumps
 
 import torch
 
-from .exchange import Exchange
+from .exchange import Copying, Exchange
 from .structure import copy_to, tensors_of
 
 _names = itertools.count()
@@ -34,13 +35,18 @@ class HPUGraph:
 
     A graph is captured once; `reset` makes it empty again. Capture executes what it records, unless it is a
     dry run. Host code is not part of the graph.
+
+    With ``PT_HPU_ENABLE_LAZY_COLLECTIVES`` collectives are: a capture ends where one is called and another
+    begins behind it, and a replay runs them in turn. Without, a collective in a capture is an error.
     """
 
     def __init__(self) -> None:
         self._graph = _C.Graph()
+        #: Collectives, as functions that issue them, each with the graph behind it.
+        self._behind: list[tuple[Callable[[], None], Any, Heat]] = []
         self._user_inputs: list[torch.Tensor] | None = None
         self._user_outputs: list[torch.Tensor] | None = None
-        self._exchange: Exchange | None = None
+        self._exchange: Exchange | Copying | None = None
         self._inputs_cleared = False
         self._heat = Heat(self._graph)
 
@@ -58,6 +64,8 @@ class HPUGraph:
         flags.disable_dynamic_shape()
         self._graph.begin(dry_run)
         self._heat = Heat(self._graph)
+        if read("PT_HPU_ENABLE_LAZY_COLLECTIVES", "bool", False):
+            _C.set_between_graphs(_refuse_in_dry_run if dry_run else self._between)
 
     def capture_end(self) -> None:
         """Stop recording; the graph can be replayed.
@@ -66,8 +74,34 @@ class HPUGraph:
             RuntimeError: no capture of this graph is in progress, or the current stream is another one than
                 at its beginning ("Capture must end on the same stream it began on.").
         """
-        self._graph.end()
-        graph_dumps.dump_if_requested(self._graph, f"hpu_graph_{next(_names)}")
+        _C.set_between_graphs(None)
+        self._parts()[-1].end()
+        name = f"hpu_graph_{next(_names)}"
+        for number, part in enumerate(self._parts()):
+            graph_dumps.dump_if_requested(part, f"{name}_part_{number}" if self._behind else name)
+
+    def _parts(self) -> list[Any]:
+        """The graphs of the core: one, and another behind each collective."""
+        return [self._graph, *(part for _, part, _ in self._behind)]
+
+    def _between(self, issue: Callable[[], None]) -> None:
+        """A collective was called: end the part of the graph before it, issue it, begin the next part."""
+        self._parts()[-1].end()
+        issue()
+        part = _C.Graph()
+        part.begin(False)
+        self._behind.append((issue, part, Heat(part)))
+
+    def as_function(
+        self,
+        inputs: Sequence[torch.Tensor],
+        outputs: Sequence[torch.Tensor],
+        into_captured: bool = False,
+    ) -> Exchange | Copying:
+        """The captured work as a function of tensors: see `Exchange`."""
+        if self._behind:
+            return Copying(self._run, inputs, outputs, into_captured)
+        return Exchange(self._graph, inputs, outputs, into_captured)
 
     def replay(self, asynchronous: bool = False) -> None:
         """Run the graph on the memory of the tensors that were captured.
@@ -87,8 +121,15 @@ class HPUGraph:
             # What has been marked is a function; the captured tensors are arguments like others.
             self.replayV3(self._user_inputs, asynchronous)
         else:
-            self._graph.replay(asynchronous)
-            self._heat.run()
+            self._run(asynchronous)
+
+    def _run(self, asynchronous: bool) -> None:
+        self._graph.replay(asynchronous)
+        self._heat.run()
+        for issue, part, heat in self._behind:
+            issue()
+            part.replay(asynchronous)
+            heat.run()
 
     def replayV2(
         self, static_tlist: Sequence[torch.Tensor], tlist: Sequence[torch.Tensor], asynchronous: bool = False
@@ -163,11 +204,11 @@ class HPUGraph:
             )
         return self._user_inputs
 
-    def _function(self, into_captured: bool) -> Exchange:
+    def _function(self, into_captured: bool) -> Exchange | Copying:
         """The graph as a function. The first use says where results go; the other way then takes a copy."""
         if self._exchange is None:
             outputs = self._user_outputs or []
-            self._exchange = Exchange(self._graph, self._marked_inputs(), outputs, into_captured)
+            self._exchange = self.as_function(self._marked_inputs(), outputs, into_captured)
         return self._exchange
 
     def mark_user_inputs(self, inputs: Any) -> None:
@@ -215,8 +256,14 @@ class HPUGraph:
 
     def reset(self) -> None:
         """Drop the captured work and its memory; the graph can be captured again."""
-        self._graph.reset()
+        _C.set_between_graphs(None)
+        for part in self._parts():
+            part.reset()
         self.__init__()  # type: ignore[misc]
+
+
+def _refuse_in_dry_run(issue: Callable[[], None]) -> None:
+    raise RuntimeError("a dry run cannot hold collectives, which run at once: capture without dry_run")
 
 
 class graph:

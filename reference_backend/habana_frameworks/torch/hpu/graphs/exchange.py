@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from habana_frameworks.torch.internal.fusion_policy import Heat
@@ -122,6 +122,55 @@ class Exchange:
             if not shared and not torch._debug_has_internal_overlap(tensor):
                 tensor.detach().copy_(copy)
         return results
+
+
+class Copying:
+    """A captured graph with collectives as a function of tensors, which are copied in and out.
+
+    Args:
+        replay: runs the graph on the captured tensors; takes `asynchronous`.
+        inputs: captured tensors that others are copied into.
+        outputs: captured tensors to return.
+        into_captured: return these themselves instead of copies.
+
+    Attributes: as those of `Exchange`.
+    """
+
+    def __init__(
+        self,
+        replay: Callable[[bool], None],
+        inputs: Sequence[torch.Tensor],
+        outputs: Sequence[torch.Tensor],
+        into_captured: bool = False,
+    ) -> None:
+        self._replay = replay
+        self._inputs = [tensor.detach() for tensor in inputs]
+        self._outputs = [tensor.detach() for tensor in outputs]
+        self.into_captured = into_captured
+        storages = {_storage(tensor) for tensor in inputs}
+        self.is_input = [_storage(tensor) in storages for tensor in outputs]
+        self.used = list(range(len(self._inputs)))
+        self._layouts = [_Layout(tensor, position) for position, tensor in enumerate(self._inputs)]
+
+    def run(self, inputs: Sequence[torch.Tensor], asynchronous: bool = False) -> list[torch.Tensor]:
+        """Replay; arguments, results and errors are those of `Exchange.run`."""
+        if len(inputs) != len(self._inputs):
+            raise RuntimeError(f"this graph takes {len(self._inputs)} tensors and was given {len(inputs)}")
+        others = []
+        for position, (captured, given) in enumerate(zip(self._inputs, inputs, strict=True)):
+            if _is_on_device(captured):
+                self._layouts[position].check(position, given)
+                if _storage(captured) != _storage(given):
+                    captured.copy_(given.detach())
+                    others.append((captured, given))
+        self._replay(asynchronous)
+        for captured, given in others:  # the graph may have written it
+            if not torch._debug_has_internal_overlap(given):
+                given.detach().copy_(captured)
+        return [
+            captured if self.into_captured or not _is_on_device(captured) else captured.clone()
+            for captured in self._outputs
+        ]
 
 
 class _Layout:

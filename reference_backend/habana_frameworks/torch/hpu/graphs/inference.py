@@ -13,7 +13,7 @@ from habana_frameworks.torch.internal import environment
 import torch
 
 from .capture import HPUGraph, graph, is_current_stream_capturing
-from .exchange import Exchange
+from .exchange import Copying, Exchange
 from .structure import TensorPacker, Uncacheable, check_plain, describe, input_key, tensors_of
 
 _logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class CachedParams:
 
 class _Entry(NamedTuple):
     params: CachedParams
-    function: Exchange
+    function: Exchange | Copying
 
 
 class GraphCache:
@@ -149,8 +149,8 @@ class GraphCache:
             _logger.info("no graph for results with %s", reason)
             return None, outputs
         outputs = packer.unpack(results)
-        function = Exchange(
-            captured._graph, tensors_of((args, kwargs)), results, into_captured=self._keeps_results
+        function = captured.as_function(
+            tensors_of((args, kwargs)), results, into_captured=self._keeps_results
         )
         params = CachedParams((args, kwargs), outputs, captured, packer, self._asynchronous)
         return _Entry(params, function), outputs
