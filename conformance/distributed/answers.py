@@ -87,5 +87,6 @@ class Answer:
         if self.ending is Ending.GONE:
             return f"the process of rank {self.rank} ended with {self.text}"
         if self.ending is Ending.LATE:
-            return f"rank {self.rank} did not answer in time"
+            where = f" (it is at {self.text})" if self.text else ""
+            return f"rank {self.rank} did not answer in time{where}"
         return f"rank {self.rank} answered"

@@ -7,7 +7,9 @@ The worker reads its answers from a pipe; what programs print goes to the log.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import os
+import signal
 import time
 from multiprocessing.connection import Connection
 from typing import Any
@@ -26,6 +28,7 @@ def main() -> None:
     parser.add_argument("--pipe", type=int, required=True, help="number of the inherited end of the pipe")
     options = parser.parse_args()
     orphan.follow()
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     pipe: Connection[Any, Any] = Connection(options.pipe)
     from conformance.distributed.answers import Answer, Ending, unpacked
 
@@ -57,12 +60,18 @@ def join(options: argparse.Namespace) -> Any:
     from conformance import target_file
     from conformance.accelerator import use
     from conformance.distributed.programs import Rank
+    from conformance.errors import UsageError
 
     target = target_file.load(options.target).target("distributed")
     use(target)
     device = torch.device(target.device)
     if target.device_per_rank:
-        device = torch.device(target.device, options.rank % torch.accelerator.device_count())
+        count = torch.accelerator.device_count()
+        if options.rank >= count:
+            raise UsageError(
+                f"rank {options.rank} wants a device of its own of {count}; give fewer ranks with -n"
+            )
+        device = torch.device(target.device, options.rank)
         torch.accelerator.set_device_index(device.index)
     rank = Rank(options.rank, options.size, device, target, options.meeting, options.timeout)
     rank.join(options.meeting)

@@ -47,7 +47,7 @@ def report(target: Target, recorder: Recorder, answers: list[Answer], what: str)
     if first.ending is Ending.ERROR:
         error = first.exception()
         why = refusal.why(target, recorder.id, recorder.lacking)
-        if why is not None and isinstance(error, (TypeError, ValueError)):
+        if why is not None and len(bad) == len(answers) and isinstance(error, (TypeError, ValueError)):
             # Of collectives these are clean answers too: c10d itself refuses dtypes and operators with them.
             recorder.unsupported(why)
         else:
@@ -57,6 +57,9 @@ def report(target: Target, recorder: Recorder, answers: list[Answer], what: str)
     else:
         late = ", ".join(str(answer.rank) for answer in bad)
         recorder.fail(Kind.TIMEOUT, f"{what}: no answer in time from rank {late}")
+    for answer in bad:
+        if answer is not first or answer.ending is Ending.LATE:
+            recorder.note(answer.words())
     return False
 
 

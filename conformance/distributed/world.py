@@ -52,6 +52,16 @@ class _Process:
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
             return Answer(self.rank, Ending.GONE, text=f"{how}{self.last_words()}")
 
+    def stacks(self) -> str:
+        """The innermost lines of the stacks that it has written to its log when it was asked."""
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        heads = [
+            place for place, line in enumerate(lines) if line.startswith(("Thread 0x", "Current thread 0x"))
+        ]
+        return "; ".join(
+            " <- ".join(part.strip() for part in lines[place + 1 : place + 5]) for place in heads[-8:]
+        )
+
     def last_words(self) -> str:
         """The last line of its log, where there is one."""
         lines = self.log.read_text(errors="replace").strip().splitlines() if self.log.exists() else []
@@ -87,11 +97,19 @@ class World:
         that one. Where all have raised the same it is, if they still agree on a sum. ``limit``: seconds for
         all of them (default: twice the collectives' timeout), ``grace``: for the others once one has failed.
         """
+        if any(process.process.poll() is not None for process in self._processes):
+            self.kill()  # one has ended since the last program, and is none of this one's business
+        try:
+            return self._run(packed((name_of(program), arguments)), limit, grace)
+        except BaseException:
+            self.kill()  # answers that nobody has read would be taken for those of the next program
+            raise
+
+    def _run(self, message: bytes, limit: float | None, grace: float) -> list[Answer]:
         trouble = self._start()
         if trouble:
-            self.close()
+            self.kill()
             return trouble
-        message = packed((name_of(program), arguments))
         for process in self._processes:
             with contextlib.suppress(OSError):  # one that is gone says so by its answer
                 process.pipe.send_bytes(message)
@@ -124,7 +142,8 @@ class World:
                 answer = found[process.rank] = process.answer()
                 if not answer.ok:
                     end = min(end, time.monotonic() + grace)
-        return [found.get(rank, Answer(rank, Ending.LATE)) for rank in range(len(self._processes))]
+        late = [process for process in self._processes if process.rank not in found]
+        return sorted([*found.values(), *where_they_are(late)], key=lambda answer: answer.rank)
 
     def _start(self) -> list[Answer]:
         """Start the ranks unless they run; what they say where one does not join the group."""
@@ -183,6 +202,16 @@ class World:
         for process in self._processes:
             _kill(process.process)
         self.close()
+
+
+def where_they_are(late: list[_Process]) -> list[Answer]:
+    """Answers of ranks that have not answered in time, with the stacks of their threads where they can tell."""
+    for process in late:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.process.pid, signal.SIGUSR1)
+    if late:
+        time.sleep(0.3)
+    return [Answer(process.rank, Ending.LATE, text=process.stacks()) for process in late]
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

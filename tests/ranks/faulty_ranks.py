@@ -104,7 +104,7 @@ def input_written() -> None:
 @fault
 def other_dtype() -> None:
     """What comes back has another dtype."""
-    from conformance.distributed.collectives import Running
+    from conformance.distributed.calls import Running
 
     real = Running.wait
     Running.wait = lambda self: [t.double() for t in real(self)]  # type: ignore[method-assign]

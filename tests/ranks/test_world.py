@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -17,6 +18,8 @@ import torch
 from conformance import target_file
 from conformance.distributed import team
 from conformance.distributed.answers import Answer, Ending, packed, unpacked
+from conformance.distributed.collectives import numbers
+from conformance.distributed.due import reduced
 from conformance.distributed.programs import agree
 from conformance.distributed.world import World
 from conformance.model import Kind, ResultId, Verdict
@@ -195,3 +198,14 @@ def test_worlds_that_come_and_go_leave_nothing_behind(device: str, world: World,
         (one.kill if cycle % 4 == 3 else one.close)()
         assert gone([answer.value[1] for answer in found])
     assert left_behind(tmp_path) == before
+
+
+@pytest.mark.parametrize("size", range(2, 9))
+def test_what_ranks_give_tells_them_apart(size: int) -> None:
+    """Else exchanged ranks, and results that are all zero, would go unseen."""
+    given = [numbers(rank, (35,), torch.float32) for rank in range(size)]
+    assert all(not torch.equal(a, b) for a, b in itertools.combinations(given, 2))
+    for word in ("sum", "min", "max", "avg"):
+        assert len(reduced(given, word).unique()) > 1, word
+    factors = [numbers(rank, (35,), torch.int64, word="product") for rank in range(size)]
+    assert len(reduced(factors, "product").unique()) > 1

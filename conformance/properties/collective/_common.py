@@ -9,7 +9,8 @@ import torch
 
 from conformance.compare import compare_values
 from conformance.distributed import team
-from conformance.distributed.collectives import Call, Collective, Shape, Tensors, find, numbers
+from conformance.distributed.calls import Call, Shape, Tensors
+from conformance.distributed.collectives import LARGEST, Collective, find, numbers
 from conformance.distributed.programs import Rank, program
 from conformance.model import Kind
 from conformance.property import ANY_DTYPE
@@ -81,7 +82,9 @@ def compare(
             recorder.fail(Kind.DTYPE, f"{words}: the dtype is {got.dtype} where {want.dtype} is due.")
             good = False
             continue
-        tolerance = Tolerance(2 * unit_of(want.dtype), 0.0) if one.reduction == "avg" else EXACT
+        unit = 2 * unit_of(want.dtype) if one.reduction == "avg" else 0.0
+        # A mean may be made of parts that are divided first, each of at most the largest given number.
+        tolerance = Tolerance(unit, unit * LARGEST) if unit else EXACT
         if want.is_floating_point() and want.itemsize == 1:
             got, want = got.float(), want.float()
         good &= compare_values(recorder, got, want, tolerance=tolerance, what=words)

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from conformance.distributed import team
-from conformance.distributed.collectives import Call, Collective, find
+from conformance.distributed.calls import Call
+from conformance.distributed.collectives import Collective, find
 from conformance.distributed.programs import Rank, program
 from conformance.properties.collective._common import any_dtype, compare_ranks, given_by, host
 from conformance.property import register

@@ -10,7 +10,8 @@ import torch
 
 from conformance.compare import fact
 from conformance.distributed import team
-from conformance.distributed.collectives import Call, Collective, find
+from conformance.distributed.calls import Call
+from conformance.distributed.collectives import Collective, find
 from conformance.distributed.programs import Rank, program
 from conformance.model import Kind
 from conformance.properties.collective._common import any_dtype, compare_ranks, given_by, host
@@ -34,7 +35,8 @@ def ordered(rank: Rank, name: str) -> tuple[float, list[torch.Tensor]]:
     """The seconds until the host was free, and the result plus one, when all is made that first use makes."""
     one = find(name)
     behind_a_slow_kernel(rank, one)
-    return behind_a_slow_kernel(rank, one)
+    runs = [behind_a_slow_kernel(rank, one) for _ in range(3)]
+    return min(seconds for seconds, _ in runs), runs[-1][1]
 
 
 def behind_a_slow_kernel(rank: Rank, one: Collective) -> tuple[float, list[torch.Tensor]]:

@@ -8,7 +8,8 @@ import torch
 
 from conformance.compare import fact
 from conformance.distributed import team
-from conformance.distributed.collectives import Call, Collective, find
+from conformance.distributed.calls import Call
+from conformance.distributed.collectives import Collective, find
 from conformance.distributed.programs import Rank, program
 from conformance.model import Kind
 from conformance.properties.collective._common import any_dtype, compare_ranks, given_by, host, still_works

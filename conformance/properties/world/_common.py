@@ -45,15 +45,17 @@ class Bench:
         what = program.__name__.replace("_", " ")
         return team.values(self.target, self.recorder, program, what=what, **arguments)
 
-    def answers(self, program: Callable[..., Any], **arguments: Any) -> list[Answer]:
+    def answers(self, program: Callable[..., Any], **arguments: Any) -> list[Answer] | None:
         """All answers of a program that may end badly; the world is not used again.
 
-        The seconds that it gets do not count what ranks import before it.
+        Its seconds do not count what ranks import before it. None, and a failure, where that fails.
         """
+        if (
+            team.values(self.target, self.recorder, imports, what="a world", module=program.__module__)
+            is None
+        ):
+            return None
         try:
-            ready = team.world(self.target).run(imports, module=program.__module__)
-            if not all(answer.ok for answer in ready):
-                return ready
             return team.world(self.target).run(program, **arguments)
         finally:
             team.world(self.target).close()

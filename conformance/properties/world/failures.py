@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from conformance.distributed.answers import Ending
+from conformance.distributed.answers import Answer, Ending
 from conformance.distributed.programs import Rank, program
 from conformance.model import Kind
 from conformance.properties.world._common import Bench, together
@@ -23,12 +23,15 @@ _TIMEOUT = 3.0
 _MORE = 20.0
 
 
-def impatient_group(rank: Rank) -> Any:
-    """A group of all ranks whose collectives give up after ``_TIMEOUT`` seconds, used once."""
+def impatient_group(rank: Rank, folder: str) -> Any:
+    """A group of all ranks whose collectives give up after ``_TIMEOUT`` seconds, used once. Says in a folder
+    that it works.
+    """
     import torch.distributed as dist
 
     group = dist.new_group(list(range(rank.size)), timeout=datetime.timedelta(seconds=_TIMEOUT))
-    total(rank, group)
+    if total(rank, group) == total_of(rank.size):
+        (Path(folder) / f"ready-{rank.rank}").touch()
     return group
 
 
@@ -37,11 +40,11 @@ def all_but_the_last(rank: Rank, folder: str, away: float) -> str | None:
     """The words of the error of a collective without the last rank, which waits until the others have said
     in a folder that they are done.
     """
-    group = impatient_group(rank)
+    group = impatient_group(rank, folder)
     said = Path(folder)
     if rank.rank == rank.size - 1:
         end = time.monotonic() + away
-        while len(list(said.iterdir())) < rank.size - 1 and time.monotonic() < end:
+        while len(list(said.glob("done-*"))) < rank.size - 1 and time.monotonic() < end:
             time.sleep(0.05)
         return None
     try:
@@ -50,7 +53,7 @@ def all_but_the_last(rank: Rank, folder: str, away: float) -> str | None:
     except RuntimeError as error:
         return str(error)
     finally:
-        (said / str(rank.rank)).touch()
+        (said / f"done-{rank.rank}").touch()
     return ""
 
 
@@ -73,18 +76,44 @@ def ended_in_time(bench: Bench, answers: list[Any], what: str, sufferers: range)
             )
 
 
+def suffer(bench: Bench, program: Any, what: str) -> list[Answer] | None:
+    """The answers of a program in which all but the last rank must end with an error, and in time.
+
+    Only ranks whose group had worked before count: what else goes wrong is a failure of its own.
+    """
+    limit = _TIMEOUT + _MORE
+    with tempfile.TemporaryDirectory() as folder:
+        answers = bench.answers(program, folder=folder, away=limit, limit=limit + 2, grace=limit)
+        ready = len(list(Path(folder).glob("ready-*")))
+    if answers is None:
+        return None
+    if not bench.fact(
+        ready == bench.size,
+        f"a group with a short timeout did not work on {bench.size - ready} ranks before {what}: "
+        + "; ".join(answer.words() for answer in answers),
+    ):
+        return None
+    ended_in_time(bench, answers, what, range(bench.size - 1))
+    return answers
+
+
 @together("failures", level="core")
 def a_rank_stays_away(bench: Bench) -> None:
     """Where a rank does not take part the others get an error after the timeout of the group."""
-    limit = _TIMEOUT + _MORE
-    with tempfile.TemporaryDirectory() as folder:
-        answers = bench.answers(all_but_the_last, folder=folder, away=limit, limit=limit + 2, grace=limit)
-    ended_in_time(bench, answers, "the last rank stayed away", range(bench.size - 1))
+    answers = suffer(bench, all_but_the_last, "the last rank stayed away")
+    if answers is not None:
+        last = answers[-1]
+        bench.fact(last.ok, f"the rank that stayed away was to end in peace, but {last.words()}.")
+        for answer in answers[:-1]:
+            bench.fact(
+                answer.seconds >= _TIMEOUT * 0.5 or answer.ending is Ending.GONE,
+                f"the sum on rank {answer.rank} failed after {answer.seconds:.1f} s, before its timeout.",
+            )
 
 
 @program
-def the_last_dies(rank: Rank) -> str | None:
-    group = impatient_group(rank)
+def the_last_dies(rank: Rank, folder: str, away: float) -> str | None:
+    group = impatient_group(rank, folder)
     if rank.rank == rank.size - 1:
         os.kill(os.getpid(), signal.SIGKILL)
     try:
@@ -98,12 +127,9 @@ def the_last_dies(rank: Rank) -> str | None:
 @together("failures", level="core")
 def a_rank_dies(bench: Bench) -> None:
     """Where the process of a rank is killed the others get an error within the timeout of the group."""
-    limit = _TIMEOUT + _MORE
-    answers = bench.answers(the_last_dies, limit=limit, grace=limit)
-    last = answers[-1]
-    if last.ending is not Ending.GONE:
-        raise AssertionError(f"rank {last.rank} was to be killed, but {last.words()}")
-    ended_in_time(bench, answers, "the last rank was killed", range(bench.size - 1))
+    answers = suffer(bench, the_last_dies, "the last rank was killed")
+    if answers is not None and answers[-1].ending is not Ending.GONE:
+        raise AssertionError(f"a rank was to be killed, but {answers[-1].words()}")
 
 
 def wrong_calls(rank: Rank) -> dict[str, Any]:

@@ -24,7 +24,8 @@ def sharded_once(rank: Rank, net: nn.Module, strategy: str, **options: Any) -> n
         from torch.distributed.device_mesh import init_device_mesh
 
         # A group of one would not be sharded; replicas there are where four ranks are.
-        shape = (2, rank.size // 2) if rank.size >= 4 else (1, rank.size)
+        even = rank.size >= 4 and rank.size % 2 == 0
+        shape = (2, rank.size // 2) if even else (1, rank.size)
         options["device_mesh"] = init_device_mesh(
             rank.device.type, shape, mesh_dim_names=("replicas", "shards")
         )

@@ -8,6 +8,7 @@ import torch
 
 from conformance.distributed.programs import Rank, program
 from conformance.properties.world._common import Bench, together
+from conformance.properties.world.groups import total
 from conformance.properties.world.models import Feed, model, one_by_one, train
 
 _FLOATS = ("float32", "float64")
@@ -16,8 +17,13 @@ _FLOATS = ("float32", "float64")
 def mesh_of(rank: Rank, names: tuple[str, ...] = ("ranks",)) -> Any:
     from torch.distributed.device_mesh import init_device_mesh
 
-    shape = (rank.size,) if len(names) == 1 else (rank.size, 1)
+    shape = (rank.size,) if len(names) == 1 else plane(rank.size)
     return init_device_mesh(rank.device.type, shape, mesh_dim_names=names)
+
+
+def plane(size: int) -> tuple[int, int]:
+    """A mesh of two dimensions, both of them real ones where there are ranks enough."""
+    return (2, size // 2) if size >= 4 and size % 2 == 0 else (size, 1)
 
 
 def matrix(rows: int, columns: int, dtype: torch.dtype, salt: int = 0) -> torch.Tensor:
@@ -30,7 +36,7 @@ def meshes(rank: Rank) -> dict[str, Any]:
     import torch.distributed as dist
 
     mesh = mesh_of(rank, ("outer", "inner"))
-    line = mesh["outer"]
+    line, row = mesh["outer"], mesh["inner"]
     tensor = torch.full((2,), float(rank.rank + 1), device=rank.device)
     dist.all_reduce(tensor, group=line.get_group())
     return {
@@ -38,6 +44,7 @@ def meshes(rank: Rank) -> dict[str, Any]:
         "shape": tuple(mesh.shape),
         "coordinate": list(mesh.get_coordinate()),
         "local rank": line.get_local_rank(),
+        "sum of a row": total(rank, row.get_group()),
         "sum": float(tensor.cpu().double().mean()),
     }
 
@@ -45,13 +52,16 @@ def meshes(rank: Rank) -> dict[str, Any]:
 @together("mesh", level="core")
 def mesh_of_two_dimensions(bench: Bench) -> None:
     """A mesh knows each rank's place, and its dimensions are groups."""
+    outer, inner = plane(bench.size)
     for number, found in enumerate(bench.values(meshes) or ()):
+        place, column = divmod(number, inner)
         due = {
             "device": bench.target.kind,
-            "shape": (bench.size, 1),
-            "coordinate": [number, 0],
-            "local rank": number,
-            "sum": bench.size * (bench.size + 1) / 2,
+            "shape": (outer, inner),
+            "coordinate": [place, column],
+            "local rank": place,
+            "sum of a row": sum(place * inner + other + 1.0 for other in range(inner)),
+            "sum": sum(other * inner + column + 1.0 for other in range(outer)),
         }
         for name, value in due.items():
             bench.same(f"{name} on rank {number}", found[name], value)

@@ -1,0 +1,70 @@
+"""What collectives are about: shapes, dtypes, reduce operators, and a call of a rank."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+Tensors = list[torch.Tensor]
+Shape = tuple[int, ...]
+
+FLOATS = ("float32", "float64", "float16", "bfloat16")
+INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
+OTHERS = ("complex64", "complex128", "bool", "float8_e4m3fn", "float8_e5m2")
+
+#: Reduce operators by the word in a subject's name (``all_reduce.max``); the plain name means the sum.
+REDUCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "sum": ("SUM", (*FLOATS, *INTEGERS)),
+    "product": ("PRODUCT", (*FLOATS, *INTEGERS)),
+    "min": ("MIN", (*FLOATS, *INTEGERS)),
+    "max": ("MAX", (*FLOATS, *INTEGERS)),
+    "avg": ("AVG", FLOATS),
+    "band": ("BAND", INTEGERS),
+    "bor": ("BOR", INTEGERS),
+    "bxor": ("BXOR", INTEGERS),
+}
+
+
+@dataclasses.dataclass
+class Call:
+    """What a rank's call has to go by. ``ranks`` are those of the group, by number in the world; ``root`` is
+    one of them, ``me`` the place of this rank among them, ``word`` names the reduction.
+    """
+
+    ranks: Sequence[int]
+    me: int
+    root: int
+    word: str = ""
+    group: Any = None
+    asynchronous: bool = False
+
+    @property
+    def op(self) -> Any:
+        """The reduce operator of torch.distributed."""
+        from torch.distributed import ReduceOp
+
+        return getattr(ReduceOp, REDUCTIONS[self.word][0])
+
+    @property
+    def size(self) -> int:
+        return len(self.ranks)
+
+
+@dataclasses.dataclass
+class Running:
+    """A call that was issued: the tensors that will hold its results, and its handles where it was asked for
+    any.
+    """
+
+    outputs: Tensors
+    works: list[Any]
+
+    def wait(self) -> Tensors:
+        """The results, after the current stream was told to wait."""
+        for work in self.works:
+            if work is not None:
+                work.wait()
+        return self.outputs
