@@ -1,7 +1,7 @@
 """Collectives as functions of what all ranks give: how each is called, and what arithmetic says is due.
 
-A collective takes from each rank a list of tensors and leaves each rank with one. Its ``issue`` is what a rank
-does, with the given tensors on the device; its ``due`` says on the CPU what every rank must have then.
+A collective takes from each rank a list of tensors and leaves each rank with one. Its ``issue`` is what a
+rank does, with the given tensors on the device; its ``due`` says on the CPU what every rank must have then.
 """
 
 from __future__ import annotations
