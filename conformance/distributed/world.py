@@ -205,7 +205,7 @@ class World:
 
 
 def where_they_are(late: list[_Process]) -> list[Answer]:
-    """Answers of ranks that have not answered in time, with the stacks of their threads where they can tell."""
+    """Answers of ranks that have not answered in time, with the stacks of their threads if they can tell."""
     for process in late:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.process.pid, signal.SIGUSR1)
