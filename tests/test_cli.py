@@ -127,7 +127,9 @@ def test_expected_failures_are_expected_and_kept_apart_by_kind(cli: Cli, tmp_pat
 
 
 def test_ctrl_c_writes_what_there_is(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "import os; os.environ['SHAM_RUNNER'] = str(os.getpid());"
+    # Whoever runs the tests in the background of a shell has SIGINT ignored, which children inherit.
+    command = [sys.executable, "-c", "import os, signal; os.environ['SHAM_RUNNER'] = str(os.getpid());"
+               "signal.signal(signal.SIGINT, signal.default_int_handler);"
                "from conformance.cli import main; raise SystemExit(main())"]  # fmt: skip
     command += [
         "run",
