@@ -8,6 +8,7 @@
 
 #include "bindings/bindings.h"
 #include "graph/engine.h"
+#include "runtime/interpreter.h"
 #include "runtime/notices.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
@@ -71,6 +72,10 @@ void set_event_callback(const py::object& callback) {
   runtime::set_listener(g_callback == nullptr ? runtime::Listener() : runtime::Listener(&listen));
 }
 
+void* release_interpreter() {
+  return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr;
+}
+
 // The innermost line outside torch and this package.
 std::string python_line() {
   if (!Py_IsInitialized()) {
@@ -91,6 +96,9 @@ std::string python_line() {
 }  // namespace
 
 void bind_engine(py::module& m) {
+  runtime::set_interpreter_lock({&release_interpreter, [](void* released) {
+                                   PyEval_RestoreThread(static_cast<PyThreadState*>(released));
+                                 }});
   m.def("set_pipeline", &runtime::set_pipeline_enabled, py::arg("enabled"));
   m.def("set_queue_all",
         &runtime::set_queue_all,

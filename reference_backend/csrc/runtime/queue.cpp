@@ -16,6 +16,7 @@
 
 #include "runtime/device.h"
 #include "runtime/fork.h"
+#include "runtime/interpreter.h"
 #include "runtime/stream.h"
 
 // Of the OpenMP runtime that torch loads: the number of threads belongs to the calling thread there, whereas
@@ -251,6 +252,7 @@ class GateWork final : public Work {
 };
 
 void drain_queue(int index) {
+  const InterpreterRelease unlocked;
   Engine& self = engine();
   Queue& queue = self.queues[static_cast<std::size_t>(index)];
   Lock lock(self.mutex);
@@ -358,6 +360,7 @@ bool is_queue_idle(c10::StreamId id) {
 }
 
 void help_until(int queue, const std::function<bool()>& done) {
+  const InterpreterRelease unlocked;
   Engine& self = engine();
   Lock lock(self.mutex);
   while (!done() && !self.stopping) {
@@ -366,6 +369,7 @@ void help_until(int queue, const std::function<bool()>& done) {
 }
 
 bool wait_until(const std::function<bool()>& done, std::chrono::milliseconds timeout) {
+  const InterpreterRelease unlocked;
   Engine& self = engine();
   Lock lock(self.mutex);
   self.waiting++;

@@ -516,3 +516,14 @@ def test_sync_debug_mode_makes_the_host_wait(ones, gate):
         assert event.query()
     finally:
         C.set_sync_debug_mode(False)
+
+
+def test_a_call_that_holds_the_interpreters_lock_gives_it_up_while_it_waits(gate):
+    # torch resizes storages without releasing it; here what the stream waits for needs Python.
+    storage = torch.ones(SIZE, device="hpu").untyped_storage()
+    held = gate()
+    opener = threading.Timer(0.1, held.open)
+    opener.start()
+    storage.resize_(2 * storage.nbytes())
+    opener.join()
+    assert storage.nbytes() == 8 * SIZE
