@@ -10,6 +10,7 @@ from typing import Any
 
 from conformance import levels, results, selection, target_file, torch_build
 from conformance.commands import common
+from conformance.distributed import USUAL_LIMIT
 from conformance.errors import UsageError
 from conformance.plan import Shard
 from conformance.report import files
@@ -40,7 +41,9 @@ def add(commands: Any) -> None:
         "-k", dest="select", metavar="EXPR", help="words of property, subject and dtype names"
     )
     parser.add_argument("--samples", type=common.samples, metavar="all|N", help="samples per result")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="limit of one result (120)")
+    parser.add_argument(
+        "--timeout", type=float, metavar="SECONDS", help=f"limit of one result ({USUAL_LIMIT:g})"
+    )
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="folder to write to (default: conformance-out)"
     )
@@ -84,7 +87,7 @@ def options(arguments: argparse.Namespace) -> Options:
         workers=arguments.workers or cores(),
         select=arguments.select,
         samples=arguments.samples or "default",
-        timeout=arguments.timeout or 120.0,
+        timeout=arguments.timeout or USUAL_LIMIT,
         extra=tuple(arguments.extra),
         part=arguments.part,
         ranks=max(2, arguments.workers or 2),

@@ -11,5 +11,16 @@ rank that dies, hangs or raises costs its world, never the worker; the next prog
 worker itself never loads the backend.
 """
 
+import os
+
 #: Names the size of the world to a worker.
 RANKS = "CONFORMANCE_RANKS"
+#: Names the limit of one result in seconds.
+LIMIT = "CONFORMANCE_LIMIT"
+#: The limit that all other limits here were chosen for.
+USUAL_LIMIT = 120.0
+
+
+def patient(seconds: float) -> float:
+    """A limit of a world, longer where results may take longer than usual (``--timeout``)."""
+    return seconds * max(1.0, float(os.environ.get(LIMIT, USUAL_LIMIT)) / USUAL_LIMIT)

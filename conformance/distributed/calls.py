@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from conformance.distributed.layouts import DENSE, room
+
 Tensors = list[torch.Tensor]
 Shape = tuple[int, ...]
 
@@ -31,7 +33,8 @@ REDUCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
 @dataclasses.dataclass
 class Call:
     """What a rank's call has to go by. ``ranks`` are those of the group, by number in the world; ``root`` is
-    one of them, ``me`` the place of this rank among them, ``word`` names the reduction.
+    one of them, ``me`` the place of this rank among them, ``word`` names the reduction, ``layout`` that of
+    the tensors made for results, which are kept in ``made``.
     """
 
     ranks: Sequence[int]
@@ -40,6 +43,13 @@ class Call:
     word: str = ""
     group: Any = None
     asynchronous: bool = False
+    layout: str = DENSE
+    made: Tensors = dataclasses.field(default_factory=list)
+
+    def result(self, like: torch.Tensor, *shape: int) -> torch.Tensor:
+        """Room for a result of a shape, with the dtype and device of ``like``."""
+        self.made.append(room(like, shape, self.layout))
+        return self.made[-1]
 
     @property
     def op(self) -> Any:

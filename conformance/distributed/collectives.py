@@ -29,7 +29,7 @@ class Collective:
     ``in_place``: the given tensors hold the results, else they must stay as they are. ``scalars``: there is a
     form for tensors without dimensions; ``asynchronous``: it takes ``async_op`` or gives handles;
     ``pairwise``: some ranks send, others receive, so that
-    what one refuses the others wait for.
+    what one refuses the others wait for; ``at_root``: only the root makes room for results.
     """
 
     name: str
@@ -42,6 +42,12 @@ class Collective:
     scalars: bool = True
     asynchronous: bool = True
     pairwise: bool = False
+    at_root: bool = False
+
+    @property
+    def makes_room(self) -> bool:
+        """Whether the caller makes the tensors for the results, apart from what it gives."""
+        return not self.in_place and not self.name.startswith("functional.")
 
 
 MOVED = (*FLOATS, *INTEGERS, *OTHERS)
@@ -115,7 +121,7 @@ COLLECTIVES: tuple[Collective, ...] = (
         scalars=False,
     ),
     _moving("all_to_all_single.uneven", shapes.uneven, issuing.all_to_all_uneven, due.exchanged_unevenly),
-    _moving("gather", shapes.one, issuing.gather, due.gathered_at_root),
+    _moving("gather", shapes.one, issuing.gather, due.gathered_at_root, at_root=True),
     _moving("scatter", shapes.from_root, issuing.scatter, due.scattered, pairwise=True),
     _moving("isend_irecv", shapes.one, issuing.ring, due.from_left, pairwise=True),
     _moving("send_recv", shapes.one, issuing.pairs, due.from_partner, asynchronous=False, pairwise=True),

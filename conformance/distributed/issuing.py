@@ -17,10 +17,6 @@ def _options(call: Call) -> dict[str, Any]:
     return {"group": call.group, "async_op": call.asynchronous}
 
 
-def _empty(like: torch.Tensor, *shape: int) -> torch.Tensor:
-    return torch.empty(shape, dtype=like.dtype, device=like.device)
-
-
 def all_reduce(dist: Any, call: Call, given: Tensors) -> Running:
     return Running(given, [dist.all_reduce(given[0], op=call.op, **_options(call))])
 
@@ -39,62 +35,64 @@ def broadcast(dist: Any, call: Call, given: Tensors) -> Running:
 
 
 def all_gather(dist: Any, call: Call, given: Tensors) -> Running:
-    outputs = [torch.empty_like(given[0]) for _ in range(call.size)]
+    outputs = [call.result(given[0], *given[0].shape) for _ in range(call.size)]
     return Running(outputs, [dist.all_gather(outputs, given[0], **_options(call))])
 
 
 def all_gather_into_tensor(dist: Any, call: Call, given: Tensors) -> Running:
-    output = _empty(given[0], call.size * given[0].shape[0], *given[0].shape[1:])
+    output = call.result(given[0], call.size * given[0].shape[0], *given[0].shape[1:])
     return Running([output], [dist.all_gather_into_tensor(output, given[0], **_options(call))])
 
 
 def all_gather_stacked(dist: Any, call: Call, given: Tensors) -> Running:
-    output = _empty(given[0], call.size, *given[0].shape)
+    output = call.result(given[0], call.size, *given[0].shape)
     return Running([output], [dist.all_gather_into_tensor(output, given[0], **_options(call))])
 
 
 def reduce_scatter(dist: Any, call: Call, given: Tensors) -> Running:
-    output = torch.empty_like(given[0])
+    output = call.result(given[0], *given[0].shape)
     return Running([output], [dist.reduce_scatter(output, given, op=call.op, **_options(call))])
 
 
 def reduce_scatter_tensor(dist: Any, call: Call, given: Tensors) -> Running:
-    output = _empty(given[0], given[0].shape[0] // call.size, *given[0].shape[1:])
+    output = call.result(given[0], given[0].shape[0] // call.size, *given[0].shape[1:])
     work = dist.reduce_scatter_tensor(output, given[0], op=call.op, **_options(call))
     return Running([output], [work])
 
 
 def reduce_scatter_stacked(dist: Any, call: Call, given: Tensors) -> Running:
-    output = _empty(given[0], *given[0].shape[1:])
+    output = call.result(given[0], *given[0].shape[1:])
     work = dist.reduce_scatter_tensor(output, given[0], op=call.op, **_options(call))
     return Running([output], [work])
 
 
 def all_to_all(dist: Any, call: Call, given: Tensors) -> Running:
-    outputs = [torch.empty_like(one) for one in given]
+    outputs = [call.result(one, *one.shape) for one in given]
     return Running(outputs, [dist.all_to_all(outputs, given, **_options(call))])
 
 
 def all_to_all_single(dist: Any, call: Call, given: Tensors) -> Running:
-    output = torch.empty_like(given[0])
+    output = call.result(given[0], *given[0].shape)
     return Running([output], [dist.all_to_all_single(output, given[0], **_options(call))])
 
 
 def all_to_all_uneven(dist: Any, call: Call, given: Tensors) -> Running:
     mine = parts(call.me, call.size)
     theirs = [parts(other, call.size)[call.me] for other in range(call.size)]
-    output = _empty(given[0], sum(theirs), *given[0].shape[1:])
+    output = call.result(given[0], sum(theirs), *given[0].shape[1:])
     return Running([output], [dist.all_to_all_single(output, given[0], theirs, mine, **_options(call))])
 
 
 def gather(dist: Any, call: Call, given: Tensors) -> Running:
-    outputs = [torch.empty_like(given[0]) for _ in range(call.size)] if call.me == call.root else None
+    outputs = (
+        [call.result(given[0], *given[0].shape) for _ in range(call.size)] if call.me == call.root else None
+    )
     work = dist.gather(given[0], outputs, call.ranks[call.root], **_options(call))
     return Running(outputs or [], [work])
 
 
 def scatter(dist: Any, call: Call, given: Tensors) -> Running:
-    output = torch.empty_like(given[0])
+    output = call.result(given[0], *given[0].shape)
     parts = given if call.me == call.root else None
     return Running([output], [dist.scatter(output, parts, call.ranks[call.root], **_options(call))])
 
@@ -104,7 +102,7 @@ def ring(dist: Any, call: Call, given: Tensors) -> Running:
     last rank goes last, so that backends which connect pair by pair never wait in a circle.
     """
     to, source = call.ranks[(call.me + 1) % call.size], call.ranks[(call.me - 1) % call.size]
-    output = torch.empty_like(given[0])
+    output = call.result(given[0], *given[0].shape)
     if call.size == 1:
         return Running([output.copy_(given[0])], [])
 
@@ -121,7 +119,7 @@ def ring(dist: Any, call: Call, given: Tensors) -> Running:
 
 
 def pairs(dist: Any, call: Call, given: Tensors) -> Running:
-    output = torch.empty_like(given[0])
+    output = call.result(given[0], *given[0].shape)
     other = call.ranks[call.me ^ 1] if call.me ^ 1 < call.size else None
     if other is None:
         output.copy_(given[0])
@@ -135,7 +133,7 @@ def pairs(dist: Any, call: Call, given: Tensors) -> Running:
 
 
 def batch(dist: Any, call: Call, given: Tensors) -> Running:
-    output = torch.empty_like(given[0])
+    output = call.result(given[0], *given[0].shape)
     if call.size == 1:
         return Running([output.copy_(given[0])], [])
     to, source = call.ranks[(call.me + 1) % call.size], call.ranks[(call.me - 1) % call.size]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance import orphan
+from conformance.distributed import patient
 from conformance.distributed.answers import Answer, Ending, packed, unpacked
 from conformance.distributed.programs import agree, name_of
 
@@ -71,15 +72,16 @@ class _Process:
 class World:
     """``size`` ranks of a target's process group.
 
-    ``file`` is the target file, ``timeout`` the seconds after which a collective gives up. The processes
+    ``file`` is the target file, ``timeout`` the seconds after which a collective gives up (default:
+    ``TIMEOUT``, or more where results may take long). The processes
     start with the first program and end with :meth:`close`, or with the worker. They meet in a file of a
     folder of their own, which :meth:`close` removes.
     """
 
-    def __init__(self, file: str, size: int, *, timeout: float = TIMEOUT) -> None:
+    def __init__(self, file: str, size: int, *, timeout: float | None = None) -> None:
         self.file = file
         self.size = size
-        self.timeout = timeout
+        self.timeout = patient(TIMEOUT) if timeout is None else timeout
         self._processes: list[_Process] = []
         self._folder: Path | None = None
 
@@ -95,7 +97,8 @@ class World:
 
         A world in which a rank has not answered with a value is not used again: its others may still wait for
         that one. Where all have raised the same it is, if they still agree on a sum. ``limit``: seconds for
-        all of them (default: twice the collectives' timeout), ``grace``: for the others once one has failed.
+        all of them (default: twice the collectives' timeout), ``grace``: for the others once one has failed;
+        both grow with the limit of a result.
         """
         if any(process.process.poll() is not None for process in self._processes):
             self.kill()  # one has ended since the last program, and is none of this one's business
@@ -113,7 +116,7 @@ class World:
         for process in self._processes:
             with contextlib.suppress(OSError):  # one that is gone says so by its answer
                 process.pipe.send_bytes(message)
-        answers = self._answers(2 * self.timeout if limit is None else limit, grace)
+        answers = self._answers(2 * self.timeout if limit is None else patient(limit), patient(grace))
         if not all(answer.ok for answer in answers) and not self._agrees(answers):
             self.kill()
         return answers
@@ -126,7 +129,7 @@ class World:
         for process in self._processes:
             with contextlib.suppress(OSError):
                 process.pipe.send_bytes(message)
-        sums = self._answers(AGREE, 0.0)
+        sums = self._answers(patient(AGREE), 0.0)
         return all(answer.ok and answer.value == self.size * (self.size + 1) / 2 for answer in sums)
 
     def _answers(self, limit: float, grace: float) -> list[Answer]:
@@ -152,7 +155,7 @@ class World:
         self._folder = Path(tempfile.mkdtemp(prefix="conformance-world-"))
         for rank in range(self.size):
             self._processes.append(self._launch(rank, self._folder))
-        answers = self._answers(START, GRACE)
+        answers = self._answers(patient(START), patient(GRACE))
         return [] if all(answer.ok for answer in answers) else answers
 
     def _launch(self, rank: int, folder: Path) -> _Process:
@@ -186,7 +189,7 @@ class World:
         """End the ranks: by themselves where they can, else by force. Leaves no process and no file."""
         for process in self._processes:
             process.pipe.close()
-        end = time.monotonic() + LEAVE
+        end = time.monotonic() + patient(LEAVE)
         for process in self._processes:
             try:
                 process.process.wait(max(0.1, end - time.monotonic()))

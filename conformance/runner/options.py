@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance import appetite, orphan
-from conformance.distributed import RANKS
+from conformance.distributed import LIMIT, RANKS, USUAL_LIMIT
 from conformance.plan import Shard
 from conformance.target_file import TargetFile
 
@@ -27,7 +27,7 @@ class Options:
     workers: int = 1
     select: str | None = None
     samples: str = "default"
-    timeout: float = 120.0
+    timeout: float = USUAL_LIMIT
     extra: Sequence[str] = ()
     part: bool = False
     #: Ranks of the worlds of mode ``distributed``.
@@ -67,6 +67,7 @@ class Options:
         processes = self.processes(mode)
         variables.setdefault("OMP_NUM_THREADS", str(max(1, cores() // processes)))
         variables[RANKS] = str(self.ranks)
+        variables[LIMIT] = str(self.timeout)
         variables.setdefault(appetite.VARIABLE, str(appetite.share(processes)))
         variables[orphan.VARIABLE] = str(os.getpid())
         variables["PYTHONWARNINGS"] = "ignore"

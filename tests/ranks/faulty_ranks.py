@@ -1,6 +1,6 @@
 """A backend that is imported by the ranks of a world and breaks torch.distributed there, as ``FAULT`` says.
 
-It stands on gloo and the CPU, or on the reference device where a fault needs streams.
+It stands on gloo and the CPU, or on the reference device, ``FAULT_DEVICE=hpu``, where a fault needs streams.
 """
 
 from __future__ import annotations
@@ -84,7 +84,6 @@ def wrong_values() -> None:
     ):
         around(name, _spoiled)
     around("gather", lambda result, args, kwargs: spoil(args[1]) or result)
-    around("batch_isend_irecv", lambda works, args, kwargs: [Spoiling(w, args[0][1].tensor) for w in works])
     real = functional.wait_tensor
 
     def wait_tensor(tensor: torch.Tensor) -> torch.Tensor:
@@ -93,6 +92,12 @@ def wrong_values() -> None:
         return found
 
     functional.wait_tensor = wait_tensor
+
+
+@fault
+def wrong_batches() -> None:
+    """The last element that comes in a batch of sends and receives is off by one."""
+    around("batch_isend_irecv", lambda works, args, kwargs: [Spoiling(w, args[0][1].tensor) for w in works])
 
 
 @fault
@@ -130,8 +135,6 @@ def no_handle() -> None:
 
 @fault
 def wait_holds_the_host() -> None:
-    import habana_frameworks.torch  # noqa: F401
-
     around("all_reduce", lambda work, args, kwargs: work and Holding(work))
 
 
@@ -146,8 +149,6 @@ class Holding:
 
 @fault
 def wait_holds_nothing() -> None:
-    import habana_frameworks.torch  # noqa: F401
-
     around("all_reduce", lambda work, args, kwargs: work and Free())
 
 
@@ -180,6 +181,35 @@ def strided_is_dense() -> None:
         return real(output, dense, *args, **kwargs)
 
     dist.all_gather_into_tensor = call
+
+
+@fault
+def results_at_the_start() -> None:
+    """Results are written from the first byte of their memory, wherever the tensor begins."""
+    real = dist.all_gather_into_tensor
+
+    def call(output: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if not output.is_contiguous():
+            raise ValueError("not contiguous")
+        return real(output.as_strided(output.shape, output.stride(), 0), *args, **kwargs)
+
+    dist.all_gather_into_tensor = call
+
+
+@fault
+def side_streams_forgotten() -> None:
+    """What is issued on a side stream does not wait for it."""
+    real = dist.all_reduce
+
+    def all_reduce(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        stream = torch.accelerator.current_stream()
+        torch.accelerator.set_stream(torch.hpu.default_stream())
+        try:
+            return real(tensor, *args, **kwargs)
+        finally:
+            torch.accelerator.set_stream(stream)
+
+    dist.all_reduce = all_reduce
 
 
 @fault
@@ -371,5 +401,7 @@ def random_alike() -> None:
     )
 
 
+if os.environ.get("FAULT_DEVICE") == "hpu":
+    import habana_frameworks.torch  # noqa: F401
 if os.environ.get("FAULT"):
     FAULTS[os.environ["FAULT"]]()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -30,12 +31,28 @@ def _with_handles(target: Target, subject: Subject) -> Sequence[str]:
     return any_dtype(target, subject) if subject.info.asynchronous else []
 
 
+@contextlib.contextmanager
+def another_stream(rank: Rank) -> Iterator[None]:
+    """Makes a stream of its own the current one, as torch.accelerator has it for every device."""
+    before = torch.accelerator.current_stream()
+    stream = torch.Stream(device=rank.device)
+    stream.wait_stream(before)
+    torch.accelerator.set_stream(stream)
+    try:
+        yield
+    finally:
+        torch.accelerator.set_stream(before)
+
+
 @program
-def ordered(rank: Rank, name: str) -> tuple[float, list[torch.Tensor]]:
-    """The seconds until the host was free, and the result plus one, when all is made that first use makes."""
+def ordered(rank: Rank, name: str, aside: bool) -> tuple[float, list[torch.Tensor]]:
+    """The seconds until the host was free, and the result plus one, when all is made that first use makes.
+    ``aside``: on a stream of its own.
+    """
     one = find(name)
-    behind_a_slow_kernel(rank, one)
-    runs = [behind_a_slow_kernel(rank, one) for _ in range(3)]
+    with another_stream(rank) if aside else contextlib.nullcontext():
+        behind_a_slow_kernel(rank, one)
+        runs = [behind_a_slow_kernel(rank, one) for _ in range(3)]
     return min(seconds for seconds, _ in runs), runs[-1][1]
 
 
@@ -79,15 +96,26 @@ def behind_a_slow_kernel(rank: Rank, one: Collective) -> tuple[float, list[torch
     capabilities=("distributed",),
 )
 def collective_order(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """With a device that is kept busy where its target file says how."""
+    """On the current stream and on another one, with a device that is kept busy where its target file says
+    how.
+    """
     one: Collective = subject.info
-    found = team.values(target, recorder, ordered, what=one.name, name=one.name)
+    _in_order(target, recorder, one, aside=False)
+    if target.capable("streams") and not target.is_cpu:
+        _in_order(target, recorder, one, aside=True)
+    else:
+        recorder.note("there is one stream only")
+
+
+def _in_order(target: Target, recorder: Recorder, one: Collective, *, aside: bool) -> None:
+    what = f"{one.name} on a side stream" if aside else one.name
+    found = team.values(target, recorder, ordered, what=what, name=one.name, aside=aside)
     if found is None:
         return
     size = len(found)
     given = [given_by(one, me, size, _SHAPE, torch.float32) for me in range(size)]
     actual = [[tensor - 1 for tensor in answer[1]] for answer in found]
-    compare_ranks(recorder, one, actual, given, size - 1, f"{one.name} behind a slow kernel")
+    compare_ranks(recorder, one, actual, given, size - 1, f"{what} behind a slow kernel")
     # What gives no handle may hold the host, and so may receiving, whose end only the host sees.
     if not (one.asynchronous and target.capable("asynchronous") and "delay" in target.hooks):
         recorder.note("whether the host is held cannot be seen here")
@@ -97,7 +125,7 @@ def collective_order(target: Target, subject: Subject, recorder: Recorder) -> No
         recorder,
         worst < _DELAY * 0.9,
         Kind.STATE,
-        f"issuing {one.name} and waiting for its handle held the host for {worst:.2f} s, while the device "
+        f"issuing {what} and waiting for its handle held the host for {worst:.2f} s, while the device "
         f"was busy for {_DELAY} s; wait() must hold the stream, not the host.",
     )
 

@@ -10,6 +10,7 @@ from conformance.compare import fact
 from conformance.distributed import team
 from conformance.distributed.calls import Call
 from conformance.distributed.collectives import Collective, find
+from conformance.distributed.layouts import DENSE, LAYOUTS, room, written_beside
 from conformance.distributed.programs import Rank, program
 from conformance.model import Kind
 from conformance.properties.collective._common import any_dtype, compare_ranks, given_by, host, still_works
@@ -19,56 +20,52 @@ from conformance.subjects import Subject
 from conformance.target import Target
 
 _SHAPE = (6, 10)
-LAYOUTS = ("transposed", "every-second", "offset")
 
 
 def laid_out(tensor: torch.Tensor, layout: str) -> torch.Tensor:
     """The same values in memory laid out otherwise."""
-    if layout == "transposed":
-        return tensor.t().contiguous().t() if tensor.dim() == 2 else tensor
-    if layout == "every-second":
-        wide = torch.full((*tensor.shape[:-1], 2 * tensor.shape[-1]), 55.0, device=tensor.device)
-        view = wide[..., ::2]
-    else:
-        wide = torch.full((tensor.shape[0] + 3, *tensor.shape[1:]), 55.0, device=tensor.device)
-        view = wide[3:]
-    view.copy_(tensor)
-    return view
+    return room(tensor, tuple(tensor.shape), layout).copy_(tensor)
 
 
 @program
-def strided(rank: Rank, name: str, layout: str) -> Any:
-    """The results for given tensors of a layout, or the words with which it was refused; and whether memory
-    beside a tensor was written.
+def strided(rank: Rank, name: str, given_layout: str, result_layout: str) -> Any:
+    """The results with given tensors, and room for results, of these layouts, or the words with which they
+    were refused; and how much memory beside a tensor was written.
     """
     import torch.distributed as dist
 
     one = find(name)
-    call = Call(range(rank.size), rank.rank, rank.size - 1, one.reduction)
+    call = Call(range(rank.size), rank.rank, rank.size - 1, one.reduction, layout=result_layout)
     given = [t.to(rank.device) for t in given_by(one, rank.rank, rank.size, _SHAPE, torch.float32)]
-    tensors = [laid_out(t, layout) for t in given]
+    tensors = [laid_out(t, given_layout) for t in given]
     try:
         results = host(one.issue(dist, call, tensors).wait())
         rank.synchronize()
     except (RuntimeError, ValueError, TypeError) as error:
-        if layout == "offset":
+        if {given_layout, result_layout} <= {DENSE, "offset"}:
             raise
         return "refused", f"{type(error).__name__}: {error}"
-    beside = 0
-    if layout != "transposed":
-        for tensor in tensors:
-            base = tensor._base
-            assert base is not None
-            rest = base[..., 1::2] if layout == "every-second" else base[:3]
-            beside += int((rest.cpu() != 55.0).sum())
+    beside = sum(written_beside(tensor, given_layout) for tensor in tensors)
+    beside += sum(written_beside(tensor, result_layout) for tensor in call.made)
     return "done", results, beside
+
+
+def pairs_of(one: Collective) -> list[tuple[str, str]]:
+    """Layouts of what is given and of results: one of them is dense.
+
+    Where one rank could refuse what the others wait for, only those that have to be taken.
+    """
+    given = ("offset",) if one.pairwise else LAYOUTS
+    results = ("offset",) if one.pairwise or one.at_root else LAYOUTS
+    found = [(layout, DENSE) for layout in given]
+    return found + ([(DENSE, layout) for layout in results] if one.makes_room else [])
 
 
 @register(
     "collective-layouts",
     subject_kind="collective",
-    statement="A view at an offset is taken; tensors that are not contiguous are refused on every rank, or "
-    "taken and right; memory beside them is never written.",
+    statement="Views at an offset are taken, to read from and for results; tensors that are not contiguous "
+    "are refused on every rank, or taken and right; memory beside them is never written.",
     level="core",
     applies=any_dtype,
     modes=("distributed",),
@@ -78,9 +75,17 @@ def strided(rank: Rank, name: str, layout: str) -> Any:
 def collective_layouts(target: Target, subject: Subject, recorder: Recorder) -> None:
     """A transposed matrix, every second element, and rows behind others."""
     one: Collective = subject.info
-    for layout in LAYOUTS if not one.pairwise else ("offset",):
-        what = f"{one.name} of {layout} tensors"
-        found = team.values(target, recorder, strided, what=what, name=one.name, layout=layout)
+    for layouts in pairs_of(one):
+        what = f"{one.name} of {layouts[0]} tensors into {layouts[1]} ones"
+        found = team.values(
+            target,
+            recorder,
+            strided,
+            what=what,
+            name=one.name,
+            given_layout=layouts[0],
+            result_layout=layouts[1],
+        )
         if found is None:
             return
         words = {answer[0] for answer in found}
@@ -91,7 +96,7 @@ def collective_layouts(target: Target, subject: Subject, recorder: Recorder) -> 
             continue
         size = len(found)
         if words == {"refused"}:
-            if not still_works(target, recorder, f"{what} were refused"):
+            if not still_works(target, recorder, f"{what} was refused"):
                 return
             continue
         given = [given_by(one, me, size, _SHAPE, torch.float32) for me in range(size)]
