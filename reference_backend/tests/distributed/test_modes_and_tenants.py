@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import datetime
 import os
 import subprocess
 import sys
@@ -40,6 +43,44 @@ def in_a_lazy_graph(rank, size):
 
 def test_lazy_graphs(on_ranks):
     on_ranks(in_a_lazy_graph)
+
+
+LAZY_WRAPPERS = {
+    "plain": {},
+    "static-graph": {"static_graph": True},
+    "small-buckets": {"bucket_cap_mb": 0.0001},
+    "gradient-views": {"gradient_as_bucket_view": True},
+}
+
+
+def lazy_training(rank, size):
+    """Steps of AdamW, with one that only accumulates, are those of one process on the CPU with whole batches."""
+    _C.lazy_start(1, 5)
+    for options in LAZY_WRAPPERS.values():
+        torch.manual_seed(3)
+        layers = [torch.nn.Linear(5, 7), torch.nn.LayerNorm(7), torch.nn.GELU(), torch.nn.Linear(7, 2)]
+        plain = torch.nn.Sequential(*layers)
+        ddp = torch.nn.parallel.DistributedDataParallel(copy.deepcopy(plain).to("hpu"), **options)
+        optimizers = [torch.optim.AdamW(m.parameters(), lr=0.01) for m in (plain, ddp)]
+        for step in range(4):
+            accumulates = step == 1 and "static_graph" not in options
+            x = torch.randn(4 * size, 5, generator=torch.Generator().manual_seed(step))
+            plain(x).square().mean().backward()
+            with ddp.no_sync() if accumulates else contextlib.nullcontext():
+                ddp(x[4 * rank : 4 * (rank + 1)].to("hpu")).square().mean().backward()
+            _C.lazy_flush(False)
+            if accumulates:
+                continue
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad()
+            _C.lazy_flush(False)
+        for mine, due in zip(ddp.parameters(), plain.parameters(), strict=True):
+            torch.testing.assert_close(mine.detach().cpu(), due.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_data_parallel_training_in_lazy_mode(on_ranks):
+    on_ranks(lazy_training)
 
 
 def while_capturing(rank, size):
@@ -237,3 +278,24 @@ def default_device(rank, size):
 
 def test_objects_go_by_way_of_the_device(on_ranks):
     on_ranks(default_device)
+
+
+def shared_groups(rank, size):
+    def total(group):
+        tensor = torch.full((3,), float(rank + 1), device="hpu")
+        dist.all_reduce(tensor, group=group)
+        return tensor.cpu()[0].item()
+
+    everybody = list(range(size))
+    groups = [dist.new_group(everybody) for _ in range(3)]
+    groups.append(dist.new_group(everybody, timeout=datetime.timedelta(seconds=7)))  # never shared
+    assert [total(group) for group in groups] == [3.0] * 4
+    backends = {group._get_backend(torch.device("hpu")) for group in groups}
+    assert len(backends) == (2 if os.environ["PT_ENABLE_COMM_GROUP_CACHE"] == "1" else 4)
+    dist.destroy_process_group(groups[0])
+    assert [total(group) for group in groups[1:]] == [3.0] * 3
+
+
+@pytest.mark.parametrize("cached", ["0", "1"])
+def test_groups_of_the_same_ranks_share_a_communicator_where_asked(on_ranks, cached):
+    on_ranks(shared_groups, PT_ENABLE_COMM_GROUP_CACHE=cached)

@@ -6,14 +6,21 @@ import functools
 from typing import Any
 
 from habana_frameworks.torch import _C
+from habana_frameworks.torch.internal.environment import read
 
 import torch.distributed as dist
 
 NAME = "hccl"
 
+#: Backends by the ranks and the timeout of their group, while the world of these groups lives.
+_communicators: dict[tuple[Any, ...], dist.Backend] = {}
+
 
 def create(options: Any, backend_options: Any = None) -> dist.Backend:
     """The backend of one process group.
+
+    With ``PT_ENABLE_COMM_GROUP_CACHE=1`` groups of the same ranks and timeout share one, and so the order
+    of their collectives; else each has its own, as torch promises.
 
     Args:
         options: torch's `DistributedBackendOptions`: store, rank, size and timeout of the group.
@@ -22,6 +29,18 @@ def create(options: Any, backend_options: Any = None) -> dist.Backend:
     Raises:
         RuntimeError: gloo could not connect the ranks within the timeout.
     """
+    if not dist.is_initialized():
+        _communicators.clear()  # those of a world that has ended
+    ranks = options.global_ranks_in_group or range(options.group_size)  # none: those of the world
+    key = (tuple(ranks), options.timeout)
+    if not read("PT_ENABLE_COMM_GROUP_CACHE", "bool", False):
+        return _connected(options)
+    if key not in _communicators:
+        _communicators[key] = _connected(options)
+    return _communicators[key]
+
+
+def _connected(options: Any) -> dist.Backend:
     # Keys of gloo's own meeting beside those of the roll call.
     store = dist.PrefixStore("gloo", options.store)
     gloo = dist.ProcessGroupGloo(store, options.group_rank, options.group_size, timeout=options.timeout)
