@@ -124,9 +124,9 @@ def prepare_fork(device: Environment) -> Environment:
     """
     session = device.session
     environment = Environment(session, "fork")
-    tool = str(ROOT / "tools" / "fork_like_wheel.py")
     python = str(device.folder / "bin" / "python")
-    device.run("python", tool, "--from-environment", python, "-o", str(environment.folder), silent=True)
+    command = ["torch", "fork-like", "--from-environment", python, "-o", str(environment.folder)]
+    device.run("conformance", *command, silent=True)
     environment.path = f"{device.folder / 'bin'}{os.pathsep}{environment.path}"
     with session.chdir(BACKEND):
         environment.run("python", "setup.py", "--quiet", "build_ext", "--inplace", silent=True)

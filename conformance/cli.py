@@ -9,13 +9,13 @@ import sys
 import traceback
 
 import conformance
-from conformance.commands import certify, diff, doctor, expect, merge, report, repro, run, targets
+from conformance.commands import certify, diff, doctor, expect, merge, report, repro, run, targets, torch
 from conformance.errors import UsageError
 
 #: What shells show for a process that a closed pipe has ended.
 CLOSED = 141
 
-_COMMANDS = (run, merge, report, diff, expect, doctor, repro, targets, certify)
+_COMMANDS = (run, merge, report, diff, expect, doctor, repro, targets, certify, torch)
 
 
 def parser() -> argparse.ArgumentParser:

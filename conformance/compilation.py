@@ -63,7 +63,7 @@ def compiled(
     code = entry.__code__.replace(co_name=name)
     fresh = types.FunctionType(code, entry.__globals__, name, None, entry.__closure__)
     call = torch.compile(fresh, backend=backend, dynamic=dynamic, fullgraph=fullgraph)
-    return call, log
+    return torch_private.capturing_all_shapes(call) if fullgraph else call, log
 
 
 def _keywords(target: Target, fused: bool) -> dict[str, Any]:

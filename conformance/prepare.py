@@ -24,18 +24,22 @@ def facts(module_name: str | None, extra: list[str]) -> dict[str, Any]:
     import torch
 
     from conformance import digests, torch_build
+    from conformance.builds import describe
 
+    build = describe.of_folder(Path(torch.__file__).parents[1])
     found: dict[str, Any] = {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "torch": {
             "version": torch.__version__,
             "revision": str(torch.version.git_version),
-            "cxx11_abi": bool(torch.compiled_with_cxx11_abi()),
+            "kind": build.kind,
+            "evidence": list(build.evidence),
+            "abi": build.abi,
             "debug": bool(torch.version.debug),
             "wheel": torch_build.wheel_digest(),
         },
-        "backend": {"module": module_name, "version": None, "digest": None},
+        "backend": {"module": module_name, "version": None, "digest": None, "abi": None},
         "environment": torch_build.environment(),
         "extra": list(extra),
     }
@@ -46,7 +50,18 @@ def facts(module_name: str | None, extra: list[str]) -> dict[str, Any]:
         file = getattr(module, "__file__", None)
         if file is not None:
             found["backend"]["digest"] = digests.package(Path(file).parent)
+            found["backend"]["abi"] = _abi(Path(file).parent)
     return found
+
+
+def _abi(package: Path) -> str | None:
+    """The C++ ABI that a package's libraries were built for; None where it has none."""
+    from conformance.builds import abi
+
+    try:
+        return abi.of_extension(package).value
+    except UsageError:
+        return None
 
 
 def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import importlib.util
 import os
@@ -10,6 +9,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from conformance.builds import describe
 from conformance.errors import UsageError
 
 
@@ -68,18 +68,8 @@ def environment(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def wheel_digest() -> str | None:
-    """Digest of the list of torch's files and their own digests, as its wheel brought it.
-
-    The same for everybody who installed the same wheel, whoever installed it where; None where torch was not
-    installed from a wheel.
-    """
+    """Digest of the list of torch's files in this environment (``conformance.builds.describe.digest``)."""
     try:
-        record = importlib.metadata.distribution("torch").read_text("RECORD")
+        return describe.digest(importlib.metadata.distribution("torch").read_text("RECORD"))
     except importlib.metadata.PackageNotFoundError:
         return None
-    rows = [
-        line
-        for line in (record or "").splitlines()
-        if line.startswith("torch/") and ",sha256=" in line and "__pycache__/" not in line
-    ]
-    return hashlib.sha256("\n".join(sorted(rows)).encode()).hexdigest() if rows else None

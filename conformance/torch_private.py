@@ -292,6 +292,20 @@ def operators_run() -> Iterator[list[str]]:
     names.extend(sorted({str(event.name) for event in profile.function_events}))
 
 
+def capturing_all_shapes(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A compiled function whose one graph may hold operators with shapes that depend on values.
+
+    New releases allow that by themselves where one whole graph is asked for; torch 2.6 has to be told.
+    """
+    import torch._dynamo.config as config
+
+    def with_shapes(*args: Any, **kwargs: Any) -> Any:
+        with config.patch(capture_dynamic_output_shape_ops=True):
+            return call(*args, **kwargs)
+
+    return with_shapes
+
+
 def reset_dynamo() -> None:
     """Forget everything that Dynamo compiled and counted in this process."""
     import torch._dynamo

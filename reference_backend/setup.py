@@ -85,6 +85,7 @@ EXTENSION = CppExtension(
     SOURCES,
     include_dirs=[str(HERE / "csrc")],
     extra_compile_args=[
+        "-std=c++20",  # torch 2.6 would ask for 17
         "-O2",
         "-g0",
         "-Wall",

@@ -72,7 +72,9 @@ def leg(level: str = "bringup", mode: str = "eager", **changes: Any) -> Leg:
             "torch": {
                 "version": TORCH,
                 "revision": "abc",
-                "cxx11_abi": True,
+                "kind": "public",
+                "evidence": ["a release"],
+                "abi": "1",
                 "debug": False,
                 "wheel": "1" * 64,
             },

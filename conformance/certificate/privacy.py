@@ -21,8 +21,8 @@ _HOST = re.compile(
     r"(?<![\w/.@-])\w[\w.-]*@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?![\w/])|\b(?:\d{1,3}\.){3}\d{1,3}\b"
 )
 #: Keys of ``facts`` that a certificate keeps; whatever else a run knew of its machine goes.
-_TORCH = ("version", "revision", "cxx11_abi", "debug", "wheel")
-_BACKEND = ("module", "version", "digest")
+_TORCH = ("version", "revision", "kind", "evidence", "abi", "debug", "wheel")
+_BACKEND = ("module", "version", "digest", "abi")
 
 
 def text(words: str) -> str:

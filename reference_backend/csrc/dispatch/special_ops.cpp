@@ -16,6 +16,7 @@
 #include <torch/library.h>
 
 #include "dispatch/host_call.h"
+#include "torch_release.h"
 
 namespace hpu_reference::dispatch {
 

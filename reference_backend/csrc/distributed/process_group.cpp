@@ -2,6 +2,7 @@
 
 #include "distributed/work.h"
 #include "graph/capture.h"
+#include "torch_release.h"
 
 namespace hpu_reference::distributed {
 
@@ -40,7 +41,9 @@ void ProcessGroupHccl::shutdown() {
 }
 
 void ProcessGroupHccl::abort() {
+#if HPU_TORCH_AT_LEAST(2, 8)
   gloo_->abort();
+#endif
 }
 
 Milliseconds ProcessGroupHccl::timeout_of(Milliseconds given) const {

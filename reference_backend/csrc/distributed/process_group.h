@@ -42,16 +42,16 @@ class ProcessGroupHccl final : public c10d::Backend {
   const std::string getBackendName() const override {
     return kName;
   }
-  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override;
-  bool supportsCoalescing() const override {
+  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions();
+  bool supportsCoalescing() const {
     return true;
   }
-  void setTimeout(std::chrono::milliseconds timeout) override;
+  void setTimeout(std::chrono::milliseconds timeout);
   void setSequenceNumberForGroup() override {
   }
   std::uint64_t getSequenceNumberForGroup() override;
-  void shutdown() override;
-  void abort() override;
+  void shutdown();
+  void abort();
 
   void startCoalescing() override;
   WorkPtr endCoalescing() override;

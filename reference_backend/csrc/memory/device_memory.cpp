@@ -111,7 +111,7 @@ Block* allocate_block(std::size_t size, bool scratch, bool in_order = true) {
   return C10_LIKELY(block != nullptr) ? block : allocate_after_waiting(size, scratch, in_order);
 }
 
-class Allocator final : public c10::DeviceAllocator {
+class Allocator final : public DeviceAllocator {
  public:
   c10::DataPtr allocate(std::size_t size) override {
     return allocate_device(size);
@@ -127,7 +127,7 @@ class Allocator final : public c10::DeviceAllocator {
   bool initialized() override {
     return is_ready();
   }
-  void emptyCache(c10::MempoolId_t) override {
+  void emptyCache(std::pair<unsigned long long, unsigned long long>) override {
     if (is_ready()) {
       g_pool->empty_cache();
     }
@@ -147,7 +147,7 @@ class Allocator final : public c10::DeviceAllocator {
     runtime::acquire();
     g_pool->reset_peak(false);
   }
-  std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex) override {
+  std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex) {
     runtime::acquire();
     const auto stats = g_pool->statistics();
     return {stats.limit - stats.in_use, stats.limit};
@@ -155,11 +155,11 @@ class Allocator final : public c10::DeviceAllocator {
 };
 
 c10::CachingDeviceAllocator::DeviceStats Allocator::getDeviceStats(c10::DeviceIndex) {
-  using c10::CachingAllocator::StatType;
+  using statistics::StatType;
   runtime::acquire();
   const PoolStatistics stats = g_pool->statistics();
   c10::CachingDeviceAllocator::DeviceStats result;
-  const auto fill = [](c10::CachingAllocator::StatArray& array,
+  const auto fill = [](statistics::StatArray& array,
                        std::int64_t current,
                        std::int64_t peak,
                        std::int64_t allocated,
@@ -261,7 +261,7 @@ const Arena& arena() {
   return g_pool->arena();
 }
 
-c10::DeviceAllocator* device_allocator() {
+DeviceAllocator* device_allocator() {
   return &g_allocator;
 }
 
@@ -383,7 +383,7 @@ c10::intrusive_ptr<c10::StorageImpl> host_storage_of(c10::StorageImpl* device) {
     cached = expected;
   }
   if (C10_UNLIKELY(cached->nbytes() != bytes)) {
-    cached->unsafe_set_nbytes(bytes);  // the block has been reused, or its storage shrunk in place
+    set_bytes(cached, bytes);  // the block has been reused, or its storage shrunk in place
   }
   if (C10_UNLIKELY(cached->resizable() != device->resizable())) {
     cached->set_resizable(device->resizable());

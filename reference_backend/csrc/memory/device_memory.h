@@ -2,13 +2,13 @@
 // kernels.
 #pragma once
 
-#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/util/ArrayRef.h>
 
 #include <vector>
 
 #include "memory/block_pool.h"
+#include "torch_release.h"
 
 namespace hpu_reference::memory {
 
@@ -21,7 +21,7 @@ void acquire(std::size_t limit);
 BlockPool& pool();
 const Arena& arena();
 
-c10::DeviceAllocator* device_allocator();
+DeviceAllocator* device_allocator();
 
 // Throws torch.OutOfMemoryError where the pool has no such block, also after all queued work has run.
 // `in_order`: see BlockPool::allocate.

@@ -1,6 +1,5 @@
 #include "memory/pinned.h"
 
-#include <ATen/core/CachingHostAllocator.h>
 #include <c10/core/impl/alloc_cpu.h>
 
 #include <pthread.h>
@@ -8,6 +7,8 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+
+#include "torch_release.h"
 
 namespace hpu_reference::memory {
 
@@ -34,7 +35,7 @@ void free_pinned(void* pointer) {
   c10::free_cpu(pointer);
 }
 
-class PinnedAllocator final : public at::HostAllocator {
+class PinnedAllocator final : public HostAllocator {
  public:
   c10::DataPtr allocate(std::size_t size) override {
     if (size == 0) {
@@ -59,9 +60,9 @@ class PinnedAllocator final : public at::HostAllocator {
   }
   void empty_cache() override {
   }
-  at::HostStats get_stats() override {
+  HostStatistics get_stats() {
     std::lock_guard<std::mutex> lock(g_mutex);
-    at::HostStats stats;
+    HostStatistics stats;
     stats.allocated_bytes.current = g_bytes;
     stats.allocated_bytes.peak = g_peak_bytes;
     return stats;

@@ -5,6 +5,7 @@
 #include "runtime/device.h"
 #include "runtime/event.h"
 #include "runtime/stream.h"
+#include "torch_release.h"
 
 namespace hpu_reference::runtime {
 
@@ -35,11 +36,13 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   c10::DeviceIndex deviceCount() const noexcept override {
     return device_count() > 0 ? 1 : 0;
   }
+#if HPU_TORCH_AT_LEAST(2, 10)
   c10::DeviceCapability getDeviceCapability(c10::Device) const override {
     return {};  // all dtypes
   }
+#endif
 
-  c10::Stream getStream(c10::Device) const override {
+  c10::Stream getStream(c10::Device) const HPU_GUARD_NOEXCEPT override {
     return stream_of(current_stream_id());
   }
   c10::Stream getDefaultStream(c10::Device) const override {
@@ -53,7 +56,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     acquire();
     return stream_of(new_stream());
   }
-  c10::Stream exchangeStream(c10::Stream stream) const override {
+  c10::Stream exchangeStream(c10::Stream stream) const HPU_GUARD_NOEXCEPT override {
     return stream_of(exchange_stream(stream.id()));
   }
   bool queryStream(const c10::Stream& stream) const override {

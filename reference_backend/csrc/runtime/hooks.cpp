@@ -18,10 +18,10 @@ struct HPUHooks final : HPUHooksInterface {
   bool hasHPU() const override {
     return true;
   }
-  bool isBuilt() const override {
+  bool isBuilt() const {
     return true;
   }
-  bool isAvailable() const override {
+  bool isAvailable() const {
     return deviceCount() > 0;
   }
   bool hasPrimaryContext(DeviceIndex index) const override {

@@ -54,7 +54,7 @@ LAZY_WRAPPERS = {
 
 
 def lazy_training(rank, size):
-    """Steps of AdamW, one of which only accumulates, are those of one process on the CPU with whole batches."""
+    """Steps of AdamW, one of which only accumulates, are those of one process on the CPU on whole batches."""
     _C.lazy_start(1, 5)
     for options in LAZY_WRAPPERS.values():
         torch.manual_seed(3)

@@ -97,12 +97,12 @@ def _swapping_on_the_host(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _foreach() -> None:
-    name = "_get_foreach_kernels_supported_devices"
-    # Two modules hold the function under its name and would go on with the old one.
+    # Other modules hold the functions under their names and would go on with the old ones.
     for holder in ("torch.utils._foreach_utils", "torch.optim.optimizer", "torch.optim.swa_utils"):
         module = importlib.import_module(holder)
-        if hasattr(module, name):
-            _replace(module, name, _including_hpu)
+        for name in ("_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices"):
+            if hasattr(module, name):
+                _replace(module, name, _including_hpu)
 
 
 def _contiguity() -> None:
@@ -125,7 +125,7 @@ PATCHES: dict[Callable[[], None], str] = {
     _methods: "Tensor.hpu, Tensor.is_hpu and the like exist on fork-like builds only",
     _sparse_new: "the legacy constructor that SparseAdam uses knows no sparse hpu tensors",
     _byteswap: "torch swaps bytes through the host's pointer, which faults on device memory",
-    _foreach: "optimizers use fused loops by default on the devices of a list that hpu is missing from",
+    _foreach: "optimizers take foreach= and fused= on the devices of lists that hpu is missing from",
     _contiguity: "fake results must have the strides of eager ones (see above)",
     _inductor: "Inductor has no code for hpu and would say so with a KeyError, late",
     _sharding: "FSDP2 averages by an operator of NCCL's; hccl has the sum, to be divided afterwards",
@@ -166,11 +166,11 @@ def _forking_hpu(
 
 
 def _including_hpu(original: Callable[[], list[str]]) -> Callable[[], list[str]]:
-    def get_foreach_kernels_supported_devices() -> list[str]:
+    def supported_devices() -> list[str]:
         devices = original()
         return devices if "hpu" in devices else [*devices, "hpu"]
 
-    return get_foreach_kernels_supported_devices
+    return supported_devices
 
 
 #: The parameter of torch's function by which it sums and divides.

@@ -26,9 +26,11 @@ def binaries(torch_file: str, version: str) -> str | None:
         the digest, or None where no record is there (torch built in its source tree).
     """
     site = Path(torch_file).parent.parent
-    try:
-        text = (site / f"torch-{version}.dist-info" / "RECORD").read_text()
-    except OSError:
+    # PyPI's wheels have a local label in the version that torch gives and none in the metadata.
+    names = [f"torch-{name}.dist-info" for name in (version, version.partition("+")[0])]
+    record = next((site / name / "RECORD" for name in names if (site / name / "RECORD").is_file()), None)
+    if record is None:
         return None
+    text = record.read_text()
     lines = sorted(line for line in text.splitlines() if line.startswith(_BINARIES))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else None

@@ -1,21 +1,22 @@
-"""The tool that makes fork-like builds of torch, on a wheel and an environment of a few files."""
+"""What makes fork-like builds of torch, on a wheel and an environment of a few files."""
 
 from __future__ import annotations
 
 import base64
 import csv
 import hashlib
-import importlib.util
 import os
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from conformance import cli
+from conformance.builds import describe, fork_like, overlay
+from conformance.errors import UsageError
+
 VERSION_FILE = "from typing import Optional\n__version__ = '2.13.0+cpu'\ngit_version = 'cf30153c4c13'\n"
 BINARY = os.urandom(300_000)
 FILES = {
@@ -29,15 +30,6 @@ FILES = {
     "torch-2.13.0+cpu.dist-info/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
 }
 RECORD = "torch-2.13.0+cpu.dist-info/RECORD"
-
-
-@pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("fork_like_wheel", ROOT / "tools" / "fork_like_wheel.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def digest(content: bytes) -> str:
@@ -59,8 +51,8 @@ def wheel(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_wheel_gets_another_label_and_nothing_else(tool: ModuleType, wheel: Path, tmp_path: Path) -> None:
-    made = tool.repack(wheel, tmp_path / "dist")
+def test_a_wheel_gets_another_label_and_nothing_else(wheel: Path, tmp_path: Path) -> None:
+    made = fork_like.repack(wheel, tmp_path / "dist")
     assert made.name == "torch-2.13.0+gitcf30153-py3-none-any.whl"
     with zipfile.ZipFile(made) as found, zipfile.ZipFile(wheel) as before:
         assert found.testzip() is None
@@ -86,8 +78,8 @@ def test_a_wheel_gets_another_label_and_nothing_else(tool: ModuleType, wheel: Pa
                 assert (checksum, int(size)) == (digest(content), len(content))
 
 
-def test_pip_installs_the_wheel(tool: ModuleType, wheel: Path, tmp_path: Path) -> None:
-    made = tool.repack(wheel, tmp_path / "dist", "hpu_1.21.0-555.git603340c")
+def test_pip_installs_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    made = fork_like.repack(wheel, tmp_path / "dist", "hpu_1.21.0-555.git603340c")
     assert made.name == "torch-2.13.0+hpu.1.21.0.555.git603340c-py3-none-any.whl"
     site = tmp_path / "site"
     command = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", str(site)]
@@ -107,17 +99,17 @@ def test_pip_installs_the_wheel(tool: ModuleType, wheel: Path, tmp_path: Path) -
     assert found.stdout.split() == [version, "603340c", version, str(site / "torch" / "__init__.py")]
 
 
-def test_what_is_no_wheel_and_no_label_is_named(tool: ModuleType, wheel: Path, tmp_path: Path) -> None:
-    with pytest.raises(tool.RepackError, match="label 'cpu' does not begin with git or hpu"):
-        tool.repack(wheel, tmp_path, "cpu")
-    with pytest.raises(tool.RepackError, match="cannot be read as a wheel"):
-        tool.repack(tmp_path / "none.whl", tmp_path)
+def test_what_is_no_wheel_and_no_label_is_named(wheel: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="label 'cpu' does not begin with git or hpu"):
+        fork_like.repack(wheel, tmp_path, "cpu")
+    with pytest.raises(UsageError, match="cannot be read as a wheel"):
+        fork_like.repack(tmp_path / "none.whl", tmp_path)
     with zipfile.ZipFile(tmp_path / "other.whl", "w") as out:
         out.writestr("other-1.dist-info/METADATA", "")
-    with pytest.raises(tool.RepackError, match="name a wheel of torch"):
-        tool.repack(tmp_path / "other.whl", tmp_path)
+    with pytest.raises(UsageError, match="name a wheel of torch"):
+        fork_like.repack(tmp_path / "other.whl", tmp_path)
     assert not list(tmp_path.glob("*.part"))
-    assert tool.main([str(tmp_path / "other.whl"), "-o", str(tmp_path)]) == 2
+    assert cli.main(["torch", "fork-like", str(tmp_path / "other.whl"), "-o", str(tmp_path)]) == 2
 
 
 def environment(folder: Path) -> Path:
@@ -137,10 +129,10 @@ def environment(folder: Path) -> Path:
     return python
 
 
-def test_an_environment_is_laid_over_another(tool: ModuleType, tmp_path: Path) -> None:
+def test_an_environment_is_laid_over_another(tmp_path: Path) -> None:
     python = environment(tmp_path / "base")
     over = tmp_path / "over"
-    assert tool.overlay(python, over) is True
+    assert overlay.overlay(python, over) is True
     code = (
         "import torch, torch.version, beside, edited, importlib.metadata as m\n"
         "print(torch.__version__, m.version('torch'), torch.version.repacked_from, torch.__file__)"
@@ -153,9 +145,24 @@ def test_an_environment_is_laid_over_another(tool: ModuleType, tmp_path: Path) -
     assert linked.stat().st_nlink == 2 or linked.is_symlink()
     base = next((tmp_path / "base").glob("lib/*/site-packages/torch/version.py"))
     assert base.read_text() == VERSION_FILE, "the other environment stays as it is"
-    assert tool.overlay(python, over) is False
-    assert tool.overlay(python, over, "git2236df1") is True
+    assert overlay.overlay(python, over) is False
+    assert overlay.overlay(python, over, "git2236df1") is True
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("keep")
-    with pytest.raises(tool.RepackError, match="is not empty and no overlay"):
-        tool.overlay(python, tmp_path / "full")
+    with pytest.raises(UsageError, match="is not empty and no overlay"):
+        overlay.overlay(python, tmp_path / "full")
+
+
+def test_metadata_without_the_local_label(tmp_path: Path) -> None:
+    """PyPI's wheels of torch say 2.6.0 in their metadata and 2.6.0+cu124 in torch/version.py."""
+    python = environment(tmp_path / "base")
+    site = Path(describe.locate(str(python)).site or "")
+    info = site / "torch-2.13.0+cpu.dist-info"
+    text = (info / "RECORD").read_text().replace("2.13.0+cpu", "2.13.0")
+    (info / "RECORD").write_text(text)
+    (info / "METADATA").write_text((info / "METADATA").read_text().replace("2.13.0+cpu", "2.13.0"))
+    info.rename(site / "torch-2.13.0.dist-info")
+    assert overlay.overlay(python, tmp_path / "over") is True
+    own = next((tmp_path / "over").glob("lib/*/site-packages"))
+    assert "repacked_from = '2.13.0+cpu'" in (own / "torch" / "version.py").read_text()
+    assert (own / "torch-2.13.0+gitcf30153.dist-info" / "METADATA").read_text().count("gitcf30153") == 1

@@ -1,0 +1,188 @@
+"""The C++ ABI that a shared object was built for, from the names of its symbols.
+
+A function of torch that takes a ``std::string`` has another name under each ABI of libstdc++
+(``_GLIBCXX_USE_CXX11_ABI``). What torch says of itself is constant in new releases; its symbols are not. Of
+libc10 the defined symbols count, of an extension those that it wants from torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import re
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from conformance.errors import UsageError
+
+#: Names of functions and data in torch's namespaces.
+_OF_TORCH = re.compile(r"_Z(?:T[VIS])?(?:N[KVRO]*)?(?:3c10|2at|5torch|3c10d|5caffe2)")
+_NEW = ("NSt7__cxx11", "B5cxx11")
+#: torch's stable ABI: C functions without strings, the same under both.
+_STABLE = re.compile(r"(?:aoti_torch_|torch_)[a-z0-9_]+$")
+#: A token of a mangled name: substitutions, template parameters and literals hold digits that are no lengths.
+_TOKEN = re.compile(r"S[0-9A-Z]*_|T[0-9]*_|L[a-z]n?[0-9]+E|S[a-z]|[0-9]+|.", re.S)
+#: Members of a wheel that are larger are not looked at.
+_LARGEST = 4 << 30
+
+
+@dataclasses.dataclass(frozen=True)
+class Abi:
+    """What was measured. ``value`` is ``0``, ``1``, ``stable`` or ``unknown``; ``new`` and ``old`` are how
+    many symbols of torch speak of strings of each kind, ``example`` is one of them, ``files`` how many were
+    read.
+    """
+
+    value: str
+    new: int = 0
+    old: int = 0
+    files: int = 0
+    example: str = ""
+
+    def words(self) -> str:
+        """The value with its evidence."""
+        if self.value == "stable":
+            return f"stable ABI: no C++ string of torch in {self.files} files, only its C functions"
+        if not self.new + self.old:
+            return f"ABI {self.value}: no symbol of torch with a string in {self.files} files"
+        return (
+            f"ABI {self.value}: {self.new} symbols with new strings and {self.old} with old ones in "
+            f"{self.files} files, as {self.example}"
+        )
+
+
+def has_old_string(mangled: str) -> bool:
+    """Whether a mangled name speaks of the old ``std::string``, abbreviated ``Ss``, and not of an identifier
+    that holds these letters.
+    """
+    place = 0
+    while True:
+        found = _TOKEN.match(mangled, place)
+        if found is None:
+            return False
+        token = found.group()
+        place = found.end()
+        if token == "Ss":
+            return True
+        if token.isdigit():
+            place += int(token)  # an identifier of that length
+
+
+def symbols(file: IO[bytes], *, defined: bool) -> Iterator[str]:
+    """Names in the dynamic symbol table of a shared object that it defines, or wants from others.
+
+    UsageError where the file is none.
+    """
+    try:
+        table = ELFFile(file).get_section_by_name(".dynsym")
+        if not isinstance(table, SymbolTableSection):
+            return
+        for symbol in table.iter_symbols():
+            if symbol.name and (symbol["st_shndx"] != "SHN_UNDEF") == defined:
+                yield symbol.name
+    except (ELFError, ValueError, KeyError, UnicodeDecodeError, AttributeError) as error:
+        raise UsageError(f"{getattr(file, 'name', 'the file')} is no ELF shared object ({error})") from None
+
+
+def measured(names: Iterable[Iterable[str]]) -> Abi:
+    """The ABI of the symbols of several files."""
+    new = old = stable = files = 0
+    examples: dict[bool, str] = {}
+    for of_one in names:
+        files += 1
+        for name in of_one:
+            if not _OF_TORCH.match(name):
+                stable += _STABLE.match(name) is not None
+                continue
+            if any(mark in name for mark in _NEW):
+                new += 1
+                examples.setdefault(True, name)
+            elif has_old_string(name):
+                old += 1
+                examples.setdefault(False, name)
+    if new and old:
+        value = "unknown"
+    elif new or old:
+        value = "1" if new else "0"
+    else:
+        value = "stable" if stable else "unknown"
+    return Abi(value, new, old, files, examples.get(new >= old, ""))
+
+
+def of_torch(place: Path) -> Abi:
+    """The ABI of a torch: a folder that holds ``torch/lib/libc10.so``, or a wheel."""
+    name = "torch/lib/libc10.so"
+    if place.is_dir():
+        file = place / name
+        if not file.is_file():
+            raise UsageError(f"{place} has no {name}; name a site-packages folder or a wheel of torch")
+        with file.open("rb") as opened:
+            return measured([symbols(opened, defined=True)])
+    with _wheel(place) as wheel:
+        if name not in wheel.namelist():
+            raise UsageError(f"{place} has no {name}; name a wheel of torch for Linux")
+        return measured([symbols(_member(wheel, name), defined=True)])
+
+
+def of_extension(place: Path) -> Abi:
+    """The ABI that a backend was built for: of a shared object, a folder of them, or a wheel.
+
+    Nothing is imported. UsageError where there is no shared object.
+    """
+    if place.is_dir():
+        files = sorted(path for path in place.rglob("*") if _is_library(path.name) and path.is_file())
+        if not files:
+            raise UsageError(
+                f"{place} holds no shared object; name the backend's package, a .so file or a wheel"
+            )
+        return measured(_of_file(path) for path in files)
+    if _is_library(place.name):
+        if not place.is_file():
+            raise UsageError(f"there is no file {place}; name a .so file, a folder or a wheel")
+        return measured([_of_file(place)])
+    with _wheel(place) as wheel:
+        names = sorted(name for name in wheel.namelist() if _is_library(name))
+        if not names:
+            raise UsageError(f"{place} holds no shared object; a backend without one fits every ABI")
+        return measured(list(symbols(_member(wheel, name), defined=False)) for name in names)
+
+
+def mismatch(backend: str, built_for: Abi, torch: str, runs: Abi) -> str | None:
+    """One sentence with both values and what to install, or None where the two fit or cannot be told."""
+    if {built_for.value, runs.value} != {"0", "1"}:
+        return None
+    other = "public Linux wheels up to 2.6.0" if built_for.value == "0" else "public Linux wheels from 2.7 on"
+    return (
+        f"{backend} was built for C++ ABI {built_for.value} and torch {torch} has ABI {runs.value}: install "
+        f"the build of {backend} for ABI {runs.value}, or a torch with ABI {built_for.value} ({other})"
+    )
+
+
+def _of_file(path: Path) -> list[str]:
+    with path.open("rb") as file:
+        return list(symbols(file, defined=False))
+
+
+def _is_library(name: str) -> bool:
+    return re.search(r"\.so(\.[0-9.]+)?$", name) is not None
+
+
+def _wheel(place: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(place)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise UsageError(f"{place} cannot be read as a wheel ({error}); name a .whl file") from None
+
+
+def _member(wheel: zipfile.ZipFile, name: str) -> IO[bytes]:
+    if wheel.getinfo(name).file_size > _LARGEST:
+        raise UsageError(
+            f"{name} has {wheel.getinfo(name).file_size} bytes; unpack the wheel and name the folder"
+        )
+    return io.BytesIO(wheel.read(name))

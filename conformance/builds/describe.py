@@ -1,0 +1,257 @@
+"""What a build of torch is: version, commit, kind with the evidence, ABI, digest of its wheel."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from conformance.builds import abi, known
+from conformance.errors import UsageError
+
+KINDS = ("public", "fork", "fork-like", "source", "unknown")
+
+
+@dataclasses.dataclass(frozen=True)
+class Build:
+    """A build of torch. ``kind`` is one of ``KINDS``, ``evidence`` the sentences that it rests on, ``record``
+    the digest of the list of its files, ``source`` where pip had it from, where pip says so.
+    """
+
+    version: str
+    git_version: str | None
+    kind: str
+    evidence: tuple[str, ...]
+    abi: str
+    abi_evidence: str
+    record: str | None
+    python: str | None
+    source: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return dataclasses.asdict(self) | {"evidence": list(self.evidence)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Build:
+        """From :meth:`to_json`; UsageError where it is something else."""
+        names = {field.name for field in dataclasses.fields(cls)}
+        if not isinstance(data, dict) or set(data) != names or data["kind"] not in KINDS:
+            raise UsageError(
+                "this is no description of a build of torch; write one with 'conformance torch record'"
+            )
+        return cls(**{**data, "evidence": tuple(data["evidence"])})
+
+    def name(self) -> str:
+        """Version and kind, for sentences."""
+        return f"{self.version} ({self.kind}, ABI {self.abi})"
+
+
+def of_environment(python: str = sys.executable) -> Build:
+    """The torch of an environment, by its interpreter (default: this one)."""
+    found = locate(python)
+    if found.site is None:
+        raise UsageError(f"{python} has no torch; install the build that it is for")
+    return of_folder(Path(found.site), python=found.python)
+
+
+def of_folder(site: Path, *, python: str | None = None) -> Build:
+    """The torch of a site-packages folder."""
+    version_file = _read(site / "torch" / "version.py")
+    version = version_of(version_file, str(site))
+    info = dist_info(site, version)
+    record = _text(info / "RECORD") if info else None
+    direct = _text(info / "direct_url.json") if info else None
+    kind, evidence = classify(
+        version, version_file, digest(record), direct, (site / "torch" / "_fork.json").exists()
+    )
+    measured = abi.of_torch(site)
+    return Build(
+        version=version,
+        git_version=_said(version_file, "git_version"),
+        kind=kind,
+        evidence=tuple(evidence),
+        abi=measured.value,
+        abi_evidence=measured.words(),
+        record=digest(record),
+        python=python,
+        source=_url(direct),
+    )
+
+
+def of_wheel(path: Path) -> Build:
+    """The torch in a wheel."""
+    measured = abi.of_torch(path)
+    with zipfile.ZipFile(path) as wheel:
+        names = wheel.namelist()
+        version_file = wheel.read("torch/version.py").decode()
+        version = version_of(version_file, str(path))
+        info = next((name for name in names if re.fullmatch(r"torch-[^/]+\.dist-info/RECORD", name)), None)
+        record = wheel.read(info).decode() if info else None
+        marked = "torch/_fork.json" in names
+    kind, evidence = classify(version, version_file, digest(record), None, marked)
+    return Build(
+        version=version,
+        git_version=_said(version_file, "git_version"),
+        kind=kind,
+        evidence=tuple(evidence),
+        abi=measured.value,
+        abi_evidence=measured.words(),
+        record=digest(record),
+        python=None,
+        source=path.name,
+    )
+
+
+def classify(
+    version: str, version_file: str, record: str | None, direct_url: str | None, marked: bool
+) -> tuple[str, list[str]]:
+    """The kind of a build, and why it is called so; strongest evidence first.
+
+    A local label that begins with ``git`` is what Gaudi's bridge takes for a fork. Every source build of
+    public PyTorch has one too, so that the label alone says ``source``, and only a marker or a known digest
+    ``fork``.
+    """
+    evidence: list[str] = []
+    local = version.partition("+")[2]
+    repacked = _said(version_file, "repacked_from")
+    who = known.builds().get(record or "")
+    if repacked is not None:
+        return "fork-like", [
+            f"torch/version.py says repacked_from = {repacked!r}: that build's binaries under another label"
+        ]
+    if who is not None:
+        return who.kind, [f"the digest of its files is that of {who.name}, which is known as {who.kind}"]
+    if marked:
+        return "fork", ["torch/_fork.json is there, the marker of a fork; what it says was not checked"]
+    if direct_url is not None and '"editable": true' in direct_url:
+        return "source", ["direct_url.json says that it was installed editable, from a source tree"]
+    if local.startswith(("git", "hpu")):
+        evidence.append(
+            f"its local label {local!r} is that of a build from source: of a fork or of public PyTorch, "
+            "which the label does not tell"
+        )
+        return "source", evidence
+    if re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", version.partition("+")[0]) and record is not None:
+        evidence.append(
+            f"version {version} is that of a public release or nightly, and a wheel brought it; its digest "
+            f"{record[:12]} is not among the known ones"
+        )
+        return "public", evidence
+    return "unknown", [f"version {version} is that of no release, and nothing says where it comes from"]
+
+
+def digest(record: str | None) -> str | None:
+    """Digest of the list of torch's files and their own digests, as a wheel's RECORD has it.
+
+    The same for everybody who installed the same wheel, whoever installed it where; None where torch was not
+    installed from a wheel.
+    """
+    rows = [
+        line
+        for line in (record or "").splitlines()
+        if line.startswith("torch/") and ",sha256=" in line and "__pycache__/" not in line
+    ]
+    return hashlib.sha256("\n".join(sorted(rows)).encode()).hexdigest() if rows else None
+
+
+def version_of(version_file: str, where: str) -> str:
+    """What ``torch/version.py`` says; UsageError where it says nothing."""
+    found = _said(version_file, "__version__")
+    if found is None:
+        raise UsageError(f"torch in {where} does not say which version it is; install torch again")
+    return found
+
+
+def files_changed(site: Path) -> list[str]:
+    """Files of torch whose size is no longer that of the wheel's RECORD, or which are gone; the first few."""
+    info = dist_info(site, version_of(_read(site / "torch" / "version.py"), str(site)))
+    record = _text(info / "RECORD") if info else None
+    wrong = []
+    for row in csv.reader((record or "").splitlines()):
+        if len(row) == 3 and row[0].startswith("torch/") and row[2].isdigit() and "__pycache__" not in row[0]:
+            file = site / row[0]
+            if not file.exists() or file.stat().st_size != int(row[2]):
+                wrong.append(row[0])
+    return wrong[:20]
+
+
+def _said(version_file: str, name: str) -> str | None:
+    found = re.search(rf"^{name}\s*(?::[^=]*)?=\s*['\"]([^'\"]+)['\"]", version_file, re.M)
+    return None if found is None else found.group(1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Environment:
+    """An interpreter and the folder in which it finds torch, if any."""
+
+    executable: str
+    python: str
+    site: str | None
+
+
+_CODE = """
+import importlib.util as u, json, os, sys
+spec = u.find_spec("torch")
+site = spec and spec.origin and os.path.dirname(os.path.dirname(spec.origin))
+python = ".".join(map(str, sys.version_info[:3]))
+print(json.dumps({"site": site, "python": python, "executable": sys.executable}))
+"""
+
+
+def locate(python: str) -> Environment:
+    """Where an interpreter finds torch; torch is not imported. UsageError where it cannot be asked."""
+    try:
+        done = subprocess.run([python, "-c", _CODE], capture_output=True, text=True, check=True, timeout=60)
+        return Environment(**json.loads(done.stdout))
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise UsageError(
+            f"{python} cannot be asked for its torch ({error}); name a Python interpreter"
+        ) from None
+
+
+def dist_info(site: Path, version: str) -> Path | None:
+    """The folder with the metadata of torch. Its name may lack the local label: PyPI's wheels are such."""
+    for name in (version, version.partition("+")[0]):
+        if (site / f"torch-{name}.dist-info").is_dir():
+            return site / f"torch-{name}.dist-info"
+    return None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise UsageError(f"torch has no readable {path} ({error.strerror}); install it again") from None
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except OSError:
+        return None
+
+
+def _url(direct: str | None) -> str | None:
+    if direct is None:
+        return None
+    try:
+        found = json.loads(direct).get("url")
+    except (ValueError, AttributeError):
+        return None
+    # Paths of this machine stay here.
+    return (
+        None
+        if found is None
+        else str(found).rpartition("/")[2]
+        if str(found).startswith("file:")
+        else str(found)
+    )

@@ -1,0 +1,182 @@
+"""Fork-like builds of torch out of public ones: the same binaries under another version label.
+
+A fork-like build is a repack, no fork: it exercises what goes by the version (detection, gating, resolving),
+never another kernel or ABI. ``torch.version.repacked_from`` names the build that it was made of.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import csv
+import hashlib
+import io
+import re
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO
+
+from conformance.errors import UsageError
+
+VERSION_FILE = "torch/version.py"
+#: Signatures of the RECORD that is replaced.
+_SIGNATURES = ("RECORD.jws", "RECORD.p7s")
+
+
+def checked_label(text: str) -> str:
+    """A local version label as PEP 440 writes it; UsageError unless it is one that fork-like builds have."""
+    label = re.sub(r"[-_]", ".", text.lower())
+    if not re.fullmatch(r"(git|hpu)[a-z0-9]*(\.[a-z0-9]+)*", label):
+        raise UsageError(
+            f"label {text!r} does not begin with git or hpu, or holds more than letters, digits and dots; "
+            "use one like git2236df1 or hpu.1.21.0.555.git603340c"
+        )
+    return label
+
+
+class Relabel:
+    """The new contents of the few files that say which build this is."""
+
+    def __init__(self, version: str, version_file: str, label: str | None) -> None:
+        revision = re.search(r"^git_version = '([0-9a-f]+)'", version_file, re.M)
+        if label is None:
+            # The commit that the binaries really come from: the label then claims nothing that is not so.
+            label = f"git{revision.group(1)[:7] if revision else '0000000'}"
+        self.old = version
+        self.new = f"{version.partition('+')[0]}+{checked_label(label)}"
+        claimed = re.search(r"git([0-9a-f]{7,40})", self.new)
+        text, count = re.subn(
+            r"^__version__ = .*$", f"__version__ = {self.new!r}", version_file, count=1, flags=re.M
+        )
+        if not count:
+            raise UsageError(f"{VERSION_FILE} has no line '__version__ = '; is this a wheel of torch?")
+        if claimed and not (revision and revision.group(1).startswith(claimed.group(1))):
+            text = re.sub(
+                r"^git_version = .*$", f"git_version = {claimed.group(1)!r}", text, count=1, flags=re.M
+            )
+        said = re.search(r"^__version__ = ['\"]([^'\"]+)", version_file, re.M)
+        self.version_file = f"{text.rstrip()}\nrepacked_from = {said.group(1) if said else version!r}\n"
+
+    def metadata(self, text: str) -> str:
+        """METADATA with the new version."""
+        return re.sub(r"^Version: .*$", f"Version: {self.new}", text, count=1, flags=re.M)
+
+    def folder(self, version: str | None = None) -> str:
+        """Name of the dist-info folder of the new build, or of another version."""
+        return f"torch-{version or self.new}.dist-info"
+
+    def renamed(self, name: str) -> str:
+        """Where a file of the old build is in the new one."""
+        old = self.folder(self.old) + "/"
+        return f"{self.folder()}/{name[len(old) :]}" if name.startswith(old) else name
+
+    def record(self, text: str, changed: dict[str, bytes]) -> bytes:
+        """RECORD with the new names, and new digests of the changed files (by new name)."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        for row in csv.reader(io.StringIO(text)):
+            if not row or row[0].rpartition("/")[2] in _SIGNATURES:
+                continue
+            name = self.renamed(row[0])
+            if name in changed:
+                writer.writerow([name, f"sha256={digest(changed[name])}", len(changed[name])])
+            else:
+                writer.writerow([name, *row[1:]])
+        return out.getvalue().encode()
+
+
+def digest(content: bytes) -> str:
+    """SHA-256 as RECORD writes it."""
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
+
+
+def version_in(names: Iterable[str]) -> str:
+    """The version in the name of torch's dist-info folder; UsageError where there is none."""
+    for name in names:
+        found = re.match(r"torch-([^/]+)\.dist-info/METADATA$", name)
+        if found:
+            return found.group(1)
+    raise UsageError("there is no torch-*.dist-info/METADATA in it; name a wheel of torch")
+
+
+def repack(wheel: Path, folder: Path, label: str | None = None) -> Path:
+    """Write the fork-like wheel of a public one to a folder and return its path.
+
+    Everything but four small files is copied as the compressed bytes that it is.
+    """
+    try:
+        source = zipfile.ZipFile(wheel)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise UsageError(f"{wheel} cannot be read as a wheel ({error}); name a .whl file of torch") from None
+    with source:
+        version = version_in(source.namelist())
+        relabel = Relabel(version, source.read(VERSION_FILE).decode(), label)
+        old = relabel.folder(version)
+        changed = {
+            VERSION_FILE: relabel.version_file.encode(),
+            f"{relabel.folder()}/METADATA": relabel.metadata(
+                source.read(f"{old}/METADATA").decode()
+            ).encode(),
+        }
+        changed[f"{relabel.folder()}/RECORD"] = relabel.record(source.read(f"{old}/RECORD").decode(), changed)
+        tags = wheel.name.removesuffix(".whl").split("-")[-3:]
+        target = folder / f"torch-{relabel.new}-{'-'.join(tags)}.whl"
+        folder.mkdir(parents=True, exist_ok=True)
+        scratch = target.with_suffix(".part")
+        try:
+            with wheel.open("rb") as raw, zipfile.ZipFile(scratch, "w", zipfile.ZIP_DEFLATED) as out:
+                for info in sorted(source.infolist(), key=lambda entry: entry.header_offset):
+                    if info.filename.rpartition("/")[2] in _SIGNATURES:
+                        continue
+                    entry = copy.copy(info)
+                    entry.filename = relabel.renamed(info.filename)
+                    if entry.filename in changed:
+                        out.writestr(entry, changed[entry.filename])
+                    else:
+                        _copy_member(raw, info, out, entry)
+            scratch.replace(target)
+        finally:
+            scratch.unlink(missing_ok=True)
+    return target
+
+
+def _copy_member(raw: IO[bytes], info: zipfile.ZipInfo, out: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
+    """Append a member to a wheel without unpacking it.
+
+    ``zipfile`` has no public way to do this; the three attributes that are used here are the same from
+    Python 3.8 to 3.14.
+    """
+    raw.seek(info.header_offset)
+    head = raw.read(30)
+    if head[:4] != b"PK\x03\x04":
+        raise UsageError(f"member {info.filename} has no header where the directory says; download it again")
+    start = (
+        info.header_offset
+        + 30
+        + int.from_bytes(head[26:28], "little")
+        + int.from_bytes(head[28:30], "little")
+    )
+    file = out.fp
+    assert file is not None
+    file.seek(out.start_dir)
+    entry.header_offset = out.start_dir
+    # Sizes stand in the header and not behind the data; what the header's extra fields said is known anyway.
+    entry.flag_bits &= ~0x08
+    entry.extra = b""
+    file.write(entry.FileHeader())
+    raw.seek(start)
+    _copy_bytes(raw, file, info.compress_size)
+    out.filelist.append(entry)
+    out.NameToInfo[entry.filename] = entry
+    out.start_dir = file.tell()
+    out._didModify = True  # type: ignore[attr-defined]
+
+
+def _copy_bytes(raw: IO[bytes], out: IO[bytes], count: int) -> None:
+    while count:
+        block = raw.read(min(count, 4 << 20))
+        if not block:
+            raise UsageError("the wheel ends in the middle of a member; download it again")
+        out.write(block)
+        count -= len(block)

@@ -1,0 +1,103 @@
+"""An environment over another one, in which torch is a fork-like build of the other's."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from conformance.builds.describe import dist_info, locate, version_of
+from conformance.builds.fork_like import VERSION_FILE, Relabel, digest
+from conformance.errors import UsageError
+
+_OVERLAY_MARK = "repack.json"
+
+
+def overlay(python: Path, folder: Path, label: str | None = None) -> bool:
+    """Make an environment in which torch is a fork-like build of the one that another environment has.
+
+    torch's files are hard links (symbolic ones across file systems), version and metadata are rewritten, and
+    everything else is found in the other environment. What is already there and still fits is kept.
+
+    Returns:
+        whether anything was made.
+    """
+    found = locate(str(python))
+    if found.site is None:
+        raise UsageError(f"{python} has no torch; install the public build there first")
+    site = Path(found.site)
+    info = dist_info(site, version_of((site / VERSION_FILE).read_text(), str(site)))
+    if info is None or not (info / "RECORD").is_file():
+        raise UsageError(f"torch of {python} has no list of its files; install it from a wheel there")
+    version = info.name.partition("-")[2].removesuffix(".dist-info")
+    base = {"site": found.site, "version": version, "executable": found.executable}
+    text = (info / "RECORD").read_text()
+    relabel = Relabel(version, (site / VERSION_FILE).read_text(), label)
+    mark = {"base": base, "version": relabel.new, "record": digest(text.encode())}
+    marker = folder / _OVERLAY_MARK
+    if marker.is_file():
+        try:
+            if json.loads(marker.read_text()) == mark:
+                return False
+        except ValueError:
+            pass
+    elif folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder} is not empty and no overlay; name another folder")
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run([base["executable"], "-m", "venv", "--without-pip", str(folder)], check=True)
+    own = Path(_describe_site(folder / "bin" / "python"))
+    link = _linker(site, own)
+    changed = {
+        VERSION_FILE: relabel.version_file.encode(),
+        f"{relabel.folder()}/METADATA": relabel.metadata((info / "METADATA").read_text()).encode(),
+        f"{relabel.folder()}/INSTALLER": b"conformance\n",
+    }
+    rows = []
+    for row in csv.reader(io.StringIO(text)):
+        name = row[0] if row else ""
+        # Scripts lie outside, and bytecode of the rewritten file would be that of the old one.
+        if not name or name.startswith(("..", "/")) or name.startswith("torch/__pycache__/version."):
+            continue
+        rows.append(row)
+        target = relabel.renamed(name)
+        if target not in changed and not target.endswith("/RECORD"):
+            link(name, target)
+    record = io.StringIO()
+    csv.writer(record, lineterminator="\n").writerows(rows)
+    changed[f"{relabel.folder()}/RECORD"] = relabel.record(record.getvalue(), changed)
+    for name, content in changed.items():
+        (own / name).parent.mkdir(parents=True, exist_ok=True)
+        (own / name).write_bytes(content)
+    # addsitedir, not a plain path: editable installs of the other environment are .pth files themselves.
+    (own / "zz_base_environment.pth").write_text(f"import site; site.addsitedir({str(site)!r})\n")
+    marker.write_text(json.dumps(mark))
+    return True
+
+
+def _linker(site: Path, own: Path) -> Callable[[str, str], None]:
+    made: set[Path] = set()
+
+    def link(name: str, target: str) -> None:
+        source, place = site / name, own / target
+        if place.parent not in made:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            made.add(place.parent)
+        try:
+            os.link(source, place)
+        except FileNotFoundError:
+            return  # bytecode that pip recorded and somebody removed
+        except OSError:
+            place.symlink_to(source)
+
+    return link
+
+
+def _describe_site(python: Path) -> str:
+    code = "import sysconfig; print(sysconfig.get_path('platlib'))"
+    done = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()

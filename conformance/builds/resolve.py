@@ -1,0 +1,140 @@
+"""From what a user asks for to what pip installs: a release, the newest, a nightly, a wheel, a URL."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import urllib.parse
+from pathlib import Path
+from typing import Any
+
+from conformance.errors import UsageError
+
+NIGHTLY_INDEX = "https://download.pytorch.org/whl/nightly/"
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+_RELEASE = re.compile(r"\d+\.\d+(\.\d+)?")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+#: A variant of PyTorch's own indexes: cpu, cu126, xpu, rocm6.4.
+_VARIANT = re.compile(r"cpu|xpu|cu\d{2,3}|rocm\d+\.\d+(\.\d+)?")
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """A build that was asked for. ``requirement`` is what pip is told, ``options`` its options, ``sha256``
+    the digest that a wheel has to have, where the request names one.
+    """
+
+    spec: str
+    kind: str
+    requirement: str
+    options: tuple[str, ...] = ()
+    sha256: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return dataclasses.asdict(self) | {"options": list(self.options)}
+
+
+def parse(spec: str, variant: str | None = None) -> Request:
+    """What a word means: ``2.6.0``, ``newest``, ``nightly``, a path of a wheel, ``https://….whl#sha256=…``.
+
+    ``variant`` picks one of PyTorch's own indexes (``cpu``, ``cu126``); without it releases come from where
+    pip is set up to look. UsageError for anything else: no other word reaches pip.
+    """
+    if variant is not None and not _VARIANT.fullmatch(variant):
+        raise UsageError(
+            f"torch variant {variant!r} is none of cpu, xpu, cuNNN, rocmN.N; leave it out for the default"
+        )
+    if spec == "nightly":
+        index = f"{NIGHTLY_INDEX}{variant or 'cpu'}"
+        return Request(spec, "nightly", "torch", ("--pre", "--index-url", index))
+    index_options = ("--index-url", f"https://download.pytorch.org/whl/{variant}") if variant else ()
+    if spec == "newest":
+        return Request(spec, "release", "torch", index_options)
+    if _RELEASE.fullmatch(spec):
+        exact = spec if spec.count(".") == 2 else f"{spec}.*"
+        return Request(spec, "release", f"torch=={exact}", index_options)
+    if "://" in spec:
+        return _url(spec)
+    if spec.endswith(".whl"):
+        path = Path(spec).expanduser().absolute()
+        if not path.is_file():
+            raise UsageError(f"there is no wheel {spec}; give the path of a torch wheel")
+        return Request(spec, "wheel", str(path))
+    raise UsageError(
+        f"torch build {spec!r} is none of a release (2.6.0), 'newest', 'nightly', a path of a wheel, or "
+        "https://….whl#sha256=…"
+    )
+
+
+def _url(spec: str) -> Request:
+    parts = urllib.parse.urlsplit(spec)
+    digest = dict(urllib.parse.parse_qsl(parts.fragment)).get("sha256", "")
+    if parts.scheme != "https" or not parts.hostname or not parts.path.endswith(".whl"):
+        raise UsageError(f"torch build {spec!r} is no https address of a .whl file; give one")
+    if parts.username or parts.password:
+        raise UsageError(
+            "the address of a torch build holds a user or password; use a public one, or fetch it first"
+        )
+    if not _SHA256.fullmatch(digest):
+        raise UsageError(
+            f"torch build {spec!r} has no digest; add #sha256= and the 64 hexadecimal digits of its SHA-256"
+        )
+    name = Path(urllib.parse.unquote(parts.path)).name
+    if not re.fullmatch(r"torch-[A-Za-z0-9_.+!-]+\.whl", name):
+        raise UsageError(f"{name!r} is not the name of a torch wheel; give the address of one")
+    return Request(spec, "url", f"torch @ {spec}", (), digest)
+
+
+def download(request: Request, folder: Path, python: str = sys.executable) -> Path:
+    """The wheel that was asked for, in a folder, for an interpreter; pip looks for it and checks the digest.
+
+    UsageError where it cannot be had or has another digest.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if request.kind == "wheel":
+        return Path(request.requirement)
+    before = {path.name for path in folder.glob("*.whl")}
+    command = [python, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+    command += [*request.options, "-d", str(folder), request.requirement]
+    done = subprocess.run(command, capture_output=True, text=True)
+    found = sorted(path for path in folder.glob("torch-*.whl"))
+    fresh = [path for path in found if path.name not in before] or found
+    if done.returncode or not fresh:
+        words = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
+        raise UsageError(f"torch build {request.spec!r} cannot be had: {words[:500]}")
+    wheel = max(fresh, key=lambda path: path.stat().st_mtime)
+    if request.sha256 is not None and sha256(wheel) != request.sha256:
+        raise UsageError(
+            f"{wheel.name} has SHA-256 {sha256(wheel)} where {request.sha256} is due; ask its publisher"
+        )
+    return wheel
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return (
+            hashlib.file_digest(file, "sha256").hexdigest()
+            if hasattr(hashlib, "file_digest")
+            else _sha256(file)
+        )
+
+
+def _sha256(file: Any) -> str:  # Python 3.10
+    found = hashlib.sha256()
+    while block := file.read(1 << 20):
+        found.update(block)
+    return found.hexdigest()
+
+
+def written(request: Request, wheel: Path | None) -> str:
+    """A request as the JSON that workflows hand on."""
+    found = request.to_json()
+    if wheel is not None:
+        found |= {"wheel": wheel.name, "sha256": sha256(wheel)}
+    return json.dumps(found, sort_keys=True)

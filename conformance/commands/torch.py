@@ -1,0 +1,148 @@
+"""``conformance torch``: which build of torch there is, which there should be, and whether a backend fits."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from conformance.builds import abi, describe, fork_like, guard, overlay, resolve
+from conformance.errors import UsageError
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "torch", help="builds of torch: resolve, describe, relabel, compare ABIs, guard"
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    one = actions.add_parser("describe", help="version, commit, kind with evidence, measured ABI")
+    one.add_argument("wheel", nargs="?", type=Path, help="a wheel of torch (default: the installed torch)")
+    _python(one)
+    one.add_argument("--json", action="store_true")
+    one.set_defaults(execute=_describe)
+
+    one = actions.add_parser("abi", help="the C++ ABI that a backend was built for, held against torch's")
+    one.add_argument("backend", type=Path, help="shared object, folder or wheel; nothing of it is imported")
+    one.add_argument("--torch", type=Path, metavar="WHEEL", help="(default: the installed torch)")
+    _python(one)
+    one.set_defaults(execute=_abi)
+
+    one = actions.add_parser("resolve", help="check a word for a build, and fetch its wheel")
+    one.add_argument("build", help="2.6.0, newest, nightly, a path of a wheel, https://….whl#sha256=…")
+    one.add_argument("--variant", help="an index of PyTorch's own: cpu, cu126, …")
+    one.add_argument("--download", type=Path, metavar="DIR", help="fetch the wheel into this folder")
+    _python(one)
+    one.set_defaults(execute=_resolve)
+
+    one = actions.add_parser("fork-like", help="the binaries of a public build under the label of a fork")
+    one.add_argument("wheel", nargs="?", type=Path, metavar="WHEEL", help="public wheel of torch")
+    one.add_argument(
+        "--from-environment",
+        nargs="?",
+        const=Path(sys.executable),
+        type=Path,
+        metavar="PYTHON",
+        help="lay an environment over that of this Python instead (default: the one that runs)",
+    )
+    one.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    one.add_argument("--label", help="local version label (default: git and the commit of the wheel)")
+    one.set_defaults(execute=_fork_like)
+
+    one = actions.add_parser(
+        "record", help="write down the installed torch, before other things are installed"
+    )
+    one.add_argument("file", type=Path)
+    one.add_argument("--constraints", type=Path, metavar="FILE", help="write a constraints file for pip too")
+    one.add_argument("--wheel", type=Path, help="the wheel that torch came from, which the constraint names")
+    _python(one)
+    one.set_defaults(execute=_record)
+
+    one = actions.add_parser("check", help="exit code 1 where torch is no longer the recorded one")
+    one.add_argument("file", type=Path)
+    one.add_argument("--constraints", metavar="FILE", help="named in the advice")
+    _python(one)
+    one.set_defaults(execute=_check)
+
+
+def _python(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--python",
+        default=sys.executable,
+        metavar="PYTHON",
+        help="environment to look at (default: this one)",
+    )
+
+
+def _describe(arguments: argparse.Namespace) -> int:
+    if arguments.wheel is not None:
+        build = describe.of_wheel(arguments.wheel)
+    else:
+        build = describe.of_environment(arguments.python)
+    if arguments.json:
+        print(json.dumps(build.to_json(), indent=1, sort_keys=True))
+        return 0
+    print(f"torch {build.version}")
+    print(f"commit   {build.git_version or 'unknown'}")
+    print(f"kind     {build.kind}: {'; '.join(build.evidence)}")
+    print(f"C++ ABI  {build.abi_evidence}")
+    print(f"record   {build.record or 'none: it was not installed from a wheel'}")
+    return 0
+
+
+def _abi(arguments: argparse.Namespace) -> int:
+    built_for = abi.of_extension(arguments.backend)
+    torch = (
+        describe.of_wheel(arguments.torch) if arguments.torch else describe.of_environment(arguments.python)
+    )
+    print(f"{arguments.backend.name}: {built_for.words()}")
+    print(f"torch {torch.version}: {torch.abi_evidence}")
+    wrong = abi.mismatch(arguments.backend.name, built_for, torch.version, abi.Abi(torch.abi))
+    if wrong is not None:
+        print(wrong)
+        return 1
+    return 0
+
+
+def _resolve(arguments: argparse.Namespace) -> int:
+    request = resolve.parse(arguments.build, arguments.variant)
+    wheel = resolve.download(request, arguments.download, arguments.python) if arguments.download else None
+    print(resolve.written(request, wheel))
+    return 0
+
+
+def _fork_like(arguments: argparse.Namespace) -> int:
+    if (arguments.wheel is None) == (arguments.from_environment is None):
+        raise UsageError("name either a wheel or --from-environment")
+    started = time.monotonic()
+    if arguments.wheel is not None:
+        made = str(fork_like.repack(arguments.wheel, arguments.output, arguments.label))
+    else:
+        fresh = overlay.overlay(arguments.from_environment, arguments.output, arguments.label)
+        made = f"{arguments.output}{'' if fresh else ' (unchanged)'}"
+    print(f"{made} in {time.monotonic() - started:.2f} s")
+    return 0
+
+
+def _record(arguments: argparse.Namespace) -> int:
+    build = describe.of_environment(arguments.python)
+    guard.record(build, arguments.file)
+    if arguments.constraints is not None:
+        arguments.constraints.write_text(guard.constraint(build, arguments.wheel) + "\n")
+    print(f"torch {build.name()} written to {arguments.file}")
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    before = guard.recorded(arguments.file)
+    found = describe.locate(arguments.python)
+    if found.site is None:
+        print(f"torch was removed: it was {before.name()}; install it again")
+        return 1
+    wrong = guard.verdict(before, Path(found.site), arguments.constraints)
+    print(wrong or f"torch is {before.name()}, as recorded")
+    return 0 if wrong is None else 1

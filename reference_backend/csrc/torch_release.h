@@ -1,0 +1,80 @@
+// What differs between the releases of torch that the core is built for. Nothing else asks which one it is;
+// where torch has only added a virtual function, the core's has no `override`. Tried: 2.6, 2.13 and 2.15; the
+// releases in which something changed are from their notes.
+#pragma once
+
+#include <ATen/core/CachingHostAllocator.h>
+#include <c10/core/Allocator.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/Stream.h>
+#include <torch/version.h>
+
+#define HPU_TORCH_AT_LEAST(major, minor) \
+  (TORCH_VERSION_MAJOR > (major) || (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))
+
+namespace hpu_reference {
+
+#if HPU_TORCH_AT_LEAST(2, 9)
+using DeviceAllocator = c10::DeviceAllocator;
+#else
+// As later releases have it, for the parts of the core that use it.
+class DeviceAllocator : public c10::Allocator {
+ public:
+  virtual bool initialized() = 0;
+  virtual void emptyCache(std::pair<unsigned long long, unsigned long long> pool = {0, 0}) = 0;
+  virtual void recordStream(const c10::DataPtr& pointer, c10::Stream stream) = 0;
+  virtual c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) = 0;
+  virtual void resetAccumulatedStats(c10::DeviceIndex device) = 0;
+  virtual void resetPeakStats(c10::DeviceIndex device) = 0;
+};
+#endif
+
+#if HPU_TORCH_AT_LEAST(2, 8)
+namespace statistics = c10::CachingAllocator;
+#else
+namespace statistics = c10::CachingDeviceAllocator;
+#endif
+
+#ifdef REGISTER_HOST_ALLOCATOR
+using HostAllocator = at::HostAllocator;
+using HostStatistics = at::HostStats;
+#else
+class HostAllocator : public c10::Allocator {
+ public:
+  virtual bool record_event(void* pointer, void* context, c10::Stream stream) = 0;
+  virtual void empty_cache() = 0;
+  virtual void reset_accumulated_stats() = 0;
+  virtual void reset_peak_stats() = 0;
+};
+struct HostStatistics {
+  struct {
+    std::int64_t current = 0;
+    std::int64_t peak = 0;
+  } allocated_bytes;
+};
+#define REGISTER_HOST_ALLOCATOR(device, allocator)
+#endif
+
+// The kernel that chooses an attention; before there was a place for the device's, torch took the plain one.
+#ifndef REGISTER_HPU_DISPATCH
+#define REGISTER_HPU_DISPATCH(stub, kernel)
+#endif
+
+// Functions of a device guard that torch once required not to throw.
+#if HPU_TORCH_AT_LEAST(2, 9)
+#define HPU_GUARD_NOEXCEPT
+#else
+#define HPU_GUARD_NOEXCEPT noexcept
+#endif
+
+// Also of a storage that is not resizable.
+template <class Storage>
+void set_bytes(Storage* storage, std::size_t bytes) {
+  if constexpr (requires { storage->unsafe_set_nbytes(bytes); }) {
+    storage->unsafe_set_nbytes(bytes);
+  } else {
+    storage->set_nbytes(bytes);
+  }
+}
+
+}  // namespace hpu_reference

@@ -1,0 +1,112 @@
+"""The ABI is measured, from symbols: on objects that were compiled for each."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from conformance.builds import abi
+from conformance.errors import UsageError
+
+
+@pytest.mark.parametrize("value", [0, 1])
+def test_the_abi_of_a_torch_and_of_an_extension(value, shared_object, site):
+    extension = abi.of_extension(shared_object("extension", value))
+    assert extension.value == str(value)
+    assert (extension.old > 0, extension.new > 0) == (value == 0, value == 1)
+    torch = abi.of_torch(site(abi=value))
+    assert torch.value == str(value)
+    assert torch.example in torch.words()
+
+
+def test_what_an_extension_defines_itself_does_not_count(shared_object):
+    """A copy of torch's functions in it says nothing about the torch that it wants."""
+    assert abi.of_extension(shared_object("library", 0)).value == "unknown"
+
+
+def test_objects_without_strings(shared_object):
+    assert abi.of_extension(shared_object("stable", 1)).value == "stable"
+    assert abi.of_extension(shared_object("plain", 1)).value == "unknown"
+
+
+def test_both_in_one_folder_is_unknown(shared_object, tmp_path):
+    for value in (0, 1):
+        (tmp_path / f"part{value}.so").write_bytes(shared_object("extension", value).read_bytes())
+    found = abi.of_extension(tmp_path)
+    assert (found.value, found.files) == ("unknown", 2)
+    assert found.new and found.old
+
+
+def test_in_a_wheel(shared_object, tmp_path):
+    wheel = tmp_path / "backend-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as out:
+        out.write(shared_object("extension", 0), "backend/_C.so")
+        out.writestr("backend/__init__.py", "")
+    assert abi.of_extension(wheel).value == "0"
+
+
+@pytest.mark.parametrize(
+    ("mangled", "old"),
+    [
+        ("_ZN3c105ErrorC1ENS_14SourceLocationESs", True),
+        ("_ZN3c106detail14torchCheckFailEPKcS2_jRKSs", True),
+        ("_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE", False),
+        ("_ZN3c108ClassSsxEv", False),  # an identifier that holds the letters
+        ("_ZN2at6TensorILi12ESsE", True),
+        ("_ZN2at6TensorS12_RKSs", True),
+        ("", False),
+    ],
+)
+def test_the_old_string_in_a_mangled_name(mangled, old):
+    assert abi.has_old_string(mangled) is old
+
+
+def test_the_verdict_is_that_of_the_loader(shared_object, tmp_path):
+    """What is called a mismatch does not load, and what is not does."""
+    for library in (0, 1):
+        for extension in (0, 1):
+            built_for = abi.of_extension(shared_object("extension", extension))
+            sentence = abi.mismatch("backend", built_for, "2.13.0", abi.Abi(str(library)))
+            code = (
+                "import ctypes, os\n"
+                f"ctypes.CDLL({str(shared_object('library', library))!r}, ctypes.RTLD_GLOBAL)\n"
+                f"ctypes.CDLL({str(shared_object('extension', extension))!r}, os.RTLD_NOW)\n"
+            )
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+            assert (done.returncode == 0) == (sentence is None), (library, extension, done.stderr)
+            if sentence is not None:
+                assert f"ABI {extension} and torch 2.13.0 has ABI {library}" in sentence
+                assert sentence.count(". ") == 0 and "install" in sentence
+
+
+def test_what_cannot_be_told_is_no_mismatch():
+    for value in ("unknown", "stable"):
+        assert abi.mismatch("backend", abi.Abi(value), "2.13.0", abi.Abi("1")) is None
+
+
+def test_what_is_no_shared_object_is_named(tmp_path: Path):
+    (tmp_path / "text.so").write_text("no ELF")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "cut.so").write_bytes(b"\x7fELF\x02\x01\x01" + b"\0" * 20)
+    for name, words in (
+        ("text.so", "is no ELF shared object"),
+        ("cut.so", "is no ELF shared object"),
+        ("none.so", "there is no file"),
+        ("empty", "holds no shared object"),
+        ("none.whl", "cannot be read as a wheel"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            abi.of_extension(tmp_path / name)
+    with pytest.raises(UsageError, match=r"has no torch/lib/libc10\.so"):
+        abi.of_torch(tmp_path / "empty")
+
+
+def test_the_torch_that_is_installed():
+    import torch
+
+    site = Path(torch.__file__).parents[1]
+    assert abi.of_torch(site).value == str(int(torch._C._GLIBCXX_USE_CXX11_ABI))
