@@ -9,13 +9,25 @@ import sys
 import traceback
 
 import conformance
-from conformance.commands import certify, diff, doctor, expect, merge, report, repro, run, targets, torch
+from conformance.commands import (
+    certify,
+    diff,
+    doctor,
+    expect,
+    matrix,
+    merge,
+    report,
+    repro,
+    run,
+    targets,
+    torch,
+)
 from conformance.errors import UsageError
 
 #: What shells show for a process that a closed pipe has ended.
 CLOSED = 141
 
-_COMMANDS = (run, merge, report, diff, expect, doctor, repro, targets, certify, torch)
+_COMMANDS = (run, merge, report, diff, expect, doctor, repro, targets, certify, torch, matrix)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -3,6 +3,9 @@
 In place, the core for a public torch lies beside the package's modules, and those for fork-like builds in
 ``_builds/KEY``, each with objects of its own, so one checkout serves several environments. A fork-like torch
 with the binaries of the public one (a repack) needs no core of its own: see ``_loader.py``.
+
+``HPU_REFERENCE_ONE_OF_MANY=1`` puts every core into ``_builds/KEY``, and lets a wheel be made of those that
+are there: it is for the Python that builds it, and for each torch that it was built with.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 import torch
-from setuptools import setup
+from setuptools import Distribution, setup
 from torch.utils.cpp_extension import BuildExtension, CppExtension, include_paths
 
 HERE = Path(__file__).parent
@@ -38,7 +41,8 @@ def load(path: Path) -> ModuleType | None:
 
 torch_build = load(PACKAGE / "internal" / "torch_build.py")
 BINARIES = torch_build.binaries(torch.__file__, VERSION)
-FOLDER = f"_builds/{torch_build.key(VERSION, CXX11_ABI, FORK)}" if FORK else "."
+ONE_OF_MANY = os.environ.get("HPU_REFERENCE_ONE_OF_MANY") == "1"
+FOLDER = f"_builds/{torch_build.key(VERSION, CXX11_ABI, FORK)}" if FORK or ONE_OF_MANY else "."
 BUILD_INFO = f"""\
 \"\"\"Written by the build: the torch that the core was compiled against.\"\"\"
 
@@ -60,7 +64,7 @@ class Build(BuildExtension):
 
     def finalize_options(self) -> None:
         super().finalize_options()
-        if FORK:
+        if FOLDER != ".":
             self.build_temp = f"{self.build_temp}-{Path(FOLDER).name}"
             if self.inplace:
                 # Else a wheel for another torch would pick it up where it was left.
@@ -105,4 +109,18 @@ if "--inplace" in sys.argv and serves_already():
     print(f"torch {VERSION} has the binaries that the core in {PACKAGE} was built for: nothing to build")
     SKIPPED = True
 
-setup(ext_modules=[] if SKIPPED else [EXTENSION], cmdclass={"build_ext": Build})
+
+class Built(Distribution):
+    """Of a platform also where the cores have been built before."""
+
+    def has_ext_modules(self) -> bool:
+        return ONE_OF_MANY or super().has_ext_modules()
+
+
+COLLECTED = {"habana_frameworks.torch": ["_builds/*/*.so", "_builds/*/_build_info.py"]} if ONE_OF_MANY else {}
+setup(
+    ext_modules=[] if SKIPPED else [EXTENSION],
+    cmdclass={"build_ext": Build},
+    distclass=Built,
+    package_data=COLLECTED,
+)

@@ -1,8 +1,9 @@
 """Loads the compiled core; refuses what would crash later: another torch or ABI, the bridge for hardware.
 
-The core beside this file is for a public torch, those for fork-like builds are in ``_builds/KEY``. The
-former serves a fork-like torch too whose headers and libraries are those of the public one, as in a repacked
-wheel: it is these that a core must fit, the version only names them.
+A source tree has a core beside this file, a wheel several in ``_builds/KEY``, one for each release, ABI and
+kind of torch. Of these the one is taken that was built for the torch that runs; a fork-like torch whose
+headers and libraries are those of a public one, as in a repacked wheel, takes the core of that one: it is
+these that a core must fit, the version only names them.
 """
 
 from __future__ import annotations
@@ -66,36 +67,85 @@ def check_build(
         )
 
 
+def refuse_other_accelerator(torch: ModuleType) -> None:
+    """Refuse a torch that was built for another accelerator, where it allows none beside that.
+
+    Such a torch raises "Cannot have both HPU and cuda" from every backward pass, also of the CPU's, once hpu
+    is registered (seen on 2.15; 2.13 asks for hpu first).
+
+    Raises:
+        ImportError: it is one.
+    """
+    built_with = [name for name in ("cuda", "hip", "xpu") if getattr(torch.version, name, None)]
+    release = tuple(int(part) for part in _release(str(torch.__version__)).split("."))
+    if built_with and release >= (2, 14):
+        raise ImportError(
+            f"torch {torch.__version__} was built with {built_with[0]} and allows no hpu beside it: install a "
+            "CPU build (pip install torch --index-url https://download.pytorch.org/whl/cpu)"
+        )
+
+
 def load_core(torch: ModuleType) -> ModuleType:
     """Open the extension module `habana_frameworks.torch._C`, which registers the device with torch.
 
     Raises:
-        ImportError: the core was not built, was built for another torch, or cannot be opened.
+        ImportError: there is no core for this torch, or it cannot be opened.
     """
     package = str(__package__)
-    version = str(torch.__version__)
-    cxx11_abi = bool(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
-    folder, info = package, _build_info(package)
-    if info is None or not _same_binaries(info, torch):
-        own = f"{package}._builds.{torch_build.key(version, cxx11_abi, is_fork_like(version))}"
-        own_info = _build_info(own)
-        if own_info is not None:
-            folder, info = own, own_info
-        if info is None:
-            raise ImportError(
-                f"{package} has no compiled core in {os.path.dirname(__file__)}: install a wheel of the hpu "
-                "backend, or build it from its source tree"
-            )
-        check_build(info.TORCH_VERSION, bool(info.CXX11_ABI), bool(info.FORK), version, cxx11_abi)
+    refuse_other_accelerator(torch)
+    place = choose(_builds(package), torch)
     try:
-        if folder == package:
+        if place == package:
             return importlib.import_module(f"{package}._C")
-        return _open(f"{folder}._C", f"{package}._C")
+        return _open(f"{place}._C", f"{package}._C")
     except ImportError as error:
         raise ImportError(
             f"the compiled core of {package} cannot be opened ({error}): build or install it again for torch "
-            f"{version}"
+            f"{torch.__version__}"
         ) from error
+
+
+def choose(builds: dict[str, ModuleType], torch: ModuleType) -> str:
+    """The package whose core fits the torch that runs, of those that are there.
+
+    Raises:
+        ImportError: none does; the message names what is there, what runs, and what to install.
+    """
+    version = str(torch.__version__)
+    cxx11_abi = bool(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
+    running = _describe(version, cxx11_abi, is_fork_like(version))
+    described = {
+        place: _describe(info.TORCH_VERSION, bool(info.CXX11_ABI), bool(info.FORK))
+        for place, info in builds.items()
+    }
+    for place, built in described.items():
+        if built == running:
+            return place
+    for place, info in builds.items():
+        if _same_binaries(info, torch):
+            return place
+    if not builds:
+        raise ImportError(
+            f"{__package__} has no compiled core in {os.path.dirname(__file__)}: install a wheel of the hpu "
+            "backend, or build it from its source tree"
+        )
+    if len(builds) == 1:
+        (info,) = builds.values()
+        check_build(info.TORCH_VERSION, bool(info.CXX11_ABI), bool(info.FORK), version, cxx11_abi)
+    raise ImportError(
+        f"the hpu backend that is installed has cores for {'; '.join(sorted(described.values()))}, and torch "
+        f"{version} is running ({running}): install the build of the backend for {running}, or a torch that "
+        "is among these"
+    )
+
+
+def _builds(package: str) -> dict[str, ModuleType]:
+    """What each build that is there wrote beside its core, by the package that holds it."""
+    folder = os.path.join(os.path.dirname(__file__), "_builds")
+    keys = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    places = [package, *(f"{package}._builds.{key}" for key in keys if key.isidentifier())]
+    found = {place: _build_info(place) for place in places}
+    return {place: info for place, info in found.items() if info is not None}
 
 
 def _build_info(package: str) -> ModuleType | None:

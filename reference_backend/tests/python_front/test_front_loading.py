@@ -123,6 +123,56 @@ def test_patch_releases_and_local_labels_do_not_matter():
     _loader.check_build("2.13.0a0", True, True, "2.13.0a0+git77", True)
 
 
+def _torch(version, abi=True, **built_with):
+    torch = types.ModuleType("torch")
+    torch.__version__, torch.__file__ = version, "/none/torch/__init__.py"
+    torch._C = types.SimpleNamespace(_GLIBCXX_USE_CXX11_ABI=abi)
+    torch.version = types.SimpleNamespace(cuda=None, hip=None, **built_with)
+    return torch
+
+
+def _info(version, abi=True, fork=False):
+    return types.SimpleNamespace(TORCH_VERSION=version, CXX11_ABI=abi, FORK=fork, TORCH_BINARIES=None)
+
+
+MANY = {"b.2_6": _info("2.6.0", abi=False), "b.2_13": _info("2.13.0"), "b.fork": _info("2.13.0", fork=True)}
+
+
+@pytest.mark.parametrize(
+    ("torch", "place"),
+    [
+        (_torch("2.6.0+cu124", abi=False), "b.2_6"),
+        (_torch("2.13.1+cpu"), "b.2_13"),
+        (_torch("2.13.0a0+git77"), "b.fork"),
+    ],
+)
+def test_of_many_cores_the_one_for_this_torch_is_taken(torch, place):
+    assert _loader.choose(MANY, torch) == place
+
+
+@pytest.mark.parametrize(
+    "torch", [_torch("2.6.0"), _torch("2.13.0", abi=False), _torch("2.6.0+git1", abi=False), _torch("2.9.0")]
+)
+def test_none_of_many_cores_fits(torch):
+    with pytest.raises(
+        ImportError, match=r"has cores for fork-like torch 2\.13 .*; public torch 2\.6 .*install"
+    ):
+        _loader.choose(MANY, torch)
+
+
+def test_a_torch_that_allows_no_hpu_is_refused():
+    for version, cuda in (("2.13.0+cu130", "13.0"), ("2.15.0+cpu", None)):
+        torch = _torch(version)
+        torch.version.cuda = cuda
+        _loader.refuse_other_accelerator(torch)
+    torch = _torch("2.15.0+cu132")
+    torch.version.cuda = "13.2"
+    with pytest.raises(
+        ImportError, match=r"torch 2\.15\.0\+cu132 was built with cuda .* install a CPU build"
+    ):
+        _loader.refuse_other_accelerator(torch)
+
+
 def _copy_without(tmp_path: Path, *left_out: str) -> Path:
     package = Path(ht.__file__).parent
     shutil.copytree(

@@ -1,0 +1,102 @@
+"""What became of each cell of a matrix."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from conformance.errors import UsageError
+from conformance.matrix.plan import Cell
+from conformance.report import files
+
+#: Statuses of a cell, best first. ``unsupported``: it refused, as the plan says; ``not-started``: it refused
+#: although results were due; ``missing``: nothing has come of it.
+STATUSES = ("passed", "unsupported", "failed", "incomplete", "not-started", "missing")
+GOOD = ("passed", "unsupported")
+#: Name of the folder with the results of a cell.
+RESULTS = "results.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """A cell with what became of it. ``torch`` and ``abi`` are of the build that really ran, as it was
+    measured; ``counts`` are results by verdict, ``text`` says in words why there are none.
+    """
+
+    cell: Cell
+    status: str
+    torch: str | None = None
+    torch_kind: str | None = None
+    abi: str | None = None
+    backend_abi: str | None = None
+    counts: dict[str, int] = dataclasses.field(default_factory=dict)
+    planned: int = 0
+    text: str = ""
+
+    @property
+    def good(self) -> bool:
+        """Whether the cell is as it should be."""
+        return self.status in GOOD
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return dataclasses.asdict(self) | {"cell": self.cell.to_json()}
+
+
+def outcome(cell: Cell, folder: Path) -> Outcome:
+    """What a folder of results says about a cell. Results of another mode or level are no results of it."""
+    if not (folder / RESULTS).is_file() and not (folder / "journal.jsonl").is_file():
+        return Outcome(cell, "missing", text="there are no results")
+    try:
+        legs = [leg for leg in files.read(folder) if leg["mode"] == cell.mode and leg["level"] == cell.level]
+    except UsageError as error:
+        return Outcome(cell, "incomplete", text=str(error))
+    if len(legs) != 1:
+        return Outcome(
+            cell,
+            "missing",
+            text=f"{folder.name} has {len(legs)} runs of mode {cell.mode} at level {cell.level}",
+        )
+    (leg,) = legs
+    torch, backend = leg["facts"]["torch"], leg["facts"]["backend"]
+    known = {
+        "torch": str(leg["torch"]),
+        "torch_kind": torch.get("kind"),
+        "abi": torch.get("abi"),
+        "backend_abi": backend.get("abi"),
+        "counts": dict(leg["totals"]),
+        "planned": int(leg["planned"]),
+    }
+    problem = "; ".join(leg["problems"])[:1000]
+    if leg["exit"] == 2:
+        status = "unsupported" if cell.expect == "refusal" else "not-started"
+        return Outcome(cell, status, text=problem, **known)
+    if cell.expect == "refusal":
+        problem = f"it ran although a refusal was declared ({cell.why}); correct the target file"
+    status = {0: "passed", 1: "failed"}.get(int(leg["exit"]), "incomplete")
+    if not leg["complete"]:
+        status = "incomplete"
+    return Outcome(cell, "failed" if cell.expect == "refusal" else status, text=problem, **known)
+
+
+def collect(cells: Sequence[Cell], folder: Path) -> list[Outcome]:
+    """The outcomes of all cells, whose results lie in ``folder/ID``. None is left out."""
+    return [outcome(cell, folder / cell.id) for cell in cells]
+
+
+def exit_code(outcomes: Sequence[Outcome]) -> int:
+    """0 where every cell is as it should be, 1 where one has failed, 3 where one is incomplete or missing."""
+    found = {one.status for one in outcomes if not one.good}
+    if found & {"incomplete", "missing", "not-started"}:
+        return 3
+    return 1 if found else 0
+
+
+def document(outcomes: Sequence[Outcome]) -> str:
+    """All of it as JSON."""
+    return json.dumps(
+        {"schema": 1, "exit": exit_code(outcomes), "cells": [one.to_json() for one in outcomes]}, indent=1
+    )

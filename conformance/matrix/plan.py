@@ -1,0 +1,121 @@
+"""The cells of a matrix: what is to be run, and which cells the target itself says will refuse."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from conformance import levels
+from conformance.builds import resolve
+from conformance.errors import UsageError
+from conformance.target_file import TargetFile
+
+#: Kinds of builds that a matrix can ask for.
+KINDS = ("public", "fork-like")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """A build that a matrix is asked to have: a word that :mod:`conformance.builds.resolve` knows, and
+    whether it is to be put under a fork-like label.
+    """
+
+    spec: str
+    kind: str = "public"
+    level: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Wanted:
+        """From ``SPEC[:KIND[:LEVEL]]``: ``2.6.0:fork-like:core``. UsageError for anything else."""
+        spec, kind, level = text, "public", None
+        for known in KINDS:
+            head, found, tail = text.rpartition(f":{known}")
+            if found and (not tail or tail.startswith(":")):
+                spec, kind, level = head, known, tail[1:] or None
+        resolve.parse(spec)
+        if level is not None:
+            levels.check(level)
+        return cls(spec, kind, level)
+
+    @property
+    def name(self) -> str:
+        """A name that is fit for a folder and an artifact."""
+        word = Path(self.spec.partition("#")[0]).name.removesuffix(".whl") if "/" in self.spec else self.spec
+        return f"{re.sub(r'[^A-Za-z0-9._+-]', '-', word)}-{self.kind}"[:80]
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One run of a matrix. ``expect`` is ``results``, or ``refusal`` where the target declares that the mode
+    does not run on this kind of build; ``why`` says where that stands.
+    """
+
+    id: str
+    build: str
+    spec: str
+    kind: str
+    mode: str
+    level: str
+    expect: str = "results"
+    why: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        """As a JSON object of texts, which workflows can read."""
+        return dataclasses.asdict(self)
+
+
+def cells(target: TargetFile, builds: Sequence[Wanted], modes: Sequence[str], level: str) -> list[Cell]:
+    """Every build in every mode. UsageError for a mode that is none of the target's, and for a build that is
+    named twice.
+    """
+    levels.check(level)
+    for mode in modes:
+        target.check_mode(mode)
+    names = [build.name for build in builds]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"build {name} is asked for twice; name each once")
+    found = []
+    for build in builds:
+        for mode in modes:
+            needed = target.mode_builds.get(mode, "any")
+            refuses = needed not in ("any", build.kind)
+            found.append(
+                Cell(
+                    id=f"{build.name}-{mode}",
+                    build=build.name,
+                    spec=build.spec,
+                    kind=build.kind,
+                    mode=mode,
+                    level=build.level or level,
+                    expect="refusal" if refuses else "results",
+                    why=f"{target.path.name}: mode {mode} is for {needed} builds" if refuses else "",
+                )
+            )
+    return found
+
+
+def read(file: Path) -> list[Cell]:
+    """Cells from the JSON that :func:`written` gives. UsageError where it is something else."""
+    try:
+        data: Any = json.loads(file.read_text())
+        found = [Cell(**entry) for entry in data["include"]]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UsageError(
+            f"{file} is no plan of a matrix ({error}); make one with 'conformance matrix plan'"
+        ) from None
+    for cell in found:
+        texts = dataclasses.asdict(cell).values()
+        if not all(isinstance(text, str) for text in texts) or not _ID.fullmatch(cell.id):
+            raise UsageError(f"{file} holds a cell that is none ({str(cell)[:80]}); make it anew")
+    return found
+
+
+def written(found: Sequence[Cell]) -> str:
+    """Cells as a workflow's ``strategy.matrix``."""
+    return json.dumps({"include": [cell.to_json() for cell in found]})
