@@ -1,4 +1,4 @@
-"""The project's commands: conformance, tests, lint, bench, build.
+"""The project's commands: conformance, tests, lint, bench, build, wheel, matrix.
 
 ``nox -s conformance -- ARGS`` hands ARGS to ``conformance run``. The environments and the compiled core are
 kept and reused; only what changed is built again.
@@ -10,15 +10,16 @@ import argparse
 import os
 import shutil
 import sys
-import urllib.request
 from pathlib import Path
 
 import nox
 
-TORCH = os.environ.get("CONFORMANCE_TORCH", "2.13.0")
-CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-ROOT = Path(__file__).parent
-BACKEND = ROOT / "reference_backend"
+sys.path.insert(0, str(Path(__file__).parent))
+
+from sessions import matrix as matrices
+from sessions import wheel as wheels
+from sessions.environments import BACKEND, ROOT, Environment, install_torch, prepare, prepare_fork
+
 TARGET = "hpu-reference"
 #: What ``nox -s conformance`` runs: environments with the modes of the reference device that belong to each.
 #: ``fork`` is the same torch under the label of a fork-like build, which lazy mode asks for.
@@ -30,107 +31,6 @@ LINTERS = ("ruff==0.17.5", "mypy==2.4.1", "clang-format==23.1.5")
 nox.options.sessions = ["conformance"]
 # torch is large: one environment, which this file keeps, serves all sessions.
 nox.options.default_venv_backend = "none"
-
-
-class Environment:
-    """A virtual environment in ``.nox``; made on first use, then reused. ``device`` serves all sessions."""
-
-    def __init__(self, session: nox.Session, name: str = "device") -> None:
-        self.session = session
-        self.folder = ROOT / ".nox" / f"{name}-{sys.version_info.major}.{sys.version_info.minor}"
-        #: Where programs are looked for beside the environment's own.
-        self.path = os.environ["PATH"]
-        if name == "device" and not (self.folder / "bin" / "python").exists():
-            session.run(sys.executable, "-m", "venv", str(self.folder), external=True)
-
-    def run(self, program: str, *arguments: str, **options: object) -> str:
-        """Run a program of the environment; its output where ``silent`` is given."""
-        variables = {"PATH": f"{self.folder / 'bin'}{os.pathsep}{self.path}"}
-        variables.update(options.pop("env", {}))  # type: ignore[call-overload]
-        return self.session.run(
-            str(self.folder / "bin" / program), *arguments, external=True, env=variables, **options
-        )
-
-    def install(self, *requirements: str, **options: object) -> None:
-        self.run("python", "-m", "pip", "install", "--quiet", *requirements, **options)
-
-    def version_of(self, distribution: str) -> str:
-        """The installed version, or the empty string."""
-        code = (
-            "import importlib.metadata as m\n"
-            f"try: print(m.version({distribution!r}))\n"
-            "except m.PackageNotFoundError: print()"
-        )
-        return self.run("python", "-c", code, silent=True, log=False).strip()
-
-
-def answers(url: str) -> bool:
-    """Whether an index answers within a few seconds; asked before pip, which would wait and try again."""
-    try:
-        with urllib.request.urlopen(f"{url}/torch/", timeout=5):
-            return True
-    except (OSError, ValueError):
-        return False
-
-
-def install_torch(environment: Environment) -> None:
-    """A CPU build where one can be had: the public default wheel for Linux is a CUDA build of several GB."""
-    if environment.version_of("torch").partition("+")[0] == TORCH:
-        return
-    session, wanted = environment.session, f"torch=={TORCH}"
-    try:
-        # A wheel folder that pip is configured with; with --no-index this fails at once where there is none.
-        environment.install("--no-index", "--no-deps", wanted, silent=True, log=False)
-        session.log(f"torch {TORCH} comes from the wheel folder that pip is configured with")
-    except nox.command.CommandFailed:
-        if answers(CPU_INDEX):
-            session.log(f"torch {TORCH} comes from PyTorch's CPU index")
-            environment.install("--no-deps", wanted, "--index-url", CPU_INDEX)
-        else:
-            session.log(
-                f"no CPU build of torch {TORCH} can be had here: taking the default one, which may be large"
-            )
-    environment.install(wanted)  # what torch needs, and torch itself where no CPU build was found
-
-
-def prepare(session: nox.Session) -> Environment:
-    """Install torch and both distributions from this checkout, and build what changed of the C++ core."""
-    environment = Environment(session)
-    install_torch(environment)
-    environment.install("setuptools>=77", "wheel", "ninja", "numpy", "scipy")
-    if not environment.version_of("torch-backend-conformance"):
-        environment.install("-e", str(ROOT))
-    with session.chdir(BACKEND):
-        session.log("building what changed of the device (minutes on the first run)")
-        environment.run("python", "setup.py", "--quiet", "build_ext", "--inplace", silent=True)
-        if not environment.version_of("hpu-reference-backend"):
-            environment.install(
-                "--no-build-isolation",
-                "--no-deps",
-                "--config-settings=editable_mode=compat",
-                "-e",
-                str(BACKEND),
-                # The extension is in place already; building it again for the metadata would take minutes.
-                env={"HPU_REFERENCE_SKIP_EXTENSION": "1"},
-            )
-    return environment
-
-
-def prepare_fork(device: Environment) -> Environment:
-    """The environment ``device`` once more, with its torch under the label of a fork-like build.
-
-    It is laid over the other one, holds nothing of its own but links, and is made anew where torch there has
-    changed. The core for the public torch serves it (``habana_frameworks/torch/_loader.py``).
-    """
-    session = device.session
-    environment = Environment(session, "fork")
-    python = str(device.folder / "bin" / "python")
-    command = ["torch", "fork-like", "--from-environment", python, "-o", str(environment.folder)]
-    device.run("conformance", *command, silent=True)
-    environment.path = f"{device.folder / 'bin'}{os.pathsep}{environment.path}"
-    with session.chdir(BACKEND):
-        environment.run("python", "setup.py", "--quiet", "build_ext", "--inplace", silent=True)
-    return environment
 
 
 def own_arguments(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -268,3 +168,19 @@ def build(session: nox.Session) -> None:
             "dist",
             str(source),
         )
+
+
+@nox.session
+def wheel(session: nox.Session) -> None:
+    """One wheel of the device for several builds of torch, into dist/; tried beside each of them."""
+    wheels.build(session)
+
+
+@nox.session
+def matrix(session: nox.Session) -> None:
+    """The reference device on public and fork-like builds of torch, in all modes; a column for each build.
+
+    After ``--``: ``--level L`` for all cells, ``--mode M[,M]``, ``--build SPEC:KIND[:LEVEL]`` (again and
+    again), ``-o DIR``.
+    """
+    matrices.run(session)

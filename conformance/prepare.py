@@ -30,14 +30,12 @@ def facts(module_name: str | None, extra: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {
         "python": platform.python_version(),
         "platform": platform.platform(),
+        # What torch itself says goes before what its files say.
         "torch": {
+            **build.facts(),
             "version": torch.__version__,
             "revision": str(torch.version.git_version),
-            "kind": build.kind,
-            "evidence": list(build.evidence),
-            "abi": build.abi,
             "debug": bool(torch.version.debug),
-            "wheel": torch_build.wheel_digest(),
         },
         "backend": {"module": module_name, "version": None, "digest": None, "abi": None},
         "environment": torch_build.environment(),

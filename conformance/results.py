@@ -12,6 +12,7 @@ from typing import Any
 
 import conformance
 from conformance import digests, journal, torch_build
+from conformance.builds import describe
 from conformance.certificate import manifest
 from conformance.errors import UsageError
 from conformance.expectation import Book, judge
@@ -119,6 +120,14 @@ def exit_code(totals: Iterable[str], *, complete: bool, expectations: Mapping[st
     return UNEXPECTED if wrong or any(Verdict(verdict).unexpected for verdict in totals) else OK
 
 
+def _installed() -> dict[str, Any]:
+    """What is known of torch without importing it, where anything is."""
+    try:
+        return describe.of_environment().facts()
+    except UsageError:
+        return {"revision": None}
+
+
 def not_run(
     options: Options, mode: str, torch_version: str, why: str, *, code: int = USAGE
 ) -> dict[str, Any]:
@@ -140,8 +149,8 @@ def not_run(
         "facts": {
             "python": platform.python_version(),
             "platform": platform.platform(),
-            "torch": {"version": torch_version, "revision": None},
-            "backend": {"module": target.module, "version": None, "digest": None},
+            "torch": {**_installed(), "version": torch_version},
+            "backend": {"module": target.module, "version": None, "digest": None, "abi": None},
         },
         "digests": {**digest, "suite": digests.suite(), "target": target.digest},
         "left_out": 0,

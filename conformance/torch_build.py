@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from conformance.builds import describe
 from conformance.errors import UsageError
 
 
@@ -65,11 +63,3 @@ def environment(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
     return {
         name: variables[name] for name in VARIABLES if name in variables and _VALUE.fullmatch(variables[name])
     }
-
-
-def wheel_digest() -> str | None:
-    """Digest of the list of torch's files in this environment (``conformance.builds.describe.digest``)."""
-    try:
-        return describe.digest(importlib.metadata.distribution("torch").read_text("RECORD"))
-    except importlib.metadata.PackageNotFoundError:
-        return None

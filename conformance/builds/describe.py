@@ -50,6 +50,17 @@ class Build:
             )
         return cls(**{**data, "evidence": tuple(data["evidence"])})
 
+    def facts(self) -> dict[str, Any]:
+        """What a results file says of torch."""
+        return {
+            "version": self.version,
+            "revision": self.git_version,
+            "kind": self.kind,
+            "evidence": list(self.evidence),
+            "abi": self.abi,
+            "wheel": self.record,
+        }
+
     def name(self) -> str:
         """Version and kind, for sentences."""
         return f"{self.version} ({self.kind}, ABI {self.abi})"

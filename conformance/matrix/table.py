@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Sequence
 
@@ -73,7 +74,8 @@ def markdown(outcomes: Sequence[Outcome]) -> str:
 
 def escaped(words_of_others: str) -> str:
     """Text in which Markdown and HTML mean nothing."""
-    return re.sub(r"([\\`*_{}\[\]()<>#+!|@~&:-])", r"\\\1", " ".join(words_of_others.split()))
+    plain = re.sub(r"([\\`*_{}\[\]()#+!|@~:-])", r"\\\1", " ".join(words_of_others.split()))
+    return html.escape(plain, quote=False)
 
 
 def _line(row: Sequence[str]) -> str:

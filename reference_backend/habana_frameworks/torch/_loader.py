@@ -80,8 +80,8 @@ def refuse_other_accelerator(torch: ModuleType) -> None:
     release = tuple(int(part) for part in _release(str(torch.__version__)).split("."))
     if built_with and release >= (2, 14):
         raise ImportError(
-            f"torch {torch.__version__} was built with {built_with[0]} and allows no hpu beside it: install a "
-            "CPU build (pip install torch --index-url https://download.pytorch.org/whl/cpu)"
+            f"torch {torch.__version__} was built with {built_with[0]} and allows no hpu beside it: install "
+            "a CPU build (pip install torch --index-url https://download.pytorch.org/whl/cpu)"
         )
 
 

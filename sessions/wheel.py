@@ -1,0 +1,135 @@
+"""One wheel of the reference device for several builds of torch.
+
+The core is built for each torch in turn, in one copy of the source, into ``_builds/KEY``; the wheel holds all
+of them, and the loader takes the one that fits (``habana_frameworks/torch/_loader.py``).
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import nox
+
+from sessions.environments import BACKEND, ROOT, Environment, install_torch
+
+#: Builds of torch that the wheel has a core for; fork-like ones have the binaries of these.
+TORCHES = ("2.6.0", "2.13.0", "newest")
+SOURCE = ROOT / ".nox" / "wheel"
+MANY = {"HPU_REFERENCE_ONE_OF_MANY": "1"}
+#: What a core is built with. torch 2.6 looks for pkg_resources, which newer setuptools have not got.
+BUILD_WITH = ("setuptools>=77,<81", "wheel", "ninja", "numpy")
+_TRIAL = """
+import torch, habana_frameworks.torch as ht
+x = torch.arange(6.0, device="hpu").reshape(2, 3)
+assert (x @ x.t()).cpu().tolist() == [[5.0, 14.0], [14.0, 50.0]]
+print("core:", ht._C.__file__.rpartition("/")[0].rpartition("/")[2], "for torch", torch.__version__)
+"""
+
+
+def environment(session: nox.Session, torch: str) -> Environment:
+    """An environment with that torch and what builds a core."""
+    made = Environment(session, f"torch-{torch}")
+    install_torch(made, torch)
+    made.install(*BUILD_WITH)
+    return made
+
+
+def build(session: nox.Session, torches: tuple[str, ...] = TORCHES) -> Path:
+    """Build the wheel, and import it beside each torch; its path."""
+    copy_source(session)
+    environments = {torch: environment(session, torch) for torch in torches}
+    builds = SOURCE / "habana_frameworks" / "torch" / "_builds"
+    for torch, made in environments.items():
+        session.log(f"building the core for torch {made.version_of('torch')} ({torch})")
+        with session.chdir(SOURCE):
+            made.run("python", "setup.py", "--quiet", "build_ext", "--inplace", env=MANY, silent=True)
+    keys = {key_of(made) for made in environments.values()}
+    for old in builds.iterdir():
+        if old.name not in keys:
+            shutil.rmtree(old)  # for a torch that is not asked for any more
+    folder = ROOT / "dist"
+    last = environments[torches[-1]]
+    with session.chdir(SOURCE):
+        shutil.rmtree(SOURCE / "build" / "lib", ignore_errors=True)
+        last.run(
+            *(
+                "python",
+                "-m",
+                "pip",
+                "wheel",
+                "-q",
+                "--no-deps",
+                "--no-build-isolation",
+                "-w",
+                str(folder),
+                ".",
+            ),
+            env={**MANY, "HPU_REFERENCE_SKIP_EXTENSION": "1"},
+        )
+    (wheel,) = sorted(folder.glob("hpu_reference_backend-*.whl"), key=lambda path: path.stat().st_mtime)[-1:]
+    for torch, made in environments.items():
+        install(made, wheel)
+        if why := refusal(made):
+            session.log(f"torch {torch}: not tried, since {why}")
+            continue
+        made.run("python", "-c", _TRIAL, env={"PT_HPU_AUTOLOAD": "0"})
+    session.log(f"{wheel.relative_to(ROOT)} has cores for {', '.join(sorted(keys))}")
+    return wheel
+
+
+def install(made: Environment, wheel: Path) -> None:
+    """Put the wheel into an environment, whatever lies there."""
+    made.install("--no-deps", "--force-reinstall", str(wheel))
+
+
+def refusal(made: Environment) -> str:
+    """Why the torch of an environment can have no hpu, where that is so."""
+    code = "import torch; print(torch.__version__, torch.version.cuda or '-')"
+    words = made.run("python", "-c", code, silent=True, log=False, env={"PT_HPU_AUTOLOAD": "0"}).split()
+    version, cuda = words[-2:]
+    release = tuple(int(part) for part in version.partition("+")[0].split(".")[:2])
+    if cuda == "-" or release < (2, 14):
+        return ""
+    return f"torch {version} is built with CUDA and allows no hpu beside it, and no CPU build can be had here"
+
+
+def key_of(made: Environment) -> str:
+    """Name of the folder of the core for the torch of an environment."""
+    code = (
+        "import torch, sys\n"
+        "sys.path.insert(0, 'habana_frameworks/torch/internal')\n"
+        "import torch_build\n"
+        "fork = torch.__version__.partition('+')[2].startswith(('git', 'hpu'))\n"
+        "print(torch_build.key(torch.__version__, torch._C._GLIBCXX_USE_CXX11_ABI, fork))"
+    )
+    with made.session.chdir(SOURCE):
+        return made.run("python", "-c", code, silent=True, log=False, env={"PT_HPU_AUTOLOAD": "0"}).split()[
+            -1
+        ]
+
+
+def copy_source(session: nox.Session) -> None:
+    """The source of the device as git would have it, beside what was built of it before."""
+    listed = session.run(
+        *("git", "ls-files", "--cached", "--others", "--exclude-standard", "."),
+        external=True,
+        silent=True,
+        log=False,
+        **{},
+    )
+    names = {
+        name.removeprefix("reference_backend/")
+        for name in (listed or "").splitlines()
+        if name.startswith("reference_backend/") and (ROOT / name).is_file()
+    }
+    for name in names:
+        target = SOURCE / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source = BACKEND / name
+        if not target.exists() or target.read_bytes() != source.read_bytes():
+            shutil.copyfile(source, target)
+    for path in SOURCE.rglob("*.py"):
+        name = path.relative_to(SOURCE)
+        if str(name) not in names and name.parts[0] != "build" and "_builds" not in name.parts:
+            path.unlink()

@@ -1,0 +1,91 @@
+"""Which cells a matrix has, and which of them the target declares to refuse."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from conformance import cli, target_file
+from conformance.errors import UsageError
+from conformance.matrix import plan
+
+BUILDS = ["2.6.0:public", "2.6.0:fork-like:core", "newest"]
+
+
+def cells(builds=BUILDS, modes=("eager", "lazy"), level="smoke"):
+    file = target_file.load("hpu-reference")
+    return plan.cells(file, [plan.Wanted.parse(text) for text in builds], list(modes), level)
+
+
+def test_every_build_in_every_mode():
+    found = cells()
+    assert [cell.id for cell in found] == [
+        "2.6.0-public-eager",
+        "2.6.0-public-lazy",
+        "2.6.0-fork-like-eager",
+        "2.6.0-fork-like-lazy",
+        "newest-public-eager",
+        "newest-public-lazy",
+    ]
+    assert [cell.level for cell in found] == ["smoke", "smoke", "core", "core", "smoke", "smoke"]
+
+
+def test_what_the_target_declares_for_other_builds_is_expected_to_refuse():
+    expected = {cell.id: cell.expect for cell in cells()}
+    assert [name for name, word in expected.items() if word == "refusal"] == [
+        "2.6.0-public-lazy",
+        "newest-public-lazy",
+    ]
+    assert all(
+        "mode lazy is for fork-like builds" in cell.why for cell in cells() if cell.expect == "refusal"
+    )
+
+
+@pytest.mark.parametrize("text", ["2.6.0:vendor", "2.6.0:public:tiny", "latest", "2.6.0 --pre:public", ""])
+def test_other_builds_are_refused(text):
+    with pytest.raises(UsageError):
+        plan.Wanted.parse(text)
+
+
+def test_a_build_named_twice_and_a_mode_that_is_none():
+    with pytest.raises(UsageError, match=r"2\.6\.0-public is asked for twice"):
+        cells(["2.6.0", "2.6.0:public:core"])
+    with pytest.raises(UsageError, match="mode"):
+        cells(modes=["eagr"])
+
+
+def test_names_of_wheels_and_addresses_are_fit_for_folders(tmp_path):
+    wheel = tmp_path / "torch-2.6.0a0+git1-cp311-cp311-linux_x86_64.whl"
+    wheel.touch()
+    address = f"https://vendor.example/w/torch-2.6.0-cp311-cp311-linux_x86_64.whl#sha256={'a' * 64}"
+    for text in (f"{wheel}:public", f"{address}:public"):
+        name = plan.Wanted.parse(text).name
+        assert "/" not in name and "#" not in name and len(name) <= 80 and name.startswith("torch-2.6.0")
+
+
+def test_as_the_matrix_of_a_workflow(tmp_path, capsys):
+    arguments = ["matrix", "plan", "--target", "hpu-reference", "--build", "2.13.0", "--mode", "eager,lazy"]
+    assert cli.main(arguments) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [entry["mode"] for entry in data["include"]] == ["eager", "lazy"]
+    assert all(isinstance(value, str) for entry in data["include"] for value in entry.values())
+    file = tmp_path / "new" / "plan.json"
+    assert cli.main([*arguments, "-o", str(file)]) == 0
+    assert [cell.to_json() for cell in plan.read(file)] == data["include"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"include": [{"id": "x"}]}',
+        '{"include": [{"id": "../x", "build": "", "spec": "", "kind": "", "mode": "", "level": ""}]}',
+        '{"include": [{"id": "x", "build": 1, "spec": "", "kind": "", "mode": "", "level": ""}]}',
+    ],
+)
+def test_what_is_no_plan_is_refused(tmp_path, text):
+    (tmp_path / "plan.json").write_text(text)
+    with pytest.raises(UsageError):
+        plan.read(tmp_path / "plan.json")
