@@ -19,6 +19,7 @@ from conformance.commands import (
     report,
     repro,
     run,
+    site,
     targets,
     torch,
 )
@@ -27,7 +28,7 @@ from conformance.errors import UsageError
 #: What shells show for a process that a closed pipe has ended.
 CLOSED = 141
 
-_COMMANDS = (run, merge, report, diff, expect, doctor, repro, targets, certify, torch, matrix)
+_COMMANDS = (run, merge, report, diff, expect, doctor, repro, targets, certify, torch, matrix, site)
 
 
 def parser() -> argparse.ArgumentParser:

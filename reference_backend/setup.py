@@ -18,6 +18,7 @@ from types import ModuleType
 
 import torch
 from setuptools import Distribution, setup
+from setuptools.command.build_py import build_py
 from torch.utils.cpp_extension import BuildExtension, CppExtension, include_paths
 
 HERE = Path(__file__).parent
@@ -117,10 +118,19 @@ class Built(Distribution):
         return ONE_OF_MANY or super().has_ext_modules()
 
 
-COLLECTED = {"habana_frameworks.torch": ["_builds/*/*.so", "_builds/*/_build_info.py"]} if ONE_OF_MANY else {}
+class Collect(build_py):
+    """Takes the cores that have been built before into the wheel of many."""
+
+    def run(self) -> None:
+        super().run()
+        for core in sorted(PACKAGE.glob("_builds/*/_C*.so")) if ONE_OF_MANY else ():
+            target = Path(self.build_lib) / core.relative_to(HERE)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self.copy_file(str(core), str(target))
+
+
 setup(
     ext_modules=[] if SKIPPED else [EXTENSION],
-    cmdclass={"build_ext": Build},
+    cmdclass={"build_ext": Build, "build_py": Collect},
     distclass=Built,
-    package_data=COLLECTED,
 )

@@ -71,7 +71,7 @@ def refuse_other_accelerator(torch: ModuleType) -> None:
     """Refuse a torch that was built for another accelerator, where it allows none beside that.
 
     Such a torch raises "Cannot have both HPU and cuda" from every backward pass, also of the CPU's, once hpu
-    is registered (seen on 2.15; 2.13 asks for hpu first).
+    is registered (seen on 2.15, not on 2.6; between them only CPU builds were tried).
 
     Raises:
         ImportError: it is one.

@@ -1,0 +1,46 @@
+"""``conformance site``: the compatibility matrix, as static pages, from a folder of results."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+from pathlib import Path
+from typing import Any
+
+from conformance.errors import UsageError
+from conformance.site import build, registry
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser("site", help="make the compatibility matrix from a folder of results")
+    parser.add_argument("results", type=Path, metavar="RESULTS", help="folder of BACKEND/RUN/results.json")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the site")
+    parser.add_argument(
+        "--registry",
+        type=Path,
+        default=registry.FOLDER,
+        metavar="DIR",
+        help="backends (default: the project's)",
+    )
+    parser.add_argument(
+        "--today", metavar="DATE", help="the day that ages are counted from (default: today, UTC)"
+    )
+    parser.set_defaults(execute=execute)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Make the site; exit code 1 where a submission was refused."""
+    today = datetime.datetime.now(datetime.timezone.utc).date()
+    if arguments.today is not None:
+        try:
+            today = datetime.date.fromisoformat(arguments.today)
+        except ValueError:
+            raise UsageError(f"--today {arguments.today} is no date; write it as 2026-01-31") from None
+    known = registry.load(arguments.registry)
+    cells, refused = build.build(arguments.results, arguments.output, known, today)
+    measured = len({cell.backend for cell in cells})
+    print(f"{arguments.output / 'index.html'}: {len(cells)} cells of {measured} backends, {len(known)} known")
+    for one in refused:
+        print(f"refused {one.place}: {one.why}")
+    return 1 if refused else 0

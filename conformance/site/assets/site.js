@@ -1,0 +1,31 @@
+"use strict";
+// Filters of the matrix. Without this script the page shows everything.
+const matrix = document.getElementById("matrix");
+if (matrix) {
+  const field = (name) => document.getElementById(name);
+  const apply = () => {
+    const backend = field("backend").value.trim().toLowerCase();
+    const mode = field("mode").value;
+    const build = field("build").value;
+    const state = field("state").value;
+    for (const part of matrix.querySelectorAll("[data-build]")) {
+      part.hidden = build !== "" && part.dataset.build !== build;
+    }
+    let shown = 0;
+    for (const row of matrix.querySelectorAll("tbody tr")) {
+      const cells = [...row.querySelectorAll("td[data-state]")].filter((cell) => !cell.hidden);
+      const fits =
+        row.dataset.backend.toLowerCase().includes(backend) &&
+        (mode === "" || row.dataset.mode === mode) &&
+        (state === "" || cells.some((cell) => cell.dataset.state === state) || (cells.length === 0 && state === "unknown"));
+      row.hidden = !fits;
+      shown += fits ? 1 : 0;
+    }
+    field("nothing").hidden = shown !== 0;
+  };
+  for (const name of ["backend", "mode", "build", "state"]) {
+    field(name).addEventListener("input", apply);
+  }
+  document.querySelector(".filters").hidden = false;
+  apply();
+}

@@ -1,0 +1,150 @@
+"""The cells of the site: backend × build of torch × mode, each with its newest run and those before."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from conformance import difference
+from conformance.certificate import entitlement, manifest
+from conformance.errors import UsageError
+from conformance.site.submissions import Submission
+
+#: Days after which a run is no longer fresh, is stale, and is retired.
+FRESH, STALE, RETIRED = 3, 14, 90
+#: Releases keep their result; only its age in days is another: what is not repeated is no nightly.
+AGES = ("fresh", "ageing", "stale", "retired")
+_GOOD = ("pass", "xfail")
+
+
+@dataclasses.dataclass(frozen=True)
+class Build:
+    """A column: torch's version and kind, and its measured ABI."""
+
+    version: str
+    kind: str
+    abi: str
+
+    @property
+    def slug(self) -> str:
+        """A name for addresses."""
+        return re.sub(r"[^A-Za-z0-9.]+", "-", f"{self.version}-{self.kind}").strip("-").lower()[:80]
+
+    @staticmethod
+    def of(leg: Mapping[str, Any]) -> Build:
+        torch = leg["facts"].get("torch", {})
+        kind, abi = str(torch.get("kind") or "unknown"), str(torch.get("abi") or "unknown")
+        return Build(str(leg["torch"])[:60], kind[:20], abi[:10])
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One leg, summed up. ``level`` is the broadest that it holds; ``passed`` and ``claimed`` are of the
+    ``planned`` results of the level that was run; ``regressed`` are ids that did since the run before.
+    """
+
+    submission: Submission
+    level: str | None
+    passed: int
+    planned: int
+    claimed: int
+    status: str
+    regressed: tuple[str, ...] = ()
+    compared_with: str | None = None
+
+    @property
+    def share(self) -> float:
+        """Passed of what was planned."""
+        return self.passed / self.planned if self.planned else 0.0
+
+    @property
+    def share_claimed(self) -> float:
+        """Claimed of what was planned."""
+        return self.claimed / self.planned if self.planned else 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """A cell with its runs, the newest first, and how old that one is."""
+
+    backend: str
+    build: Build
+    mode: str
+    runs: tuple[Run, ...]
+    age: str
+
+    @property
+    def newest(self) -> Run:
+        """The run that the cell shows."""
+        return self.runs[0]
+
+
+def age_of(when: datetime.datetime, today: datetime.date) -> str:
+    """How old a run is: fresh, ageing, stale or retired."""
+    days = (today - when.date()).days
+    return AGES[sum(days > limit for limit in (FRESH, STALE, RETIRED))]
+
+
+def cells(submissions: Sequence[Submission], today: datetime.date) -> list[Cell]:
+    """All cells, by backend, build and mode."""
+    grouped: dict[tuple[str, Build, str], list[Submission]] = {}
+    for one in submissions:
+        key = (one.backend.id, Build.of(one.leg), str(one.leg["mode"]))
+        grouped.setdefault(key, []).append(one)
+    found = []
+    for (backend, build, mode), runs in grouped.items():
+        ordered = sorted(runs, key=lambda one: one.started, reverse=True)
+        summed = tuple(
+            summary(one, ordered[place + 1] if place + 1 < len(ordered) else None)
+            for place, one in enumerate(ordered)
+        )
+        found.append(Cell(backend, build, mode, summed, age_of(ordered[0].started, today)))
+    return sorted(
+        found, key=lambda cell: (cell.backend, _release(cell.build.version), cell.build.kind, cell.mode)
+    )
+
+
+def summary(one: Submission, before: Submission | None) -> Run:
+    """A run in figures, held against the one before."""
+    leg = one.leg
+    totals = leg["totals"]
+    planned = int(leg["planned"])
+    status = {0: "passed", 1: "failed", 2: "refused"}.get(int(leg["exit"]), "incomplete")
+    if status == "passed" and not leg["complete"]:
+        status = "incomplete"
+    regressed: tuple[str, ...] = ()
+    if before is not None:
+        try:
+            report = difference.compare([dict(before.leg)], [dict(leg)])
+            regressed = tuple(
+                change.id
+                for found in report.pairs
+                for change in (*found.regressed, *(() if found.excuse else found.vanished))
+            )
+        except UsageError:  # nothing in common
+            before = None
+    return Run(
+        one,
+        held(leg),
+        sum(int(totals.get(word, 0)) for word in _GOOD),
+        planned,
+        planned - int(totals.get("unsupported", 0)),
+        status,
+        regressed,
+        None if before is None else before.run,
+    )
+
+
+def held(leg: Mapping[str, Any]) -> str | None:
+    """The broadest level that a leg holds, where the manifest of levels knows its torch."""
+    try:
+        return entitlement.held(leg, manifest.load())
+    except UsageError:
+        return None
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])

@@ -1,0 +1,81 @@
+"""The backends that the site knows, one small file each."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import re
+import sys
+from pathlib import Path
+
+from conformance.errors import UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = Path(__file__).parent / "backends"
+_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+_KEYS = {"name", "link", "device", "repository", "workflow", "expires", "renamed_from"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Backend:
+    """A backend. ``repository`` and ``workflow`` are those whose results count as attested by the vendor,
+    until ``expires``; ``renamed_from`` are ids under which results may still lie.
+    """
+
+    id: str
+    name: str
+    link: str
+    device: str = ""
+    repository: str = ""
+    workflow: str = ""
+    expires: datetime.date | None = None
+    renamed_from: tuple[str, ...] = ()
+
+
+def load(folder: Path = FOLDER) -> dict[str, Backend]:
+    """All backends by id. UsageError names the file and what is wrong with it."""
+    found = {}
+    for file in sorted(folder.glob("*.toml")):
+        found[file.stem] = _read(file)
+    former: dict[str, str] = {}
+    for backend in found.values():
+        for name in backend.renamed_from:
+            if name in found or former.setdefault(name, backend.id) != backend.id:
+                raise UsageError(
+                    f"registry: {name!r} is a former id of {backend.id} and taken; use another one"
+                )
+    if not found:
+        raise UsageError(f"registry {folder} holds no backend; add one as ID.toml")
+    return found
+
+
+def _read(file: Path) -> Backend:
+    try:
+        data = tomllib.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"registry file {file.name} cannot be read ({error}); mend it") from None
+    wrong = sorted(set(data) - _KEYS)
+    if wrong:
+        raise UsageError(
+            f"registry file {file.name} has an unknown key {wrong[0]!r}; known are {', '.join(sorted(_KEYS))}"
+        )
+    if not _ID.fullmatch(file.stem):
+        raise UsageError(
+            f"registry file {file.name} is not named by lower-case letters, digits and dashes; rename it"
+        )
+    for key in ("name", "link"):
+        if not isinstance(data.get(key), str) or not data[key]:
+            raise UsageError(f"registry file {file.name} has no {key}; add one")
+    if not re.fullmatch(r"https://[^\s\"'<>]+", data["link"]):
+        raise UsageError(f"registry file {file.name} has a link that is no https address; give one")
+    expires = data.get("expires")
+    if expires is not None and not isinstance(expires, datetime.date):
+        raise UsageError(
+            f"registry file {file.name} has an expiry that is no date; write expires = 2027-01-31"
+        )
+    former = tuple(data.get("renamed_from", ()))
+    return Backend(file.stem, **{**data, "renamed_from": former})

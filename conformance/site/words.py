@@ -1,0 +1,45 @@
+"""The state of a cell in words, the same on pages, badges and in the data."""
+
+from __future__ import annotations
+
+from conformance.site.cells import Cell
+
+#: States of a cell; each looks different. What is not known, old or refused never looks like a pass.
+STATES = {
+    "pass": "everything as it should be",
+    "fail": "something unexpected",
+    "incomplete": "the run is not whole",
+    "refused": "the backend does not run on this build",
+    "stale": "last seen more than 14 days ago",
+    "retired": "last seen more than 90 days ago",
+    "unknown": "no result yet",
+}
+
+
+def state(cell: Cell | None) -> str:
+    """One of ``STATES``."""
+    if cell is None:
+        return "unknown"
+    if cell.age in ("stale", "retired"):
+        return cell.age
+    return {"passed": "pass", "failed": "fail"}.get(cell.newest.status, cell.newest.status)
+
+
+def short(cell: Cell | None) -> str:
+    """A cell in a few words: level held, and the share that passed."""
+    if cell is None:
+        return "no result yet"
+    run = cell.newest
+    name = state(cell)
+    if name in ("stale", "retired"):
+        return f"{name}, last seen {run.submission.started.date()}"
+    if run.status == "refused":
+        return "refused"
+    level = f"{run.level}" if run.level else f"no level ({run.submission.leg['level']} run)"
+    return f"{name}: {level}, {percent(run.share)} passed"
+
+
+def percent(share: float) -> str:
+    """A share in percent, never rounded up to all."""
+    value = int(share * 1000) / 10
+    return f"{value:g} %"

@@ -1,0 +1,287 @@
+"""The site says what the results say; old, missing, refused and hostile things look like what they are."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from conftest import TODAY, failing, made, refused
+
+from conformance import cli
+from conformance.errors import UsageError
+from conformance.site import badges, build, cells, provenance, registry, words
+
+DAY = datetime.date.fromisoformat(TODAY)
+
+
+def site(results, tmp_path, *more):
+    out = tmp_path / "site"
+    code = cli.main(["site", str(results), "-o", str(out), "--today", TODAY, *more])
+    return code, out, json.loads((out / "data.json").read_text())
+
+
+def cells_of(data, backend):
+    (found,) = [entry["cells"] for entry in data["backends"] if entry["id"] == backend]
+    return found
+
+
+def test_a_run_becomes_a_cell(put, tmp_path):
+    code, out, data = site(put("cpu", "r1", made()), tmp_path)
+    assert code == 0
+    (cell,) = cells_of(data, "cpu")
+    (run,) = cell["runs"]
+    assert (cell["torch"], cell["kind"], cell["abi"], cell["mode"]) == ("2.13.0+cpu", "public", "1", "eager")
+    assert (cell["state"], run["level_held"], run["status"]) == ("pass", "bringup", "passed")
+    assert run["passed"] == run["planned"] == run["claimed"] > 50
+    assert "100 % passed" in (out / "index.html").read_text()
+    assert "2.13.0+cpu" in (out / "backends" / "cpu.html").read_text()
+
+
+def test_all_known_backends_are_there_and_unknown_is_no_pass(put, tmp_path):
+    _, out, data = site(put("cpu", "r1", made()), tmp_path)
+    known = registry.load()
+    assert {entry["id"] for entry in data["backends"]} == set(known) and len(known) >= 8
+    assert cells_of(data, "torch-npu") == []
+    page = (out / "backends" / "torch-npu.html").read_text()
+    assert "no result yet" in page and "state pass" not in page
+    assert "no result yet" in (out / "badges" / "torch-npu.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("started", "state", "age"),
+    [
+        ("2026-01-10", "pass", "fresh"),
+        ("2026-01-07", "pass", "fresh"),
+        ("2026-01-06", "pass", "ageing"),
+        ("2025-12-27", "pass", "ageing"),
+        ("2025-12-26", "stale", "stale"),
+        ("2025-10-12", "stale", "stale"),
+        ("2025-10-11", "retired", "retired"),
+    ],
+)
+def test_silence_does_not_look_like_a_pass(put, tmp_path, started, state, age):
+    _, out, data = site(put("cpu", "r1", made(started=f"{started}T10:00:00+00:00")), tmp_path)
+    (cell,) = cells_of(data, "cpu")
+    assert (cell["state"], cell["age"]) == (state, age)
+    if state != "pass":
+        assert 'class="state pass">pass</span> <a' not in (out / "index.html").read_text()
+        assert "last seen" in (out / "badges" / "cpu.svg").read_text() + (out / "index.html").read_text()
+
+
+def test_failures_refusals_and_what_is_not_whole(put, tmp_path):
+    results = put(
+        "cpu", "r1", failing(made(), 0), refused(), {**made(mode="graph"), "complete": False, "exit": 3}
+    )
+    _, out, data = site(results, tmp_path)
+    assert {cell["mode"]: cell["state"] for cell in cells_of(data, "cpu")} == {
+        **{"eager": "fail", "lazy": "refused", "graph": "incomplete"}
+    }
+    page = (out / "backends" / "cpu.html").read_text()
+    assert "Known gaps" in page and "it needs a fork-like torch" in page
+    # A badge of the backend shows the worst.
+    assert "refused" in (out / "badges" / "cpu.svg").read_text()
+
+
+def test_the_newest_run_counts_and_regressions_are_named(put, tmp_path):
+    put("cpu", "z-old", made(started="2026-01-05T00:00:00+00:00"))
+    results = put("cpu", "a-new", failing(made(), 3))
+    _, out, data = site(results, tmp_path)
+    (cell,) = cells_of(data, "cpu")
+    assert [run["run"] for run in cell["runs"]] == ["a-new", "z-old"]
+    assert len(cell["runs"][0]["regressed"]) == 1 and cell["runs"][0]["compared_with"] == "z-old"
+    assert cell["runs"][1]["compared_with"] is None
+    assert cell["runs"][0]["regressed"][0] in (out / "backends" / "cpu.html").read_text()
+
+
+def test_builds_are_columns(put, tmp_path):
+    put("cpu", "r1", made())
+    results = put("cpu", "r2", made(kind="fork-like"))
+    _, out, data = site(results, tmp_path)
+    assert {cell["kind"] for cell in cells_of(data, "cpu")} == {"public", "fork-like"}
+    assert (out / "index.html").read_text().count('<th scope="col" data-build=') == 2
+
+
+VENDOR = {"channel": "vendor-workflow", "received": "2026-01-09T04:00:00+00:00", "repository": "v/backend"}
+
+
+def test_where_a_run_comes_from(put, tmp_path):
+    put("cpu", "r1", made())
+    ours = {**VENDOR, "channel": "our-workflow", "repository": "o/suite", "run_id": "12", "commit": "a" * 40}
+    results = put("hpu-reference", "r1", made(), provenance=ours)
+    _, out, data = site(results, tmp_path)
+    assert cells_of(data, "cpu")[0]["runs"][0]["provenance"] == "self-reported"
+    assert (
+        cells_of(data, "hpu-reference")[0]["runs"][0]["link"] == "https://github.com/o/suite/actions/runs/12"
+    )
+    assert "ran in this project&#x27;s workflow" in (out / "index.html").read_text()
+
+
+def a_registry(tmp_path: Path, **more: str) -> Path:
+    folder = tmp_path / "registry"
+    folder.mkdir()
+    lines = {"name": "Mine", "link": "https://vendor.example/", **more}
+    text = "".join(
+        f"{key} = {value!r}\n" if key != "expires" else f"{key} = {value}\n" for key, value in lines.items()
+    )
+    (folder / "mine.toml").write_text(text.replace("'", '"'))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({"workflow": "w.yml"}, True),
+        ({"workflow": "other.yml"}, False),
+        ({"workflow": "w.yml", "repository": "other/backend"}, False),
+    ],
+)
+def test_a_vendor_is_who_the_registry_says(put, tmp_path, given, shown):
+    folder = a_registry(tmp_path, repository="v/backend", workflow="w.yml", expires="2026-06-01")
+    results = put("mine", "r1", made(), provenance={**VENDOR, **given})
+    code, _, data = site(results, tmp_path, "--registry", str(folder))
+    assert (code, bool(cells_of(data, "mine"))) == (0 if shown else 1, shown)
+
+
+def test_a_registration_ends(put, tmp_path):
+    folder = a_registry(tmp_path, repository="v/backend", workflow="w.yml", expires="2026-01-01")
+    results = put("mine", "r1", made(), provenance={**VENDOR, "workflow": "w.yml"})
+    code, _, data = site(results, tmp_path, "--registry", str(folder))
+    assert code == 1 and "ended on 2026-01-01" in data["refused"][0]["why"]
+
+
+HOSTILE = "</td><script>alert(1)</script><img src=http://evil.example/x onerror=alert(2)>\"'`{{}}"
+
+
+class Tags(HTMLParser):
+    """All tags with attributes, and the outside addresses that a page would load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def test_a_malicious_results_file_harms_nothing(put, tmp_path):
+    bad = failing(made(), 0, 1, message=HOSTILE)
+    bad["problems"] = [HOSTILE]
+    bad["facts"]["platform"] = bad["facts"]["backend"]["version"] = HOSTILE
+    bad["facts"]["torch"].update(kind=HOSTILE, abi=HOSTILE, revision=HOSTILE)
+    bad["torch"] = HOSTILE
+    bad["target"] = {**bad["target"], "name": "hpu-reference", "device": HOSTILE}
+    _, out, data = site(put("cpu", "r1", bad), tmp_path)
+    assert cells_of(data, "hpu-reference") == []  # it cannot take another's name
+    for page in [*out.rglob("*.html"), *out.rglob("*.svg")]:
+        parser = Tags()
+        parser.feed(page.read_text())
+        for tag, attributes in parser.found:
+            assert not any(name.startswith("on") for name in attributes), (page, tag)
+            assert tag != "img" and (
+                tag != "script" or attributes == {"src": attributes["src"], "defer": None}
+            )
+            for name in ("src", "href") if tag in ("script", "link") else ():
+                assert not re.match(r"[a-z]+:|//", attributes.get(name) or ""), (page, attributes)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda leg: leg.update(totals={"pass": 99999}), "totals is not what the results add up to"),
+        (lambda leg: leg.update(started="2027-01-01T00:00:00+00:00"), "is yet to come"),
+        (lambda leg: leg.update(started="yesterday"), "which is no time"),
+        (lambda leg: leg.update(selection="add"), "is a selection"),
+        (lambda leg: leg.update(shard="1/2"), "or a part"),
+        (lambda leg: leg.update(extra="x"), "do not follow the schema"),
+    ],
+)
+def test_what_is_not_a_whole_honest_run_is_refused(put, tmp_path, change, why):
+    results = put("cpu", "r1", made())
+    file = results / "cpu" / "r1" / "results.json"
+    document = json.loads(file.read_text())
+    change(document["legs"][0])
+    file.write_text(json.dumps(document))
+    code, out, data = site(results, tmp_path)
+    assert code == 1 and why in data["refused"][0]["why"]
+    assert cells_of(data, "cpu") == []
+    assert "Not shown" in (out / "index.html").read_text()
+    assert str(tmp_path) not in (out / "data.json").read_text()
+
+
+def test_links_rubbish_and_strangers_are_refused(put, tmp_path):
+    results = put("cpu", "r1", made())
+    (results / "cpu" / "r2").symlink_to(results / "cpu" / "r1")
+    (results / "cpu" / "r3").mkdir()
+    (results / "cpu" / "r3" / "results.json").symlink_to("/etc/passwd")
+    (results / "cpu" / "r4").mkdir()
+    (results / "cpu" / "r4" / "results.json").write_text("[" * 100_000)
+    (results / "cpu" / "r5").write_text("x")
+    (results / "nobody").mkdir()
+    code, _, data = site(results, tmp_path)
+    assert code == 1 and len(data["refused"]) == 5
+    assert len(cells_of(data, "cpu")[0]["runs"]) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"channel": "our-workflow"}',
+        '{"channel": "best", "received": "2026-01-09T04:00:00+00:00"}',
+        '{"channel": "our-workflow", "received": "2026-01-09T04:00:00"}',
+        '{"channel": "our-workflow", "received": "2026-01-09T04:00:00+00:00", "repository": "x/../../y"}',
+        '{"channel": "our-workflow", "received": "2026-01-09T04:00:00+00:00", "run_id": "1/javascript:x"}',
+        '{"channel": "our-workflow", "received": "2026-01-09T04:00:00+00:00", "more": 1}',
+    ],
+)
+def test_provenance_is_checked(tmp_path, text):
+    file = tmp_path / "provenance.json"
+    file.write_text(text)
+    with pytest.raises(UsageError):
+        provenance.read(file, registry.load()["cpu"], DAY)
+
+
+@pytest.mark.parametrize(
+    ("text", "words_of_it"),
+    [
+        ("name = 'x'\n", "has no link"),
+        ("name = 'x'\nlink = 'javascript:alert(1)'\n", "no https address"),
+        ("name = 'x'\nlink = 'https://x'\nlevel = 'full'\n", "unknown key 'level'"),
+        ("name = \n", "cannot be read"),
+    ],
+)
+def test_the_registry_is_checked(tmp_path, text, words_of_it):
+    (tmp_path / "mine.toml").write_text(text)
+    with pytest.raises(UsageError, match=words_of_it):
+        registry.load(tmp_path)
+
+
+def test_a_folder_that_is_no_site_is_not_replaced(put, tmp_path):
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "mine.txt").write_text("keep")
+    assert cli.main(["site", str(put("cpu", "r1", made())), "-o", str(tmp_path / "site")]) == 2
+    assert (tmp_path / "site" / "mine.txt").exists()
+
+
+def test_a_share_is_never_rounded_up_to_all():
+    assert words.percent(0.9999) == "99.9 %"
+    assert words.percent(1.0) == "100 %"
+
+
+def test_badges_are_whole_and_escaped():
+    text = badges.badge('a"<b>', "fail", "x & y")
+    assert "<b>" not in text and "&lt;b&gt;" in text and "x &amp; y" in text
+    assert set(badges._COLOURS) == set(words.STATES)
+
+
+def test_ages():
+    at = datetime.datetime(2026, 1, 10, tzinfo=datetime.timezone.utc)
+    assert [cells.age_of(at, at.date() + datetime.timedelta(days=n)) for n in (0, 3, 4, 14, 15, 90, 91)] == [
+        *("fresh", "fresh", "ageing", "ageing", "stale", "stale", "retired")
+    ]
+    assert build.MARK == "data.json"
