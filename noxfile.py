@@ -1,4 +1,4 @@
-"""The project's commands: conformance, tests, lint, bench, build, wheel, matrix.
+"""The project's commands: conformance, tests, lint, bench, build, wheel, matrix, browser.
 
 ``nox -s conformance -- ARGS`` hands ARGS to ``conformance run``. The environments and the compiled core are
 kept and reused; only what changed is built again.
@@ -130,6 +130,18 @@ def tests(session: nox.Session) -> None:
     environment.install("hypothesis")
     folders = ["tests", "reference_backend/tests"]
     environment.run("pytest", "-q", "-n", str(os.cpu_count() or 1), *folders, *session.posargs)
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """The site in a headless Chromium; needs Debian's chromium and chromium-driver."""
+    for program in ("chromium", "chromedriver"):
+        if shutil.which(program) is None:
+            session.error(f"there is no {program}: apt-get install chromium chromium-driver")
+    environment = Environment(session)
+    install_torch(environment)
+    environment.install("-e", str(ROOT), "selenium")
+    environment.run("pytest", "-q", "tests/site", *session.posargs, env={"CONFORMANCE_BROWSER": "1"})
 
 
 @nox.session

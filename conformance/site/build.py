@@ -49,7 +49,8 @@ def write_badges(folder: Path, backend: Backend, cells: Sequence[Cell]) -> None:
     for cell in own:
         newest[cell.mode] = cell  # cells are ordered by release
     for mode, cell in newest.items():
-        text = badges.badge(f"{backend.id} {mode}", words.state(cell), words.short(cell))
+        state = words.state(cell)
+        text = badges.badge(f"{backend.id} {mode}", state, f"{state}: {words.short(cell)}")
         (folder / f"{backend.id}-{mode}.svg").write_text(text)
     order = list(words.STATES)
     worst = max((words.state(cell) for cell in newest.values()), key=order.index, default="unknown")

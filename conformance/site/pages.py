@@ -119,10 +119,11 @@ def _cell(cell: Cell | None, build: Build) -> str:
     if cell is not None:
         run = cell.newest
         where = f"backends/{cell.backend}.html#{cell.build.slug}-{cell.mode}"
+        claimed = f"{words.percent(run.share_claimed)} claimed, " if run.planned else ""
         worse = f", {len(run.regressed)} regressed" if run.regressed else ""
         inner += (
             f' <a href="{esc(where)}">{esc(words.short(cell))}</a><br><small>'
-            f"{words.percent(run.share_claimed)} claimed, {esc(run.submission.provenance.words)}, "
+            f"{claimed}{esc(run.submission.provenance.words)}, "
             f"{run.submission.started.date()}{worse}</small>"
         )
     return f'<td data-build="{esc(build.slug)}" data-state="{state}">{inner}</td>'
@@ -152,7 +153,7 @@ def _section(cell: Cell) -> str:
     title = f"{cell.mode} on torch {cell.build.version} ({cell.build.kind}, ABI {cell.build.abi})"
     state = words.state(cell)
     facts: dict[str, Any] = {
-        "state": words.short(cell),
+        "state": f"{words.state(cell)}: {words.short(cell)}",
         "level held": run.level or "none",
         "level of the run": leg["level"],
         "passed": f"{run.passed} of {run.planned}",

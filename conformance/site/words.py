@@ -26,17 +26,17 @@ def state(cell: Cell | None) -> str:
 
 
 def short(cell: Cell | None) -> str:
-    """A cell in a few words: level held, and the share that passed."""
+    """A cell in a few words, beside its state: level held, and the share that passed."""
     if cell is None:
         return "no result yet"
     run = cell.newest
     name = state(cell)
     if name in ("stale", "retired"):
-        return f"{name}, last seen {run.submission.started.date()}"
+        return f"last seen {run.submission.started.date()}"
     if run.status == "refused":
-        return "refused"
-    level = f"{run.level}" if run.level else f"no level ({run.submission.leg['level']} run)"
-    return f"{name}: {level}, {percent(run.share)} passed"
+        return "does not run on this build"
+    level = run.level or f"no level ({run.submission.leg['level']} run)"
+    return f"{level}, {percent(run.share)} passed"
 
 
 def percent(share: float) -> str:

@@ -25,6 +25,7 @@ if (matrix) {
   };
   for (const name of ["backend", "mode", "build", "state"]) {
     field(name).addEventListener("input", apply);
+    field(name).addEventListener("change", apply);
   }
   document.querySelector(".filters").hidden = false;
   apply();
