@@ -16,6 +16,7 @@ from conformance.commands import (
     expect,
     matrix,
     merge,
+    relay,
     report,
     repro,
     run,
@@ -28,7 +29,7 @@ from conformance.errors import UsageError
 #: What shells show for a process that a closed pipe has ended.
 CLOSED = 141
 
-_COMMANDS = (run, merge, report, diff, expect, doctor, repro, targets, certify, torch, matrix, site)
+_COMMANDS = (run, merge, report, diff, expect, doctor, repro, targets, certify, torch, matrix, site, relay)
 
 
 def parser() -> argparse.ArgumentParser:

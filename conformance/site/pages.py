@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from conformance.certificate import privacy
 from conformance.site import words
 from conformance.site.cells import Build, Cell, Run
 from conformance.site.registry import Backend
@@ -163,11 +164,12 @@ def _section(cell: Cell) -> str:
         "torch": f"{leg['torch']}, commit {leg['facts'].get('torch', {}).get('revision')}",
         "backend": _said(leg["facts"].get("backend", {})),
         "device": leg["target"]["device"] + (", simulated" if leg["target"].get("simulated") else ""),
-        "python, system": f"{leg['facts'].get('python')}, {leg['facts'].get('platform')}",
+        "python": leg["facts"].get("python"),
+        "system": privacy.system(str(leg["facts"].get("platform"))),
         "suite": str(leg["digests"].get("suite"))[:12],
     }
     list_of = "".join(f"<dt>{esc(key)}</dt><dd>{esc(value)}</dd>" for key, value in facts.items())
-    problems = "".join(f"<li>{esc(text[:500])}</li>" for text in leg["problems"][:10])
+    problems = "".join(f"<li>{esc(privacy.text(text[:500]))}</li>" for text in leg["problems"][:10])
     return (
         f'<section id="{esc(cell.build.slug)}-{esc(cell.mode)}"><h2>{esc(title)}</h2>\n'
         f'<p><span class="state {state}">{state}</span></p><dl>{list_of}</dl>\n'
@@ -215,7 +217,7 @@ def _gaps(leg: Mapping[str, Any]) -> str:
 
 def _why(row: Mapping[str, Any]) -> str:
     failures = row.get("failures") or [{}]
-    return str(failures[0].get("message", ""))[:200]
+    return privacy.text(str(failures[0].get("message", ""))[:200])
 
 
 def _history(cell: Cell) -> str:

@@ -82,6 +82,7 @@ def test_failures_refusals_and_what_is_not_whole(put, tmp_path):
     }
     page = (out / "backends" / "cpu.html").read_text()
     assert "Known gaps" in page and "it needs a fork-like torch" in page
+    assert "Linux x86_64" in page and "myhost" not in page
     # A badge of the backend shows the worst.
     assert "refused" in (out / "badges" / "cpu.svg").read_text()
 

@@ -1,0 +1,96 @@
+"""A results file in the form that PyTorch's cross-repository CI takes from the CI of a backend.
+
+The relay wants counts of a completed run, the commit of PyTorch that was tested as its id, and details of at
+most a thousand failures (RFC-0050 and the callback action of pytorch/test-infra). It shows what it is told:
+what does not pass here is never told as passed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from conformance.certificate import privacy
+from conformance.errors import UsageError
+
+SCHEMA_VERSION = "1"
+#: Limits of the relay: failures that are told in detail, and the sizes of their texts in bytes.
+MOST, MESSAGE, STACK = 1000, 1024, 4096
+_PASSED = ("pass",)
+_SKIPPED = ("skip", "unsupported", "xfail")
+
+
+def payload(
+    legs: Sequence[Mapping[str, Any]],
+    *,
+    name: str,
+    job: str,
+    url: str,
+    run_id: str,
+    run_attempt: str,
+    completed: str,
+    artifact: str = "",
+) -> dict[str, Any]:
+    """The body for one build of torch. Legs of several modes are one job, whose failures name their mode.
+
+    UsageError where the legs are of several builds, or nothing says which commit of PyTorch was tested.
+    """
+    if not legs:
+        raise UsageError("there is no leg to report; run the suite first")
+    commits = {str(leg["facts"].get("torch", {}).get("revision")) for leg in legs}
+    if len(commits) > 1:
+        raise UsageError(f"the legs are of {len(commits)} builds of torch; report each build by itself")
+    (commit,) = commits
+    if not re.fullmatch(r"[0-9a-f]{40}", commit):
+        raise UsageError(
+            f"torch does not say its commit ({commit}); the relay takes results of known commits only"
+        )
+    rows = [(leg["mode"], row) for leg in legs for row in leg["results"]]
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    details: list[dict[str, str]] = []
+    for mode, row in rows:
+        word = (
+            "passed" if row["verdict"] in _PASSED else "skipped" if row["verdict"] in _SKIPPED else "failed"
+        )
+        counts[word] += 1
+        if word == "failed" and len(details) < MOST:
+            details.append(_detail(mode, row))
+    # A run that is not whole, or did not start, is a failure whatever its rows say.
+    missing = sum(int(leg["missing"]["count"]) for leg in legs)
+    counts["failed"] += missing
+    whole = all(leg["complete"] and leg["exit"] == 0 for leg in legs)
+    return {
+        "event_type": "nightly",
+        "delivery_id": commit,
+        "workflow": {
+            "schema_version": SCHEMA_VERSION,
+            "status": "completed",
+            "conclusion": "success" if whole and not counts["failed"] else "failure",
+            "name": name,
+            "url": url,
+            "run_id": run_id,
+            "run_attempt": run_attempt,
+            "job_name": job,
+            "completed_at": completed,
+            "test_results": counts,
+            "artifact_url": artifact,
+        },
+        "failed_tests_detail": details,
+    }
+
+
+def _detail(mode: str, row: Mapping[str, Any]) -> dict[str, str]:
+    failures = row.get("failures") or [{}]
+    message = f"{row['verdict']}: {failures[0].get('message', '')}"
+    stack = str(failures[0].get("traceback") or "")
+    return {
+        "name": f"{mode}::{row['id']}",
+        "message": _cut(privacy.text(message), MESSAGE),
+        "stack": _cut(privacy.text(stack), STACK),
+    }
+
+
+def _cut(text: str, most: int) -> str:
+    """A text of at most so many bytes of UTF-8."""
+    return text.encode()[:most].decode(errors="ignore")
