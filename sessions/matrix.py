@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import shutil
 from pathlib import Path
@@ -67,11 +68,13 @@ def run(session: nox.Session) -> None:
                 forks[spec] = lay_over(made, driver, f"torch-{spec}-fork")
             made = forks[spec]
         arguments = ["--target", TARGET, "--mode", cell["mode"], "--level", cell["level"], "--part"]
-        made.run(
-            *("python", "-m", "conformance", "run", *arguments, "-o", str(output / cell["id"])),
-            success_codes=[0, 1, 2, 3],  # what they mean stands in the results, and in the table
-            env={"PT_HPU_AUTOLOAD": "0"},
-        )
+        # What an exit code means stands in the results, and what left none is missing in the table.
+        with contextlib.suppress(nox.command.CommandFailed):
+            made.run(
+                *("python", "-m", "conformance", "run", *arguments, "-o", str(output / cell["id"])),
+                success_codes=[0, 1, 2, 3],
+                env={"PT_HPU_AUTOLOAD": "0"},
+            )
     driver.run("conformance", "matrix", "collect", str(plan), str(output), "-o", str(output))
 
 

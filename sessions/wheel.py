@@ -51,7 +51,8 @@ def build(session: nox.Session, torches: tuple[str, ...] = TORCHES) -> Path:
     folder = ROOT / "dist"
     last = environments[torches[-1]]
     with session.chdir(SOURCE):
-        shutil.rmtree(SOURCE / "build" / "lib", ignore_errors=True)
+        for old in (SOURCE / "build").glob("lib*"):
+            shutil.rmtree(old)
         last.run(
             *(
                 "python",

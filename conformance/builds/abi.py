@@ -22,12 +22,12 @@ from elftools.elf.sections import SymbolTableSection
 from conformance.errors import UsageError
 
 #: Names of functions and data in torch's namespaces.
-_OF_TORCH = re.compile(r"_Z(?:T[VIS])?(?:N[KVRO]*)?(?:3c10|2at|5torch|3c10d|5caffe2)")
+_OF_TORCH = re.compile(r"_Z(?:T[VIS])?(?:N[KVRO]*)?(?:3c10|4c10d|2at|5torch|6caffe2)")
 _NEW = ("NSt7__cxx11", "B5cxx11")
 #: torch's stable ABI: C functions without strings, the same under both.
-_STABLE = re.compile(r"(?:aoti_torch_|torch_)[a-z0-9_]+$")
+_STABLE = re.compile(r"aoti_torch_[a-z0-9_]+$")
 #: A token of a mangled name: substitutions, template parameters and literals hold digits that are no lengths.
-_TOKEN = re.compile(r"S[0-9A-Z]*_|T[0-9]*_|L[a-z]n?[0-9]+E|S[a-z]|[0-9]+|.", re.S)
+_TOKEN = re.compile(r"S[0-9A-Z]*_|T[0-9]*_|A[0-9]+_|L[a-z]n?[0-9]+E|S[a-z]|[0-9]+|.", re.S)
 #: Members of a wheel that are larger are not looked at.
 _LARGEST = 4 << 30
 
@@ -62,6 +62,7 @@ def has_old_string(mangled: str) -> bool:
     that holds these letters.
     """
     place = 0
+    literal = nested = named = False  # in L TYPE VALUE E, where the digits of the value are no length
     while True:
         found = _TOKEN.match(mangled, place)
         if found is None:
@@ -70,8 +71,17 @@ def has_old_string(mangled: str) -> bool:
         place = found.end()
         if token == "Ss":
             return True
-        if token.isdigit():
+        if token == "L":
+            literal, nested, named = True, False, False
+        elif literal and token == "N":
+            nested = True
+        elif literal and token == "E":
+            literal, nested, named = nested, False, True
+        elif token.isdigit() and literal and named and not nested:
+            literal = False  # the value
+        elif token.isdigit():
             place += int(token)  # an identifier of that length
+            named = True
 
 
 def symbols(file: IO[bytes], *, defined: bool) -> Iterator[str]:
@@ -86,13 +96,13 @@ def symbols(file: IO[bytes], *, defined: bool) -> Iterator[str]:
         for symbol in table.iter_symbols():
             if symbol.name and (symbol["st_shndx"] != "SHN_UNDEF") == defined:
                 yield symbol.name
-    except (ELFError, ValueError, KeyError, UnicodeDecodeError, AttributeError) as error:
+    except (ELFError, ArithmeticError, ValueError, LookupError, AttributeError, TypeError) as error:
         raise UsageError(f"{getattr(file, 'name', 'the file')} is no ELF shared object ({error})") from None
 
 
 def measured(names: Iterable[Iterable[str]]) -> Abi:
     """The ABI of the symbols of several files."""
-    new = old = stable = files = 0
+    new = old = stable = others = files = 0
     examples: dict[bool, str] = {}
     for of_one in names:
         files += 1
@@ -100,6 +110,7 @@ def measured(names: Iterable[Iterable[str]]) -> Abi:
             if not _OF_TORCH.match(name):
                 stable += _STABLE.match(name) is not None
                 continue
+            others += 1
             if any(mark in name for mark in _NEW):
                 new += 1
                 examples.setdefault(True, name)
@@ -111,7 +122,7 @@ def measured(names: Iterable[Iterable[str]]) -> Abi:
     elif new or old:
         value = "1" if new else "0"
     else:
-        value = "stable" if stable else "unknown"
+        value = "stable" if stable and not others else "unknown"
     return Abi(value, new, old, files, examples.get(new >= old, ""))
 
 
@@ -185,4 +196,7 @@ def _member(wheel: zipfile.ZipFile, name: str) -> IO[bytes]:
         raise UsageError(
             f"{name} has {wheel.getinfo(name).file_size} bytes; unpack the wheel and name the folder"
         )
-    return io.BytesIO(wheel.read(name))
+    try:
+        return io.BytesIO(wheel.read(name))
+    except (zipfile.BadZipFile, OSError, EOFError) as error:
+        raise UsageError(f"{name} in the wheel is damaged ({error}); get the wheel again") from None

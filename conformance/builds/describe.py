@@ -17,6 +17,8 @@ from typing import Any
 from conformance.builds import abi, known
 from conformance.errors import UsageError
 
+#: Local labels of PyTorch's own wheels; another one is somebody else's.
+_OWN_LABEL = re.compile(r"|cpu(\.cxx11\.abi)?|cu\d{2,3}(\.full|\.with\.pypi\.cudnn)?|rocm\d+(\.\d+)+|xpu")
 KINDS = ("public", "fork", "fork-like", "source", "unknown")
 
 
@@ -151,13 +153,16 @@ def classify(
             "which the label does not tell"
         )
         return "source", evidence
-    if re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", version.partition("+")[0]) and record is not None:
+    released = re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", version.partition("+")[0])
+    if released and record is not None and _OWN_LABEL.fullmatch(local):
         evidence.append(
             f"version {version} is that of a public release or nightly, and a wheel brought it; its digest "
             f"{record[:12]} is not among the known ones"
         )
         return "public", evidence
-    return "unknown", [f"version {version} is that of no release, and nothing says where it comes from"]
+    return "unknown", [
+        f"version {version} is that of no release of PyTorch's own, and nothing says where it comes from"
+    ]
 
 
 def digest(record: str | None) -> str | None:
@@ -211,6 +216,7 @@ class Environment:
 
 _CODE = """
 import importlib.util as u, json, os, sys
+sys.path[:] = [path for path in sys.path if path != ""]  # the working folder may hold a checkout
 spec = u.find_spec("torch")
 site = spec and spec.origin and os.path.dirname(os.path.dirname(spec.origin))
 python = ".".join(map(str, sys.version_info[:3]))
@@ -222,8 +228,8 @@ def locate(python: str) -> Environment:
     """Where an interpreter finds torch; torch is not imported. UsageError where it cannot be asked."""
     try:
         done = subprocess.run([python, "-c", _CODE], capture_output=True, text=True, check=True, timeout=60)
-        return Environment(**json.loads(done.stdout))
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return Environment(**json.loads(done.stdout.splitlines()[-1]))
+    except (OSError, subprocess.SubprocessError, ValueError, LookupError) as error:
         raise UsageError(
             f"{python} cannot be asked for its torch ({error}); name a Python interpreter"
         ) from None
@@ -231,10 +237,23 @@ def locate(python: str) -> Environment:
 
 def dist_info(site: Path, version: str) -> Path | None:
     """The folder with the metadata of torch. Its name may lack the local label: PyPI's wheels are such."""
-    for name in (version, version.partition("+")[0]):
-        if (site / f"torch-{name}.dist-info").is_dir():
-            return site / f"torch-{name}.dist-info"
-    return None
+    found = {_normal(path.name[6:-10]): path for path in site.glob("torch-*.dist-info") if path.is_dir()}
+    return found.get(_normal(version)) or found.get(_normal(version.partition("+")[0]))
+
+
+def _normal(version: str) -> str:
+    """A version as PEP 440 writes it: torch/version.py need not."""
+    return re.sub(r"[-_]", ".", version.lower())
+
+
+def installed_version(python: str) -> str:
+    """The version that pip knows, which may lack torch's local label. UsageError without torch."""
+    found = locate(python)
+    site = None if found.site is None else Path(found.site)
+    info = None if site is None else dist_info(site, of_folder(site).version)
+    if info is None:
+        raise UsageError(f"{python} has no torch that pip has installed; install one from a wheel")
+    return info.name[6:-10]
 
 
 def _read(path: Path) -> str:

@@ -65,8 +65,10 @@ def verdict(before: Build, site: Path, constraints: str | None = None) -> str | 
     return None
 
 
-def constraint(before: Build, wheel: Path | None) -> str:
-    """A line for a constraints file that keeps pip from replacing torch."""
-    if wheel is not None:
-        return f"torch @ {wheel.absolute().as_uri()}"
-    return f"torch=={before.version}"
+def constraint(installed: str, wheel: Path | None) -> str:
+    """A line for a constraints file that keeps pip from replacing torch: by the version that pip knows."""
+    if wheel is None:
+        return f"torch=={installed}"
+    if not wheel.is_file():
+        raise UsageError(f"there is no wheel {wheel}; name the one that torch came from")
+    return f"torch @ {wheel.absolute().as_uri()}"

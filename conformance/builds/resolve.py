@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 import urllib.parse
@@ -72,7 +73,10 @@ def parse(spec: str, variant: str | None = None) -> Request:
 
 
 def _url(spec: str) -> Request:
-    parts = urllib.parse.urlsplit(spec)
+    try:
+        parts = urllib.parse.urlsplit(spec)
+    except ValueError as error:
+        raise UsageError(f"torch build {spec!r} is no address ({error}); give an https one") from None
     digest = dict(urllib.parse.parse_qsl(parts.fragment)).get("sha256", "")
     if parts.scheme != "https" or not parts.hostname or not parts.path.endswith(".whl"):
         raise UsageError(f"torch build {spec!r} is no https address of a .whl file; give one")
@@ -95,19 +99,23 @@ def download(request: Request, folder: Path, python: str = sys.executable) -> Pa
 
     UsageError where it cannot be had or has another digest.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be made ({error.strerror}); name another folder") from None
     if request.kind == "wheel":
         return Path(request.requirement)
-    before = {path.name for path in folder.glob("*.whl")}
+    scratch = folder / ".part"  # what lies in the folder already may be another build
+    shutil.rmtree(scratch, ignore_errors=True)
     command = [python, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
-    command += [*request.options, "-d", str(folder), request.requirement]
+    command += [*request.options, "-d", str(scratch), request.requirement]
     done = subprocess.run(command, capture_output=True, text=True)
-    found = sorted(path for path in folder.glob("torch-*.whl"))
-    fresh = [path for path in found if path.name not in before] or found
-    if done.returncode or not fresh:
+    found = sorted(scratch.glob("torch-*.whl"))
+    if done.returncode or len(found) != 1:
         words = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
         raise UsageError(f"torch build {request.spec!r} cannot be had: {words[:500]}")
-    wheel = max(fresh, key=lambda path: path.stat().st_mtime)
+    wheel = found[0].replace(folder / found[0].name)
+    scratch.rmdir()
     if request.sha256 is not None and sha256(wheel) != request.sha256:
         raise UsageError(
             f"{wheel.name} has SHA-256 {sha256(wheel)} where {request.sha256} is due; ask its publisher"

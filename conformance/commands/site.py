@@ -24,6 +24,9 @@ def add(commands: Any) -> None:
         help="backends (default: the project's)",
     )
     parser.add_argument(
+        "--our-repository", default="", metavar="OWNER/NAME", help="whose workflow is this project's own"
+    )
+    parser.add_argument(
         "--today", metavar="DATE", help="the day that ages are counted from (default: today, UTC)"
     )
     parser.set_defaults(execute=execute)
@@ -38,7 +41,7 @@ def execute(arguments: argparse.Namespace) -> int:
         except ValueError:
             raise UsageError(f"--today {arguments.today} is no date; write it as 2026-01-31") from None
     known = registry.load(arguments.registry)
-    cells, refused = build.build(arguments.results, arguments.output, known, today)
+    cells, refused = build.build(arguments.results, arguments.output, known, today, arguments.our_repository)
     measured = len({cell.backend for cell in cells})
     print(f"{arguments.output / 'index.html'}: {len(cells)} cells of {measured} backends, {len(known)} known")
     for one in refused:

@@ -105,6 +105,13 @@ def _abi(arguments: argparse.Namespace) -> int:
     if wrong is not None:
         print(wrong)
         return 1
+    if built_for.new and built_for.old:
+        print(
+            f"the libraries of {arguments.backend.name} were built for both ABIs; build all of them for one"
+        )
+        return 1
+    if built_for.value == "unknown":
+        print(f"whether {arguments.backend.name} fits cannot be told from its symbols")
     return 0
 
 
@@ -130,9 +137,10 @@ def _fork_like(arguments: argparse.Namespace) -> int:
 
 def _record(arguments: argparse.Namespace) -> int:
     build = describe.of_environment(arguments.python)
+    line = guard.constraint(describe.installed_version(arguments.python), arguments.wheel)
     guard.record(build, arguments.file)
     if arguments.constraints is not None:
-        arguments.constraints.write_text(guard.constraint(build, arguments.wheel) + "\n")
+        arguments.constraints.write_text(line + "\n")
     print(f"torch {build.name()} written to {arguments.file}")
     return 0
 

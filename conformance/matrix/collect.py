@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from conformance.errors import UsageError
 from conformance.matrix.plan import Cell
 from conformance.report import files
+from conformance.standing import of
 
 #: Statuses of a cell, best first. ``unsupported``: it refused, as the plan says; ``not-started``: it refused
 #: although results were due; ``missing``: nothing has come of it.
@@ -61,8 +63,9 @@ def outcome(cell: Cell, folder: Path) -> Outcome:
             text=f"{folder.name} has {len(legs)} runs of mode {cell.mode} at level {cell.level}",
         )
     (leg,) = legs
-    torch, backend = leg["facts"]["torch"], leg["facts"]["backend"]
-    known = {
+    facts = leg["facts"]
+    torch, backend = (_table(facts.get(key)) for key in ("torch", "backend"))
+    known: dict[str, Any] = {
         "torch": str(leg["torch"]),
         "torch_kind": torch.get("kind"),
         "abi": torch.get("abi"),
@@ -70,21 +73,48 @@ def outcome(cell: Cell, folder: Path) -> Outcome:
         "counts": dict(leg["totals"]),
         "planned": int(leg["planned"]),
     }
-    problem = "; ".join(leg["problems"])[:1000]
-    if leg["exit"] == 2:
+    other = _another(cell, leg, str(torch.get("kind")))
+    if other:
+        return Outcome(cell, "missing", text=other, **known)
+    standing, text = of(leg)
+    if standing == "refused":
         status = "unsupported" if cell.expect == "refusal" else "not-started"
-        return Outcome(cell, status, text=problem, **known)
+        return Outcome(cell, status, text=text, **known)
     if cell.expect == "refusal":
-        problem = f"it ran although a refusal was declared ({cell.why}); correct the target file"
-    status = {0: "passed", 1: "failed"}.get(int(leg["exit"]), "incomplete")
-    if not leg["complete"]:
-        status = "incomplete"
-    return Outcome(cell, "failed" if cell.expect == "refusal" else status, text=problem, **known)
+        text = f"it ran although a refusal was declared ({cell.why}); correct the target file"
+        return Outcome(cell, "failed", text=text, **known)
+    return Outcome(cell, standing, text=text, **known)
+
+
+def _another(cell: Cell, leg: Mapping[str, Any], kind: str) -> str:
+    """Why a run is not that of a cell, or the empty string."""
+    if leg["target"]["name"] != cell.target:
+        return f"the results are of target {leg['target']['name']}, not {cell.target}"
+    if (kind == "fork-like") != (cell.kind == "fork-like"):
+        return f"the results are of a {kind} build of torch ({leg['torch']}), not of a {cell.kind} one"
+    release = str(leg["torch"]).partition("+")[0]
+    if re.fullmatch(r"[0-9.]+", cell.spec) and not f"{release}.".startswith(f"{cell.spec}."):
+        return f"the results are of torch {leg['torch']}, not {cell.spec}"
+    return ""
+
+
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def collect(cells: Sequence[Cell], folder: Path) -> list[Outcome]:
     """The outcomes of all cells, whose results lie in ``folder/ID``. None is left out."""
-    return [outcome(cell, folder / cell.id) for cell in cells]
+    found = [outcome(cell, folder / cell.id) for cell in cells]
+    # Where nothing of a build has started, a refusal shows a broken environment as well as a declared one.
+    dead = {one.cell.build for one in found if one.cell.expect == "results"} - {
+        one.cell.build for one in found if one.counts
+    }
+    return [
+        dataclasses.replace(one, status="not-started")
+        if one.status == "unsupported" and one.cell.build in dead
+        else one
+        for one in found
+    ]
 
 
 def exit_code(outcomes: Sequence[Outcome]) -> int:

@@ -56,6 +56,7 @@ class Cell:
     """
 
     id: str
+    target: str
     build: str
     spec: str
     kind: str
@@ -76,6 +77,8 @@ def cells(target: TargetFile, builds: Sequence[Wanted], modes: Sequence[str], le
     levels.check(level)
     for mode in modes:
         target.check_mode(mode)
+    if len(set(modes)) != len(modes):
+        raise UsageError(f"modes {','.join(modes)} name one twice; name each once")
     names = [build.name for build in builds]
     for name in names:
         if names.count(name) > 1:
@@ -88,6 +91,7 @@ def cells(target: TargetFile, builds: Sequence[Wanted], modes: Sequence[str], le
             found.append(
                 Cell(
                     id=f"{build.name}-{mode}",
+                    target=target.name,
                     build=build.name,
                     spec=build.spec,
                     kind=build.kind,
@@ -109,6 +113,8 @@ def read(file: Path) -> list[Cell]:
         raise UsageError(
             f"{file} is no plan of a matrix ({error}); make one with 'conformance matrix plan'"
         ) from None
+    if not found or len({cell.id for cell in found}) != len(found):
+        raise UsageError(f"{file} has no cell, or one id twice; make it anew")
     for cell in found:
         texts = dataclasses.asdict(cell).values()
         if not all(isinstance(text, str) for text in texts) or not _ID.fullmatch(cell.id):

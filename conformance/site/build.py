@@ -11,25 +11,53 @@ from typing import Any
 
 from conformance.errors import UsageError
 from conformance.site import badges, pages, words
-from conformance.site.cells import Cell
+from conformance.site.cells import Cell, release
 from conformance.site.cells import cells as cells_of
 from conformance.site.registry import Backend
 from conformance.site.submissions import Refused, read
 
-#: Written last and looked for first: only a folder with it is ever replaced.
-MARK = "data.json"
+#: What marks a folder as a site: only such a one is ever replaced.
+MARK = ".conformance-site"
 
 
 def build(
-    folder: Path, output: Path, registry: Mapping[str, Backend], today: datetime.date
+    folder: Path, output: Path, registry: Mapping[str, Backend], today: datetime.date, ours: str = ""
 ) -> tuple[list[Cell], list[Refused]]:
     """Make the site of a folder of results: anew each time, from what lies there and nothing else."""
+    _check_output(output, folder)
+    submissions, refused = read(folder, registry, today, ours)
+    cells = cells_of(submissions, today)
+    scratch = output.with_name(f"{output.name}.part")
+    shutil.rmtree(scratch, ignore_errors=True)
+    _write(scratch, registry, cells, refused, today)
+    shutil.rmtree(output, ignore_errors=True)
+    scratch.rename(output)
+    return cells, refused
+
+
+def _check_output(output: Path, folder: Path) -> None:
+    """Refuse to replace what is no site, or to lie with the results."""
+    for one, other in ((output, folder), (folder, output)):
+        if one.resolve() == other.resolve() or one.resolve() in other.resolve().parents:
+            raise UsageError(f"{output} and the results {folder} lie in one another; name another folder")
+    if output.is_symlink() or (output.exists() and not output.is_dir()):
+        raise UsageError(f"{output} is no folder; name another one")
     if output.exists() and any(output.iterdir()) and not (output / MARK).is_file():
         raise UsageError(f"{output} is not empty and no site; name another folder")
-    submissions, refused = read(folder, registry, today)
-    cells = cells_of(submissions, today)
-    shutil.rmtree(output, ignore_errors=True)
-    (output / "backends").mkdir(parents=True)
+
+
+def _write(
+    output: Path,
+    registry: Mapping[str, Backend],
+    cells: Sequence[Cell],
+    refused: Sequence[Refused],
+    today: datetime.date,
+) -> None:
+    try:
+        output.mkdir(parents=True)
+    except OSError as error:
+        raise UsageError(f"{output} cannot be made ({error.strerror}); name another folder") from None
+    (output / "backends").mkdir()
     (output / "badges").mkdir()
     for asset in sorted(pages.ASSETS.iterdir()):
         shutil.copyfile(asset, output / asset.name)
@@ -38,24 +66,32 @@ def build(
         (output / "backends" / f"{backend.id}.html").write_text(pages.backend_page(backend, cells, today))
         write_badges(output / "badges", backend, cells)
     text = json.dumps(data(registry, cells, refused, today), indent=1, sort_keys=True)
-    (output / MARK).write_text(text + "\n")
-    return cells, refused
+    (output / "data.json").write_text(text + "\n")
+    (output / MARK).touch()
 
 
 def write_badges(folder: Path, backend: Backend, cells: Sequence[Cell]) -> None:
-    """One badge for each mode of a backend, of its newest build, and one for the backend."""
+    """One badge for each mode of a backend, the worst of its newest release, and one for the backend."""
     own = [cell for cell in cells if cell.backend == backend.id]
-    newest: dict[str, Cell] = {}
-    for cell in own:
-        newest[cell.mode] = cell  # cells are ordered by release
-    for mode, cell in newest.items():
+    shown: dict[str, Cell] = {}
+    for mode in dict.fromkeys(cell.mode for cell in own):
+        of_mode = [cell for cell in own if cell.mode == mode]
+        # A mode that is for one kind of build is shown by that kind.
+        ran = [cell for cell in of_mode if words.state(cell) != "refused"] or of_mode
+        newest = [cell for cell in ran if release(cell.build.version) == release(ran[-1].build.version)]
+        shown[mode] = max(newest, key=lambda cell: words.SEVERITY.index(words.state(cell)))
+    for mode, cell in shown.items():
         state = words.state(cell)
         text = badges.badge(f"{backend.id} {mode}", state, f"{state}: {words.short(cell)}")
         (folder / f"{backend.id}-{mode}.svg").write_text(text)
-    order = list(words.STATES)
-    worst = max((words.state(cell) for cell in newest.values()), key=order.index, default="unknown")
-    shown = f"{worst}, {len(newest)} modes" if newest else "no result yet"
-    (folder / f"{backend.id}.svg").write_text(badges.badge(backend.id, worst, shown))
+    states = [words.state(cell) for cell in shown.values()]
+    worst = max(
+        [state for state in states if state != "refused"] or states,
+        key=words.SEVERITY.index,
+        default="unknown",
+    )
+    about = f"{worst}, {len(shown)} modes" if shown else "no result yet"
+    (folder / f"{backend.id}.svg").write_text(badges.badge(backend.id, worst, about))
 
 
 def data(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from conformance import difference
+from conformance import difference, standing
 from conformance.certificate import entitlement, manifest
 from conformance.errors import UsageError
+from conformance.site.provenance import CHANNELS
 from conformance.site.submissions import Submission
 
 #: Days after which a run is no longer fresh, is stale, and is retired.
@@ -31,11 +33,13 @@ class Build:
     @property
     def slug(self) -> str:
         """A name for addresses."""
-        return re.sub(r"[^A-Za-z0-9.]+", "-", f"{self.version}-{self.kind}").strip("-").lower()[:80]
+        words = f"{self.version}-{self.kind}-abi{self.abi}"
+        return re.sub(r"[^A-Za-z0-9.]+", "-", words).strip("-").lower()[:90]
 
     @staticmethod
     def of(leg: Mapping[str, Any]) -> Build:
         torch = leg["facts"].get("torch", {})
+        torch = torch if isinstance(torch, dict) else {}
         kind, abi = str(torch.get("kind") or "unknown"), str(torch.get("abi") or "unknown")
         return Build(str(leg["torch"])[:60], kind[:20], abi[:10])
 
@@ -78,8 +82,11 @@ class Cell:
 
     @property
     def newest(self) -> Run:
-        """The run that the cell shows."""
-        return self.runs[0]
+        """The run that the cell shows: of those of the last days the newest of the most trusted channel."""
+        latest = self.runs[0].submission.started
+        late = [run for run in self.runs if (latest - run.submission.started).days <= STALE]
+        order = list(CHANNELS)
+        return min(late, key=lambda run: order.index(run.submission.provenance.channel))
 
 
 def age_of(when: datetime.datetime, today: datetime.date) -> str:
@@ -97,14 +104,23 @@ def cells(submissions: Sequence[Submission], today: datetime.date) -> list[Cell]
     found = []
     for (backend, build, mode), runs in grouped.items():
         ordered = sorted(runs, key=lambda one: one.started, reverse=True)
-        summed = tuple(
-            summary(one, ordered[place + 1] if place + 1 < len(ordered) else None)
-            for place, one in enumerate(ordered)
-        )
-        found.append(Cell(backend, build, mode, summed, age_of(ordered[0].started, today)))
+        summed = tuple(summary(one, _before(one, ordered[place + 1 :])) for place, one in enumerate(ordered))
+        cell = Cell(backend, build, mode, summed, "")
+        found.append(dataclasses.replace(cell, age=age_of(cell.newest.submission.started, today)))
     return sorted(
-        found, key=lambda cell: (cell.backend, _release(cell.build.version), cell.build.kind, cell.mode)
+        found, key=lambda cell: (cell.backend, release(cell.build.version), cell.build.kind, cell.mode)
     )
+
+
+def _before(one: Submission, earlier: Sequence[Submission]) -> Submission | None:
+    """The latest earlier run that can be compared with this one: it ran to its end, at the same level."""
+    if standing.of(one.leg)[0] not in ("passed", "failed"):
+        return None
+    for other in earlier:
+        same = all(other.leg[word] == one.leg[word] for word in ("level", "samples"))
+        if same and standing.of(other.leg)[0] in ("passed", "failed"):
+            return other
+    return None
 
 
 def summary(one: Submission, before: Submission | None) -> Run:
@@ -112,9 +128,7 @@ def summary(one: Submission, before: Submission | None) -> Run:
     leg = one.leg
     totals = leg["totals"]
     planned = int(leg["planned"])
-    status = {0: "passed", 1: "failed", 2: "refused"}.get(int(leg["exit"]), "incomplete")
-    if status == "passed" and not leg["complete"]:
-        status = "incomplete"
+    status, _ = standing.of(leg)
     regressed: tuple[str, ...] = ()
     if before is not None:
         try:
@@ -138,13 +152,19 @@ def summary(one: Submission, before: Submission | None) -> Run:
     )
 
 
+@functools.cache
+def _manifest() -> manifest.Manifest:
+    return manifest.load()
+
+
 def held(leg: Mapping[str, Any]) -> str | None:
     """The broadest level that a leg holds, where the manifest of levels knows its torch."""
     try:
-        return entitlement.held(leg, manifest.load())
+        return entitlement.held(leg, _manifest())
     except UsageError:
         return None
 
 
-def _release(version: str) -> tuple[int, ...]:
+def release(version: str) -> tuple[int, ...]:
+    """The numbers of a release, to order builds by."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])

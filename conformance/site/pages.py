@@ -11,7 +11,7 @@ from typing import Any
 
 from conformance.certificate import privacy
 from conformance.site import words
-from conformance.site.cells import Build, Cell, Run
+from conformance.site.cells import Build, Cell, Run, release
 from conformance.site.registry import Backend
 from conformance.site.submissions import Refused
 
@@ -76,7 +76,7 @@ def index(
 
 
 def _by_build(cells: Sequence[Cell]) -> list[Cell]:
-    return sorted(cells, key=lambda cell: (cell.build.version, cell.build.kind, cell.build.abi))
+    return sorted(cells, key=lambda cell: (release(cell.build.version), cell.build.version, cell.build.kind))
 
 
 def _filters(modes: Sequence[str], builds: Sequence[Build]) -> str:

@@ -48,10 +48,11 @@ class Provenance:
         return f"https://github.com/{self.repository}/actions/runs/{self.run_id}"
 
 
-def read(file: Path, backend: Backend, today: datetime.date) -> Provenance:
+def read(file: Path, backend: Backend, today: datetime.date, ours: str = "") -> Provenance:
     """What stands in ``provenance.json``; without one a run is self-reported, of the date of its file.
 
-    UsageError where it is unreadable, or names a workflow that the registry does not have for the backend.
+    UsageError where it is unreadable, or names a workflow that the registry does not have for the backend, or
+    this project's channel with another repository than ``ours``.
     """
     if not file.exists():
         folder = file.parent / "results.json"
@@ -67,7 +68,7 @@ def read(file: Path, backend: Backend, today: datetime.date) -> Provenance:
         raise UsageError(
             f"{file.name} is no provenance ({type(error).__name__}: {str(error)[:200]})"
         ) from None
-    if found.channel not in CHANNELS:
+    if not isinstance(found.channel, str) or found.channel not in CHANNELS:
         raise UsageError(
             f"{file.name} names channel {str(found.channel)[:40]!r}; known are {', '.join(CHANNELS)}"
         )
@@ -76,6 +77,12 @@ def read(file: Path, backend: Backend, today: datetime.date) -> Provenance:
     for value, pattern in ((found.repository, _REPOSITORY), (found.commit, _COMMIT), (found.run_id, _NUMBER)):
         if not isinstance(value, str) or (value and not pattern.fullmatch(value)):
             raise UsageError(f"{file.name} holds {str(value)[:60]!r}, which is no repository, commit or run")
+    if received.date() > today + datetime.timedelta(days=1):
+        raise UsageError(f"{file.name} says that it was received on {received.date()}, which is yet to come")
+    if found.channel == "our-workflow" and (not ours or found.repository != ours):
+        raise UsageError(
+            f"it says that it ran in this project's workflow, whose repository is {ours or 'not given'}"
+        )
     if found.channel == "vendor-workflow":
         _check_vendor(found, backend, today)
     return found

@@ -17,7 +17,7 @@ else:
 
 FOLDER = Path(__file__).parent / "backends"
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
-_KEYS = {"name", "link", "device", "repository", "workflow", "expires", "renamed_from"}
+_KEYS = {"name", "link", "device", "repository", "workflow", "expires", "renamed_from", "simulated"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Backend:
     workflow: str = ""
     expires: datetime.date | None = None
     renamed_from: tuple[str, ...] = ()
+    simulated: bool = False
 
 
 def load(folder: Path = FOLDER) -> dict[str, Backend]:
@@ -73,9 +74,11 @@ def _read(file: Path) -> Backend:
     if not re.fullmatch(r"https://[^\s\"'<>]+", data["link"]):
         raise UsageError(f"registry file {file.name} has a link that is no https address; give one")
     expires = data.get("expires")
-    if expires is not None and not isinstance(expires, datetime.date):
+    if expires is not None and type(expires) is not datetime.date:
         raise UsageError(
             f"registry file {file.name} has an expiry that is no date; write expires = 2027-01-31"
         )
-    former = tuple(data.get("renamed_from", ()))
-    return Backend(file.stem, **{**data, "renamed_from": former})
+    former = data.get("renamed_from", [])
+    if not isinstance(former, list) or not all(isinstance(name, str) for name in former):
+        raise UsageError(f"registry file {file.name} has a renamed_from that is no list of ids; write one")
+    return Backend(file.stem, **{**data, "renamed_from": tuple(former)})

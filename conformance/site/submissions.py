@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from conformance import results
+from conformance import results, standing
 from conformance.certificate import privacy
 from conformance.errors import UsageError
 from conformance.site import provenance
@@ -18,7 +19,9 @@ from conformance.site.registry import Backend
 #: A results file that is larger is refused.
 LARGEST = 96 << 20
 #: Runs of a backend that are looked at, the newest by name.
-MOST = 2000
+MOST = 500
+#: Legs of one results file.
+LEGS = 40
 #: What a submission's clock may be ahead.
 _AHEAD = datetime.timedelta(hours=26)
 
@@ -43,47 +46,85 @@ class Refused:
 
 
 def read(
-    folder: Path, registry: Mapping[str, Backend], today: datetime.date
+    folder: Path, registry: Mapping[str, Backend], today: datetime.date, ours: str = ""
 ) -> tuple[list[Submission], list[Refused]]:
-    """All runs of ``folder/BACKEND/RUN``. UsageError where there is no such folder."""
+    """All runs of ``folder/BACKEND/RUN``; ``ours`` is this project's own repository.
+
+    UsageError where there is no such folder.
+    """
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}; name the one with a folder of runs for each backend")
     former = {name: backend for backend in registry.values() for name in backend.renamed_from}
     found: list[Submission] = []
     refused: list[Refused] = []
     for place in sorted(folder.iterdir()):
+        name = printable(place.name)
+        if name.startswith(".") or (place.is_file() and not place.is_symlink()):
+            continue  # of the repository that holds the results
         backend = registry.get(place.name) or former.get(place.name)
-        if place.is_symlink() or not place.is_dir():
+        if backend is None or place.is_symlink():
+            why = "it is a link" if place.is_symlink() else "no backend of the registry has this id"
+            refused.append(Refused(name, why))
             continue
-        if backend is None:
-            refused.append(Refused(privacy.text(place.name)[:80], "no backend of the registry has this id"))
-            continue
-        for run in sorted((path for path in place.iterdir()), reverse=True)[:MOST]:
+        runs = sorted((path for path in place.iterdir() if not path.name.startswith(".")), reverse=True)
+        refused += [
+            Refused(f"{name}/{printable(run.name)}", "there are too many runs") for run in runs[MOST:]
+        ]
+        for run in runs[:MOST]:
             try:
-                found.extend(_run(run, backend, today))
+                found.extend(list(_run(run, backend, today, ours)))
             except UsageError as error:
-                refused.append(
-                    Refused(f"{place.name}/{run.name}"[:120], str(error).replace(str(folder), "")[:500])
-                )
+                why = str(error).replace(str(run), "")
+                refused.append(Refused(f"{name}/{printable(run.name)}", printable(why, 500)))
+            except Exception as error:  # one submission never keeps the others from being shown
+                why = f"it cannot be read ({type(error).__name__})"
+                refused.append(Refused(f"{name}/{printable(run.name)}", why))
     return found, refused
 
 
-def _run(run: Path, backend: Backend, today: datetime.date) -> Iterator[Submission]:
+def printable(text: str, most: int = 120) -> str:
+    """Words of others, without paths and without what cannot be written down."""
+    return privacy.text(text.encode("utf-8", "replace").decode("utf-8", "replace"))[:most]
+
+
+def _run(run: Path, backend: Backend, today: datetime.date, ours: str) -> Iterator[Submission]:
     if run.is_symlink() or not run.is_dir():
         raise UsageError("it is no folder of its own")
     file = run / "results.json"
-    if file.is_symlink():
-        raise UsageError("its results.json is a link")
+    if file.is_symlink() or not file.is_file():
+        raise UsageError("it has no results.json of its own")
     document = results.read(file, limit=LARGEST)
-    where = provenance.read(run / "provenance.json", backend, today)
+    json.dumps(document, ensure_ascii=False).encode()  # halves of characters cannot be written down
+    where = provenance.read(run / "provenance.json", backend, today, ours)
+    if len(document["legs"]) > LEGS:
+        raise UsageError(f"it has {len(document['legs'])} legs; at most {LEGS} are read")
+    seen = set()
     for leg in document["legs"]:
         started = _time(leg["started"])
         end_of_today = datetime.datetime.combine(today, datetime.time.max, datetime.timezone.utc)
         if started > end_of_today + _AHEAD:
             raise UsageError(f"it began on {started.date()}, which is yet to come")
-        if leg["selection"] is not None or leg["shard"] != "1/1":
+        if leg["selection"] is not None or leg["shard"] != "1/1" or leg["left_out"]:
             raise UsageError(f"leg {leg['mode']} is a selection or a part; whole runs are shown")
-        yield Submission(backend, run.name, leg, where, started)
+        if not all(isinstance(leg["facts"].get(word, {}), dict) for word in ("torch", "backend")):
+            raise UsageError(f"what leg {leg['mode']} says of torch or the backend is no table")
+        if not isinstance(leg["facts"].get("extra", []), list):
+            raise UsageError(f"what leg {leg['mode']} says of extra modules is no list")
+        _check_device(backend, leg["target"])
+        standing.of(leg)  # what cannot be judged is refused here, where it stops nothing else
+        if (leg["torch"], leg["mode"]) in seen:
+            raise UsageError(f"two of its legs are of mode {leg['mode']} on one build")
+        seen.add((leg["torch"], leg["mode"]))
+        # A clock can be set back, but not before the run was received.
+        yield Submission(backend, printable(run.name), leg, where, min(started, where.received))
+
+
+def _check_device(backend: Backend, target: Mapping[str, Any]) -> None:
+    if target["device"] != backend.device:
+        raise UsageError(f"it is of device {target['device']!r}, where {backend.id} has {backend.device!r}")
+    if bool(target.get("simulated")) != backend.simulated:
+        word = "a simulated" if target.get("simulated") else "no simulated"
+        raise UsageError(f"it is of {word} device, which {backend.id} is not")
 
 
 def _time(text: str) -> datetime.datetime:

@@ -16,6 +16,10 @@ STATES = {
 }
 
 
+#: States from the best to the worst, for badges that stand for several cells.
+SEVERITY = ("pass", "unknown", "refused", "retired", "stale", "incomplete", "fail")
+
+
 def state(cell: Cell | None) -> str:
     """One of ``STATES``."""
     if cell is None:

@@ -58,6 +58,9 @@ def test_in_a_wheel(shared_object, tmp_path):
         ("_ZN3c108ClassSsxEv", False),  # an identifier that holds the letters
         ("_ZN2at6TensorILi12ESsE", True),
         ("_ZN2at6TensorS12_RKSs", True),
+        ("_ZN3c103fooILNS_10ScalarTypeE7EEEvSs", True),  # the 7 is a value, no length
+        ("_ZN3c103fooILNS_10ScalarTypeE2EEEvi", False),
+        ("_ZN2at3barERA10_cSs", True),
         ("", False),
     ],
 )

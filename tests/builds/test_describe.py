@@ -36,6 +36,10 @@ def test_a_public_release(site):
         ("2.6.0a0+git2236df1", "", "source", "of a fork or of public PyTorch"),
         ("2.13.0+hpu.1.21", "", "source", "'hpu.1.21'"),
         ("2.14.0.dev20260708+cpu", "", "public", "release or nightly"),
+        ("2.6.0+metax3", "", "unknown", "PyTorch's own"),
+        ("2.7.1+musa", "", "unknown", "PyTorch's own"),
+        ("2.4.1+das.opt1.dtk25041", "", "unknown", "PyTorch's own"),
+        ("2.9.0+rocm6.4", "", "public", "release or nightly"),
         ("2.13.0b3", "", "unknown", "that of no release"),
     ],
 )

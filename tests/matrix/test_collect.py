@@ -12,7 +12,14 @@ from conformance.matrix import collect, plan, table
 
 
 def cell(mode="eager", expect="results", **changes):
-    words = {"build": "2.13.0-public", "spec": "2.13.0", "kind": "public", "level": "bringup", **changes}
+    words = {
+        "target": "mine",
+        "build": "2.13.0-public",
+        "spec": "2.13.0",
+        "kind": "public",
+        "level": "bringup",
+        **changes,
+    }
     why = "mine.toml: mode lazy is for fork-like builds" if expect == "refusal" else ""
     return plan.Cell(id=f"{words['build']}-{mode}", mode=mode, expect=expect, why=why, **words)
 
@@ -72,6 +79,45 @@ def test_an_incomplete_run(tmp_path):
 def test_results_of_something_else_are_no_results_of_the_cell(tmp_path):
     assert outcome_of(cell("lazy"), leg(), tmp_path).status == "missing"
     assert outcome_of(cell(level="core"), leg(), tmp_path).status == "missing"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"spec": "2.6.0"}, "not 2.6.0"),
+        ({"kind": "fork-like"}, "of a public build of torch"),
+        ({"target": "other"}, "of target mine"),
+    ],
+)
+def test_a_run_on_another_build_is_no_run_of_the_cell(changes, words, tmp_path):
+    found = outcome_of(cell(**changes), leg(), tmp_path)
+    assert found.status == "missing" and words in found.text
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        lambda found: with_rows(found, {row["id"]: {"verdict": "fail"} for row in found["results"][:50]}),
+        lambda found: {**found, "oracle": {"checked": 1, "differences": ["x"]}},
+        lambda found: {**found, "samples": "1"},
+        lambda found: {**found, "facts": {**found["facts"], "extra": ["mine"]}},
+    ],
+)
+def test_what_a_run_says_of_itself_never_makes_it_better(lie, tmp_path):
+    found = lie(leg())
+    assert (found["exit"], found["complete"]) == (0, True)
+    assert outcome_of(cell(), found, tmp_path).status in ("failed", "incomplete")
+
+
+def test_a_dead_environment_is_no_declared_refusal(tmp_path):
+    cells = [cell(), cell("lazy", "refusal")]
+    with settled():
+        for one in cells:
+            folder(tmp_path / one.id, refused(one.mode))
+    assert [one.status for one in collect.collect(cells, tmp_path)] == ["not-started", "not-started"]
+    with settled():
+        folder(tmp_path / cells[0].id, leg())
+    assert [one.status for one in collect.collect(cells, tmp_path)] == ["passed", "unsupported"]
 
 
 def test_folders_that_are_not_there_or_hold_rubbish(tmp_path):

@@ -81,6 +81,7 @@ def test_as_the_matrix_of_a_workflow(tmp_path, capsys):
         "",
         "[]",
         '{"include": [{"id": "x"}]}',
+        '{"include": []}',
         '{"include": [{"id": "../x", "build": "", "spec": "", "kind": "", "mode": "", "level": ""}]}',
         '{"include": [{"id": "x", "build": 1, "spec": "", "kind": "", "mode": "", "level": ""}]}',
     ],

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import TODAY, failing, made, refused
+from site_runs import TODAY, failing, made, refused
 
 from conformance import cli, results
 
@@ -39,15 +39,20 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A site with cells of every state, served on this machine; every request is noted."""
     folder = tmp_path_factory.mktemp("site")
     hostile = "</td><script>document.title = 'taken'</script>"
+    ours = {"device": "hpu", "simulated": True}
     runs = {
         ("hpu-reference", "r1"): [
-            made(started="2026-01-05T00:00:00+00:00"),
-            made(mode="compile", kind="fork-like"),
+            made(started="2026-01-05T00:00:00+00:00", **ours),
+            made(mode="compile", kind="fork-like", **ours),
         ],
-        ("hpu-reference", "r2"): [failing(made(), 0, message=hostile), refused(), made(mode="graph")],
+        ("hpu-reference", "r2"): [
+            failing(made(**ours), 0, message=hostile),
+            refused(**ours),
+            made(mode="graph", **ours),
+        ],
         ("cpu", "old"): [made(started="2025-11-01T00:00:00+00:00")],
-        ("torch-npu", "ancient"): [made(started="2025-01-01T00:00:00+00:00")],
-        ("torch-mlu", "cut"): [{**made(), "complete": False, "exit": 3}],
+        ("torch-npu", "ancient"): [made(started="2025-01-01T00:00:00+00:00", device="npu")],
+        ("torch-mlu", "cut"): [{**made(device="mlu"), "complete": False, "exit": 3}],
     }
     for (backend, run), legs in runs.items():
         place = folder / "results" / backend / run

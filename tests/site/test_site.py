@@ -9,11 +9,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from conftest import TODAY, failing, made, refused
+from certifiable import summed
+from site_runs import TODAY, failing, made, refused
 
 from conformance import cli
 from conformance.errors import UsageError
-from conformance.site import badges, build, cells, provenance, registry, words
+from conformance.site import badges, cells, provenance, registry, words
 
 DAY = datetime.date.fromisoformat(TODAY)
 
@@ -83,8 +84,8 @@ def test_failures_refusals_and_what_is_not_whole(put, tmp_path):
     page = (out / "backends" / "cpu.html").read_text()
     assert "Known gaps" in page and "it needs a fork-like torch" in page
     assert "Linux x86_64" in page and "myhost" not in page
-    # A badge of the backend shows the worst.
-    assert "refused" in (out / "badges" / "cpu.svg").read_text()
+    # A badge of the backend shows the worst of what runs.
+    assert ">fail, 3 modes<" in (out / "badges" / "cpu.svg").read_text()
 
 
 def test_the_newest_run_counts_and_regressions_are_named(put, tmp_path):
@@ -112,8 +113,12 @@ VENDOR = {"channel": "vendor-workflow", "received": "2026-01-09T04:00:00+00:00",
 def test_where_a_run_comes_from(put, tmp_path):
     put("cpu", "r1", made())
     ours = {**VENDOR, "channel": "our-workflow", "repository": "o/suite", "run_id": "12", "commit": "a" * 40}
-    results = put("hpu-reference", "r1", made(), provenance=ours)
-    _, out, data = site(results, tmp_path)
+    results = put("hpu-reference", "r1", made(device="hpu", simulated=True), provenance=ours)
+    code, _, data = site(results, tmp_path)
+    assert (
+        code == 1 and cells_of(data, "hpu-reference") == []
+    )  # nobody is us unless the publisher says who we are
+    _, out, data = site(results, tmp_path, "--our-repository", "o/suite")
     assert cells_of(data, "cpu")[0]["runs"][0]["provenance"] == "self-reported"
     assert (
         cells_of(data, "hpu-reference")[0]["runs"][0]["link"] == "https://github.com/o/suite/actions/runs/12"
@@ -124,7 +129,7 @@ def test_where_a_run_comes_from(put, tmp_path):
 def a_registry(tmp_path: Path, **more: str) -> Path:
     folder = tmp_path / "registry"
     folder.mkdir()
-    lines = {"name": "Mine", "link": "https://vendor.example/", **more}
+    lines = {"name": "Mine", "link": "https://vendor.example/", "device": "cpu", **more}
     text = "".join(
         f"{key} = {value!r}\n" if key != "expires" else f"{key} = {value}\n" for key, value in lines.items()
     )
@@ -262,6 +267,89 @@ def test_the_registry_is_checked(tmp_path, text, words_of_it):
         registry.load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "lie",
+    [
+        lambda leg: [row.update(verdict="fail") for row in leg["results"]],
+        lambda leg: leg.update(results=[], cases={}, case_totals={}, totals={}, planned=0),
+        lambda leg: leg.update(missing={"count": 5, "first": list("abcde")}, planned=leg["planned"] + 5),
+        lambda leg: leg["oracle"].update(differences=["x"]),
+        lambda leg: leg.update(samples="1"),
+    ],
+)
+def test_what_a_run_says_of_itself_never_makes_it_a_pass(put, tmp_path, lie):
+    found = made()
+    lie(found)
+    if found["results"]:
+        found = {**summed(found), "planned": found["planned"]}
+    assert (found["exit"], found["complete"]) == (0, True)
+    _, out, data = site(put("cpu", "r1", found), tmp_path)
+    assert [cell["state"] for cell in cells_of(data, "cpu")] in ([], ["fail"], ["incomplete"])
+    assert 'class="state pass">pass</span> <a' not in (out / "index.html").read_text()
+
+
+ODD = {
+    "facts.torch": lambda leg: leg["facts"].update(torch=[]),
+    "facts.backend": lambda leg: leg["facts"].update(backend=None),
+    "facts.extra": lambda leg: leg["facts"].update(extra=5),
+    "half a character": lambda leg: leg.update(problems=["\ud800"]),
+    "device": lambda leg: leg["target"].update(device="cuda"),
+    "simulated": lambda leg: leg["target"].update(simulated=True),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_one_odd_submission_does_not_hide_the_others(put, tmp_path, name):
+    odd = made(mode="graph")
+    ODD[name](odd)
+    put("cpu", "odd", odd)
+    results = put("cpu", "r1", made())
+    code, _, data = site(results, tmp_path)
+    assert code == 1 and len(data["refused"]) == 1, name
+    assert [cell["mode"] for cell in cells_of(data, "cpu")] == ["eager"]
+
+
+def test_a_run_is_shown_whole_or_not_at_all(put, tmp_path):
+    results = put("cpu", "r1", made(), made(mode="graph", selection="add"))
+    _, _, data = site(results, tmp_path)
+    assert len(data["refused"]) == 1 and cells_of(data, "cpu") == []
+
+
+def test_runs_are_compared_with_the_last_that_ran(put, tmp_path):
+    put("cpu", "1", made(started="2026-01-05T00:00:00+00:00"))
+    put("cpu", "2", {**refused("eager"), "started": "2026-01-06T00:00:00+00:00"})
+    results = put("cpu", "3", failing(made(), 0))
+    _, _, data = site(results, tmp_path)
+    runs = cells_of(data, "cpu")[0]["runs"]
+    assert [(run["compared_with"], len(run["regressed"])) for run in runs] == [("1", 1), (None, 0), (None, 0)]
+
+
+def test_a_self_reported_run_does_not_stand_in_for_an_attested_one(put, tmp_path):
+    folder = a_registry(tmp_path, repository="v/backend", workflow="w.yml")
+    fail = failing(made(started="2026-01-08T00:00:00+00:00"), 0)
+    put("mine", "attested", fail, provenance={**VENDOR, "workflow": "w.yml"})
+    results = put("mine", "said", made())
+    _, _, data = site(results, tmp_path, "--registry", str(folder))
+    assert [cell["state"] for cell in cells_of(data, "mine")] == ["fail"]
+
+
+def test_a_date_is_not_later_than_the_receipt(put, tmp_path):
+    folder = a_registry(tmp_path, repository="v/backend", workflow="w.yml")
+    old = {**VENDOR, "workflow": "w.yml", "received": "2025-11-01T00:00:00+00:00"}
+    _, _, data = site(put("mine", "r1", made(), provenance=old), tmp_path, "--registry", str(folder))
+    assert [cell["state"] for cell in cells_of(data, "mine")] == ["stale"]
+
+
+def test_results_are_never_replaced_by_a_site(put, tmp_path):
+    results = put("cpu", "r1", made())
+    (results / "data.json").write_text("{}")
+    for output in (results, results / "cpu", tmp_path):
+        assert cli.main(["site", str(results), "-o", str(output)]) == 2
+    assert (results / "cpu" / "r1" / "results.json").exists()
+    (tmp_path / "file").write_text("x")
+    assert cli.main(["site", str(results), "-o", str(tmp_path / "file")]) == 2
+
+
 def test_a_folder_that_is_no_site_is_not_replaced(put, tmp_path):
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "mine.txt").write_text("keep")
@@ -285,4 +373,3 @@ def test_ages():
     assert [cells.age_of(at, at.date() + datetime.timedelta(days=n)) for n in (0, 3, 4, 14, 15, 90, 91)] == [
         *("fresh", "fresh", "ageing", "ageing", "stale", "stale", "retired")
     ]
-    assert build.MARK == "data.json"

@@ -12,6 +12,7 @@ import glob
 import importlib
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Iterable
 from types import ModuleType
@@ -77,7 +78,7 @@ def refuse_other_accelerator(torch: ModuleType) -> None:
         ImportError: it is one.
     """
     built_with = [name for name in ("cuda", "hip", "xpu") if getattr(torch.version, name, None)]
-    release = tuple(int(part) for part in _release(str(torch.__version__)).split("."))
+    release = tuple(int(part) for part in re.findall(r"\d+", str(torch.__version__))[:2])
     if built_with and release >= (2, 14):
         raise ImportError(
             f"torch {torch.__version__} was built with {built_with[0]} and allows no hpu beside it: install "

@@ -1,0 +1,35 @@
+"""Folders of results for the site, made up run by run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from certifiable import leg, settled, summed, with_rows
+
+TODAY = "2026-01-10"
+
+
+def made(**changes: Any) -> dict[str, Any]:
+    """A whole leg of level bringup that passed on 2026-01-09."""
+    kind = changes.pop("kind", "public")
+    with settled():
+        found = leg("bringup", changes.pop("mode", "eager"))
+    found["started"] = "2026-01-09T03:04:05+00:00"
+    found["target"] = {**found["target"], "device": changes.pop("device", "cpu")}
+    found["target"]["simulated"] = changes.pop("simulated", False)
+    found["facts"]["torch"]["kind"] = kind
+    return {**found, **changes}
+
+
+def failing(found: dict[str, Any], *places: int, message: str = "wrong") -> dict[str, Any]:
+    """A leg in which the rows at these places failed."""
+    row = {"verdict": "fail", "failures": [{"kind": "value", "message": message}], "failure_count": 1}
+    found = with_rows(found, {found["results"][place]["id"]: row for place in places})
+    found["exit"] = 1
+    return found
+
+
+def refused(mode: str = "lazy", **changes: Any) -> dict[str, Any]:
+    """A leg of a backend that did not start."""
+    found = summed({**made(mode=mode, **changes), "results": []})
+    return {**found, "exit": 2, "complete": False, "problems": ["it needs a fork-like torch"], "planned": 0}
