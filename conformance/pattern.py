@@ -9,6 +9,7 @@ import re
 @functools.lru_cache(maxsize=4096)
 def compile_pattern(pattern: str) -> re.Pattern[str]:
     """The regular expression that a pattern stands for; it must match a whole id."""
+    pattern = re.sub(r"\*+", "*", pattern)  # several in a row mean one, and would take for ever to fail
     parts = (".*" if char == "*" else "." if char == "?" else re.escape(char) for char in pattern)
     return re.compile("".join(parts))
 

@@ -92,8 +92,7 @@ def prepare(session: nox.Session) -> Environment:
     environment = Environment(session)
     install_torch(environment)
     environment.install("setuptools>=77", "wheel", "ninja", "numpy", "scipy")
-    if not environment.version_of("torch-backend-conformance"):
-        environment.install("-e", str(ROOT))
+    environment.install("-e", str(ROOT))  # each time: what it needs may have changed
     with session.chdir(BACKEND):
         session.log("building what changed of the device (minutes on the first run)")
         environment.run("python", "setup.py", "--quiet", "build_ext", "--inplace", silent=True)
