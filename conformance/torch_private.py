@@ -295,9 +295,13 @@ def operators_run() -> Iterator[list[str]]:
 def capturing_all_shapes(call: Callable[..., Any]) -> Callable[..., Any]:
     """A compiled function whose one graph may hold operators with shapes that depend on values.
 
-    New releases allow that by themselves where one whole graph is asked for; torch 2.6 has to be told.
+    torch 2.13 allows that by itself where one whole graph is asked for, and would make another graph of
+    ``narrow`` if it were told; 2.6 has to be told. Releases between them were not tried.
     """
     import torch._dynamo.config as config
+
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 13):
+        return call
 
     def with_shapes(*args: Any, **kwargs: Any) -> Any:
         with config.patch(capture_dynamic_output_shape_ops=True):
