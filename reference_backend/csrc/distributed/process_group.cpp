@@ -326,12 +326,28 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::scatter(Tensors& outputs,
                  }});
 }
 
+namespace {
+
+// gloo of torch 2.6 sums whatever it is asked for here (seen: products and maxima); that of 2.13 does not.
+void check_scattered(const Reduction& reduction) {
+#if !HPU_TORCH_AT_LEAST(2, 13)
+  TORCH_CHECK_TYPE(
+      reduction.operation == c10d::ReduceOp::SUM,
+      "hccl: reduce_scatter is by SUM only on this release of torch; use all_reduce, or torch 2.13");
+#else
+  static_cast<void>(reduction);
+#endif
+}
+
+}  // namespace
+
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter(Tensors& outputs,
                                                            std::vector<Tensors>& inputs,
                                                            const c10d::ReduceScatterOptions& options) {
   const at::Tensor& output = check_single(outputs);
   check_list(inputs, static_cast<std::size_t>(size_), output);
   const Reduction reduction = reduction_of(options.reduceOp, output.scalar_type());
+  check_scattered(reduction);
   c10d::ReduceScatterOptions given = options;
   given.reduceOp = reduction.operation;
   given.timeout = timeout_of(options.timeout);
@@ -374,6 +390,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter_tensor_coalesced(
                 size_,
                 "input tensor must be the same size as output size times world size");
     const Reduction reduction = reduction_of(options.reduceOp, inputs[index].scalar_type());
+    check_scattered(reduction);
     given.push_back(options);
     given.back().reduceOp = reduction.operation;
     given.back().timeout = timeout_of(options.timeout);
