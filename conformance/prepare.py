@@ -53,11 +53,22 @@ def facts(module_name: str | None, extra: list[str]) -> dict[str, Any]:
 
 
 def _abi(package: Path) -> str | None:
-    """The C++ ABI that a package's libraries were built for; None where it has none."""
+    """The C++ ABI that a package's libraries were built for; None where it has none.
+
+    Of those that this process has loaded, where that can be seen: a wheel may hold some for each torch.
+    """
     from conformance.builds import abi
 
     try:
-        return abi.of_extension(package).value
+        mapped = {
+            line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if ".so" in line
+        }
+    except OSError:
+        mapped = set()
+    loaded = [path for path in map(Path, sorted(mapped)) if package in path.parents and path.is_file()]
+    try:
+        found = {abi.of_extension(path).value for path in loaded or [package]} - {"unknown"}
+        return found.pop() if len(found) == 1 else "unknown"
     except UsageError:
         return None
 
