@@ -295,8 +295,8 @@ def operators_run() -> Iterator[list[str]]:
 def capturing_all_shapes(call: Callable[..., Any]) -> Callable[..., Any]:
     """A compiled function whose one graph may hold operators with shapes that depend on values.
 
-    torch 2.13 allows that by itself where one whole graph is asked for, and would make another graph of
-    ``narrow`` if it were told; 2.6 has to be told. Releases between them were not tried.
+    torch 2.13 allows that by itself where one whole graph is asked for; 2.6 has to be told. Releases between
+    them were not tried.
     """
     import torch._dynamo.config as config
 

@@ -57,7 +57,7 @@ def run(session: nox.Session) -> None:
     cells = json.loads(plan.read_text())["include"]
     for cell in cells:
         if why := wheels.refusal(environments[cell["spec"]]):
-            cell.update(expect="refusal", why=why)
+            cell.update(says="" if cell["expect"] == "refusal" else wheels.REFUSAL, expect="refusal", why=why)
     plan.write_text(json.dumps({"include": cells}))
     forks: dict[str, Environment] = {}
     for cell in cells:

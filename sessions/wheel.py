@@ -19,6 +19,8 @@ SOURCE = ROOT / ".nox" / "wheel"
 MANY = {"HPU_REFERENCE_ONE_OF_MANY": "1"}
 #: What a core is built with. torch 2.6 looks for pkg_resources, which newer setuptools have not got.
 BUILD_WITH = ("setuptools>=77,<81", "wheel", "ninja", "numpy")
+#: What the device says of a torch that allows no hpu.
+REFUSAL = "allows no hpu beside it"
 _TRIAL = """
 import torch, habana_frameworks.torch as ht
 x = torch.arange(6.0, device="hpu").reshape(2, 3)
@@ -92,7 +94,7 @@ def refusal(made: Environment) -> str:
     release = tuple(int(part) for part in version.partition("+")[0].split(".")[:2])
     if cuda == "-" or release < (2, 14):
         return ""
-    return f"torch {version} is built with CUDA and allows no hpu beside it, and no CPU build can be had here"
+    return f"torch {version} is built with CUDA and {REFUSAL}, and no CPU build can be had here"
 
 
 def key_of(made: Environment) -> str:
@@ -117,7 +119,6 @@ def copy_source(session: nox.Session) -> None:
         external=True,
         silent=True,
         log=False,
-        **{},
     )
     names = {
         name.removeprefix("reference_backend/")

@@ -14,9 +14,8 @@ from conformance.matrix.plan import Cell
 from conformance.report import files
 from conformance.standing import of
 
-#: Statuses of a cell, best first. ``unsupported``: it refused, as the plan says; ``not-started``: it refused
-#: although results were due; ``missing``: nothing has come of it.
-STATUSES = ("passed", "unsupported", "failed", "incomplete", "not-started", "missing")
+#: Statuses that are as they should be; the others are ``failed``, ``incomplete``, ``not-started`` (it refused
+#: although results were due, or in other words than the plan says) and ``missing`` (nothing has come of it).
 GOOD = ("passed", "unsupported")
 #: Name of the folder with the results of a cell.
 RESULTS = "results.json"
@@ -78,7 +77,7 @@ def outcome(cell: Cell, folder: Path) -> Outcome:
         return Outcome(cell, "missing", text=other, **known)
     standing, text = of(leg)
     if standing == "refused":
-        status = "unsupported" if cell.expect == "refusal" else "not-started"
+        status = "unsupported" if cell.expect == "refusal" and cell.says in text else "not-started"
         return Outcome(cell, status, text=text, **known)
     if cell.expect == "refusal":
         text = f"it ran although a refusal was declared ({cell.why}); correct the target file"
@@ -90,7 +89,9 @@ def _another(cell: Cell, leg: Mapping[str, Any], kind: str) -> str:
     """Why a run is not that of a cell, or the empty string."""
     if leg["target"]["name"] != cell.target:
         return f"the results are of target {leg['target']['name']}, not {cell.target}"
-    if (kind == "fork-like") != (cell.kind == "fork-like"):
+    named = not re.search(r"\.whl\b", cell.spec)  # a wheel may be anybody's
+    wrong = ("fork", "source") if named else ()
+    if (kind == "fork-like") != (cell.kind == "fork-like") or kind in wrong:
         return f"the results are of a {kind} build of torch ({leg['torch']}), not of a {cell.kind} one"
     release = str(leg["torch"]).partition("+")[0]
     if re.fullmatch(r"[0-9.]+", cell.spec) and not f"{release}.".startswith(f"{cell.spec}."):
@@ -106,9 +107,8 @@ def collect(cells: Sequence[Cell], folder: Path) -> list[Outcome]:
     """The outcomes of all cells, whose results lie in ``folder/ID``. None is left out."""
     found = [outcome(cell, folder / cell.id) for cell in cells]
     # Where nothing of a build has started, a refusal shows a broken environment as well as a declared one.
-    dead = {one.cell.build for one in found if one.cell.expect == "results"} - {
-        one.cell.build for one in found if one.counts
-    }
+    alive = {one.cell.build for one in found if one.counts}
+    dead = {one.cell.build for one in found if one.cell.expect == "results"} - alive
     return [
         dataclasses.replace(one, status="not-started")
         if one.status == "unsupported" and one.cell.build in dead

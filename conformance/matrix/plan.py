@@ -52,7 +52,8 @@ class Wanted:
 @dataclasses.dataclass(frozen=True)
 class Cell:
     """One run of a matrix. ``expect`` is ``results``, or ``refusal`` where the target declares that the mode
-    does not run on this kind of build; ``why`` says where that stands.
+    does not run on this kind of build; ``why`` says where that stands,
+    ``says`` words that the refusal must hold.
     """
 
     id: str
@@ -64,6 +65,7 @@ class Cell:
     level: str
     expect: str = "results"
     why: str = ""
+    says: str = ""
 
     def to_json(self) -> dict[str, str]:
         """As a JSON object of texts, which workflows can read."""

@@ -82,7 +82,8 @@ def write_badges(folder: Path, backend: Backend, cells: Sequence[Cell]) -> None:
         shown[mode] = max(newest, key=lambda cell: words.SEVERITY.index(words.state(cell)))
     for mode, cell in shown.items():
         state = words.state(cell)
-        text = badges.badge(f"{backend.id} {mode}", state, f"{state}: {words.short(cell)}")
+        text = f"{state}: {words.short(cell)}, torch {cell.build.version}"
+        text = badges.badge(f"{backend.id} {mode}", state, text)
         (folder / f"{backend.id}-{mode}.svg").write_text(text)
     states = [words.state(cell) for cell in shown.values()]
     worst = max(

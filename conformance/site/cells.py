@@ -17,7 +17,6 @@ from conformance.site.submissions import Submission
 
 #: Days after which a run is no longer fresh, is stale, and is retired.
 FRESH, STALE, RETIRED = 3, 14, 90
-#: Releases keep their result; only its age in days is another: what is not repeated is no nightly.
 AGES = ("fresh", "ageing", "stale", "retired")
 _GOOD = ("pass", "xfail")
 

@@ -140,7 +140,8 @@ def _refusals(refused: Sequence[Refused]) -> str:
 def backend_page(backend: Backend, cells: Sequence[Cell], today: datetime.date) -> str:
     """The page of one backend: how it was measured, its known gaps, its runs over time."""
     own = [cell for cell in cells if cell.backend == backend.id]
-    body = f'<p><a href="{esc(backend.link)}" rel="noopener">{esc(backend.link)}</a></p>\n'
+    link = f'<a href="{esc(backend.link)}" rel="noopener">{esc(backend.link)}</a>'
+    body = f"<p>{link}</p>\n" if backend.link else "<p>A device of this project, simulated on the CPU.</p>\n"
     if not own:
         body += '<p><span class="state unknown">unknown</span> no result yet.</p>\n'
     for cell in own:

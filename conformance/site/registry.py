@@ -28,7 +28,7 @@ class Backend:
 
     id: str
     name: str
-    link: str
+    link: str = ""
     device: str = ""
     repository: str = ""
     workflow: str = ""
@@ -68,10 +68,10 @@ def _read(file: Path) -> Backend:
         raise UsageError(
             f"registry file {file.name} is not named by lower-case letters, digits and dashes; rename it"
         )
-    for key in ("name", "link"):
+    for key in ("name",) if data.get("simulated") else ("name", "link"):
         if not isinstance(data.get(key), str) or not data[key]:
             raise UsageError(f"registry file {file.name} has no {key}; add one")
-    if not re.fullmatch(r"https://[^\s\"'<>]+", data["link"]):
+    if "link" in data and not re.fullmatch(r"https://[^\s\"'<>]+", str(data["link"])):
         raise UsageError(f"registry file {file.name} has a link that is no https address; give one")
     expires = data.get("expires")
     if expires is not None and type(expires) is not datetime.date:

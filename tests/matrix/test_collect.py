@@ -64,6 +64,14 @@ def test_a_refusal_is_no_pass_and_no_silence(expect, status, tmp_path):
     assert "pass" not in table.words(found)
 
 
+def test_a_refusal_of_a_whole_build_has_to_say_why(tmp_path):
+    for says, status in (("needs a fork-like", "unsupported"), ("no hpu beside it", "not-started")):
+        cells = [cell("lazy", "refusal", says=says)]
+        with settled():
+            folder(tmp_path / cells[0].id, refused("lazy"))
+        assert [one.status for one in collect.collect(cells, tmp_path)] == [status]
+
+
 def test_what_ran_although_a_refusal_was_declared(tmp_path):
     found = outcome_of(cell("eager", "refusal"), leg(), tmp_path)
     assert (found.status, found.good) == ("failed", False)
@@ -87,10 +95,13 @@ def test_results_of_something_else_are_no_results_of_the_cell(tmp_path):
         ({"spec": "2.6.0"}, "not 2.6.0"),
         ({"kind": "fork-like"}, "of a public build of torch"),
         ({"target": "other"}, "of target mine"),
+        ({"made": "source"}, "of a source build of torch"),
     ],
 )
 def test_a_run_on_another_build_is_no_run_of_the_cell(changes, words, tmp_path):
-    found = outcome_of(cell(**changes), leg(), tmp_path)
+    made = leg()
+    made["facts"]["torch"]["kind"] = changes.pop("made", "public")
+    found = outcome_of(cell(**changes), made, tmp_path)
     assert found.status == "missing" and words in found.text
 
 
