@@ -168,18 +168,7 @@ def build(session: nox.Session) -> None:
     """Build the wheels of both distributions into dist/."""
     environment = prepare(session)
     for source in (ROOT, BACKEND):
-        environment.run(
-            "python",
-            "-m",
-            "pip",
-            "wheel",
-            "-q",
-            "--no-deps",
-            "--no-build-isolation",
-            "-w",
-            "dist",
-            str(source),
-        )
+        environment.wheel(source)
 
 
 @nox.session

@@ -31,7 +31,7 @@ class Captured:
 
 @contextlib.contextmanager
 def side_stream(target: Target) -> Iterator[None]:
-    """A stream of its own for capture, which a device may not allow on its default stream."""
+    """A stream of its own, as capture needs it, which a device may not allow on its default stream."""
     if target.is_cpu or not target.capable("streams"):
         yield
         return

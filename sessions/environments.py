@@ -39,6 +39,11 @@ class Environment:
     def install(self, *requirements: str, **options: object) -> None:
         self.run("python", "-m", "pip", "install", "--quiet", *requirements, **options)
 
+    def wheel(self, source: Path, **options: object) -> None:
+        """Build the wheel of a source tree into dist/."""
+        words = ["pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
+        self.run("python", "-m", *words, "-w", str(ROOT / "dist"), str(source), **options)
+
     def version_of(self, distribution: str) -> str:
         """The installed version, or the empty string."""
         code = (

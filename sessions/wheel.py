@@ -50,26 +50,10 @@ def build(session: nox.Session, torches: tuple[str, ...] = TORCHES) -> Path:
     for old in builds.iterdir():
         if old.name not in keys:
             shutil.rmtree(old)  # for a torch that is not asked for any more
+    for old in (SOURCE / "build").glob("lib*"):
+        shutil.rmtree(old)
+    environments[torches[-1]].wheel(SOURCE, env={**MANY, "HPU_REFERENCE_SKIP_EXTENSION": "1"})
     folder = ROOT / "dist"
-    last = environments[torches[-1]]
-    with session.chdir(SOURCE):
-        for old in (SOURCE / "build").glob("lib*"):
-            shutil.rmtree(old)
-        last.run(
-            *(
-                "python",
-                "-m",
-                "pip",
-                "wheel",
-                "-q",
-                "--no-deps",
-                "--no-build-isolation",
-                "-w",
-                str(folder),
-                ".",
-            ),
-            env={**MANY, "HPU_REFERENCE_SKIP_EXTENSION": "1"},
-        )
     (wheel,) = sorted(folder.glob("hpu_reference_backend-*.whl"), key=lambda path: path.stat().st_mtime)[-1:]
     for torch, made in environments.items():
         install(made, wheel)

@@ -83,10 +83,36 @@ def of_folder(site: Path, *, python: str | None = None) -> Build:
     info = dist_info(site, version)
     record = _text(info / "RECORD") if info else None
     direct = _text(info / "direct_url.json") if info else None
-    kind, evidence = classify(
-        version, version_file, digest(record), direct, (site / "torch" / "_fork.json").exists()
-    )
-    measured = abi.of_torch(site)
+    marked = (site / "torch" / "_fork.json").exists()
+    return _build(version_file, str(site), record, direct, marked, abi.of_torch(site), python, _url(direct))
+
+
+def of_wheel(path: Path) -> Build:
+    """The torch in a wheel."""
+    measured = abi.of_torch(path)
+    with zipfile.ZipFile(path) as wheel:
+        names = wheel.namelist()
+        if "torch/version.py" not in names:
+            raise UsageError(f"{path} has no torch/version.py; name a wheel of torch")
+        version_file = wheel.read("torch/version.py").decode()
+        info = next((name for name in names if re.fullmatch(r"torch-[^/]+\.dist-info/RECORD", name)), None)
+        record = wheel.read(info).decode() if info else None
+        marked = "torch/_fork.json" in names
+    return _build(version_file, str(path), record, None, marked, measured, None, path.name)
+
+
+def _build(
+    version_file: str,
+    where: str,
+    record: str | None,
+    direct: str | None,
+    marked: bool,
+    measured: abi.Abi,
+    python: str | None,
+    source: str | None,
+) -> Build:
+    version = version_of(version_file, where)
+    kind, evidence = classify(version, version_file, digest(record), direct, marked)
     return Build(
         version=version,
         git_version=_said(version_file, "git_version"),
@@ -96,31 +122,7 @@ def of_folder(site: Path, *, python: str | None = None) -> Build:
         abi_evidence=measured.words(),
         record=digest(record),
         python=python,
-        source=_url(direct),
-    )
-
-
-def of_wheel(path: Path) -> Build:
-    """The torch in a wheel."""
-    measured = abi.of_torch(path)
-    with zipfile.ZipFile(path) as wheel:
-        names = wheel.namelist()
-        version_file = wheel.read("torch/version.py").decode()
-        version = version_of(version_file, str(path))
-        info = next((name for name in names if re.fullmatch(r"torch-[^/]+\.dist-info/RECORD", name)), None)
-        record = wheel.read(info).decode() if info else None
-        marked = "torch/_fork.json" in names
-    kind, evidence = classify(version, version_file, digest(record), None, marked)
-    return Build(
-        version=version,
-        git_version=_said(version_file, "git_version"),
-        kind=kind,
-        evidence=tuple(evidence),
-        abi=measured.value,
-        abi_evidence=measured.words(),
-        record=digest(record),
-        python=None,
-        source=path.name,
+        source=source,
     )
 
 

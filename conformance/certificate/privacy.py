@@ -86,7 +86,7 @@ def facts(found: Mapping[str, Any]) -> dict[str, Any]:
         "python": text(str(found.get("python", ""))),
         "platform": system(str(found.get("platform", ""))),
         "torch": {key: known[key] for key in _TORCH if key in known},
-        "backend": {key: backend.get(key) for key in _BACKEND},
+        "backend": {key: backend[key] for key in _BACKEND if key in backend},
         "environment": torch_build.environment(variables),
         "extra": list(found.get("extra", ())),
     }

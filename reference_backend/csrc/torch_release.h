@@ -1,6 +1,6 @@
 // What differs between the releases of torch that the core is built for. Nothing else asks which one it is;
-// where torch has only added a virtual function, the core's has no `override`. Built with: 2.6, 2.13 and 2.15; of
-// those between them the numbers below are not tried.
+// where torch has only added a virtual function, the core's has no `override`. Built with: 2.6, 2.13
+// and 2.15; of those between them the numbers below are not tried.
 #pragma once
 
 #include <ATen/core/CachingHostAllocator.h>

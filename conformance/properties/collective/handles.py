@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from conformance.capture import side_stream
 from conformance.compare import fact
 from conformance.distributed import team
 from conformance.distributed.calls import Call
@@ -31,26 +32,13 @@ def _with_handles(target: Target, subject: Subject) -> Sequence[str]:
     return any_dtype(target, subject) if subject.info.asynchronous else []
 
 
-@contextlib.contextmanager
-def another_stream(rank: Rank) -> Iterator[None]:
-    """Makes a stream of its own the current one, as torch.accelerator has it for every device."""
-    before = torch.accelerator.current_stream()
-    stream = torch.Stream(device=rank.device)
-    stream.wait_stream(before)
-    torch.accelerator.set_stream(stream)
-    try:
-        yield
-    finally:
-        torch.accelerator.set_stream(before)
-
-
 @program
 def ordered(rank: Rank, name: str, aside: bool) -> tuple[float, list[torch.Tensor]]:
     """The seconds until the host was free, and the result plus one, when all is made that first use makes.
     ``aside``: on a stream of its own.
     """
     one = find(name)
-    with another_stream(rank) if aside else contextlib.nullcontext():
+    with side_stream(rank.target) if aside else contextlib.nullcontext():
         behind_a_slow_kernel(rank, one)
         runs = [behind_a_slow_kernel(rank, one) for _ in range(3)]
     return min(seconds for seconds, _ in runs), runs[-1][1]
