@@ -1,4 +1,4 @@
-"""The project's commands: conformance, tests, lint, bench, build, wheel, matrix, browser.
+"""The project's commands: conformance, tests, lint, bench, build, wheel, matrix, workflows, browser.
 
 ``nox -s conformance -- ARGS`` hands ARGS to ``conformance run``. The environments and the compiled core are
 kept and reused; only what changed is built again.
@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from sessions import matrix as matrices
 from sessions import wheel as wheels
+from sessions import workflows as checks
 from sessions.environments import BACKEND, ROOT, Environment, install_torch, prepare, prepare_fork
 
 TARGET = "hpu-reference"
@@ -173,8 +174,22 @@ def build(session: nox.Session) -> None:
 
 @nox.session
 def wheel(session: nox.Session) -> None:
-    """One wheel of the device for several builds of torch, into dist/; tried beside each of them."""
-    wheels.build(session)
+    """One wheel of the device for several builds of torch, into dist/; tried beside each of them.
+
+    After ``--``: ``--torches '["2.13.0", "newest"]'``, ``-o DIR``.
+    """
+    wheels.run(session)
+
+
+@nox.session
+def workflows(session: nox.Session) -> None:
+    """The workflows: read as GitHub reads them, linted, and executed on this machine; needs node and npm."""
+    environment = Environment(session)
+    install_torch(environment)
+    environment.install("-e", str(ROOT))
+    checks.check(session)
+    variables = {"CONFORMANCE_WORKFLOW_TOOLS": str(checks.BUILT / "dist")}
+    environment.run("pytest", "-q", "tests/workflows", *session.posargs, env=variables)
 
 
 @nox.session

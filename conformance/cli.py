@@ -11,6 +11,7 @@ import traceback
 import conformance
 from conformance.commands import (
     certify,
+    ci,
     diff,
     doctor,
     expect,
@@ -29,7 +30,10 @@ from conformance.errors import UsageError
 #: What shells show for a process that a closed pipe has ended.
 CLOSED = 141
 
-_COMMANDS = (run, merge, report, diff, expect, doctor, repro, targets, certify, torch, matrix, site, relay)
+_COMMANDS = (
+    *(run, merge, report, diff, expect, doctor, repro, targets, certify),
+    *(torch, matrix, site, relay, ci),
+)
 
 
 def parser() -> argparse.ArgumentParser:

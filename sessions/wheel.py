@@ -6,6 +6,9 @@ of them, and the loader takes the one that fits (``habana_frameworks/torch/_load
 
 from __future__ import annotations
 
+import argparse
+import json
+import re
 import shutil
 from pathlib import Path
 
@@ -35,6 +38,25 @@ def environment(session: nox.Session, torch: str) -> Environment:
     install_torch(made, torch)
     made.install(*BUILD_WITH)
     return made
+
+
+def run(session: nox.Session) -> None:
+    """The session: builds the wheel for the releases that were asked for."""
+    parser = argparse.ArgumentParser(prog="nox -s wheel --", allow_abbrev=False)
+    parser.add_argument(
+        "--torches", type=json.loads, default=list(TORCHES), help='JSON, ["2.13.0", "newest"]'
+    )
+    parser.add_argument("-o", "--output", type=Path, help="folder to put a copy into")
+    own = parser.parse_args(session.posargs)
+    known = re.compile(r"newest|\d+\.\d+\.\d+")
+    if not (
+        isinstance(own.torches, list) and own.torches and all(map(known.fullmatch, map(str, own.torches)))
+    ):
+        session.error(f'--torches {own.torches} is no list of releases; write it as ["2.13.0", "newest"]')
+    wheel = build(session, tuple(own.torches))
+    if own.output is not None:
+        own.output.mkdir(parents=True, exist_ok=True)
+        shutil.copy(wheel, own.output)
 
 
 def build(session: nox.Session, torches: tuple[str, ...] = TORCHES) -> Path:

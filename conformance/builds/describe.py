@@ -237,6 +237,36 @@ def locate(python: str) -> Environment:
         ) from None
 
 
+_PACKAGE = """
+import importlib.util as u, json, sys
+sys.path[:] = [path for path in sys.path if path != ""]
+spec = u.find_spec(sys.argv[1])
+print(json.dumps(spec and [*(spec.submodule_search_locations or [spec.origin])]))
+"""
+
+
+def package(python: str, name: str) -> Path:
+    """The folder, or the one file, of an installed top-level package; it is not imported. UsageError where
+    there is none.
+    """
+    if not name.isidentifier():
+        raise UsageError(
+            f"--package {name!r} is no name of a top-level package; give one that can be imported"
+        )
+    try:
+        done = subprocess.run(
+            [python, "-c", _PACKAGE, name], capture_output=True, text=True, check=True, timeout=60
+        )
+        found = json.loads(done.stdout.splitlines()[-1])
+    except (OSError, subprocess.SubprocessError, ValueError, LookupError) as error:
+        raise UsageError(
+            f"{python} cannot be asked for {name} ({error}); name a Python interpreter"
+        ) from None
+    if not found:
+        raise UsageError(f"{python} has no package {name}; install the backend there")
+    return Path(found[0])
+
+
 def dist_info(site: Path, version: str) -> Path | None:
     """The folder with the metadata of torch. Its name may lack the local label: PyPI's wheels are such."""
     found = {_normal(path.name[6:-10]): path for path in site.glob("torch-*.dist-info") if path.is_dir()}

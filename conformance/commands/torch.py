@@ -27,7 +27,10 @@ def add(commands: Any) -> None:
     one.set_defaults(execute=_describe)
 
     one = actions.add_parser("abi", help="the C++ ABI that a backend was built for, held against torch's")
-    one.add_argument("backend", type=Path, help="shared object, folder or wheel; nothing of it is imported")
+    one.add_argument(
+        "backend", nargs="?", type=Path, help="shared object, folder or wheel; nothing of it is imported"
+    )
+    one.add_argument("--package", metavar="NAME", help="import name of an installed backend instead")
     one.add_argument("--torch", type=Path, metavar="WHEEL", help="(default: the installed torch)")
     _python(one)
     one.set_defaults(execute=_abi)
@@ -95,6 +98,10 @@ def _describe(arguments: argparse.Namespace) -> int:
 
 
 def _abi(arguments: argparse.Namespace) -> int:
+    if (arguments.backend is None) == (arguments.package is None):
+        raise UsageError("name either a path of a backend or --package")
+    if arguments.package is not None:
+        arguments.backend = describe.package(arguments.python, arguments.package)
     built_for = abi.of_extension(arguments.backend)
     torch = (
         describe.of_wheel(arguments.torch) if arguments.torch else describe.of_environment(arguments.python)

@@ -1,0 +1,116 @@
+"""A run of a matrix held against the one before it, cell by cell."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from conformance import difference, results
+from conformance.errors import UsageError
+from conformance.matrix.collect import GOOD
+from conformance.site.submissions import LARGEST
+
+#: Results that are named one by one.
+NAMED = 50
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """A cell in two runs. ``was`` is None where the run before has no such cell; ``regressed`` are ids of
+    results, ``count`` how many there are of them.
+    """
+
+    id: str
+    build: str
+    mode: str
+    was: str | None
+    now: str
+    torch: str
+    text: str
+    regressed: tuple[str, ...] = ()
+    count: int = 0
+
+    @property
+    def worse(self) -> bool:
+        """Whether the cell regressed: results did, or the cell is no longer as it should be."""
+        return self.count > 0 or (self.was in GOOD and self.now not in GOOD)
+
+    @property
+    def good(self) -> bool:
+        """Whether the cell is as it should be, and no result of it regressed."""
+        return self.now in GOOD and not self.count
+
+
+def compare(before: Path | None, after: Path) -> list[Change]:
+    """All cells of the run ``after``; each folder has ``matrix.json`` and, where a leg has run,
+    ``results.json``. UsageError where ``after`` has no table.
+    """
+    old = _outcomes(before) if before is not None and (before / "matrix.json").is_file() else {}
+    old_legs = _legs(before) if old and before is not None else {}
+    new_legs = _legs(after)
+    found = []
+    for name, outcome in _outcomes(after).items():
+        was = old.get(name)
+        regressed = _regressed(_leg(old_legs, was), _leg(new_legs, outcome)) if was is not None else []
+        found.append(
+            Change(
+                id=name,
+                build=str(outcome["cell"]["build"]),
+                mode=str(outcome["cell"]["mode"]),
+                was=None if was is None else str(was["status"]),
+                now=str(outcome["status"]),
+                torch=str(outcome["torch"] or "unknown"),
+                text=str(outcome["text"]),
+                regressed=tuple(regressed[:NAMED]),
+                count=len(regressed),
+            )
+        )
+    return found
+
+
+def latest(folder: Path, backend: str, *, other_than: str = "") -> Path | None:
+    """The newest run of a backend on the branch of results that has a table of cells, but for the run of the
+    workflow with the id ``other_than``: the one that is held against it.
+    """
+    runs = sorted(path.parent for path in (folder / backend).glob("*/matrix.json"))
+    others = (run for run in reversed(runs) if not other_than or run.name.split("-")[1:2] != [other_than])
+    return next(others, None)
+
+
+def _outcomes(folder: Path) -> dict[str, Any]:
+    file = folder / "matrix.json"
+    try:
+        data = json.loads(file.read_text())
+        return {str(one["cell"]["id"]): one for one in data["cells"]}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UsageError(
+            f"{file} is no table of cells ({error}); make it with 'conformance ci gather'"
+        ) from None
+
+
+def _legs(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    file = folder / "results.json"
+    if not file.is_file():
+        return {}
+    document = results.read(file, limit=LARGEST)
+    return {(str(leg["torch"]), str(leg["mode"])): leg for leg in document["legs"]}
+
+
+def _leg(legs: dict[tuple[str, str], dict[str, Any]], outcome: Any) -> dict[str, Any] | None:
+    return legs.get((str(outcome["torch"]), str(outcome["cell"]["mode"])))
+
+
+def _regressed(old: dict[str, Any] | None, new: dict[str, Any] | None) -> list[str]:
+    if old is None or new is None or not old["results"] or not new["results"]:
+        return []  # a cell without results is no good one, which says more than the names of all of them
+    try:
+        report = difference.compare([old], [new])
+    except UsageError:
+        return []
+    return [
+        change.id
+        for pair in report.pairs
+        for change in (*pair.regressed, *(() if pair.excuse else pair.vanished))
+    ]

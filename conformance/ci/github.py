@@ -1,0 +1,41 @@
+"""GitHub, by way of its own program ``gh``, which knows addresses, tokens, pages and redirects."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from typing import Any
+
+from conformance.errors import UsageError
+
+REPOSITORY = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}")
+
+
+def gh(*arguments: str, body: Any = None) -> str:
+    """What a call of ``gh`` prints. UsageError where there is none, or it fails."""
+    program = shutil.which("gh")
+    if program is None:
+        raise UsageError("there is no program gh; GitHub's own runners have it, elsewhere install it")
+    words = [*arguments, "--input", "-"] if body is not None else list(arguments)
+    done = subprocess.run(
+        [program, *words],
+        input=None if body is None else json.dumps(body),
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise UsageError(f"gh {' '.join(arguments[:2])} failed: {done.stderr.strip()[-300:]}")
+    return done.stdout
+
+
+def get(path: str, **fields: str) -> Any:
+    """The JSON of one page of GitHub's API."""
+    words = [word for name, value in fields.items() for word in ("-f", f"{name}={value}")]
+    return json.loads(gh("api", "--method", "GET", path, *words))
+
+
+def send(method: str, path: str, body: Any) -> Any:
+    """Send JSON to GitHub's API; its answer."""
+    return json.loads(gh("api", "--method", method, path, body=body) or "null")

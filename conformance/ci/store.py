@@ -1,0 +1,155 @@
+"""The branch of results: folders ``BACKEND/RUN`` that are added and never changed. Over git alone."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from conformance import results
+from conformance.errors import UsageError
+from conformance.site import registry
+from conformance.site.submissions import LARGEST
+
+BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
+#: What a run on the branch consists of; the table is there where a matrix was run.
+FILES = ("results.json", "provenance.json", "matrix.json")
+_TRIES = 5
+
+
+def run_name(file: Path, started: str, run_id: str) -> str:
+    """Name of the folder of a run: sorted by time, and of its content, so that nothing is written twice."""
+    when = re.sub(r"\D", "", started)[:14]
+    return f"{when}-{run_id or 'local'}-{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"
+
+
+def provenance(channel: str, *, ours: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """What the publisher knows of its own run, from the variables that GitHub sets."""
+    workflow = ours.get("GITHUB_WORKFLOW_REF", "").partition("@")[0]
+    repository = ours.get("GITHUB_REPOSITORY", "")
+    return {
+        "channel": channel,
+        "received": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "repository": repository,
+        "workflow": workflow.removeprefix(f"{repository}/"),
+        "commit": ours.get("GITHUB_SHA", ""),
+        "run_id": ours.get("GITHUB_RUN_ID", ""),
+    }
+
+
+def entry(
+    file: Path, backend: str, origin: Mapping[str, Any], folder: Path, table: Path | None = None
+) -> Path:
+    """Put a results file with its provenance, and the table of its cells, into ``folder/BACKEND/RUN``; the
+    new folder.
+
+    UsageError where the file is no valid results file, or the registry has no such backend.
+    """
+    known = registry.load()
+    if backend not in known:
+        raise UsageError(f"the registry has no backend {backend!r}; known are {', '.join(sorted(known))}")
+    document = results.read(file, limit=LARGEST)
+    started = min(leg["started"] for leg in document["legs"])
+    target = folder / backend / run_name(file, started, str(origin.get("run_id", "")))
+    if target.exists():
+        raise UsageError(f"{target.name} is there already; results are added, never changed")
+    target.mkdir(parents=True)
+    shutil.copyfile(file, target / "results.json")
+    if table is not None:
+        shutil.copyfile(table, target / "matrix.json")
+    (target / "provenance.json").write_text(json.dumps(dict(origin), indent=1, sort_keys=True) + "\n")
+    return target
+
+
+def add(repository: str, branch: str, source: Path, token: str = "") -> str:
+    """Add all of ``source/BACKEND/RUN`` to the branch of a repository, in one commit; its name.
+
+    Another publisher may come between: then its commit is taken in and the push tried again. The token goes
+    by a variable of git's, not by a command line. UsageError where a run is there already with other
+    content, or the push is refused.
+    """
+    if not BRANCH.fullmatch(branch):
+        raise UsageError(f"{branch!r} is no name of a branch of results; use letters, digits and dashes")
+    runs = sorted(path for path in source.glob("*/*") if path.is_dir())
+    if not runs:
+        raise UsageError(f"there is no run in {source}; it has to hold folders BACKEND/RUN")
+    for attempt in range(_TRIES):
+        time.sleep(attempt)
+        with tempfile.TemporaryDirectory() as scratch:
+            tree = Path(scratch)
+            git = _Git(tree, token)
+            git("init", "--quiet")
+            git("remote", "add", "origin", repository)
+            if git.ok("ls-remote", "--exit-code", "--heads", "origin", branch):
+                git("fetch", "--quiet", "--depth=1", "origin", branch)
+                git("checkout", "--quiet", "--force", "-B", branch, "FETCH_HEAD")
+            else:
+                git("checkout", "--quiet", "--orphan", branch)
+            for run in runs:
+                _copy(run, tree / run.parent.name / run.name)
+            git("add", "--all", ".")
+            if git.ok("diff", "--cached", "--quiet"):
+                return git("rev-parse", "HEAD").strip()  # all of it is there
+            git("commit", "--quiet", "-m", f"{len(runs)} runs of {runs[0].parent.name}")
+            if git.ok("push", "--quiet", "origin", f"HEAD:refs/heads/{branch}"):
+                return git("rev-parse", "HEAD").strip()
+    raise UsageError(f"the push to branch {branch} was refused {_TRIES} times: {git.said[-300:]}")
+
+
+def _copy(run: Path, target: Path) -> None:
+    for file in sorted(run.iterdir()):
+        if file.name not in FILES or file.is_symlink():
+            raise UsageError(f"{run.name} holds {file.name}; a run is {', '.join(FILES)}")
+        old = target / file.name
+        if old.exists() and old.read_bytes() != file.read_bytes():
+            raise UsageError(f"{run.name} is there already with other content; results are never changed")
+        target.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, old)
+
+
+class _Git:
+    """git in a folder, as nobody in particular."""
+
+    def __init__(self, folder: Path, token: str) -> None:
+        self.folder = folder
+        self.said = ""
+        self.environment = {
+            **os.environ,
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            **{f"GIT_{who}_NAME": "conformance" for who in ("AUTHOR", "COMMITTER")},
+            **{f"GIT_{who}_EMAIL": "conformance@users.noreply.github.com" for who in ("AUTHOR", "COMMITTER")},
+        }
+        if token:
+            words = base64.b64encode(f"x-access-token:{token}".encode()).decode()
+            self.environment |= {
+                "GIT_CONFIG_COUNT": "1",
+                "GIT_CONFIG_KEY_0": "http.extraHeader",
+                "GIT_CONFIG_VALUE_0": f"Authorization: Basic {words}",
+            }
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            ["git", *arguments], cwd=self.folder, env=self.environment, capture_output=True, text=True
+        )
+        self.said = done.stderr.strip() or self.said
+        return done
+
+    def ok(self, *arguments: str) -> bool:
+        return self._run(*arguments).returncode == 0
+
+    def __call__(self, *arguments: str) -> str:
+        done = self._run(*arguments)
+        if done.returncode:
+            raise UsageError(f"git {arguments[0]} failed: {done.stderr.strip()[-300:]}")
+        return done.stdout

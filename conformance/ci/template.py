@@ -1,0 +1,48 @@
+"""The workflow that a vendor copies into its own repository, with this project pinned by commit."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from conformance import levels
+from conformance.errors import UsageError
+
+FILE = Path(__file__).parent / "templates" / "hardware.yml"
+_SUITE = re.compile(r"([A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100})@([0-9a-f]{40})")
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_PATH = re.compile(r"[A-Za-z0-9_./-]{1,200}")
+
+
+def render(*, suite: str, target: str, runner: Sequence[str], python: str, modes: str, level: str) -> str:
+    """The template filled in. UsageError where a value is not of its plain form: no other gets into YAML."""
+    found = _SUITE.fullmatch(suite)
+    if found is None:
+        raise UsageError(
+            f"--suite {suite!r} is not OWNER/NAME@COMMIT with all 40 digits of the commit; a branch or tag "
+            "can be moved"
+        )
+    for what, value, pattern in (
+        ("--target", target, _PATH),
+        ("--python", python, _PATH),
+        *(("--runner", label, _WORD) for label in runner),
+        *(("--modes", mode, _WORD) for mode in modes.split(",")),
+    ):
+        if not pattern.fullmatch(value):
+            raise UsageError(f"{what} {value!r} is not of letters, digits, dots, dashes; give another one")
+    levels.check(level)
+    values = {
+        "@SUITE@": found[1],
+        "@COMMIT@": found[2],
+        "@TARGET@": target,
+        "@RUNNER@": json.dumps(list(runner)),
+        "@PYTHON@": python,
+        "@MODES@": modes,
+        "@LEVEL@": level,
+    }
+    text = FILE.read_text()
+    for mark, value in values.items():
+        text = text.replace(mark, value)
+    return text

@@ -1,0 +1,293 @@
+"""``conformance ci``: the steps of the workflows. What they do stands in ``conformance.ci``."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from conformance import target_file
+from conformance.ci import compare, gather, github, install, issues, pull, steps, store, template
+from conformance.commands import common
+from conformance.errors import UsageError
+from conformance.matrix import collect, plan, table
+from conformance.report import files, relay
+from conformance.site import registry
+
+#: Jobs that GitHub makes of one matrix at most.
+_JOBS = 256
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser("ci", help="the steps of the workflows (docs/workflows.md)")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    _plan_options(actions)
+    _install_options(actions)
+    _result_options(actions)
+    _publish_options(actions)
+
+
+def _plan_options(actions: Any) -> None:
+    one = actions.add_parser("plan", help="check the inputs of a workflow, and plan its matrix")
+    common.target(one)
+    one.add_argument("--builds", required=True, metavar="WORDS", help="SPEC[:KIND[:LEVEL]] …")
+    one.add_argument("--modes", default="", metavar="WORDS", help="(default: all of the target)")
+    one.add_argument("--level", default="smoke")
+    one.add_argument("--name", default="conformance", help="beginning of the names of all artifacts")
+    one.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    one.set_defaults(execute=_plan)
+
+    one = actions.add_parser("template", help="write the workflow for a vendor's own runner")
+    one.add_argument("--suite", required=True, metavar="OWNER/NAME@COMMIT", help="this project, pinned")
+    one.add_argument("--target", required=True, help="target file in the vendor's repository, or a name")
+    one.add_argument("--runner", required=True, metavar="LABELS", help="labels of the runner, by commas")
+    one.add_argument("--python", default="python3", help="interpreter that has torch and the backend")
+    one.add_argument("--modes", default="eager", metavar="M[,M]")
+    one.add_argument("--level", default="core")
+    one.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    one.set_defaults(execute=_template)
+
+
+def _install_options(actions: Any) -> None:
+    one = actions.add_parser("environment", help="a fresh environment for a cell: torch, suite, backend")
+    one.add_argument("plan", type=Path)
+    one.add_argument("--cell", required=True, metavar="ID")
+    one.add_argument("--suite", type=Path, required=True, metavar="WHEEL", help="the suite to install")
+    one.add_argument("--backend", default="", metavar="WORDS", help="requirement, wheel, https://…#sha256=…")
+    one.add_argument("--backend-wheels", type=Path, metavar="DIR", help="folder of wheels instead")
+    one.add_argument("--index", default="default", help="cpu, cu126, …: one of PyTorch's own indexes")
+    one.add_argument("--python", default=sys.executable)
+    one.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    one.set_defaults(execute=_environment)
+
+    one = actions.add_parser("install", help="the suite into an environment that has torch and the backend")
+    one.add_argument("--python", required=True)
+    one.add_argument("--suite", type=Path, required=True, metavar="WHEEL")
+    one.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="for what guards torch")
+    one.set_defaults(execute=_install)
+
+
+def _result_options(actions: Any) -> None:
+    one = actions.add_parser("report", help="a run as the summary of a job, and as PyTorch's relay has it")
+    one.add_argument("folder", type=Path, metavar="DIR", help="output folder of a run")
+    one.add_argument("--job", required=True, help="name of the job or leg")
+    one.set_defaults(execute=_report)
+
+    one = actions.add_parser("gather", help="the artifacts of all legs in one folder; none is left out")
+    one.add_argument("plan", type=Path)
+    one.add_argument("artifacts", type=Path, help="folder with a folder for each artifact")
+    one.add_argument("--name", default="conformance")
+    one.add_argument("-o", "--output", type=Path, required=True, metavar="OUT")
+    one.set_defaults(execute=_gather)
+
+
+def _publish_options(actions: Any) -> None:
+    one = actions.add_parser("store", help="add a run to the branch of results")
+    one.add_argument("folder", type=Path, metavar="DIR", help="what 'gather' has written")
+    one.add_argument("--backend", required=True, metavar="ID", help="of the registry")
+    one.add_argument("--branch", default="results")
+    one.add_argument("--repository", metavar="URL", help="(default: that of the workflow)")
+    one.set_defaults(execute=_store)
+
+    one = actions.add_parser("pull", help="fetch the results of the registry's vendors, and add them")
+    one.add_argument("--branch", default="results")
+    one.add_argument("--present", type=Path, required=True, metavar="DIR", help="checkout of the branch")
+    one.add_argument("--registry", type=Path, default=registry.FOLDER, metavar="DIR")
+    one.add_argument("--repository", metavar="URL", help="(default: that of the workflow)")
+    one.set_defaults(execute=_pull)
+
+    one = actions.add_parser("issues", help="one issue for each cell that regressed")
+    one.add_argument("folder", type=Path, metavar="DIR", help="what 'gather' has written")
+    one.add_argument("--before", type=Path, required=True, metavar="DIR", help="checkout of the branch")
+    one.add_argument("--backend", required=True, metavar="ID")
+    common.target(one)
+    one.set_defaults(execute=_issues)
+
+
+def _plan(arguments: argparse.Namespace) -> int:
+    file = target_file.load(arguments.target)
+    _check_name(arguments.name)
+    modes = arguments.modes.replace(",", " ").split() or list(file.modes)
+    builds = [plan.Wanted.parse(word) for word in arguments.builds.split()]
+    if not builds:
+        raise UsageError("--builds names no build; give some, such as '2.13.0 newest:public:core'")
+    cells = plan.cells(file, builds, modes, arguments.level)
+    if len(cells) > _JOBS:
+        raise UsageError(
+            f"{len(cells)} cells are more than the {_JOBS} jobs of a matrix; plan fewer builds or modes"
+        )
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(plan.written(cells) + "\n")
+    # A workflow needs no more of a cell than its name: the rest stands in the plan.
+    ids = [cell.id for cell in cells]
+    steps.output(cells=json.dumps(ids), torches=json.dumps(list(dict.fromkeys(one.spec for one in builds))))
+    print(f"{len(cells)} cells: {', '.join(ids)}")
+    return 0
+
+
+def _template(arguments: argparse.Namespace) -> int:
+    text = template.render(
+        suite=arguments.suite,
+        target=arguments.target,
+        runner=arguments.runner.split(","),
+        python=arguments.python,
+        modes=arguments.modes,
+        level=arguments.level,
+    )
+    if arguments.output.exists():
+        raise UsageError(f"{arguments.output} is there already; remove it or name another file")
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(text)
+    print(f"{arguments.output} written; read it, and commit it to the vendor's repository")
+    return 0
+
+
+def _environment(arguments: argparse.Namespace) -> int:
+    cell = install.cell_of(arguments.plan, arguments.cell)
+    index = None if arguments.index == "default" else arguments.index
+    requirements = install.backend(arguments.backend, arguments.backend_wheels)
+    _check_wheel(arguments.suite)
+    python = install.environment(cell, arguments.output, index, install.interpreter(arguments.python))
+    made = install.protected(python, arguments.output / "guard")
+    install.add(made, [str(arguments.suite)])
+    if requirements:
+        install.add(made, requirements)
+    return _checked(made, mode=cell.mode, level=cell.level)
+
+
+def _install(arguments: argparse.Namespace) -> int:
+    _check_wheel(arguments.suite)
+    python = install.interpreter(arguments.python)
+    made = install.protected(python, arguments.output)
+    install.add(made, [str(arguments.suite)])
+    return _checked(made)
+
+
+def _checked(made: install.Installed, **known: str) -> int:
+    wrong = install.check(made)
+    if wrong is not None:
+        print(wrong)
+        return 1
+    steps.output(python=made.python, **known)
+    return 0
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    legs = files.read(arguments.folder)
+    server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
+    repository, number = os.environ.get("GITHUB_REPOSITORY", ""), os.environ.get("GITHUB_RUN_ID", "0")
+    url = f"{server}/{repository}/actions/runs/{number}"
+    body = relay.payload(
+        legs,
+        name=os.environ.get("GITHUB_WORKFLOW", "conformance"),
+        job=arguments.job,
+        url=url,
+        run_id=number,
+        run_attempt=os.environ.get("GITHUB_RUN_ATTEMPT", "1"),
+        completed=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        artifact="",
+    )
+    (arguments.folder / "relay.json").write_text(json.dumps(body, indent=1) + "\n")
+    lines = [
+        f"### {table.escaped(arguments.job)}",
+        "",
+        "| leg | level | exit | results |",
+        "|---|---|---|---|",
+    ]
+    for leg in legs:
+        totals = ", ".join(f"{count} {verdict}" for verdict, count in leg["totals"].items() if count)
+        words = (f"{leg['torch']} {leg['mode']}", leg["level"], str(leg["exit"]), totals or "none")
+        lines.append(f"| {' | '.join(table.escaped(str(word)) for word in words)} |")
+        lines += [f"| {table.escaped(str(problem)[:300])} | | | |" for problem in leg["problems"][:10]]
+    steps.summary("\n".join(lines) + "\n")
+    print(f"{arguments.folder}: {body['workflow']['conclusion']}")
+    return 0
+
+
+def _gather(arguments: argparse.Namespace) -> int:
+    _check_name(arguments.name)
+    cells = plan.read(arguments.plan)
+    outcomes, any_results = gather.gather(cells, arguments.artifacts, arguments.output, arguments.name)
+    steps.summary((arguments.output / "matrix.md").read_text())
+    code = collect.exit_code(outcomes)
+    steps.output(results="true" if any_results else "false", exit=str(code))
+    print(table.text(outcomes))
+    bad = [one for one in outcomes if not one.good]
+    print(f"{len(outcomes) - len(bad)} of {len(outcomes)} cells as they should be")
+    return code
+
+
+def _store(arguments: argparse.Namespace) -> int:
+    results = arguments.folder / "results.json"
+    if not results.is_file():
+        raise UsageError(f"{arguments.folder} has no results.json; no leg has left results")
+    matrix = arguments.folder / "matrix.json"
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        origin = store.provenance("our-workflow")
+        kept = store.entry(results, arguments.backend, origin, folder, matrix if matrix.is_file() else None)
+        commit = store.add(_repository(arguments), arguments.branch, folder, os.environ.get("GH_TOKEN", ""))
+    steps.output(run=kept.name, commit=commit)
+    print(f"{arguments.backend}/{kept.name} is on branch {arguments.branch} at {commit}")
+    return 0
+
+
+def _pull(arguments: argparse.Namespace) -> int:
+    today = datetime.datetime.now(datetime.timezone.utc).date()
+    lines = []
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        for backend in registry.load(arguments.registry).values():
+            try:
+                lines += list(pull.pull(backend, folder, arguments.present, today))
+            except UsageError as error:  # one vendor never keeps the others from being shown
+                lines.append(f"{backend.id}: {error}")
+        if any(folder.glob("*/*")):
+            store.add(_repository(arguments), arguments.branch, folder, os.environ.get("GH_TOKEN", ""))
+    print("\n".join(lines) or "nothing new from any vendor")
+    steps.summary("\n".join(f"* {table.escaped(line)}" for line in lines) or "Nothing new from any vendor.")
+    return 0
+
+
+def _issues(arguments: argparse.Namespace) -> int:
+    repository = os.environ.get("GITHUB_REPOSITORY", "")
+    if not github.REPOSITORY.fullmatch(repository):
+        raise UsageError(f"GITHUB_REPOSITORY {repository!r} is no repository; set it to OWNER/NAME")
+    number = os.environ.get("GITHUB_RUN_ID", "")
+    before = compare.latest(arguments.before, arguments.backend, other_than=number)
+    changes = compare.compare(before, arguments.folder)
+    server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
+    run = f"{server}/{repository}/actions/runs/{number}" if number.isdecimal() else ""
+    done = issues.update(repository, arguments.backend, changes, run, arguments.target)
+    for one in done:
+        print(f"{one.cell}: {one.done}{'' if one.number is None else f' #{one.number}'}")
+    worse = [change for change in changes if change.worse]
+    print(
+        f"{len(worse)} of {len(changes)} cells regressed since {before.name if before else 'no run before'}"
+    )
+    return 0
+
+
+def _repository(arguments: argparse.Namespace) -> str:
+    if arguments.repository:
+        return str(arguments.repository)
+    server, name = (os.environ.get(f"GITHUB_{word}", "") for word in ("SERVER_URL", "REPOSITORY"))
+    if not server or not github.REPOSITORY.fullmatch(name):
+        raise UsageError("there is no repository to add to; name one with --repository")
+    return f"{server}/{name}"
+
+
+def _check_name(name: str) -> None:
+    if not steps.NAME.fullmatch(name):
+        raise UsageError(f"name {name!r} is not of letters, digits, dots and dashes; give another one")
+
+
+def _check_wheel(suite: Path) -> None:
+    if suite.suffix != ".whl" or not suite.is_file():
+        raise UsageError(f"--suite {suite} is no wheel that exists; give that of the suite")

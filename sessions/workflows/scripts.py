@@ -1,0 +1,36 @@
+"""The scripts of steps, one file each, for a checker of shell scripts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from sessions.environments import ROOT
+
+_READ = """
+import json, sys, yaml
+found = []
+for name in sys.argv[1:]:
+    data = yaml.safe_load(open(name))
+    jobs = data.get("jobs", {}).values()
+    steps = [step for job in jobs for step in job.get("steps", [])] + data.get("runs", {}).get("steps", [])
+    found += [[name, step["run"]] for step in steps if "run" in step]
+print(json.dumps(found))
+"""
+
+
+def extract(files: Sequence[str], folder: Path) -> list[Path]:
+    """Write each script of the steps in the files to a file of its own. ValueError where there is none."""
+    python = next((ROOT / ".nox").glob("workflow-linters-*/bin/python"))
+    done = subprocess.run([str(python), "-c", _READ, *files], capture_output=True, text=True, check=True)
+    folder.mkdir(parents=True)
+    found = []
+    for number, (name, script) in enumerate(json.loads(done.stdout)):
+        place = folder / f"{number}-{Path(name).parent.name}-{Path(name).stem}.sh"
+        place.write_text(script)
+        found.append(place)
+    if not found:
+        raise ValueError("the files have no step with a script")
+    return found

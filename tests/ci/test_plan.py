@@ -1,0 +1,133 @@
+"""The first step of a workflow: its inputs are checked, and become a plan."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from conformance import cli
+from conformance.ci import install, steps, template
+from conformance.errors import UsageError
+
+DIGEST = "0" * 64
+
+
+def planned(tmp_path, *words, **changes):
+    known = {"target": "hpu-reference", "builds": "2.13.0", **changes}
+    arguments = [f"--{name}={value}" for name, value in known.items()]
+    return cli.main(["ci", "plan", *arguments, *words, "-o", str(tmp_path / "plan" / "plan.json")])
+
+
+def test_a_plan_and_its_outputs(tmp_path, outputs):
+    assert planned(tmp_path, builds="2.6.0:fork-like:core newest", modes="eager lazy", level="smoke") == 0
+    cells = json.loads((tmp_path / "plan" / "plan.json").read_text())["include"]
+    assert [(cell["id"], cell["level"], cell["expect"]) for cell in cells] == [
+        ("2.6.0-fork-like-eager", "core", "results"),
+        ("2.6.0-fork-like-lazy", "core", "results"),
+        ("newest-public-eager", "smoke", "results"),
+        ("newest-public-lazy", "smoke", "refusal"),
+    ]
+    written = outputs.read_text().splitlines()
+    assert json.dumps([cell["id"] for cell in cells]) in written
+    assert json.dumps(["2.6.0", "newest"]) in written
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"builds": ""}, "names no build"),
+        ({"builds": "2.13.0; rm -rf /"}, "torch build '2.13.0;' is none of"),
+        ({"builds": "--index-url=x"}, "is none of"),
+        ({"builds": "https://host/torch-2.6.0.whl"}, "has no digest"),
+        ({"builds": "2.13.0 2.13.0"}, "asked for twice"),
+        ({"modes": "eager quick"}, "quick"),
+        ({"level": "enormous"}, "enormous"),
+        ({"name": "a/../b"}, "is not of letters"),
+        ({"name": "-x"}, "is not of letters"),
+        ({"target": "nothing-like-it"}, "nothing-like-it"),
+        ({"builds": " ".join(f"2.{n}.{m}" for n in range(9) for m in range(9))}, "256 jobs"),
+    ],
+)
+def test_wrong_inputs_are_one_sentence(changes, says, tmp_path, outputs, capsys):
+    assert planned(tmp_path, **changes) == 2
+    error = capsys.readouterr().err
+    assert says in error and len(error.strip().splitlines()) == 1
+    assert not outputs.exists()
+
+
+def test_no_output_can_write_another(outputs):
+    steps.output(first="a\nsecond=b\nx<<E\n", third="c")
+    lines = outputs.read_text().splitlines()
+    name, mark = lines[0].split("<<")
+    assert name == "first" and len(mark) == 32
+    assert lines.count(mark) == 1 and lines.index(mark) == 5
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "-r requirements.txt",
+        "--index-url=https://elsewhere",
+        "git+https://host/repository",
+        "./folder",
+        "name@https://host/x.whl",
+        "https://host/x.whl",
+        "http://host/x.whl#sha256=" + DIGEST,
+        "https://user:word@host/x.whl#sha256=" + DIGEST,
+        "name;python_version<'4'",
+    ],
+)
+def test_a_backend_is_plain_or_refused(word):
+    with pytest.raises(UsageError):
+        install.backend(word, None)
+
+
+def test_backends_that_are_taken(tmp_path):
+    words = ["torch_npu==2.6.0", "name[extra]", f"https://host/x.whl#sha256={DIGEST}"]
+    assert install.backend(" ".join(words), None) == words
+    (tmp_path / "a.whl").touch()
+    assert install.backend("", tmp_path) == [str(tmp_path / "a.whl")]
+    assert install.backend("", None) == []
+    with pytest.raises(UsageError, match="leave one out"):
+        install.backend("name", tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="there is no wheel"):
+        install.backend("", tmp_path / "empty")
+
+
+def rendered(**changes):
+    known = {
+        "suite": "owner/name@" + "a" * 40,
+        "target": "conformance/mine.toml",
+        "runner": ["self-hosted", "mine"],
+        "python": "/opt/venv/bin/python",
+        "modes": "eager,compile",
+        "level": "core",
+    }
+    return template.render(**{**known, **changes})
+
+
+def test_the_template_is_pinned_and_whole():
+    text = rendered()
+    assert "@SUITE@" not in text and "@COMMIT@" not in text
+    assert text.count("owner/name/.github/actions/") == text.count("@" + "a" * 40) == 4
+    assert 'runs-on: ["self-hosted", "mine"]' in text
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"suite": "owner/name@main"},
+        {"suite": "owner/name@" + "a" * 39},
+        {"target": "mine.toml\n    env: {}"},
+        {"target": "${{ secrets.X }}"},
+        {"runner": ["a]: b"]},
+        {"python": "python; true"},
+        {"modes": "eager, lazy"},
+        {"level": "all"},
+    ],
+)
+def test_nothing_else_gets_into_a_workflow(changes):
+    with pytest.raises(UsageError):
+        rendered(**changes)

@@ -1,0 +1,122 @@
+"""The branch of results only grows, whoever writes at the same time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+from certifiable import leg, settled
+
+from conformance import cli, results
+from conformance.ci import store
+from conformance.errors import UsageError
+
+
+def git(folder, *arguments):
+    done = subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+@pytest.fixture
+def remote(tmp_path):
+    folder = tmp_path / "remote.git"
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--bare")
+    return folder
+
+
+def run(tmp_path, name="20260109", text="{}", place="source"):
+    folder = tmp_path / place / "cpu" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.json").write_text(text)
+    (folder / "provenance.json").write_text("{}")
+    return tmp_path / place
+
+
+def names(remote):
+    return git(remote, "ls-tree", "-r", "--name-only", "results").split()
+
+
+def test_runs_are_added(tmp_path, remote):
+    first = store.add(str(remote), "results", run(tmp_path, "1", place="a"))
+    second = store.add(str(remote), "results", run(tmp_path, "2", place="b"))
+    assert first != second
+    assert names(remote) == [f"cpu/{n}/{word}.json" for n in "12" for word in ("provenance", "results")]
+    assert git(remote, "rev-list", "--count", "results").strip() == "2"
+    assert (
+        store.add(str(remote), "results", run(tmp_path, "2", place="b")) == second
+    )  # said twice, there once
+
+
+def test_a_run_is_never_changed(tmp_path, remote):
+    store.add(str(remote), "results", run(tmp_path, "1", place="a"))
+    with pytest.raises(UsageError, match="never changed"):
+        store.add(str(remote), "results", run(tmp_path, "1", "{ }", place="b"))
+
+
+def test_somebody_else_pushes_in_between(tmp_path, remote, monkeypatch):
+    store.add(str(remote), "results", run(tmp_path, "1", place="a"))
+    original, done = store._Git.ok, []
+
+    def ok(self, *arguments):
+        if arguments[0] == "push" and not done:
+            done.append(1)
+            store.add(str(remote), "results", run(tmp_path, "2", place="b"))
+        return original(self, *arguments)
+
+    monkeypatch.setattr(store._Git, "ok", ok)
+    store.add(str(remote), "results", run(tmp_path, "3", place="c"))
+    assert [name for name in names(remote) if name.endswith("results.json")] == [
+        f"cpu/{n}/results.json" for n in "123"
+    ]
+
+
+def test_a_push_that_is_refused_is_an_error(tmp_path, remote, monkeypatch):
+    (remote / "hooks").mkdir(exist_ok=True)
+    hook = remote / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    monkeypatch.setattr(store.time, "sleep", lambda seconds: None)
+    with pytest.raises(UsageError, match="refused 5 times"):
+        store.add(str(remote), "results", run(tmp_path))
+
+
+@pytest.mark.parametrize("branch", ["main;x", "--force", "a b", "../x", ""])
+def test_a_branch_is_a_plain_name(branch, tmp_path, remote):
+    with pytest.raises(UsageError, match="no name of a branch"):
+        store.add(str(remote), branch, run(tmp_path))
+
+
+def test_other_files_and_links_are_not_added(tmp_path, remote):
+    source = run(tmp_path)
+    (source / "cpu" / "20260109" / "page.html").touch()
+    with pytest.raises(UsageError, match=r"page\.html"):
+        store.add(str(remote), "results", source)
+    (source / "cpu" / "20260109" / "page.html").unlink()
+    (source / "cpu" / "20260109" / "matrix.json").symlink_to("/etc/hostname")
+    with pytest.raises(UsageError, match=r"matrix\.json"):
+        store.add(str(remote), "results", source)
+
+
+def test_the_token_is_on_no_command_line(tmp_path):
+    made = store._Git(tmp_path, "secret-token")
+    assert "secret-token" not in str(made.environment)
+    assert made.environment["GIT_CONFIG_KEY_0"] == "http.extraHeader"
+
+
+def test_the_command(tmp_path, remote, github, outputs, monkeypatch):
+    monkeypatch.setenv("GITHUB_WORKFLOW_REF", "owner/name/.github/workflows/nightly.yml@refs/heads/main")
+    monkeypatch.setenv("GITHUB_SHA", "b" * 40)
+    with settled():
+        found = leg("bringup")
+        (tmp_path / "out").mkdir()
+        results.write(tmp_path / "out" / "results.json", results.document([found]))
+        command = ["ci", "store", str(tmp_path / "out"), "--repository", str(remote)]
+        assert cli.main([*command, "--backend", "nobody"]) == 2
+        assert cli.main([*command, "--backend", "cpu"]) == 0
+    (kept,) = [name for name in names(remote) if name.endswith("provenance.json")]
+    origin = json.loads(git(remote, "show", f"results:{kept}"))
+    assert origin["channel"] == "our-workflow" and origin["run_id"] == "7"
+    assert origin["workflow"] == ".github/workflows/nightly.yml" and origin["commit"] == "b" * 40
+    assert kept.split("/")[1].split("-")[1] == "7"
