@@ -158,7 +158,7 @@ def _environment(arguments: argparse.Namespace) -> int:
     install.add(made, [str(arguments.suite)])
     if requirements:
         install.add(made, requirements)
-    return _checked(made, mode=cell.mode, level=cell.level)
+    return _checked(made, mode=cell.mode, level=cell.level, expect=cell.expect)
 
 
 def _install(arguments: argparse.Namespace) -> int:

@@ -18,7 +18,8 @@ REQUIREMENTS = ROOT / ".github" / "requirements" / "suite.txt"
 
 
 def pip(python: Path, *arguments: str) -> None:
-    command = [str(python), "-m", "pip", "--disable-pip-version-check", *arguments]
+    # Isolated: what the job has on PYTHONPATH is not ours, nor is it in the way.
+    command = [str(python), "-I", "-m", "pip", "--disable-pip-version-check", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
         sys.exit(f"pip {arguments[0]} failed:\n{done.stdout}")
@@ -47,7 +48,9 @@ def main() -> None:
     pip(python, "install", "--quiet", "--no-deps", str(wheel))
     programs = home / "bin"  # of its own: the environment's python must not come before the job's
     programs.mkdir()
-    (programs / "conformance").symlink_to(home / "tools" / "bin" / "conformance")
+    program = programs / "conformance"
+    program.write_text(f'#!/bin/sh\nexec "{python}" -I -m conformance "$@"\n')
+    program.chmod(0o755)
     append("GITHUB_PATH", f"{programs}\n")
     mark = secrets.token_hex(16)
     append("GITHUB_OUTPUT", f"suite<<{mark}\n{wheel}\n{mark}\n")

@@ -3,6 +3,8 @@
 //
 // The kernels are boxed and take arguments by name: releases of torch add some, and change how C++ passes
 // them.
+#include <ATen/ops/any.h>
+#include <ATen/ops/isnan.h>
 #include <torch/custom_class.h>
 #include <torch/library.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -231,6 +233,17 @@ WorkPtr recv_any_source(const Arguments& given) {
   return given.backend().recvAnysource(tensors, static_cast<int>(given.integer("tag")));
 }
 
+// Made of the device's own operators, so that it is right in every mode. As on the CPU it looks at real
+// floating-point numbers only.
+void check_for_nan(const at::Tensor& tensor) {
+  if (!at::isFloatingType(tensor.scalar_type())) {
+    return;
+  }
+  const bool narrow = tensor.element_size() == 1;  // float8 has no isnan
+  TORCH_CHECK(!at::any(at::isnan(narrow ? tensor.to(at::kFloat) : tensor)).item<bool>(),
+              "NaN found in input tensor.");
+}
+
 constexpr const char* kNothing = nullptr;
 constexpr const char* kTensors = "tensors";
 constexpr const char* kOutputs = "output_tensors";
@@ -267,6 +280,7 @@ TORCH_LIBRARY_IMPL(c10d, HPU, m) {
   m.impl("send", boxed<&send, &kNothing>());
   m.impl("recv_", boxed<&recv, &kNothing>());
   m.impl("recv_any_source_", boxed<&recv_any_source, &kNothing>());
+  m.impl("check_for_nan", TORCH_FN(check_for_nan));
 }
 
 }  // namespace hpu_reference::distributed

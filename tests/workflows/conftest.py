@@ -1,0 +1,101 @@
+"""Workflows executed on this machine (sessions/workflows/tools/run.mjs)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import fake_gh
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLS = os.environ.get("CONFORMANCE_WORKFLOW_TOOLS")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """These tests need tools that ``nox -s workflows`` makes."""
+    mark = pytest.mark.skipif(TOOLS is None, reason="run by nox -s workflows, which makes the tools")
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(mark)
+
+
+class Runner:
+    """A repository with workflows, and what runs of them have left: artifacts, pages, issues, branches."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "repository"
+        self.state = folder / "state"
+        self.programs = fake_gh.installed(folder / "programs")
+        self.remote = self.state / "remote" / "owner" / "name"
+        self.runs = 0
+
+    def copy(self) -> None:
+        """The repository as it lies here, with all that git knows of or would."""
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT,
+            capture_output=True,
+            check=True,
+        )
+        for name in listed.stdout.decode().split("\0"):
+            source = ROOT / name
+            if name and source.is_file() and not source.is_symlink():
+                target = self.root / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, target)
+        self.publish(self.root)
+
+    def publish(self, folder: Path) -> None:
+        """Make a folder the repository that is checked out."""
+        self.remote.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(self.remote, ignore_errors=True)
+        shutil.copytree(folder, self.remote)
+        who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+        for words in (["init", "-q", "-b", "main"], ["add", "-A"], [*who, "commit", "-qm", "all"]):
+            subprocess.run(["git", *words], cwd=self.remote, check=True, capture_output=True)
+
+    def workflow(self, name: str, text: str) -> None:
+        """Add a workflow to the repository."""
+        file = self.root / ".github" / "workflows" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def __call__(
+        self, name: str, event: Mapping[str, Any] | None = None, overrides: Mapping[str, Path] | None = None
+    ) -> dict[str, Any]:
+        """Execute a workflow; what became of its jobs. Its exit code must be that of its jobs."""
+        self.runs += 1
+        file = self.state / "event.json"
+        self.state.mkdir(exist_ok=True)
+        file.write_text(json.dumps({"run_id": self.runs, **(event or {})}))
+        shutil.rmtree(self.state / "artifacts", ignore_errors=True)  # a run has its own
+        words = [f"--override={uses}={program}" for uses, program in (overrides or {}).items()]
+        done = subprocess.run(
+            [
+                *("node", f"{TOOLS}/run.mjs", "--root", str(self.root), "--state", str(self.state)),
+                *("--workflow", f".github/workflows/{name}", "--event", str(file), *words),
+            ],
+            capture_output=True,
+            text=True,
+            env={
+                **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+                "PATH": f"{self.programs}{os.pathsep}{os.environ['PATH']}",
+                "FAKE_GH": str(self.state),
+            },
+        )
+        assert done.stdout, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        failed = any(job["result"] == "failure" for job in found["jobs"].values())
+        assert done.returncode == int(failed), done.stderr
+        return found
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Runner:
+    return Runner(tmp_path)

@@ -1,0 +1,121 @@
+"""The nightly from its plan to the site, with the reference device: a good night, and one on which an
+operator of the device is broken.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+WHEEL = os.environ.get("CONFORMANCE_DEVICE_WHEEL", "")
+BUILDS = "2.13.0:public:bringup 2.13.0:fork-like:bringup"
+#: A device whose negation does nothing.
+BROKEN = """
+import torch as _torch
+_broken = _torch.library.Library("aten", "IMPL")
+_broken.impl("neg", lambda x: x.clone(), "HPU")
+"""
+
+
+def program(folder: Path, wheel: Path) -> Path:
+    """What stands for the action that builds the device: its artifact, with a wheel that is there already."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "build"
+    file.write_text(
+        "#!/usr/bin/env python3\n"
+        "import json, os, pathlib, shutil\n"
+        "name = json.loads(os.environ['INPUTS'])['artifact']\n"
+        "target = pathlib.Path(os.environ['STATE'], 'artifacts', name)\n"
+        "target.mkdir(parents=True)\n"
+        f"shutil.copy({str(wheel)!r}, target)\n"
+        "print(json.dumps({'artifact': name}))\n"
+    )
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    return file
+
+
+def broken(wheel: Path, folder: Path) -> Path:
+    """The wheel of a device that has regressed."""
+    folder.mkdir()
+    made = folder / wheel.name
+    with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "habana_frameworks/torch/__init__.py":
+                content += BROKEN.encode()
+            new.writestr(name, content)
+    return made
+
+
+def published(runner) -> dict:
+    return json.loads((runner.state / "pages" / "data.json").read_text())
+
+
+def cells(runner) -> dict[tuple[str, str], dict]:
+    (own,) = [one for one in published(runner)["backends"] if one["id"] == "hpu-reference"]
+    return {(cell["kind"], cell["mode"]): cell for cell in own["cells"]}
+
+
+def issues(runner) -> list[dict]:
+    file = runner.state / "issues.json"
+    return json.loads(file.read_text()) if file.exists() else []
+
+
+def branch(runner) -> list[str]:
+    command = ["git", "ls-tree", "-r", "--name-only", "results"]
+    return subprocess.run(
+        command, cwd=runner.remote, capture_output=True, text=True, check=True
+    ).stdout.split()
+
+
+@pytest.mark.skipif(not WHEEL, reason="run by nox -s workflows, which builds the device")
+def test_two_nights(runner, tmp_path):
+    runner.copy()
+    event = {"event_name": "workflow_dispatch"}
+    event["inputs"] = {"builds": BUILDS, "modes": "eager lazy", "index": "default"}
+    action = "$/.github/actions/reference-wheel"
+    build = program(tmp_path / "good", Path(WHEEL))
+    good = runner("nightly.yml", event, {action: build})
+
+    # lazy on a public build is refused, as the target declares: no failure, and no pass either.
+    legs = {leg["matrix"]["cell"]: leg["result"] for leg in good["jobs"]["matrix"]["jobs"]["leg"]["legs"]}
+    assert legs == {
+        "2.13.0-public-eager": "success",
+        "2.13.0-public-lazy": "success",
+        "2.13.0-fork-like-eager": "success",
+        "2.13.0-fork-like-lazy": "success",
+    }
+    assert good["jobs"]["matrix"]["outputs"] == {"results": "true", "exit": "0"}
+    assert good["jobs"]["publish"]["result"] == "success"
+    assert issues(runner) == []
+    found = cells(runner)
+    assert {key: cell["state"] for key, cell in found.items()} == {
+        ("public", "eager"): "pass",
+        ("public", "lazy"): "refused",
+        ("fork-like", "eager"): "pass",
+        ("fork-like", "lazy"): "pass",
+    }
+    for cell in found.values():
+        assert cell["runs"][0]["provenance"] == "our-workflow"
+    assert len(branch(runner)) == 3
+    assert len(list((runner.state / "attestations").iterdir())) == 1
+    assert "2.13.0" in (runner.state / "pages" / "index.html").read_text()
+
+    event["inputs"] = {**event["inputs"], "builds": "2.13.0:public:bringup", "modes": "eager"}
+    bad = runner(
+        "nightly.yml", event, {action: program(tmp_path / "bad", broken(Path(WHEEL), tmp_path / "wheel"))}
+    )
+    assert bad["jobs"]["matrix"]["outputs"] == {"results": "true", "exit": "1"}
+    titles = sorted(one["title"] for one in issues(runner))
+    assert titles == ["Regression: hpu-reference, eager, torch 2.13.0-public"]
+    assert all("neg" in one["body"] for one in issues(runner))
+    found = cells(runner)
+    assert found["public", "eager"]["state"] == "fail"
+    assert any("neg" in name for name in found["public", "eager"]["runs"][0]["regressed"])
+    assert len(branch(runner)) == 6
