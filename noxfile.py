@@ -1,4 +1,4 @@
-"""The project's commands: conformance, tests, lint, bench, build, wheel, matrix, workflows, browser.
+"""The project's commands: conformance, tests, lint, bench, build, wheel, matrix, workflows, docker, browser.
 
 ``nox -s conformance -- ARGS`` hands ARGS to ``conformance run``. The environments and the compiled core are
 kept and reused; only what changed is built again.
@@ -16,6 +16,7 @@ import nox
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from sessions import images as pictures
 from sessions import matrix as matrices
 from sessions import wheel as wheels
 from sessions import workflows as checks
@@ -179,6 +180,15 @@ def wheel(session: nox.Session) -> None:
     After ``--``: ``--torches '["2.13.0", "newest"]'``, ``-o DIR``.
     """
     wheels.run(session)
+
+
+@nox.session
+def docker(session: nox.Session) -> None:
+    """Docker test images: built, looked at, and the suite run inside them; needs a Docker engine.
+
+    After ``--``: ``--image NAME`` (again and again), ``--base IMAGE``, ``--level L``, ``--save DIR``, ``-o DIR``.
+    """
+    pictures.run(session)
 
 
 @nox.session

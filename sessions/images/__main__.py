@@ -1,0 +1,127 @@
+"""``python -m sessions.images``: what ``nox -s docker`` runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import docker
+from conformance.errors import UsageError
+from sessions.images import bake, engine, wheels
+from sessions.images.bake import Image
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = "hpu-reference"
+#: Modes that are run inside an image of a kind.
+MODES = {"public": ("eager", "graph"), "fork-like": ("lazy", "graph")}
+
+
+def main() -> int:
+    """Build, try and tell of each image; the worst exit code of the suite, 2 where there is no engine."""
+    parser = argparse.ArgumentParser(prog="nox -s docker --", allow_abbrev=False)
+    parser.add_argument("--image", action="append", metavar="NAME", help="image or group (default: default)")
+    parser.add_argument("--base", metavar="IMAGE", help="base instead of the one that the file names")
+    parser.add_argument("--level", default="smoke", help="level of the run inside (default: smoke)")
+    parser.add_argument("--registry", default="conformance", help="beginning of the tags")
+    parser.add_argument("--save", type=Path, metavar="DIR", help="write each image to a file there")
+    parser.add_argument("-o", "--output", type=Path, default=Path("docker-out"), help="folder of the results")
+    own = parser.parse_args()
+    values = {"REGISTRY": own.registry, "REVISION": revision(), "SOURCE": source()}
+    groups, images = bake.load(ROOT / "docker" / "docker-bake.hcl", values)
+    chosen = [images[name] for name in names(own.image or ["default"], groups, images)]
+    client = engine.connect()
+    program = engine.command_line()
+    output = own.output.resolve()
+    if output.exists() and any(output.iterdir()):
+        if not (output / "images.json").is_file():
+            raise UsageError(f"{own.output} was left by no earlier session; name another folder with -o")
+        shutil.rmtree(output)
+    output.mkdir(parents=True, exist_ok=True)
+    wheels.suite()
+    told = {}
+    codes = [0]
+    for image in chosen:
+        wheels.torch(image.args["TORCH"], "public", image.args["PYTHON"])  # what the device is compiled for
+        wheels.torch(image.args["TORCH"], image.args["KIND"], image.args["PYTHON"])
+        base = own.base or engine.base(client, image.args["BASE"], image.args["PYTHON"])
+        print(f"{image.name}: building on {base.partition('@')[0]}", flush=True)
+        seconds = engine.build(program, image, base)
+        found = engine.facts(client, image)
+        print(f"{image.tags[0]}: {found['bytes'] / 1e6:.0f} MB, built in {seconds:.0f} s", flush=True)
+        healthy = engine.healthy(client, image)
+        codes.append(0 if healthy else 1)
+        print(f"{image.name}: {'healthy' if healthy else 'NOT HEALTHY'}", flush=True)
+        runs = {mode: tried(client, image, mode, own.level, output) for mode in MODES[image.args["KIND"]]}
+        codes += runs.values()
+        told[image.name] = {"tag": image.tags[0], **found, "base": base, "healthy": healthy, "runs": runs}
+        if own.save is not None:
+            save(client, image, own.save)
+    (output / "images.json").write_text(json.dumps(told, indent=1) + "\n")
+    bad = [code for code in codes if code]
+    return next((code for code in (2, 3, 1) if code in bad), max(codes, default=0))
+
+
+def names(wanted: list[str], groups: dict[str, list[str]], images: dict[str, Image]) -> list[str]:
+    """Images by name, groups taken apart. UsageError for a name that is neither."""
+    found = []
+    for name in wanted:
+        if name not in groups and name not in images:
+            raise UsageError(f"there is no image {name!r}; known are {', '.join([*groups, *images])}")
+        found += groups.get(name, [name])
+    return list(dict.fromkeys(found))
+
+
+def tried(client: docker.DockerClient, image: Image, mode: str, level: str, output: Path) -> int:
+    """Run the suite inside, in one mode; its exit code, which has to be that of its results."""
+    inside = "/home/conformance/out"
+    command = ["run", "--target", TARGET, "--mode", mode, "--level", level, "-o", inside]
+    folder = output / image.name / mode
+    code, said = engine.run(client, image, command, folder, inside)
+    file = folder / "results.json"
+    if not file.is_file():
+        print(said[-3000:])
+        print(f"{image.name} {mode}: no results came out")
+        return code or 3
+    (leg,) = json.loads(file.read_text())["legs"]
+    totals = ", ".join(f"{count} {word}" for word, count in leg["totals"].items() if count)
+    print(f"{image.name} {mode}: exit {code}, torch {leg['torch']}, {totals}", flush=True)
+    kind = leg["facts"]["torch"]["kind"]
+    if kind != image.args["KIND"]:
+        print(f"{image.name}: the torch inside is {kind}")
+        return 1
+    if code:
+        print(said[-3000:])
+    return code
+
+
+def save(client: docker.DockerClient, image: Image, folder: Path) -> None:
+    """Write an image to a file, from which another machine can push it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{image.name}.tar").open("wb") as file:
+        for part in client.images.get(image.tags[0]).save(named=True):
+            file.write(part)
+
+
+def revision() -> str:
+    """The commit of this checkout."""
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.strip() or "unknown"
+
+
+def source() -> str:
+    """Address of the repository, where a workflow knows one."""
+    server, name = os.environ.get("GITHUB_SERVER_URL", ""), os.environ.get("GITHUB_REPOSITORY", "")
+    return f"{server}/{name}" if server and name else "unknown"
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (UsageError, bake.Unreadable) as error:
+        print(f"docker: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,184 @@
+"""The Docker engine: images built by its command line, containers run by its SDK."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import docker
+from conformance.errors import UsageError
+from sessions.images.bake import Image
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCAL_BASE = "conformance-base:bookworm"
+
+
+def connect() -> docker.DockerClient:
+    """The engine. UsageError with what to do where none answers."""
+    try:
+        client = docker.from_env()
+        client.ping()
+    except docker.errors.DockerException as error:
+        raise UsageError(
+            f"no Docker engine answers ({str(error)[:120]}); install one (apt-get install docker.io "
+            "debootstrap) and start it as root: dockerd > dockerd.log 2>&1 &"
+        ) from None
+    return client
+
+
+def command_line() -> str:
+    """A ``docker`` that can build with BuildKit: one with buildx, or one so old that it has it built in."""
+    for folder in os.environ["PATH"].split(os.pathsep):
+        program = shutil.which("docker", path=folder)
+        if program is None:
+            continue
+        if _said(program, "buildx", "version") is not None:
+            return program
+        version = _said(program, "version", "--format", "{{.Client.Version}}")
+        if version is not None and int(re.split(r"\D", version)[0]) < 23:
+            return program
+    raise UsageError(
+        "no docker command here can build with BuildKit; install docker-buildx, or Debian 12's docker.io"
+    )
+
+
+def _said(program: str, *arguments: str) -> str | None:
+    done = subprocess.run([program, *arguments], capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def base(client: docker.DockerClient, wanted: str, python: str) -> str:
+    """The base of an image: as it is named, or one made of Debian's packages where no registry answers.
+
+    UsageError where neither can be had.
+    """
+    for name in (wanted, LOCAL_BASE):
+        try:
+            client.images.get(name)
+            return name
+        except docker.errors.ImageNotFound:
+            pass
+        if name == wanted:
+            try:
+                client.images.pull(name)
+                return name
+            except docker.errors.APIError as error:
+                print(f"{wanted.partition('@')[0]} cannot be pulled ({str(error)[:160]})")
+                if python != "3.11":
+                    raise UsageError(
+                        f"the base for Python {python} cannot be pulled, and Debian 12 has 3.11 only; "
+                        "name another base with --base"
+                    ) from None
+    print(f"making {LOCAL_BASE} of Debian's packages (a minute)")
+    if subprocess.run([str(ROOT / "docker" / "base.sh"), LOCAL_BASE]).returncode:
+        raise UsageError("the base image could not be made; the reason stands above")
+    return LOCAL_BASE
+
+
+def build(program: str, image: Image, base_image: str) -> float:
+    """Build an image; the seconds that took. UsageError where it fails, after what the build said."""
+    words = [program, "build", "--progress", "plain", "-f", str(ROOT / image.dockerfile)]
+    words += ["--target", image.target]
+    for tag in image.tags:
+        words += ["--tag", tag]
+    for name, value in {**image.args, "BASE": base_image}.items():
+        words += ["--build-arg", f"{name}={value}"]
+    bundle = os.environ.get("PIP_CERT", "")
+    if bundle and Path(bundle).is_file():
+        words += ["--secret", f"id=ca,src={bundle}"]
+    started = time.monotonic()
+    done = subprocess.run(
+        [*words, str(ROOT / image.context)],
+        env={**os.environ, "DOCKER_BUILDKIT": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if done.returncode:
+        print(done.stdout[-6000:])
+        raise UsageError(f"{image.name} could not be built; the reason stands above")
+    return time.monotonic() - started
+
+
+def facts(client: docker.DockerClient, image: Image) -> dict[str, Any]:
+    """What an image says of itself, checked: not root, labelled, with a health check."""
+    found = client.images.get(image.tags[0])
+    config = found.attrs["Config"]
+    labels = config["Labels"] or {}
+    wrong = []
+    if config["User"] in ("", "0", "root") or config["User"].startswith("0:"):
+        wrong.append("it runs as root")
+    if not config.get("Healthcheck"):
+        wrong.append("it has no health check")
+    for label, argument in (("torch", "TORCH"), ("kind", "KIND"), ("python", "PYTHON")):
+        if labels.get(f"conformance.{label}") != image.args[argument]:
+            wrong.append(f"label conformance.{label} is {labels.get(f'conformance.{label}')!r}")
+    if wrong:
+        raise UsageError(f"{image.name}: {'; '.join(wrong)}")
+    return {"id": found.id, "bytes": found.attrs["Size"], "labels": labels}
+
+
+def run(
+    client: docker.DockerClient, image: Image, command: Sequence[str], output: Path, inside: str
+) -> tuple[int, str]:
+    """Run a command in an image, without a network, and bring a folder out: exit code, and what it said."""
+    container = client.containers.run(
+        image.tags[0], list(command), detach=True, network_mode="none", shm_size="1g", cap_drop=["ALL"]
+    )
+    try:
+        code = int(container.wait(timeout=3600)["StatusCode"])
+        said = container.logs().decode(errors="replace")
+        try:
+            stream, _ = container.get_archive(inside)
+        except docker.errors.NotFound:
+            return code, said
+        _unpack(b"".join(stream), output)
+        return code, said
+    finally:
+        container.remove(force=True)
+
+
+def _unpack(archive: bytes, output: Path) -> None:
+    """Plain files of the archive's one folder, and nothing beside it."""
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        for member in tar.getmembers():
+            parts = Path(member.name).parts[1:]
+            if not member.isfile() or ".." in parts:
+                continue
+            target = output.joinpath(*parts)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            source = tar.extractfile(member)
+            assert source is not None
+            target.write_bytes(source.read())
+
+
+def healthy(client: docker.DockerClient, image: Image, seconds: int = 180) -> bool:
+    """Whether the image's own health check passes, asked at once and not after minutes."""
+    container = client.containers.run(
+        image.tags[0],
+        ["3600"],
+        entrypoint=["sleep"],
+        detach=True,
+        network_mode="none",
+        healthcheck={"interval": 10**9, "timeout": 120 * 10**9, "retries": 1, "start_period": 0},
+    )
+    try:
+        for _ in range(seconds):
+            container.reload()
+            status = container.attrs["State"].get("Health", {}).get("Status")
+            if status in ("healthy", "unhealthy"):
+                if status == "unhealthy":
+                    print(container.attrs["State"]["Health"]["Log"][-1]["Output"][-2000:])
+                return bool(status == "healthy")
+            time.sleep(1)
+        return False
+    finally:
+        container.remove(force=True)
