@@ -5,5 +5,6 @@ install   an environment of a cell: torch, the suite, the backend, and the guard
 gather    the artifacts of all legs ──► one results file, a table, an exit code; nothing missing looks run
 store     results ──► the branch of results, which only grows
 issues    regressed cells ──► one issue each
+images    a saved image ──► a registry, by digest
 pull      the results of registered vendors, fetched from their own workflow runs and verified
 """

@@ -56,7 +56,7 @@ def place(cells: Sequence[Cell], downloaded: Path, output: Path, name: str) -> l
 
 def gather(cells: Sequence[Cell], downloaded: Path, output: Path, name: str) -> tuple[list[Outcome], bool]:
     """All of it into ``output``: ``legs/``, ``matrix.json``, ``matrix.md``, and the merged results of the
-    legs that have any; whether there are such.
+    legs that have left any, refusals among them; whether there are such.
 
     UsageError where the output folder is not empty or legs cannot be merged.
     """
@@ -70,7 +70,7 @@ def gather(cells: Sequence[Cell], downloaded: Path, output: Path, name: str) -> 
     (output / "matrix.md").write_text("\n".join(lines) + "\n")
     found = []
     for one in outcomes:
-        if one.counts:
+        if one.status != "missing" and one.torch is not None:  # a refusal is told too
             for leg in files.read(output / "legs" / one.cell.id):
                 found.append((one.cell.id, {**leg}))
     if found:

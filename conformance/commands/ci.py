@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance import target_file
-from conformance.ci import compare, gather, github, install, issues, pull, steps, store, template
+from conformance.ci import compare, gather, github, images, install, issues, pull, steps, store, template
 from conformance.commands import common
 from conformance.errors import UsageError
 from conformance.matrix import collect, plan, table
@@ -101,6 +101,13 @@ def _publish_options(actions: Any) -> None:
     one.add_argument("--registry", type=Path, default=registry.FOLDER, metavar="DIR")
     one.add_argument("--repository", metavar="URL", help="(default: that of the workflow)")
     one.set_defaults(execute=_pull)
+
+    one = actions.add_parser("push", help="a saved image to a registry; its name and digest are outputs")
+    one.add_argument("file", type=Path)
+    one.add_argument("--registry", default="ghcr.io")
+    one.add_argument("--repository", required=True, metavar="OWNER/NAME")
+    one.add_argument("--version", required=True)
+    one.set_defaults(execute=_push)
 
     one = actions.add_parser("issues", help="one issue for each cell that regressed")
     one.add_argument("folder", type=Path, metavar="DIR", help="what 'gather' has written")
@@ -252,6 +259,17 @@ def _pull(arguments: argparse.Namespace) -> int:
             store.add(_repository(arguments), arguments.branch, folder, os.environ.get("GH_TOKEN", ""))
     print("\n".join(lines) or "nothing new from any vendor")
     steps.summary("\n".join(f"* {table.escaped(line)}" for line in lines) or "Nothing new from any vendor.")
+    return 0
+
+
+def _push(arguments: argparse.Namespace) -> int:
+    user, token = os.environ.get("GITHUB_ACTOR", ""), os.environ.get("GH_TOKEN", "")
+    name, digest = images.push(
+        arguments.file, arguments.registry, arguments.repository, arguments.version, user, token
+    )
+    steps.output(name=name, digest=digest)
+    steps.summary(f"* `{name}@{digest}`: {table.escaped(arguments.file.stem)}\n")
+    print(f"{arguments.file.stem}: {name}@{digest}")
     return 0
 
 

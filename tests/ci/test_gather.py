@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -100,6 +101,20 @@ def test_what_a_leg_should_not_hold_stays_behind(artifacts, tmp_path, outputs, m
     kept = {path.name for path in (tmp_path / "out" / "legs" / "2.13.0-public-eager").iterdir()}
     assert not kept & {"run.sh", "junit.xml"}
     assert "was left out" in (tmp_path / "out" / "matrix.md").read_text()
+
+
+def test_a_declared_refusal_is_told(artifacts, tmp_path, outputs):
+    artifacts("eager", 1, leg("bringup", "eager"))
+    found = leg("bringup", "compile")
+    found.update(exit=2, complete=False, problems=["it needs a fork"], results=[], planned=0)
+    found.update(totals={}, cases={}, case_totals={})
+    artifacts("compile", 1, found)
+    cells = plan.read(tmp_path / "plan.json")
+    refused = dataclasses.replace(cells[1], expect="refusal", says="needs a fork")
+    (tmp_path / "plan.json").write_text(plan.written([cells[0], refused]))
+    assert gathered(tmp_path) == 0
+    document = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert {one["mode"]: one["exit"] for one in document["legs"]} == {"eager": 0, "compile": 2}
 
 
 def test_a_broken_leg_does_not_stop_the_others(artifacts, tmp_path, outputs):

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import torch
-import torch.distributed  # noqa: F401
+import torch.distributed
 
 NAN = float("nan")
 
