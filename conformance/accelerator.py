@@ -11,6 +11,14 @@ from conformance.invocation import one_line
 from conformance.target import Target
 
 
+def current() -> torch.device | None:
+    """The accelerator of this process, if any. torch 2.6 raises where there is none, newer ones say None."""
+    try:
+        return torch.accelerator.current_accelerator()
+    except RuntimeError:
+        return None
+
+
 def import_backend(target: Target) -> None:
     """Import the target's module; UsageError where it cannot be."""
     if target.module is None:
@@ -39,18 +47,18 @@ def check_device(target: Target) -> None:
         ) from None
     if wanted == "cpu":
         return
-    current = torch.accelerator.current_accelerator()
-    if current is None:
+    found = current()
+    if found is None:
         after = f" after importing {target.module!r}" if target.module is not None else ""
         raise UsageError(
             f"no accelerator is present{after}, so device {target.device!r} cannot be tested; name the "
             "module that registers it (module in the target file, --module for 'targets --new'), or "
             "install its runtime"
         )
-    if current.type != wanted:
+    if found.type != wanted:
         raise UsageError(
-            f"the accelerator of this process is {current.type!r}, not {wanted!r} of target {target.name!r}; "
-            f"hide the backend of {current.type!r}, for which TORCH_DEVICE_BACKEND_AUTOLOAD=0 may be enough"
+            f"the accelerator of this process is {found.type!r}, not {wanted!r} of target {target.name!r}; "
+            f"hide the backend of {found.type!r}, for which TORCH_DEVICE_BACKEND_AUTOLOAD=0 may be enough"
         )
 
 

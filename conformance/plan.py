@@ -125,10 +125,11 @@ def build(target: Target, level: str, modes: Sequence[str] | None = None) -> Pla
 
     Needs the properties and torch's databases, no backend.
     """
-    from conformance import capabilities, catalogue, levels
+    from conformance import capabilities, catalogue, levels, releases, torch_build
     from conformance.property import properties
 
     levels.check(level)
+    version = torch_build.version()
     wanted = {target.mode} if modes is None else set(modes)
     cases: list[Case] = []
     seen: dict[str, str] = {}
@@ -149,6 +150,7 @@ def build(target: Target, level: str, modes: Sequence[str] | None = None) -> Pla
                 dtypes = tuple(entry.applies(target, subject))
                 if level != levels.SMOKE:
                     dtypes = levels.load(level).chosen(kind, entry.name, entry.level, subject.name, dtypes)
+                dtypes = releases.asked(f"{entry.name}/{subject.name}", dtypes, version)
                 if not dtypes:
                     continue
                 case = Case(kind, entry.name, subject.name, dtypes)

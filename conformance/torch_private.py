@@ -18,6 +18,8 @@ from typing import Any
 
 import torch
 
+from conformance import accelerator
+
 #: The oldest release whose private modules this file was read against, as (major, minor).
 OLDEST = (2, 6)
 #: The newest one.
@@ -78,7 +80,7 @@ def _spare_absent_generators() -> None:
 
     @contextlib.contextmanager
     def freeze_rng_state() -> Iterator[None]:
-        current = torch.accelerator.current_accelerator()
+        current = accelerator.current()
         module = None if current is None else getattr(torch, current.type, None)
         if current is None or (hasattr(module, "get_rng_state") and hasattr(module, "set_rng_state")):
             with original():

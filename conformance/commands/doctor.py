@@ -87,13 +87,14 @@ def _import(target: Any) -> None:
     """Import the backend; its device need not be the accelerator yet, only known to torch."""
     import torch
 
+    from conformance import accelerator
     from conformance.accelerator import check_device, import_backend
 
     import_backend(target)
     try:
         check_device(target)
     except UsageError:
-        current = torch.accelerator.current_accelerator()
+        current = accelerator.current()
         try:
             torch.empty(1, device=target.device)
         except Exception:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from conformance import accelerator
 from conformance.target import Target
 
 #: What torch calls on a device's module, with the capability that it belongs to (None: every device).
@@ -101,7 +102,7 @@ def _accelerator(target: Target) -> Iterator[Fact]:
         "register the device's hooks (for PrivateUse1: at::RegisterPrivateUse1HooksInterface) and override "
         "isAvailable, deviceCount and getCurrentDevice in them"
     )
-    current = torch.accelerator.current_accelerator()
+    current = accelerator.current()
     kind = torch.device(target.device).type
     there = current is not None and current.type == kind
     words = "no accelerator is present" if current is None else f"{current.type} is the accelerator"

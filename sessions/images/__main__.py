@@ -45,9 +45,10 @@ def main() -> int:
     wheels.suite()
     told = {}
     codes = [0]
-    for image in chosen:
+    for image in chosen:  # all of them first: a folder that changes would have layers built anew
         wheels.torch(image.args["TORCH"], "public", image.args["PYTHON"])  # what the device is compiled for
         wheels.torch(image.args["TORCH"], image.args["KIND"], image.args["PYTHON"])
+    for image in chosen:
         base = own.base or engine.base(client, image.args["BASE"], image.args["PYTHON"])
         print(f"{image.name}: building on {base.partition('@')[0]}", flush=True)
         seconds = engine.build(program, image, base)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import re
@@ -60,27 +61,37 @@ def base(client: docker.DockerClient, wanted: str, python: str) -> str:
 
     UsageError where neither can be had.
     """
-    for name in (wanted, LOCAL_BASE):
-        try:
-            client.images.get(name)
-            return name
-        except docker.errors.ImageNotFound:
-            pass
-        if name == wanted:
-            try:
-                client.images.pull(name)
-                return name
-            except docker.errors.APIError as error:
-                print(f"{wanted.partition('@')[0]} cannot be pulled ({str(error)[:160]})")
-                if python != "3.11":
-                    raise UsageError(
-                        f"the base for Python {python} cannot be pulled, and Debian 12 has 3.11 only; "
-                        "name another base with --base"
-                    ) from None
+    if _present(client, wanted) or _pulled(client, wanted):
+        return wanted
+    if python != "3.11":
+        raise UsageError(
+            f"the base for Python {python} cannot be pulled, and Debian 12 has 3.11 only; "
+            "name another base with --base"
+        )
+    if _present(client, LOCAL_BASE):
+        return LOCAL_BASE
     print(f"making {LOCAL_BASE} of Debian's packages (a minute)")
     if subprocess.run([str(ROOT / "docker" / "base.sh"), LOCAL_BASE]).returncode:
         raise UsageError("the base image could not be made; the reason stands above")
     return LOCAL_BASE
+
+
+def _present(client: docker.DockerClient, name: str) -> bool:
+    try:
+        client.images.get(name)
+    except docker.errors.ImageNotFound:
+        return False
+    return True
+
+
+@functools.cache
+def _pulled(client: docker.DockerClient, name: str) -> bool:
+    try:
+        client.images.pull(name)
+    except docker.errors.APIError as error:
+        print(f"{name.partition('@')[0]} cannot be pulled ({str(error)[:160]})")
+        return False
+    return True
 
 
 def build(program: str, image: Image, base_image: str) -> float:

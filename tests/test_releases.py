@@ -1,0 +1,67 @@
+"""What older releases of torch are not asked, and that nothing is left out by mistake."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance import plan, releases, target_file, torch_build
+
+MODES = ("eager", "compile", "graph", "distributed")
+
+
+@pytest.fixture(scope="module")
+def every() -> list[str]:
+    """All results of the reference device in any mode, on the torch that is here."""
+    target = target_file.load("hpu-reference").target("eager")
+    return list(plan.build(target, "full", MODES).result_ids())
+
+
+def test_each_pattern_is_of_results_that_there_are(every):
+    for entry in releases.load():
+        for pattern in entry.ids:
+            expression = releases.compile_pattern(pattern)
+            assert any(expression.fullmatch(name) for name in every), pattern
+
+
+def test_newer_releases_are_asked_all(every):
+    for version in ("2.13.0", "2.15.0+cu132", torch_build.version()):
+        for name in every[::97]:
+            case, _, dtype = name.rpartition("@")
+            assert releases.asked(case, (dtype,), version) == (dtype,)
+
+
+@pytest.mark.parametrize("version", ["2.6.0", "2.6.0+cu124", "2.6.0+git2236df1"])
+def test_an_older_one_is_not(version):
+    asked = releases.asked
+    assert asked("masks/indexing", ("float32", "int64"), version) == ()
+    assert asked("diagonals/shape", ("float16", "bfloat16", "float32"), version) == ("float32",)
+    assert asked("value/unique", ("uint8", "uint16"), version) == ("uint8",)
+    assert asked("value/add", ("float32",), version) == ("float32",)
+    assert asked("masks/indexing", ("float32",), "2.7.0") == ("float32",)
+
+
+def test_the_plan_goes_by_it(monkeypatch):
+    target = target_file.load("cpu").target("eager")
+    here = set(plan.build(target, "core").result_ids())
+    monkeypatch.setattr(torch_build, "version", lambda: "2.6.0")
+    there = set(plan.build(target, "core").result_ids())
+    assert there < here
+    assert {"masks/indexing@float32", "value/unique@uint16"} <= here - there
+    assert len(here - there) < 60
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "schema = 2",
+        'schema = 1\n[[absent]]\nids = ["x"]\ntorch = "<2.7"',
+        'schema = 1\n[[absent]]\nids = ["x"]\ntorch = "old"\nwhy = "x"',
+        'schema = 1\n[[missing]]\nids = ["x"]',
+    ],
+)
+def test_a_file_that_is_wrong(text, tmp_path):
+    file = tmp_path / "releases.toml"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=r"releases\.toml|no scope"):
+        releases.load(file)
