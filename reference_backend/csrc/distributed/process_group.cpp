@@ -1,5 +1,6 @@
 #include "distributed/process_group.h"
 
+#include "distributed/transport.h"
 #include "distributed/work.h"
 #include "graph/capture.h"
 #include "torch_release.h"
@@ -326,28 +327,12 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::scatter(Tensors& outputs,
                  }});
 }
 
-namespace {
-
-// gloo of torch 2.6 sums whatever it is asked for here (seen: products and maxima); that of 2.13 does not.
-void check_scattered(const Reduction& reduction) {
-#if !HPU_TORCH_AT_LEAST(2, 13)
-  TORCH_CHECK_TYPE(
-      reduction.operation == c10d::ReduceOp::SUM,
-      "hccl: reduce_scatter is by SUM only on this release of torch; use all_reduce, or torch 2.13");
-#else
-  static_cast<void>(reduction);
-#endif
-}
-
-}  // namespace
-
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter(Tensors& outputs,
                                                            std::vector<Tensors>& inputs,
                                                            const c10d::ReduceScatterOptions& options) {
   const at::Tensor& output = check_single(outputs);
   check_list(inputs, static_cast<std::size_t>(size_), output);
   const Reduction reduction = reduction_of(options.reduceOp, output.scalar_type());
-  check_scattered(reduction);
   c10d::ReduceScatterOptions given = options;
   given.reduceOp = reduction.operation;
   given.timeout = timeout_of(options.timeout);
@@ -360,7 +345,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter(Tensors& outputs,
                  [to = reduction.view(hosts_of(outputs)),
                   from = std::vector<Tensors>{reduction.view(hosts_of(inputs.front()))},
                   given](c10d::Backend& gloo) mutable {
-                   return std::vector<WorkPtr>{gloo.reduce_scatter(to, from, given)};
+                   return std::vector<WorkPtr>{transport::reduce_scatter(gloo, to, from, given)};
                  }});
 }
 
@@ -390,7 +375,6 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter_tensor_coalesced(
                 size_,
                 "input tensor must be the same size as output size times world size");
     const Reduction reduction = reduction_of(options.reduceOp, inputs[index].scalar_type());
-    check_scattered(reduction);
     given.push_back(options);
     given.back().reduceOp = reduction.operation;
     given.back().timeout = timeout_of(options.timeout);
@@ -406,7 +390,8 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter_tensor_coalesced(
                  [to = flat(to), from = flat(from), given](c10d::Backend& gloo) mutable {
                    std::vector<WorkPtr> works;
                    for (std::size_t index = 0; index < to.size(); index++) {
-                     works.push_back(gloo._reduce_scatter_base(to[index], from[index], given[index]));
+                     works.push_back(
+                         transport::reduce_scatter_base(gloo, to[index], from[index], given[index]));
                    }
                    return works;
                  }});
@@ -462,7 +447,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::alltoall(Tensors& outputs,
                  outputs,
                  given.timeout,
                  [to = hosts_of(outputs), from = hosts_of(inputs), given](c10d::Backend& gloo) mutable {
-                   return std::vector<WorkPtr>{gloo.alltoall(to, from, given)};
+                   return std::vector<WorkPtr>{transport::alltoall(gloo, to, from, given)};
                  }});
 }
 

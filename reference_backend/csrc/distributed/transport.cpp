@@ -1,0 +1,122 @@
+#include "distributed/transport.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+
+#include "torch_release.h"
+
+namespace hpu_reference::distributed::transport {
+
+#if HPU_TORCH_AT_LEAST(2, 13)
+
+WorkPtr reduce_scatter(c10d::Backend& gloo,
+                       Tensors& to,
+                       std::vector<Tensors>& from,
+                       const c10d::ReduceScatterOptions& options) {
+  return gloo.reduce_scatter(to, from, options);
+}
+
+WorkPtr reduce_scatter_base(c10d::Backend& gloo,
+                            at::Tensor& to,
+                            at::Tensor& from,
+                            const c10d::ReduceScatterOptions& options) {
+  return gloo._reduce_scatter_base(to, from, options);
+}
+
+WorkPtr alltoall(c10d::Backend& gloo, Tensors& to, Tensors& from, const c10d::AllToAllOptions& options) {
+  return gloo.alltoall(to, from, options);
+}
+
+#else
+
+namespace {
+
+// A collective with a last step on this rank, which whoever waits for it does.
+class Followed : public c10d::Work {
+ public:
+  Followed(WorkPtr work, std::function<void()> last) : work_(std::move(work)), last_(std::move(last)) {
+  }
+  bool isCompleted() override {
+    return work_->isCompleted();
+  }
+  bool wait(std::chrono::milliseconds timeout) override {
+    const bool done = work_->wait(timeout);
+    if (last_ != nullptr) {
+      std::exchange(last_, nullptr)();
+    }
+    return done;
+  }
+
+ private:
+  WorkPtr work_;
+  std::function<void()> last_;
+};
+
+at::Tensor joined(const Tensors& tensors) {
+  Tensors rows;
+  for (const at::Tensor& tensor : tensors) {
+    rows.push_back(tensor.reshape({-1}));
+  }
+  return at::cat(rows);
+}
+
+// Everything is reduced on every rank, which keeps its own part: gloo of 2.6 knows no list here, and sums
+// whatever it is asked.
+WorkPtr reduced(c10d::Backend& gloo,
+                const at::Tensor& to,
+                at::Tensor whole,
+                const c10d::ReduceScatterOptions& options) {
+  c10d::AllreduceOptions given;
+  given.reduceOp = options.reduceOp;
+  given.timeout = options.timeout;
+  Tensors one{whole};
+  WorkPtr work = gloo.allreduce(one, given);
+  return c10::make_intrusive<Followed>(std::move(work), [to, whole, rank = gloo.getRank()]() mutable {
+    const std::int64_t count = to.numel();
+    to.copy_(whole.narrow(0, rank * count, count).view(to.sizes()));
+  });
+}
+
+}  // namespace
+
+WorkPtr reduce_scatter(c10d::Backend& gloo,
+                       Tensors& to,
+                       std::vector<Tensors>& from,
+                       const c10d::ReduceScatterOptions& options) {
+  return reduced(gloo, to.front(), joined(from.front()), options);
+}
+
+WorkPtr reduce_scatter_base(c10d::Backend& gloo,
+                            at::Tensor& to,
+                            at::Tensor& from,
+                            const c10d::ReduceScatterOptions& options) {
+  if (options.reduceOp == c10d::ReduceOp::SUM) {
+    return gloo._reduce_scatter_base(to, from, options);
+  }
+  return reduced(gloo, to, from.reshape({-1}).clone(), options);
+}
+
+WorkPtr alltoall(c10d::Backend& gloo, Tensors& to, Tensors& from, const c10d::AllToAllOptions& options) {
+  std::vector<std::int64_t> sent;
+  std::vector<std::int64_t> received;
+  std::int64_t count = 0;
+  for (std::size_t rank = 0; rank < to.size(); rank++) {
+    sent.push_back(from[rank].numel());
+    received.push_back(to[rank].numel());
+    count += to[rank].numel();
+  }
+  at::Tensor input = joined(from);
+  at::Tensor output = at::empty({count}, input.options());
+  WorkPtr work = gloo.alltoall_base(output, input, received, sent, options);
+  return c10::make_intrusive<Followed>(std::move(work), [to, output]() mutable {
+    std::int64_t start = 0;
+    for (at::Tensor& tensor : to) {
+      tensor.copy_(output.narrow(0, start, tensor.numel()).view(tensor.sizes()));
+      start += tensor.numel();
+    }
+  });
+}
+
+#endif
+
+}  // namespace hpu_reference::distributed::transport
