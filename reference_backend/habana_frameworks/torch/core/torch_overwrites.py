@@ -119,6 +119,11 @@ def _sharding() -> None:
     when_imported("torch.distributed.fsdp._fully_shard._fsdp_collectives", _sum_and_divide)
 
 
+def _accelerator() -> None:
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 7):
+        _replace(torch.accelerator, "device_count", _counting_hpu)
+
+
 PATCHES: dict[Callable[[], None], str] = {
     _seed: "torch.manual_seed and torch.seed seed every device that torch knows, and hpu is not among them",
     _fork_rng: "fork_rng should save hpu's generator by default, and only that of this process's device",
@@ -128,6 +133,7 @@ PATCHES: dict[Callable[[], None], str] = {
     _foreach: "optimizers take foreach= and fused= on the devices of lists that hpu is missing from",
     _contiguity: "fake results must have the strides of eager ones (see above)",
     _inductor: "Inductor has no code for hpu and would say so with a KeyError, late",
+    _accelerator: "torch 2.6 asks the guard for the number of devices, which tells its engine of one",
     _sharding: "FSDP2 averages by an operator of NCCL's; hccl has the sum, to be divided afterwards",
 }
 
@@ -135,6 +141,13 @@ PATCHES: dict[Callable[[], None], str] = {
 def _replace(owner: ModuleType, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
     original = getattr(owner, name)
     setattr(owner, name, functools.wraps(original)(make(original)))
+
+
+def _counting_hpu(original: Callable[[], int]) -> Callable[[], int]:
+    def device_count() -> int:
+        return hpu.device_count()
+
+    return device_count
 
 
 def _seeding_hpu(original: Callable[[int], None]) -> Callable[[int], None]:
