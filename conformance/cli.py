@@ -7,6 +7,7 @@ import errno
 import os
 import sys
 import traceback
+from pathlib import Path
 
 import conformance
 from conformance.commands import (
@@ -54,7 +55,8 @@ def _fix_hash_seed() -> None:
     torch makes the samples of a few operators by walking over sets of words, whose order the seed decides.
     """
     if os.environ.get("PYTHONHASHSEED") != "0":
-        command = [sys.executable, "-m", "conformance", *sys.argv[1:]]
+        isolated = ["-I"] if sys.flags.isolated else []
+        command = [sys.executable, *isolated, "-m", "conformance", *sys.argv[1:]]
         os.execve(sys.executable, command, os.environ | {"PYTHONHASHSEED": "0"})
 
 
@@ -81,6 +83,13 @@ def main(arguments: list[str] | None = None) -> int:
         _drop_output()
         return CLOSED
     except OSError as error:
+        if _is_argument(error.filename, options):
+            print(
+                f"conformance {options.command}: {error.filename} cannot be used ({error.strerror}); name "
+                "another place",
+                file=sys.stderr,
+            )
+            return 2
         if error.errno != errno.ENOSPC or error.filename is not None:
             return _fault(options.command)
         _drop_output()
@@ -91,6 +100,15 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception:
         return _fault(options.command)
     return code
+
+
+def _is_argument(place: object, options: argparse.Namespace) -> bool:
+    """Whether a file that could not be used is one that the user named, or lies above or below it."""
+    if not isinstance(place, (str, bytes)):
+        return False
+    file = Path(os.fsdecode(place)).absolute()
+    named = [value.absolute() for value in vars(options).values() if isinstance(value, Path)]
+    return any(file == one or file in one.parents or one in file.parents for one in named)
 
 
 def _drop_output() -> None:

@@ -53,28 +53,41 @@ def run(session: nox.Session) -> None:
         isinstance(own.torches, list) and own.torches and all(map(known.fullmatch, map(str, own.torches)))
     ):
         session.error(f'--torches {own.torches} is no list of releases; write it as ["2.13.0", "newest"]')
-    wheel = build(session, tuple(own.torches))
+    lacking: list[str] = []
+    wheel = build(session, tuple(own.torches), lacking)
     if own.output is not None:
         own.output.mkdir(parents=True, exist_ok=True)
         shutil.copy(wheel, own.output)
+    if lacking:
+        session.error(f"the wheel has no core for torch {', '.join(lacking)}; the reason stands above")
 
 
-def build(session: nox.Session, torches: tuple[str, ...] = TORCHES) -> Path:
-    """Build the wheel, and import it beside each torch; its path."""
+def build(session: nox.Session, torches: tuple[str, ...] = TORCHES, lacking: list[str] | None = None) -> Path:
+    """Build the wheel, and import it beside each torch; its path. With ``lacking`` a torch that a core cannot
+    be compiled for is put there, and the wheel made without it.
+    """
     copy_source(session)
     environments = {torch: environment(session, torch) for torch in torches}
     builds = SOURCE / "habana_frameworks" / "torch" / "_builds"
     for torch, made in environments.items():
         session.log(f"building the core for torch {made.version_of('torch')} ({torch})")
-        with session.chdir(SOURCE):
-            made.run("python", "setup.py", "--quiet", "build_ext", "--inplace", env=MANY, silent=True)
+        try:
+            with session.chdir(SOURCE):
+                made.run("python", "setup.py", "--quiet", "build_ext", "--inplace", env=MANY, silent=True)
+        except nox.command.CommandFailed:
+            if lacking is None:
+                raise
+            lacking.append(torch)
+    environments = {torch: made for torch, made in environments.items() if torch not in (lacking or ())}
+    if not environments:
+        session.error("no core could be compiled; the reason stands above")
     keys = {key_of(made) for made in environments.values()}
     for old in builds.iterdir():
         if old.name not in keys:
             shutil.rmtree(old)  # for a torch that is not asked for any more
     for old in (SOURCE / "build").glob("lib*"):
         shutil.rmtree(old)
-    environments[torches[-1]].wheel(SOURCE, env={**MANY, "HPU_REFERENCE_SKIP_EXTENSION": "1"})
+    list(environments.values())[-1].wheel(SOURCE, env={**MANY, "HPU_REFERENCE_SKIP_EXTENSION": "1"})
     folder = ROOT / "dist"
     (wheel,) = sorted(folder.glob("hpu_reference_backend-*.whl"), key=lambda path: path.stat().st_mtime)[-1:]
     for torch, made in environments.items():
@@ -118,19 +131,38 @@ def key_of(made: Environment) -> str:
         ]
 
 
-def copy_source(session: nox.Session) -> None:
-    """The source of the device as git would have it, beside what was built of it before."""
+def _listed(session: nox.Session) -> set[str]:
+    """Files of the device's source that git knows of or would."""
     listed = session.run(
         *("git", "ls-files", "--cached", "--others", "--exclude-standard", "."),
         external=True,
         silent=True,
         log=False,
     )
-    names = {
+    return {
         name.removeprefix("reference_backend/")
         for name in (listed or "").splitlines()
         if name.startswith("reference_backend/") and (ROOT / name).is_file()
     }
+
+
+def _found() -> set[str]:
+    """The same where there is no git: an action's source is unpacked from an archive."""
+    built = {"build", "_builds", "__pycache__"}
+    return {
+        str(path.relative_to(BACKEND))
+        for path in BACKEND.rglob("*")
+        if path.is_file()
+        and not built & set(path.relative_to(BACKEND).parts)
+        and path.suffix != ".so"
+        and path.name != "_build_info.py"
+        and not any(part.endswith(".egg-info") for part in path.parts)
+    }
+
+
+def copy_source(session: nox.Session) -> None:
+    """The source of the device as git would have it, beside what was built of it before."""
+    names = _listed(session) if (ROOT / ".git").exists() else _found()
     for name in names:
         target = SOURCE / name
         target.parent.mkdir(parents=True, exist_ok=True)

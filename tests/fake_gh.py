@@ -1,18 +1,19 @@
 """A program ``gh`` over a folder: issues, runs of workflows, their artifacts and signatures.
 
 ``FAKE_GH`` names the folder. ``issues.json``: a list; ``REPOSITORY/runs.json``: runs of workflows;
-``REPOSITORY/artifacts/RUN/NAME/``: files; ``attestations/SHA256``: who signed, as ``WORKFLOW COMMIT``.
+``REPOSITORY/artifacts/RUN/NAME/``: files; ``attestations/SHA256``: who signed, as ``WORKFLOW REF COMMIT``.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import re
-import shutil
 import stat
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +42,21 @@ def api(state: Path, words: list[str]) -> Any:
     issues = read(state / "issues.json", [])
     if match := re.fullmatch(r"repos/([^/]+/[^/]+)/actions/workflows/([^/]+)/runs", path):
         runs = read(state / match[1] / "runs.json", [])
-        return {"workflow_runs": [run for run in runs if run["path"].endswith(match[2])]}
+        branch = fields["branch"]
+        own = [run for run in runs if run["path"].endswith(match[2]) and run["listed"] == branch]
+        return {"workflow_runs": own[: int(fields["per_page"])]}
+    if match := re.fullmatch(r"repos/([^/]+/[^/]+)", path):
+        return {"default_branch": "main"}
     if match := re.fullmatch(r"repos/([^/]+/[^/]+)/actions/runs/(\d+)/artifacts", path):
         folder = state / match[1] / "artifacts" / match[2]
         names = sorted(folder.iterdir()) if folder.is_dir() else []
-        sizes = {one.name: sum(file.stat().st_size for file in one.iterdir()) for one in names}
-        return {"artifacts": [{"name": name, "size_in_bytes": size} for name, size in sizes.items()]}
+        sizes = {one.name: sum(file.lstat().st_size for file in one.iterdir()) for one in names}
+        return {
+            "artifacts": [
+                {"name": name, "size_in_bytes": size, "id": int(match[2]) * 10 + place}
+                for place, (name, size) in enumerate(sizes.items())
+            ]
+        }
     if not os.environ.get("GH_TOKEN"):
         fail("no token")
     if method == "GET" and path.endswith("/issues"):
@@ -71,15 +81,30 @@ def option(words: list[str], name: str) -> str:
 def main() -> None:
     state = Path(os.environ["FAKE_GH"])
     command, words = sys.argv[1], sys.argv[2:]
-    if command == "api":
+    if command == "api" and words[0].endswith("/zip"):
+        repository, number = re.fullmatch(
+            r"repos/([^/]+/[^/]+)/actions/artifacts/(\d+)/zip", words[0]
+        ).groups()
+        folder = sorted((state / repository / "artifacts" / number[:-1]).iterdir())[int(number[-1])]
+        made = io.BytesIO()
+        with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+            for file in folder.iterdir():
+                if file.is_symlink():
+                    entry = zipfile.ZipInfo(file.name)
+                    entry.external_attr = (stat.S_IFLNK | 0o777) << 16
+                    archive.writestr(entry, os.readlink(file))
+                else:
+                    archive.write(file, file.name)
+        sys.stdout.buffer.write(made.getvalue())
+    elif command == "api":
         print(json.dumps(api(state, words)))
-    elif command == "run" and words[0] == "download":
-        source = state / option(words, "--repo") / "artifacts" / words[1] / option(words, "--name")
-        shutil.copytree(source, option(words, "--dir"), dirs_exist_ok=True, symlinks=True)
     elif command == "attestation" and words[0] == "verify":
         digest = hashlib.sha256(Path(words[1]).read_bytes()).hexdigest()
         file = state / "attestations" / digest
-        signer = f"{option(words, '--signer-workflow')} {option(words, '--source-digest')}"
+        named = [option(words, f"--{name}") for name in ("signer-workflow", "source-ref", "source-digest")]
+        signer = " ".join(named)
+        if not named[0].startswith(f"{option(words, '--repo')}/"):
+            fail("another repository's workflow")
         if not file.exists() or file.read_text().strip() != signer:
             fail("no attestation that fits")
     else:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from conformance.site.submissions import LARGEST
 
 #: Results that are named one by one.
 NAMED = 50
+#: Earlier runs that are looked at for a cell.
+LOOKED = 30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,23 +47,27 @@ class Change:
         return self.now in GOOD and not self.count
 
 
-def compare(before: Path | None, after: Path) -> list[Change]:
-    """All cells of the run ``after``; each folder has ``matrix.json`` and, where a leg has run,
-    ``results.json``. UsageError where ``after`` has no table.
+def compare(before: Sequence[Path], after: Path) -> list[Change]:
+    """All cells of the run ``after``, each held against the earlier runs ``before``, the newest first.
+
+    A cell *was* what the newest earlier run that has it says; its results are held against the newest
+    that has results of it. UsageError where ``after`` has no table.
     """
-    old = _outcomes(before) if before is not None and (before / "matrix.json").is_file() else {}
-    old_legs = _legs(before) if old and before is not None else {}
+    runs = [(run, _outcomes(run)) for run in before]
     new_legs = _legs(after)
     found = []
     for name, outcome in _outcomes(after).items():
-        was = old.get(name)
-        regressed = _regressed(_leg(old_legs, was), _leg(new_legs, outcome)) if was is not None else []
+        earlier = [(run, old[name]) for run, old in runs if name in old]
+        measured = next(((run, old) for run, old in earlier if old["counts"]), None)
+        regressed: list[str] = []
+        if measured is not None:
+            regressed = _regressed(_leg(_legs(measured[0]), measured[1]), _leg(new_legs, outcome))
         found.append(
             Change(
                 id=name,
                 build=str(outcome["cell"]["build"]),
                 mode=str(outcome["cell"]["mode"]),
-                was=None if was is None else str(was["status"]),
+                was=str(earlier[0][1]["status"]) if earlier else None,
                 now=str(outcome["status"]),
                 torch=str(outcome["torch"] or "unknown"),
                 text=str(outcome["text"]),
@@ -70,13 +78,12 @@ def compare(before: Path | None, after: Path) -> list[Change]:
     return found
 
 
-def latest(folder: Path, backend: str, *, other_than: str = "") -> Path | None:
-    """The newest run of a backend on the branch of results that has a table of cells, but for the run of the
-    workflow with the id ``other_than``: the one that is held against it.
+def history(folder: Path, backend: str, *, other_than: str = "") -> list[Path]:
+    """The newest runs of a backend on the branch of results that have a table of cells, without those of the
+    workflow's run ``other_than``: the one that is held against them.
     """
-    runs = sorted(path.parent for path in (folder / backend).glob("*/matrix.json"))
-    others = (run for run in reversed(runs) if not other_than or run.name.split("-")[1:2] != [other_than])
-    return next(others, None)
+    runs = sorted((path.parent for path in (folder / backend).glob("*/matrix.json")), reverse=True)
+    return [run for run in runs if not other_than or run.name.split("-")[1:2] != [other_than]][:LOOKED]
 
 
 def _outcomes(folder: Path) -> dict[str, Any]:
@@ -90,6 +97,7 @@ def _outcomes(folder: Path) -> dict[str, Any]:
         ) from None
 
 
+@functools.lru_cache(maxsize=4)
 def _legs(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
     file = folder / "results.json"
     if not file.is_file():

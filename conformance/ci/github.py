@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Any
 
 from conformance.errors import UsageError
@@ -15,9 +16,7 @@ REPOSITORY = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}")
 
 def gh(*arguments: str, body: Any = None) -> str:
     """What a call of ``gh`` prints. UsageError where there is none, or it fails."""
-    program = shutil.which("gh")
-    if program is None:
-        raise UsageError("there is no program gh; GitHub's own runners have it, elsewhere install it")
+    program = _program()
     words = [*arguments, "--input", "-"] if body is not None else list(arguments)
     done = subprocess.run(
         [program, *words],
@@ -28,6 +27,22 @@ def gh(*arguments: str, body: Any = None) -> str:
     if done.returncode:
         raise UsageError(f"gh {' '.join(arguments[:2])} failed: {done.stderr.strip()[-300:]}")
     return done.stdout
+
+
+def download(path: str, file: Path) -> None:
+    """What GitHub's API gives as bytes, into a file."""
+    program = _program()
+    with file.open("wb") as target:
+        done = subprocess.run([program, "api", path], stdout=target, stderr=subprocess.PIPE)
+    if done.returncode:
+        raise UsageError(f"gh api failed: {done.stderr.decode(errors='replace').strip()[-300:]}")
+
+
+def _program() -> str:
+    program = shutil.which("gh")
+    if program is None:
+        raise UsageError("there is no program gh; GitHub's own runners have it, elsewhere install it")
+    return program
 
 
 def get(path: str, **fields: str) -> Any:

@@ -68,10 +68,15 @@ def protected(python: str, folder: Path, wheel: Path | None = None) -> Installed
     return made
 
 
-def add(made: Installed, requirements: Sequence[str], *, exactly: bool = False) -> None:
-    """Install under the constraints; ``exactly``: without what the requirements need themselves."""
-    options = ["--no-deps"] if exactly else []
-    pip(made.python, "--constraint", str(made.constraints), *options, *requirements)
+def add(made: Installed, requirements: Sequence[str]) -> None:
+    """Install under the constraints."""
+    pip(made.python, "--constraint", str(made.constraints), *requirements)
+
+
+def suite(made: Installed, wheel: Path) -> None:
+    """Install the suite and what it needs; also where another commit of the same version is there already."""
+    add(made, [str(wheel)])
+    pip(made.python, "--no-deps", "--force-reinstall", str(wheel))
 
 
 def check(made: Installed) -> str | None:

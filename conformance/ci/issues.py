@@ -12,7 +12,7 @@ from conformance.matrix.table import escaped
 
 #: Marks the issues that are ours to change; only who may triage can set it.
 LABEL = "conformance-regression"
-#: Issues that one night opens. More at once are one event, which the run itself shows.
+#: Issues that one night opens. What is over that is one event, and one more issue with the names of the rest.
 MOST = 30
 
 
@@ -59,13 +59,14 @@ def update(repository: str, backend: str, changes: Sequence[Change], run: str, t
     known = {str(issue["title"]): issue for issue in _open(repository) if not issue.get("pull_request")}
     done: list[Action] = []
     opened = 0
+    rest: list[str] = []
     for change in changes:
         issue = known.get(title(backend, change))
         path = f"repos/{repository}/issues"
         command = f"conformance run --target {target} --mode {change.mode}"
         if change.worse and issue is None:
             if opened >= MOST:
-                done.append(Action(change.id, "not opened: too many at once", None))
+                rest.append(change.id)
                 continue
             made = github.send(
                 "POST",
@@ -84,6 +85,15 @@ def update(repository: str, backend: str, changes: Sequence[Change], run: str, t
             github.send("POST", f"{path}/{number}/comments", {"body": words})
             github.send("PATCH", f"{path}/{number}", {"state": "closed", "state_reason": "completed"})
             done.append(Action(change.id, "closed", number))
+    if rest:
+        names = "\n".join(f"* `{name}`" for name in rest)
+        where = f" in {run}" if run else ""
+        words = f"Besides {MOST} cells with issues of their own these regressed{where}:\n\n{names}"
+        name = f"Regression: {backend}, {len(rest)} further cells"
+        made = github.send(
+            "POST", f"repos/{repository}/issues", {"title": name, "body": words, "labels": [LABEL]}
+        )
+        done.append(Action(f"{len(rest)} further cells", "opened", int(made["number"])))
     return done
 
 

@@ -6,8 +6,9 @@ No vendor's run starts anything here, and no file says of itself where it comes 
 from __future__ import annotations
 
 import datetime
-import shutil
+import stat
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,55 +37,59 @@ def pull(backend: Backend, into: Path, present: Path, today: datetime.date) -> I
         yield f"{backend.id}: its entry expired on {backend.expires}; renew it by a pull request"
         return
     name = backend.workflow.rpartition("/")[2]
+    branch = str(github.get(f"repos/{backend.repository}")["default_branch"])
     listed = github.get(
-        f"repos/{backend.repository}/actions/workflows/{name}/runs", status="completed", per_page=str(_RUNS)
+        f"repos/{backend.repository}/actions/workflows/{name}/runs",
+        status="completed",
+        branch=branch,
+        per_page=str(_RUNS),
     )
     for run in listed["workflow_runs"]:
         number = str(int(run["id"]))
         if any(path.name.split("-")[1:2] == [number] for path in (present / backend.id).glob("*")):
             continue
-        why = _foreign(run, backend)
+        why = _foreign(run, backend, branch)
         if why:
             yield f"{backend.id}: run {number} is not taken, since {why}"
             continue
         try:
-            target = _fetch(backend, run, into)
+            target = _fetch(backend, run, branch, into)
         except UsageError as error:
             yield f"{backend.id}: run {number} is not taken: {str(error)[:300]}"
             continue
         yield f"{backend.id}: {target.name} fetched and verified"
 
 
-def _foreign(run: Any, backend: Backend) -> str:
+def _foreign(run: Any, backend: Backend, branch: str) -> str:
     """Why a run is not the vendor's own, or the empty string."""
     if run.get("path", "").partition("@")[0] != backend.workflow:
         return f"it is of workflow {str(run.get('path'))[:100]}"
     if (run.get("head_repository") or {}).get("full_name") != backend.repository:
         return "its commit is another repository's"
+    if run.get("head_branch") != branch:
+        return f"its branch is {str(run.get('head_branch'))[:60]}, not {branch}"
     if run.get("event") not in EVENTS:
         return f"its event is {str(run.get('event'))[:40]}"
     return ""
 
 
-def _fetch(backend: Backend, run: Any, into: Path) -> Path:
+def _fetch(backend: Backend, run: Any, branch: str, into: Path) -> Path:
     number = str(int(run["id"]))
     listed = github.get(f"repos/{backend.repository}/actions/runs/{number}/artifacts", per_page="100")
-    sizes = [int(one["size_in_bytes"]) for one in listed["artifacts"] if one["name"] == ARTIFACT]
-    if not sizes:
+    own = [one for one in listed["artifacts"] if one["name"] == ARTIFACT]
+    if not own:
         raise UsageError(f"it has no artifact {ARTIFACT}")
-    if max(sizes) > LARGEST:
-        raise UsageError(f"its artifact has {max(sizes)} bytes; at most {LARGEST} are taken")
+    size = int(own[-1]["size_in_bytes"])
+    if size > LARGEST:
+        raise UsageError(f"its artifact has {size} bytes; at most {LARGEST} are taken")
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        command = ["run", "download", number, "--repo", backend.repository, "--name", ARTIFACT]
-        github.gh(*command, "--dir", scratch)
-        file = folder / "results.json"
-        if file.is_symlink() or not file.is_file():
-            raise UsageError(f"artifact {ARTIFACT} has no results.json")
+        archive, file = Path(scratch) / "artifact.zip", Path(scratch) / "results.json"
+        github.download(f"repos/{backend.repository}/actions/artifacts/{int(own[-1]['id'])}/zip", archive)
+        _unpack(archive, file)
         github.gh(
             *("attestation", "verify", str(file), "--repo", backend.repository),
             *("--signer-workflow", f"{backend.repository}/{backend.workflow}"),
-            *("--source-digest", str(run["head_sha"])),
+            *("--source-ref", f"refs/heads/{branch}", "--source-digest", str(run["head_sha"])),
         )
         origin = {
             "channel": "vendor-workflow",
@@ -94,6 +99,23 @@ def _fetch(backend: Backend, run: Any, into: Path) -> Path:
             "commit": str(run["head_sha"]),
             "run_id": number,
         }
-        kept = folder / "kept.json"
-        shutil.move(file, kept)
-        return store.entry(kept, backend.id, origin, into)
+        return store.entry(file, backend.id, origin, into)
+
+
+def _unpack(archive: Path, file: Path) -> None:
+    """The one file that is wanted of an artifact, and no more of it than is allowed."""
+    try:
+        with zipfile.ZipFile(archive) as held:
+            member = held.getinfo("results.json")
+            mode = member.external_attr >> 16
+            if mode and not stat.S_ISREG(mode) and stat.S_IFMT(mode):
+                raise UsageError(f"results.json of artifact {ARTIFACT} is no plain file")
+            with held.open(member) as source:
+                content = source.read(LARGEST + 1)
+    except KeyError:
+        raise UsageError(f"artifact {ARTIFACT} has no results.json") from None
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
+        raise UsageError(f"artifact {ARTIFACT} cannot be read ({error})") from None
+    if len(content) > LARGEST:
+        raise UsageError(f"results.json of its artifact has more than the {LARGEST} bytes that are taken")
+    file.write_bytes(content)

@@ -34,11 +34,13 @@ def run_name(file: Path, started: str, run_id: str) -> str:
 
 
 def provenance(channel: str, *, ours: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """What the publisher knows of its own run, from the variables that GitHub sets."""
+    """What the publisher knows of its own run, from the variables that GitHub sets; outside of a workflow it
+    knows nothing, and the run is self-reported.
+    """
     workflow = ours.get("GITHUB_WORKFLOW_REF", "").partition("@")[0]
     repository = ours.get("GITHUB_REPOSITORY", "")
     return {
-        "channel": channel,
+        "channel": channel if repository and ours.get("GITHUB_RUN_ID") else "self-reported",
         "received": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "repository": repository,
         "workflow": workflow.removeprefix(f"{repository}/"),
@@ -90,7 +92,7 @@ def add(repository: str, branch: str, source: Path, token: str = "") -> str:
             git = _Git(tree, token)
             git("init", "--quiet")
             git("remote", "add", "origin", repository)
-            if git.ok("ls-remote", "--exit-code", "--heads", "origin", branch):
+            if git("ls-remote", "--heads", "origin", f"refs/heads/{branch}").strip():
                 git("fetch", "--quiet", "--depth=1", "origin", branch)
                 git("checkout", "--quiet", "--force", "-B", branch, "FETCH_HEAD")
             else:
@@ -106,7 +108,29 @@ def add(repository: str, branch: str, source: Path, token: str = "") -> str:
     raise UsageError(f"the push to branch {branch} was refused {_TRIES} times: {git.said[-300:]}")
 
 
+def fetch(repository: str, branch: str, folder: Path, token: str = "") -> bool:
+    """Fetch the branch of results into a folder, which is empty where the branch does not exist yet; whether
+    it does. UsageError where that cannot be told, so that no failure passes for a first run.
+    """
+    if not BRANCH.fullmatch(branch):
+        raise UsageError(f"{branch!r} is no name of a branch of results; use letters, digits and dashes")
+    if folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder} is not empty; name a folder that does not exist yet")
+    folder.mkdir(parents=True, exist_ok=True)
+    git = _Git(folder, token)
+    git("init", "--quiet")
+    git("remote", "add", "origin", repository)
+    exists = bool(git("ls-remote", "--heads", "origin", f"refs/heads/{branch}").strip())
+    if exists:
+        git("fetch", "--quiet", "--depth=1", "origin", branch)
+        git("checkout", "--quiet", "--force", "-B", branch, "FETCH_HEAD")
+    return exists
+
+
 def _copy(run: Path, target: Path) -> None:
+    same = [path / "results.json" for path in (run, target)]
+    if same[1].is_file() and same[0].is_file() and same[0].read_bytes() == same[1].read_bytes():
+        return  # said twice; when it was received is known from the first time
     for file in sorted(run.iterdir()):
         if file.name not in FILES or file.is_symlink():
             raise UsageError(f"{run.name} holds {file.name}; a run is {', '.join(FILES)}")

@@ -7,8 +7,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance import levels
+from conformance import levels, target_file
 from conformance.errors import UsageError
+from conformance.target_file import MODES
 
 FILE = Path(__file__).parent / "templates" / "hardware.yml"
 _SUITE = re.compile(r"([A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100})@([0-9a-f]{40})")
@@ -16,7 +17,9 @@ _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _PATH = re.compile(r"[A-Za-z0-9_./-]{1,200}")
 
 
-def render(*, suite: str, target: str, runner: Sequence[str], python: str, modes: str, level: str) -> str:
+def render(
+    *, suite: str, target: str, runner: Sequence[str], python: str, modes: str, level: str, package: str = ""
+) -> str:
     """The template filled in. UsageError where a value is not of its plain form: no other gets into YAML."""
     found = _SUITE.fullmatch(suite)
     if found is None:
@@ -33,6 +36,15 @@ def render(*, suite: str, target: str, runner: Sequence[str], python: str, modes
         if not pattern.fullmatch(value):
             raise UsageError(f"{what} {value!r} is not of letters, digits, dots, dashes; give another one")
     levels.check(level)
+    if not target.endswith(".toml"):
+        target_file.load(target)  # a known one, or an error that names them
+    elif target.startswith(("/", "../")) or "/../" in target:
+        raise UsageError(f"--target {target} is not within the repository; give the path from its top")
+    chosen = modes.split(",")
+    if wrong := [mode for mode in chosen if mode not in MODES or chosen.count(mode) > 1]:
+        raise UsageError(f"--modes {wrong[0]!r} is unknown or there twice; known are {','.join(MODES)}")
+    if package and not package.isidentifier():
+        raise UsageError(f"--package {package!r} is no name of a top-level package; give one")
     values = {
         "@SUITE@": found[1],
         "@COMMIT@": found[2],
@@ -41,6 +53,7 @@ def render(*, suite: str, target: str, runner: Sequence[str], python: str, modes
         "@PYTHON@": python,
         "@MODES@": modes,
         "@LEVEL@": level,
+        "@PACKAGE@": json.dumps(package),
     }
     text = FILE.read_text()
     for mark, value in values.items():

@@ -48,8 +48,9 @@ def _plan_options(actions: Any) -> None:
     one.add_argument("--target", required=True, help="target file in the vendor's repository, or a name")
     one.add_argument("--runner", required=True, metavar="LABELS", help="labels of the runner, by commas")
     one.add_argument("--python", default="python3", help="interpreter that has torch and the backend")
-    one.add_argument("--modes", default="eager", metavar="M[,M]")
-    one.add_argument("--level", default="core")
+    one.add_argument("--package", default="", help="import name of the backend, whose C++ ABI is checked")
+    one.add_argument("--modes", default="eager", metavar="M[,M]", help="(default: eager)")
+    one.add_argument("--level", default="core", help="(default: core)")
     one.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
     one.set_defaults(execute=_template)
 
@@ -88,6 +89,12 @@ def _result_options(actions: Any) -> None:
 
 
 def _publish_options(actions: Any) -> None:
+    one = actions.add_parser("fetch", help="the branch of results; an empty folder where there is none yet")
+    one.add_argument("--branch", default="results")
+    one.add_argument("--repository", metavar="URL", help="(default: that of the workflow)")
+    one.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    one.set_defaults(execute=_fetch)
+
     one = actions.add_parser("store", help="add a run to the branch of results")
     one.add_argument("folder", type=Path, metavar="DIR", help="what 'gather' has written")
     one.add_argument("--backend", required=True, metavar="ID", help="of the registry")
@@ -146,6 +153,7 @@ def _template(arguments: argparse.Namespace) -> int:
         python=arguments.python,
         modes=arguments.modes,
         level=arguments.level,
+        package=arguments.package,
     )
     if arguments.output.exists():
         raise UsageError(f"{arguments.output} is there already; remove it or name another file")
@@ -162,7 +170,7 @@ def _environment(arguments: argparse.Namespace) -> int:
     _check_wheel(arguments.suite)
     python = install.environment(cell, arguments.output, index, install.interpreter(arguments.python))
     made = install.protected(python, arguments.output / "guard")
-    install.add(made, [str(arguments.suite)])
+    install.suite(made, arguments.suite)
     if requirements:
         install.add(made, requirements)
     return _checked(made, mode=cell.mode, level=cell.level, expect=cell.expect)
@@ -172,7 +180,7 @@ def _install(arguments: argparse.Namespace) -> int:
     _check_wheel(arguments.suite)
     python = install.interpreter(arguments.python)
     made = install.protected(python, arguments.output)
-    install.add(made, [str(arguments.suite)])
+    install.suite(made, arguments.suite)
     return _checked(made)
 
 
@@ -200,6 +208,7 @@ def _report(arguments: argparse.Namespace) -> int:
         completed=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         artifact="",
     )
+    (arguments.folder / gather.NAMED).write_text(f"{arguments.job}\n")
     (arguments.folder / "relay.json").write_text(json.dumps(body, indent=1) + "\n")
     lines = [
         f"### {table.escaped(arguments.job)}",
@@ -230,6 +239,15 @@ def _gather(arguments: argparse.Namespace) -> int:
     return code
 
 
+def _fetch(arguments: argparse.Namespace) -> int:
+    exists = store.fetch(
+        _repository(arguments), arguments.branch, arguments.output, os.environ.get("GH_TOKEN", "")
+    )
+    words = "fetched" if exists else "does not exist yet"
+    print(f"branch {arguments.branch} {words}")
+    return 0
+
+
 def _store(arguments: argparse.Namespace) -> int:
     results = arguments.folder / "results.json"
     if not results.is_file():
@@ -253,8 +271,14 @@ def _pull(arguments: argparse.Namespace) -> int:
         for backend in registry.load(arguments.registry).values():
             try:
                 lines += list(pull.pull(backend, folder, arguments.present, today))
-            except UsageError as error:  # one vendor never keeps the others from being shown
-                lines.append(f"{backend.id}: {error}")
+            except (
+                UsageError,
+                LookupError,
+                TypeError,
+                ValueError,
+                AttributeError,
+            ) as error:  # one vendor never keeps the others from being shown
+                lines.append(f"{backend.id}: {type(error).__name__}: {str(error)[:300]}")
         if any(folder.glob("*/*")):
             store.add(_repository(arguments), arguments.branch, folder, os.environ.get("GH_TOKEN", ""))
     print("\n".join(lines) or "nothing new from any vendor")
@@ -278,7 +302,11 @@ def _issues(arguments: argparse.Namespace) -> int:
     if not github.REPOSITORY.fullmatch(repository):
         raise UsageError(f"GITHUB_REPOSITORY {repository!r} is no repository; set it to OWNER/NAME")
     number = os.environ.get("GITHUB_RUN_ID", "")
-    before = compare.latest(arguments.before, arguments.backend, other_than=number)
+    if not arguments.before.is_dir():
+        raise UsageError(f"there is no folder {arguments.before}; get the branch of results with 'ci fetch'")
+    _check_backend(arguments.backend)
+    target_file.load(arguments.target)
+    before = compare.history(arguments.before, arguments.backend, other_than=number)
     changes = compare.compare(before, arguments.folder)
     server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
     run = f"{server}/{repository}/actions/runs/{number}" if number.isdecimal() else ""
@@ -286,9 +314,8 @@ def _issues(arguments: argparse.Namespace) -> int:
     for one in done:
         print(f"{one.cell}: {one.done}{'' if one.number is None else f' #{one.number}'}")
     worse = [change for change in changes if change.worse]
-    print(
-        f"{len(worse)} of {len(changes)} cells regressed since {before.name if before else 'no run before'}"
-    )
+    since = before[0].name if before else "no run before"
+    print(f"{len(worse)} of {len(changes)} cells regressed since {since}")
     return 0
 
 
@@ -299,6 +326,12 @@ def _repository(arguments: argparse.Namespace) -> str:
     if not server or not github.REPOSITORY.fullmatch(name):
         raise UsageError("there is no repository to add to; name one with --repository")
     return f"{server}/{name}"
+
+
+def _check_backend(name: str) -> None:
+    known = registry.load()
+    if name not in known:
+        raise UsageError(f"the registry has no backend {name!r}; known are {', '.join(sorted(known))}")
 
 
 def _check_name(name: str) -> None:

@@ -33,7 +33,7 @@ def page(title: str, body: str, root: str, today: datetime.date) -> str:
     """A whole page; ``root`` leads to the folder of the site."""
     return (
         "<!doctype html>\n"
-        '<html lang="en"><head><meta charset="utf-8">\n'
+        f'<html lang="en" data-made="{today}"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{esc(title)}</title>\n"

@@ -17,6 +17,8 @@ else:
 
 FOLDER = Path(__file__).parent / "backends"
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+_REPOSITORY = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}")
+_WORKFLOW = re.compile(r"\.github/workflows/[A-Za-z0-9_.-]{1,100}\.ya?ml")
 _KEYS = {"name", "link", "device", "repository", "workflow", "expires", "renamed_from", "simulated"}
 
 
@@ -73,6 +75,20 @@ def _read(file: Path) -> Backend:
             raise UsageError(f"registry file {file.name} has no {key}; add one")
     if "link" in data and not re.fullmatch(r"https://[^\s\"'<>]+", str(data["link"])):
         raise UsageError(f"registry file {file.name} has a link that is no https address; give one")
+    if bool(data.get("repository")) != bool(data.get("workflow")):
+        raise UsageError(
+            f"registry file {file.name} has one of repository and workflow; name both, or neither"
+        )
+    for key, pattern, words in (
+        ("repository", _REPOSITORY, "OWNER/NAME"),
+        ("workflow", _WORKFLOW, ".github/workflows/NAME.yml"),
+    ):
+        if key in data and not pattern.fullmatch(str(data[key])):
+            raise UsageError(
+                f"registry file {file.name} has a {key} that is not of the form {words}; mend it"
+            )
+    if data.get("repository") and not data.get("device"):
+        raise UsageError(f"registry file {file.name} has no device, which results are held against; add one")
     expires = data.get("expires")
     if expires is not None and type(expires) is not datetime.date:
         raise UsageError(

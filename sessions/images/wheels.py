@@ -17,7 +17,7 @@ FOLDER = ROOT / "dist" / "docker"
 
 def torch(version: str, kind: str, python: str) -> Path:
     """A CPU wheel of torch of a kind, downloaded once. UsageError where none can be had."""
-    place = FOLDER / "torch" / f"{version}-{kind}"
+    place = FOLDER / "torch" / f"{version}-{kind}-{python}"
     tag = f"cp{python.replace('.', '')}"
     found = sorted(place.glob(f"torch-*-{tag}-{tag}*.whl"))
     if found:

@@ -8,7 +8,7 @@ import json
 import pytest
 from certifiable import folder, leg, settled, with_rows
 
-from conformance import cli
+from conformance import cli, results
 from conformance.ci import gather
 from conformance.matrix import plan
 
@@ -64,9 +64,47 @@ def test_a_leg_that_left_nothing_is_missing(artifacts, tmp_path, outputs, capsys
     assert "MISSING" in (tmp_path / "out" / "matrix.md").read_text()
 
 
+def test_an_artifact_that_is_alone_has_no_folder(artifacts, tmp_path, outputs):
+    """As the download of a single one leaves it."""
+    artifacts("compile", 3, leg("bringup", "compile"))
+    (own,) = (tmp_path / "artifacts").iterdir()
+    (own / gather.NAMED).write_text(f"{own.name}\n")
+    for file in own.iterdir():
+        file.rename(tmp_path / "artifacts" / file.name)
+    own.rmdir()
+    assert gathered(tmp_path) == 3
+    document = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert [one["mode"] for one in document["legs"]] == ["compile"]
+
+
+def test_what_a_leg_says_of_other_cells_does_not_count(artifacts, tmp_path, outputs):
+    artifacts("eager", 1, leg("bringup", "eager"))
+    place = tmp_path / "artifacts" / "conformance-leg-2.13.0-public-eager-1" / "results.json"
+    with settled():
+        results.write(place, results.document([leg("bringup", "eager"), leg("bringup", "compile")]))
+    assert gathered(tmp_path) == 3
+    document = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert [one["mode"] for one in document["legs"]] == ["eager"]
+    assert "was left out" in (tmp_path / "out" / "matrix.md").read_text()
+
+
+def test_two_cells_of_one_torch_lose_no_other(artifacts, tmp_path, outputs):
+    artifacts("eager", 1, leg("bringup", "eager"))
+    artifacts("compile", 1, leg("bringup", "compile"))
+    with settled():
+        folder(tmp_path / "artifacts" / "conformance-leg-newest-public-eager-1", leg("bringup", "eager"))
+    cells = plan.read(tmp_path / "plan.json")
+    newest = plan.Cell("newest-public-eager", "mine", "newest-public", "newest", "public", "eager", "bringup")
+    (tmp_path / "plan.json").write_text(plan.written([*cells, newest]))
+    assert gathered(tmp_path) == 0
+    document = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert sorted(one["mode"] for one in document["legs"]) == ["compile", "eager"]
+    assert "ran on the torch of" in (tmp_path / "out" / "matrix.md").read_text().replace("\\", "")
+
+
 def test_no_leg_at_all(artifacts, tmp_path, outputs):
     assert gathered(tmp_path) == 3
-    assert "no leg has left an artifact" in (tmp_path / "out" / "matrix.md").read_text()
+    assert "no artifact is called" in (tmp_path / "out" / "matrix.md").read_text()
     assert "false" in outputs.read_text().splitlines()
     assert not (tmp_path / "out" / "results.json").exists()
 

@@ -30,7 +30,8 @@ def night(folder, *legs, statuses=None, text=""):
         found = []
         for one in legs:
             status = (statuses or {}).get(one["mode"], "failed" if one["exit"] else "passed")
-            found.append(collect.Outcome(cell(one["mode"]), status, torch=one["torch"], text=text))
+            known = {"torch": one["torch"], "counts": dict(one["totals"]), "text": text}
+            found.append(collect.Outcome(cell(one["mode"]), status, **known))
         for mode, status in (statuses or {}).items():
             if mode not in {one["mode"] for one in legs}:
                 found.append(collect.Outcome(cell(mode), status, text=text))
@@ -49,6 +50,7 @@ def told(tmp_path, github):
         nonlocal count
         count += 1
         after = night(tmp_path / f"night{count}", *legs, **changes)
+        (tmp_path / "branch").mkdir(exist_ok=True)
         words = ["--before", str(tmp_path / "branch"), "--backend", "cpu", "--target", "cpu"]
         with settled():
             assert cli.main(["ci", "issues", str(after), *words]) == 0
@@ -108,16 +110,45 @@ def test_issues_of_others_are_left_alone(told, github):
 def test_one_event_does_not_flood(told, monkeypatch):
     monkeypatch.setattr("conformance.ci.issues.MOST", 1)
     told(leg(), leg(mode="compile"))
-    assert len(told(failing(leg(), 0), failing(leg(mode="compile"), 0))) == 1
+    found = told(failing(leg(), 0), failing(leg(mode="compile"), 0))
+    assert [one["title"] for one in found][1:] == ["Regression: cpu, 1 further cells"]
+    assert "2.13.0-public-compile" in found[1]["body"]
 
 
 def test_the_run_itself_is_not_the_one_before(tmp_path):
     for name in ("20260101-6-x", "20260102-7-y"):
         (tmp_path / "cpu" / name).mkdir(parents=True)
         (tmp_path / "cpu" / name / "matrix.json").touch()
-    assert compare.latest(tmp_path, "cpu", other_than="7").name == "20260101-6-x"
-    assert compare.latest(tmp_path, "cpu").name == "20260102-7-y"
-    assert compare.latest(tmp_path, "hpu-reference") is None
+    names = [run.name for run in compare.history(tmp_path, "cpu")]
+    assert names == ["20260102-7-y", "20260101-6-x"]
+    assert [run.name for run in compare.history(tmp_path, "cpu", other_than="7")] == names[1:]
+    assert compare.history(tmp_path, "hpu-reference") == []
+
+
+def test_a_night_of_fewer_cells_is_no_clean_slate(told):
+    told(leg(), leg(mode="compile"))
+    told(leg())  # of one mode only
+    (issue,) = told(leg(), failing(leg(mode="compile"), 0))
+    assert "compile" in issue["title"]
+
+
+def test_a_night_without_results_is_no_clean_slate(told, github):
+    told(failing(leg(), 0))
+    told(statuses={"eager": "missing"})
+    (issue,) = told(failing(leg(), 0, 1))
+    assert "1 results regressed" in issue["body"]
+
+
+def test_a_place_that_is_not_there_is_no_first_run(tmp_path, github, capsys):
+    after = night(tmp_path / "after", leg())
+    words = ["--backend", "cpu", "--target", "cpu"]
+    with settled():
+        assert cli.main(["ci", "issues", str(after), "--before", str(tmp_path / "typo"), *words]) == 2
+        assert "there is no folder" in capsys.readouterr().err
+        (tmp_path / "branch").mkdir()
+        known = ["--before", str(tmp_path / "branch"), "--target", "cpu"]
+        assert cli.main(["ci", "issues", str(after), *known, "--backend", "zz"]) == 2
+        assert "no backend 'zz'" in capsys.readouterr().err
 
 
 def test_github_says_no(told, monkeypatch, capsys, tmp_path):

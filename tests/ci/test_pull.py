@@ -37,6 +37,8 @@ def vendor(github):
             "head_sha": COMMIT,
             "event": "schedule",
             "head_repository": {"full_name": REPOSITORY},
+            "head_branch": "main",
+            "listed": "main",
             **changes,
         }
         runs.insert(0, known)
@@ -51,7 +53,7 @@ def vendor(github):
         if signed:
             digest = hashlib.sha256((folder / "results.json").read_bytes()).hexdigest()
             (github / "attestations").mkdir(exist_ok=True)
-            (github / "attestations" / digest).write_text(f"{REPOSITORY}/{WORKFLOW} {COMMIT}")
+            (github / "attestations" / digest).write_text(f"{REPOSITORY}/{WORKFLOW} refs/heads/main {COMMIT}")
         (github / REPOSITORY / "runs.json").write_text(json.dumps(runs))
         return folder
 
@@ -91,6 +93,7 @@ def test_it_is_taken_once(vendor, tmp_path):
         ({"event": "pull_request_target"}, "its event is"),
         ({"head_repository": {"full_name": "someone/fork"}}, "another repository's"),
         ({"head_repository": None}, "another repository's"),
+        ({"head_branch": "feature"}, "its branch is feature"),
         ({"path": "other/.github/workflows/conformance.yml"}, "of workflow other/"),
         ({"artifact": "something"}, "has no artifact conformance-results"),
         ({"content": "[]"}, "is not taken"),
@@ -116,7 +119,42 @@ def test_a_link_in_an_artifact(vendor, tmp_path):
     (folder / "results.json").unlink()
     (folder / "results.json").symlink_to("/etc/hostname")
     (line,) = pulled(tmp_path)
-    assert "has no results.json" in line
+    assert "is no plain file" in line
+
+
+def test_an_artifact_that_unpacks_to_more_than_it_says(vendor, tmp_path, monkeypatch):
+    folder = vendor(content=" " * 2_000_000)
+    monkeypatch.setattr(pull, "LARGEST", 1_000_000)
+    monkeypatch.setattr(pull.github, "get", smaller(pull.github.get))
+    (line,) = pulled(tmp_path)
+    assert "more than the 1000000 bytes" in line and folder.exists()
+
+
+def smaller(get):
+    """Answers in which artifacts are as small as their zips."""
+
+    def answer(path, **fields):
+        found = get(path, **fields)
+        for one in found.get("artifacts", ()):
+            one["size_in_bytes"] = 3000
+        return found
+
+    return answer
+
+
+def test_runs_of_other_branches_do_not_crowd_out(vendor, tmp_path):
+    vendor(11)
+    for number in range(20, 35):
+        vendor(number, listed="feature", head_branch="feature")
+    (line,) = pulled(tmp_path)
+    assert "fetched and verified" in line
+
+
+def test_an_artifact_that_is_no_zip(vendor, tmp_path, monkeypatch):
+    vendor()
+    monkeypatch.setattr(pull.github, "download", lambda path, file: file.write_bytes(b"<html>"))
+    (line,) = pulled(tmp_path)
+    assert "cannot be read" in line
 
 
 def test_one_bad_run_does_not_hide_a_good_one(vendor, tmp_path):

@@ -82,6 +82,32 @@ def test_a_push_that_is_refused_is_an_error(tmp_path, remote, monkeypatch):
         store.add(str(remote), "results", run(tmp_path))
 
 
+def test_a_run_that_is_said_twice_is_there_once(tmp_path, remote):
+    first = run(tmp_path, "1", place="a")
+    commit = store.add(str(remote), "results", first)
+    (first / "cpu" / "1" / "provenance.json").write_text('{"received": "later"}')
+    assert store.add(str(remote), "results", first) == commit
+
+
+def test_a_branch_is_fetched_or_not_there_yet(tmp_path, remote):
+    assert store.fetch(str(remote), "results", tmp_path / "none") is False
+    assert [path.name for path in (tmp_path / "none").iterdir()] == [".git"]
+    store.add(str(remote), "results", run(tmp_path, "1", place="a"))
+    assert store.fetch(str(remote), "results", tmp_path / "there") is True
+    assert (tmp_path / "there" / "cpu" / "1" / "results.json").exists()
+    with pytest.raises(UsageError, match="not empty"):
+        store.fetch(str(remote), "results", tmp_path / "there")
+
+
+def test_a_failure_is_no_first_run(tmp_path):
+    with pytest.raises(UsageError, match="git ls-remote failed"):
+        store.fetch(str(tmp_path / "nowhere"), "results", tmp_path / "out")
+
+
+def test_outside_of_a_workflow_nothing_is_ours():
+    assert store.provenance("our-workflow", ours={})["channel"] == "self-reported"
+
+
 @pytest.mark.parametrize("branch", ["main;x", "--force", "a b", "../x", ""])
 def test_a_branch_is_a_plain_name(branch, tmp_path, remote):
     with pytest.raises(UsageError, match="no name of a branch"):

@@ -136,6 +136,11 @@ def test_every_state_is_there_and_looks_different(page):
     shot(page, "matrix")
 
 
+def test_a_site_that_nobody_makes_any_more_says_so(page):
+    note = page.find_element(By.CLASS_NAME, "outdated")
+    assert note.is_displayed() and f"on {TODAY}, and not since" in note.text
+
+
 def test_filters(page):
     everything = rows(page)
     field = page.find_element(By.ID, "backend")

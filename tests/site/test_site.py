@@ -140,21 +140,25 @@ def a_registry(tmp_path: Path, **more: str) -> Path:
 @pytest.mark.parametrize(
     ("given", "shown"),
     [
-        ({"workflow": "w.yml"}, True),
-        ({"workflow": "other.yml"}, False),
-        ({"workflow": "w.yml", "repository": "other/backend"}, False),
+        ({"workflow": ".github/workflows/w.yml"}, True),
+        ({"workflow": ".github/workflows/other.yml"}, False),
+        ({"workflow": ".github/workflows/w.yml", "repository": "other/backend"}, False),
     ],
 )
 def test_a_vendor_is_who_the_registry_says(put, tmp_path, given, shown):
-    folder = a_registry(tmp_path, repository="v/backend", workflow="w.yml", expires="2026-06-01")
+    folder = a_registry(
+        tmp_path, repository="v/backend", workflow=".github/workflows/w.yml", expires="2026-06-01"
+    )
     results = put("mine", "r1", made(), provenance={**VENDOR, **given})
     code, _, data = site(results, tmp_path, "--registry", str(folder))
     assert (code, bool(cells_of(data, "mine"))) == (0 if shown else 1, shown)
 
 
 def test_a_registration_ends(put, tmp_path):
-    folder = a_registry(tmp_path, repository="v/backend", workflow="w.yml", expires="2026-01-01")
-    results = put("mine", "r1", made(), provenance={**VENDOR, "workflow": "w.yml"})
+    folder = a_registry(
+        tmp_path, repository="v/backend", workflow=".github/workflows/w.yml", expires="2026-01-01"
+    )
+    results = put("mine", "r1", made(), provenance={**VENDOR, "workflow": ".github/workflows/w.yml"})
     code, _, data = site(results, tmp_path, "--registry", str(folder))
     assert code == 1 and "ended on 2026-01-01" in data["refused"][0]["why"]
 
@@ -325,17 +329,17 @@ def test_runs_are_compared_with_the_last_that_ran(put, tmp_path):
 
 
 def test_a_self_reported_run_does_not_stand_in_for_an_attested_one(put, tmp_path):
-    folder = a_registry(tmp_path, repository="v/backend", workflow="w.yml")
+    folder = a_registry(tmp_path, repository="v/backend", workflow=".github/workflows/w.yml")
     fail = failing(made(started="2026-01-08T00:00:00+00:00"), 0)
-    put("mine", "attested", fail, provenance={**VENDOR, "workflow": "w.yml"})
+    put("mine", "attested", fail, provenance={**VENDOR, "workflow": ".github/workflows/w.yml"})
     results = put("mine", "said", made())
     _, _, data = site(results, tmp_path, "--registry", str(folder))
     assert [cell["state"] for cell in cells_of(data, "mine")] == ["fail"]
 
 
 def test_a_date_is_not_later_than_the_receipt(put, tmp_path):
-    folder = a_registry(tmp_path, repository="v/backend", workflow="w.yml")
-    old = {**VENDOR, "workflow": "w.yml", "received": "2025-11-01T00:00:00+00:00"}
+    folder = a_registry(tmp_path, repository="v/backend", workflow=".github/workflows/w.yml")
+    old = {**VENDOR, "workflow": ".github/workflows/w.yml", "received": "2025-11-01T00:00:00+00:00"}
     _, _, data = site(put("mine", "r1", made(), provenance=old), tmp_path, "--registry", str(folder))
     assert [cell["state"] for cell in cells_of(data, "mine")] == ["stale"]
 

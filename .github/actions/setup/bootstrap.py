@@ -31,7 +31,10 @@ def main() -> None:
         sys.exit(f"python3 is {sys.version.split()[0]}; the suite needs 3.10 or newer: put one on the path")
     home = Path(os.environ.get("RUNNER_TEMP") or tempfile.gettempdir()) / "conformance-suite"
     shutil.rmtree(home, ignore_errors=True)  # of an earlier job on a runner that stays
-    venv.create(home / "tools", with_pip=True)
+    try:
+        venv.create(home / "tools", with_pip=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.exit(f"python3 cannot make an environment ({error}); on Debian: apt-get install python3-venv")
     python = home / "tools" / "bin" / "python"
     pip(python, "install", "--quiet", "--require-hashes", "--only-binary=:all:", "-r", str(REQUIREMENTS))
     # Building writes beside the source, which several jobs of a runner may share.

@@ -30,3 +30,14 @@ if (matrix) {
   document.querySelector(".filters").hidden = false;
   apply();
 }
+
+// Ages are counted when the site is made. Where nobody makes it any more, that must not look like a fresh pass.
+const made = document.documentElement.dataset.made;
+const days = made ? Math.floor((Date.now() - Date.parse(made)) / 86400000) : 0;
+if (days > 3) {
+  const note = document.createElement("p");
+  note.className = "outdated";
+  note.setAttribute("role", "status");
+  note.textContent = `This site was made ${days} days ago, on ${made}, and not since: what it says may not hold any more.`;
+  document.body.prepend(note);
+}

@@ -53,7 +53,9 @@ void RollCall::wait(c10d::Work& work, const Collective& collective) const {
     return;
   } catch (...) {
     if (work.isCompleted()) {
-      throw;
+      // Whether it failed, or ended just after the wait gave up, only asking again tells.
+      work.wait();
+      return;
     }
   }
   answer(collective);

@@ -36,8 +36,11 @@ function download(run, inputs) {
     fs.cpSync(path.join(folder, inputs.name), target, { recursive: true });
     return {};
   }
-  for (const name of names.filter((one) => matches(one, inputs.pattern ?? "*"))) {
-    const own = String(inputs["merge-multiple"]) === "true" ? target : path.join(target, name);
+  const wanted = names.filter((one) => matches(one, inputs.pattern ?? "*"));
+  for (const name of wanted) {
+    // Since version 5 an artifact that is alone is laid into the folder itself.
+    const flat = String(inputs["merge-multiple"]) === "true" || wanted.length === 1;
+    const own = flat ? target : path.join(target, name);
     fs.cpSync(path.join(folder, name), own, { recursive: true });
   }
   return {};
@@ -64,12 +67,12 @@ function attest(run, inputs) {
   return {};
 }
 
-function deploy(run) {
+function deploy(run, inputs) {
   need(run.permissions, "pages", "write", "actions/deploy-pages");
   need(run.permissions, "id-token", "write", "actions/deploy-pages");
   const target = path.join(run.state, "pages");
   fs.rmSync(target, { recursive: true, force: true });
-  fs.cpSync(path.join(run.state, "artifacts", "github-pages"), target, { recursive: true });
+  fs.cpSync(path.join(run.state, "artifacts", inputs.artifact_name ?? "github-pages"), target, { recursive: true });
   return { page_url: `file://${target}/` };
 }
 
@@ -79,6 +82,6 @@ export const PROVIDED = {
   "actions/upload-artifact": upload,
   "actions/download-artifact": download,
   "actions/attest": attest,
-  "actions/upload-pages-artifact": (run, inputs) => upload(run, { ...inputs, name: "github-pages" }),
+  "actions/upload-pages-artifact": (run, inputs) => upload(run, { name: "github-pages", ...inputs }),
   "actions/deploy-pages": deploy,
 };

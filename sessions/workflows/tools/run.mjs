@@ -26,7 +26,7 @@ const { values: options } = parseArgs({
 const root = fs.realpathSync(options.root);
 const state = path.resolve(options.state);
 const overrides = new Map(options.override.map((word) => word.split(/=(.*)/s).slice(0, 2)));
-const event = options.event ? JSON.parse(fs.readFileSync(options.event, "utf8")) : {};
+const event = { repository: { default_branch: "main" }, ...(options.event ? JSON.parse(fs.readFileSync(options.event, "utf8")) : {}) };
 const github = {
   event_name: event.event_name ?? "workflow_dispatch",
   event,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -111,6 +113,7 @@ def rendered(**changes):
 def test_the_template_is_pinned_and_whole():
     text = rendered()
     assert "@SUITE@" not in text and "@COMMIT@" not in text
+    assert 'package: "my_backend"' in rendered(package="my_backend")
     assert text.count("owner/name/.github/actions/") == text.count("@" + "a" * 40) == 4
     assert 'runs-on: ["self-hosted", "mine"]' in text
 
@@ -125,9 +128,41 @@ def test_the_template_is_pinned_and_whole():
         {"runner": ["a]: b"]},
         {"python": "python; true"},
         {"modes": "eager, lazy"},
+        {"modes": "eagr"},
+        {"modes": "eager,eager"},
+        {"target": "/etc/mine.toml"},
+        {"target": "../mine.toml"},
+        {"target": "cpx"},
+        {"package": "a.b"},
         {"level": "all"},
     ],
 )
 def test_nothing_else_gets_into_a_workflow(changes):
     with pytest.raises(UsageError):
         rendered(**changes)
+
+
+def test_the_template_pins_what_this_repository_pins():
+    """It is copied by vendors, and no bot renews it here."""
+    folder = Path(__file__).resolve().parents[2] / ".github"
+    ours = "".join(path.read_text() for path in sorted(folder.glob("*/**/*.yml")))
+    pins = re.findall(r"uses: (actions/[\w-]+@[0-9a-f]{40} # v[0-9.]+)", template.FILE.read_text())
+    assert len(pins) == 3 and all(f"uses: {pin}\n" in ours for pin in pins)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ci", "plan", "--target=cpu", "--builds=2.13.0", "-o", "{folder}"],
+        ["ci", "plan", "--target=cpu", "--builds=2.13.0", "-o", "{file}/x.json"],
+        ["matrix", "plan", "--target=cpu", "--build=2.13.0", "-o", "{folder}"],
+        ["torch", "record", "/proc/x"],
+        ["torch", "record", "{folder}"],
+    ],
+)
+def test_a_place_that_cannot_be_written_is_one_sentence(words, tmp_path, capsys):
+    file = tmp_path / "file"
+    file.touch()
+    assert cli.main([word.format(folder=tmp_path, file=file) for word in words]) == 2
+    error = capsys.readouterr().err
+    assert "name another place" in error and len(error.splitlines()) == 1
