@@ -24,6 +24,8 @@ from conformance.site.submissions import LARGEST
 BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 #: What a run on the branch consists of; the table is there where a matrix was run.
 FILES = ("results.json", "provenance.json", "matrix.json")
+#: Runs of a backend that are fetched, the newest by name; the others stay on the branch.
+KEPT = 60
 _TRIES = 5
 
 
@@ -92,15 +94,16 @@ def add(repository: str, branch: str, source: Path, token: str = "") -> str:
             git = _Git(tree, token)
             git("init", "--quiet")
             git("remote", "add", "origin", repository)
-            if git("ls-remote", "--heads", "origin", f"refs/heads/{branch}").strip():
-                git("fetch", "--quiet", "--depth=1", "origin", branch)
-                git("checkout", "--quiet", "--force", "-B", branch, "FETCH_HEAD")
-            else:
-                git("checkout", "--quiet", "--orphan", branch)
-            for run in runs:
-                _copy(run, tree / run.parent.name / run.name)
-            git("add", "--all", ".")
-            if git.ok("diff", "--cached", "--quiet"):
+            if _fetched(git, branch):  # into the index alone: what is there already is not looked at
+                git("update-ref", f"refs/heads/{branch}", "FETCH_HEAD")
+                git("read-tree", "FETCH_HEAD")
+            git("symbolic-ref", "HEAD", f"refs/heads/{branch}")
+            new = [run for run in runs if not _there(git, run)]
+            for run in new:
+                place = f"{run.parent.name}/{run.name}"
+                _copy(run, tree / place)
+                git("add", "--", place)
+            if not new:
                 return git("rev-parse", "HEAD").strip()  # all of it is there
             git("commit", "--quiet", "-m", f"{len(runs)} runs of {runs[0].parent.name}")
             if git.ok("push", "--quiet", "origin", f"HEAD:refs/heads/{branch}"):
@@ -120,25 +123,46 @@ def fetch(repository: str, branch: str, folder: Path, token: str = "") -> bool:
     git = _Git(folder, token)
     git("init", "--quiet")
     git("remote", "add", "origin", repository)
-    exists = bool(git("ls-remote", "--heads", "origin", f"refs/heads/{branch}").strip())
-    if exists:
-        git("fetch", "--quiet", "--depth=1", "origin", branch)
-        git("checkout", "--quiet", "--force", "-B", branch, "FETCH_HEAD")
-    return exists
+    if not _fetched(git, branch):
+        return False
+    runs: dict[str, list[str]] = {}
+    for path in git("ls-tree", "-d", "-r", "--name-only", "FETCH_HEAD").splitlines():
+        if path.count("/") == 1:
+            runs.setdefault(path.partition("/")[0], []).append(path)
+    wanted = [path for paths in runs.values() for path in sorted(paths)[-KEPT:]]
+    if wanted:
+        git("checkout", "--quiet", "FETCH_HEAD", "--", *wanted)
+    return True
+
+
+def _fetched(git: _Git, branch: str) -> bool:
+    """Fetch the branch, files as they are needed where the server can; whether there is such a branch."""
+    if not git("ls-remote", "--heads", "origin", f"refs/heads/{branch}").strip():
+        return False
+    git("fetch", "--quiet", "--depth=1", "--filter=blob:none", "origin", branch)
+    return True
+
+
+def _there(git: _Git, run: Path) -> bool:
+    """Whether the branch has a run already: said twice, it is there once, as the first time said it.
+
+    UsageError where it is there with other results.
+    """
+    place = f"{run.parent.name}/{run.name}"
+    listed = git("ls-files", "--stage", "--", f"{place}/results.json").split()
+    if not listed:
+        return False
+    if git("hash-object", str((run / "results.json").absolute())).strip() != listed[1]:
+        raise UsageError(f"{run.name} is there already with other content; results are never changed")
+    return True
 
 
 def _copy(run: Path, target: Path) -> None:
-    same = [path / "results.json" for path in (run, target)]
-    if same[1].is_file() and same[0].is_file() and same[0].read_bytes() == same[1].read_bytes():
-        return  # said twice; when it was received is known from the first time
     for file in sorted(run.iterdir()):
         if file.name not in FILES or file.is_symlink():
             raise UsageError(f"{run.name} holds {file.name}; a run is {', '.join(FILES)}")
-        old = target / file.name
-        if old.exists() and old.read_bytes() != file.read_bytes():
-            raise UsageError(f"{run.name} is there already with other content; results are never changed")
         target.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, old)
+        shutil.copyfile(file, target / file.name)
 
 
 class _Git:

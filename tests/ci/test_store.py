@@ -99,6 +99,16 @@ def test_a_branch_is_fetched_or_not_there_yet(tmp_path, remote):
         store.fetch(str(remote), "results", tmp_path / "there")
 
 
+def test_old_runs_stay_behind(tmp_path, remote, monkeypatch):
+    for number in range(5):
+        store.add(str(remote), "results", run(tmp_path, f"2026010{number}", place=str(number)))
+    monkeypatch.setattr(store, "KEPT", 2)
+    store.fetch(str(remote), "results", tmp_path / "there")
+    assert sorted(path.name for path in (tmp_path / "there" / "cpu").iterdir()) == ["20260103", "20260104"]
+    store.add(str(remote), "results", run(tmp_path, "20260109", place="new"))
+    assert len(names(remote)) == 12
+
+
 def test_a_failure_is_no_first_run(tmp_path):
     with pytest.raises(UsageError, match="git ls-remote failed"):
         store.fetch(str(tmp_path / "nowhere"), "results", tmp_path / "out")

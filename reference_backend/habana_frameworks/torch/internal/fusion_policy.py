@@ -2,8 +2,8 @@
 
 ``HPU_REFERENCE_FUSE_AFTER`` says how many runs of a graph are often (default 32, before torch 2.13 0: never).
 Compilation happens in another process; the graph changes from interpreted to fused between two runs, when
-the code is there. Values may then differ by rounding, as they do between any two orders of floating-point operations;
-graphs stay as they are under ``torch.use_deterministic_algorithms(True)``.
+the code is there. Values may then differ by rounding, as they do between any two orders of floating-point
+operations; graphs stay as they are under ``torch.use_deterministic_algorithms(True)``.
 """
 
 from __future__ import annotations
