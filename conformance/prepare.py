@@ -59,6 +59,7 @@ def _abi(package: Path) -> str | None:
     """
     from conformance.builds import abi
 
+    package = package.resolve()  # what is loaded is told by its true name
     try:
         mapped = {
             line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if ".so" in line

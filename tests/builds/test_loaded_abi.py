@@ -1,0 +1,36 @@
+"""The ABI of a backend is that of the library that is loaded, also where its folder is reached by a link."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+CODE = """
+import mmap, sys
+from pathlib import Path
+import torch
+from conformance import prepare
+library = open(sys.argv[2], "rb")
+mapped = mmap.mmap(library.fileno(), 0, prot=mmap.PROT_READ)  # as a loaded one is
+print(prepare._abi(Path(sys.argv[1])))
+"""
+
+
+def test_through_a_link(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.mkdir()
+    link.symlink_to(real)
+    library = next((Path(torch.__file__).parent / "lib").glob("libtorch_python.so*"))
+    (real / "core.so").write_bytes(library.read_bytes())
+    (real / "other.so").write_bytes(b"of another torch, and not loaded")
+    for place in (real, link):
+        done = subprocess.run(
+            [sys.executable, "-c", CODE, str(place), str(real / "core.so")],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.split()[-1] == "1", place
