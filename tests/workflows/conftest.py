@@ -25,6 +25,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(mark)
 
 
+def copied(folder: Path) -> None:
+    """The repository as it lies here, with all that git knows of or would, and without git's own folder."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    for name in listed.stdout.decode().split("\0"):
+        source = ROOT / name
+        if name and source.is_file() and not source.is_symlink():
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+
+
+#: Calls the action that builds the reference device.
+BUILD = """
+on: workflow_dispatch
+permissions: {}
+jobs:
+  build:
+    runs-on: ubuntu-24.04
+    timeout-minutes: 60
+    outputs: {artifact: "${{ steps.wheel.outputs.artifact }}"}
+    steps:
+      - {id: wheel, uses: $/.github/actions/reference-wheel, with: {torches: '["2.13.0"]', artifact: wheels}}
+"""
+
+
 class Runner:
     """A repository with workflows, and what runs of them have left: artifacts, pages, issues, branches."""
 
@@ -36,19 +66,8 @@ class Runner:
         self.runs = 0
 
     def copy(self) -> None:
-        """The repository as it lies here, with all that git knows of or would."""
-        listed = subprocess.run(
-            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            cwd=ROOT,
-            capture_output=True,
-            check=True,
-        )
-        for name in listed.stdout.decode().split("\0"):
-            source = ROOT / name
-            if name and source.is_file() and not source.is_symlink():
-                target = self.root / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(source, target)
+        """Make it the repository as it lies here."""
+        copied(self.root)
         self.publish(self.root)
 
     def publish(self, folder: Path) -> None:
@@ -67,15 +86,23 @@ class Runner:
         file.write_text(text)
 
     def __call__(
-        self, name: str, event: Mapping[str, Any] | None = None, overrides: Mapping[str, Path] | None = None
+        self,
+        name: str,
+        event: Mapping[str, Any] | None = None,
+        overrides: Mapping[str, Path] | None = None,
+        repositories: Mapping[str, Path] | None = None,
     ) -> dict[str, Any]:
-        """Execute a workflow; what became of its jobs. Its exit code must be that of its jobs."""
+        """Execute a workflow; what became of its jobs. Its exit code must be that of its jobs.
+
+        ``overrides``: programs that do what actions would; ``repositories``: where actions of others lie.
+        """
         self.runs += 1
         file = self.state / "event.json"
         self.state.mkdir(exist_ok=True)
         file.write_text(json.dumps({"run_id": self.runs, **(event or {})}))
         shutil.rmtree(self.state / "artifacts", ignore_errors=True)  # a run has its own
         words = [f"--override={uses}={program}" for uses, program in (overrides or {}).items()]
+        words += [f"--repository={other}={folder}" for other, folder in (repositories or {}).items()]
         done = subprocess.run(
             [
                 *("node", f"{TOOLS}/run.mjs", "--root", str(self.root), "--state", str(self.state)),
@@ -99,3 +126,16 @@ class Runner:
 @pytest.fixture
 def runner(tmp_path: Path) -> Runner:
     return Runner(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def device_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of the reference device, built by its action from a source without git, as GitHub has it."""
+    runner = Runner(tmp_path_factory.mktemp("wheel"))
+    runner.copy()
+    runner.workflow("build.yml", BUILD)
+    found = runner("build.yml")["jobs"]["build"]
+    shutil.rmtree(runner.root / ".nox")  # several GB
+    assert (found["result"], found["outputs"]) == ("success", {"artifact": "wheels"}), found
+    (wheel,) = (runner.state / "artifacts" / "wheels").iterdir()
+    return wheel

@@ -5,15 +5,11 @@ operator of the device is broken.
 from __future__ import annotations
 
 import json
-import os
 import stat
 import subprocess
 import zipfile
 from pathlib import Path
 
-import pytest
-
-WHEEL = os.environ.get("CONFORMANCE_DEVICE_WHEEL", "")
 BUILDS = "2.13.0:public:bringup 2.13.0:fork-like:bringup"
 #: A device whose negation does nothing.
 BROKEN = """
@@ -74,13 +70,12 @@ def branch(runner) -> list[str]:
     ).stdout.split()
 
 
-@pytest.mark.skipif(not WHEEL, reason="run by nox -s workflows, which builds the device")
-def test_two_nights(runner, tmp_path):
+def test_two_nights(runner, tmp_path, device_wheel):
     runner.copy()
     event = {"event_name": "workflow_dispatch"}
     event["inputs"] = {"builds": BUILDS, "modes": "eager lazy", "index": "default"}
     action = "$/.github/actions/reference-wheel"
-    build = program(tmp_path / "good", Path(WHEEL))
+    build = program(tmp_path / "good", device_wheel)
     good = runner("nightly.yml", event, {action: build})
 
     # lazy on a public build is refused, as the target declares: no failure, and no pass either.
@@ -109,7 +104,7 @@ def test_two_nights(runner, tmp_path):
 
     event["inputs"] = {**event["inputs"], "builds": "2.13.0:public:bringup", "modes": "eager"}
     bad = runner(
-        "nightly.yml", event, {action: program(tmp_path / "bad", broken(Path(WHEEL), tmp_path / "wheel"))}
+        "nightly.yml", event, {action: program(tmp_path / "bad", broken(device_wheel, tmp_path / "wheel"))}
     )
     assert bad["jobs"]["matrix"]["outputs"] == {"results": "true", "exit": "1"}
     titles = sorted(one["title"] for one in issues(runner))

@@ -1,6 +1,9 @@
 // Executes a workflow of a repository on this machine, one job after the other, and prints what became of each as JSON.
 //
 //   node run.mjs --root REPOSITORY --workflow FILE --state FOLDER [--event EVENT.json] [--override USES=PROGRAM]...
+//     [--repository OWNER/NAME=FOLDER]...
+//
+// The repository is owner/name; others lie in the folders that --repository tells, at whatever commit they are pinned.
 //
 // What it does as GitHub does: needs, conditions, matrices, outputs, composite actions, called workflows, files of
 // outputs, environment, path and summary, artifacts, and that permissions only shrink. What it does not: runners,
@@ -21,11 +24,14 @@ const { values: options } = parseArgs({
     state: { type: "string" },
     event: { type: "string" },
     override: { type: "string", multiple: true, default: [] },
+    repository: { type: "string", multiple: true, default: [] },
   },
 });
 const root = fs.realpathSync(options.root);
 const state = path.resolve(options.state);
-const overrides = new Map(options.override.map((word) => word.split(/=(.*)/s).slice(0, 2)));
+const pairs = (words) => new Map(words.map((word) => word.split(/=(.*)/s).slice(0, 2)));
+const overrides = pairs(options.override);
+const repositories = pairs([`owner/name=${root}`, ...options.repository]);
 const event = { repository: { default_branch: "main" }, ...(options.event ? JSON.parse(fs.readFileSync(options.event, "utf8")) : {}) };
 const github = {
   event_name: event.event_name ?? "workflow_dispatch",
@@ -113,8 +119,8 @@ function shell(job, scope, step) {
 function folderOf(uses, job) {
   if (uses.startsWith("$/")) return path.join(root, uses.slice(2));
   if (uses.startsWith("./")) return path.join(job.workspace, uses);
-  const own = /^owner\/name\/([^@]+)@([0-9a-f]{40})$/.exec(uses);
-  return own ? path.join(root, own[1]) : null;
+  const [, repository, inside] = /^([^/@]+\/[^/@]+)\/([^@]+)@[0-9a-f]{40}$/.exec(uses) ?? [];
+  return repositories.has(repository) ? path.join(repositories.get(repository), inside) : null;
 }
 
 function use(job, scope, step) {

@@ -1,0 +1,39 @@
+"""The summary of a job: a table of its legs, and the first results of each that are not as expected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from conformance.matrix.table import escaped
+from conformance.model import Verdict
+
+#: How many results, and problems, of a leg are named.
+_NAMED = 20
+
+
+def markdown(legs: Sequence[dict[str, Any]], job: str) -> str:
+    """The summary of the legs of a results file; everything that a device has said in it is escaped."""
+    lines = [f"### {escaped(job)}", "", "| leg | level | exit | results |", "|---|---|---|---|"]
+    for leg in legs:
+        totals = ", ".join(f"{count} {verdict}" for verdict, count in leg["totals"].items() if count)
+        lines.append(_row(name(leg), leg["level"], leg["exit"], totals or "none"))
+    for leg in legs:
+        wrong = [row for row in leg["results"] if Verdict(row["verdict"]).unexpected]
+        if not wrong and not leg["problems"]:
+            continue
+        lines += ["", f"**{escaped(name(leg))}**: {len(wrong)} results not as expected", ""]
+        lines += [f"- {escaped(str(problem)[:300])}" for problem in leg["problems"][:_NAMED]]
+        lines += [f"- {row['verdict']}: {escaped(row['id'][:200])}" for row in wrong[:_NAMED]]
+        if len(wrong) > _NAMED:
+            lines.append(f"- and {len(wrong) - _NAMED} more, in report.html of the artifact")
+    return "\n".join(lines) + "\n"
+
+
+def name(leg: dict[str, Any]) -> str:
+    """Target, mode and torch of a leg."""
+    return f"{leg['target']['name']}, {leg['mode']}, torch {leg['torch']}"
+
+
+def _row(*words: object) -> str:
+    return f"| {' | '.join(escaped(str(word)) for word in words)} |"
