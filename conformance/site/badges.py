@@ -8,6 +8,7 @@ _COLOURS = {
     "pass": "#1a7f37",
     "fail": "#b42318",
     "incomplete": "#9a5b00",
+    "missing": "#9a5b00",
     "refused": "#5f5f5f",
     "stale": "#6b7280",
     "retired": "#8a8a8a",

@@ -123,6 +123,7 @@ def _cells(backend: Backend, cells: Sequence[Cell]) -> list[dict[str, Any]]:
                 "mode": cell.mode,
                 "state": words.state(cell),
                 "age": cell.age,
+                "missing_since": cell.missing.isoformat() if cell.missing else None,
                 "runs": [
                     {
                         "run": run.submission.run,

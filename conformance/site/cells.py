@@ -12,6 +12,7 @@ from typing import Any
 from conformance import difference, standing
 from conformance.certificate import entitlement, manifest
 from conformance.errors import UsageError
+from conformance.site import tables
 from conformance.site.provenance import CHANNELS
 from conformance.site.submissions import Submission
 
@@ -71,13 +72,16 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """A cell with its runs, the newest first, and how old that one is."""
+    """A cell with its runs, the newest first, and how old that one is. ``missing``: when a later run of this
+    project's workflow left nothing of it.
+    """
 
     backend: str
     build: Build
     mode: str
     runs: tuple[Run, ...]
     age: str
+    missing: datetime.datetime | None = None
 
     @property
     def newest(self) -> Run:
@@ -96,6 +100,7 @@ def age_of(when: datetime.datetime, today: datetime.date) -> str:
 
 def cells(submissions: Sequence[Submission], today: datetime.date) -> list[Cell]:
     """All cells, by backend, build and mode."""
+    silent = tables.silent(submissions)
     grouped: dict[tuple[str, Build, str], list[Submission]] = {}
     for one in submissions:
         key = (one.backend.id, Build.of(one.leg), str(one.leg["mode"]))
@@ -105,7 +110,11 @@ def cells(submissions: Sequence[Submission], today: datetime.date) -> list[Cell]
         ordered = sorted(runs, key=lambda one: one.started, reverse=True)
         summed = tuple(summary(one, _before(one, ordered[place + 1 :])) for place, one in enumerate(ordered))
         cell = Cell(backend, build, mode, summed, "")
-        found.append(dataclasses.replace(cell, age=age_of(cell.newest.submission.started, today)))
+        shown = cell.newest.submission.started
+        missing = silent.get(tables.Place(backend, build.version, build.kind, mode))
+        if missing is not None and missing <= shown:
+            missing = None
+        found.append(dataclasses.replace(cell, age=age_of(shown, today), missing=missing))
     return sorted(
         found, key=lambda cell: (cell.backend, release(cell.build.version), cell.build.kind, cell.mode)
     )

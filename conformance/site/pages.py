@@ -57,6 +57,8 @@ def index(
         f"<small>{esc(build.kind)}, ABI {esc(build.abi)}</small></th>"
         for build in builds
     )
+    if not builds:
+        head = '<th scope="col">no build yet</th>'
     rows = "".join(_rows(backend, cells, builds) for backend in backends.values())
     legend = "".join(
         f'<li><span class="state {name}">{name}</span> {esc(text)}</li>'
@@ -100,7 +102,7 @@ def _rows(backend: Backend, cells: Sequence[Cell], builds: Sequence[Build]) -> s
     own = [cell for cell in cells if cell.backend == backend.id]
     name = f'<a href="backends/{esc(backend.id)}.html">{esc(backend.name)}</a>'
     if not own:
-        unknown = "".join(_cell(None, build) for build in builds)
+        unknown = "".join(_cell(None, build) for build in builds) or _cell(None, None)
         head = f'<tr data-backend="{esc(backend.name)}" data-mode=""><th scope="row">{name}</th>'
         return f"{head}<td>-</td>{unknown}</tr>\n"
     found = []
@@ -114,7 +116,7 @@ def _rows(backend: Backend, cells: Sequence[Cell], builds: Sequence[Build]) -> s
     return "".join(found)
 
 
-def _cell(cell: Cell | None, build: Build) -> str:
+def _cell(cell: Cell | None, build: Build | None) -> str:
     state = words.state(cell)
     inner = f'<span class="state {state}">{state}</span>'
     if cell is not None:
@@ -127,7 +129,8 @@ def _cell(cell: Cell | None, build: Build) -> str:
             f"{claimed}{esc(run.submission.provenance.words)}, "
             f"{run.submission.started.date()}{worse}</small>"
         )
-    return f'<td data-build="{esc(build.slug)}" data-state="{state}">{inner}</td>'
+    slug = build.slug if build is not None else ""
+    return f'<td data-build="{esc(slug)}" data-state="{state}">{inner}</td>'
 
 
 def _refusals(refused: Sequence[Refused]) -> str:

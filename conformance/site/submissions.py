@@ -28,10 +28,11 @@ _AHEAD = datetime.timedelta(hours=26)
 
 @dataclasses.dataclass(frozen=True)
 class Submission:
-    """One leg of one run of a backend, with where it comes from."""
+    """One leg of one run of a backend, with where it comes from and the folder that it lies in."""
 
     backend: Backend
     run: str
+    folder: Path
     leg: Mapping[str, Any]
     provenance: Provenance
     started: datetime.datetime
@@ -116,7 +117,7 @@ def _run(run: Path, backend: Backend, today: datetime.date, ours: str) -> Iterat
             raise UsageError(f"two of its legs are of mode {leg['mode']} on one build")
         seen.add((leg["torch"], leg["mode"]))
         # A clock can be set back, but not before the run was received.
-        yield Submission(backend, printable(run.name), leg, where, min(started, where.received))
+        yield Submission(backend, printable(run.name), run, leg, where, min(started, where.received))
 
 
 def _check_device(backend: Backend, target: Mapping[str, Any]) -> None:

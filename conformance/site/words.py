@@ -9,6 +9,7 @@ STATES = {
     "pass": "everything as it should be",
     "fail": "something unexpected",
     "incomplete": "the run is not whole",
+    "missing": "the last run of this project's workflow has left no result of it",
     "refused": "the backend does not run on this build",
     "stale": "last seen more than 14 days ago",
     "retired": "last seen more than 90 days ago",
@@ -17,7 +18,7 @@ STATES = {
 
 
 #: States from the best to the worst, for badges that stand for several cells.
-SEVERITY = ("pass", "unknown", "refused", "retired", "stale", "incomplete", "fail")
+SEVERITY = ("pass", "unknown", "refused", "retired", "stale", "missing", "incomplete", "fail")
 
 
 def state(cell: Cell | None) -> str:
@@ -26,6 +27,8 @@ def state(cell: Cell | None) -> str:
         return "unknown"
     if cell.age in ("stale", "retired"):
         return cell.age
+    if cell.missing is not None:
+        return "missing"
     return {"passed": "pass", "failed": "fail"}.get(cell.newest.status, cell.newest.status)
 
 
@@ -37,6 +40,8 @@ def short(cell: Cell | None) -> str:
     name = state(cell)
     if name in ("stale", "retired"):
         return f"last seen {run.submission.started.date()}"
+    if name == "missing" and cell.missing is not None:
+        return f"nothing came of it on {cell.missing.date()}"
     if run.status == "refused":
         return "does not run on this build"
     level = run.level or f"no level ({run.submission.leg['level']} run)"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import json
 import os
 import shutil
 import threading
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from site_runs import TODAY, failing, made, refused
+from site_runs import OURS, TODAY, failing, made, refused, table
 
 from conformance import cli, results
 
@@ -58,7 +59,16 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         place = folder / "results" / backend / run
         place.mkdir(parents=True)
         results.write(place / "results.json", results.document(legs))
-    assert cli.main(["site", str(folder / "results"), "-o", str(folder / "out"), "--today", TODAY]) == 0
+    for run, day, missing in (("n1", 7, ()), ("n2", 8, ("graph",))):
+        modes = [mode for mode in ("compile", "graph") if mode not in missing]
+        legs = [made(mode=mode, started=f"2026-01-0{day}T00:00:00+00:00") for mode in modes]
+        place = folder / "results" / "cpu" / run
+        place.mkdir()
+        results.write(place / "results.json", results.document(legs))
+        (place / "provenance.json").write_text(json.dumps(OURS))
+        (place / "matrix.json").write_text(json.dumps(table(*legs, missing=missing)))
+    words = ["--today", TODAY, "--our-repository", "o/suite"]
+    assert cli.main(["site", str(folder / "results"), "-o", str(folder / "out"), *words]) == 0
     handler = functools.partial(Quiet, directory=str(folder / "out"))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -124,7 +134,7 @@ def test_every_state_is_there_and_looks_different(page):
         cell.get_attribute("data-state"): cell.find_element(By.CLASS_NAME, "state")
         for cell in page.find_elements(By.CSS_SELECTOR, "td[data-state]")
     }
-    assert set(states) == {"pass", "fail", "incomplete", "refused", "stale", "retired", "unknown"}
+    assert set(states) == {"pass", "fail", "incomplete", "refused", "stale", "retired", "missing", "unknown"}
     looks = {
         tuple(
             mark.value_of_css_property(word)

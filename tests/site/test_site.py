@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 from certifiable import summed
-from site_runs import TODAY, failing, made, refused
+from site_runs import OURS, TODAY, failing, made, refused, table
 
 from conformance import cli
 from conformance.errors import UsageError
 from conformance.site import badges, cells, provenance, registry, words
 
+MODES = ("eager", "compile")
 DAY = datetime.date.fromisoformat(TODAY)
 
 
@@ -105,6 +106,55 @@ def test_builds_are_columns(put, tmp_path):
     _, out, data = site(results, tmp_path)
     assert {cell["kind"] for cell in cells_of(data, "cpu")} == {"public", "fork-like"}
     assert (out / "index.html").read_text().count('<th scope="col" data-build=') == 2
+
+
+def states(results, tmp_path):
+    _, out, data = site(results, tmp_path, "--our-repository", "o/suite")
+    return out, {cell["mode"]: (cell["state"], cell["missing_since"]) for cell in cells_of(data, "cpu")}
+
+
+def test_a_cell_that_nothing_came_of_is_no_pass(put, tmp_path):
+    """Two nights with two modes, and one that left nothing of the second."""
+    first = [made(started=f"2026-01-07T0{place}:00:00+00:00", mode=mode) for place, mode in enumerate(MODES)]
+    put("cpu", "r1", *first, provenance=OURS, table=table(*first))
+    second = made(started="2026-01-08T00:00:00+00:00")
+    results = put("cpu", "r2", second, provenance=OURS, table=table(second, missing=["compile"]))
+    out, found = states(results, tmp_path)
+    assert found == {"eager": ("pass", None), "compile": ("missing", "2026-01-08T00:00:00+00:00")}
+    page = (out / "index.html").read_text()
+    assert "nothing came of it on 2026-01-08" in page and page.count('"state pass">pass</span> <a') == 1
+    assert ">missing: nothing came" in (out / "badges" / "cpu-compile.svg").read_text()
+    assert "cpu: missing" in (out / "badges" / "cpu.svg").read_text()
+    # The night after has it again.
+    third = [made(started="2026-01-09T00:00:00+00:00", mode=mode) for mode in MODES]
+    put("cpu", "r3", *third, provenance=OURS, table=table(*third))
+    assert states(results, tmp_path)[1] == {"eager": ("pass", None), "compile": ("pass", None)}
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", '{"cells": 3}', '{"cells": [1]}', '{"cells": [{"cell": {}}]}', "[" * 100_000, " " * (2 << 20)],
+)
+def test_a_table_that_is_none_hides_nothing(content, put, tmp_path):
+    results = put("cpu", "r1", made(), provenance=OURS)
+    (results / "cpu" / "r1" / "matrix.json").write_text(content)
+    assert states(results, tmp_path)[1] == {"eager": ("pass", None)}
+
+
+def test_only_our_own_table_counts(put, tmp_path):
+    first = made(started="2026-01-07T00:00:00+00:00")
+    put("cpu", "r1", first, provenance=OURS, table=table(first))
+    other = made(started="2026-01-08T00:00:00+00:00", mode="compile")
+    results = put("cpu", "r2", other, table=table(other, missing=["eager"]))
+    assert states(results, tmp_path)[1] == {"eager": ("pass", None), "compile": ("pass", None)}
+
+
+def test_without_a_build_every_backend_is_unknown(put, tmp_path):
+    (tmp_path / "results").mkdir()
+    code, out, _ = site(tmp_path / "results", tmp_path)
+    assert code == 0 and (out / "index.html").read_text().count('data-state="unknown"') == len(
+        registry.load()
+    )
 
 
 VENDOR = {"channel": "vendor-workflow", "received": "2026-01-09T04:00:00+00:00", "repository": "v/backend"}
