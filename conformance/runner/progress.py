@@ -49,15 +49,17 @@ class Progress:
             self.out.flush()
 
     def line(self, seconds: float) -> str:
-        """One line: share, counts, rate and the time that is left."""
+        """One line: share, counts, rate and the time that is left. Which failures are expected is known at
+        the end, when all attempts are in.
+        """
         done = len(self.ledger.attempts)
         bad = sum(1 for rows in self.ledger.attempts.values() if Verdict(rows[-1]["verdict"]).unexpected)
         rate = done / seconds if seconds > 0 else 0.0
         left = duration((self.planned - done) / rate) if rate else "?"
         share = 100 * done // max(1, self.planned)
-        return (
-            f"{self.label}: {done}/{self.planned} results ({share} %), {bad} bad, {rate:.0f}/s, {left} left"
-        )
+        failing = f"{bad} failing, expected ones included" if bad else "none failing"
+        counts = f"{done}/{self.planned} results ({share} %), {failing}"
+        return f"{self.label}: {counts}, {rate:.0f}/s, {left} left"
 
 
 def duration(seconds: float) -> str:

@@ -1,0 +1,24 @@
+"""The line that tells how far a run is."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from conformance.runner.ledger import Ledger
+from conformance.runner.progress import Progress
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "says"),
+    [
+        (["pass", "skip"], "2/4 results (50 %), none failing, 1/s, 2 s left"),
+        (["pass", "fail", "crash"], "3/4 results (75 %), 2 failing, expected ones included, 2/s, 1 s left"),
+        ([], "0/4 results (0 %), none failing, 0/s, ? left"),
+    ],
+)
+def test_the_line(verdicts, says):
+    ledger = Ledger()
+    ledger.attempts = {f"p/s@{place}": [{"verdict": word}] for place, word in enumerate(verdicts)}
+    assert Progress(ledger, 4, label="leg", out=io.StringIO()).line(2.0) == f"leg: {says}"
