@@ -87,7 +87,7 @@ def test_the_command(tmp_path, capsys):
     arguments += ["--job", "eager", "--url", "https://x/1", "--run-id", "12"]
     assert cli.main(arguments) == 0
     assert json.loads((tmp_path / "new" / "relay.json").read_text())["workflow"]["run_id"] == "12"
-    for wrong in (["--run-id", "x; y"], ["--url", "javascript:x"]):
+    for wrong in (["--run-id", "x; y"], ["--url", "javascript:x"], ["--url", ""]):
         assert cli.main([*arguments, *wrong]) == 2
 
 

@@ -31,16 +31,15 @@ def render(
         ("--target", target, _PATH),
         ("--python", python, _PATH),
         *(("--runner", label, _WORD) for label in runner),
-        *(("--modes", mode, _WORD) for mode in modes.split(",")),
     ):
         if not pattern.fullmatch(value):
             raise UsageError(f"{what} {value!r} is not of letters, digits, dots, dashes; give another one")
+    chosen = re.split(r"[,\s]+", modes.strip())
     levels.check(level)
     if not target.endswith(".toml"):
         target_file.load(target)  # a known one, or an error that names them
     elif target.startswith(("/", "../")) or "/../" in target:
         raise UsageError(f"--target {target} is not within the repository; give the path from its top")
-    chosen = modes.split(",")
     if wrong := [mode for mode in chosen if mode not in MODES or chosen.count(mode) > 1]:
         raise UsageError(f"--modes {wrong[0]!r} is unknown or there twice; known are {','.join(MODES)}")
     if package and not package.isidentifier():
@@ -51,7 +50,7 @@ def render(
         "@TARGET@": target,
         "@RUNNER@": json.dumps(list(runner)),
         "@PYTHON@": python,
-        "@MODES@": modes,
+        "@MODES@": ",".join(chosen),
         "@LEVEL@": level,
         "@PACKAGE@": json.dumps(package),
     }

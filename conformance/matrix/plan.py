@@ -16,6 +16,7 @@ from conformance.target_file import TargetFile
 
 #: Kinds of builds that a matrix can ask for.
 KINDS = ("public", "fork-like")
+_MAKERS = "'conformance matrix plan', in a workflow 'conformance ci plan'"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
 
@@ -37,6 +38,11 @@ class Wanted:
             head, found, tail = text.rpartition(f":{known}")
             if found and (not tail or tail.startswith(":")):
                 spec, kind, level = head, known, tail[1:] or None
+        if spec == text and ":" in spec and "://" not in spec and not spec.endswith(".whl"):
+            raise UsageError(
+                f"build {text!r} has no kind after its colon; write SPEC[:KIND[:LEVEL]] with a kind of "
+                f"{', '.join(KINDS)}"
+            )
         resolve.parse(spec)
         if level is not None:
             levels.check(level)
@@ -111,10 +117,10 @@ def read(file: Path) -> list[Cell]:
     try:
         data: Any = json.loads(file.read_text())
         found = [Cell(**entry) for entry in data["include"]]
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise UsageError(
-            f"{file} is no plan of a matrix ({error}); make one with 'conformance matrix plan'"
-        ) from None
+    except OSError as error:
+        raise UsageError(f"plan {file} cannot be read ({error.strerror}); make one with {_MAKERS}") from None
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise UsageError(f"{file} is no plan of a matrix; make one with {_MAKERS}") from None
     if not found or len({cell.id for cell in found}) != len(found):
         raise UsageError(f"{file} has no cell, or one id twice; make it anew")
     for cell in found:

@@ -186,6 +186,8 @@ def _section(cell: Cell) -> str:
 
 
 def _said(backend: Mapping[str, Any]) -> str:
+    if not backend.get("module"):
+        return "none, or torch's own"
     return f"{backend.get('module')} {backend.get('version') or ''}, ABI {backend.get('abi') or 'none'}"
 
 

@@ -116,6 +116,7 @@ def test_the_template_is_pinned_and_whole():
     assert 'package: "my_backend"' in rendered(package="my_backend")
     assert text.count("owner/name/.github/actions/") == text.count("@" + "a" * 40) == 4
     assert 'runs-on: ["self-hosted", "mine"]' in text
+    assert text == rendered(modes="eager compile") == rendered(modes="eager, compile")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,8 @@ def test_the_template_is_pinned_and_whole():
         {"target": "${{ secrets.X }}"},
         {"runner": ["a]: b"]},
         {"python": "python; true"},
-        {"modes": "eager, lazy"},
+        {"modes": ""},
+        {"modes": "eager\n    env: {}"},
         {"modes": "eagr"},
         {"modes": "eager,eager"},
         {"target": "/etc/mine.toml"},

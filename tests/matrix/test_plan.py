@@ -42,10 +42,17 @@ def test_what_the_target_declares_for_other_builds_is_expected_to_refuse():
     )
 
 
-@pytest.mark.parametrize("text", ["2.6.0:vendor", "2.6.0:public:tiny", "latest", "2.6.0 --pre:public", ""])
+@pytest.mark.parametrize(
+    "text", ["2.6.0:vendor", "2.6.0:forklike", "2.6.0:public:tiny", "latest", "2.6.0 --pre:public", ""]
+)
 def test_other_builds_are_refused(text):
     with pytest.raises(UsageError):
         plan.Wanted.parse(text)
+
+
+def test_a_kind_that_is_none_is_told_as_such():
+    with pytest.raises(UsageError, match=r"no kind after its colon; .* public, fork-like"):
+        plan.Wanted.parse("2.6.0:forklike")
 
 
 def test_a_build_named_twice_and_a_mode_that_is_none():
@@ -88,5 +95,6 @@ def test_as_the_matrix_of_a_workflow(tmp_path, capsys):
 )
 def test_what_is_no_plan_is_refused(tmp_path, text):
     (tmp_path / "plan.json").write_text(text)
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError) as error:
         plan.read(tmp_path / "plan.json")
+    assert "__init__" not in str(error.value)
