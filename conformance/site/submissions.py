@@ -20,8 +20,10 @@ from conformance.site.registry import Backend
 LARGEST = 96 << 20
 #: Runs of a backend that are looked at, the newest by name.
 MOST = 500
-#: Legs of one results file.
-LEGS = 40
+#: Legs of one results file, and builds of torch among them: each is a column.
+LEGS, BUILDS = 40, 8
+#: Patterns that the legs of a file declare unsupported, in all: each is held against every result.
+PATTERNS = 2000
 #: What a submission's clock may be ahead.
 _AHEAD = datetime.timedelta(hours=26)
 
@@ -99,6 +101,12 @@ def _run(run: Path, backend: Backend, today: datetime.date, ours: str) -> Iterat
     where = provenance.read(run / "provenance.json", backend, today, ours)
     if len(document["legs"]) > LEGS:
         raise UsageError(f"it has {len(document['legs'])} legs; at most {LEGS} are read")
+    builds = {str(leg["torch"]) for leg in document["legs"]}
+    if len(builds) > BUILDS:
+        raise UsageError(f"it is of {len(builds)} builds of torch; at most {BUILDS} are shown of one file")
+    patterns = sum(len(_declared(leg)) for leg in document["legs"])
+    if patterns > PATTERNS:
+        raise UsageError(f"its legs declare {patterns} patterns unsupported; at most {PATTERNS} are read")
     seen = set()
     for leg in document["legs"]:
         started = _time(leg["started"])
@@ -118,6 +126,12 @@ def _run(run: Path, backend: Backend, today: datetime.date, ours: str) -> Iterat
         seen.add((leg["torch"], leg["mode"]))
         # A clock can be set back, but not before the run was received.
         yield Submission(backend, printable(run.name), run, leg, where, min(started, where.received))
+
+
+def _declared(leg: Mapping[str, Any]) -> Mapping[str, Any]:
+    declared = leg["target"].get("declared")
+    found = declared.get("unsupported", {}) if isinstance(declared, dict) else {}
+    return found if isinstance(found, dict) else {}
 
 
 def _check_device(backend: Backend, target: Mapping[str, Any]) -> None:

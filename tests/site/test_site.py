@@ -352,6 +352,23 @@ ODD = {
 }
 
 
+def test_no_file_makes_many_columns_or_long_work(put, tmp_path):
+    many = [{**made(mode="eager"), "torch": f"2.13.{place}"} for place in range(9)]
+    put("cpu", "r1", *many)
+    patterns = {"?*" * 50 + f"{place}": "no" for place in range(2001)}
+    slow = made()
+    slow["target"] = {**slow["target"], "declared": {**slow["target"]["declared"], "unsupported": patterns}}
+    results = put("cpu", "r2", slow)
+    _, _, data = site(results, tmp_path)
+    assert cells_of(data, "cpu") == []
+    assert [
+        one["why"].rpartition(";")[0] for one in sorted(data["refused"], key=lambda one: one["place"])
+    ] == [
+        "it is of 9 builds of torch",
+        "its legs declare 2001 patterns unsupported",
+    ]
+
+
 @pytest.mark.parametrize("name", ODD)
 def test_one_odd_submission_does_not_hide_the_others(put, tmp_path, name):
     odd = made(mode="graph")
