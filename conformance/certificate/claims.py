@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,11 @@ class Declaration:
     unsupported: Mapping[str, str]
     operators: Mapping[str, frozenset[str]]
     hooks: frozenset[str]
+
+    @functools.cached_property
+    def patterns(self) -> tuple[str, ...]:
+        """What is declared unsupported, in order."""
+        return tuple(self.unsupported)
 
     @staticmethod
     def of(leg: Mapping[str, Any]) -> Declaration:
@@ -60,7 +66,11 @@ class Declaration:
             listed = self.operators[subject]
             if (dtype == ANY_DTYPE and not listed) or (dtype != ANY_DTYPE and dtype not in listed):
                 return f"operators.{subject}"
-        for pattern in self.unsupported:
-            if matches(pattern, str(entry.id)):
-                return f"unsupported {pattern}"
-        return None
+        pattern = _first(self.patterns, str(entry.id))
+        return None if pattern is None else f"unsupported {pattern}"
+
+
+@functools.lru_cache(maxsize=1 << 17)
+def _first(patterns: tuple[str, ...], name: str) -> str | None:
+    """The first pattern that matches; the legs of a file mostly declare the same."""
+    return next((pattern for pattern in patterns if matches(pattern, name)), None)

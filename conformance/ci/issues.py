@@ -8,7 +8,7 @@ from typing import Any
 
 from conformance.ci import github
 from conformance.ci.compare import Change
-from conformance.matrix.table import escaped
+from conformance.matrix.table import coded
 
 #: Marks the issues that are ours to change; only who may triage can set it.
 LABEL = "conformance-regression"
@@ -31,21 +31,21 @@ def title(backend: str, change: Change) -> str:
 
 
 def body(change: Change, run: str, command: str) -> str:
-    """The text of an issue. What a run says is escaped."""
+    """The text of an issue. What a run says is code, in which nobody is mentioned."""
     lines = [
         f"Cell `{change.id}` was **{change.was or 'not there'}** and is **{change.now}**, on torch "
-        f"{escaped(change.torch)}.",
+        f"{coded(change.torch)}.",
         "",
         f"Run: {run}" if run else "",
     ]
     if change.text:
-        lines += ["", escaped(change.text[:500])]
+        lines += ["", coded(change.text[:500])]
     if change.count:
         lines += [
             "",
             f"{change.count} results regressed" + (", the first of them:" if change.count > 1 else ":"),
         ]
-        lines += ["", *(f"* {escaped(name[:200])}" for name in change.regressed)]
+        lines += ["", *(f"* {coded(name[:200])}" for name in change.regressed)]
     lines += ["", f"To repeat: `{command}`", "", "This text is written anew by each nightly run."]
     return "\n".join(line for line in lines if line is not None)
 

@@ -23,7 +23,7 @@ def output(**values: str) -> None:
 
 def summary(markdown: str) -> None:
     """Text for the summary of the job; whoever calls has escaped what others wrote."""
-    cut = markdown.encode()[:_SUMMARY].decode(errors="ignore")
+    cut = markdown.encode(errors="replace")[:_SUMMARY].decode(errors="ignore")
     _append("GITHUB_STEP_SUMMARY", cut + ("\n" if cut == markdown else "\n\nCut here: too long.\n"), None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from conformance.matrix.table import escaped
+from conformance.matrix.table import coded, escaped
 from conformance.model import Verdict
 
 #: How many results, and problems, of a leg are named.
@@ -13,18 +13,23 @@ _NAMED = 20
 
 
 def markdown(legs: Sequence[dict[str, Any]], job: str) -> str:
-    """The summary of the legs of a results file; everything that a device has said in it is escaped."""
+    """The summary of the legs of a results file; what a device has said is code or escaped."""
     lines = [f"### {escaped(job)}", "", "| leg | level | exit | results |", "|---|---|---|---|"]
     for leg in legs:
         totals = ", ".join(f"{count} {verdict}" for verdict, count in leg["totals"].items() if count)
         lines.append(_row(name(leg), leg["level"], leg["exit"], totals or "none"))
     for leg in legs:
         wrong = [row for row in leg["results"] if Verdict(row["verdict"]).unexpected]
-        if not wrong and not leg["problems"]:
+        said = [str(problem) for problem in leg["problems"]]
+        lacking, differences = int(leg["missing"]["count"]), leg["oracle"]["differences"]
+        said += [f"{lacking} results are missing"] if lacking else []
+        said += [f"{len(differences)} oracle values differ without the backend"] if differences else []
+        said += [f"the run is not complete (exit {leg['exit']})"] if not (leg["complete"] or said) else []
+        if not wrong and not said:
             continue
         lines += ["", f"**{escaped(name(leg))}**: {len(wrong)} results not as expected", ""]
-        lines += [f"- {escaped(str(problem)[:300])}" for problem in leg["problems"][:_NAMED]]
-        lines += [f"- {row['verdict']}: {escaped(row['id'][:200])}" for row in wrong[:_NAMED]]
+        lines += [f"- {coded(text[:300])}" for text in said[-_NAMED:]]
+        lines += [f"- {row['verdict']}: {coded(row['id'][:200])}" for row in wrong[:_NAMED]]
         if len(wrong) > _NAMED:
             lines.append(f"- and {len(wrong) - _NAMED} more, in report.html of the artifact")
     return "\n".join(lines) + "\n"

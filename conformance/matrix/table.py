@@ -75,7 +75,13 @@ def markdown(outcomes: Sequence[Outcome]) -> str:
 def escaped(words_of_others: str) -> str:
     """Text in which Markdown and HTML mean nothing."""
     plain = re.sub(r"([\\`*_{}\[\]()#+!|@~:-])", r"\\\1", " ".join(words_of_others.split()))
-    return html.escape(plain, quote=False)
+    return html.escape(plain, quote=False).replace("www.", "www\\.")  # a link of GitHub's making
+
+
+def coded(words_of_others: str) -> str:
+    """Text as code, in which GitHub finds no mention, reference or link either."""
+    plain = " ".join(words_of_others.replace("`", "'").split())
+    return f"`{plain}`" if plain else ""
 
 
 def _line(row: Sequence[str]) -> str:

@@ -38,7 +38,8 @@ def payload(
     """
     if not legs:
         raise UsageError("there is no leg to report; run the suite first")
-    commits = {str(leg["facts"].get("torch", {}).get("revision")) for leg in legs}
+    torches = [leg["facts"].get("torch") for leg in legs]
+    commits = {str(torch.get("revision")) if isinstance(torch, dict) else "unknown" for torch in torches}
     if len(commits) > 1:
         raise UsageError(f"the legs are of {len(commits)} builds of torch; report each build by itself")
     (commit,) = commits
@@ -93,4 +94,4 @@ def _detail(mode: str, row: Mapping[str, Any]) -> dict[str, str]:
 
 def _cut(text: str, most: int) -> str:
     """A text of at most so many bytes of UTF-8."""
-    return text.encode()[:most].decode(errors="ignore")
+    return text.encode(errors="replace")[:most].decode(errors="ignore")

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from conformance.errors import UsageError
-from conformance.site import badges, pages, words
-from conformance.site.cells import Cell, release
+from conformance.site import badges, pages, tables, words
+from conformance.site.cells import Cell
 from conformance.site.cells import cells as cells_of
+from conformance.site.columns import release
 from conformance.site.registry import Backend
 from conformance.site.submissions import Refused, read
 
@@ -26,7 +27,9 @@ def build(
     """Make the site of a folder of results: anew each time, from what lies there and nothing else."""
     _check_output(output, folder)
     submissions, refused = read(folder, registry, today, ours)
-    cells = cells_of(submissions, today)
+    missing, unread = tables.missing(submissions)
+    refused += unread
+    cells = cells_of(submissions, today, missing)
     scratch = output.with_name(f"{output.name}.part")
     shutil.rmtree(scratch, ignore_errors=True)
     _write(scratch, registry, cells, refused, today)

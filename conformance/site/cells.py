@@ -5,43 +5,21 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from conformance import difference, standing
 from conformance.certificate import entitlement, manifest
 from conformance.errors import UsageError
-from conformance.site import tables
+from conformance.site.columns import Build, release
 from conformance.site.provenance import CHANNELS
 from conformance.site.submissions import Submission
+from conformance.site.tables import Place
 
 #: Days after which a run is no longer fresh, is stale, and is retired.
 FRESH, STALE, RETIRED = 3, 14, 90
 AGES = ("fresh", "ageing", "stale", "retired")
 _GOOD = ("pass", "xfail")
-
-
-@dataclasses.dataclass(frozen=True)
-class Build:
-    """A column: torch's version and kind, and its measured ABI."""
-
-    version: str
-    kind: str
-    abi: str
-
-    @property
-    def slug(self) -> str:
-        """A name for addresses."""
-        words = f"{self.version}-{self.kind}-abi{self.abi}"
-        return re.sub(r"[^A-Za-z0-9.]+", "-", words).strip("-").lower()[:90]
-
-    @staticmethod
-    def of(leg: Mapping[str, Any]) -> Build:
-        torch = leg["facts"].get("torch", {})
-        torch = torch if isinstance(torch, dict) else {}
-        kind, abi = str(torch.get("kind") or "unknown"), str(torch.get("abi") or "unknown")
-        return Build(str(leg["torch"])[:60], kind[:20], abi[:10])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,8 +50,8 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """A cell with its runs, the newest first, and how old that one is. ``missing``: when a later run of this
-    project's workflow left nothing of it.
+    """A cell with its runs, the newest first, and how old that one is. ``missing``: since when runs of this
+    project's workflow ask for it and get nothing.
     """
 
     backend: str
@@ -98,9 +76,12 @@ def age_of(when: datetime.datetime, today: datetime.date) -> str:
     return AGES[sum(days > limit for limit in (FRESH, STALE, RETIRED))]
 
 
-def cells(submissions: Sequence[Submission], today: datetime.date) -> list[Cell]:
-    """All cells, by backend, build and mode."""
-    silent = tables.silent(submissions)
+def cells(
+    submissions: Sequence[Submission],
+    today: datetime.date,
+    missing: Mapping[Place, datetime.datetime] | None = None,
+) -> list[Cell]:
+    """All cells, by backend, build and mode; ``missing`` : see :mod:`conformance.site.tables`."""
     grouped: dict[tuple[str, Build, str], list[Submission]] = {}
     for one in submissions:
         key = (one.backend.id, Build.of(one.leg), str(one.leg["mode"]))
@@ -110,11 +91,11 @@ def cells(submissions: Sequence[Submission], today: datetime.date) -> list[Cell]
         ordered = sorted(runs, key=lambda one: one.started, reverse=True)
         summed = tuple(summary(one, _before(one, ordered[place + 1 :])) for place, one in enumerate(ordered))
         cell = Cell(backend, build, mode, summed, "")
-        shown = cell.newest.submission.started
-        missing = silent.get(tables.Place(backend, build.version, build.kind, mode))
-        if missing is not None and missing <= shown:
-            missing = None
-        found.append(dataclasses.replace(cell, age=age_of(shown, today), missing=missing))
+        shown = cell.newest.submission
+        since = (missing or {}).get(Place(backend, build, mode))
+        if since is not None and since <= shown.provenance.received:
+            since = None
+        found.append(dataclasses.replace(cell, age=age_of(shown.started, today), missing=since))
     return sorted(
         found, key=lambda cell: (cell.backend, release(cell.build.version), cell.build.kind, cell.mode)
     )
@@ -171,8 +152,3 @@ def held(leg: Mapping[str, Any]) -> str | None:
         return entitlement.held(leg, _manifest())
     except UsageError:
         return None
-
-
-def release(version: str) -> tuple[int, ...]:
-    """The numbers of a release, to order builds by."""
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])

@@ -11,7 +11,8 @@ from typing import Any
 
 from conformance.certificate import privacy
 from conformance.site import words
-from conformance.site.cells import Build, Cell, Run, release
+from conformance.site.cells import Cell, Run
+from conformance.site.columns import Build, release
 from conformance.site.registry import Backend
 from conformance.site.submissions import Refused
 

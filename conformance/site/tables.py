@@ -1,4 +1,4 @@
-"""Cells of which the last run of this project's own workflow has left nothing."""
+"""Cells that later runs of this project's own workflow asked for, and of which nothing came."""
 
 from __future__ import annotations
 
@@ -8,55 +8,68 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from conformance.site.submissions import Submission
+from conformance.errors import UsageError
+from conformance.site.columns import Build
+from conformance.site.submissions import Refused, Submission
 
 #: A table that is larger is not read.
-_LARGEST = 1 << 20
+_LARGEST = 8 << 20
 
 
 class Place(NamedTuple):
-    """A cell as the site has it: the torch that ran, by version and kind."""
+    """A cell as the site has it."""
 
     backend: str
-    torch: str
-    kind: str
+    build: Build
     mode: str
 
 
-def silent(submissions: Sequence[Submission]) -> dict[Place, datetime.datetime]:
-    """When a run of this project's workflow last left nothing of a cell, where none has since.
+def missing(
+    submissions: Sequence[Submission],
+) -> tuple[dict[Place, datetime.datetime], list[Refused]]:
+    """Since which night a cell is asked for and leaves nothing; and the tables that cannot be read.
 
     The table of a run names cells as they were asked for; which torch that was, the newest earlier run
-    tells that has results of the same cell.
+    tells that has results of the same cell. Nights are ordered by the publisher's clock.
     """
-    runs: dict[tuple[str, Path], datetime.datetime] = {}
+    nights: dict[tuple[datetime.datetime, str, Path], None] = {}
     for one in submissions:
         if one.provenance.channel == "our-workflow":
-            key = (one.backend.id, one.folder)
-            runs[key] = min(runs.get(key, one.started), one.started)
-    last: dict[tuple[str, str], Place] = {}
-    found: dict[Place, datetime.datetime] = {}
-    for (backend, folder), started in sorted(runs.items(), key=lambda item: item[1]):
-        for cell in _cells(folder / "matrix.json"):
+            nights[one.provenance.received, one.backend.id, one.folder] = None
+    state: dict[tuple[str, str], tuple[Place, datetime.datetime | None]] = {}
+    refused = []
+    for received, backend, folder in sorted(nights):
+        file = folder / "matrix.json"
+        if not file.exists() and not file.is_symlink():
+            continue
+        try:
+            cells = _cells(file)
+        except UsageError as error:
+            refused.append(Refused(f"{backend}/{folder.name}", str(error)))
+            continue
+        for cell in cells:
             name = (backend, str(cell["cell"]["id"]))
-            if cell["status"] != "missing" and cell["torch"]:
-                place = Place(backend, str(cell["torch"]), str(cell["torch_kind"]), str(cell["cell"]["mode"]))
-                last[name] = place
-                found.pop(place, None)
-            elif name in last:
-                found[last[name]] = started
-    return found
+            if cell["counts"]:
+                build = Build.named(cell["torch"], cell["torch_kind"], cell["abi"])
+                state[name] = (Place(backend, build, str(cell["cell"]["mode"])), None)
+            elif cell["status"] == "missing" and name in state:
+                place, since = state[name]
+                state[name] = (place, since or received)
+    return {place: since for place, since in state.values() if since is not None}, refused
 
 
 def _cells(file: Path) -> list[dict[str, Any]]:
-    """The cells of a table; none where it is none: the run's results stand without it."""
+    """The cells of a table. UsageError where it is none."""
     try:
         if file.is_symlink() or file.stat().st_size > _LARGEST:
-            return []
-        cells = json.loads(file.read_text())["cells"]
-        return [cell for cell in cells if {"id", "mode"} <= cell["cell"].keys() and cell.keys() >= _KEYS]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return []
+            raise ValueError(f"a link, or larger than {_LARGEST >> 20} MiB")
+        cells: list[dict[str, Any]] = json.loads(file.read_text())["cells"]
+        if not all({"id", "mode"} <= cell["cell"].keys() and cell.keys() >= _KEYS for cell in cells):
+            raise ValueError("a cell lacks something")
+        return cells
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        why = str(error) if type(error) is ValueError else type(error).__name__
+        raise UsageError(f"its matrix.json is no table of cells ({why})") from None
 
 
-_KEYS = {"status", "torch", "torch_kind"}
+_KEYS = {"status", "torch", "torch_kind", "abi", "counts"}

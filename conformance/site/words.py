@@ -9,7 +9,7 @@ STATES = {
     "pass": "everything as it should be",
     "fail": "something unexpected",
     "incomplete": "the run is not whole",
-    "missing": "the last run of this project's workflow has left no result of it",
+    "missing": "this project's workflow asked for it since, and nothing came of it",
     "refused": "the backend does not run on this build",
     "stale": "last seen more than 14 days ago",
     "retired": "last seen more than 90 days ago",
@@ -41,7 +41,7 @@ def short(cell: Cell | None) -> str:
     if name in ("stale", "retired"):
         return f"last seen {run.submission.started.date()}"
     if name == "missing" and cell.missing is not None:
-        return f"nothing came of it on {cell.missing.date()}"
+        return f"nothing came of it since {cell.missing.date()}"
     if run.status == "refused":
         return "does not run on this build"
     level = run.level or f"no level ({run.submission.leg['level']} run)"

@@ -87,9 +87,9 @@ def test_an_issue_from_its_first_night_to_its_last(told):
 @pytest.mark.parametrize("status", ["missing", "incomplete", "not-started"])
 def test_a_cell_that_is_gone_is_a_regression(status, told):
     told(leg(), leg(mode="compile"))
-    (issue,) = told(leg(), statuses={"compile": status}, text="the machine was [lost](http://x)")
+    (issue,) = told(leg(), statuses={"compile": status}, text="it was `[lost](http://x)` @you")
     assert "compile" in issue["title"] and status.replace("-", "") in issue["body"].replace("-", "")
-    assert "[lost](http" not in issue["body"]
+    assert "\n`it was '[lost](http://x)' @you`\n" in issue["body"]  # code mentions nobody
 
 
 def test_a_new_cell_is_no_regression(told):

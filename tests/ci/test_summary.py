@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from certifiable import folder, leg, settled
 
-from conformance.ci import summary
+from conformance.ci import steps, summary
 from conformance.cli import main
 
 
@@ -25,7 +25,7 @@ def test_what_is_wrong_is_named():
     found = broken(3)
     text = summary.markdown([leg("bringup"), found], "job")
     assert "3 results not as expected" in text and text.count("\n- fail: ") == 3
-    assert summary.escaped(found["results"][0]["id"]) in text
+    assert f"`{found['results'][0]['id']}`" in text
 
 
 def test_a_flood_is_cut_and_counted():
@@ -33,11 +33,31 @@ def test_a_flood_is_cut_and_counted():
     assert text.count("\n- fail: ") == 20 and "- and 30 more" in text
 
 
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"missing": {"count": 79, "first": []}, "complete": False, "exit": 3}, "79 results are missing"),
+        ({"complete": False, "exit": 3}, "the run is not complete (exit 3)"),
+        ({"oracle": {"checked": 3, "differences": ["x"]}}, "1 oracle values differ without the backend"),
+    ],
+)
+def test_a_leg_that_is_not_whole_is_named(changes, says):
+    assert f"- `{says}`" in summary.markdown([{**leg("bringup"), **changes}], "job")
+
+
+def test_half_a_character_is_no_end(tmp_path, outputs):
+    found = leg("bringup")
+    found["problems"] = ["file 'a\udcff' is damaged"]
+    steps.summary(summary.markdown([found], "job"))
+    assert "is damaged" in (tmp_path / "summary.md").read_text()
+
+
 def test_words_of_others_mean_nothing_in_it():
     found = leg("bringup")
-    found["problems"] = ["<script>\n## a | [x](http://y) @owner"]
-    text = summary.markdown([found], "a | b\n# c")
-    assert "<script>" not in text and "[x](" not in text and " @owner" not in text
+    found["problems"] = ["`x` <script>\n## a | [x](http://y) @owner #12"]
+    text = summary.markdown([found], "a | b\n# c www.example.org <b>")
+    assert "- `'x' <script> ## a | [x](http://y) @owner #12`\n" in text
+    assert "www." not in text and "<b>" not in text
     assert sum(line.startswith("#") for line in text.splitlines()) == 1
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from certifiable import leg, settled, summed, with_rows
+
+from conformance.matrix import collect
+from conformance.matrix.collect import Outcome
+from conformance.matrix.plan import Cell
 
 TODAY = "2026-01-10"
 
@@ -26,19 +31,29 @@ def made(**changes: Any) -> dict[str, Any]:
 OURS = {"channel": "our-workflow", "received": "2026-01-09T23:00:00+00:00", "repository": "o/suite"}
 
 
-def table(*legs: dict[str, Any], missing: Sequence[str] = ()) -> dict[str, Any]:
-    """The table of a matrix on one build: these legs, and modes that nothing has come of."""
-    ran = {leg["mode"]: leg for leg in legs}
-    cells = [
-        {
-            "cell": {"id": f"2.13.0-public-{mode}", "mode": mode},
-            "status": "passed" if mode in ran else "missing",
-            "torch": ran[mode]["torch"] if mode in ran else None,
-            "torch_kind": ran[mode]["facts"]["torch"]["kind"] if mode in ran else None,
-        }
-        for mode in (*ran, *missing)
-    ]
-    return {"schema": 1, "exit": 3 if missing else 0, "cells": cells}
+def night(day: int) -> dict[str, str]:
+    """Where the run of a night of January 2026 comes from."""
+    return {**OURS, "received": f"2026-01-{day:02}T23:00:00+00:00"}
+
+
+def table(*legs: dict[str, Any], missing: Sequence[str] = (), spec: str = "2.13.0") -> dict[str, Any]:
+    """The table of a matrix on one build, as the workflow writes it: legs, and modes that left nothing."""
+    outcomes = []
+    for mode in (*(one["mode"] for one in legs), *missing):
+        cell = Cell(f"{spec}-public-{mode}", "mine", f"{spec}-public", spec, "public", mode, "bringup")
+        found = [one for one in legs if one["mode"] == mode]
+        outcomes.append(Outcome(cell, "missing") if not found else outcome(cell, found[0]))
+    data: dict[str, Any] = json.loads(collect.document(outcomes))
+    return data
+
+
+def outcome(cell: Cell, leg: dict[str, Any]) -> Outcome:
+    torch = leg["facts"]["torch"]
+    known = {"torch": leg["torch"], "torch_kind": torch["kind"], "abi": torch["abi"]}
+    counts = dict(leg["totals"]) if leg["results"] else {}
+    return Outcome(
+        cell, "passed" if counts else "not-started", counts=counts, planned=leg["planned"], **known
+    )
 
 
 def failing(found: dict[str, Any], *places: int, message: str = "wrong") -> dict[str, Any]:

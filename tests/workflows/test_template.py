@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, copied
 
+from conformance import cli
 from conformance.ci import pull
 from conformance.ci.template import render
-from conformance.site import registry, submissions
+from conformance.site import registry
 
 SUITE = "conformance/suite"
 FOREIGN = ROOT / "tests" / "foreign"
@@ -74,34 +75,40 @@ def signed(runner) -> bool:
     return (runner.state / "attestations" / digest).exists()
 
 
+REGISTERED = f"""
+name = "Tiny"
+link = "https://example.org/tiny"
+device = "tiny"
+repository = "owner/name"
+workflow = ".github/workflows/conformance.yml"
+expires = {datetime.date.today() + datetime.timedelta(90)}
+"""
+
+
 def gets_to_the_site(runner, tmp_path, monkeypatch):
     """By the registry's word for who the vendor is, and by the signature."""
-    repository, workflow, commit = "owner/name", ".github/workflows/conformance.yml", "c" * 40
-    today = datetime.date.today()
-    known = registry.Backend(
-        "tiny",
-        "Tiny",
-        device="tiny",
-        repository=repository,
-        workflow=workflow,
-        expires=today + datetime.timedelta(90),
-    )
-    gh = tmp_path / "gh"
-    shutil.copytree(artifact(runner), gh / repository / "artifacts" / "7" / pull.ARTIFACT)
-    run = {"id": 7, "path": workflow, "head_sha": commit, "event": "schedule", "head_branch": "main"}
-    run |= {"head_repository": {"full_name": repository}, "listed": "main"}
-    (gh / repository / "runs.json").write_text(json.dumps([run]))
+    (tmp_path / "registry").mkdir()
+    (tmp_path / "registry" / "tiny.toml").write_text(REGISTERED)
+    known = registry.load(tmp_path / "registry")
+    vendor, commit, gh = known["tiny"], "c" * 40, tmp_path / "gh"
+    shutil.copytree(artifact(runner), gh / vendor.repository / "artifacts" / "7" / pull.ARTIFACT)
+    run = {"id": 7, "path": vendor.workflow, "head_sha": commit, "event": "schedule", "head_branch": "main"}
+    run |= {"head_repository": {"full_name": vendor.repository}, "listed": "main"}
+    (gh / vendor.repository / "runs.json").write_text(json.dumps([run]))
     (gh / "attestations").mkdir()
     for one in (runner.state / "attestations").iterdir():
-        (gh / "attestations" / one.name).write_text(f"{repository}/{workflow} refs/heads/main {commit}")
+        words = f"{vendor.repository}/{vendor.workflow} refs/heads/main {commit}"
+        (gh / "attestations" / one.name).write_text(words)
     monkeypatch.setenv("FAKE_GH", str(gh))
     monkeypatch.setenv("GH_TOKEN", "x")
     monkeypatch.setenv("PATH", str(runner.programs), prepend=os.pathsep)
-    monkeypatch.setattr(registry, "load", lambda: {"tiny": known})
-    (line,) = pull.pull(known, tmp_path / "new", tmp_path / "present", today)
+    monkeypatch.setattr(registry, "load", lambda folder=None: known)
+    (line,) = pull.pull(vendor, tmp_path / "new", tmp_path / "present", datetime.date.today())
     assert "fetched and verified" in line
-    found, refused = submissions.read(tmp_path / "new", {"tiny": known}, today)
-    assert not refused and found[0].provenance.channel == "vendor-workflow"
+    assert cli.main(["site", str(tmp_path / "new"), "-o", str(tmp_path / "site")]) == 0
+    (told,) = json.loads((tmp_path / "site" / "data.json").read_text())["backends"]
+    (cell,) = told["cells"]
+    assert (cell["state"], cell["runs"][0]["provenance"]) == ("pass", "vendor-workflow")
 
 
 def test_results_of_a_device_that_conforms(vendor, runner, tmp_path, monkeypatch):

@@ -1,0 +1,40 @@
+"""The columns of the site: builds of torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Build:
+    """A column: torch's version and kind, and its measured ABI."""
+
+    version: str
+    kind: str
+    abi: str
+
+    @property
+    def slug(self) -> str:
+        """A name for addresses."""
+        words = f"{self.version}-{self.kind}-abi{self.abi}"
+        return re.sub(r"[^A-Za-z0-9.]+", "-", words).strip("-").lower()[:90]
+
+    @staticmethod
+    def of(leg: Mapping[str, Any]) -> Build:
+        """That of a leg."""
+        torch = leg["facts"].get("torch", {})
+        torch = torch if isinstance(torch, dict) else {}
+        return Build.named(leg["torch"], torch.get("kind"), torch.get("abi"))
+
+    @staticmethod
+    def named(version: object, kind: object, abi: object) -> Build:
+        """From what others call it."""
+        return Build(str(version)[:60], str(kind or "unknown")[:20], str(abi or "unknown")[:10])
+
+
+def release(version: str) -> tuple[int, ...]:
+    """The numbers of a release, to order builds by."""
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
