@@ -24,11 +24,13 @@ def markdown(legs: Sequence[dict[str, Any]], job: str) -> str:
         lacking, differences = int(leg["missing"]["count"]), leg["oracle"]["differences"]
         said += [f"{lacking} results are missing"] if lacking else []
         said += [f"{len(differences)} oracle values differ without the backend"] if differences else []
-        said += [f"the run is not complete (exit {leg['exit']})"] if not (leg["complete"] or said) else []
+        said += [] if leg["complete"] else [f"the run is not complete (exit {leg['exit']})"]
         if not wrong and not said:
             continue
         lines += ["", f"**{escaped(name(leg))}**: {len(wrong)} results not as expected", ""]
         lines += [f"- {coded(text[:300])}" for text in said[-_NAMED:]]
+        if len(said) > _NAMED:
+            lines.append(f"- and {len(said) - _NAMED} more problems, in report.html of the artifact")
         lines += [f"- {row['verdict']}: {coded(row['id'][:200])}" for row in wrong[:_NAMED]]
         if len(wrong) > _NAMED:
             lines.append(f"- and {len(wrong) - _NAMED} more, in report.html of the artifact")

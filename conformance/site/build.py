@@ -27,7 +27,7 @@ def build(
     """Make the site of a folder of results: anew each time, from what lies there and nothing else."""
     _check_output(output, folder)
     submissions, refused = read(folder, registry, today, ours)
-    missing, unread = tables.missing(submissions)
+    missing, unread = tables.missing(folder, registry, submissions, today, ours)
     refused += unread
     cells = cells_of(submissions, today, missing)
     scratch = output.with_name(f"{output.name}.part")

@@ -64,8 +64,8 @@ class Cell:
     @property
     def newest(self) -> Run:
         """The run that the cell shows: of those of the last days the newest of the most trusted channel."""
-        latest = self.runs[0].submission.started
-        late = [run for run in self.runs if (latest - run.submission.started).days <= STALE]
+        latest = self.runs[0].submission.when
+        late = [run for run in self.runs if (latest - run.submission.when).days <= STALE]
         order = list(CHANNELS)
         return min(late, key=lambda run: order.index(run.submission.provenance.channel))
 
@@ -79,7 +79,7 @@ def age_of(when: datetime.datetime, today: datetime.date) -> str:
 def cells(
     submissions: Sequence[Submission],
     today: datetime.date,
-    missing: Mapping[Place, datetime.datetime] | None = None,
+    missing: Mapping[Place, Sequence[datetime.datetime]] | None = None,
 ) -> list[Cell]:
     """All cells, by backend, build and mode; ``missing`` : see :mod:`conformance.site.tables`."""
     grouped: dict[tuple[str, Build, str], list[Submission]] = {}
@@ -88,14 +88,13 @@ def cells(
         grouped.setdefault(key, []).append(one)
     found = []
     for (backend, build, mode), runs in grouped.items():
-        ordered = sorted(runs, key=lambda one: one.started, reverse=True)
+        ordered = sorted(runs, key=lambda one: one.when, reverse=True)
         summed = tuple(summary(one, _before(one, ordered[place + 1 :])) for place, one in enumerate(ordered))
         cell = Cell(backend, build, mode, summed, "")
         shown = cell.newest.submission
-        since = (missing or {}).get(Place(backend, build, mode))
-        if since is not None and since <= shown.provenance.received:
-            since = None
-        found.append(dataclasses.replace(cell, age=age_of(shown.started, today), missing=since))
+        nights = (missing or {}).get(Place(backend, build, mode), [])
+        since = min((night for night in nights if night > shown.provenance.received), default=None)
+        found.append(dataclasses.replace(cell, age=age_of(shown.when, today), missing=since))
     return sorted(
         found, key=lambda cell: (cell.backend, release(cell.build.version), cell.build.kind, cell.mode)
     )

@@ -32,7 +32,9 @@ _AHEAD = datetime.timedelta(hours=26)
 
 @dataclasses.dataclass(frozen=True)
 class Submission:
-    """One leg of one run of a backend, with where it comes from and the folder that it lies in."""
+    """One leg of one run of a backend, with where it comes from and the folder that it lies in; ``started``
+    by the clock of the machine that ran it, where that is not after its receipt.
+    """
 
     backend: Backend
     run: str
@@ -40,6 +42,12 @@ class Submission:
     leg: Mapping[str, Any]
     provenance: Provenance
     started: datetime.datetime
+
+    @property
+    def when(self) -> datetime.datetime:
+        """By which runs are ordered and aged: of our own workflow its clock, which no backend can set."""
+        ours = self.provenance.channel == "our-workflow"
+        return self.provenance.received if ours else self.started
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,11 +65,29 @@ def read(
 
     UsageError where there is no such folder.
     """
-    if not folder.is_dir():
-        raise UsageError(f"there is no folder {folder}; name the one with a folder of runs for each backend")
-    former = {name: backend for backend in registry.values() for name in backend.renamed_from}
     found: list[Submission] = []
     refused: list[Refused] = []
+    for backend, run in runs(folder, registry, refused):
+        try:
+            found.extend(list(_run(run, backend, today, ours)))
+        except UsageError as error:
+            refused.append(Refused(place_of(run), printable(str(error).replace(str(run), ""), 500)))
+        except Exception as error:  # one submission never keeps the others from being shown
+            refused.append(Refused(place_of(run), f"it cannot be read ({type(error).__name__})"))
+    return found, refused
+
+
+def runs(
+    folder: Path, registry: Mapping[str, Backend], refused: list[Refused] | None = None
+) -> Iterator[tuple[Backend, Path]]:
+    """The runs of ``folder/BACKEND/RUN``, the newest by name first; what is none is put into ``refused``.
+
+    UsageError where there is no such folder.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}; name the one with a folder of runs for each backend")
+    refused = [] if refused is None else refused
+    former = {name: backend for backend in registry.values() for name in backend.renamed_from}
     for place in sorted(folder.iterdir()):
         name = printable(place.name)
         if name.startswith(".") or (place.is_file() and not place.is_symlink()):
@@ -71,20 +97,14 @@ def read(
             why = "it is a link" if place.is_symlink() else "no backend of the registry has this id"
             refused.append(Refused(name, why))
             continue
-        runs = sorted((path for path in place.iterdir() if not path.name.startswith(".")), reverse=True)
-        refused += [
-            Refused(f"{name}/{printable(run.name)}", "there are too many runs") for run in runs[MOST:]
-        ]
-        for run in runs[:MOST]:
-            try:
-                found.extend(list(_run(run, backend, today, ours)))
-            except UsageError as error:
-                why = str(error).replace(str(run), "")
-                refused.append(Refused(f"{name}/{printable(run.name)}", printable(why, 500)))
-            except Exception as error:  # one submission never keeps the others from being shown
-                why = f"it cannot be read ({type(error).__name__})"
-                refused.append(Refused(f"{name}/{printable(run.name)}", why))
-    return found, refused
+        own = sorted((path for path in place.iterdir() if not path.name.startswith(".")), reverse=True)
+        refused += [Refused(place_of(run), "there are too many runs") for run in own[MOST:]]
+        yield from ((backend, run) for run in own[:MOST])
+
+
+def place_of(run: Path) -> str:
+    """Where a run lies, in words that can be written down."""
+    return f"{printable(run.parent.name)}/{printable(run.name)}"
 
 
 def printable(text: str, most: int = 120) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from conformance.errors import UsageError
+from conformance.site import provenance
 from conformance.site.columns import Build
-from conformance.site.submissions import Refused, Submission
+from conformance.site.registry import Backend
+from conformance.site.submissions import Refused, Submission, place_of, runs
 
 #: A table that is larger is not read.
 _LARGEST = 8 << 20
@@ -25,37 +27,55 @@ class Place(NamedTuple):
 
 
 def missing(
+    folder: Path,
+    registry: Mapping[str, Backend],
     submissions: Sequence[Submission],
-) -> tuple[dict[Place, datetime.datetime], list[Refused]]:
-    """Since which night a cell is asked for and leaves nothing; and the tables that cannot be read.
+    today: datetime.date,
+    ours: str = "",
+) -> tuple[dict[Place, list[datetime.datetime]], list[Refused]]:
+    """The nights on which a cell was asked for and left nothing that is shown; and tables that are none.
 
     The table of a run names cells as they were asked for; which torch that was, the newest earlier run
-    tells that has results of the same cell. Nights are ordered by the publisher's clock.
+    tells that has something of the same cell. Nights are ordered by the publisher's clock.
     """
-    nights: dict[tuple[datetime.datetime, str, Path], None] = {}
-    for one in submissions:
-        if one.provenance.channel == "our-workflow":
-            nights[one.provenance.received, one.backend.id, one.folder] = None
-    state: dict[tuple[str, str], tuple[Place, datetime.datetime | None]] = {}
-    refused = []
-    for received, backend, folder in sorted(nights):
-        file = folder / "matrix.json"
-        if not file.exists() and not file.is_symlink():
-            continue
+    shown = {one.folder for one in submissions}
+    state: dict[tuple[str, str], tuple[Place, list[datetime.datetime]]] = {}
+    refused: list[Refused] = []
+    for received, backend, run in sorted(_nights(folder, registry, today, ours)):
         try:
-            cells = _cells(file)
+            cells = _cells(run / "matrix.json")
         except UsageError as error:
-            refused.append(Refused(f"{backend}/{folder.name}", str(error)))
+            refused.append(Refused(place_of(run), str(error)))
             continue
         for cell in cells:
             name = (backend, str(cell["cell"]["id"]))
-            if cell["counts"]:
-                build = Build.named(cell["torch"], cell["torch_kind"], cell["abi"])
-                state[name] = (Place(backend, build, str(cell["cell"]["mode"])), None)
-            elif cell["status"] == "missing" and name in state:
-                place, since = state[name]
-                state[name] = (place, since or received)
-    return {place: since for place, since in state.values() if since is not None}, refused
+            words = [cell[word] for word in ("torch", "torch_kind", "abi")]
+            # What is of another torch than the cell's is told as missing, and not shown.
+            told = cell["status"] != "missing" and (cell["counts"] or all(words))
+            if told and run in shown:
+                state[name] = (Place(backend, Build.named(*words), str(cell["cell"]["mode"])), [])
+            elif name in state:
+                state[name][1].append(received)
+    found: dict[Place, list[datetime.datetime]] = {}
+    for place, nights in state.values():
+        found.setdefault(place, []).extend(nights)
+    return found, refused
+
+
+def _nights(
+    folder: Path, registry: Mapping[str, Backend], today: datetime.date, ours: str
+) -> Iterator[tuple[datetime.datetime, str, Path]]:
+    """Runs of our own workflow that have a table; also those whose results are refused."""
+    for backend, run in runs(folder, registry):
+        file = run / "matrix.json"
+        if run.is_symlink() or not (file.exists() or file.is_symlink()):
+            continue
+        try:
+            where = provenance.read(run / "provenance.json", backend, today, ours)
+        except (UsageError, OSError):
+            continue  # told where its results are read
+        if where.channel == "our-workflow":
+            yield where.received, backend.id, run
 
 
 def _cells(file: Path) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ def short(cell: Cell | None) -> str:
     run = cell.newest
     name = state(cell)
     if name in ("stale", "retired"):
-        return f"last seen {run.submission.started.date()}"
+        return f"last seen {run.submission.when.date()}"
     if name == "missing" and cell.missing is not None:
         return f"nothing came of it since {cell.missing.date()}"
     if run.status == "refused":

@@ -163,3 +163,17 @@ def test_a_broken_leg_does_not_stop_the_others(artifacts, tmp_path, outputs):
     assert gathered(tmp_path) == 3
     document = json.loads((tmp_path / "out" / "results.json").read_text())
     assert [one["mode"] for one in document["legs"]] == ["eager"]
+
+
+def test_half_a_character_of_one_leg_loses_no_other(artifacts, tmp_path, outputs, capsys):
+    artifacts("eager", 1, leg("bringup", "eager"))
+    found = leg("bringup", "compile")
+    found.update(exit=2, complete=False, problems=["file 'a\udcff' is \ud800 damaged"], results=[], planned=0)
+    found.update(totals={}, cases={}, case_totals={})
+    artifacts("compile", 1, found)
+    assert gathered(tmp_path) == 3
+    assert (
+        "is ? damaged" in capsys.readouterr().out
+        and "eager" in (tmp_path / "out" / "results.json").read_text()
+    )
+    assert "true" in outputs.read_text().splitlines()

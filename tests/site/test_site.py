@@ -174,6 +174,57 @@ def test_a_start_that_failed_in_between_hides_no_missing_cell(put, tmp_path):
     assert found["public", "eager"] == "missing"
 
 
+def test_two_names_of_one_torch(put, tmp_path):
+    """One night both, one of 2.13.0 alone, and one of neither: the last one counts."""
+    both = ["2.13.0", "newest"]
+    for day, (there, gone) in {5: (both, []), 6: (["2.13.0"], ["newest"]), 7: ([], both)}.items():
+        legs = of_night(day, "eager") if there else of_night(day, "compile")
+        tables = [table(*legs, spec=spec) for spec in there or ["2.6.0"]]
+        tables += [table(missing=["eager"], spec=spec) for spec in gone]
+        cells = [cell for one in tables for cell in one["cells"]]
+        results = put("cpu", f"r{day}", *legs, provenance=night(day), table={"cells": cells})
+        expected = ("pass", None) if there else ("missing", "2026-01-07T23:00:00+00:00")
+        assert states(results, tmp_path)[1]["eager"] == expected
+
+
+def test_a_missing_night_after_anothers_result(put, tmp_path):
+    """Nights of ours before and after a run that somebody reports of himself."""
+    (first,) = of_night(1, "eager")
+    put("cpu", "r1", first, provenance=night(1), table=table(first))
+    for day in (2, 8):
+        (other,) = of_night(day, "compile")
+        put("cpu", f"r{day}", other, provenance=night(day), table=table(other, missing=["eager"]))
+    results = put("cpu", "own", *of_night(7, "eager"))
+    assert states(results, tmp_path)[1]["eager"] == ("missing", "2026-01-02T23:00:00+00:00")
+
+
+@pytest.mark.parametrize("what", ["another torch", "unreadable", "no facts", "a refused file"])
+def test_what_is_no_result_of_a_cell_silences_no_night(what, put, tmp_path):
+    first = of_night(5, *MODES)
+    put("cpu", "r5", *first, provenance=night(5), table=table(*first))
+    legs = of_night(6, *MODES)
+    told = table(*legs)
+    row = told["cells"][1]
+    if what == "another torch":
+        row |= {"status": "missing", "torch": "2.12.0+cpu"}
+    elif what == "unreadable":
+        row |= {"status": "incomplete", "torch": None, "torch_kind": None, "abi": None, "counts": {}}
+    elif what == "no facts":
+        row |= {"status": "not-started", "torch_kind": None, "abi": None, "counts": {}}
+    legs = legs if what == "a refused file" else legs[:1]
+    if what == "a refused file":
+        legs[0]["started"] = "yesterday"
+    results = put("cpu", "r6", *legs, provenance=night(6), table=told)
+    assert states(results, tmp_path)[1]["compile"] == ("missing", "2026-01-06T23:00:00+00:00")
+
+
+def test_a_backends_clock_does_not_hide_a_failure(put, tmp_path):
+    put("cpu", "r5", *of_night(5, "eager"), provenance=night(5))
+    late = failing(made(started="2020-01-01T00:00:00+00:00"), 0)
+    results = put("cpu", "r6", late, provenance=night(6))
+    assert states(results, tmp_path)[1] == {"eager": ("fail", None)}
+
+
 def test_what_our_workflow_never_ran_is_not_missing(put, tmp_path):
     (first,) = of_night(5, "eager")
     put("cpu", "r1", first, provenance=night(5), table=table(first))
