@@ -38,7 +38,7 @@ def missing(
     The table of a run names cells as they were asked for; which torch that was, the newest earlier run
     tells that has something of the same cell. Nights are ordered by the publisher's clock.
     """
-    shown = {one.folder for one in submissions}
+    shown = {(one.folder, Build.of(one.leg), str(one.leg["mode"])) for one in submissions}
     state: dict[tuple[str, str], tuple[Place, list[datetime.datetime]]] = {}
     refused: list[Refused] = []
     for received, backend, run in sorted(_nights(folder, registry, today, ours)):
@@ -50,10 +50,11 @@ def missing(
         for cell in cells:
             name = (backend, str(cell["cell"]["id"]))
             words = [cell[word] for word in ("torch", "torch_kind", "abi")]
+            build, mode = Build.named(*words), str(cell["cell"]["mode"])
             # What is of another torch than the cell's is told as missing, and not shown.
             told = cell["status"] != "missing" and (cell["counts"] or all(words))
-            if told and run in shown:
-                state[name] = (Place(backend, Build.named(*words), str(cell["cell"]["mode"])), [])
+            if told and (run, build, mode) in shown:
+                state[name] = (Place(backend, build, mode), [])
             elif name in state:
                 state[name][1].append(received)
     found: dict[Place, list[datetime.datetime]] = {}

@@ -198,7 +198,7 @@ def test_a_missing_night_after_anothers_result(put, tmp_path):
     assert states(results, tmp_path)[1]["eager"] == ("missing", "2026-01-02T23:00:00+00:00")
 
 
-@pytest.mark.parametrize("what", ["another torch", "unreadable", "no facts", "a refused file"])
+@pytest.mark.parametrize("what", ["another torch", "unreadable", "no facts", "left out", "a refused file"])
 def test_what_is_no_result_of_a_cell_silences_no_night(what, put, tmp_path):
     first = of_night(5, *MODES)
     put("cpu", "r5", *first, provenance=night(5), table=table(*first))
