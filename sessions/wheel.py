@@ -111,7 +111,7 @@ def refusal(made: Environment) -> str:
     words = made.run("python", "-c", code, silent=True, log=False, env={"PT_HPU_AUTOLOAD": "0"}).split()
     version, cuda = words[-2:]
     release = tuple(int(part) for part in version.partition("+")[0].split(".")[:2])
-    if cuda == "-" or release < (2, 14):
+    if cuda == "-" or release < (2, 7):
         return ""
     return f"torch {version} is built with CUDA and {REFUSAL}, and no CPU build can be had here"
 

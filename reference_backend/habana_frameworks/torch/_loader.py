@@ -71,15 +71,16 @@ def check_build(
 def refuse_other_accelerator(torch: ModuleType) -> None:
     """Refuse a torch that was built for another accelerator, where it allows none beside that.
 
-    Such a torch raises "Cannot have both HPU and cuda" from every backward pass, also of the CPU's, once hpu
-    is registered (seen on 2.15, not on 2.6; between them only CPU builds were tried).
+    Since 2.7 torch tells its accelerator from what it was built for, and not from what is there. With a CUDA
+    build that is cuda (seen on 2.7), or an error, "Cannot have both HPU and cuda", from every backward pass,
+    also of the CPU's (seen on 2.13 and 2.15). On 2.6 a CUDA build without a GPU serves hpu.
 
     Raises:
         ImportError: it is one.
     """
     built_with = [name for name in ("cuda", "hip", "xpu") if getattr(torch.version, name, None)]
     release = tuple(int(part) for part in re.findall(r"\d+", str(torch.__version__))[:2])
-    if built_with and release >= (2, 14):
+    if built_with and release >= (2, 7):
         raise ImportError(
             f"torch {torch.__version__} was built with {built_with[0]} and allows no hpu beside it: install "
             "a CPU build (pip install torch --index-url https://download.pytorch.org/whl/cpu)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import types
@@ -161,16 +162,17 @@ def test_none_of_many_cores_fits(torch):
 
 
 def test_a_torch_that_allows_no_hpu_is_refused():
-    for version, cuda in (("2.13.0+cu130", "13.0"), ("2.15.0+cpu", None)):
+    for version, cuda in (("2.6.0+cu124", "12.4"), ("2.7.0+cpu", None), ("2.15.0+cpu", None)):
         torch = _torch(version)
         torch.version.cuda = cuda
         _loader.refuse_other_accelerator(torch)
-    torch = _torch("2.15.0+cu132")
-    torch.version.cuda = "13.2"
-    with pytest.raises(
-        ImportError, match=r"torch 2\.15\.0\+cu132 was built with cuda .* install a CPU build"
-    ):
-        _loader.refuse_other_accelerator(torch)
+    for version in ("2.7.0+cu126", "2.13.0+cu130", "2.15.0+cu132"):
+        torch = _torch(version)
+        torch.version.cuda = "13.0"
+        with pytest.raises(
+            ImportError, match=rf"torch {re.escape(version)} was built with cuda .* install a CPU build"
+        ):
+            _loader.refuse_other_accelerator(torch)
 
 
 def _copy_without(tmp_path: Path, *left_out: str) -> Path:
