@@ -56,7 +56,8 @@ def run(session: nox.Session) -> None:
     )
     cells = json.loads(plan.read_text())["include"]
     for cell in cells:
-        if why := wheels.refusal(environments[cell["spec"]]):
+        # Nobody chose what 'newest' is; a release that was asked for by name is to be measured.
+        if cell["spec"] == "newest" and (why := wheels.refusal(environments["newest"])):
             cell.update(says="" if cell["expect"] == "refusal" else wheels.REFUSAL, expect="refusal", why=why)
     plan.write_text(json.dumps({"include": cells}))
     forks: dict[str, Environment] = {}
