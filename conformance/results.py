@@ -207,12 +207,26 @@ def from_journal(path: Path, book: Book) -> dict[str, Any]:
 
 def write(path: Path, results: dict[str, Any]) -> None:
     """Check a document against its schema and write it; the file appears whole or not at all."""
+    results = _characters(results)
     Schema.load("results").validate(results)
     scratch = path.with_suffix(".part")
     with scratch.open("w") as file:
         file.write(json.dumps(results, separators=(",", ":")))
         file.write("\n")
     scratch.replace(path)
+
+
+def _characters(results: dict[str, Any]) -> dict[str, Any]:
+    """A document with ``?`` for halves of characters, which a device may put into a message and nothing can
+    write down or show.
+    """
+    text = json.dumps(results, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        whole: dict[str, Any] = json.loads(text.encode(errors="replace"))
+        return whole
+    return results
 
 
 def read(path: Path, *, limit: int = MAX_BYTES) -> dict[str, Any]:

@@ -418,3 +418,13 @@ def test_a_journal_whose_start_is_damaged_is_refused(tmp_path: Path) -> None:
         results.from_journal(path, expectation.Book((), ""))
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         results.from_journal(tmp_path / "none.jsonl", expectation.Book((), ""))
+
+
+def test_half_a_character_is_written_as_a_question_mark(tmp_path: Path) -> None:
+    """A device's message may hold one; a file with it could be shown nowhere."""
+    found = document()
+    found["legs"][0]["problems"] = ["a file 'x\udcff' of \u00e9\U0001f600"]
+    path = tmp_path / "results.json"
+    results.write(path, found)
+    assert results.read(path)["legs"][0]["problems"] == ["a file 'x?' of \u00e9\U0001f600"]
+    assert found["legs"][0]["problems"] == ["a file 'x\udcff' of \u00e9\U0001f600"]

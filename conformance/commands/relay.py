@@ -33,7 +33,7 @@ def execute(arguments: argparse.Namespace) -> int:
             raise UsageError(
                 f"--{word.replace('_', '-')} {getattr(arguments, word)!r} is no number; give the run's"
             )
-    for word in (arguments.url, *filter(None, [arguments.artifact_url])):
+    for word in (arguments.url, arguments.artifact_url or arguments.url):
         if not word.startswith("https://"):
             raise UsageError(f"{word!r} is no https address; give one")
     legs = files.read(arguments.folder)

@@ -61,7 +61,7 @@ def text(outcomes: Sequence[Outcome]) -> str:
             last = head
         why = f"  {_short(one.text)}" if one.text else ""
         lines.append(f"  {one.cell.mode:{width}s}  {words(one)}{why}")
-    return "\n".join(lines).encode(errors="replace").decode()
+    return _whole("\n".join(lines))
 
 
 def markdown(outcomes: Sequence[Outcome]) -> str:
@@ -74,15 +74,19 @@ def markdown(outcomes: Sequence[Outcome]) -> str:
 
 def escaped(words_of_others: str) -> str:
     """Text in which Markdown and HTML mean nothing."""
-    words_of_others = words_of_others.encode(errors="replace").decode()
-    plain = re.sub(r"([\\`*_{}\[\]()#+!|@~:-])", r"\\\1", " ".join(words_of_others.split()))
+    plain = re.sub(r"([\\`*_{}\[\]()#+!|@~:-])", r"\\\1", " ".join(_whole(words_of_others).split()))
     return html.escape(plain, quote=False).replace("www.", "www\\.")  # a link of GitHub's making
 
 
 def coded(words_of_others: str) -> str:
     """Text as code, in which GitHub finds no mention, reference or link either."""
-    plain = " ".join(words_of_others.encode(errors="replace").decode().replace("`", "'").split())
+    plain = " ".join(_whole(words_of_others).replace("`", "'").split())
     return f"`{plain}`" if plain else ""
+
+
+def _whole(text: str) -> str:
+    """A text that can be written down: without halves of characters."""
+    return text.encode(errors="replace").decode()
 
 
 def _line(row: Sequence[str]) -> str:

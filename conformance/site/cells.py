@@ -81,7 +81,7 @@ def cells(
     today: datetime.date,
     missing: Mapping[Place, Sequence[datetime.datetime]] | None = None,
 ) -> list[Cell]:
-    """All cells, by backend, build and mode; ``missing`` : see :mod:`conformance.site.tables`."""
+    """All cells, by backend, build and mode; ``missing``: see :mod:`conformance.site.tables`."""
     grouped: dict[tuple[str, Build, str], list[Submission]] = {}
     for one in submissions:
         key = (one.backend.id, Build.of(one.leg), str(one.leg["mode"]))

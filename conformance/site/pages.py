@@ -128,7 +128,7 @@ def _cell(cell: Cell | None, build: Build | None) -> str:
         inner += (
             f' <a href="{esc(where)}">{esc(words.short(cell))}</a><br><small>'
             f"{claimed}{esc(run.submission.provenance.words)}, "
-            f"{run.submission.started.date()}{worse}</small>"
+            f"{run.submission.when.date()}{worse}</small>"
         )
     slug = build.slug if build is not None else ""
     return f'<td data-build="{esc(slug)}" data-state="{state}">{inner}</td>'
@@ -165,7 +165,7 @@ def _section(cell: Cell) -> str:
         "passed": f"{run.passed} of {run.planned}",
         "claimed": f"{run.claimed} of {run.planned}",
         "provenance": run.submission.provenance.words,
-        "measured": f"{run.submission.started.date()}, {cell.age}",
+        "measured": f"{run.submission.when.date()}, {cell.age}",
         "torch": f"{leg['torch']}, commit {leg['facts'].get('torch', {}).get('revision')}",
         "backend": _said(leg["facts"].get("backend", {})),
         "device": leg["target"]["device"] + (", simulated" if leg["target"].get("simulated") else ""),
@@ -230,7 +230,7 @@ def _why(row: Mapping[str, Any]) -> str:
 def _history(cell: Cell) -> str:
     rows = [
         [
-            esc(run.submission.started.date()),
+            esc(run.submission.when.date()),
             esc(run.status),
             esc(run.level or "none"),
             f"{run.passed} of {run.planned}",
