@@ -10,6 +10,7 @@ import shutil
 import site
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,8 @@ SUITE = "conformance/suite"
 FOREIGN = ROOT / "tests" / "foreign"
 
 
-@pytest.fixture
-def machine(tmp_path_factory, monkeypatch) -> Path:
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory) -> Iterator[Path]:
     """The interpreter of a machine with the vendor's device: this one's torch, and the vendor's package."""
     folder = tmp_path_factory.mktemp("machine")
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
@@ -33,10 +34,11 @@ def machine(tmp_path_factory, monkeypatch) -> Path:
     shutil.copytree(FOREIGN / "tinyaccel", place / "tinyaccel")
     shutil.copy(FOREIGN / "tinyaccel_build.py", place)
     (place / "torch.pth").write_text("\n".join(site.getsitepackages()) + "\n")
-    monkeypatch.setenv("TINYACCEL_BUILD", str(place / "tinyaccel" / "build"))
-    python = folder / "bin" / "python"
-    subprocess.run([str(python), "-m", "tinyaccel_build"], check=True, cwd=folder)
-    return python
+    python, build = folder / "bin" / "python", str(place / "tinyaccel" / "build")
+    with pytest.MonkeyPatch.context() as variables:
+        variables.setenv("TINYACCEL_BUILD", build)
+        subprocess.run([str(python), "-m", "tinyaccel_build"], check=True, cwd=folder)
+        yield python
 
 
 @pytest.fixture
