@@ -55,7 +55,7 @@ def legs_of(session: nox.Session, environment: Environment, modes: str | None) -
         # What is in no leg of ours is for the suite to run, or to refuse.
         others = [("device", mode) for mode in wanted if mode not in known]
         return [leg for leg in legs if leg[1] in wanted] + others
-    code = f"from conformance.target_file import load; print(*load({TARGET!r}).modes)"
+    code = f"from conformance.target.file import load; print(*load({TARGET!r}).modes)"
     declared = environment.run("python", "-c", code, silent=True, log=False).split()
     for name, mode in legs:
         if mode not in declared:

@@ -15,12 +15,14 @@ import traceback
 
 import torch
 
-from conformance import samples, settings, torch_private
-from conformance.model import CaseId, Failure, Kind, Result, ResultId, Verdict
-from conformance.property import Property, properties
-from conformance.recorder import Recorder
-from conformance.subjects import Subject, subjects
-from conformance.target import Target
+from conformance import torch_private
+from conformance.checking.property import Property, properties
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import CaseId, Failure, Kind, Result, ResultId, Verdict
+from conformance.samples import extent
+from conformance.samples import operators as samples
+from conformance.subjects.databases import Subject, subjects
+from conformance.target.target import Target
 
 
 def target_of(device: str, module: str | None) -> Target:
@@ -58,7 +60,7 @@ def main() -> int:
     if arguments.module:
         importlib.import_module(arguments.module)
     if arguments.samples is not None:
-        settings.sample_limit = None if arguments.samples == "all" else int(arguments.samples)
+        extent.sample_limit = None if arguments.samples == "all" else int(arguments.samples)
     target = target_of(arguments.device, arguments.module)
 
     def wanted(name: str, patterns: str) -> bool:

@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conformance import appetite, orphan, settings
-from conformance import journal as journal_module
 from conformance.errors import UsageError
-from conformance.journal import Journal
-from conformance.model import Result, Verdict
-from conformance.plan import Case, Plan, Shard, build
+from conformance.model.verdicts import Result, Verdict
+from conformance.plan.plan import Case, Plan, Shard, build
+from conformance.processes import memory_limit, orphan
+from conformance.results import journal as journal_module
+from conformance.results.journal import Journal
+from conformance.samples import extent
 from conformance.suite import Cases
 
 if TYPE_CHECKING:
-    from conformance.execution import Executor
+    from conformance.worker.executor import Executor
 
 DEFAULT_TIMEOUT = 120.0
 
@@ -93,7 +94,8 @@ class Session:
         )
 
     def _target(self) -> Any:
-        from conformance import catalogue, target_file
+        from conformance.subjects import catalogue
+        from conformance.target import file as target_file
 
         catalogue.load_extra(self.config.getoption("--conformance-extra"))
         file = target_file.load(self.config.getoption("--conformance-target"))
@@ -105,12 +107,12 @@ class Session:
     def executor(self) -> Executor:
         """The executor of this process; the first call brings the backend up."""
         if self._executor is None:
-            from conformance.accelerator import bring_up
-            from conformance.execution import Executor
-            from conformance.watchdog import Watchdog
+            from conformance.device.accelerator import bring_up
+            from conformance.processes.watchdog import Watchdog
+            from conformance.worker.executor import Executor
 
             target = self._target()
-            settings.choose(self.config.getoption("--conformance-samples"))
+            extent.choose(self.config.getoption("--conformance-samples"))
             watchdog = None
             if self.output is not None:
                 folder = self.output / "tracebacks"
@@ -202,14 +204,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     """Run a case without pytest's three phases and fixtures, which it does not use and which cost more."""
     if not isinstance(item, CaseItem):
         return None
-    from conformance.execution import DeviceUnusable, leave
+    from conformance.worker.executor import DeviceUnusable, leave
 
     session = item.config.stash[_SESSION]
     started = time.time()
     try:
         if session.quiet:
             session.executor().run(item.case)
-            if appetite.excessive():
+            if memory_limit.excessive():
                 session.finish("memory")
                 leave()
         else:
@@ -251,14 +253,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """End a worker at once: threads and exit handlers of a backend may keep it for ever."""
     session = config.stash.get(_SESSION, None)
     if session is not None and session.quiet and not session.controller and session.started:
-        from conformance.execution import leave
+        from conformance.worker.executor import leave
 
         leave(0)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    from conformance.scheduler import SubjectScheduling
+    from conformance.worker.scheduler import SubjectScheduling
 
     return SubjectScheduling(len(config.option.tx), subject_of, log)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from conformance import accelerator
+from conformance.device import accelerator
 
 #: The oldest release whose private modules this file was read against, as (major, minor).
 OLDEST = (2, 6)

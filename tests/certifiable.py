@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from conformance import digests, results
-from conformance.certificate import manifest
-from conformance.model import Verdict, seed_of
-from conformance.target_file import DTYPES
+from conformance.model import digests
+from conformance.model.verdicts import Verdict, seed_of
+from conformance.plan.levels import manifest
+from conformance.results import document
+from conformance.target.file import DTYPES
 
 Leg = dict[str, Any]
 TORCH = "2.13.0+cpu"
@@ -102,8 +103,8 @@ def summed(found: Leg) -> Leg:
     for one in found["results"]:
         cases.setdefault(one["id"].rpartition("@")[0], []).append(Verdict(one["verdict"]))
     found["cases"] = {case: Verdict.worst(verdicts).value for case, verdicts in cases.items()}
-    found["case_totals"] = results.ordered(collections.Counter(found["cases"].values()))
-    found["totals"] = results.count_totals(found["results"], found["left_out"])
+    found["case_totals"] = document.ordered(collections.Counter(found["cases"].values()))
+    found["totals"] = document.count_totals(found["results"], found["left_out"])
     found["planned"] = len(found["results"])
     return found
 
@@ -118,7 +119,7 @@ def with_rows(found: Leg, changes: Mapping[str, Mapping[str, Any]]) -> Leg:
 def folder(path: Path, *legs: Leg) -> Path:
     """The output folder of a run with these legs."""
     path.mkdir(exist_ok=True)
-    results.write(path / "results.json", results.document(list(legs)))
+    document.write(path / "results.json", document.document(list(legs)))
     return path
 
 

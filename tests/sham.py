@@ -18,11 +18,14 @@ from pathlib import Path
 
 import torch
 
-from conformance import catalogue, journal, probe, suite
-from conformance.model import Kind
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.target import Target
+from conformance import suite
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.device import probe
+from conformance.model.verdicts import Kind
+from conformance.results import journal
+from conformance.subjects import catalogue
+from conformance.target.target import Target
 
 
 @dataclasses.dataclass(frozen=True)

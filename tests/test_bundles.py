@@ -17,11 +17,11 @@ import certifiable
 import pytest
 
 from conformance import cli
-from conformance import results as result_files
 from conformance.certificate import bundle as bundles
-from conformance.certificate import manifest
 from conformance.certificate.document import canonical
 from conformance.errors import UsageError
+from conformance.plan.levels import manifest
+from conformance.results import document as result_files
 
 Json = dict[str, Any]
 Change = Callable[[Json, Json], None]

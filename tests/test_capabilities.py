@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 import torch
 
-from conformance import capabilities, catalogue, plan, property, target_file
-from conformance.execution import Executor
-from conformance.invocation import report_error
-from conformance.model import Kind, Result, Verdict
-from conformance.plan import Case
-from conformance.recorder import Recorder
-from conformance.target import Target
+from conformance.checking import property
+from conformance.checking.invocation import report_error
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind, Result, Verdict
+from conformance.plan import needs, plan
+from conformance.plan.plan import Case
+from conformance.subjects import catalogue
+from conformance.target import file as target_file
+from conformance.target.target import Target
+from conformance.worker.executor import Executor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,23 +140,23 @@ def test_without_what_nothing_refuses_there_is_no_result(monkeypatch: pytest.Mon
 
 def test_subjects_bring_needs_of_their_own() -> None:
     entry = property.find("operator", "out")
-    assert capabilities.needed(entry, "operator", "add") == ("out_variants",)
-    assert capabilities.needed(entry, "operator", "bernoulli") == ("out_variants", "random")
+    assert needs.needed(entry, "operator", "add") == ("out_variants",)
+    assert needs.needed(entry, "operator", "bernoulli") == ("out_variants", "random")
     target = _target(random=False)
-    assert capabilities.lacking(target, entry, "operator", "bernoulli") == ("random",)
-    assert capabilities.lacking(target, entry, "operator", "add") == ()
+    assert needs.lacking(target, entry, "operator", "bernoulli") == ("random",)
+    assert needs.lacking(target, entry, "operator", "add") == ()
 
 
 def test_undeclared_capabilities_of_the_suites_properties_leave_results_in_the_plan() -> None:
     """A declaration that is too modest is seen: what it takes away is run all the same."""
     target = target_file.load("hpu-reference").target("eager")
-    modest = dataclasses.replace(target, capabilities=dict.fromkeys(capabilities.CAPABILITIES, False))
+    modest = dataclasses.replace(target, capabilities=dict.fromkeys(needs.CAPABILITIES, False))
     full, rest = (set(plan.build(one, "full").result_ids()) for one in (target, modest))
     lost = {text.partition("/")[0] for text in full - rest}
     silent = {
         entry.name
         for kind in catalogue.kinds()
         for entry in property.properties(kind)
-        if capabilities.WITHOUT_REFUSAL & set(entry.capabilities)
+        if needs.WITHOUT_REFUSAL & set(entry.capabilities)
     }
     assert rest <= full and lost == silent, lost ^ silent

@@ -15,9 +15,12 @@ import pytest
 from certifiable import Leg
 from expecttest import assert_expected_inline
 
-from conformance import cli, levels
-from conformance.certificate import entitlement, issue, manifest, privacy
+from conformance import cli
+from conformance.certificate import entitlement, issue
 from conformance.certificate.entitlement import Entitlement
+from conformance.plan import levels
+from conformance.plan.levels import manifest
+from conformance.results import privacy
 
 Capture = pytest.CaptureFixture[str]
 

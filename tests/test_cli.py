@@ -16,11 +16,11 @@ from expecttest import assert_expected_inline
 from suite_process import Run, bare_target, environment
 from test_merge import leg as make_leg
 
-from conformance import target_file
 from conformance.errors import UsageError
+from conformance.plan.request import Options
 from conformance.report import files
-from conformance.runner import outputs
-from conformance.runner.options import Options
+from conformance.results import folders
+from conformance.target import file as target_file
 
 Cli = Callable[..., Run]
 
@@ -294,10 +294,10 @@ def test_a_whole_run_is_not_replaced_by_a_part_of_it(
     words: dict[str, Any] = {"modes": ("eager",), "output": tmp_path, **now}
     chosen = Options(target=target_file.load("cpu"), target_argument="cpu", **words)
     if not refused:
-        outputs.check_narrower(chosen)
+        folders.check_narrower(chosen)
         return
     with pytest.raises(UsageError, match="holds a whole run"):
-        outputs.check_narrower(chosen)
+        folders.check_narrower(chosen)
 
 
 def test_targets_are_listed_and_drafted(cli: Cli, tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from suite_process import Run
 
-from conformance import target_file
 from conformance.errors import UsageError
-from conformance.expectation import declarations
-from conformance.plan import Case, Plan
+from conformance.expectations import declarations
+from conformance.plan.plan import Case, Plan
+from conformance.target import file as target_file
 
 Cli = Callable[..., Run]
 

@@ -12,10 +12,10 @@ from expecttest import assert_expected_inline
 from suite_process import Run
 from test_merge import leg
 
-from conformance import difference
 from conformance.commands import diff
 from conformance.errors import UsageError
-from conformance.expectation import Aliases
+from conformance.expectations import Aliases
+from conformance.results import diff as difference
 
 Cli = Callable[..., Run]
 

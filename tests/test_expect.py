@@ -15,16 +15,17 @@ from suite_process import Run, bare_target
 from test_merge import leg
 from test_verdicts import DAY, HEADER, expected, row
 
-from conformance import expectation, results
+from conformance import expectations as expectation
 from conformance.errors import UsageError
-from conformance.expectation import Book, Expectation, Index, check, edit, judge, propose
-from conformance.expectation.patterns import minimal
-from conformance.expectation.scope import TorchScope, between
-from conformance.merge import merge
-from conformance.outcome import decide
-from conformance.pattern import matches
-from conformance.plan import Case, Plan
-from conformance.runner.ledger import Ledger
+from conformance.expectations import Book, Expectation, Index, check, edit, judge, propose
+from conformance.expectations.covering import minimal
+from conformance.model.patterns import matches
+from conformance.model.torch_range import TorchScope, between
+from conformance.plan.plan import Case, Plan
+from conformance.results import document
+from conformance.results.ledger import Ledger
+from conformance.results.merge import merge
+from conformance.results.outcome import decide
 
 Cli = Callable[..., Run]
 
@@ -114,7 +115,7 @@ def judged(
         found = row(f"p/{name}@d", verdict, *kinds)
         ledger.apply({"event": "result", "worker": "w", "result": found})
     ledger.apply({"event": "end", "seconds": 1.0})
-    return results.leg(ledger, Book(tuple(entries), ""), today=DAY)
+    return document.leg(ledger, Book(tuple(entries), ""), today=DAY)
 
 
 def test_a_whole_run_finds_entries_that_have_rotted() -> None:

@@ -11,13 +11,16 @@ import pytest
 from expecttest import assert_expected_inline
 from test_verdicts import leg
 
-from conformance import expectation, journal, junit, results, target_file
-from conformance.capabilities import CAPABILITIES
+from conformance import expectations as expectation
 from conformance.errors import UsageError
-from conformance.model import Kind, Placement, Verdict
-from conformance.report import html
+from conformance.model.schema import FOLDER, Schema, SchemaError
+from conformance.model.verdicts import Kind, Placement, Verdict
+from conformance.plan.needs import CAPABILITIES
+from conformance.report import html, junit
 from conformance.report.compact import LETTERS, compact
-from conformance.schema import FOLDER, Schema, SchemaError
+from conformance.results import document as results
+from conformance.results import journal
+from conformance.target import file as target_file
 
 
 def _write_many(path: Path, name: str) -> None:

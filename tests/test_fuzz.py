@@ -18,10 +18,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from suite_process import conformance
 
-from conformance import expectation, journal, results, target_file
+from conformance import expectations as expectation
 from conformance.certificate import bundle
-from conformance.certificate import manifest as manifests
 from conformance.errors import UsageError
+from conformance.plan.levels import manifest as manifests
+from conformance.results import document as results
+from conformance.results import journal
+from conformance.target import file as target_file
 
 FUZZ = settings(
     max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

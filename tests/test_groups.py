@@ -8,10 +8,9 @@ import pytest
 from expecttest import assert_expected_inline
 from test_merge import leg
 
-from conformance import results
-from conformance.report import groups
+from conformance.report import groups, summary
 from conformance.report.families import message_shape, operator_family, property_family
-from conformance.runner import summary
+from conformance.results import document
 
 BROKEN = "the call on (({}, 4) float32 on hpu:0) raised RuntimeError: allocator is out of {} blocks at {}"
 
@@ -114,7 +113,7 @@ def test_kinds_and_families_of_properties_stay_apart() -> None:
 def test_the_summary_shows_ten_causes_and_counts_the_rest(tmp_path: Any) -> None:
     rows = [(f"value/op{'abcdefghijklm'[i]}@d", "fail", "value", f"word{chr(97 + i)}") for i in range(13)]
     rows += [("value/opa@e", "fail", "value", "worda"), ("value/opb@e", "crash", "value", "wordb")]
-    text = list(summary.lines(results.document(legs(*rows)), folder=tmp_path))
+    text = list(summary.lines(document.document(legs(*rows)), folder=tmp_path))
     assert_expected_inline(
         "\n".join(text[1:8] + text[-4:-1]),
         """\

@@ -13,13 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from conformance import capabilities, levels, plan, target_file
-from conformance.catalogue import subjects
-from conformance.certificate import generate, manifest
-from conformance.certificate.manifest import Group, Manifest, Statement
+from conformance.checking.property import LEVELS, properties
 from conformance.errors import UsageError
-from conformance.model import Kind
-from conformance.property import LEVELS, properties
+from conformance.model.verdicts import Kind
+from conformance.plan import levels, needs, plan
+from conformance.plan.levels import manifest
+from conformance.plan.levels.manifest import Group, Manifest, Statement
+from conformance.subjects.catalogue import subjects
+from conformance.target import file as target_file
+from conformance.upkeep import manifest as generate
 
 MODES = ("eager", "lazy", "compile", "graph", "distributed")
 #: Kinds whose subjects come from torch's databases.
@@ -43,7 +45,7 @@ def test_every_name_in_a_level_exists() -> None:
             assert (take.properties or set()) <= known[take.kind]
             if take.kind in names:
                 assert (take.subjects or set()) <= names[take.kind], level.name
-    for kind, name in capabilities._of_subjects():
+    for kind, name in needs._of_subjects():
         assert name in names[kind]
 
 
@@ -77,7 +79,7 @@ def test_floors_name_words_without_which_a_result_still_exists() -> None:
     for level in map(levels.load, LEVELS):
         for mode in target_file.MODES:
             floor = level.floor(mode)
-            assert floor.capabilities <= set(capabilities.CAPABILITIES) - capabilities.WITHOUT_REFUSAL
+            assert floor.capabilities <= set(needs.CAPABILITIES) - needs.WITHOUT_REFUSAL
             assert floor.dtypes <= set(target_file.DTYPES)
             assert "float32" in floor.dtypes
 
@@ -113,7 +115,7 @@ def test_a_mistake_in_a_level_is_named(
 
 def test_the_manifest_is_that_of_the_suite() -> None:
     # In a process of its own: other tests here register properties that are not the suite's.
-    command = [sys.executable, "-m", "conformance.certificate.generate", "--check"]
+    command = [sys.executable, "-m", "conformance.upkeep.manifest", "--check"]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": "0"})
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -8,7 +8,7 @@ from typing import Any
 from test_expect import judged
 from test_verdicts import DAY, expected
 
-from conformance.expectation import Book, Expectation, looked
+from conformance.expectations import Book, Expectation, decided
 
 
 def said(
@@ -16,8 +16,8 @@ def said(
 ) -> str:
     """The last line of a check of entries of a target that has the results ``p/good@d`` and ``p/bad@d``."""
     plans = {mode: frozenset(["p/good@d", "p/bad@d"]) for mode in modes}
-    found = looked.look(Book(tuple(entries), ""), plans, legs, ["2.13.0"], DAY)
-    return looked.summary(found, problems)
+    found = decided.look(Book(tuple(entries), ""), plans, legs, ["2.13.0"], DAY)
+    return decided.summary(found, problems)
 
 
 def test_only_what_a_whole_run_decided_is_called_true() -> None:

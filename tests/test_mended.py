@@ -15,10 +15,12 @@ import pytest
 import torch
 from suite_process import Run, bare_target, environment
 
-from conformance import catalogue, settings, target_file
 from conformance.doctor import facts
 from conformance.errors import UsageError
-from conformance.samples import Sample, SampleSet
+from conformance.samples import extent
+from conformance.samples.operators import Sample, SampleSet
+from conformance.subjects import catalogue
+from conformance.target import file as target_file
 
 Cli = Callable[..., Run]
 
@@ -32,16 +34,16 @@ def test_an_empty_journal_is_named(cli: Cli, tmp_path: Path) -> None:
 
 @pytest.fixture()
 def limit(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    monkeypatch.setattr(settings, "sample_limit", settings.DEFAULT)
-    monkeypatch.setattr(settings, "exact", False)
-    return settings.choose
+    monkeypatch.setattr(extent, "sample_limit", extent.DEFAULT)
+    monkeypatch.setattr(extent, "exact", False)
+    return extent.choose
 
 
 @pytest.mark.parametrize(("word", "count"), [("1", 1), ("3", 3), ("10", 10), ("all", 100)])
 def test_samples_are_as_many_as_the_user_says(limit: Callable[[str], None], word: str, count: int) -> None:
     limit(word)
     samples = [Sample(index, torch.ones(index % 2)) for index in range(100)]
-    assert len(SampleSet("sham", samples).chosen(settings.limit())) == count
+    assert len(SampleSet("sham", samples).chosen(extent.limit())) == count
 
 
 def test_collectives_are_missed_only_where_they_are_promised() -> None:

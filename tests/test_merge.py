@@ -14,10 +14,10 @@ import pytest
 from suite_process import Run
 from test_verdicts import leg as make_leg
 
-from conformance import results
 from conformance.errors import UsageError
-from conformance.merge import absent, merge
 from conformance.report import files
+from conformance.results import document as results
+from conformance.results.merge import absent, merge
 
 Cli = Callable[..., Run]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from test_merge import leg
 
-from conformance import results
 from conformance.report import html
+from conformance.results import document
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs node to run the page's script")
 
@@ -38,7 +38,7 @@ def show(folder: Path, *views: str) -> list[str]:
             "python": "3.11", "platform": "Linux", "torch": {"revision": None}, "backend": {"module": None}
         }  # fmt: skip
     page = folder / "report.html"
-    html.write(page, results.document(legs))
+    html.write(page, document.document(legs))
     found = []
     for view in views:
         command = ["node", str(Path(__file__).parent / "page_in_node.js"), str(page), view]

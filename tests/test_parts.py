@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 import torch
 
-from conformance import oracle_check, refusal, selection, target_file
-from conformance.accelerator import check_device
+from conformance.checking import refusal
+from conformance.device.accelerator import check_device
 from conformance.errors import UsageError
-from conformance.execution_words import unusable
-from conformance.model import CaseId, ResultId, seed_of
-from conformance.pattern import matches
-from conformance.plan import Case, Plan, Shard
-from conformance.scheduler import SubjectScheduling
+from conformance.model.patterns import matches
+from conformance.model.verdicts import CaseId, ResultId, seed_of
+from conformance.oracle import recheck
+from conformance.plan import selection
+from conformance.plan.plan import Case, Plan, Shard
+from conformance.results.execution_words import unusable
+from conformance.target import file as target_file
+from conformance.worker.scheduler import SubjectScheduling
 
 PLAN = Plan(
     [Case("operator", name, f"op{index}", ("float32", "int64")) for index in range(50) for name in ("a", "b")]
@@ -201,7 +204,7 @@ def test_the_oracle_check_names_what_differs() -> None:
             raise LookupError("no sub")
         return "same" if operator == "add" else "other"
 
-    assert oracle_check.compare(events, digest) == [
+    assert recheck.compare(events, digest) == [
         "oracle value of mul@float32, sample 1 differs without the backend: other instead of same",
         "oracle value of sub@float32, sample 1 cannot be computed without the backend: LookupError: no sub",
     ]

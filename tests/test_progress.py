@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from conformance.runner.ledger import Ledger
+from conformance.results.ledger import Ledger
 from conformance.runner.progress import Progress
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from conformance import plan, releases, target_file, torch_build
+from conformance.builds import installed
+from conformance.plan import plan, releases
+from conformance.target import file as target_file
 
 MODES = ("eager", "compile", "graph", "distributed")
 
@@ -24,7 +26,7 @@ def test_each_pattern_is_of_results_that_there_are(every):
 
 
 def test_newer_releases_are_asked_all(every):
-    for version in ("2.13.0", "2.15.0+cu132", torch_build.version()):
+    for version in ("2.13.0", "2.15.0+cu132", installed.version()):
         for name in every[::97]:
             case, _, dtype = name.rpartition("@")
             assert releases.asked(case, (dtype,), version) == (dtype,)
@@ -43,7 +45,7 @@ def test_an_older_one_is_not(version):
 def test_the_plan_goes_by_it(monkeypatch):
     target = target_file.load("cpu").target("eager")
     here = set(plan.build(target, "core").result_ids())
-    monkeypatch.setattr(torch_build, "version", lambda: "2.6.0")
+    monkeypatch.setattr(installed, "version", lambda: "2.6.0")
     there = set(plan.build(target, "core").result_ids())
     assert there < here
     assert {"masks/indexing@float32", "value/unique@uint16"} <= here - there

@@ -12,17 +12,18 @@ from typing import Any
 import pytest
 import torch
 
-from conformance import samples, subjects
-from conformance.execution import Executor
-from conformance.model import CaseId, Failure, Kind, ResultId, Verdict
-from conformance.property import find
+from conformance.checking.property import find
+from conformance.model.verdicts import CaseId, Failure, Kind, ResultId, Verdict
 from conformance.reproduction import shrinking
 from conformance.reproduction.literal import Writer
 from conformance.reproduction.source import Collector, Unwritable
 from conformance.reproduction.trial import Trial, signature
-from conformance.samples import Sample
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.samples import operators as samples
+from conformance.samples.operators import Sample
+from conformance.subjects import databases
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
+from conformance.worker.executor import Executor
 
 HERE = Path(__file__).parent
 
@@ -122,7 +123,7 @@ def test_numbers_that_are_none_come_back() -> None:
 
 
 def test_every_operator_of_torchs_database_can_be_spelled() -> None:
-    for subject in subjects.subjects("operator"):
+    for subject in databases.subjects("operator"):
         for name in ("op", "method_variant", "inplace_variant", "operator_variant", "gradcheck_wrapper"):
             Writer(Collector()).write(getattr(subject.info, name))
 
@@ -141,7 +142,7 @@ def test_a_spelled_wrapper_does_what_the_operator_does() -> None:
     compared = 0
     for name in names:
         try:
-            subject = subjects.find("operator", name)
+            subject = databases.find("operator", name)
         except LookupError:
             continue
         compared += 1
@@ -196,7 +197,7 @@ def test_a_block_of_which_nothing_is_left_is_no_error(
 
 def test_a_definition_brings_what_it_needs() -> None:
     collector = Collector()
-    name = collector.require("conformance.model", "ResultId")
+    name = collector.require("conformance.model.verdicts", "ResultId")
     text = collector.named("\n".join([*sorted(collector.imports), collector.text(), f"made = {name}"]))
     assert "conformance" not in text.replace("of the conformance", "")
     space: dict[str, Any] = {"__name__": "snippet"}
@@ -209,7 +210,7 @@ def test_a_definition_brings_what_it_needs() -> None:
 
 
 def trial_of(name: str, dtype: str, breaks: Any, *, property: str = "value") -> Trial:
-    whole = subjects.find("operator", name)
+    whole = databases.find("operator", name)
     info = copy.copy(whole.info)
     right = info.op
     info.op = lambda *args, **kwargs: breaks(right, *args, **kwargs)
@@ -332,7 +333,7 @@ def test_signatures_tell_errors_and_kinds_apart() -> None:
 
 
 def test_the_recorder_of_snippets_has_all_that_checks_use() -> None:
-    from conformance.recorder import Recorder
+    from conformance.checking.recorder import Recorder
     from conformance.reproduction import standins
 
     identity = ResultId(CaseId("value", "add"), "float32")

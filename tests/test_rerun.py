@@ -13,8 +13,8 @@ import pytest
 from suite_process import Run, bare_target, environment
 from test_verdicts import row
 
-from conformance.journal import Journal
-from conformance.runner.ledger import Ledger, settle
+from conformance.results.journal import Journal
+from conformance.results.ledger import Ledger, settle
 
 Cli = Callable[..., Run]
 CORE = ("-n", "1", "--level", "core")

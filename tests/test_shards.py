@@ -12,11 +12,12 @@ import certifiable
 import pytest
 from test_merge import leg
 
-from conformance import cli, timing
-from conformance.merge import merge
-from conformance.plan import Case, Plan, Shard
+from conformance import cli
+from conformance.plan import shards
+from conformance.plan.plan import Case, Plan, Shard
+from conformance.results.merge import merge
 
-TABLE = timing.table()
+TABLE = shards.table()
 
 
 def test_the_committed_table_is_good() -> None:
@@ -24,14 +25,14 @@ def test_the_committed_table_is_good() -> None:
     for mode, seconds in TABLE.items():
         assert all(value > 0 for value in seconds.values()), mode
         assert all(name.partition("/")[2] for name in seconds)
-    assert timing.FILE.stat().st_size < 200_000
+    assert shards.FILE.stat().st_size < 200_000
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 8])
 @pytest.mark.parametrize("mode", sorted(TABLE))
 def test_shards_take_the_same_time(mode: str, count: int) -> None:
     seconds = TABLE[mode]
-    found = timing.assignment(mode, count)
+    found = shards.assignment(mode, count)
     assert set(found) == set(seconds) and set(found.values()) == set(range(count))
     loads = [sum(seconds[name] for name in seconds if found[name] == shard) for shard in range(count)]
     largest = max(seconds.values())
@@ -49,7 +50,7 @@ def test_shards_by_name_alone_would_take_longer() -> None:
         return max(loads) / (sum(loads) / 4)
 
     by_name = {name: zlib.crc32(name.encode()) % 4 for name in seconds}
-    assert slowest(timing.assignment("graph", 4)) < 1.05 < 1.1 < slowest(by_name)
+    assert slowest(shards.assignment("graph", 4)) < 1.05 < 1.1 < slowest(by_name)
 
 
 def test_every_subject_is_in_one_shard_whether_it_is_known_or_not() -> None:
@@ -69,20 +70,20 @@ def test_the_assignment_depends_on_names_and_seconds_alone() -> None:
     seconds = {f"operator/op{i}": 2.0 ** (i % 7) for i in range(100)}
     shuffled = list(seconds.items())
     random.Random(0).shuffle(shuffled)
-    assert timing.balanced(dict(shuffled), 5) == timing.balanced(seconds, 5)
+    assert shards.balanced(dict(shuffled), 5) == shards.balanced(seconds, 5)
 
 
 def test_the_table_is_made_from_results(tmp_path: Path) -> None:
     rows = [("p/a@d", 3.0), ("p/a@e", 5.1), ("q/a@d", 0.0), ("p/b@d", 0.001), ("p/gone@d", 9.0)]
     found = leg("eager", results=[{"id": name, "verdict": "pass", "seconds": took} for name, took in rows])
     kinds = {("p", "a"): "operator", ("q", "a"): "operator", ("p", "b"): "module"}
-    table = timing.record([found, found], kinds)
+    table = shards.record([found, found], kinds)
     assert table == {"schema": 1, "modes": {"eager": {"8": ["operator/a"], "0.0625": ["module/b"]}}}
     path = tmp_path / "seconds.json"
     path.write_text(json.dumps(table))
-    assert timing.table(path) == {"eager": {"operator/a": 8.0, "module/b": 0.0625}}
+    assert shards.table(path) == {"eager": {"operator/a": 8.0, "module/b": 0.0625}}
     for seconds in (0.07, 0.5, 1.3, 44.0, 1000.0):
-        assert abs(timing.rounded(seconds) / seconds - 1) <= 0.2
+        assert abs(shards.rounded(seconds) / seconds - 1) <= 0.2
 
 
 def test_a_certificate_needs_all_shards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

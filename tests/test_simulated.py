@@ -7,13 +7,13 @@ from pathlib import Path
 import certifiable
 import pytest
 
-from conformance import target_file, torch_build
-from conformance.builds import describe
-from conformance.certificate import issue, manifest
+from conformance.builds import describe, installed
+from conformance.certificate import issue
 from conformance.errors import UsageError
-from conformance.report import compact
-from conformance.results import document
-from conformance.runner import summary
+from conformance.plan.levels import manifest
+from conformance.report import compact, summary
+from conformance.results.document import document
+from conformance.target import file as target_file
 
 
 def _leg(simulated: bool) -> certifiable.Leg:
@@ -64,7 +64,7 @@ def test_results_carry_what_the_file_declares(tmp_path: Path) -> None:
 
 def test_no_variable_but_those_of_the_list_is_written_down_and_no_path() -> None:
     variables = {"OMP_NUM_THREADS": "2", "HOME": "/home/jane", "PYTHONHASHSEED": "/etc", "TOKEN": "x"}
-    assert torch_build.environment(variables) == {"OMP_NUM_THREADS": "2"}
+    assert installed.environment(variables) == {"OMP_NUM_THREADS": "2"}
 
 
 def test_the_digest_of_the_wheel_is_that_of_its_files_alone() -> None:

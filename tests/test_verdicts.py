@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from conformance import results
-from conformance.expectation import Aliases, Book, Expectation, unmatched
-from conformance.model import Failure, Kind, Result, ResultId, Verdict
-from conformance.outcome import decide, waive
-from conformance.plan import Case, Plan
-from conformance.recorder import MAX_FAILURES_KEPT, Recorder
-from conformance.runner.ledger import Ledger, settle
+from conformance.checking.recorder import MAX_FAILURES_KEPT, Recorder
+from conformance.expectations import Aliases, Book, Expectation, unmatched
+from conformance.model.verdicts import Failure, Kind, Result, ResultId, Verdict
+from conformance.plan.plan import Case, Plan
+from conformance.results import document
+from conformance.results.ledger import Ledger, settle
+from conformance.results.outcome import decide, waive
 
 DAY = datetime.date(2030, 1, 1)
 
@@ -196,7 +196,7 @@ def leg(
         ledger.apply(event)
     if ended:
         ledger.apply({"event": "end", "seconds": 1.0})
-    return results.leg(ledger, Book((), ""), today=DAY)
+    return document.leg(ledger, Book((), ""), today=DAY)
 
 
 @pytest.mark.parametrize(
@@ -231,8 +231,8 @@ def test_what_makes_a_run_incomplete(broken: dict[str, Any]) -> None:
 
 
 def test_exit_codes_of_several_legs() -> None:
-    assert [results.worst_exit(codes) for codes in ([0, 1], [1, 3, 0], [3, 2, 1], [0])] == [1, 3, 2, 0]
-    assert results.document([])["complete"] is False
+    assert [document.worst_exit(codes) for codes in ([0, 1], [1, 3, 0], [3, 2, 1], [0])] == [1, 3, 2, 0]
+    assert document.document([])["complete"] is False
 
 
 def test_a_process_that_died_in_the_probe_left_the_device_unusable() -> None:

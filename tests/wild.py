@@ -14,8 +14,8 @@ import time
 import sham
 import torch
 
-from conformance.model import Kind
-from conformance.recorder import Recorder
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
 
 
 class Unprintable(Exception):

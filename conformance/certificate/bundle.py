@@ -11,7 +11,7 @@ from typing import Any
 
 from conformance.certificate.document import canonical
 from conformance.errors import UsageError
-from conformance.schema import Schema, SchemaError
+from conformance.model.schema import Schema, SchemaError
 
 CERTIFICATE = "certificate.json"
 RESULTS = "results.json"

@@ -7,10 +7,10 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from conformance.certificate.manifest import Entry
+from conformance.checking.property import ANY_DTYPE
 from conformance.errors import UsageError
-from conformance.pattern import matches
-from conformance.property import ANY_DTYPE
+from conformance.model.patterns import matches
+from conformance.plan.levels.manifest import Entry
 
 
 @dataclasses.dataclass(frozen=True)

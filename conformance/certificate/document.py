@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import conformance
-from conformance import target_file
 from conformance.certificate.entitlement import Entitlement
-from conformance.certificate.manifest import words
+from conformance.plan.levels.manifest import words
+from conformance.target import file as target_file
 
 SCHEMA = 1
 #: What a certificate is without anybody who vouches for the run.

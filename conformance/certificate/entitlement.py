@@ -7,11 +7,12 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from conformance import levels, merge, results
 from conformance.certificate.claims import Declaration
-from conformance.certificate.manifest import Demand, Entry, Manifest, words
-from conformance.model import Placement, Verdict, seed_of
-from conformance.property import LEVELS
+from conformance.checking.property import LEVELS
+from conformance.model.verdicts import Placement, Verdict, seed_of
+from conformance.plan import levels
+from conformance.plan.levels.manifest import Demand, Entry, Manifest, words
+from conformance.results import document, merge
 
 Leg = Mapping[str, Any]
 Row = Mapping[str, Any]
@@ -131,7 +132,7 @@ def levels_within(run: str, level: str) -> bool:
 def whole(leg: Leg) -> Iterator[str]:
     """Reasons for which a leg yields no level at all, whatever its rows are."""
     count = leg["missing"]["count"]
-    lost = not leg["complete"] or count or leg["exit"] not in (results.OK, results.UNEXPECTED)
+    lost = not leg["complete"] or count or leg["exit"] not in (document.OK, document.UNEXPECTED)
     # What lacks only other shards is told so, below.
     if lost and not (merge.absent(leg) and merge.alone(leg)["complete"] and not count):
         yield f"the run is not complete{f', {count} results are missing' if count else ''}"
@@ -162,7 +163,7 @@ def _consistent(leg: Leg) -> Iterator[str]:
     """Where what a leg says in sum is not what its rows say one by one."""
     if leg["planned"] != len(leg["results"]):
         yield f"{leg['planned']} results were planned and {len(leg['results'])} rows are there"
-    if leg["totals"] != results.count_totals(leg["results"], leg["left_out"]):
+    if leg["totals"] != document.count_totals(leg["results"], leg["left_out"]):
         yield "the totals do not follow from the rows"
     cases: dict[str, list[Verdict]] = {}
     for row in leg["results"]:

@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from conformance import digests
-from conformance import results as result_files
-from conformance.certificate import document, privacy
+from conformance.certificate import document
 from conformance.certificate.entitlement import Entitlement, judge
-from conformance.certificate.manifest import Manifest
 from conformance.errors import UsageError
+from conformance.model import digests
+from conformance.plan.levels.manifest import Manifest
+from conformance.results import document as result_files
+from conformance.results import privacy
 
 
 def scrubbed(leg: Mapping[str, Any]) -> dict[str, Any]:

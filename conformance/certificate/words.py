@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from conformance.certificate.entitlement import Entitlement, part
-from conformance.certificate.manifest import words as minor_words
-from conformance.levels import includes
-from conformance.model import ResultId
-from conformance.runner.summary import repeat, target_word, title
+from conformance.model.verdicts import ResultId
+from conformance.plan.levels import includes
+from conformance.plan.levels.manifest import words as minor_words
+from conformance.report.summary import repeat, target_word, title
 
 #: Groups that are shown, and results of each.
 GROUPS = 12

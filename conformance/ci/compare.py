@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance import difference, results
 from conformance.errors import UsageError
 from conformance.matrix.collect import GOOD
+from conformance.results import diff
+from conformance.results import document as results
 from conformance.site.submissions import LARGEST
 
 #: Results that are named one by one.
@@ -114,7 +115,7 @@ def _regressed(old: dict[str, Any] | None, new: dict[str, Any] | None) -> list[s
     if old is None or new is None or not old["results"] or not new["results"]:
         return []  # a cell without results is no good one, which says more than the names of all of them
     try:
-        report = difference.compare([old], [new])
+        report = diff.compare([old], [new])
     except UsageError:
         return []
     return [

@@ -7,12 +7,12 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance import merge
 from conformance.errors import UsageError
 from conformance.matrix import collect, table
 from conformance.matrix.collect import Outcome
 from conformance.matrix.plan import Cell
 from conformance.report import files
+from conformance.results import merge
 
 #: What is taken of a leg's artifact.
 TAKEN = ("results.json", "journal.jsonl", "junit.xml", "report.html")

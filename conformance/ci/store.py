@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from conformance import results
 from conformance.errors import UsageError
+from conformance.results import document as results
 from conformance.site import registry
 from conformance.site.submissions import LARGEST
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from conformance.matrix.table import coded, escaped
-from conformance.model import Verdict
+from conformance.model.verdicts import Verdict
 
 #: How many results, and problems, of a leg are named.
 _NAMED = 20

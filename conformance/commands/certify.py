@@ -6,13 +6,14 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from conformance import levels, results
-from conformance.certificate import bundle, entitlement, issue, manifest, words
+from conformance.certificate import bundle, entitlement, issue, words
+from conformance.checking.property import LEVELS
 from conformance.commands import common
 from conformance.errors import UsageError
-from conformance.property import LEVELS
-from conformance.report import files
-from conformance.runner import summary
+from conformance.plan import levels
+from conformance.plan.levels import manifest
+from conformance.report import files, summary
+from conformance.results import document
 
 
 def add(commands: Any) -> None:
@@ -57,7 +58,7 @@ def certify(arguments: argparse.Namespace) -> int:
         found, certificate, kept = issue.issue(leg, known, level)
     except manifest.UnknownMinor as error:
         print(f"{summary.title(leg)}: not entitled to {level}: {error}")
-        return results.INCOMPLETE
+        return document.INCOMPLETE
     if not found.entitled:
         held, narrowest = None, None
         if not issue.suite_problem(leg):
@@ -66,7 +67,7 @@ def certify(arguments: argparse.Namespace) -> int:
                 narrowest = entitlement.judge(kept["legs"][0], known, LEVELS[0])
         for line in words.refused(leg, found, held, narrowest):
             print(line)
-        return results.INCOMPLETE
+        return document.INCOMPLETE
     for line in words.granted(found, certificate):
         print(line)
     if arguments.output is not None:
@@ -74,7 +75,7 @@ def certify(arguments: argparse.Namespace) -> int:
         print(
             f"written: {arguments.output}; verify it with 'conformance certify --verify {arguments.output}'"
         )
-    return results.OK
+    return document.OK
 
 
 def verify(path: Path) -> int:
@@ -84,20 +85,20 @@ def verify(path: Path) -> int:
         found = issue.verify(certificate, rows, manifest.load())
     except manifest.UnknownMinor as error:
         print(f"NOT verified: {path}: {error}")
-        return results.INCOMPLETE
+        return document.INCOMPLETE
     if found.problems:
         print(f"NOT verified: {path}")
         for problem in found.problems[: words.GROUPS]:
             print(f"  {problem}")
         if len(found.problems) > words.GROUPS:
             print(f"  and {len(found.problems) - words.GROUPS} more")
-        return results.INCOMPLETE
+        return document.INCOMPLETE
     print(f"verified: {path}")
     for line in words.granted(found.found, found.certificate):
         print(line)
     for line in words.evidence(found.certificate):
         print(line)
-    return results.OK
+    return document.OK
 
 
 def chosen(legs: list[dict[str, Any]], mode: str | None, build: str | None) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from conformance import target_file
 from conformance.ci import (
     compare,
     gather,
@@ -30,6 +29,7 @@ from conformance.errors import UsageError
 from conformance.matrix import collect, plan, table
 from conformance.report import files, relay
 from conformance.site import registry
+from conformance.target import file as target_file
 
 #: Jobs that GitHub makes of one matrix at most.
 _JOBS = 256

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from conformance import difference
-from conformance.report import files, groups
-from conformance.runner import summary
+from conformance.report import files, groups, summary
+from conformance.results import diff
 
 #: Results that are named one by one where they are not grouped by cause.
 _NAMED = 5
@@ -35,16 +34,16 @@ def add(commands: Any) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the comparison; exit code 1 on regressions."""
-    report = difference.compare(files.read(arguments.old), files.read(arguments.new))
+    report = diff.compare(files.read(arguments.old), files.read(arguments.new))
     if arguments.json:
-        print(json.dumps(difference.to_json(report), indent=1))
+        print(json.dumps(diff.to_json(report), indent=1))
     else:
         for line in lines(report):
             print(line)
     return int(report.worse)
 
 
-def lines(report: difference.Report) -> Iterator[str]:
+def lines(report: diff.Report) -> Iterator[str]:
     """A comparison in lines for a person: numbers first, then what regressed, by cause."""
     for pair in report.pairs:
         yield from _pair(pair)
@@ -53,7 +52,7 @@ def lines(report: difference.Report) -> Iterator[str]:
     yield "worse: exit 1" if report.worse else "no regressions: exit 0"
 
 
-def _pair(pair: difference.Difference) -> Iterator[str]:
+def _pair(pair: diff.Difference) -> Iterator[str]:
     failing = sum(_fails(change) for change in pair.added)
     numbers = {
         "regressed": str(len(pair.regressed)),
@@ -80,11 +79,11 @@ def _pair(pair: difference.Difference) -> Iterator[str]:
             yield from _names(found)
 
 
-def _fails(change: difference.Change) -> bool:
-    return difference.fails(change.new)
+def _fails(change: diff.Change) -> bool:
+    return diff.fails(change.new)
 
 
-def _grouped(word: str, found: list[difference.Change], leg: dict[str, Any]) -> Iterator[str]:
+def _grouped(word: str, found: list[diff.Change], leg: dict[str, Any]) -> Iterator[str]:
     """Results by cause, with the steps that their verdicts took."""
     if not found:
         return
@@ -104,7 +103,7 @@ def _grouped(word: str, found: list[difference.Change], leg: dict[str, Any]) -> 
         yield f"    and {sum(group.count for group in hidden)} more of {len(hidden)} other causes; see --json"
 
 
-def _names(found: list[difference.Change]) -> Iterator[str]:
+def _names(found: list[diff.Change]) -> Iterator[str]:
     for change in found[:_NAMED]:
         yield f"    {change.id} ({change.words()})"
     if len(found) > _NAMED:

@@ -8,9 +8,10 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from conformance import levels, target_file
 from conformance.commands import common
 from conformance.errors import UsageError
+from conformance.plan import levels
+from conformance.target import file as target_file
 
 if TYPE_CHECKING:
     from conformance.doctor.facts import Fact
@@ -45,9 +46,10 @@ def execute(arguments: argparse.Namespace) -> int:
 
     import torch
 
-    from conformance import catalogue, plan
     from conformance.doctor import facts, promises
-    from conformance.expectation import declarations
+    from conformance.expectations import declarations
+    from conformance.plan import plan
+    from conformance.subjects import catalogue
 
     catalogue.load_extra(arguments.extra)
     target = file.target(mode)
@@ -87,8 +89,8 @@ def _import(target: Any) -> None:
     """Import the backend; its device need not be the accelerator yet, only known to torch."""
     import torch
 
-    from conformance import accelerator
-    from conformance.accelerator import check_device, import_backend
+    from conformance.device import accelerator
+    from conformance.device.accelerator import check_device, import_backend
 
     import_backend(target)
     try:
@@ -104,7 +106,7 @@ def _import(target: Any) -> None:
 
 
 def _known_answers(target: Any) -> list[Fact]:
-    from conformance import probe
+    from conformance.device import probe
     from conformance.doctor.facts import Fact
 
     wrong = probe.known_answers(target)

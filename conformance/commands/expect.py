@@ -8,14 +8,16 @@ import difflib
 from pathlib import Path
 from typing import Any
 
-from conformance import expectation, target_file, torch_build
+from conformance import expectations as expectation
+from conformance.builds import installed
 from conformance.commands import common
 from conformance.errors import UsageError
-from conformance.expectation import check, edit, looked, propose
-from conformance.plan import Plan
+from conformance.expectations import check, decided, edit, propose
+from conformance.plan.plan import Plan
+from conformance.plan.request import Options
 from conformance.report import files
 from conformance.runner.leg import prepare
-from conformance.runner.options import Options
+from conformance.target import file as target_file
 
 #: Days until a new entry runs out.
 DAYS = 90
@@ -113,13 +115,13 @@ def execute_check(arguments: argparse.Namespace) -> int:
         raise UsageError(f"the run has no results of target {file.name!r}; name another one")
     book = expectation.load(expectation.sources(file.name, file.expectations))
     names, today = plans(file, arguments.extra), datetime.date.today()
-    versions = [leg["torch"] for leg in own] or [torch_build.version()]
+    versions = [leg["torch"] for leg in own] or [installed.version()]
     found = check.static(book, names, today, versions)
     for leg in own:
         found += check.against(book, leg, today)
     for text in dict.fromkeys(found):
         print(text)
-    print(looked.summary(looked.look(book, names, own, versions, today), len(set(found))))
+    print(decided.summary(decided.look(book, names, own, versions, today), len(set(found))))
     return int(bool(found))
 
 

@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from conformance import target_file
 from conformance.commands import common
 from conformance.errors import UsageError
 from conformance.matrix import collect, plan, table
+from conformance.target import file as target_file
 
 
 def add(commands: Any) -> None:

@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from conformance import merge, results
 from conformance.commands import common
 from conformance.errors import UsageError
-from conformance.report import files
-from conformance.runner import outputs, summary
+from conformance.report import files, summary
+from conformance.results import document as results
+from conformance.results import folders, merge
 
 
 def add(commands: Any) -> None:
@@ -48,7 +48,7 @@ def _check_output(output: Path, sources: list[Path]) -> None:
         )
     if (output / "journal.jsonl").exists():
         raise UsageError(f"--output {output} holds a run of its own; remove it or name another folder")
-    outputs.check_foreign(output, outputs.WRITTEN)
+    folders.check_foreign(output, folders.WRITTEN)
     if (output / "results.json").exists():
         results.read(output / "results.json")
 

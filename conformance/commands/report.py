@@ -6,9 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from conformance import expectation, results, target_file
-from conformance.report import files
-from conformance.runner import summary
+from conformance import expectations as expectation
+from conformance.report import files, summary
+from conformance.results import document as results
+from conformance.target import file as target_file
 
 
 def add(commands: Any) -> None:

@@ -11,11 +11,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conformance import expectation, target_file
+from conformance import expectations as expectation
 from conformance.commands import common
 from conformance.errors import UsageError
-from conformance.model import Kind, Result, ResultId, Verdict
+from conformance.model.verdicts import Kind, Result, ResultId, Verdict
 from conformance.reproduction import guard
+from conformance.target import file as target_file
 
 if TYPE_CHECKING:
     from conformance.reproduction.making import Snippet
@@ -82,15 +83,16 @@ def _here(
     """All that touches the device, in a process that the device may take down."""
     faulthandler.enable()
 
-    from conformance import catalogue, settings
-    from conformance.accelerator import bring_up
-    from conformance.execution import DeviceUnusable, Executor
-    from conformance.plan import Case
-    from conformance.property import find
+    from conformance.checking.property import find
+    from conformance.device.accelerator import bring_up
+    from conformance.plan.plan import Case
     from conformance.reproduction.trial import Trial
+    from conformance.samples import extent
+    from conformance.subjects import catalogue
+    from conformance.worker.executor import DeviceUnusable, Executor
 
     catalogue.load_extra(arguments.extra)
-    settings.choose(arguments.samples)
+    extent.choose(arguments.samples)
     target = file.target(mode)
     bring_up(target)
     executor = Executor(target)
@@ -201,7 +203,7 @@ def deliver(text: str, where: str | None) -> None:
 
 def show_recorded(folder: Path, result_id: ResultId) -> None:
     """Print what a results file says about the result. It is text of whoever wrote the file: never run."""
-    from conformance import results
+    from conformance.results import document as results
 
     try:
         document = results.read(folder / "results.json")
@@ -224,8 +226,8 @@ def show_recorded(folder: Path, result_id: ResultId) -> None:
 
 def find_kind(result_id: ResultId) -> str:
     """The kind of subject that a result id speaks of; UsageError with near names where there is none."""
-    from conformance import catalogue
-    from conformance.property import properties
+    from conformance.checking.property import properties
+    from conformance.subjects import catalogue
 
     name, wanted = result_id.case.property, result_id.case.subject
     named = {kind: [entry.name for entry in properties(kind)] for kind in catalogue.kinds()}

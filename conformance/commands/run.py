@@ -8,15 +8,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from conformance import levels, results, selection, target_file, torch_build
+from conformance.builds import installed
 from conformance.commands import common
 from conformance.distributed import USUAL_LIMIT
 from conformance.errors import UsageError
-from conformance.plan import Shard
-from conformance.report import files
-from conformance.runner import again, modes, outputs, several, summary
+from conformance.plan import levels, selection
+from conformance.plan.plan import Shard
+from conformance.plan.request import Options, cores
+from conformance.report import files, summary
+from conformance.results import document as results
+from conformance.results import folders
 from conformance.runner import leg as legs
-from conformance.runner.options import Options, cores
+from conformance.runner import modes, multi_mode, resume
+from conformance.target import file as target_file
 
 
 def add(commands: Any) -> None:
@@ -101,9 +105,9 @@ def execute(arguments: argparse.Namespace) -> int:
     chosen = options(arguments) if folder is None else _of_before(folder, arguments)
     common.check_writable(chosen.output)
     if folder is None:
-        outputs.check_narrower(chosen)
+        folders.check_narrower(chosen)
     else:
-        document = again.finished(chosen, failed=failed)
+        document = resume.finished(chosen, failed=failed)
         if document is not None:
             why = "holds no failure to try again" if failed else "is complete"
             print(f"nothing to do: the run in {folder} {why}")
@@ -111,11 +115,11 @@ def execute(arguments: argparse.Namespace) -> int:
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
         if folder is not None:
-            found = again.run(chosen, failed=failed)
+            found = resume.run(chosen, failed=failed)
         elif len(chosen.modes) == 1:
             found = [legs.run(chosen, chosen.modes[0], chosen.output)]
         else:
-            found = several.run(chosen)
+            found = multi_mode.run(chosen)
     except legs.Interrupted as stop:
         found = stop.found
         print("stopped by the user; what was found so far is written", file=sys.stderr)
@@ -127,8 +131,8 @@ def execute(arguments: argparse.Namespace) -> int:
     except UsageError as error:
         if not chosen.part or folder is not None:
             raise
-        outputs.clear(chosen.output)
-        mode, build = chosen.modes[0], torch_build.version()
+        folders.clear(chosen.output)
+        mode, build = chosen.modes[0], installed.version()
         found = [results.not_run(chosen, mode, build, str(error))]
     finally:
         signal.signal(signal.SIGTERM, previous)
@@ -137,7 +141,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _say(document: dict[str, Any], arguments: argparse.Namespace, chosen: Options) -> int:
     """Print the summary of a run and return its exit code."""
-    for line in summary.lines(document, target=arguments.target, folder=outputs.short(chosen.output)):
+    for line in summary.lines(document, target=arguments.target, folder=folders.short(chosen.output)):
         print(line)
     return int(document["exit"])
 
@@ -150,7 +154,7 @@ def _check_timeout(arguments: argparse.Namespace) -> None:
 def _of_before(folder: Path, arguments: argparse.Namespace) -> Options:
     """The options of the run that goes on; UsageError where the user names other ones."""
     _check_timeout(arguments)
-    chosen = again.options(folder, again.Wish(arguments.workers, arguments.timeout))
+    chosen = resume.options(folder, resume.Wish(arguments.workers, arguments.timeout))
     kept = {
         "--target": str(chosen.target.path.resolve()),
         "--mode": ",".join(chosen.modes),

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from conformance import target_file
 from conformance.errors import UsageError
+from conformance.target import file as target_file
 
 
 def add(commands: Any) -> None:

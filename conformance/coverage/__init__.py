@@ -127,8 +127,8 @@ def unknown_properties(found: list[Method]) -> list[str]:
     """What maps name that the suite does not have: properties, and subjects that a property has no case
     of.
     """
-    from conformance import catalogue
-    from conformance.property import properties
+    from conformance.checking.property import properties
+    from conformance.subjects import catalogue
 
     names: dict[str, set[str]] = {}
     for kind in catalogue.KINDS:
@@ -145,7 +145,7 @@ def unknown_properties(found: list[Method]) -> list[str]:
 
 
 def _wrong_areas(found: list[Method]) -> list[str]:
-    from conformance.behaviour import BEHAVIOURS
+    from conformance.behaviours.behaviour import BEHAVIOURS
 
     wrong = []
     for method in found:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from conformance.target import Target
+from conformance.target.target import Target
 
 Program = Callable[..., Any]
 P = TypeVar("P", bound=Program)

@@ -14,7 +14,7 @@ import time
 from multiprocessing.connection import Connection
 from typing import Any
 
-from conformance import orphan
+from conformance.processes import orphan
 
 
 def main() -> None:
@@ -57,10 +57,10 @@ def join(options: argparse.Namespace) -> Any:
     """Bring the target up and join its process group."""
     import torch
 
-    from conformance import target_file
-    from conformance.accelerator import use
+    from conformance.device.accelerator import use
     from conformance.distributed.programs import Rank
     from conformance.errors import UsageError
+    from conformance.target import file as target_file
 
     target = target_file.load(options.target).target("distributed")
     use(target)

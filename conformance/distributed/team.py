@@ -7,14 +7,14 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from conformance import refusal
+from conformance.checking import refusal
+from conformance.checking.invocation import report_error
+from conformance.checking.recorder import Recorder
 from conformance.distributed import RANKS
 from conformance.distributed.answers import Answer, Ending
 from conformance.distributed.world import World
-from conformance.invocation import report_error
-from conformance.model import Kind
-from conformance.recorder import Recorder
-from conformance.target import Target
+from conformance.model.verdicts import Kind
+from conformance.target.target import Target
 
 _worlds: dict[str, World] = {}
 

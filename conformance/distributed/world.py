@@ -15,10 +15,10 @@ from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from typing import Any
 
-from conformance import orphan
 from conformance.distributed import patient
 from conformance.distributed.answers import Answer, Ending, packed, unpacked
 from conformance.distributed.programs import agree, name_of
+from conformance.processes import orphan
 
 #: Seconds in which all ranks must have joined the process group.
 START = 90.0

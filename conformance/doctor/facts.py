@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from conformance import accelerator
-from conformance.target import Target
+from conformance.device import accelerator
+from conformance.target.target import Target
 
 #: What torch calls on a device's module, with the capability that it belongs to (None: every device).
 MODULE_FUNCTIONS: dict[str, str | None] = {

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance import orphan
 from conformance.errors import UsageError
+from conformance.processes import orphan
 
 #: Seconds that one trial may take; the first one of a process has to import torch and the backend before.
 SECONDS = 60.0
@@ -116,8 +116,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--mode", required=True)
     options = parser.parse_args(arguments)
     orphan.follow()
-    from conformance import target_file
-    from conformance.accelerator import import_backend
+    from conformance.device.accelerator import import_backend
+    from conformance.target import file as target_file
 
     file = target_file.load(options.target)
     os.environ.update(file.variables(options.mode))

@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from conformance import plan, settings, torch_private
-from conformance.invocation import one_line
-from conformance.samples import dtype_of, samples_of
-from conformance.subjects import find
-from conformance.target import Target
-from conformance.transfer import to_device
+from conformance import torch_private
+from conformance.checking.invocation import one_line
+from conformance.plan import plan
+from conformance.samples import extent
+from conformance.samples.copies import to_device
+from conformance.samples.operators import dtype_of, samples_of
+from conformance.subjects.databases import find
+from conformance.target.target import Target
 
 _NO_KERNEL = re.compile(r"Could not run '([\w:.]+)' with arguments from the '(\w+)' backend")
 
@@ -32,7 +34,7 @@ def attempt(target: Target, name: str, dtype: str) -> tuple[str, list[str]]:
     subject, kind = find("operator", name), dtype_of(dtype)
     first, kernels = "", list[str]()
     samples = samples_of(subject, kind)
-    for sample in samples.chosen(settings.limit()):
+    for sample in samples.chosen(extent.limit()):
         try:
             with warnings.catch_warnings(), torch.no_grad():
                 warnings.simplefilter("ignore")
@@ -54,7 +56,7 @@ def attempt(target: Target, name: str, dtype: str) -> tuple[str, list[str]]:
 
 def _refused_on_host(subject: object, sample: object) -> bool:
     """Whether the CPU raises as well; such a sample says nothing of the device."""
-    from conformance.transfer import to_host
+    from conformance.samples.copies import to_host
 
     try:
         with torch_private.quiet(), torch.no_grad():

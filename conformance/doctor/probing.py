@@ -5,11 +5,11 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from conformance.accelerator import bring_up
-from conformance.capabilities import CAPABILITIES
+from conformance.device.accelerator import bring_up
 from conformance.doctor import isolated, trials
-from conformance.target import Target
-from conformance.target_file import DTYPES
+from conformance.plan.needs import CAPABILITIES
+from conformance.target.file import DTYPES
+from conformance.target.target import Target
 
 #: What a device is taken to have that cannot fill a tensor of any dtype yet.
 _BEGINNING = ("float32", "int64", "bool")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from conformance.capabilities import CAPABILITIES
 from conformance.doctor import facts, isolated, operators, trials
 from conformance.doctor.facts import Fact
-from conformance.target import Target
-from conformance.target_file import TargetFile
+from conformance.plan.needs import CAPABILITIES
+from conformance.target.file import TargetFile
+from conformance.target.target import Target
 
 
 def collect(file: TargetFile, target: Target, level: str) -> tuple[list[Fact], list[Fact]]:

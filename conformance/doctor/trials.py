@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.utils.dlpack
 
-from conformance.invocation import one_line
+from conformance.checking.invocation import one_line
 
 Trial = Callable[[str], object]
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from conformance.certificate.standing import of
 from conformance.errors import UsageError
 from conformance.matrix.plan import Cell
 from conformance.report import files
-from conformance.standing import of
 
 #: Statuses that are as they should be; the others are ``failed``, ``incomplete``, ``not-started`` (it refused
 #: although results were due, or in other words than the plan says) and ``missing`` (nothing has come of it).

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance import levels
 from conformance.builds import resolve
 from conformance.errors import UsageError
-from conformance.target_file import TargetFile
+from conformance.plan import levels
+from conformance.target.file import TargetFile
 
 #: Kinds of builds that a matrix can ask for.
 KINDS = ("public", "fork-like")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from conformance.model import Placement, ResultId, Verdict
+from conformance.model.verdicts import Placement, ResultId, Verdict
 from conformance.report import groups
-from conformance.runner.summary import repeat, target_word
+from conformance.report.summary import repeat, target_word
 
 #: One letter per verdict; the page's script reads the same table from the data.
 LETTERS = {

@@ -6,10 +6,12 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
-from conformance import expectation, junit, results, target_file
+from conformance import expectations as expectation
 from conformance.errors import UsageError
-from conformance.journal import Tail
-from conformance.report import html
+from conformance.report import html, junit
+from conformance.results import document as results
+from conformance.results.journal import Tail
+from conformance.target import file as target_file
 
 
 def write(folder: Path, legs: list[dict[str, Any]]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from conformance.model import ResultId, Verdict
+from conformance.model.verdicts import ResultId, Verdict
 from conformance.report.families import message_shape, operator_family, property_family, quotes_error
 
 Row = dict[str, Any]

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from conformance.certificate import privacy
 from conformance.errors import UsageError
+from conformance.results import privacy
 
 SCHEMA_VERSION = "1"
 #: Limits of the relay: failures that are told in detail, and the sizes of their texts in bytes.

@@ -10,21 +10,24 @@ from typing import Any
 
 import torch
 
-from conformance import renewal, samples, tolerances, torch_private
-from conformance.modes import reasons
-from conformance.promises.table import promise_of
+from conformance import torch_private
+from conformance.checking import tolerances
+from conformance.oracle import renewal
+from conformance.oracle.promises.table import promise_of
+from conformance.properties.modes import reasons
 from conformance.properties.modules import _common as module_properties
 from conformance.properties.operators import dtypes as dtypes_property
 from conformance.reproduction.literal import Writer
 from conformance.reproduction.modules import Place
 from conformance.reproduction.source import Collector
 from conformance.reproduction.trial import Trial
-from conformance.samples import Sample
-from conformance.subjects import find
+from conformance.samples import operators as samples
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import find
 
 #: The module whose names in capitals get their values from here.
 STANDINS = "conformance.reproduction.standins"
-_PROMISES: Place = ("conformance.promises.table", "_TABLE")
+_PROMISES: Place = ("conformance.oracle.promises.table", "_TABLE")
 
 
 class Data:
@@ -73,7 +76,7 @@ class Data:
         return repr((f"torch.{key[1]}", key[2])) if key[0] == "samples" else repr(f"torch.{key[1]}")
 
     def _sample(self, sample: Sample) -> str:
-        made = self.collector.require("conformance.samples", "Sample")
+        made = self.collector.require("conformance.samples.operators", "Sample")
         words = [str(sample.index), self.writer.write(sample.input)]
         if sample.args:
             words.append(f"args={self.writer.write(sample.args)}")
@@ -88,8 +91,8 @@ class Data:
         return f"{made}({', '.join(words)})"
 
     def _module_sets(self) -> str:
-        made = self.collector.require("conformance.module_samples", "ModuleSamples")
-        one = self.collector.require("conformance.module_samples", "ModuleSample")
+        made = self.collector.require("conformance.samples.modules", "ModuleSamples")
+        one = self.collector.require("conformance.samples.modules", "ModuleSample")
         entries = []
         for key, found in self.trial.sets().items():
             self.writer.share([sample.call for sample in found])
@@ -120,7 +123,7 @@ class Data:
         name, dtype = self.trial.subject.name, getattr(torch, self.trial.id.dtype, torch.float32)
         for direction in tolerances.DIRECTIONS if self.trial.subject.kind == "operator" else ():
             asked.setdefault((name, str(dtype), direction), tolerances.rule(name, dtype, direction))
-        made = self.collector.require("conformance.tolerances", "Rule")
+        made = self.collector.require("conformance.checking.tolerances", "Rule")
         words = []
         for key, found in asked.items():
             fields = ", ".join(

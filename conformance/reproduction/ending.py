@@ -8,16 +8,16 @@ from typing import Any
 
 import torch
 
-from conformance import trees
-from conformance.module_samples import module_samples
-from conformance.optimizer_samples import optimizer_samples
+from conformance.checking import trees
 from conformance.reproduction import short, tape, whole
 from conformance.reproduction.guard import Watch
 from conformance.reproduction.making import title_of
 from conformance.reproduction.modules import Unwritable
 from conformance.reproduction.tape import Call, Comparison
 from conformance.reproduction.trial import Trial
-from conformance.samples import samples_of
+from conformance.samples.modules import module_samples
+from conformance.samples.operators import samples_of
+from conformance.samples.optimizers import optimizer_samples
 
 _ADVICE = "Ends the process, or hangs, while the failure is there; exits with 0 once it is gone."
 

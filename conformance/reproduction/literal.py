@@ -77,7 +77,7 @@ class Writer:
 
     def share(self, tree: Any) -> None:
         """Look at all tensors that will be written, so that those over one storage stay over one."""
-        from conformance import trees
+        from conformance.checking import trees
 
         for tensor in trees.tensors(tree):
             if tensor.layout is torch.strided and not _is_fake(tensor):
@@ -306,7 +306,7 @@ def numbers(tensor: torch.Tensor) -> str:
         if wide is not None:
             return f"torch.tensor({_listed(values.tolist())}, dtype={wide}).to({dtype})"
         return f"torch.tensor({_listed(values.tolist())}, dtype={dtype})"
-    from conformance.samples import bits
+    from conformance.samples.operators import bits
 
     data = bits(tensor.clone())
     if len(data) > LARGEST:

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.model import Failure
+from conformance.model.verdicts import Failure
 from conformance.reproduction import short, shrinking, tape, whole
 from conformance.reproduction.modules import Unwritable
 from conformance.reproduction.shrinking import Shrunk

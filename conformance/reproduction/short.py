@@ -7,16 +7,16 @@ from typing import Any
 
 import torch
 
-from conformance import trees
+from conformance.checking import trees
 from conformance.properties.operators import _gradients
 from conformance.reproduction.literal import Writer, numbers
 from conformance.reproduction.modules import Unwritable
 from conformance.reproduction.source import Collector
 from conformance.reproduction.tape import Comparison
 from conformance.reproduction.whole import REPLACED, Written, import_lines
-from conformance.subjects import find, operator_name
-from conformance.target import Target
-from conformance.transfer import to_host
+from conformance.samples.copies import to_host
+from conformance.subjects.databases import find, operator_name
+from conformance.target.target import Target
 
 _TEMPLATE = '''\
 """{title}

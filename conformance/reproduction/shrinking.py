@@ -16,10 +16,11 @@ from typing import Any
 
 import torch
 
-from conformance import promises, trees
-from conformance.model import Failure
+from conformance.checking import trees
+from conformance.model.verdicts import Failure
+from conformance.oracle import promises
 from conformance.reproduction.trial import Key, Trial, signature
-from conformance.samples import Sample
+from conformance.samples.operators import Sample
 
 _SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
 #: Seconds that shrinking may take.

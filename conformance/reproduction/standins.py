@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from conformance.model import Kind
-from conformance.samples import SampleSet
+from conformance.model.verdicts import Kind
+from conformance.samples.operators import SampleSet
 
 SAMPLES: dict[Any, Any] = {}
 REFERENCE_SAMPLES: dict[Any, Any] = {}

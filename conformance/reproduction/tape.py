@@ -10,13 +10,14 @@ from typing import Any
 
 import torch
 
-from conformance import compare, invocation, transfer, trees
-from conformance.compare import metadata
+from conformance.checking import compare, invocation, trees
+from conformance.checking.compare import metadata
+from conformance.checking.recorder import Recorder
+from conformance.checking.tolerances import EXACT
 from conformance.properties.operators import _common, _gradients
-from conformance.recorder import Recorder
 from conformance.reproduction.trial import Trial, signature
-from conformance.samples import Sample
-from conformance.tolerances import EXACT
+from conformance.samples import copies
+from conformance.samples.operators import Sample
 
 
 @dataclasses.dataclass
@@ -109,11 +110,11 @@ def record(trial: Trial, wanted: str) -> Tape:
 
 def originals() -> tuple[Callable[..., Any], Callable[..., Any]]:
     """The functions by which samples get to the device and operators are called there."""
-    return transfer.to_device, _common.run
+    return copies.to_device, _common.run
 
 
 def _watchers(tape: Tape) -> Iterator[tuple[Any, Any]]:
-    to_device, run, differentiate = transfer.to_device, _common.run, _gradients.differentiate
+    to_device, run, differentiate = copies.to_device, _common.run, _gradients.differentiate
     compare_values, compare_metadata, failed_call = (
         compare.compare_values,
         compare.compare_metadata,

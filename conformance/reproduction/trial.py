@@ -8,18 +8,22 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from conformance import (
-    module_oracle,
-    module_samples,
-    optimizer_oracle,
-    optimizer_samples,
-    oracle,
-    samples,
+from conformance.checking.property import Property
+from conformance.model.verdicts import Failure, Kind, Result, ResultId, seed_of
+from conformance.oracle import modules as module_oracle
+from conformance.oracle import operators as oracle
+from conformance.oracle import optimizers as optimizer_oracle
+from conformance.samples import (
+    modules as module_samples,
 )
-from conformance.execution import Executor
-from conformance.model import Failure, Kind, Result, ResultId, seed_of
-from conformance.property import Property
-from conformance.target import Target
+from conformance.samples import (
+    operators as samples,
+)
+from conformance.samples import (
+    optimizers as optimizer_samples,
+)
+from conformance.target.target import Target
+from conformance.worker.executor import Executor
 
 #: Where a result's samples came from: (kind of set, …) as the caches name it.
 Key = Any

@@ -5,37 +5,37 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from conformance import capabilities
+from conformance.plan import needs
 from conformance.reproduction.data import STANDINS, Data
 from conformance.reproduction.literal import Writer, attributes_read
 from conformance.reproduction.modules import Place, inlined
 from conformance.reproduction.shaking import shaken
 from conformance.reproduction.source import Collector
 from conformance.reproduction.trial import Trial
-from conformance.target import Target
+from conformance.target.target import Target
 
 _NAMES = {
-    ("conformance.recorder", "Recorder"): "Recorder",
-    ("conformance.samples", "samples_of"): "samples_of",
-    ("conformance.samples", "reference_samples_of"): "reference_samples_of",
-    ("conformance.module_samples", "module_samples"): "module_samples",
-    ("conformance.optimizer_samples", "optimizer_samples"): "optimizer_samples",
-    ("conformance.subjects", "find"): "find",
-    ("conformance.tolerances", "rule"): "rule",
+    ("conformance.checking.recorder", "Recorder"): "Recorder",
+    ("conformance.samples.operators", "samples_of"): "samples_of",
+    ("conformance.samples.operators", "reference_samples_of"): "reference_samples_of",
+    ("conformance.samples.modules", "module_samples"): "module_samples",
+    ("conformance.samples.optimizers", "optimizer_samples"): "optimizer_samples",
+    ("conformance.subjects.databases", "find"): "find",
+    ("conformance.checking.tolerances", "rule"): "rule",
     ("conformance.torch_private", "preserved_rng"): "preserved_rng",
     ("conformance.torch_private", "seeded"): "seeded",
-    ("conformance.process_state", "seed"): "seed_everything",
-    ("conformance.oracle", "_announce"): "announce",
-    ("conformance.settings", "limit"): "limit",
-    ("conformance.modes", "reasons"): "reasons",
+    ("conformance.device.process_state", "seed"): "seed_everything",
+    ("conformance.oracle.operators", "_announce"): "announce",
+    ("conformance.samples.extent", "limit"): "limit",
+    ("conformance.properties.modes", "reasons"): "reasons",
     ("conformance.torch_private", "error_inputs"): "error_inputs",
     ("conformance.torch_private", "module_error_inputs"): "module_error_inputs",
     ("conformance.torch_private", "optimizer_error_inputs"): "optimizer_error_inputs",
     ("conformance.torch_private", "backward_dtypes"): "backward_dtypes",
     ("conformance.torch_private", "forward_dtypes"): "forward_dtypes",
     ("conformance.properties.operators.dtypes", "_first"): "first_samples",
-    ("conformance.renewal", "_others"): "others",
-    ("conformance.observation", "numpy"): "numpy",
+    ("conformance.oracle.renewal", "_others"): "others",
+    ("conformance.behaviours.observation", "numpy"): "numpy",
     ("conformance.torch_private", "composite_checks"): "composite_checks",
     ("conformance.torch_private", "op_db"): "op_db",
 }
@@ -149,9 +149,10 @@ class _Script:
         """The statements that run the check; collects its code."""
         trial, require = self.trial, self.collector.require
         seed = trial.run_seed
-        recorder = require("conformance.recorder", "Recorder")
+        recorder = require("conformance.checking.recorder", "Recorder")
         identity = (
-            f"{require('conformance.model', 'ResultId')}({require('conformance.model', 'CaseId')}"
+            f"{require('conformance.model.verdicts', 'ResultId')}"
+            f"({require('conformance.model.verdicts', 'CaseId')}"
             f"({trial.id.case.property!r}, {trial.id.case.subject!r}), {trial.id.dtype!r})"
         )
         made = f"{recorder}({identity}, seed={seed}, about_emptiness={trial.entry.about_emptiness})"
@@ -160,8 +161,8 @@ class _Script:
             f"target = {self._target()}",
             f"recorder = {made}",
         ]
-        kind = require("conformance.model", "Kind")
-        seeded = f"{require('conformance.process_state', 'seed')}({seed}, target)"
+        kind = require("conformance.model.verdicts", "Kind")
+        seeded = f"{require('conformance.device.process_state', 'seed')}({seed}, target)"
         if trial.target.rehearses:
             lines += [
                 "# The device learns each call the first time; what counts is the second.",
@@ -171,7 +172,7 @@ class _Script:
                 "    target.mark_step()",
                 "    target.synchronize()",
             ]
-        lacking = capabilities.lacking(trial.target, trial.entry, trial.subject.kind, trial.subject.name)
+        lacking = needs.lacking(trial.target, trial.entry, trial.subject.kind, trial.subject.name)
         if lacking:
             lines.append(f"recorder.lacking = {lacking!r}")
         lines += [
@@ -188,18 +189,19 @@ class _Script:
     def _check(self) -> str:
         function = self.trial.entry.check
         if self.trial.subject.kind == "api":
-            from conformance.behaviour import BEHAVIOURS
+            from conformance.behaviours.behaviour import BEHAVIOURS
 
             found = BEHAVIOURS[self.trial.entry.name]
             program = self.writer.write(found.program)
-            made = f"{self.collector.require('conformance.behaviour', 'Behaviour')}"
+            made = f"{self.collector.require('conformance.behaviours.behaviour', 'Behaviour')}"
             made += f"({found.name!r}, {found.area!r}, {program}, ())"
-            return f"{self.collector.require('conformance.behaviour', 'check')}({made}, target, recorder)"
+            check = self.collector.require("conformance.behaviours.behaviour", "check")
+            return f"{check}({made}, target, recorder)"
         return f"{self.writer.write(function)}(target, SUBJECT, recorder)"
 
     def _target(self) -> str:
         target = self.trial.target
-        made = self.collector.require("conformance.target", "Target")
+        made = self.collector.require("conformance.target.target", "Target")
         words = []
         for field in dataclasses.fields(Target):
             value = getattr(target, field.name)
@@ -216,7 +218,7 @@ class _Script:
 
     def _subject(self, data: list[str]) -> str:
         subject = self.trial.subject
-        made = self.collector.require("conformance.subjects", "Subject")
+        made = self.collector.require("conformance.subjects.databases", "Subject")
         info = "None"
         if getattr(subject, "info", None) is not None:
             # Twice: what the subject's own functions read of it is known only when they are written.

@@ -12,14 +12,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from conformance import digests, expectation, results, selection, torch_build
+from conformance import expectations as expectation
+from conformance.builds import installed
 from conformance.errors import UsageError
-from conformance.journal import Journal, Tail
-from conformance.pattern import is_literal
-from conformance.plan import Plan
-from conformance.runner import outputs
-from conformance.runner.ledger import Ledger
-from conformance.runner.options import Options
+from conformance.model import digests
+from conformance.model.patterns import is_literal
+from conformance.plan import selection
+from conformance.plan.plan import Plan
+from conformance.plan.request import Options
+from conformance.results import document, folders
+from conformance.results.journal import Journal, Tail
+from conformance.results.ledger import Ledger
 from conformance.runner.progress import Progress
 from conformance.runner.rounds import GivenUp, Rounds
 
@@ -49,7 +52,7 @@ def prepare(options: Options, mode: str, *, names: bool = False) -> dict[str, An
         command = [
             sys.executable,
             "-m",
-            "conformance.prepare",
+            "conformance.worker.prepare",
             str(file),
             "--target",
             options.target_argument,
@@ -110,7 +113,7 @@ def run(options: Options, mode: str, folder: Path, *, loud: bool = True) -> dict
     level, plan, left_out = choose(options, mode, answer)
     if options.select is None:
         _check_patterns(book, answer, mode, started.date())
-    outputs.clear(folder)
+    folders.clear(folder)
     journal = Journal(folder / "journal.jsonl")
     journal.lock()
     words = header(options, mode, answer, level, book, started)
@@ -145,7 +148,7 @@ def finish(
     rounds.absorb(final=True)
     progress.close()
     journal.close()
-    found = results.leg(ledger, book, today=today)
+    found = document.leg(ledger, book, today=today)
     if stopped:
         raise Interrupted([found])
     return found
@@ -185,7 +188,7 @@ def check_oracle(rounds: Rounds) -> None:
         file.write_text(json.dumps(rows))
         environment = rounds.options.environment(rounds.mode)
         environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-        command = [sys.executable, "-m", "conformance.oracle_check", str(file)]
+        command = [sys.executable, "-m", "conformance.oracle.recheck", str(file)]
         command += ["--samples", rounds.options.samples]
         for module in rounds.options.extra:
             command += ["--extra", module]
@@ -236,7 +239,7 @@ def header(
     facts = answer["facts"]
     target = options.target
     return {
-        "name": torch_build.leg_name(facts["torch"]["version"], mode),
+        "name": installed.leg_name(facts["torch"]["version"], mode),
         "mode": mode,
         "target": options.target_words(),
         "level": options.level,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from conformance import torch_build
+from conformance.builds import installed
 from conformance.errors import UsageError
-from conformance.target_file import TargetFile
+from conformance.target.file import TargetFile
 
 
 def runs_on(target: TargetFile, mode: str, torch_version: str) -> bool:
     """Whether a target's mode runs on a build of torch; the file's ``mode_builds`` says so."""
     word = target.mode_builds.get(mode, "any")
-    return word == "any" or (word == "fork-like") == torch_build.fork_like(torch_version)
+    return word == "any" or (word == "fork-like") == installed.fork_like(torch_version)
 
 
 def chosen(target: TargetFile, words: str | None) -> list[str]:
@@ -25,7 +25,7 @@ def chosen(target: TargetFile, words: str | None) -> list[str]:
         if len(set(modes)) != len(modes):
             raise UsageError(f"--mode {words} names a mode twice; name each once")
         return modes
-    here = torch_build.version()
+    here = installed.version()
     modes = [mode for mode in target.modes if runs_on(target, mode, here)]
     if not modes:
         raise UsageError(

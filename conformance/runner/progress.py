@@ -6,8 +6,8 @@ import sys
 import time
 from typing import TextIO
 
-from conformance.model import Verdict
-from conformance.runner.ledger import Ledger
+from conformance.model.verdicts import Verdict
+from conformance.results.ledger import Ledger
 
 
 class Progress:

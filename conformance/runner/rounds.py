@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from conformance.journal import Journal, Tail
-from conformance.model import Failure, Kind, Result, ResultId, Verdict, seed_of
-from conformance.plan import Plan
-from conformance.runner.ledger import Ledger, Worker
-from conformance.runner.options import Options
-from conformance.watchdog import last_words
+from conformance.model.verdicts import Failure, Kind, Result, ResultId, Verdict, seed_of
+from conformance.plan.plan import Plan
+from conformance.plan.request import Options
+from conformance.processes.watchdog import last_words
+from conformance.results.journal import Journal, Tail
+from conformance.results.ledger import Ledger, Worker
 
 #: Worker losses in a row, without one passing result between them, after which a run is given up.
 MAX_LOSSES = 20

@@ -8,9 +8,10 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from conformance import difference, standing
-from conformance.certificate import entitlement, manifest
+from conformance.certificate import entitlement, standing
 from conformance.errors import UsageError
+from conformance.plan.levels import manifest
+from conformance.results import diff
 from conformance.site.columns import Build, release
 from conformance.site.provenance import CHANNELS
 from conformance.site.submissions import Submission
@@ -120,7 +121,7 @@ def summary(one: Submission, before: Submission | None) -> Run:
     regressed: tuple[str, ...] = ()
     if before is not None:
         try:
-            report = difference.compare([dict(before.leg)], [dict(leg)])
+            report = diff.compare([dict(before.leg)], [dict(leg)])
             regressed = tuple(
                 change.id
                 for found in report.pairs

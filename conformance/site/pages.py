@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.certificate import privacy
+from conformance.results import privacy
 from conformance.site import words
 from conformance.site.cells import Cell, Run
 from conformance.site.columns import Build, release

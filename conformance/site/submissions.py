@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance import results, standing
-from conformance.certificate import privacy
+from conformance.certificate import standing
 from conformance.errors import UsageError
+from conformance.results import document as results
+from conformance.results import privacy
 from conformance.site import provenance
 from conformance.site.columns import Build
 from conformance.site.provenance import Provenance

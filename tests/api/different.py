@@ -8,8 +8,8 @@ import torch
 from faults import is_view, writes
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance import lab as bench
-from conformance.trees import tree_map
+from conformance.behaviours import lab as bench
+from conformance.checking.trees import tree_map
 
 #: Operators that only move, choose or make numbers that are given; they round nothing.
 _DRAWS = torch.Tag.nondeterministic_seeded

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance import lab as bench
-from conformance.lab import Lab
-from conformance.trees import tree_map
+from conformance.behaviours import lab as bench
+from conformance.behaviours.lab import Lab
+from conformance.checking.trees import tree_map
 
 #: Faults by the name of a behaviour that the general ones do not reach: context managers that break
 #: something on the device's side. Modules ``faults_*.py`` beside this one add theirs.

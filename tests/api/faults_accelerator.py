@@ -8,39 +8,39 @@ from typing import Any
 
 from faults import NAMED
 
-from conformance.lab import Lab
-from conformance.properties.api import _device
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.accelerator import _runtime
 
 
-class _Nowhere(_device.ModelRuntime):
+class _Nowhere(_runtime.ModelRuntime):
     """Its current index is beyond the number of its devices."""
 
     def index(self) -> int:
         return 3
 
 
-class _Lax(_device.ModelRuntime):
+class _Lax(_runtime.ModelRuntime):
     """Takes any index."""
 
     def set_index(self, index: Any) -> None:
         self.place = index if isinstance(index, int) else 0
 
 
-class _Stuck(_device.ModelRuntime):
+class _Stuck(_runtime.ModelRuntime):
     """Streams do not become the current one."""
 
     def current_stream(self) -> Any:
         return self.stream()
 
 
-def _with(runtime: Callable[[Lab], _device.Runtime]) -> Callable[[Lab], Any]:
+def _with(runtime: Callable[[Lab], _runtime.Runtime]) -> Callable[[Lab], Any]:
     @contextlib.contextmanager
     def around(lab: Lab) -> Iterator[None]:
-        _device.replace(runtime)
+        _runtime.replace(runtime)
         try:
             yield
         finally:
-            _device.replace(None)
+            _runtime.replace(None)
 
     return around
 

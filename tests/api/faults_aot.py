@@ -9,19 +9,19 @@ from typing import Any
 from faults import NAMED
 from faults_control_flow import bent
 
-from conformance.lab import Lab
-from conformance.properties.api import aot_functions
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.aot import functions
 
 
 @contextlib.contextmanager
 def wrong_results(lab: Lab) -> Iterator[None]:
     """Traced functions give wrong results on the device's side."""
-    traced: Callable[..., Any] = aot_functions.traced
-    aot_functions.traced = lambda function, **options: bent(traced(function, **options))
+    traced: Callable[..., Any] = functions.traced
+    functions.traced = lambda function, **options: bent(traced(function, **options))
     try:
         yield
     finally:
-        aot_functions.traced = traced
+        functions.traced = traced
 
 
 for name in ("aot-calls", "aot-returns-aliases", "aot-inputs-that-share", "aot-partitions-and-sizes"):
@@ -31,17 +31,17 @@ for name in ("aot-calls", "aot-returns-aliases", "aot-inputs-that-share", "aot-p
 @contextlib.contextmanager
 def lost_writes(lab: Lab) -> Iterator[None]:
     """Traced functions write into copies of their inputs."""
-    traced: Callable[..., Any] = aot_functions.traced
+    traced: Callable[..., Any] = functions.traced
 
     def change(function: Any, **options: Any) -> Any:
         made = traced(function, **options)
         return lambda *args: made(*(arg.clone() if hasattr(arg, "clone") else arg for arg in args))
 
-    aot_functions.traced = change
+    functions.traced = change
     try:
         yield
     finally:
-        aot_functions.traced = traced
+        functions.traced = traced
 
 
 NAMED["aot-writes-into-inputs"] = lost_writes

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from faults import NAMED
 
-from conformance.lab import Lab
-from conformance.properties.api import control_flow_branches, control_flow_graphs, control_flow_loops
-from conformance.trees import tree_map
+from conformance.behaviours.lab import Lab
+from conformance.checking.trees import tree_map
+from conformance.properties.api.control_flow import branches, graphs, loops
 
 
 def off(value: Any) -> Any:
@@ -43,14 +43,14 @@ def planted(change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Calla
 
     @contextlib.contextmanager
     def around(lab: Lab) -> Iterator[None]:
-        choose, find = control_flow_branches.choose, control_flow_loops.control_flow
-        control_flow_branches.choose = change(choose)
-        control_flow_loops.control_flow = lambda name: change(find(name))
+        choose, find = branches.choose, loops.control_flow
+        branches.choose = change(choose)
+        loops.control_flow = lambda name: change(find(name))
         try:
             yield
         finally:
-            control_flow_branches.choose = choose
-            control_flow_loops.control_flow = find
+            branches.choose = choose
+            loops.control_flow = find
 
     return around
 
@@ -75,13 +75,13 @@ for name in ("scan-refuses", "associative-scan-refuses", "map-refuses", "while-l
 @contextlib.contextmanager
 def wrong_graphs(lab: Lab) -> Iterator[None]:
     """Graphs and compiled functions give wrong results on the device's side."""
-    traced, compiled = control_flow_graphs.traced, control_flow_graphs.compiled
-    control_flow_graphs.traced = lambda function, *inputs, sizes: bent(traced(function, *inputs, sizes=sizes))
-    control_flow_graphs.compiled = lambda function, backend: bent(compiled(function, backend))
+    traced, compiled = graphs.traced, graphs.compiled
+    graphs.traced = lambda function, *inputs, sizes: bent(traced(function, *inputs, sizes=sizes))
+    graphs.compiled = lambda function, backend: bent(compiled(function, backend))
     try:
         yield
     finally:
-        control_flow_graphs.traced, control_flow_graphs.compiled = traced, compiled
+        graphs.traced, graphs.compiled = traced, compiled
 
 
 for name in ("graphs-of-cond", "graphs-of-loops", "compiled-control-flow"):

@@ -10,8 +10,8 @@ from unittest import mock
 import torch
 from faults import NAMED
 
-from conformance.lab import Lab
-from conformance.properties.api import dataloader_workers
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.dataloader import workers
 
 
 @contextlib.contextmanager
@@ -31,14 +31,14 @@ def _wrong_copies(lab: Lab) -> Iterator[None]:
 @contextlib.contextmanager
 def _one_worker(lab: Lab) -> Iterator[None]:
     """Loaders run with one worker where two are asked for."""
-    whole = dataloader_workers._loader
+    whole = workers._loader
 
     def loader(data: Any, **options: Any) -> Any:
         made = whole(data, **options)
         made.num_workers = 1
         return made
 
-    with mock.patch.object(dataloader_workers, "_loader", loader):
+    with mock.patch.object(workers, "_loader", loader):
         yield
 
 

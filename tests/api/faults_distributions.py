@@ -11,7 +11,7 @@ import faults
 import torch
 from torch import distributions as D
 
-from conformance.lab import Lab
+from conformance.behaviours.lab import Lab
 
 
 @contextlib.contextmanager

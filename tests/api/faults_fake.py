@@ -10,7 +10,7 @@ import torch
 from faults import NAMED
 from torch._subclasses.fake_tensor import FakeTensor
 
-from conformance.lab import Lab
+from conformance.behaviours.lab import Lab
 
 
 @contextlib.contextmanager

@@ -9,34 +9,34 @@ from typing import Any
 import torch
 from faults import NAMED
 
-from conformance.lab import Lab
-from conformance.properties.api import _memory
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.memory import _model
 
 
-class _Leaks(_memory.ModelMemory):
+class _Leaks(_model.ModelMemory):
     """Frees nothing."""
 
     def _free(self, size: int) -> None:
         return None
 
 
-class _LosesCount(_memory.ModelMemory):
+class _LosesCount(_model.ModelMemory):
     """Forgets what was freed in its table."""
 
     def stats(self) -> dict[str, Any]:
         return super().stats() | {"allocated_bytes.all.freed": 0}
 
 
-class _NeverOut(_memory.ModelMemory):
+class _NeverOut(_model.ModelMemory):
     """Raises another error where there is no memory."""
 
     def make(self, size: int) -> torch.Tensor:
-        if size >= _memory.TOO_MUCH:
+        if size >= _model.TOO_MUCH:
             raise ValueError("no")
         return super().make(size)
 
 
-class _NeverReuses(_memory.ModelMemory):
+class _NeverReuses(_model.ModelMemory):
     """Takes more from the system each time."""
 
     def make(self, size: int) -> torch.Tensor:
@@ -45,14 +45,14 @@ class _NeverReuses(_memory.ModelMemory):
         return made
 
 
-def _with(memory: Callable[[Lab], _memory.DeviceMemory]) -> Callable[[Lab], Any]:
+def _with(memory: Callable[[Lab], _model.DeviceMemory]) -> Callable[[Lab], Any]:
     @contextlib.contextmanager
     def around(lab: Lab) -> Iterator[None]:
-        _memory.replace(memory)
+        _model.replace(memory)
         try:
             yield
         finally:
-            _memory.replace(None)
+            _model.replace(None)
 
     return around
 

@@ -9,8 +9,8 @@ from unittest import mock
 
 from faults import NAMED
 
-from conformance.lab import Lab
-from conformance.properties.api import multiprocessing_sharing as sharing
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.multiprocessing import sharing
 
 
 def _patched(name: str, replacement: Any) -> Callable[[Lab], Any]:

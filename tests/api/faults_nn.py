@@ -10,7 +10,7 @@ import torch
 from faults import NAMED
 from torch.nn import init
 
-from conformance.lab import Lab
+from conformance.behaviours.lab import Lab
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from unittest import mock
 import faults
 import torch
 
-from conformance.lab import Lab
+from conformance.behaviours.lab import Lab
 
 
 @contextlib.contextmanager

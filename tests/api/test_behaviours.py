@@ -15,12 +15,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import faults
 
-from conformance import behaviour, target_file
-from conformance.lab import Lab
-from conformance.model import CaseId, Kind, Result, ResultId, Verdict
-from conformance.property import find, properties
-from conformance.recorder import Recorder
-from conformance.subjects import find as find_subject
+from conformance.behaviours import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.checking.property import find, properties
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
+from conformance.subjects.databases import find as find_subject
+from conformance.target import file as target_file
 
 for module in sorted(Path(__file__).parent.glob("faults_*.py")):
     importlib.import_module(module.stem)

@@ -14,11 +14,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from different import RoundsOtherwise
 
-from conformance import behaviour, target_file
-from conformance.model import CaseId, Kind, ResultId, Verdict
-from conformance.property import find, properties
-from conformance.recorder import Recorder
-from conformance.subjects import find as find_subject
+from conformance.behaviours import behaviour
+from conformance.checking.property import find, properties
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import CaseId, Kind, ResultId, Verdict
+from conformance.subjects.databases import find as find_subject
+from conformance.target import file as target_file
 
 TARGET = target_file.load("cpu").target("eager")
 

@@ -12,7 +12,7 @@ CODE = """
 import mmap, sys
 from pathlib import Path
 import torch
-from conformance import prepare
+from conformance.worker import prepare
 library = open(sys.argv[2], "rb")
 mapped = mmap.mmap(library.fileno(), 0, prot=mmap.PROT_READ)  # as a loaded one is
 print(prepare._abi(Path(sys.argv[1])))

@@ -8,9 +8,10 @@ import json
 import pytest
 from certifiable import folder, leg, settled, with_rows
 
-from conformance import cli, results
+from conformance import cli
 from conformance.ci import gather
 from conformance.matrix import plan
+from conformance.results import document as results
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ import pytest
 from certifiable import leg, settled, with_rows
 from ci.conftest import issues
 
-from conformance import cli, results
+from conformance import cli
 from conformance.ci import compare
 from conformance.matrix import collect, plan
+from conformance.results import document
 
 
 def cell(mode="eager"):
@@ -37,7 +38,7 @@ def night(folder, *legs, statuses=None, text=""):
                 found.append(collect.Outcome(cell(mode), status, text=text))
         (folder / "matrix.json").write_text(collect.document(found))
         if legs:
-            results.write(folder / "results.json", results.document(list(legs)))
+            document.write(folder / "results.json", document.document(list(legs)))
     return folder
 
 

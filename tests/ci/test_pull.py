@@ -9,8 +9,8 @@ import json
 import pytest
 from certifiable import leg, settled
 
-from conformance import results
 from conformance.ci import pull
+from conformance.results import document
 from conformance.site import registry, submissions
 
 REPOSITORY = "vendor/backend"
@@ -47,7 +47,7 @@ def vendor(github):
         with settled():
             found = {**leg("bringup"), "started": "2026-01-09T03:04:05+00:00"}
             found["target"] = {**found["target"], "device": "cpu", "simulated": False}
-            results.write(folder / "results.json", results.document([found]))
+            document.write(folder / "results.json", document.document([found]))
         if content is not None:
             (folder / "results.json").write_text(content)
         if signed:

@@ -8,9 +8,10 @@ import subprocess
 import pytest
 from certifiable import leg, settled
 
-from conformance import cli, results
+from conformance import cli
 from conformance.ci import store
 from conformance.errors import UsageError
+from conformance.results import document
 
 
 def git(folder, *arguments):
@@ -147,7 +148,7 @@ def test_the_command(tmp_path, remote, github, outputs, monkeypatch):
     with settled():
         found = leg("bringup")
         (tmp_path / "out").mkdir()
-        results.write(tmp_path / "out" / "results.json", results.document([found]))
+        document.write(tmp_path / "out" / "results.json", document.document([found]))
         command = ["ci", "store", str(tmp_path / "out"), "--repository", str(remote)]
         assert cli.main([*command, "--backend", "nobody"]) == 2
         assert cli.main([*command, "--backend", "cpu"]) == 0

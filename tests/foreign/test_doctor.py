@@ -8,9 +8,9 @@ from pathlib import Path
 import harness
 import pytest
 
-from conformance import target_file
 from conformance.doctor import isolated
 from conformance.errors import UsageError
+from conformance.target import file as target_file
 
 
 def missing(text: str) -> list[str]:

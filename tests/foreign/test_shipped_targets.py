@@ -8,9 +8,9 @@ from pathlib import Path
 import harness
 import pytest
 
-from conformance import target_file
 from conformance.errors import UsageError
-from conformance.runner import summary
+from conformance.report import summary
+from conformance.target import file as target_file
 
 UNTESTED = ("cuda", "mps", "torch_npu", "torch_openreg", "xpu")
 

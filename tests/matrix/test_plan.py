@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from conformance import cli, target_file
+from conformance import cli
 from conformance.errors import UsageError
 from conformance.matrix import plan
+from conformance.target import file as target_file
 
 BUILDS = ["2.6.0:public", "2.6.0:fork-like:core", "newest"]
 

@@ -17,8 +17,8 @@ import torch
 from fake_graph import Graph
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance.device_api import DeviceApi
-from conformance.target import Target
+from conformance.device.api import DeviceApi
+from conformance.target.target import Target
 
 
 class Stream:

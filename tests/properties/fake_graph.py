@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance import trees
-from conformance.kernels import is_view, needs_host
+from conformance.checking import trees
+from conformance.samples.kernels import is_view, needs_host
 
 
 def _as_it_is(leaf: Any) -> Any:

@@ -13,11 +13,12 @@ from typing import Any
 
 import torch
 
-from conformance import subjects, torch_private
-from conformance.model import Kind
-from conformance.samples import dtype_name
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance import torch_private
+from conformance.model.verdicts import Kind
+from conformance.samples.operators import dtype_name
+from conformance.subjects import databases
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 Break = Callable[[Any], None]
 
@@ -55,7 +56,7 @@ def plant(
 
 def broken(fault: Fault) -> Subject:
     """The operator's subject with the fault in it."""
-    whole = subjects.find("operator", fault.operator)
+    whole = databases.find("operator", fault.operator)
     info = copy.copy(whole.info)
     fault.breaks(info)
     return Subject("operator", fault.operator, info)

@@ -7,7 +7,7 @@ from typing import Any
 
 from planted import _is_fake, plant
 
-from conformance.model import Kind
+from conformance.model.verdicts import Kind
 
 
 def _wrap_inplace(info: Any, change: Callable[[Any], Any]) -> None:

@@ -9,7 +9,7 @@ import torch
 from planted import _steeper, _wrap, plant
 from torch._dynamo import register_backend
 
-from conformance.model import Kind
+from conformance.model.verdicts import Kind
 
 
 @register_backend

@@ -9,7 +9,7 @@ import torch
 from planted import _steeper, _wrap, plant
 from torch.autograd import forward_ad
 
-from conformance.model import Kind
+from conformance.model.verdicts import Kind
 
 
 class Mixes(torch.autograd.Function):

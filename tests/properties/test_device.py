@@ -15,12 +15,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import fake_device
 
-from conformance import device_api
-from conformance.model import CaseId, Kind, Result, ResultId, Verdict
-from conformance.property import find, properties
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.checking.property import find, properties
+from conformance.checking.recorder import Recorder
+from conformance.device import api as device_api
+from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 Api = type[fake_device.Api]
 GOOD, GRAPH = fake_device.Api, fake_device.StreamGraph

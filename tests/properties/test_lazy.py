@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-from conformance import evidence, property
-from conformance.execution import Executor
-from conformance.model import CaseId, ResultId, Verdict
-from conformance.plan import Case
-from conformance.recorder import Recorder
-from conformance.subjects import find
-from conformance.target import Target
+from conformance.checking import property
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import CaseId, ResultId, Verdict
+from conformance.plan.plan import Case
+from conformance.subjects.databases import find
+from conformance.target.target import Target
+from conformance.worker import evidence
+from conformance.worker.executor import Executor
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -119,7 +120,7 @@ def test_a_failure_stays_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def property_kind() -> Any:
-    from conformance.model import Kind
+    from conformance.model.verdicts import Kind
 
     return Kind.VALUE
 

@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 import torch
 
-from conformance import modes, torch_private
-from conformance.compilation import compiled
-from conformance.evidence import _some_dtype
-from conformance.invocation import attempt
-from conformance.kernels import kernels_of
+from conformance import torch_private
+from conformance.checking.invocation import attempt
+from conformance.device.compilation import compiled
+from conformance.properties import modes
 from conformance.properties.operators import _compiled, _gradients
-from conformance.samples import dtype_of, samples_of
-from conformance.subjects import find, subjects
-from conformance.transfer import to_host
+from conformance.samples.copies import to_host
+from conformance.samples.kernels import kernels_of
+from conformance.samples.operators import dtype_of, samples_of
+from conformance.subjects.databases import find, subjects
+from conformance.worker.evidence import _some_dtype
 
 
 def _compiles(function: Callable[..., Any], name: str) -> bool:

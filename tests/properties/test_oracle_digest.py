@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conformance.oracle import _coarse
+from conformance.oracle.operators import _coarse
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

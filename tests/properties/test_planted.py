@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from conformance import subjects
-from conformance.model import CaseId, Result, ResultId, Verdict
-from conformance.property import find, properties
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.checking.property import find, properties
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import CaseId, Result, ResultId, Verdict
+from conformance.subjects import databases
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -44,7 +44,7 @@ def test_red_with_the_fault(fault: planted.Fault) -> None:
 )
 def test_green_without(place: tuple[str, str, str]) -> None:
     name, operator, dtype = place
-    result = checked(name, subjects.find("operator", operator), dtype, planted.target_for())
+    result = checked(name, databases.find("operator", operator), dtype, planted.target_for())
     assert result.verdict is Verdict.PASS, result.failures
 
 

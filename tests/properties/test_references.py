@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conformance import oracle, target_file
-from conformance.invocation import Outcome
-from conformance.model import CaseId, Result, ResultId, Verdict
+from conformance.checking.invocation import Outcome
+from conformance.checking.property import find
+from conformance.checking.recorder import Recorder
+from conformance.checking.tolerances import rule
+from conformance.model.verdicts import CaseId, Result, ResultId, Verdict
+from conformance.oracle import operators as oracle
 from conformance.properties.operators import _transforms as transforms
-from conformance.property import find
-from conformance.recorder import Recorder
-from conformance.samples import Sample
-from conformance.subjects import find as find_subject
-from conformance.tolerances import rule
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import find as find_subject
+from conformance.target import file as target_file
 
 TRANSFORMS = ("vmap", "vjp", "jvp", "vmap-vjp", "vjp-vmap", "vjp-vjp", "vmap-vjp-vjp", "vmap-jvp", "jvp-vmap")
 

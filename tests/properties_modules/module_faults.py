@@ -13,7 +13,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook
 from torch.overrides import TorchFunctionMode
 
-from conformance.model import Kind
+from conformance.model.verdicts import Kind
 
 Fault = Callable[[], contextlib.AbstractContextManager[Any]]
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conformance import module_extra, module_oracle, module_samples, optimizer_samples
-from conformance.module_observation import BACKWARD
+from conformance.checking.trees import tensors
+from conformance.oracle import modules as module_oracle
+from conformance.oracle.observed_modules import BACKWARD
 from conformance.properties.modules._common import each_tensor
 from conformance.properties.modules.non_contiguous import strided
-from conformance.subjects import find, subjects
-from conformance.trees import tensors
+from conformance.samples import modules as module_samples
+from conformance.samples import optimizers as optimizer_samples
+from conformance.subjects import extra_modules
+from conformance.subjects.databases import find, subjects
 
 
 def first(name: str, dtype: torch.dtype = torch.float32) -> module_samples.ModuleSample:
@@ -78,7 +81,7 @@ def test_lazy_modules_are_materialised() -> None:
 
 
 def test_extra_entries_give_way_to_those_of_torch() -> None:
-    assert [one.name for one in module_extra.entries(["nn.Dropout"])].count("nn.Dropout") == 0
+    assert [one.name for one in extra_modules.entries(["nn.Dropout"])].count("nn.Dropout") == 0
     names = [one.name for one in subjects("module")]
     assert len(names) == len(set(names))
 

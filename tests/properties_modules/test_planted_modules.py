@@ -9,13 +9,15 @@ import module_faults
 import pytest
 import torch
 
-from conformance import process_state, property, target_file
-from conformance.model import CaseId, Result, ResultId, Verdict, seed_of
+from conformance.checking import property
+from conformance.checking.recorder import Recorder
+from conformance.device import process_state
+from conformance.model.verdicts import CaseId, Result, ResultId, Verdict, seed_of
 from conformance.properties.modules import _common as modules
 from conformance.properties.optimizers import _common as optimizers
-from conformance.recorder import Recorder
-from conformance.subjects import find
-from conformance.target import Target
+from conformance.subjects.databases import find
+from conformance.target import file as target_file
+from conformance.target.target import Target
 
 
 @pytest.fixture(scope="module", autouse=True)

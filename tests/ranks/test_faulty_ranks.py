@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from conformance import target_file
+from conformance.checking.property import properties
 from conformance.distributed import team
-from conformance.execution import Executor
-from conformance.model import Verdict
-from conformance.plan import Case, build
-from conformance.property import properties
-from conformance.target import Target
+from conformance.model.verdicts import Verdict
+from conformance.plan.plan import Case, build
+from conformance.target import file as target_file
+from conformance.target.target import Target
+from conformance.worker.executor import Executor
 
 HERE = Path(__file__).parent
 GLOO = """

@@ -15,15 +15,15 @@ import programs_for_worlds as programs
 import pytest
 import torch
 
-from conformance import target_file
+from conformance.checking.recorder import Recorder
 from conformance.distributed import team
 from conformance.distributed.answers import Answer, Ending, packed, unpacked
 from conformance.distributed.collectives import numbers
 from conformance.distributed.due import reduced
 from conformance.distributed.programs import agree
 from conformance.distributed.world import World
-from conformance.model import Kind, ResultId, Verdict
-from conformance.recorder import Recorder
+from conformance.model.verdicts import Kind, ResultId, Verdict
+from conformance.target import file as target_file
 
 HERE = Path(__file__).parent
 

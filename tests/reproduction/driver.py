@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance import target_file
-from conformance.accelerator import bring_up
+from conformance.checking.property import find
 from conformance.commands.repro import find_kind
-from conformance.execution import Executor
-from conformance.model import ResultId
-from conformance.property import find
+from conformance.device.accelerator import bring_up
+from conformance.model.verdicts import ResultId
 from conformance.reproduction import making
 from conformance.reproduction.trial import Trial
+from conformance.target import file as target_file
+from conformance.worker.executor import Executor
 
 
 class Zygote:

@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import red_results
 
-from conformance.behaviour import BEHAVIOURS
-from conformance.property import properties
+from conformance.behaviours.behaviour import BEHAVIOURS
+from conformance.checking.property import properties
 from conformance.reproduction import whole
 from conformance.reproduction.literal import Writer
 from conformance.reproduction.source import Collector
@@ -130,11 +130,11 @@ def test_recorded_text_is_shown_and_never_run(tmp_path: Path) -> None:
     }
     leg = {"target": {"name": "other"}, "mode": "eager", "results": [row]}
     from conformance.commands import repro as command
-    from conformance.model import ResultId
+    from conformance.model.verdicts import ResultId
 
     read = {"legs": [leg]}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("conformance.results.read", lambda path: read)
+        patch.setattr("conformance.results.document.read", lambda path: read)
         shown: list[str] = []
         patch.setattr("builtins.print", lambda *words, **_: shown.append(" ".join(map(str, words))))
         command.show_recorded(tmp_path, ResultId.parse("value/sin@float32"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conformance import results
+from conformance.results import document
 
 Put = Callable[..., Path]
 
@@ -27,7 +27,7 @@ def put(tmp_path: Path) -> Put:
     ) -> Path:
         place = tmp_path / "results" / backend / run
         place.mkdir(parents=True)
-        results.write(place / "results.json", results.document(list(legs)))
+        document.write(place / "results.json", document.document(list(legs)))
         if provenance is not None:
             (place / "provenance.json").write_text(json.dumps(provenance))
         if table is not None:

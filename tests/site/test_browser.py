@@ -19,7 +19,8 @@ from pathlib import Path
 import pytest
 from site_runs import TODAY, failing, made, night, refused, table
 
-from conformance import cli, results
+from conformance import cli
+from conformance.results import document
 
 pytest.importorskip("selenium", reason="selenium is not installed; run nox -s browser")
 if shutil.which("chromedriver") is None or shutil.which("chromium") is None:
@@ -58,13 +59,13 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     for (backend, run), legs in runs.items():
         place = folder / "results" / backend / run
         place.mkdir(parents=True)
-        results.write(place / "results.json", results.document(legs))
+        document.write(place / "results.json", document.document(legs))
     for run, day, missing in (("n1", 7, ()), ("n2", 8, ("graph",))):
         modes = [mode for mode in ("compile", "graph") if mode not in missing]
         legs = [made(mode=mode, started=f"2026-01-0{day}T00:00:00+00:00") for mode in modes]
         place = folder / "results" / "cpu" / run
         place.mkdir()
-        results.write(place / "results.json", results.document(legs))
+        document.write(place / "results.json", document.document(legs))
         (place / "provenance.json").write_text(json.dumps(night(day)))
         (place / "matrix.json").write_text(json.dumps(table(*legs, missing=missing)))
     words = ["--today", TODAY, "--our-repository", "o/suite"]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy
 import torch
 
-from conformance.compare import on_host
-from conformance.lab import Lab, own_work
+from conformance.behaviours.lab import Lab, own_work
+from conformance.checking.compare import on_host
 
 #: NumPy's arrays are of several dtypes here; what is done with them is dynamic.
 Array = Any

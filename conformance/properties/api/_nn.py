@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from conformance.lab import Lab, own_work
+from conformance.behaviours.lab import Lab, own_work
 
 M = TypeVar("M", bound=nn.Module)
 

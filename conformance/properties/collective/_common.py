@@ -7,17 +7,17 @@ from typing import Any
 
 import torch
 
-from conformance.compare import compare_values
+from conformance.checking.compare import compare_values
+from conformance.checking.property import ANY_DTYPE
+from conformance.checking.recorder import Recorder
+from conformance.checking.tolerances import EXACT, Tolerance, unit_of
 from conformance.distributed import team
 from conformance.distributed.calls import Call, Shape, Tensors
 from conformance.distributed.collectives import LARGEST, Collective, find, numbers
 from conformance.distributed.programs import Rank, program
-from conformance.model import Kind
-from conformance.property import ANY_DTYPE
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.tolerances import EXACT, Tolerance, unit_of
+from conformance.model.verdicts import Kind
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 #: Odd sizes, one element, none, and more than fits a small message.
 SHAPES: tuple[Shape, ...] = ((7,), (1,), (3, 5), (0,), (5, 0, 2), (129, 33), ())

@@ -6,15 +6,15 @@ from typing import Any
 
 import torch
 
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
 from conformance.distributed import team
 from conformance.distributed.calls import Call
 from conformance.distributed.collectives import Collective, find
 from conformance.distributed.programs import Rank, program
 from conformance.properties.collective._common import any_dtype, compare_ranks, given_by, host
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 _SHAPE = (9, 2)
 

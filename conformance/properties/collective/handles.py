@@ -9,18 +9,18 @@ from typing import Any
 
 import torch
 
-from conformance.capture import side_stream
-from conformance.compare import fact
+from conformance.checking.compare import fact
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.device.capture import side_stream
 from conformance.distributed import team
 from conformance.distributed.calls import Call
 from conformance.distributed.collectives import Collective, find
 from conformance.distributed.programs import Rank, program
-from conformance.model import Kind
+from conformance.model.verdicts import Kind
 from conformance.properties.collective._common import any_dtype, compare_ranks, given_by, host
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 _SHAPE = (129, 33)
 #: Seconds that the device is kept busy before a collective sees its input.

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance.compare import compare_exact
+from conformance.checking.compare import compare_exact
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
 from conformance.distributed import team
 from conformance.distributed.collectives import Collective
 from conformance.properties.collective._common import collect, compare_ranks, given_by, shapes_of
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 
 def _declared(target: Target, subject: Subject) -> Sequence[str]:

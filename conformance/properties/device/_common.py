@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from conformance.compare import compare_exact
-from conformance.device_api import DeviceApi
-from conformance.invocation import Outcome, attempt_on, report_error
-from conformance.property import ANY_DTYPE
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.checking.compare import compare_exact
+from conformance.checking.invocation import Outcome, attempt_on, report_error
+from conformance.checking.property import ANY_DTYPE
+from conformance.checking.recorder import Recorder
+from conformance.device.api import DeviceApi
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 SIZE = 1 << 12
 

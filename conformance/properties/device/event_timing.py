@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from conformance import device_api
-from conformance.compare import fact
-from conformance.invocation import attempt
-from conformance.model import Kind
+from conformance.checking.compare import fact
+from conformance.checking.invocation import attempt
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.device import api as device_api
+from conformance.model.verdicts import Kind
 from conformance.properties.device._common import about, do, slow, zeros
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 #: Milliseconds by which three measured intervals may fail to add up: a clock may tick once a microsecond.
 RESOLUTION = 0.01

@@ -7,14 +7,14 @@ from typing import Any
 
 import torch
 
-from conformance import device_api
-from conformance.compare import fact
-from conformance.model import Kind
+from conformance.checking.compare import fact
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.device import api as device_api
+from conformance.model.verdicts import Kind
 from conformance.properties.device._common import SIZE, about, do, zeros
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 
 @register(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from conformance import device_api
-from conformance.compare import compare_exact
+from conformance.checking.compare import compare_exact
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.device import api as device_api
 from conformance.properties.device._common import SIZE, about, do
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 
 @register(

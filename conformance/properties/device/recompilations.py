@@ -7,14 +7,14 @@ from typing import Any
 import torch
 
 from conformance import torch_private
-from conformance.compare import compare_exact, fact
-from conformance.compilation import compiled
-from conformance.model import Kind
+from conformance.checking.compare import compare_exact, fact
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.device.compilation import compiled
+from conformance.model.verdicts import Kind
 from conformance.properties.device._common import about, do
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 #: (shape, dtype, graphs that exist after the call): a known combination is never compiled again.
 CALLS = (

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from conformance import device_api
-from conformance.capture import captured
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.device import api as device_api
+from conformance.device.capture import captured
 from conformance.properties.device._common import about, do, holds, slow, zeros
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 
 @register(

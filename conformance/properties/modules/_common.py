@@ -11,20 +11,20 @@ from typing import Any
 
 import torch
 
-from conformance import settings
-from conformance.compare import compare_metadata, compare_values, fact
-from conformance.invocation import Outcome, attempt_on, one_line, report_error
-from conformance.model import Kind
-from conformance.module_observation import FORWARD, Observation, Procedure
-from conformance.module_oracle import ModuleExpected, expected
-from conformance.module_samples import UP, Arguments, ModuleSample, module_samples
-from conformance.recorder import Recorder
-from conformance.samples import dtype_name, dtype_of
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.tolerances import Rule, Tolerance, rule
-from conformance.transfer import WrongCopy
-from conformance.trees import tree_map
+from conformance.checking.compare import compare_metadata, compare_values, fact
+from conformance.checking.invocation import Outcome, attempt_on, one_line, report_error
+from conformance.checking.recorder import Recorder
+from conformance.checking.tolerances import Rule, Tolerance, rule
+from conformance.checking.trees import tree_map
+from conformance.model.verdicts import Kind
+from conformance.oracle.modules import ModuleExpected, expected
+from conformance.oracle.observed_modules import FORWARD, Observation, Procedure
+from conformance.samples import extent
+from conformance.samples.copies import WrongCopy
+from conformance.samples.modules import UP, Arguments, ModuleSample, module_samples
+from conformance.samples.operators import dtype_name, dtype_of
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 #: Dtypes in the order in which a property that takes only the first few prefers them.
 PREFERRED = ("float32", "bfloat16", "float16", "float64", "complex64", "complex128")
@@ -125,7 +125,7 @@ def chosen(
 ) -> list[ModuleSample]:
     """The samples of deterministic values that a property takes, counted."""
     samples = module_samples(subject, dtype_under_test(recorder))
-    found = samples.chosen(settings.limit(own_limit), such_that)
+    found = samples.chosen(extent.limit(own_limit), such_that)
     recorder.samples(len(found), samples.available)
     return found
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conformance.module_observation import BACKWARD
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.oracle.observed_modules import BACKWARD
 from conformance.properties.modules import _common as common
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:

@@ -9,16 +9,16 @@ from typing import Any
 
 import torch
 
-from conformance.compare import fact
-from conformance.model import Kind
-from conformance.module_observation import FORWARD
-from conformance.module_samples import ModuleSample
+from conformance.checking.compare import fact
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
+from conformance.oracle.observed_modules import FORWARD
 from conformance.properties.modules import _common as common
 from conformance.properties.modules.state_dict import loaded, saved
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.samples.modules import ModuleSample
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:

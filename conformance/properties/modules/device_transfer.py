@@ -7,15 +7,15 @@ from typing import Any
 
 import torch
 
-from conformance.compare import compare_exact, compare_metadata, fact
-from conformance.model import Kind
-from conformance.module_samples import ModuleSample
+from conformance.checking.compare import compare_exact, compare_metadata, fact
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
 from conformance.properties.modules import _common as common
 from conformance.properties.modules.state_dict import stateful
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.samples.modules import ModuleSample
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:

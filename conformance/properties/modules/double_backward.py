@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from conformance.module_observation import Cotangents, Observation, Procedure, differentiable
-from conformance.module_samples import Arguments
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.checking.trees import tensors
+from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, differentiable
 from conformance.properties.modules import _common as common
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.trees import tensors
+from conformance.samples.modules import Arguments
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 #: Modules whose backward has no derivative on the CPU.
 NOT_TWICE = frozenset({"nn.MultiMarginLoss", "nn.MultiLabelMarginLoss", "nn.CTCLoss", "nn.Hardsigmoid"})

@@ -9,15 +9,15 @@ from typing import Any
 import torch
 
 from conformance import torch_private
-from conformance.compare import fact
-from conformance.invocation import attempt, one_line
-from conformance.model import Kind
+from conformance.checking.compare import fact
+from conformance.checking.invocation import attempt, one_line
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
 from conformance.properties.modules import _common as common
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.transfer import Copier
+from conformance.samples.copies import Copier
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:

@@ -8,18 +8,18 @@ from typing import Any
 
 import torch
 
-from conformance.compare import compare_exact, compare_metadata, fact, on_host
-from conformance.invocation import attempt
-from conformance.model import Kind
-from conformance.module_observation import FORWARD
-from conformance.module_samples import ModuleSample, is_lazy
+from conformance.checking.compare import compare_exact, compare_metadata, fact, on_host
+from conformance.checking.invocation import attempt
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
+from conformance.oracle.observed_modules import FORWARD
 from conformance.properties.modules import _common as common
 from conformance.properties.modules.state_dict import stateful
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.samples import dtype_of
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.samples.modules import ModuleSample, is_lazy
+from conformance.samples.operators import dtype_of
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 #: Fewest elements from which the scatter of initial values says something.
 _MANY = 32

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance.module_observation import Cotangents, Observation, Procedure, observe
-from conformance.module_samples import Arguments, ModuleSample
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.checking.trees import tensors
+from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, observe
 from conformance.properties.modules import _common as common
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.trees import tensors
+from conformance.samples.modules import Arguments, ModuleSample
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 

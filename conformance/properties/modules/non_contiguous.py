@@ -6,8 +6,12 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance.invocation import attempt
-from conformance.module_observation import (
+from conformance.checking.invocation import attempt
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.checking.trees import leaves
+from conformance.oracle.modules import ModuleExpected
+from conformance.oracle.observed_modules import (
     BACKWARD,
     FORWARD,
     Cotangents,
@@ -17,14 +21,10 @@ from conformance.module_observation import (
     gradients,
     observe,
 )
-from conformance.module_oracle import ModuleExpected
-from conformance.module_samples import Arguments, ModuleSample
 from conformance.properties.modules import _common as common
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.trees import leaves
+from conformance.samples.modules import Arguments, ModuleSample
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:

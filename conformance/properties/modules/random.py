@@ -8,17 +8,17 @@ from typing import Any
 
 import torch
 
-from conformance import process_state
-from conformance.compare import compare_exact, compare_metadata, compare_values, fact, on_host
-from conformance.model import Kind
-from conformance.module_samples import ModuleSample, module_samples
+from conformance.checking.compare import compare_exact, compare_metadata, compare_values, fact, on_host
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.checking.tolerances import rule
+from conformance.checking.trees import tensors
+from conformance.device import process_state
+from conformance.model.verdicts import Kind
 from conformance.properties.modules import _common as common
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.tolerances import rule
-from conformance.trees import tensors
+from conformance.samples.modules import ModuleSample, module_samples
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 #: A frequency may be off by so many standard deviations; once in 10**9 draws a fair generator is further off.
 _SIGMAS = 6.0

@@ -7,16 +7,16 @@ from typing import Any
 
 import torch
 
-from conformance.compare import compare_exact, fact
-from conformance.model import Kind
-from conformance.module_observation import Cotangents, Observation, Procedure, observe
-from conformance.module_samples import Arguments, ModuleSample, module_samples
+from conformance.checking.compare import compare_exact, fact
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.checking.trees import leaves, tensors
+from conformance.model.verdicts import Kind
+from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, observe
 from conformance.properties.modules import _common as common
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.trees import leaves, tensors
+from conformance.samples.modules import Arguments, ModuleSample, module_samples
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 #: Modules that return their input itself in eval mode.
 IDENTITY_IN_EVAL = ("nn.Dropout", "nn.AlphaDropout", "nn.FeatureAlphaDropout")

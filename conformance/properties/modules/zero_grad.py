@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance.compare import compare_exact, fact
-from conformance.model import Kind
-from conformance.module_observation import Cotangents, Observation, Procedure, backward, gradients
-from conformance.module_samples import Arguments
+from conformance.checking.compare import compare_exact, fact
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
+from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, backward, gradients
 from conformance.properties.modules import _common as common
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.samples.modules import Arguments
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 CALLS = 2
 

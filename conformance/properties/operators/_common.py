@@ -8,18 +8,21 @@ from typing import Any
 
 import torch
 
-from conformance import promises, settings, torch_private, trees
-from conformance.compare import compare_metadata, compare_values, on_host, same_nesting
-from conformance.invocation import Outcome, attempt, attempt_on, one_line, report_error
-from conformance.model import Kind
-from conformance.oracle import Expected, expected
-from conformance.promises import Claim
-from conformance.recorder import Recorder
-from conformance.samples import Sample, SampleSet, dtype_name, dtype_of, samples_of
-from conformance.subjects import Subject, find
-from conformance.target import Target
-from conformance.tolerances import EXACT, Rule, Tolerance, rule
-from conformance.transfer import to_device
+from conformance import torch_private
+from conformance.checking import trees
+from conformance.checking.compare import compare_metadata, compare_values, on_host, same_nesting
+from conformance.checking.invocation import Outcome, attempt, attempt_on, one_line, report_error
+from conformance.checking.recorder import Recorder
+from conformance.checking.tolerances import EXACT, Rule, Tolerance, rule
+from conformance.model.verdicts import Kind
+from conformance.oracle import promises
+from conformance.oracle.operators import Expected, expected
+from conformance.oracle.promises import Claim
+from conformance.samples import extent
+from conformance.samples.copies import to_device
+from conformance.samples.operators import Sample, SampleSet, dtype_name, dtype_of, samples_of
+from conformance.subjects.databases import Subject, find
+from conformance.target.target import Target
 
 FLOATING = ("float32", "float64", "bfloat16", "float16")
 COMPLEX = ("complex64", "complex128")
@@ -90,7 +93,7 @@ def cases(
     """The chosen samples with what the oracle says; those on which the CPU raises are noted and left out."""
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
-    chosen = samples.chosen(settings.limit(own_limit))
+    chosen = samples.chosen(extent.limit(own_limit))
     recorder.samples(0, samples.available)
     yield from _with_expected(subject, recorder, dtype, samples, chosen)
 

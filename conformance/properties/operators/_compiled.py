@@ -9,10 +9,12 @@ from typing import Any
 
 import torch
 
-from conformance import modes, settings, torch_private
-from conformance.compilation import compiled
-from conformance.invocation import Outcome, attempt, one_line
-from conformance.oracle import Expected
+from conformance import torch_private
+from conformance.checking.invocation import Outcome, attempt, one_line
+from conformance.checking.recorder import Recorder
+from conformance.device.compilation import compiled
+from conformance.oracle.operators import Expected
+from conformance.properties import modes
 from conformance.properties.operators._common import (
     _with_expected,
     dtype_under_test,
@@ -21,11 +23,11 @@ from conformance.properties.operators._common import (
     run,
 )
 from conformance.properties.operators.random import RAW
-from conformance.recorder import Recorder
-from conformance.samples import Sample, samples_of
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.transfer import to_host
+from conformance.samples import extent
+from conformance.samples.copies import to_host
+from conformance.samples.operators import Sample, samples_of
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 #: Each of these is another graph; what a graph does not see (float64, float16) is left to eager mode.
 DTYPES = ("float32", "bfloat16", "complex64", "int64", "bool")
@@ -62,7 +64,7 @@ def cases(subject: Subject, recorder: Recorder, limit: int) -> Iterator[tuple[Sa
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     recorder.samples(0, samples.available)
-    yield from _with_expected(subject, recorder, dtype, samples, samples.varied(settings.limit(limit)))
+    yield from _with_expected(subject, recorder, dtype, samples, samples.varied(extent.limit(limit)))
 
 
 class Compiler:

@@ -7,15 +7,16 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private, trees
-from conformance.invocation import attempt
-from conformance.oracle import Expected
+from conformance import torch_private
+from conformance.checking import trees
+from conformance.checking.invocation import attempt
+from conformance.checking.recorder import Recorder
+from conformance.oracle.operators import Expected
 from conformance.properties.operators._common import compare_result, copy_in, failed_call, pristine, run
-from conformance.recorder import Recorder
-from conformance.samples import Sample
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.transfer import to_host
+from conformance.samples.copies import to_host
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 #: Operators whose meaning is the memory of their argument, not its values.
 ABOUT_MEMORY = frozenset(

@@ -8,13 +8,14 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private, trees
-from conformance.invocation import Outcome, attempt, report_error
+from conformance import torch_private
+from conformance.checking import trees
+from conformance.checking.invocation import Outcome, attempt, report_error
+from conformance.checking.recorder import Recorder
 from conformance.properties.operators._common import run
-from conformance.recorder import Recorder
-from conformance.samples import wrap
-from conformance.subjects import Subject, find
-from conformance.target import Target
+from conformance.samples.operators import wrap
+from conformance.subjects.databases import Subject, find
+from conformance.target.target import Target
 
 
 @functools.cache

@@ -9,16 +9,19 @@ from typing import Any
 
 import torch
 
-from conformance import promises, settings, torch_private, trees
-from conformance.compare import compare_values
-from conformance.invocation import Outcome, attempt, attempt_on, one_line
+from conformance import torch_private
+from conformance.checking import trees
+from conformance.checking.compare import compare_values
+from conformance.checking.invocation import Outcome, attempt, attempt_on, one_line
+from conformance.checking.recorder import Recorder
+from conformance.checking.tolerances import rule, unit_of
+from conformance.oracle import promises
 from conformance.properties.operators._common import copy_in, dtype_under_test, failed_call, pristine
-from conformance.recorder import Recorder
-from conformance.samples import Sample, samples_of
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.tolerances import rule, unit_of
-from conformance.transfer import to_host
+from conformance.samples import extent
+from conformance.samples.copies import to_host
+from conformance.samples.operators import Sample, samples_of
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 Operator = Callable[..., Any]
 
@@ -98,7 +101,7 @@ def cases(
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype, requires_grad=True)
     recorder.samples(0, samples.available)
-    for sample in samples.chosen(settings.limit(limit)):
+    for sample in samples.chosen(extent.limit(limit)):
         if promises.free_of_values(subject.name, sample):
             recorder.note(f"the values of sample {sample.index} are random or not initialised")
             recorder.compared(1)

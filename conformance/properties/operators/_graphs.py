@@ -8,13 +8,15 @@ from typing import Any
 
 import torch
 
-from conformance import modes, refusal, settings, trees
-from conformance.capture import Captured, captured
-from conformance.compare import fact
-from conformance.invocation import attempt, one_line
-from conformance.kernels import asks_host, kernels_of
-from conformance.model import Kind
-from conformance.oracle import Expected
+from conformance.checking import refusal, trees
+from conformance.checking.compare import fact
+from conformance.checking.invocation import attempt, one_line
+from conformance.checking.recorder import Recorder
+from conformance.device.capture import Captured, captured
+from conformance.model.verdicts import Kind
+from conformance.oracle.operators import Expected
+from conformance.oracle.renewal import copy_into, renewed_with_oracle
+from conformance.properties import modes
 from conformance.properties.operators._common import (
     _with_expected,
     copy_in,
@@ -22,12 +24,12 @@ from conformance.properties.operators._common import (
     failed_call,
     pristine,
 )
-from conformance.recorder import Recorder
-from conformance.renewal import copy_into, renewed_with_oracle
-from conformance.samples import Sample, samples_of
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.transfer import to_host
+from conformance.samples import extent
+from conformance.samples.copies import to_host
+from conformance.samples.kernels import asks_host, kernels_of
+from conformance.samples.operators import Sample, samples_of
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 
 def needs_host(subject: Subject) -> bool:
@@ -54,7 +56,7 @@ def cases(subject: Subject, recorder: Recorder, limit: int) -> Iterator[tuple[Sa
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     recorder.samples(0, samples.available)
-    chosen = samples.varied(settings.limit(limit))
+    chosen = samples.varied(extent.limit(limit))
     for sample, want in _with_expected(subject, recorder, dtype, samples, chosen):
         found = kernels_of(pristine(subject).op, sample) if sometimes_needs_host(subject) else None
         if found is not None and found.host:

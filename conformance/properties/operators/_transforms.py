@@ -14,9 +14,13 @@ from typing import Any
 
 import torch
 
-from conformance import promises, settings, torch_private, trees
-from conformance.compare import compare_metadata, compare_values, on_host, same_nesting
-from conformance.invocation import Outcome, attempt, attempt_on, one_line
+from conformance import torch_private
+from conformance.checking import trees
+from conformance.checking.compare import compare_metadata, compare_values, on_host, same_nesting
+from conformance.checking.invocation import Outcome, attempt, attempt_on, one_line
+from conformance.checking.recorder import Recorder
+from conformance.checking.tolerances import Tolerance, rule, unit_of
+from conformance.oracle import promises
 from conformance.properties.operators._common import (
     device_of,
     differentiable,
@@ -28,12 +32,11 @@ from conformance.properties.operators._common import (
 )
 from conformance.properties.operators._derived import ABOUT_MEMORY
 from conformance.properties.operators._gradients import largest, noise
-from conformance.recorder import Recorder
-from conformance.samples import Sample, samples_of
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.tolerances import Tolerance, rule, unit_of
-from conformance.transfer import to_device, to_host
+from conformance.samples import extent
+from conformance.samples.copies import to_device, to_host
+from conformance.samples.operators import Sample, samples_of
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 #: In double precision where a device has it, so that wrong rules stand out against rounding.
 DTYPES = ("float64", "float32")
@@ -128,7 +131,7 @@ def cases(
     recorder.samples(0, samples.available)
     info = pristine(subject)
     wrapper = torch_private.gradcheck_wrapper(info) if gradients else None
-    for sample in samples.chosen(settings.limit(LIMIT)):
+    for sample in samples.chosen(extent.limit(LIMIT)):
         if promises.free_of_values(subject.name, sample):
             recorder.note(f"the values of sample {sample.index} are random or not initialised")
             recorder.compared(1)

@@ -7,15 +7,15 @@ from typing import Any
 import torch
 
 from conformance import torch_private
-from conformance.invocation import attempt
+from conformance.checking.invocation import attempt
+from conformance.checking.recorder import Recorder
+from conformance.checking.tolerances import rule, unit_of
 from conformance.properties.operators import _gradients
 from conformance.properties.operators._common import dtype_under_test, pristine
-from conformance.recorder import Recorder
-from conformance.samples import Sample
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.tolerances import rule, unit_of
-from conformance.transfer import to_host
+from conformance.samples.copies import to_host
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 _UP = {
     torch.float16: torch.float64,

@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
 from conformance.properties.operators._common import cases, dtypes_of, pristine
 from conformance.properties.operators._derived import ABOUT_MEMORY, check_derived, transformed
 from conformance.properties.operators.variants import forms
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 LIMIT = 4
 

@@ -8,11 +8,15 @@ from typing import Any
 
 import torch
 
-from conformance import promises, torch_private, trees
-from conformance.compare import fact
-from conformance.invocation import attempt, one_line
-from conformance.model import Kind
-from conformance.oracle import Expected, compute
+from conformance import torch_private
+from conformance.checking import trees
+from conformance.checking.compare import fact
+from conformance.checking.invocation import attempt, one_line
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
+from conformance.oracle import promises
+from conformance.oracle.operators import Expected, compute
 from conformance.properties.operators import _compiled
 from conformance.properties.operators._common import (
     compare_result,
@@ -22,12 +26,10 @@ from conformance.properties.operators._common import (
     first_dtypes,
     run,
 )
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.samples import Sample, samples_of
-from conformance.subjects import Subject, find
-from conformance.target import Target
-from conformance.transfer import to_host
+from conformance.samples.copies import to_host
+from conformance.samples.operators import Sample, samples_of
+from conformance.subjects.databases import Subject, find
+from conformance.target.target import Target
 
 #: Operators whose result has the size of their input, and reductions: one of each kind of kernel.
 OPERATORS = frozenset(
@@ -117,7 +119,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    from conformance.compilation import compiled
+    from conformance.device.compilation import compiled
 
     reference = _compiled.plain(find("operator", subject.name))
     for sizes in _sizes(subject, dtype_under_test(recorder)):
@@ -146,7 +148,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _fails_on_cpu(reference: Callable[..., Any], sizes: list[Sample]) -> str | None:
-    from conformance.compilation import compiled
+    from conformance.device.compilation import compiled
 
     call, _ = compiled(None, reference, dynamic=True)
     for sample in sizes:

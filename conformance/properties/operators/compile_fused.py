@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conformance.compare import fact
-from conformance.model import Kind
+from conformance.checking.compare import fact
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
 from conformance.properties.operators import _compiled, compile_gradient
 from conformance.properties.operators._common import compare_result, copy_in, differentiable, first_dtypes
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject, find
-from conformance.target import Target
+from conformance.subjects.databases import Subject, find
+from conformance.target.target import Target
 
 LIMIT = 2
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from conformance import modes, torch_private
-from conformance.compare import same_nesting
+from conformance import torch_private
+from conformance.checking.compare import same_nesting
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.properties import modes
 from conformance.properties.operators import _compiled, _gradients, _working_precision
 from conformance.properties.operators._common import copy_in, differentiable
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.samples import Sample
-from conformance.subjects import Subject, find
-from conformance.target import Target
-from conformance.transfer import to_host
+from conformance.samples.copies import to_host
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import Subject, find
+from conformance.target.target import Target
 
 #: Samples that are captured, and those that are tried for it: a form of a call may be beyond Dynamo.
 LIMIT = 1

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance import modes
-from conformance.compare import fact
-from conformance.model import Kind
-from conformance.oracle import Expected
+from conformance.checking.compare import fact
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
+from conformance.oracle.operators import Expected
+from conformance.properties import modes
 from conformance.properties.operators import _compiled
 from conformance.properties.operators._common import compare_result, copy_in, first_dtypes, pristine
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.samples import Sample
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 LIMIT = 2
 

@@ -7,9 +7,12 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private, trees
-from conformance.compare import fact, on_host
-from conformance.model import Kind
+from conformance import torch_private
+from conformance.checking import trees
+from conformance.checking.compare import fact, on_host
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
 from conformance.properties.operators import _compiled
 from conformance.properties.operators._common import device_of, dtype_under_test, first_dtypes
 from conformance.properties.operators.random import (
@@ -20,11 +23,9 @@ from conformance.properties.operators.random import (
     _moments,
     operator_of,
 )
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.samples import Sample
-from conformance.subjects import Subject, find
-from conformance.target import Target
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import Subject, find
+from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:

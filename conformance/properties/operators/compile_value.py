@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
 from conformance.properties.operators import _compiled
 from conformance.properties.operators._common import compare_result, copy_in, dtypes_of
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject, find
-from conformance.target import Target
+from conformance.subjects.databases import Subject, find
+from conformance.target.target import Target
 
 LIMIT = 2
 #: In the first dtype of an operator one more: the forms of its call are the same in every dtype.

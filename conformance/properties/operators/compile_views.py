@@ -7,21 +7,21 @@ from typing import Any
 
 import torch
 
-from conformance import trees
-from conformance.compare import compare_exact, compare_metadata, fact, on_host
-from conformance.invocation import attempt
-from conformance.model import Kind
+from conformance.checking import trees
+from conformance.checking.compare import compare_exact, compare_metadata, fact, on_host
+from conformance.checking.invocation import attempt
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
 from conformance.properties.operators import _compiled
 from conformance.properties.operators._common import compare_result, copy_in, first_dtypes
 from conformance.properties.operators._derived import ABOUT_MEMORY, cpu_accepts, transformed
 from conformance.properties.operators.layout import gapped, reversed_order, shifted
 from conformance.properties.operators.views import aliases, may_alias
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.samples import Sample
-from conformance.subjects import Subject, find
-from conformance.target import Target
-from conformance.transfer import to_host
+from conformance.samples.copies import to_host
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import Subject, find
+from conformance.target.target import Target
 
 LIMIT = 3
 

@@ -8,17 +8,19 @@ from typing import Any
 
 import torch
 
-from conformance import promises, torch_private, trees
-from conformance.compare import compare_values, fact
-from conformance.invocation import attempt, one_line, report_error
-from conformance.model import Kind
-from conformance.oracle import Expected
+from conformance import torch_private
+from conformance.checking import trees
+from conformance.checking.compare import compare_values, fact
+from conformance.checking.invocation import attempt, one_line, report_error
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.checking.tolerances import rule
+from conformance.model.verdicts import Kind
+from conformance.oracle import promises
+from conformance.oracle.operators import Expected
 from conformance.properties.operators._common import cases, copy_in, first_dtypes
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.tolerances import rule
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 LIMIT = 2
 MOST_TENSORS = 6

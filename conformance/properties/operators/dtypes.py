@@ -8,17 +8,17 @@ from collections.abc import Sequence
 import torch
 
 from conformance import torch_private
-from conformance.compare import fact
-from conformance.invocation import attempt, one_line
-from conformance.model import Kind
+from conformance.checking.compare import fact
+from conformance.checking.invocation import attempt, one_line
+from conformance.checking.property import ANY_DTYPE, register
+from conformance.checking.recorder import Recorder
+from conformance.checking.refusal import clean
+from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import copy_in, run
-from conformance.property import ANY_DTYPE, register
-from conformance.recorder import Recorder
-from conformance.refusal import clean
-from conformance.samples import Sample, dtype_name, wrap
-from conformance.subjects import Subject, find
-from conformance.target import Target
-from conformance.transfer import to_host
+from conformance.samples.copies import to_host
+from conformance.samples.operators import Sample, dtype_name, wrap
+from conformance.subjects.databases import Subject, find
+from conformance.target.target import Target
 
 _NAMES = (
     "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64 "

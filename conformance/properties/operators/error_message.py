@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from conformance.compare import fact
-from conformance.invocation import one_line
-from conformance.model import Kind
+from conformance.checking.compare import fact
+from conformance.checking.invocation import one_line
+from conformance.checking.property import ANY_DTYPE, register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
 from conformance.properties.operators import _errors
-from conformance.property import ANY_DTYPE, register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conformance import settings, torch_private, trees
-from conformance.oracle import compute
+from conformance import torch_private
+from conformance.checking import trees
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.oracle.operators import compute
 from conformance.properties.operators._common import (
     compare_result,
     copy_in,
@@ -14,11 +17,10 @@ from conformance.properties.operators._common import (
     failed_call,
     run,
 )
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.samples import reference_samples_of
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.samples import extent
+from conformance.samples.operators import reference_samples_of
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 LIMIT = 24
 LARGEST = 5000
@@ -47,7 +49,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     dtype = dtype_under_test(recorder)
     samples = reference_samples_of(subject, dtype)
     recorder.samples(0, samples.available)
-    for sample in samples.chosen(settings.limit(LIMIT)):
+    for sample in samples.chosen(extent.limit(LIMIT)):
         if trees.numel(sample.arguments) > LARGEST:
             continue  # shapes for speed, not values of another kind
         want = compute(subject, dtype, sample)

@@ -7,16 +7,17 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance import torch_private, trees
-from conformance.compare import compare_metadata, fact
-from conformance.invocation import attempt, one_line
-from conformance.model import Kind
+from conformance import torch_private
+from conformance.checking import trees
+from conformance.checking.compare import compare_metadata, fact
+from conformance.checking.invocation import attempt, one_line
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import cases, copy_in, first_dtypes, run
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.samples import Sample
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 LIMIT = 4
 

@@ -10,9 +10,13 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from conformance import torch_private, trees
-from conformance.compare import compare_values, fact, same_nesting
-from conformance.model import Kind
+from conformance import torch_private
+from conformance.checking import trees
+from conformance.checking.compare import compare_values, fact, same_nesting
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.checking.tolerances import rule
+from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradients
 from conformance.properties.operators._common import (
     dtype_under_test,
@@ -20,13 +24,10 @@ from conformance.properties.operators._common import (
     has_fixed_derivative,
     pristine,
 )
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.samples import Sample
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.tolerances import rule
-from conformance.transfer import to_host
+from conformance.samples.copies import to_host
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 LIMIT = 4
 #: Two formulas for one Jacobian differ by their conditioning in float64; a wrong one by parts in a hundred.

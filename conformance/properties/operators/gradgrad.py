@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from conformance.compare import same_nesting
+from conformance.checking.compare import same_nesting
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
 from conformance.properties.operators import _gradients
 from conformance.properties.operators._common import differentiable, pristine
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.transfer import to_host
+from conformance.samples.copies import to_host
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 LIMIT = 4
 

@@ -6,14 +6,14 @@ import functools
 import math
 from collections.abc import Sequence
 
-from conformance.compare import fact, same_nesting
-from conformance.model import Kind
+from conformance.checking.compare import fact, same_nesting
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradients
 from conformance.properties.operators._common import differentiable, pristine
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 LIMIT = 6
 #: The truncation error of central differences with a step of 1e-6 is far below this; a wrong formula is off

@@ -7,15 +7,15 @@ from typing import Any
 
 import torch
 
-from conformance.compare import on_host, same_nesting
+from conformance.checking.compare import on_host, same_nesting
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.oracle.renewal import renewed
 from conformance.properties.operators import _compiled, _gradients, _graphs, _working_precision
 from conformance.properties.operators._common import differentiable, dtype_under_test
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.renewal import renewed
-from conformance.samples import Sample
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 #: Samples that are captured, and those that are tried for it: some need the host.
 LIMIT = 2

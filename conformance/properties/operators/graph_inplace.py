@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conformance.compare import fact
-from conformance.model import Kind
+from conformance.checking.compare import fact
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
 from conformance.properties.operators import _compiled, _graphs
 from conformance.properties.operators._common import compare_result, first_dtypes
 from conformance.properties.operators._derived import ABOUT_MEMORY
 from conformance.properties.operators.compile_inplace import changes_metadata, fits
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 LIMIT = 4
 

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance import trees
-from conformance.compare import fact, on_host
-from conformance.model import Kind
+from conformance.checking import trees
+from conformance.checking.compare import fact, on_host
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
 from conformance.properties.operators import _graphs, compile_random
 from conformance.properties.operators._common import dtype_under_test, first_dtypes
 from conformance.properties.operators.random import (
@@ -18,11 +20,9 @@ from conformance.properties.operators.random import (
     _kolmogorov_smirnov,
     _moments,
 )
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.samples import Sample
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:

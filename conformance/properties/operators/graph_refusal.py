@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance import settings
-from conformance.capture import captured
-from conformance.compare import fact
-from conformance.invocation import attempt, one_line
-from conformance.kernels import kernels_of
-from conformance.model import Kind
+from conformance.checking.compare import fact
+from conformance.checking.invocation import attempt, one_line
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.device.capture import captured
+from conformance.model.verdicts import Kind
+from conformance.oracle.renewal import copy_into, renewed_with_oracle
 from conformance.properties.operators import _compiled, _graphs
 from conformance.properties.operators._common import (
     _with_expected,
@@ -22,12 +23,11 @@ from conformance.properties.operators._common import (
     pristine,
     run,
 )
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.renewal import copy_into, renewed_with_oracle
-from conformance.samples import Sample, samples_of
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.samples import extent
+from conformance.samples.kernels import kernels_of
+from conformance.samples.operators import Sample, samples_of
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 LIMIT = 2
 
@@ -58,7 +58,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     samples = samples_of(subject, dtype)
     recorder.samples(0, samples.available)
     op, tried = _compiled.plain(subject), 0
-    for sample, _ in _with_expected(subject, recorder, dtype, samples, samples.chosen(settings.limit(8))):
+    for sample, _ in _with_expected(subject, recorder, dtype, samples, samples.chosen(extent.limit(8))):
         found = kernels_of(pristine(subject).op, sample)
         if found is None or not found.host or tried == LIMIT:
             continue

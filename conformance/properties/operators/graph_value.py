@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
 from conformance.properties.operators import _compiled, _graphs
 from conformance.properties.operators._common import compare_result, dtypes_of
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 LIMIT = 8
 

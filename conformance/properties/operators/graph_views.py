@@ -7,18 +7,18 @@ from typing import Any
 
 import torch
 
-from conformance.compare import compare_exact, on_host
-from conformance.oracle import compute
+from conformance.checking.compare import compare_exact, on_host
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.oracle.operators import compute
+from conformance.oracle.renewal import memory
 from conformance.properties.operators import _compiled, _graphs
 from conformance.properties.operators._common import compare_result, dtype_under_test, first_dtypes
 from conformance.properties.operators._derived import ABOUT_MEMORY, cpu_accepts, transformed
 from conformance.properties.operators.compile_views import awkward
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.renewal import memory
-from conformance.samples import Sample
-from conformance.subjects import Subject, find
-from conformance.target import Target
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import Subject, find
+from conformance.target.target import Target
 
 LIMIT = 3
 

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
 from conformance.properties.operators import _transforms as transforms
 from conformance.properties.operators.vjp import SEED, _func, check, mapped, of_a_batch, one_by_one
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 TANGENT = 71
 

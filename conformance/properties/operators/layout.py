@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance import trees
-from conformance.oracle import compute
+from conformance.checking import trees
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.checking.tolerances import rule
+from conformance.oracle.operators import compute
 from conformance.properties.operators._common import cases, dtype_under_test, first_dtypes
 from conformance.properties.operators._derived import ABOUT_MEMORY, check_derived, transformed
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.samples import Sample
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.tolerances import rule
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 LIMIT = 6
 _DTYPES = ("float32", "int64", "complex64", "bool", "bfloat16", "float64")

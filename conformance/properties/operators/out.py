@@ -7,11 +7,13 @@ from typing import Any
 
 import torch
 
-from conformance import trees
-from conformance.compare import compare_exact, fact
-from conformance.invocation import one_line
-from conformance.model import Kind
-from conformance.oracle import Expected
+from conformance.checking import trees
+from conformance.checking.compare import compare_exact, fact
+from conformance.checking.invocation import one_line
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
+from conformance.oracle.operators import Expected
 from conformance.properties.operators._common import (
     cases,
     compare_result,
@@ -21,11 +23,9 @@ from conformance.properties.operators._common import (
     first_dtypes,
     run,
 )
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.samples import Sample
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 LIMIT = 6
 _DTYPES = ("float32", "int64", "complex64", "bool", "bfloat16")

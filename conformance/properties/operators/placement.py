@@ -10,14 +10,14 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance import torch_private
-from conformance.compare import fact
-from conformance.invocation import is_refusal
-from conformance.model import Kind, Placement
+from conformance.checking.compare import fact
+from conformance.checking.invocation import is_refusal
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind, Placement
 from conformance.properties.operators._common import cases, copy_in, failed_call, first_dtypes, run
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 LIMIT = 1
 

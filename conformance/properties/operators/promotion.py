@@ -8,16 +8,16 @@ from typing import Any
 import torch
 
 from conformance import torch_private
-from conformance.compare import compare_metadata, fact
-from conformance.invocation import attempt, one_line
-from conformance.model import Kind
+from conformance.checking.compare import compare_metadata, fact
+from conformance.checking.invocation import attempt, one_line
+from conformance.checking.property import ANY_DTYPE, register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import copy_in, declared, failed_call, pristine, run
-from conformance.property import ANY_DTYPE, register
-from conformance.recorder import Recorder
-from conformance.samples import Sample, dtype_name
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.transfer import to_host
+from conformance.samples.copies import to_host
+from conformance.samples.operators import Sample, dtype_name
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 _DTYPES = (
     torch.bool,

@@ -10,10 +10,13 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private, trees
-from conformance.compare import fact, on_host
-from conformance.invocation import attempt_on
-from conformance.model import Kind
+from conformance import torch_private
+from conformance.checking import trees
+from conformance.checking.compare import fact, on_host
+from conformance.checking.invocation import attempt_on
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import (
     copy_in,
     device_of,
@@ -22,11 +25,9 @@ from conformance.properties.operators._common import (
     first_dtypes,
     run,
 )
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.samples import Sample, samples_of
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.samples.operators import Sample, samples_of
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 LIMIT = 3
 COUNT = 4096

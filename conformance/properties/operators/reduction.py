@@ -10,10 +10,12 @@ from typing import Any
 import torch
 
 from conformance import torch_private
-from conformance.compare import compare_values, fact
-from conformance.invocation import one_line
-from conformance.model import Kind
-from conformance.oracle import compute
+from conformance.checking.compare import compare_values, fact
+from conformance.checking.invocation import one_line
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
+from conformance.oracle.operators import compute
 from conformance.properties.operators._common import (
     compare_result,
     copy_in,
@@ -22,11 +24,9 @@ from conformance.properties.operators._common import (
     first_dtypes,
     run,
 )
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.samples import Sample
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 _SHAPE = (3, 4, 5)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
 from conformance.properties.operators._common import (
     cases,
     compare_result,
@@ -12,10 +14,8 @@ from conformance.properties.operators._common import (
     failed_call,
     run,
 )
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:

@@ -8,11 +8,15 @@ from typing import Any
 
 import torch
 
-from conformance import promises, torch_private, trees
-from conformance.compare import fact
-from conformance.invocation import Outcome, attempt, attempt_on
-from conformance.model import Kind
-from conformance.oracle import Expected
+from conformance import torch_private
+from conformance.checking import trees
+from conformance.checking.compare import fact
+from conformance.checking.invocation import Outcome, attempt, attempt_on
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
+from conformance.oracle import promises
+from conformance.oracle.operators import Expected
 from conformance.properties.operators import _gradients
 from conformance.properties.operators._common import (
     cases,
@@ -24,12 +28,10 @@ from conformance.properties.operators._common import (
     pristine,
     run,
 )
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.samples import Sample
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.transfer import to_host
+from conformance.samples.copies import to_host
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 LIMIT = 4
 _DTYPES = ("float32", "complex64", "int64", "bool", "bfloat16", "float64")

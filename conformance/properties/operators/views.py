@@ -8,17 +8,18 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private, trees
-from conformance.compare import compare_exact, compare_metadata, fact, on_host
-from conformance.invocation import attempt
-from conformance.model import Kind
+from conformance import torch_private
+from conformance.checking import trees
+from conformance.checking.compare import compare_exact, compare_metadata, fact, on_host
+from conformance.checking.invocation import attempt
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import cases, copy_in, failed_call, first_dtypes, pristine, run
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.samples import Sample
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.transfer import to_host
+from conformance.samples.copies import to_host
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 LIMIT = 6
 

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from conformance import torch_private
-from conformance.compare import fact
-from conformance.invocation import one_line
-from conformance.model import Kind
-from conformance.oracle import compute
+from conformance.checking.compare import fact
+from conformance.checking.invocation import one_line
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
+from conformance.oracle.operators import compute
 from conformance.properties.operators._common import (
     compare_result,
     copy_in,
@@ -19,11 +21,9 @@ from conformance.properties.operators._common import (
     first_dtypes,
     run,
 )
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.samples import Sample
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 _SHAPES = ((0,), (2, 0, 3), (0, 4))
 

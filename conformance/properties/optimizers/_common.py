@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from conformance import settings
-from conformance.compare import compare_metadata, compare_values, fact
-from conformance.invocation import Outcome, attempt_on, one_line, report_error
-from conformance.model import Kind
-from conformance.module_samples import UP
-from conformance.optimizer_oracle import (
+from conformance.checking.compare import compare_metadata, compare_values, fact
+from conformance.checking.invocation import Outcome, attempt_on, one_line, report_error
+from conformance.checking.recorder import Recorder
+from conformance.checking.tolerances import Tolerance, rule
+from conformance.model.verdicts import Kind
+from conformance.oracle.optimizers import (
     Observation,
     OptimizerExpected,
     Procedure,
@@ -20,12 +20,12 @@ from conformance.optimizer_oracle import (
     for_loop,
     observed,
 )
-from conformance.optimizer_samples import STEPS, OptimizerSample, Problem, optimizer_samples
-from conformance.recorder import Recorder
-from conformance.samples import dtype_of
-from conformance.subjects import Subject
-from conformance.target import Target
-from conformance.tolerances import Tolerance, rule
+from conformance.samples import extent
+from conformance.samples.modules import UP
+from conformance.samples.operators import dtype_of
+from conformance.samples.optimizers import STEPS, OptimizerSample, Problem, optimizer_samples
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 #: Optimizers that reduce over a parameter or over all of them; the others work element by element.
 REDUCING = frozenset({"Muon", "Adafactor", "LBFGS"})
@@ -99,7 +99,7 @@ def chosen(
     capturable = target.capable("capturable_optimizers")
     samples = optimizer_samples(subject, dtype_of(recorder.id.dtype), capturable=capturable)
     found = [sample for sample in samples if such_that(sample)]
-    limit = settings.limit(own_limit)
+    limit = extent.limit(own_limit)
     found = found if limit is None else found[:limit]
     recorder.samples(len(found), len(samples))
     return found

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance.optimizer_oracle import Build, Observation, Procedure, observed
-from conformance.optimizer_samples import Problem
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.oracle.optimizers import Build, Observation, Procedure, observed
 from conformance.properties.optimizers import _common as common
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.samples.optimizers import Problem
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 #: Few steps: near the minimum the differences of a quasi-Newton method are made of rounding.
 _STEPS = 2

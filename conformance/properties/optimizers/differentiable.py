@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from conformance.optimizer_oracle import Build, Observation, Procedure
-from conformance.optimizer_samples import STEPS, Problem
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.oracle.optimizers import Build, Observation, Procedure
 from conformance.properties.optimizers import _common as common
 from conformance.properties.optimizers.options import plain
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.samples.optimizers import STEPS, Problem
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 _STEPS = 2
 #: These write over what the backward of an earlier step needs, on the CPU too.

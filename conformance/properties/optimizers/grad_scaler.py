@@ -7,15 +7,15 @@ from typing import Any
 
 import torch
 
-from conformance.compare import compare_exact, fact
-from conformance.model import Kind
-from conformance.optimizer_oracle import Observation, observed
-from conformance.optimizer_samples import STEPS, OptimizerSample
+from conformance.checking.compare import compare_exact, fact
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
+from conformance.oracle.optimizers import Observation, observed
 from conformance.properties.optimizers import _common as common
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.samples.optimizers import STEPS, OptimizerSample
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 #: A power of two, so that scaling and unscaling round nothing.
 _SCALE = 2.0**10

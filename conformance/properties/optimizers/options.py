@@ -7,15 +7,15 @@ from typing import Any
 
 import torch
 
-from conformance.compare import compare_values, fact
-from conformance.model import Kind
-from conformance.optimizer_oracle import Build, Observation, Procedure, observed
-from conformance.optimizer_samples import STEPS, OptimizerSample, Problem
+from conformance.checking.compare import compare_values, fact
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
+from conformance.oracle.optimizers import Build, Observation, Procedure, observed
 from conformance.properties.optimizers import _common as common
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.samples.optimizers import STEPS, OptimizerSample, Problem
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 #: A learning rate that float32 and bfloat16 hold exactly.
 _RATE = 2.0**-6

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance.compare import compare_metadata, compare_values, fact
-from conformance.model import Kind
-from conformance.optimizer_oracle import Observation, OptimizerExpected
-from conformance.optimizer_samples import OptimizerSample
+from conformance.checking.compare import compare_metadata, compare_values, fact
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
+from conformance.oracle.optimizers import Observation, OptimizerExpected
 from conformance.properties.optimizers import _common as common
-from conformance.property import register
-from conformance.recorder import Recorder
-from conformance.subjects import Subject
-from conformance.target import Target
+from conformance.samples.optimizers import OptimizerSample
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:

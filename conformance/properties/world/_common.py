@@ -9,16 +9,16 @@ from typing import Any
 
 import torch
 
-from conformance import areas
-from conformance.compare import compare_values, fact
+from conformance.checking.compare import compare_values, fact
+from conformance.checking.property import ANY_DTYPE, register
+from conformance.checking.recorder import Recorder
+from conformance.checking.tolerances import Tolerance, unit_of
 from conformance.distributed import team
 from conformance.distributed.answers import Answer
 from conformance.distributed.programs import Rank, program
-from conformance.model import Kind
-from conformance.property import ANY_DTYPE, register
-from conformance.recorder import Recorder
-from conformance.target import Target
-from conformance.tolerances import Tolerance, unit_of
+from conformance.model.verdicts import Kind
+from conformance.subjects import areas
+from conformance.target.target import Target
 
 #: Units in which training steps that sum in another order may differ, of the largest element of a tensor.
 ROUNDINGS = 64.0
@@ -108,7 +108,9 @@ def together(
     ``accelerators``: it says nothing about the CPU.
     """
     if area not in areas.WORLD:
-        raise ValueError(f"area {area!r} is none of {', '.join(areas.WORLD)}; add it to conformance/areas.py")
+        raise ValueError(
+            f"area {area!r} is none of {', '.join(areas.WORLD)}; add it to conformance/subjects/areas.py"
+        )
 
     def wrap(check: Callable[[Bench], None]) -> Callable[[Bench], None]:
         statement = " ".join((inspect.getdoc(check) or "").partition("\n\n")[0].split())

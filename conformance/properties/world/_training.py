@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from conformance.model import Kind
+from conformance.model.verdicts import Kind
 from conformance.properties.world._common import Bench
 from conformance.properties.world.models import Feed, Losses, model, train
 

@@ -15,7 +15,7 @@ import torch
 from conformance.distributed import patient
 from conformance.distributed.answers import Answer, Ending
 from conformance.distributed.programs import Rank, agree, program
-from conformance.model import Kind
+from conformance.model.verdicts import Kind
 from conformance.properties.world._common import Bench, together
 from conformance.properties.world.groups import total, total_of
 

@@ -1,0 +1,207 @@
+"""Behaviours: what torch does, written down as a short program that must show the same on every device.
+
+    @behaviour("views", dtypes=NUMBERS, sees=("alias", "value"))
+    def write_through_select(lab: Lab) -> None:
+        \"\"\"A write into a selected row is seen by the tensor that it was selected from.\"\"\"
+        base = lab.integers(3, 4)
+        row = base.select(0, 1)
+        lab.shares("base and row", base, row)
+        row.fill_(7)
+        lab.same("base", base)
+
+becomes the property ``write-through-select`` of subject ``views`` (kind ``api``). Its check runs the program
+on the CPU, then on the device, and compares what was shown, in order. A program that breaks down or
+contradicts itself on the CPU is a fault of the suite and an ``error``; one that breaks down on the device is
+a failure of the device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from conformance.behaviours import observation
+from conformance.behaviours.lab import Lab
+from conformance.checking.invocation import report_error
+from conformance.checking.property import ANY_DTYPE, CALLS, register
+from conformance.checking.recorder import Recorder
+from conformance.device import process_state
+from conformance.model.verdicts import Kind
+from conformance.subjects import areas
+from conformance.target.target import Target
+
+ONE = ("float32",)
+ANY = (ANY_DTYPE,)
+WIDE_FLOATS = ("float32", "float64")
+FLOATS = (*WIDE_FLOATS, "float16", "bfloat16")
+COMPLEX = ("complex64", "complex128")
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8")
+NUMBERS = (*FLOATS, *INTEGERS, *COMPLEX)
+ALL = (*NUMBERS, "bool")
+
+#: Kinds of faults that tests plant into every behaviour: those that it must see, it names.
+FAULTS = ("value", "alias", "dtype", "shape", "stride", "error", "message", "warning")
+
+Program = Callable[[Lab], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Behaviour:
+    """A program with the name of its property and the kinds of planted faults that it must see.
+
+    ``fault`` stands for behaviours that none of the general faults reaches: a context manager that breaks
+    something on the device's side, given in the tests under the property's name.
+    """
+
+    name: str
+    area: str
+    program: Program
+    sees: tuple[str, ...]
+
+
+BEHAVIOURS: dict[str, Behaviour] = {}
+
+#: Makes the lab of the device's side and what surrounds it; tests hand in a broken one.
+MakeLab = Callable[..., Lab]
+_make: MakeLab = Lab
+
+
+def _nothing(lab: Lab) -> contextlib.AbstractContextManager[Any]:
+    return contextlib.nullcontext()
+
+
+_around: Callable[[Lab], contextlib.AbstractContextManager[Any]] = _nothing
+
+
+def replace_target_side(
+    make: MakeLab | None, around: Callable[[Lab], contextlib.AbstractContextManager[Any]] | None
+) -> None:
+    """Break the device's side of every behaviour (for tests); None twice puts the real one back."""
+    global _make, _around
+    _make = make or Lab
+    _around = around or _nothing
+
+
+def behaviour(
+    area: str,
+    *,
+    dtypes: Sequence[str] = ONE,
+    level: str = "full",
+    capabilities: Sequence[str] = (),
+    sees: Sequence[str] = ("value",),
+    modes: Sequence[str] = CALLS,
+    name: str | None = None,
+    smoke: bool = False,
+) -> Callable[[Program], Program]:
+    """Register a program as the property of an area of torch's API.
+
+    The name is that of the function with dashes, the statement the first paragraph of its docstring. ``sees``
+    are the planted faults that must turn it red; empty for one whose fault the tests give by name.
+    """
+    if area not in areas.AREAS:
+        raise ValueError(
+            f"area {area!r} is none of {', '.join(areas.AREAS)}; add it to conformance/subjects/areas.py"
+        )
+    for fault in sees:
+        if fault not in FAULTS:
+            raise ValueError(f"fault {fault!r} is none of {', '.join(FAULTS)}")
+
+    def wrap(program: Program) -> Program:
+        title = name or program.__name__.strip("_").replace("_", "-")
+        statement = " ".join((inspect.getdoc(program) or "").partition("\n\n")[0].split())
+        if not statement:
+            raise ValueError(f"behaviour {title!r} has no docstring; state there what must hold")
+        BEHAVIOURS[title] = Behaviour(title, area, program, tuple(sees))
+
+        def applies(target: Target, subject: Any) -> Sequence[str]:
+            if subject.name != area:
+                return ()
+            return [dtype for dtype in dtypes if dtype == ANY_DTYPE or target.declares(dtype)]
+
+        register(
+            title,
+            subject_kind="api",
+            statement=statement,
+            level=level,
+            applies=applies,
+            modes=modes,
+            runs=False,
+            smoke=smoke,
+            capabilities=(*areas.AREAS[area].capabilities, *capabilities),
+        )(lambda target, subject, recorder: check(BEHAVIOURS[title], target, recorder))
+        return program
+
+    return wrap
+
+
+def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
+    """Run the program on the CPU, then on the device, and compare what was shown."""
+    expected = Lab(target, recorder.id.dtype, recorder.seed, on_target=False)
+    state = process_state.capture()
+    process_state.seed(recorder.seed, target)
+    try:
+        entry.program(expected)
+    except Exception as raised:
+        if target.is_cpu:
+            raise
+        # Without the backend it runs, which the target cpu shows.
+        process_state.restore(state)
+        recorder.compared(1)
+        what = f"{_place(raised, entry.program)}, on CPU tensors while the backend is loaded,"
+        report_error(target, recorder, raised, what=what)
+        return
+    if expected.deviations:
+        raise AssertionError(f"the CPU contradicts {entry.name}: {expected.deviations[0].message}")
+    process_state.restore(state)
+    process_state.seed(recorder.seed, target)
+    actual = _make(target, recorder.id.dtype, recorder.seed, on_target=True)
+    error: Exception | None = None
+    with _around(actual):
+        try:
+            entry.program(actual)
+            target.synchronize()
+        except Exception as raised:
+            error = raised
+    for mine, other in zip(actual.observations, expected.observations, strict=False):
+        if mine.name != other.name:
+            recorder.compared(1)
+            recorder.fail(Kind.STATE, f"showed {mine.name!r} where the CPU shows {other.name!r}.")
+            break
+        if other.value is True and mine.value is True:
+            recorder.compared(1)
+        else:
+            observation.compare(recorder, mine, other, actual.device, target.precision)
+    for deviation in actual.deviations:
+        recorder.fail(deviation.kind, deviation.message)
+    for name, text in actual.accidents.items():
+        if name not in expected.accidents:
+            recorder.fail(Kind.REFUSED, f"{name} was refused, where the CPU says what is wrong: {text}")
+    if error is not None:
+        recorder.compared(1)
+        report_error(target, recorder, error, what=_place(error, entry.program))
+    elif len(actual.observations) != len(expected.observations):
+        recorder.compared(1)
+        shown, due = len(actual.observations), len(expected.observations)
+        recorder.fail(Kind.STATE, f"showed {shown} things where the CPU shows {due}.")
+
+
+def _place(error: Exception, program: Program) -> str:
+    """The line of the program, or of what it called in its file, at which an error came up."""
+    file = program.__code__.co_filename
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename == file:
+            return f"`{(frame.line or '').strip()}`"
+    return "the program"
+
+
+def device_module(device: torch.device) -> Any:
+    """``torch.<device>``, or None where there is no such module."""
+    with contextlib.suppress(Exception):
+        return torch.get_device_module(device)
+    return None

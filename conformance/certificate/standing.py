@@ -1,0 +1,36 @@
+"""How a leg stands, counted from its rows: what it says of itself may make it worse, never better."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from conformance.certificate import entitlement
+from conformance.model.verdicts import Verdict
+from conformance.plan import levels
+from conformance.results.document import OK, UNEXPECTED, USAGE
+
+#: ``refused``: it did not start.
+STANDINGS = ("passed", "failed", "incomplete", "refused")
+
+
+def of(leg: Mapping[str, Any]) -> tuple[str, str]:
+    """One of ``STANDINGS``, and in words why it is not ``passed``."""
+    rows = leg["results"]
+    if leg["exit"] == USAGE and not rows:
+        return "refused", "; ".join(leg["problems"])[:1000]
+    why = []
+    if not rows:
+        why.append("it has no results")
+    if leg["oracle"]["differences"]:
+        why.append(f"{len(leg['oracle']['differences'])} oracle values differ without the backend")
+    # A quick choice is no level, and whole all the same.
+    why += [text for text in entitlement.whole(leg) if not text.startswith(f"level {levels.SMOKE}")]
+    if why:
+        return "incomplete", "; ".join([*why, *leg["problems"]])[:1000]
+    unexpected = sum(Verdict(row["verdict"]).unexpected for row in rows)
+    if unexpected:
+        return "failed", f"{unexpected} results are not as they should be"
+    if leg["exit"] == UNEXPECTED:
+        return "failed", "; ".join(leg["problems"])[:1000] or "its expectations are wrong"
+    return ("passed", "") if leg["exit"] == OK else ("incomplete", f"it ended with {leg['exit']}")

@@ -1,0 +1,121 @@
+"""The recorder: what a property says about a subject, counted, so that silence can never pass."""
+
+from __future__ import annotations
+
+import time
+
+from conformance.model.verdicts import Failure, Kind, Placement, Result, ResultId, Verdict, plain
+
+MAX_FAILURES_KEPT = 5
+MAX_MESSAGE = 4000
+MAX_NOTES = 20
+
+
+class Recorder:
+    """Collects the observations of one property about one subject in one dtype.
+
+    A property reports; it never asserts and never raises for a deviation of the target. An exception that
+    leaves a property is a fault of the suite and becomes the verdict ``error``.
+    """
+
+    def __init__(self, result_id: ResultId, *, seed: int, about_emptiness: bool = False) -> None:
+        self.id = result_id
+        self.seed = seed
+        self.about_emptiness = about_emptiness
+        #: Capabilities that the property needs and the target does not declare.
+        self.lacking: tuple[str, ...] = ()
+        self._started = time.perf_counter()
+        self._comparisons = 0
+        self._empty_comparisons = 0
+        self._failure_count = 0
+        self._failures: list[Failure] = []
+        self._notes: list[str] = []
+        self._samples_used = 0
+        self._samples_available = 0
+        self._unsupported: str | None = None
+        self._vacuous: str | None = None
+        self._placement: Placement | None = None
+
+    @property
+    def failed(self) -> bool:
+        return self._failure_count > 0
+
+    @property
+    def failure_count(self) -> int:
+        return self._failure_count
+
+    def compared(self, count: int) -> None:
+        """Count compared elements or facts. Zero counts as nothing unless the property is about emptiness."""
+        if count:
+            self._comparisons += int(count)
+        else:
+            self._empty_comparisons += 1
+
+    def fail(self, kind: Kind, message: str, *, sample: int | None = None) -> None:
+        """Record a deviation of the target; the first few and the first of each kind are kept, all counted.
+
+        Every kind is kept because an expectation excuses only the kinds that it names.
+        """
+        self._failure_count += 1
+        if len(self._failures) < MAX_FAILURES_KEPT or all(kind is not known.kind for known in self._failures):
+            self._failures.append(
+                Failure(kind, message[:MAX_MESSAGE], None if sample is None else int(sample))
+            )
+
+    def note(self, text: str) -> None:
+        """Something worth reading that is not a deviation (e.g. a dtype that works although undeclared)."""
+        text = plain(text[:MAX_MESSAGE])
+        if len(self._notes) < MAX_NOTES and text not in self._notes:
+            self._notes.append(text)
+
+    def unsupported(self, reason: str) -> None:
+        """The subject is declared unsupported and was refused with a clean error."""
+        self._unsupported = reason
+        self.note(reason)
+
+    def vacuous(self, reason: str) -> None:
+        """The subject did not run in its mode, so that whatever was compared says nothing about it."""
+        self._vacuous = reason
+
+    @property
+    def samples_used(self) -> int:
+        """How many samples were tried so far."""
+        return self._samples_used
+
+    def samples(self, used: int, available: int) -> None:
+        """Add to the numbers of samples that were used and that exist."""
+        self._samples_used += int(used)
+        self._samples_available += int(available)
+
+    def placement(self, placement: Placement) -> None:
+        """How the operator ran, as observed."""
+        self._placement = placement
+
+    def result(self) -> Result:
+        """The result so far. Nothing compared and nothing failed is ``vacuous``."""
+        comparisons = self._comparisons + (self._empty_comparisons if self.about_emptiness else 0)
+        failures = list(self._failures)
+        count = self._failure_count
+        if count:
+            verdict = Verdict.FAIL
+        elif self._unsupported is not None:
+            verdict = Verdict.UNSUPPORTED
+        elif comparisons == 0 or self._vacuous is not None:
+            verdict = Verdict.VACUOUS
+            failures = [Failure(Kind.VACUOUS, (self._vacuous or "nothing was compared")[:MAX_MESSAGE])]
+            count = 1
+        else:
+            verdict = Verdict.PASS
+        return Result(
+            id=self.id,
+            verdict=verdict,
+            comparisons=comparisons,
+            failure_count=count,
+            failures=failures,
+            notes=list(self._notes),
+            samples_used=self._samples_used,
+            samples_available=self._samples_available,
+            placement=self._placement,
+            seconds=time.perf_counter() - self._started,
+            seed=self.seed,
+        )

@@ -1,0 +1,174 @@
+"""How far a result may be from the oracle: a table, looked up by operator, dtype and direction.
+
+The bound of an element with expected value ``e`` is
+
+    allowed = k * u * growth * (|e| + spread + scale) + floor
+
+``u``
+    The unit of the coarsest floating dtype that took part: ``torch.finfo(dtype).eps``; 2**-10 in the
+    precision class ``tf32`` for the operators that the table marks ``matrix`` and dtype float32.
+``spread``
+    The condition term, in units of a relative change of the inputs: how much the *oracle* (float64 on the
+    CPU) moves when every input element moves by half a unit in a random direction
+    (:mod:`conformance.oracle.operators`). For a sum it is of the size of ``|x|``, for ``exp`` it is
+    ``|x * exp(x)|``, for a solve it is the condition number times the solution, and if the function jumps
+    within a unit it covers the jump. It is a property of the function, not of any implementation, so
+    nothing is fitted to
+    the errors that a CPU or a device makes. Where ``local`` is false an element has at least the mean of
+    its result. Where ``separate`` is true each argument moves alone, up and down, and the movements are
+    added, so that those of two arguments cannot cancel.
+``scale``
+    For operators whose results are of order one by construction (probabilities, windows, normalised values)
+    the size at which intermediate values round; else 0.
+``growth``
+    1 or the square root of the number of input elements, where rounding errors accumulate.
+``k``
+    A small constant of the operator's class: how many roundings of intermediate values a reasonable
+    implementation makes. A backward pass doubles it.
+``floor``
+    The smallest subnormal number of the result's dtype; the smallest normal one in the precision class
+    ``flush-denormals``.
+
+The class ``exact`` allows nothing. Integers and booleans are exact in every class.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from conformance.model.patterns import matches
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DIRECTIONS = ("forward", "backward")
+TF32_UNIT = 2.0**-10
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """One class of the table with the overrides of one operator, dtype and direction applied."""
+
+    name: str
+    k: float
+    growth: str = "none"
+    local: bool = True
+    separate: bool = False
+    matrix: bool = False
+    oracle: str = "float64"
+    scale: float = 0.0
+    logarithmic: bool = False
+
+    @property
+    def exact(self) -> bool:
+        return self.name == "exact"
+
+    def tolerance(
+        self,
+        result: torch.dtype,
+        computed: torch.dtype | None = None,
+        *,
+        elements: int = 1,
+        precision: str = "ieee",
+    ) -> Tolerance:
+        """The bound for a result of dtype ``result`` computed from ``elements`` inputs of dtype
+        ``computed``.
+        """
+        if not (result.is_floating_point or result.is_complex) or self.exact:
+            return Tolerance(0.0, 0.0)
+        unit = unit_of(result)
+        if computed is not None and (computed.is_floating_point or computed.is_complex):
+            unit = max(unit, unit_of(computed))
+        if precision == "tf32" and self.matrix and unit == unit_of(torch.float32):
+            unit = TF32_UNIT
+        growth = math.sqrt(max(1, elements)) if self.growth == "sqrt" else 1.0
+        info = torch.finfo(result)
+        floor = float(info.tiny) if precision == "flush-denormals" else float(info.tiny) * float(info.eps)
+        relative = self.k * unit * growth
+        return Tolerance(relative, floor + relative * self.scale)
+
+
+@dataclasses.dataclass(frozen=True)
+class Tolerance:
+    """``relative`` times magnitude plus ``floor``, both in the units of the result; 0 and 0 means bit for
+    bit.
+    """
+
+    relative: float
+    floor: float
+
+    @property
+    def exact(self) -> bool:
+        return self.relative == 0.0
+
+    def allowed(self, magnitude: torch.Tensor) -> torch.Tensor:
+        """Allowed absolute error where ``magnitude`` is ``|e| + spread`` (float64)."""
+        return magnitude * self.relative + self.floor
+
+    def widened(self, factor: float) -> Tolerance:
+        """For the comparison of two results that may each be off by this tolerance."""
+        return Tolerance(self.relative * factor, self.floor * factor)
+
+
+EXACT = Tolerance(0.0, 0.0)
+
+
+def unit_of(dtype: torch.dtype) -> float:
+    """Distance of 1.0 to the next number of a floating or complex dtype."""
+    return float(torch.finfo(dtype).eps)
+
+
+@functools.lru_cache(maxsize=1)
+def _table() -> dict[str, Any]:
+    with (Path(__file__).parent / "table.toml").open("rb") as file:
+        loaded: dict[str, Any] = tomllib.load(file)
+        return loaded
+
+
+@functools.cache
+def rule(operator: str, dtype: torch.dtype, direction: str = "forward") -> Rule:
+    """The rule of (operator, dtype, direction): its class, then the overrides that match, in order of the
+    table.
+    """
+    if direction not in DIRECTIONS:
+        raise LookupError(f"no direction {direction!r}; use one of {', '.join(DIRECTIONS)}")
+    table = _table()
+    name = next(
+        (
+            name
+            for name, entry in table["class"].items()
+            if any(matches(p, operator) for p in entry["operators"])
+        ),
+        table["default"],
+    )
+    entry = {key: value for key, value in table["class"][name].items() if key not in ("operators", "because")}
+    if direction == "backward":
+        # The derivative of a function that moves data adds values up; that of any other multiplies and adds.
+        if name == "exact":
+            name, entry = "elementwise", {"k": 2.0, "growth": "sqrt", "local": False}
+        entry["k"] = 2 * entry["k"]
+        entry["oracle"] = "float64"
+    word = str(dtype).removeprefix("torch.")
+    for override in table.get("override", ()):
+        if (
+            any(matches(pattern, operator) for pattern in override["operators"])
+            and (word in override.get("dtypes", (word,)))
+            and (direction == override.get("direction", direction))
+        ):
+            entry.update(
+                {
+                    k: v
+                    for k, v in override.items()
+                    if k in ("k", "growth", "local", "separate", "matrix", "oracle", "scale", "logarithmic")
+                }
+            )
+    return Rule(name=name, **entry)

@@ -1,0 +1,1 @@
+"""The device under test, driven in this process."""

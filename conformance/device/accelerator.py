@@ -1,0 +1,97 @@
+"""Bringing a target up in this process, and refusing one whose place is taken."""
+
+from __future__ import annotations
+
+import importlib
+
+import torch
+
+from conformance.checking.invocation import one_line
+from conformance.errors import UsageError
+from conformance.target.target import Target
+
+
+def current() -> torch.device | None:
+    """The accelerator of this process, if any. torch 2.6 raises where there is none, newer ones say None."""
+    try:
+        return torch.accelerator.current_accelerator()
+    except RuntimeError:
+        return None
+
+
+def import_backend(target: Target) -> None:
+    """Import the target's module; UsageError where it cannot be."""
+    if target.module is None:
+        return
+    try:
+        importlib.import_module(target.module)
+    except Exception as error:
+        raise UsageError(
+            f"module {target.module!r} of target {target.name!r} cannot be imported "
+            f"({type(error).__name__}: {error}); install the backend for this torch, or take another --target"
+        ) from error
+
+
+def check_device(target: Target) -> None:
+    """Raise UsageError unless the target's device is the accelerator of this process.
+
+    torch knows one accelerator per process. Where another backend is it, streams, memory and random numbers
+    of ``torch.accelerator`` would be those of the other one. The CPU is no accelerator and needs none.
+    """
+    try:
+        wanted = torch.device(target.device).type
+    except RuntimeError as error:
+        message = str(error).splitlines()[0]
+        raise UsageError(
+            f"device {target.device!r} of target {target.name!r} is unknown to torch: {message}"
+        ) from None
+    if wanted == "cpu":
+        return
+    found = current()
+    if found is None:
+        after = f" after importing {target.module!r}" if target.module is not None else ""
+        raise UsageError(
+            f"no accelerator is present{after}, so device {target.device!r} cannot be tested; name the "
+            "module that registers it (module in the target file, --module for 'targets --new'), or "
+            "install its runtime"
+        )
+    if found.type != wanted:
+        raise UsageError(
+            f"the accelerator of this process is {found.type!r}, not {wanted!r} of target {target.name!r}; "
+            f"hide the backend of {found.type!r}, for which TORCH_DEVICE_BACKEND_AUTOLOAD=0 may be enough"
+        )
+
+
+def check_hooks(target: Target) -> None:
+    """Raise UsageError for a hook that leads nowhere: each result would show it as a fault of the device."""
+    for word, text in target.hooks.items():
+        try:
+            found = target.hook(word)
+        except Exception as error:
+            raise UsageError(
+                f"hook {word} = {text!r} of target {target.name!r} leads nowhere ({one_line(error)}); name a "
+                "function of an importable module as module:function"
+            ) from None
+        if not callable(found):
+            raise UsageError(
+                f"hook {word} = {text!r} of target {target.name!r} is a {type(found).__name__}, which cannot "
+                "be called; name a function as module:function"
+            )
+
+
+def bring_up(target: Target) -> None:
+    """Import the backend and check that its device and its hooks are those that will be tested.
+
+    A process that leaves the device to its ranks leaves the backend to them too: many devices can be had by
+    one process only.
+    """
+    if target.elsewhere:
+        return
+    use(target)
+
+
+def use(target: Target) -> None:
+    """Bring the target up in this process, also where :func:`bring_up` leaves that to ranks."""
+    import_backend(target)
+    check_device(target)
+    check_hooks(target)

@@ -1,0 +1,109 @@
+"""Streams and events of a target, by torch's device-generic classes."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from conformance.target.target import Target
+
+#: Seconds of work that are put on a stream so that something is pending; longer ones where the host was
+#: slower.
+DELAYS = (0.1, 0.5, 2.0)
+
+
+class DeviceApi:
+    """What properties of a device's API use of it. A test hands in one that misbehaves."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    def stream(self) -> Any:
+        """A new stream."""
+        return torch.Stream(device=self.target.device)
+
+    def event(self, *, timing: bool = False) -> Any:
+        """A new event."""
+        return torch.Event(device=self.target.device, enable_timing=timing)
+
+    def current(self) -> Any:
+        """The current stream of this thread."""
+        return torch.accelerator.current_stream()
+
+    @contextlib.contextmanager
+    def on(self, stream: Any) -> Iterator[None]:
+        """Make a stream the current one of this thread for a while."""
+        before = torch.accelerator.current_stream()
+        torch.accelerator.set_stream(stream)
+        try:
+            yield
+        finally:
+            torch.accelerator.set_stream(before)
+
+    def delay(self, seconds: float) -> bool:
+        """Put work of about that length on the current stream; False where the target has no way to."""
+        hook = self.target.hook("delay")
+        if hook is None:
+            return False
+        hook(seconds)
+        return True
+
+    def empty(self, size: int) -> torch.Tensor:
+        """Memory for int64 on the device, which nothing has written."""
+        return torch.empty(size, dtype=torch.int64, device=self.target.device)
+
+    def pin(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A copy of a host tensor in pinned memory."""
+        return tensor.pin_memory()
+
+    def record_stream(self, tensor: torch.Tensor, stream: Any) -> None:
+        """Say that a stream works with a tensor's memory."""
+        tensor.record_stream(stream)
+
+    def synchronize(self) -> None:
+        """Wait for the device."""
+        self.target.synchronize()
+
+
+_make: Callable[[Target], DeviceApi] = DeviceApi
+
+
+def of(target: Target) -> DeviceApi:
+    """The API of a target."""
+    return _make(target)
+
+
+def replace(make: Callable[[Target], DeviceApi] | None) -> None:
+    """Make :func:`of` return another API (for tests); None puts the real one back."""
+    global _make
+    _make = make or DeviceApi
+
+
+def pending_after(api: DeviceApi, stream: Any, work: Callable[[], Any]) -> bool | None:
+    """Whether what was on a stream is still pending when ``work``, done after it, has returned.
+
+    True proves that ``work`` did not wait for it. False is said only where that happened with every length of
+    delay although the host itself was fast enough once; None where it never was, or where nothing can be
+    delayed.
+    """
+    answer: bool | None = None
+    for seconds in DELAYS:
+        marker = api.event()
+        with api.on(stream):
+            started = time.perf_counter()
+            if not api.delay(seconds):
+                return None
+            marker.record(stream)
+            queued = time.perf_counter() - started
+            work()
+        done = marker.query()
+        api.synchronize()
+        if not done:
+            return True
+        # A device that works the delay off at once is as wrong as a call that waits for it.
+        answer = False if queued < seconds or seconds == DELAYS[-1] else answer
+    return answer

@@ -1,0 +1,60 @@
+"""Global state of a process that a case must leave as it found it, and the seeds that it starts from."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import torch
+
+from conformance.target.target import Target
+
+State = tuple[Any, ...]
+
+
+def _set_deterministic(mode: Any) -> None:
+    torch.set_deterministic_debug_mode(mode)
+
+
+_PARTS: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
+    ("the default dtype", torch.get_default_dtype, torch.set_default_dtype),
+    ("gradient mode", torch.is_grad_enabled, torch.set_grad_enabled),
+    ("deterministic mode", torch.get_deterministic_debug_mode, _set_deterministic),
+    ("the number of threads", torch.get_num_threads, torch.set_num_threads),
+    ("inference mode", torch.is_inference_mode_enabled, lambda value: None),
+    ("warn-always", torch.is_warn_always_enabled, torch.set_warn_always),
+)
+
+
+def capture() -> State:
+    """The state now."""
+    return tuple(read() for _, read, _ in _PARTS)
+
+
+def restore(state: State) -> list[str]:
+    """Put a captured state back; the names of what had changed."""
+    changed = []
+    for (name, read, write), value in zip(_PARTS, state, strict=True):
+        if read() != value:
+            changed.append(name)
+            write(value)
+    return changed
+
+
+def seed(value: int, target: Target) -> None:
+    """Seed Python, NumPy, torch's CPU generator and the target's device; the checks of distributions are on.
+
+    ``torch.manual_seed`` would do more: it also queues calls, each with a formatted stack, for accelerators
+    that torch knows and that are not in use, which takes a millisecond and is never freed.
+    """
+    # Dynamo switches the checks of torch.distributions off for the whole process when it is first used.
+    torch.distributions.Distribution.set_default_validate_args(__debug__)
+    random.seed(value)
+    numpy.random.seed(value & 0xFFFFFFFF)
+    torch.default_generator.manual_seed(value)
+    if not target.is_cpu and not target.elsewhere:
+        seed_device = getattr(torch.get_device_module(target.device), "manual_seed_all", None)
+        if seed_device is not None:
+            seed_device(value)

@@ -1,0 +1,102 @@
+"""What a check of expectations has looked at: only what a whole run has decided is called true."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from conformance.expectations import judge
+from conformance.expectations.entries import Book, Expectation
+from conformance.expectations.index import Index
+
+
+@dataclasses.dataclass(frozen=True)
+class Looked:
+    """Entries by what is known of them.
+
+    ``true`` ones fail as they say in all modes that they speak of. The others of ``here`` are ``unclear``,
+    where a whole run has left open whether they do, or no whole run has looked at some of their modes
+    (``missing``, of ``modes``). Those ``elsewhere`` speak of other versions of torch only.
+    """
+
+    true: int
+    unclear: int
+    here: int
+    elsewhere: int
+    missing: tuple[str, ...]
+    modes: tuple[str, ...]
+
+
+def look(
+    book: Book,
+    plans: Mapping[str, frozenset[str]],
+    legs: Sequence[Mapping[str, Any]],
+    versions: Sequence[str],
+    today: datetime.date,
+) -> Looked:
+    """Hold the entries of a target against its legs, of which only whole ones decide."""
+    indices = {mode: Index(ids) for mode, ids in plans.items()}
+    shown = [_shown(book, leg, today) for leg in legs if judge.decides(leg)]
+    missing: set[str] = set()
+    true = unclear = here = 0
+    for entry in book.entries:
+        spoken = entry.modes or tuple(plans)
+        if not any(entry.speaks_of(mode, version) for mode in spoken for version in versions):
+            continue
+        here += 1
+        answers = {
+            mode: [found[entry] for where, found in shown if where == mode and entry in found]
+            for mode in spoken
+            if mode in plans and indices[mode].matches(entry.id)
+        }
+        unseen = {mode for mode, words in answers.items() if not words}
+        if unseen:
+            missing |= unseen
+        elif answers and all(all(words) for words in answers.values()):
+            true += 1
+        else:
+            unclear += 1
+    return Looked(
+        true,
+        unclear,
+        here,
+        len(book.entries) - here,
+        tuple(mode for mode in plans if mode in missing),
+        tuple(plans),
+    )
+
+
+def _shown(book: Book, leg: Mapping[str, Any], today: datetime.date) -> tuple[str, dict[Expectation, bool]]:
+    """The mode of a leg, and whether something fails as each entry says that speaks of it."""
+    rows = {row["id"]: row for row in leg["results"]}
+    spoken = [entry for entry in book.entries if entry.speaks_of(leg["mode"], leg["torch"])]
+    records = judge.records(rows, book, leg["mode"], leg["torch"], today)
+    return leg["mode"], {entry: record["fails"] > 0 for entry, record in zip(spoken, records, strict=True)}
+
+
+def summary(found: Looked, problems: int) -> str:
+    """The last line of a check: how many entries there are, and what is known of them."""
+    total = found.here + found.elsewhere
+    if not total:
+        return "there are no entries"
+    parts = [f"{total} entries"]
+    if problems:
+        parts[0] += f", {problems} problems"
+    elif found.true == total:
+        return f"{total} entries are true"
+    elif found.here:
+        parts[0] += ": names, modes and days are right"
+        parts[0] += f", and {found.true} are true" if found.true else ""
+    if found.missing:
+        which = "the others" if found.true or found.unclear or problems else "they"
+        modes = f" in {', '.join(found.missing)}" if found.missing != found.modes else ""
+        parts.append(f"whether {which} are stale only a whole run at the level full{modes} can tell")
+    if found.unclear and not problems:
+        parts.append(
+            f"of {found.unclear} the run decided nothing, for what they match came to no pass and no failure"
+        )
+    if found.elsewhere:
+        parts.append(f"{found.elsewhere} speak of other versions of torch and were not looked at")
+    return "; ".join(parts)

@@ -1,0 +1,85 @@
+"""Changing files of expectations: what is not touched stays as it is written, comments included."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from conformance.errors import UsageError
+from conformance.expectations.aliases import Aliases
+from conformance.expectations.entries import Expectation, read
+
+_START = re.compile(r"(?m)^[ \t]*\[\[[ \t]*expect[ \t]*\]\]")
+HEAD = "schema = 1\n"
+
+
+def render(entry: Expectation) -> str:
+    """An entry as TOML."""
+    lines = ["[[expect]]"]
+    words = {
+        "id": entry.id,
+        "kind": entry.kind.value,
+        "reason": entry.reason,
+        "detail": entry.detail,
+        "link": entry.link,
+        "until": entry.until,
+        "torch": entry.torch,
+    }
+    for key, value in words.items():
+        if value or key not in ("detail", "torch"):
+            lines.append(f"{key} = {_quoted(value)}")
+    if entry.modes:
+        lines.append(f"modes = [{', '.join(map(_quoted, entry.modes))}]")
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """A basic string of TOML."""
+    plain = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+    return '"' + "".join(
+        plain.get(char) or (char if char.isprintable() else f"\\U{ord(char):08x}") for char in text
+    ) + '"'  # fmt: skip
+
+
+def edited(path: Path, text: str, changes: Mapping[int, Sequence[Expectation]]) -> str:
+    """The text of a file with some entries, by number, replaced by others or none.
+
+    UsageError where the entries do not each stand in a table ``[[expect]]`` of their own.
+    """
+    starts = [found.start() for found in _START.finditer(text)]
+    known = list(read(path, text.encode(), Aliases({}, {}), unread=True))
+    if len(starts) != len(known):
+        raise UsageError(f"expectations {path} cannot be changed; write each entry as a table [[expect]]")
+    starts = [_with_comments(text, start) for start in starts]
+    parts = [text[: starts[0]] if starts else text]
+    for index, start in enumerate(starts):
+        block = text[start : starts[index + 1] if index + 1 < len(starts) else len(text)]
+        parts.append(block if index not in changes else _replaced(block, changes[index]))
+    return _tidy("".join(parts))
+
+
+def _with_comments(text: str, start: int) -> int:
+    """Where an entry begins with the comments directly above it."""
+    while start > 0:
+        previous = text.rfind("\n", 0, start - 1) + 1
+        if not text[previous:start].lstrip().startswith("#"):
+            break
+        start = previous
+    return start
+
+
+def _replaced(block: str, entries: Sequence[Expectation]) -> str:
+    if not entries:
+        return ""
+    comments = block[: _START.search(block).start()]  # type: ignore[union-attr]
+    return comments + "\n".join(map(render, entries)) + "\n"
+
+
+def appended(text: str, entries: Sequence[Expectation]) -> str:
+    """The text of a file with more entries at its end."""
+    return _tidy("\n".join([text.rstrip("\n") + "\n", *map(render, entries)]))
+
+
+def _tidy(text: str) -> str:
+    return re.sub(r"\n{3,}", "\n\n", text).rstrip("\n") + "\n"

@@ -1,0 +1,234 @@
+"""Entries of expectations and the files in which they stand."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from conformance.errors import UsageError
+from conformance.expectations.aliases import FOLDER, Aliases
+from conformance.model.torch_range import TorchScope, minor
+from conformance.model.verdicts import Kind, ResultId
+from conformance.target.file import MODES
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+SCHEMA = 1
+#: Larger files are not read: an entry has some 300 bytes.
+MAX_BYTES = 16 << 20
+
+#: Why a deviation is accepted for now.
+REASONS = {
+    "accuracy": "the device computes with less precision than the suite asks for",
+    "dtype": "the dtype is not implemented",
+    "feature": "a feature is not implemented",
+    "hardware": "the hardware cannot do it",
+    "investigating": "the cause is not yet known",
+    "memory": "the device has too little memory",
+    "message": "an error is raised with other words or as another type",
+    "upstream": "torch itself is at fault",
+}
+#: Stands where a reason belongs in an entry that ``expect update`` proposes: nobody has read it yet.
+UNREAD = "unread"
+#: Kinds of failure that no expectation may excuse: they say that nothing was found out.
+NEVER = (Kind.VACUOUS, Kind.HARNESS)
+_KINDS = tuple(kind.value for kind in Kind if kind not in NEVER)
+_KEYS = ("id", "kind", "reason", "detail", "link", "until", "modes", "torch")
+_UNTIL = re.compile(r"\d{4}-\d{2}-\d{2}|torch \d+\.\d+")
+
+
+@dataclasses.dataclass(frozen=True)
+class Expectation:
+    """One entry: results that match ``id`` may fail with ``kind`` until it expires.
+
+    It speaks of the modes ``modes`` (all, where none is named) and of the versions of torch in the scope
+    ``torch`` (all, where it is empty). ``path`` and ``index`` say where it stands, counted from 0.
+    """
+
+    id: str
+    kind: Kind
+    reason: str
+    link: str
+    until: str
+    source: str
+    detail: str = ""
+    modes: tuple[str, ...] = ()
+    torch: str = ""
+    path: Path | None = None
+    index: int = 0
+
+    def speaks_of(self, mode: str, torch_version: str) -> bool:
+        """Whether a mode and a version of torch are in the entry's scope."""
+        if self.modes and mode not in self.modes:
+            return False
+        return not self.torch or TorchScope.parse(self.torch).holds(torch_version)
+
+    def expired(self, today: datetime.date, torch_version: str) -> bool:
+        """Whether the entry has run out; from that day, or that version of torch, it excuses nothing."""
+        if self.until.startswith("torch "):
+            return minor(torch_version) >= minor(self.until[6:])
+        return today >= datetime.date.fromisoformat(self.until)
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.kind.value}) in {self.source}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Book:
+    """All expectations of a target."""
+
+    entries: tuple[Expectation, ...]
+    digest: str
+
+    def active(self, mode: str, today: datetime.date, torch_version: str) -> list[Expectation]:
+        """The entries that apply to a mode and a version of torch and have not expired."""
+        return [
+            entry
+            for entry in self.entries
+            if entry.speaks_of(mode, torch_version) and not entry.expired(today, torch_version)
+        ]
+
+    def expired(self, today: datetime.date, torch_version: str, mode: str | None = None) -> list[Expectation]:
+        """The entries that have run out; with a mode, only those that would speak of it."""
+        return [
+            entry
+            for entry in self.entries
+            if entry.expired(today, torch_version) and (mode is None or entry.speaks_of(mode, torch_version))
+        ]
+
+
+def sources(target_name: str, own: Path | None = None) -> list[Path]:
+    """A target's files of expectations: the suite's ``NAME.toml`` and ``NAME/*.toml``, and the vendor's."""
+    found = [FOLDER / f"{target_name}.toml", *sorted((FOLDER / target_name).glob("*.toml"))]
+    if own is not None:
+        if not own.exists():
+            raise UsageError(
+                f"expectations {str(own)!r} named by target {target_name!r} do not exist; create the folder"
+            )
+        found += [own] if own.is_file() else sorted(own.glob("*.toml"))
+    return [path for path in found if path.is_file()]
+
+
+def load(paths: Iterable[Path], aliases: Aliases | None = None, *, unread: bool = False) -> Book:
+    """Read and check files of expectations; UsageError names the first mistake.
+
+    ``unread`` lets entries pass whose reason nobody has filled in yet.
+    """
+    known = Aliases.load() if aliases is None else aliases
+    digest = hashlib.sha256()
+    entries: list[Expectation] = []
+    for path in paths:
+        try:
+            if path.stat().st_size > MAX_BYTES:
+                raise UsageError(
+                    f"expectations {path} have {path.stat().st_size} bytes; at most {MAX_BYTES} are read"
+                )
+            content = path.read_bytes()
+        except OSError as error:
+            raise UsageError(f"expectations {path} cannot be read: {error.strerror}") from None
+        digest.update(hashlib.sha256(content).digest())
+        entries += read(path, content, known, unread=unread)
+    return Book(tuple(entries), digest.hexdigest())
+
+
+def read(path: Path, content: bytes, aliases: Aliases, *, unread: bool = False) -> Iterator[Expectation]:
+    """The entries of one file, from its content."""
+    try:
+        data = tomllib.loads(content.decode())
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"expectations {path} are not TOML: {error}") from None
+    if data.get("schema") != SCHEMA or isinstance(data["schema"], bool):
+        raise UsageError(
+            f"expectations {path}: schema is {data.get('schema')!r}; this version reads schema = {SCHEMA}"
+        )
+    for key in data:
+        if key not in ("schema", "expect"):
+            raise UsageError(f"expectations {path}: unknown key {key!r}; known are schema and [[expect]]")
+    listed = data.get("expect", [])
+    if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
+        raise UsageError(f"expectations {path}: expect is no list of tables; write each as [[expect]]")
+    return (_entry(path, index, entry, aliases, unread) for index, entry in enumerate(listed))
+
+
+def _entry(path: Path, index: int, entry: dict[str, Any], aliases: Aliases, unread: bool) -> Expectation:
+    where = f"expectations {path}, entry {index + 1}"
+    for key in entry:
+        if key not in _KEYS:
+            raise UsageError(f"{where}: unknown key {key!r}; known are {', '.join(_KEYS)}")
+    open_entry = entry.get("reason") == UNREAD
+    if open_entry and not unread:
+        raise UsageError(
+            f"{where}: reason is still {UNREAD!r}; look at {entry.get('id')} and name one of "
+            f"{', '.join(REASONS)}, with a link"
+        )
+    for key in ("id", "kind", "reason", "link", "until"):
+        if key == "link" and open_entry and entry.get(key) == "":
+            continue
+        if not isinstance(entry.get(key), str) or not entry[key]:
+            raise UsageError(f"{where}: {key} is {entry.get(key)!r}; it must be a non-empty string")
+    for key in ("detail", "torch"):
+        if not isinstance(entry.get(key, ""), str):
+            raise UsageError(f"{where}: {key} is {entry[key]!r}; it must be a string")
+    try:
+        ResultId.parse(entry["id"])
+        scope = str(TorchScope.parse(entry["torch"])) if entry.get("torch") else ""
+    except ValueError as error:
+        raise UsageError(f"{where}: {error}") from None
+    if entry["kind"] not in _KINDS:
+        raise UsageError(
+            f"{where}: kind {entry['kind']!r} cannot be expected; use one of {', '.join(_KINDS)}"
+        )
+    if entry["reason"] not in REASONS and not open_entry:
+        raise UsageError(f"{where}: unknown reason {entry['reason']!r}; known are {', '.join(REASONS)}")
+    if not entry["link"].startswith(("https://", "http://", "docs/")) and not open_entry:
+        raise UsageError(
+            f"{where}: link {entry['link']!r} is neither a web address nor a page below docs/; "
+            "link to where the deviation is tracked"
+        )
+    _check_until(where, entry["until"])
+    return Expectation(
+        id=aliases.resolve(entry["id"]),
+        kind=Kind(entry["kind"]),
+        reason=entry["reason"],
+        link=entry["link"],
+        until=entry["until"],
+        source=path.name,
+        detail=entry.get("detail", ""),
+        modes=_modes(where, entry.get("modes", [])),
+        torch=scope,
+        path=path,
+        index=index,
+    )
+
+
+def is_expiry(text: str) -> bool:
+    """Whether a text has the form of an expiry: a date, or a version of torch."""
+    return _UNTIL.fullmatch(text) is not None
+
+
+def _check_until(where: str, until: str) -> None:
+    if not _UNTIL.fullmatch(until):
+        raise UsageError(f"{where}: until {until!r} is neither a date like 2030-01-31 nor like 'torch 2.15'")
+    if not until.startswith("torch "):
+        try:
+            datetime.date.fromisoformat(until)
+        except ValueError:
+            raise UsageError(f"{where}: until {until!r} is no day of the calendar; correct it") from None
+
+
+def _modes(where: str, modes: Any) -> tuple[str, ...]:
+    if not isinstance(modes, list):
+        raise UsageError(f"{where}: modes is {modes!r}; it must be a list of words")
+    for mode in modes:
+        if mode not in MODES:
+            raise UsageError(f"{where}: unknown mode {mode!r}; known are {', '.join(MODES)}")
+    return tuple(modes)

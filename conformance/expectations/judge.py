@@ -1,0 +1,163 @@
+"""What the results of a leg say about the entries that speak of it: used, stale, over-broad, expired.
+
+Only a whole leg is judged (full level, no ``-k``, all shards, the default samples or more, nothing missing).
+In a part of one, what an entry is there for may not have run.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from conformance.expectations.entries import Book, Expectation
+from conformance.expectations.index import Index
+from conformance.model.patterns import is_literal
+from conformance.model.verdicts import Verdict
+
+Row = Mapping[str, Any]
+#: What a leg knows of one entry, as it stands in the results file.
+Record = dict[str, Any]
+
+_WORKS = (Verdict.PASS.value, Verdict.XPASS.value)
+_SHOWS = (Verdict.FAIL.value, Verdict.CRASH.value, Verdict.TIMEOUT.value, Verdict.XFAIL.value)
+_DECIDED = (*_WORKS, Verdict.FAIL.value, Verdict.XFAIL.value, Verdict.UNSUPPORTED.value)
+#: Passing results that a record names.
+_NAMED = 3
+
+
+def kinds(row: Row) -> frozenset[str]:
+    """All kinds of failure that a result showed, in any attempt."""
+    found = {failure["kind"] for failure in row.get("failures", ())}
+    for attempt in row.get("attempts", ()):
+        found.update(attempt.get("kinds", ()))
+    return frozenset(found)
+
+
+def state(row: Row, kind: str) -> str:
+    """How a result stands to a kind of failure: ``fails`` so, ``passes``, ``other`` or ``unclear``."""
+    if row["verdict"] in _WORKS:
+        return "passes"
+    if row["verdict"] in _SHOWS and kind in kinds(row):
+        return "fails"
+    return "other" if row["verdict"] in _DECIDED else "unclear"
+
+
+def covers(entry: Expectation, matched: int, header: Mapping[str, Any]) -> bool:
+    """Whether all results that an entry speaks of in a mode are among those of a leg that it matches.
+
+    The header of a run says how many there are; a level, a shard or ``-k`` leaves some of them out.
+    """
+    if not enough_samples(header["samples"]):
+        return False
+    if is_literal(entry.id):
+        return True
+    reach = header.get("reach", {})
+    return matched >= reach[entry.id] if entry.id in reach else whole(header)
+
+
+def enough_samples(samples: str) -> bool:
+    """Whether a result saw as many samples as it always does: a failure may need one that a few leave out."""
+    return not samples.isdigit()
+
+
+def whole(leg: Mapping[str, Any]) -> bool:
+    """Whether a leg is judged, apart from being complete."""
+    return (
+        leg["level"] == "full"
+        and leg["selection"] is None
+        and leg["shard"] == "1/1"
+        and enough_samples(leg["samples"])
+    )
+
+
+def decides(leg: Mapping[str, Any]) -> bool:
+    """Whether a leg is judged: it is whole, and nothing of it is missing."""
+    return whole(leg) and bool(leg["complete"])
+
+
+def records(
+    rows: Mapping[str, Row], book: Book, mode: str, torch_version: str, day: datetime.date
+) -> list[Record]:
+    """One record for every entry that speaks of a mode and a version of torch."""
+    index = Index(rows)
+    return [
+        _record(entry, [rows[found] for found in index.matching(entry.id)], entry.expired(day, torch_version))
+        for entry in book.entries
+        if entry.speaks_of(mode, torch_version)
+    ]
+
+
+def _record(entry: Expectation, rows: Iterable[Row], expired: bool) -> Record:
+    counts = {"fails": 0, "passes": 0, "other": 0, "unclear": 0}
+    passing: list[str] = []
+    for row in rows:
+        word = state(row, entry.kind.value)
+        counts[word] += 1
+        if word == "passes" and len(passing) < _NAMED:
+            passing.append(row["id"])
+    return {
+        "id": entry.id,
+        "kind": entry.kind.value,
+        "source": entry.source,
+        "until": entry.until,
+        "reason": entry.reason,
+        "link": entry.link,
+        "expired": expired,
+        "named": bool(entry.modes),
+        **counts,
+        "passing": passing,
+    }
+
+
+def join(parts: Iterable[list[Record]]) -> list[Record]:
+    """The records of a leg from those of its shards."""
+    found: dict[tuple[str, ...], Record] = {}
+    for part in parts:
+        for record in part:
+            key = tuple(str(record[word]) for word in ("id", "kind", "source", "until", "reason", "link"))
+            if key not in found:
+                found[key] = dict(record)
+                continue
+            known = found[key]
+            for word in ("fails", "passes", "other", "unclear"):
+                known[word] += record[word]
+            known["passing"] = [*known["passing"], *record["passing"]][:_NAMED]
+    return list(found.values())
+
+
+def problems(found: Iterable[Record], mode: str) -> list[str]:
+    """What is wrong with the entries of a whole leg, each with its remedy."""
+    return [text for record in found for text in _problem(record, mode)]
+
+
+def _problem(record: Record, mode: str) -> Iterable[str]:
+    name = f"expectation {record['id']} ({record['kind']}) in {record['source']}"
+    matched = sum(record[word] for word in ("fails", "passes", "other", "unclear"))
+    if record["expired"]:
+        yield expired(record)
+    elif not matched:
+        if record["named"]:
+            yield f"{name} is stale: it matches no result in mode {mode}; take {mode!r} from its modes"
+    elif not record["fails"] and not record["unclear"]:
+        some = "its result does not fail" if matched == 1 else f"none of its {matched} results fails"
+        yield (
+            f"{name} is stale: {some} in that way in mode {mode}; remove it, or name the modes where it is "
+            "needed"
+        )
+    elif record["fails"] and record["passes"] and not is_literal(record["id"]):
+        yield (
+            f"{name} is over-broad: {record['passes']} of the {matched} results that it matches pass, such "
+            f"as {record['passing'][0]}; 'conformance expect update' writes narrower ones"
+        )
+
+
+def expired(record: Record) -> str:
+    """The sentence about an entry that has run out."""
+    name = f"expectation {record['id']} ({record['kind']}) in {record['source']}"
+    if not record["fails"]:
+        return f"{name} expired on {record['until']}; remove it if its results pass"
+    return (
+        f"{name} expired on {record['until']} and {record['fails']} results still fail so; look at "
+        f"{record['link']} and give it a later day, or mend them"
+    )

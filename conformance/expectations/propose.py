@@ -1,0 +1,249 @@
+"""The fewest expectations that a run needs: existing ones kept, narrowed or removed, and new ones.
+
+Facts are (result, mode): it fails in a way, it does not, or nobody knows (it did not run, or ended
+otherwise). An entry loses the facts that are known not to be so, and keeps those that are unknown: what did
+not run is no reason to forget it. What fails and no entry covers becomes a new entry, whose reason somebody
+must fill in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from conformance.expectations import judge
+from conformance.expectations.covering import minimal
+from conformance.expectations.entries import NEVER, UNREAD, Expectation
+from conformance.expectations.index import Index
+from conformance.model.patterns import is_literal, matches
+from conformance.model.torch_range import Minor, TorchScope, between, minor
+from conformance.model.verdicts import Kind, Verdict
+
+Row = Mapping[str, Any]
+#: Result ids by mode: everything that the suite can ask of a target.
+Plans = Mapping[str, frozenset[str]]
+
+_EXCUSABLE = (Verdict.FAIL.value, Verdict.CRASH.value, Verdict.TIMEOUT.value, Verdict.XFAIL.value)
+_NEVER = frozenset(kind.value for kind in NEVER)
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """One leg of the run: its rows by result id."""
+
+    mode: str
+    torch: str
+    rows: Mapping[str, Row]
+
+    def state(self, result_id: str, kind: str) -> str:
+        """``fails``, ``passes``, ``other`` or ``unclear``; what did not run is unclear."""
+        row = self.rows.get(result_id)
+        return "unclear" if row is None else judge.state(row, kind)
+
+
+@dataclasses.dataclass
+class Proposal:
+    """What becomes of each existing entry (itself, others in its place, or none), and the new entries."""
+
+    kept: list[Expectation]
+    changed: dict[Expectation, list[Expectation]]
+    new: list[Expectation]
+    notes: list[str]
+
+    @property
+    def removed(self) -> list[Expectation]:
+        return [entry for entry, others in self.changed.items() if not others]
+
+
+def propose(
+    entries: Sequence[Expectation], legs: Sequence[Seen], plans: Plans, *, until: str, today: datetime.date
+) -> Proposal:
+    """The expectations that a run needs. ``until`` is the expiry of new entries."""
+    modes = {
+        mode: plans.get(mode, frozenset()) | _ran(legs, mode) for mode in {*plans, *(s.mode for s in legs)}
+    }
+    found = Proposal([], {}, [], [])
+    indices = {mode: Index(ids) for mode, ids in modes.items()}
+    for entry in entries:
+        others = _update(entry, legs, modes, indices)
+        if others == [entry]:
+            found.kept.append(entry)
+        else:
+            found.changed[entry] = others
+    remaining = found.kept + [other for others in found.changed.values() for other in others]
+    _add_new(found, remaining, legs, modes, until)
+    found.notes += _notes(legs, today, remaining)
+    return found
+
+
+def _ran(legs: Iterable[Seen], mode: str) -> frozenset[str]:
+    return frozenset(name for leg in legs if leg.mode == mode for name in leg.rows)
+
+
+def _update(
+    entry: Expectation, legs: Sequence[Seen], modes: Plans, indices: Mapping[str, Index]
+) -> list[Expectation]:
+    """What remains of an entry."""
+    if not any(entry.speaks_of(mode, leg.torch) for leg in legs for mode in (entry.modes or modes)):
+        return [entry]
+    scope = [mode for mode in modes if not entry.modes or mode in entry.modes]
+    matched = {mode: ids for mode in scope if (ids := indices[mode].matching(entry.id))}
+    if not matched:
+        return []
+    legs = [leg for leg in legs if leg.mode in matched and entry.speaks_of(leg.mode, leg.torch)]
+    states = {
+        (name, mode): _together(leg.state(name, entry.kind.value) for leg in legs if leg.mode == mode)
+        for mode, ids in matched.items()
+        for name in ids
+    }
+    wrong = _wrong_modes(entry, matched, states)
+    narrow = not is_literal(entry.id) and any(
+        word == "passes" for (_, mode), word in states.items() if mode not in wrong
+    )
+    if not wrong and not narrow:
+        return [_scoped(entry, legs, matched)]
+    right = tuple(sorted(set(matched) - wrong))
+    if not narrow:
+        return [dataclasses.replace(entry, modes=right)] if right else []
+    by_modes: dict[tuple[str, ...], list[str]] = {}
+    for name in sorted({name for ids in matched.values() for name in ids}):
+        kept = tuple(mode for mode in right if states.get((name, mode)) in ("fails", "unclear"))
+        if kept:
+            by_modes.setdefault(kept, []).append(name)
+    found = []
+    for kept, names in by_modes.items():
+        universe = {name for mode in kept for name in modes[mode]}
+        words = () if not entry.modes and all(kept == _exist([name], modes) for name in names) else kept
+        found += [dataclasses.replace(entry, id=pattern, modes=words) for pattern in minimal(names, universe)]
+    return found
+
+
+def _together(words: Iterable[str]) -> str:
+    """The state of a result in one mode, seen in several builds: it fails where it fails in one."""
+    found = list(words)
+    for word in ("fails", "unclear", "other", "passes"):
+        if word in found:
+            return word
+    return "unclear"
+
+
+def _wrong_modes(
+    entry: Expectation, matched: Mapping[str, list[str]], states: Mapping[tuple[str, str], str]
+) -> set[str]:
+    """The modes in which nothing fails as the entry says, and of which all is known."""
+    found = {
+        mode
+        for mode, ids in matched.items()
+        if all(states[(name, mode)] in ("passes", "other") for name in ids)
+    }
+    return found | {mode for mode in entry.modes if mode not in matched}
+
+
+def _exist(names: Iterable[str], modes: Plans) -> tuple[str, ...]:
+    """The modes in which any of some results exists."""
+    found = set(names)
+    return tuple(sorted(mode for mode, ids in modes.items() if not found.isdisjoint(ids)))
+
+
+def _scoped(entry: Expectation, legs: Sequence[Seen], matched: Mapping[str, list[str]]) -> Expectation:
+    """The entry, with a scope of versions where it is needed on some of those that ran only."""
+    inside: set[Minor] = set()
+    outside: set[Minor] = set()
+    for leg in legs:
+        words = {leg.state(name, entry.kind.value) for name in matched[leg.mode]}
+        if "fails" in words:
+            inside.add(minor(leg.torch))
+        elif "unclear" not in words:
+            outside.add(minor(leg.torch))
+    scope = between(inside, outside)
+    return entry if scope is None or entry.torch else dataclasses.replace(entry, torch=str(scope))
+
+
+def _add_new(
+    found: Proposal,
+    entries: Sequence[Expectation],
+    legs: Sequence[Seen],
+    modes: Plans,
+    until: str,
+) -> None:
+    """Entries for what fails and is not covered, one per kind, by scope."""
+    uncovered: dict[tuple[str, str], list[Seen]] = {}
+    for leg in legs:
+        active = [entry for entry in entries if entry.speaks_of(leg.mode, leg.torch)]
+        covered: dict[str, set[str]] = {}
+        index = Index(leg.rows)
+        for entry in active:
+            for name in index.matching(entry.id):
+                covered.setdefault(name, set()).add(entry.kind.value)
+        for name, row in leg.rows.items():
+            if row["verdict"] in _EXCUSABLE:
+                for kind in sorted(judge.kinds(row) - _NEVER - covered.get(name, set())):
+                    uncovered.setdefault((name, kind), []).append(leg)
+    groups: dict[tuple[str, tuple[str, ...], str], list[str]] = {}
+    for (name, kind), failing in uncovered.items():
+        words = tuple(sorted({leg.mode for leg in failing}))
+        scope = _versions(name, kind, failing, legs)
+        if scope is None:
+            found.notes.append(
+                f"{name} ({kind}) fails in some legs and not in others of the same mode, which no scope of "
+                "torch versions tells apart; mend it"
+            )
+            continue
+        words = () if words == _exist([name], modes) else words
+        groups.setdefault((kind, words, scope), []).append(name)
+    for (kind, words, scope), names in groups.items():
+        universe = {name for mode in (words or modes) for name in modes[mode]}
+        for pattern in minimal(names, universe):
+            example = next(name for name in names if matches(pattern, name))
+            found.new.append(
+                Expectation(
+                    id=pattern,
+                    kind=Kind(kind),
+                    reason=UNREAD,
+                    link="",
+                    until=until,
+                    source="",
+                    detail=_said(legs, example, kind),
+                    modes=words,
+                    torch=scope,
+                )
+            )
+
+
+def _versions(name: str, kind: str, failing: Sequence[Seen], legs: Sequence[Seen]) -> str | None:
+    """The scope of versions in which a result fails; empty for all, None where there is no such scope."""
+    words = {leg.mode for leg in failing}
+    clean = [leg for leg in legs if leg.mode in words and leg.state(name, kind) in ("passes", "other")]
+    if not clean:
+        return ""
+    scope: TorchScope | None = between(
+        {minor(leg.torch) for leg in failing}, {minor(leg.torch) for leg in clean}
+    )
+    return None if scope is None else str(scope)
+
+
+def _said(legs: Iterable[Seen], name: str, kind: str) -> str:
+    """The first line of what a result said about a kind of failure."""
+    for leg in legs:
+        for failure in leg.rows.get(name, {}).get("failures", ()):
+            if failure["kind"] == kind:
+                return str(next(iter(failure["message"].splitlines()), ""))[:200]
+    return ""
+
+
+def _notes(legs: Iterable[Seen], today: datetime.date, entries: Sequence[Expectation]) -> Iterable[str]:
+    """What no expectation can settle, and what has run out."""
+    never: dict[str, list[str]] = {}
+    for leg in legs:
+        for name, row in leg.rows.items():
+            verdict = Verdict(row["verdict"])
+            if verdict in (Verdict.ERROR, Verdict.VACUOUS, Verdict.FLAKY):
+                never.setdefault(verdict.value, []).append(name)
+    for word, names in never.items():
+        yield f"{len(names)} {word} cannot be expected, such as {names[0]}; find out why first"
+    for leg in legs:
+        for entry in entries:
+            if entry.speaks_of(leg.mode, leg.torch) and entry.expired(today, leg.torch):
+                yield f"{entry} expired on {entry.until}; look again, then give it a later day or remove it"

@@ -1,0 +1,1 @@
+"""The words of the suite as types; imports the standard library only."""

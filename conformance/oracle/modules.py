@@ -1,0 +1,193 @@
+"""The oracle of modules: the same procedure on the CPU, in float64 for reduced precision.
+
+For one sample and procedure three things are computed, once per process: what it shows in its own dtype
+(``plain``), with parameters, buffers and inputs in float64 (``precise``), and how far ``precise`` moves when
+all of them move by one part in 2**20 (``spread``, the condition term of the tolerances).
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from conformance import torch_private
+from conformance.checking import trees
+from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, cotangents_of
+from conformance.samples.modules import UP, Arguments, ModuleSample
+from conformance.samples.operators import dtype_name
+from conformance.subjects.databases import Subject
+
+_PROBES = 2
+_STEP = 2.0**-20
+_STEP_DOUBLE = 2.0**-24
+#: A spread beyond so many times the largest value in sight is a jump, not a slope.
+_JUMP = 2.0**12
+
+
+@dataclasses.dataclass
+class ModuleExpected:
+    """What the CPU says about one sample; where it refused the float64 call only ``error`` is set.
+
+    ``plain`` is None where the CPU refuses the dtype itself.
+    """
+
+    plain: Observation | None = None
+    precise: Observation = dataclasses.field(default_factory=dict)
+    spread: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
+    cotangents: Cotangents = None
+    elements: int = 1
+    error: Exception | None = None
+
+
+@contextlib.contextmanager
+def _surroundings(default: torch.dtype) -> Iterator[None]:
+    threads, before = torch.get_num_threads(), torch.get_default_dtype()
+    if threads != 1:
+        torch.set_num_threads(1)  # the order of sums depends on it
+    torch.set_default_dtype(default)
+    try:
+        with torch_private.torch_seeded(0), torch_private.quiet():
+            yield
+    finally:
+        torch.set_default_dtype(before)
+        if threads != 1:
+            torch.set_num_threads(threads)
+
+
+def _floating(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
+
+
+def _kept(found: Observation) -> Observation:
+    return {
+        name: value.detach().clone(memory_format=torch.preserve_format)
+        if isinstance(value, torch.Tensor)
+        else value
+        for name, value in found.items()
+    }
+
+
+def raised(module: torch.nn.Module) -> torch.nn.Module:
+    """The same module object with floating parameters and buffers in float64, complex ones in complex128."""
+    module._apply(lambda tensor: tensor.to(UP.get(tensor.dtype, tensor.dtype)))  # type: ignore[no-untyped-call]
+    return module
+
+
+def _nudge(
+    module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents, seed: int, step: float, most: int
+) -> None:
+    """Move every element by ``-step``, or up to ``most`` times ``step``, of its size."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for tensor in [
+            *trees.tensors(arguments),
+            *module.parameters(),
+            *module.buffers(),
+            *(cotangents or ()),
+        ]:
+            if _floating(tensor) and tensor.numel():
+                up = torch.randint(0, 2, tensor.shape, generator=generator, dtype=torch.int8)
+                tensor.mul_(1 + (up * (most + 1) - 1).to(torch.float64) * step)
+
+
+def _precise(
+    sample: ModuleSample,
+    procedure: Procedure,
+    cotangents: Cotangents,
+    seed: int | None,
+    step: float,
+    most: int = 1,
+) -> Observation:
+    module, arguments = raised(sample.module()), sample.arguments(dtypes=UP)
+    if cotangents is not None:
+        cotangents = [one.to(UP.get(one.dtype, one.dtype), copy=True) for one in cotangents]
+    if seed is not None:
+        _nudge(module, arguments, cotangents, seed, step, most)
+    return _kept(procedure.run(module, arguments, cotangents))
+
+
+def compute(sample: ModuleSample, procedure: Procedure) -> ModuleExpected:
+    """What the CPU says about a sample, not cached; never raises for an error of the module."""
+    found = ModuleExpected()
+    with _surroundings(torch.get_default_dtype()):
+        try:
+            cotangents = found.cotangents = cotangents_of(sample) if procedure.backward else None
+            found.plain = _kept(procedure.run(sample.module(), sample.arguments(), cotangents))
+        except Exception as error:
+            if procedure.backward:
+                return ModuleExpected(error=error)
+    with _surroundings(torch.float64):
+        step = _STEP_DOUBLE if sample.dtype in (torch.float64, torch.complex128) else _STEP
+        try:
+            found.precise = _precise(sample, procedure, cotangents, None, step)
+        except Exception as error:
+            return ModuleExpected(error=error)
+        found.spread = _spread(sample, procedure, found.precise, cotangents, step)
+    module = sample.module()
+    sizes = [tensor.numel() for tensor in [*trees.tensors(sample.call), *module.parameters()]]
+    found.elements = max([1, *sizes])
+    return found
+
+
+def _spread(
+    sample: ModuleSample, procedure: Procedure, precise: Observation, cotangents: Cotangents, step: float
+) -> dict[str, torch.Tensor]:
+    largest = max(
+        [1e-300, *(_magnitude(tensor) for tensor in [*trees.tensors(sample.call), *precise.values()])]
+    )
+    spread: dict[str, torch.Tensor] = {}
+    for probe in range(_PROBES):
+        try:
+            moved = _precise(sample, procedure, cotangents, sample.seed + probe, step)
+        except Exception:  # the module's domain may end here; towards zero it does not
+            try:
+                moved = _precise(sample, procedure, cotangents, sample.seed + probe, step, most=0)
+            except Exception:
+                continue
+        for name, value in precise.items():
+            if not _floating(value) or not value.numel() or moved[name].shape != value.shape:
+                continue
+            distance = torch.nan_to_num((moved[name] - value).abs().to(torch.float64) / step, 0.0, 0.0, 0.0)
+            distance = torch.where(distance > _JUMP * largest, torch.zeros_like(distance), distance)
+            spread[name] = torch.maximum(distance, spread[name]) if name in spread else distance
+    for name, value in spread.items():
+        spread[name] = torch.maximum(value, value.mean())
+        if name.startswith("gradient"):  # a gradient is a sum over paths, so it is compared in the norm
+            spread[name] = spread[name] + _magnitude(precise[name])
+    return spread
+
+
+def _magnitude(value: Any) -> float:
+    if not _floating(value) or not value.numel():
+        return 0.0
+    size = value.detach().abs()
+    size = size[torch.isfinite(size)]
+    return float(size.max()) if size.numel() else 0.0
+
+
+_MODULES_KEPT = 3
+_cache: collections.OrderedDict[str, dict[tuple[str, int, str], ModuleExpected]] = collections.OrderedDict()
+
+
+def expected(subject: Subject, sample: ModuleSample, procedure: Procedure) -> ModuleExpected:
+    """What the CPU says about a shared sample; computed once per process."""
+    values = _cache.pop(subject.name, None)
+    if values is None:
+        values = {}
+        while len(_cache) >= _MODULES_KEPT:
+            _cache.popitem(last=False)
+    _cache[subject.name] = values
+    key = (dtype_name(sample.dtype), sample.index, procedure.name)
+    if key not in values:
+        values[key] = compute(sample, procedure)
+    return values[key]
+
+
+def forget() -> None:
+    """Drop all cached values (for tests)."""
+    _cache.clear()

@@ -1,0 +1,178 @@
+"""The oracle of optimizers: the same procedure with the for-loop on the CPU, if possible in float64."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from conformance import torch_private
+from conformance.samples.modules import UP
+from conformance.samples.operators import dtype_name
+from conformance.samples.optimizers import Optimizer, OptimizerSample, Problem
+from conformance.subjects.databases import Subject
+
+#: ``parameter 0``, ``exp_avg of parameter 0``, ``loss 1`` with its value.
+Observation = dict[str, Any]
+#: Builds the optimizer under observation over a list of parameters or of groups.
+Build = Callable[..., Optimizer]
+
+_PROBES = 2
+_STEP = 2.0**-20
+_STEP_DOUBLE = 2.0**-24
+_OPTIMIZERS_KEPT = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Procedure:
+    """What is done with a problem, the same on the target and on the CPU; ``run`` owns the problem."""
+
+    name: str
+    run: Callable[[Problem, Build], Observation]
+
+
+@dataclasses.dataclass
+class OptimizerExpected:
+    """What the CPU says. ``plain`` in the sample's dtype (None where refused), ``precise`` in float64."""
+
+    plain: Observation | None = None
+    precise: Observation = dataclasses.field(default_factory=dict)
+    spread: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
+    error: Exception | None = None
+
+
+def for_loop(sample: OptimizerSample) -> dict[str, Any]:
+    """The options that ask for the plainest implementation."""
+    options: dict[str, Any] = {}
+    if sample.capturable:
+        options["capturable"] = False
+    if "foreach" in inspect.signature(sample.optimizer_cls).parameters:
+        options["foreach"] = False
+    return options
+
+
+def observed(
+    problem: Problem, optimizer: Optimizer, parameters: list[torch.Tensor] | None = None
+) -> Observation:
+    """Parameters and states as they are now, on their devices."""
+    found: Observation = {}
+    for index, parameter in enumerate(parameters or problem.parameters):
+        found[f"parameter {index}"] = parameter.detach()
+        for key, value in optimizer.state.get(parameter, {}).items():
+            if isinstance(value, (torch.Tensor, int, float)):
+                found[f"{key} of parameter {index}"] = value
+    return found
+
+
+@contextlib.contextmanager
+def _default(dtype: torch.dtype) -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch_private.quiet():
+            yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _kept(found: Observation) -> Observation:
+    return {
+        name: value.detach().clone() if isinstance(value, torch.Tensor) else value
+        for name, value in found.items()
+    }
+
+
+def _options_up(sample: OptimizerSample) -> dict[str, Any]:
+    """Options whose tensors are in float64, of the same values."""
+
+    def up(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(up(one) for one in value)
+        return (
+            value.detach().to(UP.get(value.dtype, value.dtype)) if isinstance(value, torch.Tensor) else value
+        )
+
+    return {key: up(value) for key, value in sample.options.items()} | for_loop(sample)
+
+
+def _precise(sample: OptimizerSample, procedure: Procedure, seed: int | None, step: float) -> Observation:
+    problem = sample.problem(dtypes=UP)
+    if seed is not None:
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for tensor in [
+                *problem.parameters,
+                *(one for gradients in problem.gradients for one in gradients),
+            ]:
+                signs = torch.randint(0, 2, tensor.shape, generator=generator, dtype=torch.int8) * 2 - 1
+                tensor.mul_(1 + signs.to(torch.float64) * step)
+    options = _options_up(sample)
+    return _kept(
+        procedure.run(problem, lambda parameters, **more: sample.build(parameters, **{**options, **more}))
+    )
+
+
+def compute(sample: OptimizerSample, procedure: Procedure) -> OptimizerExpected:
+    """What the CPU says about a sample, not cached; never raises for an error of the optimizer."""
+    found = OptimizerExpected()
+    plain = for_loop(sample)
+    with _default(torch.get_default_dtype()):
+        try:
+            problem = sample.problem()
+            run = procedure.run(
+                problem, lambda parameters, **more: sample.build(parameters, **{**plain, **more})
+            )
+            found.plain = _kept(run)
+        except Exception as error:
+            found.plain, found.error = None, error
+    with _default(torch.float64):
+        step = _STEP_DOUBLE if sample.dtype in (torch.float64, torch.complex128) else _STEP
+        try:
+            found.precise = _precise(sample, procedure, None, step)
+            found.error = None
+            for probe in range(_PROBES):
+                _widen(found, _precise(sample, procedure, sample.seed + probe, step), step)
+        except Exception as error:
+            return OptimizerExpected(error=error)
+    for name, value in found.spread.items():
+        if value.numel():
+            found.spread[name] = torch.maximum(value, value.mean())
+    return found
+
+
+def _widen(found: OptimizerExpected, moved: Observation, step: float) -> None:
+    for name, value in found.precise.items():
+        if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
+            continue
+        distance = torch.nan_to_num((moved[name] - value).abs().to(torch.float64) / step, 0.0, 0.0, 0.0)
+        before = found.spread.get(name)
+        found.spread[name] = distance if before is None else torch.maximum(before, distance)
+
+
+_cache: collections.OrderedDict[str, dict[tuple[str, int, str], OptimizerExpected]] = (
+    collections.OrderedDict()
+)
+
+
+def expected(subject: Subject, sample: OptimizerSample, procedure: Procedure) -> OptimizerExpected:
+    """What the CPU says about a shared sample; computed once per process."""
+    values = _cache.pop(subject.name, None)
+    if values is None:
+        values = {}
+        while len(_cache) >= _OPTIMIZERS_KEPT:
+            _cache.popitem(last=False)
+    _cache[subject.name] = values
+    key = (dtype_name(sample.dtype), sample.index, procedure.name)
+    if key not in values:
+        values[key] = compute(sample, procedure)
+    return values[key]
+
+
+def forget() -> None:
+    """Drop all cached values (for tests)."""
+    _cache.clear()

@@ -1,0 +1,14 @@
+"""What is promised where documentation leaves a result free.
+
+Singular vectors have a free sign, equal keys a free order, ``empty`` free values, ``randn`` all of them. For
+such operators a *promise* turns the result into claims that must hold instead: that a factorisation
+multiplies back, that indices point at the values that came with them, that nothing but metadata is fixed.
+"""
+
+from __future__ import annotations
+
+from conformance.oracle.promises.claims import Claim, Promise
+from conformance.oracle.promises.freedom import free_of_values, free_parts, is_random, is_uninitialised
+from conformance.oracle.promises.table import promise_of
+
+__all__ = ["Claim", "Promise", "free_of_values", "free_parts", "is_random", "is_uninitialised", "promise_of"]

@@ -1,0 +1,27 @@
+"""The form of a promise."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from conformance.samples.operators import Sample
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """Two tensors that must agree: exactly, or within the operator's tolerance of ``scale`` in the norm."""
+
+    what: str
+    actual: torch.Tensor
+    expected: torch.Tensor
+    exact: bool = False
+    scale: float = 0.0
+
+
+#: (result on the CPU, result of the oracle, sample on the CPU) -> claims. A promise that returns None has
+#: nothing to add for this sample: the values are then compared as usual.
+Promise = Callable[[Any, Any, Sample], "Iterable[Claim] | None"]

@@ -1,0 +1,84 @@
+"""Results whose values nobody promises: random ones and uninitialised memory."""
+
+from __future__ import annotations
+
+from conformance.samples.operators import Sample
+
+#: Always random, whatever the arguments.
+RANDOM = frozenset(
+    {
+        "bernoulli",
+        "cauchy",
+        "exponential",
+        "geometric",
+        "log_normal",
+        "multinomial",
+        "normal",
+        "normal.in_place",
+        "normal.number_mean",
+        "rand_like",
+        "randint",
+        "randint_like",
+        "randn",
+        "randn_like",
+        "uniform",
+        "nn.functional.alpha_dropout",
+        "nn.functional.dropout",
+        "nn.functional.dropout2d",
+        "nn.functional.dropout3d",
+        "nn.functional.feature_alpha_dropout.with_train",
+        "nn.functional.fractional_max_pool2d",
+        "nn.functional.fractional_max_pool3d",
+    }
+)
+
+#: Random where these keyword arguments say so.
+_RANDOM_BY_ARGUMENT = {
+    "nn.functional.rrelu": ("training",),
+    "nn.functional.scaled_dot_product_attention": ("dropout_p",),
+    "nn.functional.multi_head_attention_forward": ("dropout_p",),
+}
+
+UNINITIALISED = frozenset(
+    {
+        "empty",
+        "empty_like",
+        "empty_permuted",
+        "empty_strided",
+        "new_empty",
+        "new_empty_strided",
+        "resize_",
+        "resize_as_",
+    }
+)
+
+
+def is_uninitialised(operator: str) -> bool:
+    """Whether the operator returns memory that nothing has written."""
+    return operator in UNINITIALISED
+
+
+def is_random(operator: str, sample: Sample) -> bool:
+    """Whether the values of this call depend on a generator."""
+    if operator in RANDOM:
+        return True
+    words = _RANDOM_BY_ARGUMENT.get(operator, ())
+    if operator == "nn.functional.multi_head_attention_forward":
+        return True
+    return any(bool(sample.kwargs.get(word, False)) for word in words)
+
+
+#: Normalisations that return saved statistics for a backward pass. What they hold in evaluation, and whether
+#: they hold anything, is the device's own affair: torch's Meta kernels tell devices apart there.
+_SAVED_STATISTICS = frozenset({"native_batch_norm", "_native_batch_norm_legit"})
+
+
+def free_parts(operator: str, sample: Sample) -> frozenset[int]:
+    """Positions of the results of this call about which nothing is promised."""
+    training = next((value for value in sample.args if isinstance(value, bool)), True)
+    return frozenset({1, 2}) if operator in _SAVED_STATISTICS and not training else frozenset()
+
+
+def free_of_values(operator: str, sample: Sample) -> bool:
+    """Whether only the metadata of this call's result is promised."""
+    return is_uninitialised(operator) or is_random(operator, sample)

@@ -1,0 +1,44 @@
+"""Which operator makes which promise."""
+
+from __future__ import annotations
+
+from conformance.oracle.promises import factorisations, orders
+from conformance.oracle.promises.claims import Promise
+
+_TABLE: dict[str, Promise] = {
+    "sort": orders.sort,
+    "argsort": orders.argsort,
+    "topk": orders.topk,
+    "kthvalue": orders.one_per_row,
+    "mode": orders.one_per_row,
+    "median": orders.one_per_row,
+    "nanmedian": orders.one_per_row,
+    "cummax": orders.scan,
+    "cummin": orders.scan,
+    "unique": orders.unique,
+    "nn.functional.max_pool1d": orders.pool(1),
+    "nn.functional.max_pool2d": orders.pool(2),
+    "nn.functional.max_pool3d": orders.pool(3),
+    "nn.functional.adaptive_max_pool1d": orders.pool(1),
+    "nn.functional.adaptive_max_pool2d": orders.pool(2),
+    "nn.functional.adaptive_max_pool3d": orders.pool(3),
+    "svd": factorisations.svd,
+    "linalg.svd": factorisations.svd,
+    "linalg.eigh": factorisations.eigh,
+    "linalg.eig": factorisations.eig,
+    "linalg.eigvals": factorisations.eigvals,
+    "svd_lowrank": factorisations.svd_lowrank,
+    "pca_lowrank": factorisations.pca_lowrank,
+    "qr": factorisations.qr,
+    "linalg.qr": factorisations.qr,
+    "geqrf": factorisations.geqrf,
+    "linalg.lu": factorisations.lu,
+    "linalg.lu_factor": factorisations.lu_factor,
+    "linalg.lu_factor_ex": factorisations.lu_factor,
+    "lu": factorisations.lu_factor,
+}
+
+
+def promise_of(operator: str) -> Promise | None:
+    """The promise that stands in for a comparison of values, or None where all values are fixed."""
+    return _TABLE.get(operator)

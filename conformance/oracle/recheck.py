@@ -1,0 +1,62 @@
+"""``python -m conformance.oracle.recheck``: compute oracle values again where no backend was ever loaded.
+
+A backend that changes what the CPU computes (global state, a patched function) would otherwise be compared
+with itself. The process that runs this module must not load one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from conformance.processes import orphan
+
+Digest = Callable[[str, str, int], str]
+
+
+def compare(events: list[dict[str, Any]], digest: Digest) -> list[str]:
+    """One sentence for each event whose digest is another one here, or cannot be computed."""
+    differences = []
+    for event in sorted(events, key=lambda entry: (entry["operator"], entry["dtype"], entry["index"])):
+        where = f"oracle value of {event['operator']}@{event['dtype']}, sample {event['index']}"
+        try:
+            found = digest(event["operator"], event["dtype"], event["index"])
+        except Exception as error:
+            words = f"{type(error).__name__}: {error}"[:1000]
+            differences.append(f"{where} cannot be computed without the backend: {words}")
+            continue
+        if found != event["digest"]:
+            differences.append(f"{where} differs without the backend: {found} instead of {event['digest']}")
+    return differences
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print a JSON object with ``checked`` and ``differences``; exit code 1 where there are differences."""
+    parser = argparse.ArgumentParser(prog="python -m conformance.oracle.recheck")
+    parser.add_argument(
+        "events", type=Path, help="JSON list of objects with operator, dtype, index and digest"
+    )
+    parser.add_argument("--samples", default="default")
+    parser.add_argument("--extra", action="append", default=[])
+    options = parser.parse_args(arguments)
+    if orphan.VARIABLE in os.environ:
+        orphan.follow()
+    events = json.loads(options.events.read_text())
+    from conformance.oracle import operators as oracle
+    from conformance.samples import extent
+    from conformance.subjects import catalogue
+
+    catalogue.load_extra(options.extra)
+    extent.choose(options.samples)
+    differences = compare(events, oracle.digest)
+    print(json.dumps({"checked": len(events), "differences": differences}))
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

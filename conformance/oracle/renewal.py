@@ -1,0 +1,135 @@
+"""Other data for the same call: what is copied into the inputs of a captured graph before it is replayed."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from conformance import torch_private
+from conformance.checking import trees
+from conformance.oracle.operators import Expected, compute
+from conformance.samples.copies import to_host
+from conformance.samples.operators import Sample, bits, dtype_name, wrap
+from conformance.subjects.databases import Subject, find
+
+#: Operators whose arguments belong together element by element (sorted boundaries, offsets, factors of one
+#: matrix): their own values in another order are no arguments of theirs.
+_TIED = ("searchsorted", "bucketize", "histogram", "histogramdd", "lu_unpack", "ormqr", "householder",
+"segment_", "ldl_solve", "lu_solve", "cholesky_solve", "cholesky_inverse", "geqrf", "embedding_bag",
+"ctc_loss", "max_unpool", "sparse")  # fmt: skip
+
+
+@functools.lru_cache(maxsize=8)
+def _others(name: str, dtype: torch.dtype, requires_grad: bool) -> list[Sample]:
+    info = find("operator", name).info
+    seed = torch_private.seed_for("renewal", name, dtype_name(dtype))
+    return wrap(torch_private.sample_inputs(info, dtype, requires_grad=requires_grad, seed=seed), name)
+
+
+def renewed(
+    subject: Subject, dtype: torch.dtype, sample: Sample, *, requires_grad: bool = False
+) -> Sample | None:
+    """A sample with the metadata and the other arguments of ``sample`` and other data, or None.
+
+    It is the sample of another seed, where that is of the same form; else the sample with the elements of its
+    floating tensors in another order, as far as the operator's domain allows that.
+    """
+    others = _others(subject.name, dtype, requires_grad)
+    if sample.index < len(others):
+        other = others[sample.index].replace(process=sample.process, stays=sample.stays)
+        if same_form(sample, other) and differs(sample, other):
+            return other
+    if any(word in subject.name for word in _TIED):
+        return None
+    turned = reordered(sample)
+    return turned if differs(sample, turned) else None
+
+
+def renewed_with_oracle(
+    subject: Subject, dtype: torch.dtype, sample: Sample
+) -> tuple[Sample, Expected] | None:
+    """Other data with what the oracle says, or None where there is none or the CPU refuses it."""
+    other = renewed(subject, dtype, sample)
+    if other is None:
+        return None
+    want = compute(subject, dtype, other)
+    return (other, want) if want.ok else None
+
+
+def reordered(sample: Sample) -> Sample:
+    """The sample with the elements of each floating tensor in reverse along every dimension."""
+
+    def leaf(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+            return value
+        if not (value.is_floating_point() or value.is_complex()) or not value.numel():
+            return value
+        with torch.no_grad():
+            place = value.detach()
+            try:
+                place.copy_(value.detach().flip(tuple(range(value.dim()))).clone())
+            except RuntimeError:  # expanded memory holds one value many times
+                return value
+        return value
+
+    host = to_host(sample)
+    input, args, kwargs = trees.tree_map(leaf, host.arguments)
+    return host.replace(input=input, args=args, kwargs=kwargs)
+
+
+def same_form(one: Sample, other: Sample) -> bool:
+    """Whether two samples have equal metadata of tensors and equal other arguments."""
+    first, second = list(trees.leaves(one.arguments)), list(trees.leaves(other.arguments))
+    return len(first) == len(second) and all(map(_same, first, second))
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return isinstance(other, torch.Tensor) and _geometry(one) == _geometry(other)
+    if type(one) is not type(other):
+        return False
+    return callable(one) or bool(one == other) or (one != one and other != other)
+
+
+def _geometry(tensor: torch.Tensor) -> tuple[Any, ...]:
+    found: tuple[Any, ...] = (tensor.dtype, tensor.shape, tensor.layout, tensor.requires_grad)
+    if tensor.layout is torch.strided:
+        found += (tensor.stride(), tensor.storage_offset(), tensor.is_conj(), tensor.is_neg())
+    return found
+
+
+def differs(one: Sample, other: Sample) -> bool:
+    """Whether any strided tensor holds other values."""
+    pairs = zip(one.tensors(), other.tensors(), strict=True)
+    return any(a.layout is torch.strided and not _equal(a, b) for a, b in pairs)
+
+
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    # By their bytes: half precision complex numbers and 8 bit floats can hardly be compared.
+    plain = (t.detach().resolve_conj().resolve_neg() for t in (one, other))
+    first, second = (bits(t.clone(memory_format=torch.contiguous_format)) for t in plain)
+    return first == second
+
+
+def copy_into(captured: Sample, fresh: Sample) -> None:
+    """Copy the data of one sample into the tensors of another of the same form.
+
+    Where both lie in their memory alike, all of it is copied: some operators reach beyond the elements.
+    """
+    with torch.no_grad():
+        for place, new in zip(captured.tensors(), fresh.tensors(), strict=True):
+            if place.layout is not torch.strided or not place.numel():
+                continue
+            if _geometry(place) == _geometry(new) and memory(place).numel() == memory(new).numel():
+                memory(place).copy_(memory(new))
+            else:
+                place.detach().copy_(new.detach())
+
+
+def memory(tensor: torch.Tensor) -> torch.Tensor:
+    """All memory of a strided tensor's storage as a flat tensor of bytes."""
+    storage = tensor.untyped_storage()
+    flat = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    return flat.set_(storage, 0, (storage.nbytes(),), (1,))

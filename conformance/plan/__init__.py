@@ -1,0 +1,1 @@
+"""The results that a run schedules: cases, levels, selections and shards."""

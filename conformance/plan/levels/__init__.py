@@ -1,0 +1,160 @@
+"""Levels: how broad a run is, and what nobody who claims one can do without.
+
+Each level is a file of this folder: ``smoke.toml`` chooses subjects for a quick run; the others name *takes*,
+choices of results by kind, property, subject and dtype, on top of those of every narrower level.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from conformance.checking.property import ANY_DTYPE, LEVELS
+from conformance.errors import UsageError
+from conformance.subjects.catalogue import KINDS
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+SMOKE = "smoke"
+ALL_LEVELS = (SMOKE, *LEVELS)
+FOLDER = Path(__file__).parent
+#: The property that tells where an operator ran.
+PLACEMENT = "placement"
+
+
+def check(level: str) -> None:
+    """Raise UsageError for a word that is no level."""
+    if level not in ALL_LEVELS:
+        raise UsageError(f"level {level!r} does not exist; use one of {', '.join(ALL_LEVELS)}")
+
+
+def includes(level: str, other: str) -> bool:
+    """Whether all that ``other`` takes is taken by ``level`` too."""
+    return LEVELS.index(other) <= LEVELS.index(level)
+
+
+@dataclasses.dataclass(frozen=True)
+class Take:
+    """A choice of results. ``properties`` are named, or are those registered at ``level`` or a narrower one;
+    None for ``subjects`` and ``dtypes`` means all of them.
+    """
+
+    kind: str
+    properties: frozenset[str] | None
+    level: str
+    subjects: frozenset[str] | None
+    dtypes: frozenset[str] | None
+
+    def of(self, kind: str, name: str, level: str, subject: str) -> bool:
+        """Whether it takes some dtype of a property (registered at ``level``) of a subject."""
+        if kind != self.kind or (self.subjects is not None and subject not in self.subjects):
+            return False
+        return includes(self.level, level) if self.properties is None else name in self.properties
+
+    def takes(self, dtype: str) -> bool:
+        return self.dtypes is None or dtype == ANY_DTYPE or dtype in self.dtypes
+
+
+@dataclasses.dataclass(frozen=True)
+class Floor:
+    """Dtypes and capabilities that no declaration removes from a level."""
+
+    dtypes: frozenset[str]
+    capabilities: frozenset[str]
+
+    def holds(self, dtype: str, capabilities: Iterable[str]) -> bool:
+        """Whether a result of that dtype, with what it needs, is due whatever a target declares."""
+        return (dtype == ANY_DTYPE or dtype in self.dtypes) and self.capabilities.issuperset(capabilities)
+
+
+@dataclasses.dataclass(frozen=True)
+class Level:
+    """One level, with all that the narrower ones take. ``native`` are operators that must not fall back."""
+
+    name: str
+    takes: tuple[Take, ...]
+    floor_dtypes: frozenset[str]
+    floor_capabilities: frozenset[str]
+    floor_modes: dict[str, frozenset[str]]
+    native: tuple[str, ...]
+
+    def floor(self, mode: str) -> Floor:
+        """The floor of the level in a mode."""
+        more = self.floor_modes.get(mode, frozenset())
+        return Floor(self.floor_dtypes, self.floor_capabilities | more)
+
+    def chosen(
+        self, kind: str, name: str, level: str, subject: str, dtypes: Sequence[str]
+    ) -> tuple[str, ...]:
+        """Those of the dtypes of a property of a subject that the level takes.
+
+        Subjects of kinds that no level knows (from extra modules) go by the level of their properties alone.
+        """
+        if kind not in KINDS:
+            return tuple(dtypes) if includes(self.name, level) else ()
+        fitting = [take for take in self.takes if take.of(kind, name, level, subject)]
+        return tuple(dtype for dtype in dtypes if any(take.takes(dtype) for take in fitting))
+
+
+@functools.cache
+def load(name: str) -> Level:
+    """A certifiable level from its file; ValueError names the first mistake in it."""
+    data = tomllib.loads((FOLDER / f"{name}.toml").read_text())
+    before = load(LEVELS[LEVELS.index(name) - 1]) if name != LEVELS[0] else None
+    for key in data:
+        if key not in ("floor", "take", "native"):
+            raise ValueError(f"levels/{name}.toml has an unknown key {key!r}")
+    floor = data.get("floor", {})
+    modes = {mode: frozenset(words) for mode, words in floor.get("modes", {}).items()}
+    native = tuple(data.get("native", {}).get("operators", ()))
+    takes = [_take(name, table) for table in data["take"]]
+    if native:
+        takes.append(Take("operator", frozenset({PLACEMENT}), name, frozenset(native), None))
+    return Level(
+        name=name,
+        takes=(*(before.takes if before else ()), *takes),
+        floor_dtypes=frozenset(floor.get("dtypes", ())) | (before.floor_dtypes if before else frozenset()),
+        floor_capabilities=frozenset(floor.get("capabilities", ()))
+        | (before.floor_capabilities if before else frozenset()),
+        floor_modes={**(before.floor_modes if before else {}), **modes},
+        native=(*(before.native if before else ()), *native),
+    )
+
+
+def _take(name: str, table: dict[str, Any]) -> Take:
+    for key in table:
+        if key not in ("kind", "properties", "level", "subjects", "dtypes"):
+            raise ValueError(f"levels/{name}.toml has an unknown key {key!r} in a take")
+    if table["kind"] not in KINDS or ("level" in table) == ("properties" in table):
+        raise ValueError(f"levels/{name}.toml: a take has a known kind, and either a level or properties")
+    if table.get("level", name) not in LEVELS:
+        raise ValueError(f"levels/{name}.toml: {table['level']!r} is no level")
+    subjects = table.get("subjects")
+    if subjects is not None and "core" in subjects:
+        subjects = [one for one in subjects if one != "core"] + _subjects_of("core", table["kind"])
+    return Take(
+        kind=table["kind"],
+        properties=frozenset(table["properties"]) if "properties" in table else None,
+        level=table.get("level", name),
+        subjects=None if subjects is None else frozenset(subjects),
+        dtypes=frozenset(table["dtypes"]) if "dtypes" in table else None,
+    )
+
+
+def _subjects_of(level: str, kind: str) -> list[str]:
+    """The subjects that another level's file lists for a kind."""
+    data = tomllib.loads((FOLDER / f"{level}.toml").read_text())
+    return [name for take in data["take"] if take["kind"] == kind for name in take.get("subjects", ())]
+
+
+def smoke_subjects(kind: str) -> set[str]:
+    """Names of the subjects of the quick choice, from ``smoke.toml``."""
+    data = tomllib.loads((FOLDER / "smoke.toml").read_text())
+    return set(data.get(kind, {}).get("subjects", []))

@@ -1,0 +1,165 @@
+"""The plan of a run: which results there will be, decided before the first one runs."""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from conformance.errors import UsageError
+from conformance.plan import shards
+from conformance.plan.selection import Matcher
+
+if TYPE_CHECKING:
+    from conformance.target.target import Target
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A planned case: one property of one subject, with the dtypes for which there is a result."""
+
+    kind: str
+    property: str
+    subject: str
+    dtypes: tuple[str, ...]
+
+    @builtins.property
+    def id(self) -> str:
+        return f"{self.property}/{self.subject}"
+
+    def result_ids(self) -> Iterator[str]:
+        return (f"{self.id}@{dtype}" for dtype in self.dtypes)
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """The ``index``-th of ``count`` parts, counted from 1."""
+
+    index: int = 1
+    count: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+    @staticmethod
+    def parse(text: str) -> Shard:
+        """Read ``I/N``; UsageError for anything else."""
+        first, _, second = text.partition("/")
+        if first.isdigit() and second.isdigit() and 1 <= int(first) <= int(second):
+            return Shard(int(first), int(second))
+        raise UsageError(f"shard {text!r} is not of the form I/N with 1 <= I <= N, e.g. 1/4")
+
+    def takes(self, kind: str, subject: str, mode: str = "eager") -> bool:
+        """Whether a subject belongs to this shard in a mode.
+
+        Goes by the names and the committed table of recorded seconds (``plan/shards.py``), so that all shards
+        agree whatever else there is.
+        """
+        return shards.shard_of(mode, kind, subject, self.count) == self.index - 1
+
+
+@dataclasses.dataclass
+class Plan:
+    """Cases in the order in which they run: all properties of a subject, then the next subject."""
+
+    cases: list[Case]
+
+    def __len__(self) -> int:
+        return sum(len(case.dtypes) for case in self.cases)
+
+    def result_ids(self) -> Iterator[str]:
+        for case in self.cases:
+            yield from case.result_ids()
+
+    def digest(self) -> str:
+        """Digest of all result ids, in any order of cases."""
+        lines = sorted(f"{case.kind}:{case.id}@{','.join(case.dtypes)}" for case in self.cases)
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """A compact object: lists of dtypes are shared among cases."""
+        lists: dict[tuple[str, ...], int] = {}
+        rows = [
+            [case.kind, case.property, case.subject, lists.setdefault(case.dtypes, len(lists))]
+            for case in self.cases
+        ]
+        return {"dtypes": [list(dtypes) for dtypes in lists], "cases": rows}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Plan:
+        lists = [tuple(dtypes) for dtypes in data["dtypes"]]
+        return Plan([Case(kind, name, subject, lists[index]) for kind, name, subject, index in data["cases"]])
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(self.to_json(), separators=(",", ":")))
+
+    @staticmethod
+    def read(path: Path) -> Plan:
+        return Plan.from_json(json.loads(path.read_text()))
+
+    def only(self, wanted: Iterable[str]) -> Plan:
+        """The part of the plan with these result ids, in the same order."""
+        ids = set(wanted)
+        return self.select(ids.__contains__)
+
+    def select(self, matcher: Matcher) -> Plan:
+        """The part of the plan whose result ids match."""
+        cases = []
+        for case in self.cases:
+            dtypes = tuple(dtype for dtype in case.dtypes if matcher(f"{case.id}@{dtype}"))
+            if dtypes:
+                cases.append(case if dtypes == case.dtypes else dataclasses.replace(case, dtypes=dtypes))
+        return Plan(cases)
+
+    def shard(self, shard: Shard, mode: str = "eager") -> Plan:
+        """The part of the plan that a shard takes in a mode."""
+        return Plan([case for case in self.cases if shard.takes(case.kind, case.subject, mode)])
+
+
+def build(target: Target, level: str, modes: Sequence[str] | None = None) -> Plan:
+    """Every result that a level has for a target, in the target's mode or in any of ``modes``.
+
+    Needs the properties and torch's databases, no backend.
+    """
+    from conformance.builds import installed
+    from conformance.checking.property import properties
+    from conformance.plan import levels, needs, releases
+    from conformance.subjects import catalogue
+
+    levels.check(level)
+    version = installed.version()
+    wanted = {target.mode} if modes is None else set(modes)
+    cases: list[Case] = []
+    seen: dict[str, str] = {}
+    for kind in catalogue.kinds():
+        known = [entry for entry in properties(kind) if wanted & set(entry.modes)]
+        if level == levels.SMOKE:
+            known = [entry for entry in known if entry.smoke]
+            quick = catalogue.smoke_subjects(kind)
+            subjects = (
+                [subject for subject in catalogue.subjects(kind) if subject.name in quick] if known else []
+            )
+        else:
+            subjects = list(catalogue.subjects(kind)) if known else []
+        for subject in subjects:
+            for entry in known:
+                if not needs.exists(target, entry, kind, subject.name):
+                    continue
+                dtypes = tuple(entry.applies(target, subject))
+                if level != levels.SMOKE:
+                    dtypes = levels.load(level).chosen(kind, entry.name, entry.level, subject.name, dtypes)
+                dtypes = releases.asked(f"{entry.name}/{subject.name}", dtypes, version)
+                if not dtypes:
+                    continue
+                case = Case(kind, entry.name, subject.name, dtypes)
+                other = seen.setdefault(case.id, kind)
+                if other != kind:
+                    raise UsageError(
+                        f"case {case.id} exists for {other} and for {kind}; rename one of the properties"
+                    )
+                cases.append(case)
+    return Plan(cases)

@@ -1,0 +1,61 @@
+"""What a release of torch does not promise yet: asked of no device there, as its own CPU does not hold it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from pathlib import Path
+
+from conformance.model.patterns import compile_pattern, is_literal
+from conformance.model.torch_range import TorchScope
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FILE = Path(__file__).with_name("releases.toml")
+
+
+@dataclasses.dataclass(frozen=True)
+class Absent:
+    """Results that a range of releases does not have, and why."""
+
+    ids: tuple[str, ...]
+    torch: TorchScope
+    why: str
+
+
+@functools.cache
+def load(file: Path = FILE) -> tuple[Absent, ...]:
+    """All entries. ValueError where the file is not of its form."""
+    data = tomllib.loads(file.read_text())
+    if data.pop("schema", None) != 1 or set(data) - {"absent"}:
+        raise ValueError(f"{file.name} is not of schema 1 with entries [[absent]]")
+    found = []
+    for entry in data.get("absent", ()):
+        if set(entry) != {"ids", "torch", "why"}:
+            raise ValueError(f"an entry of {file.name} has {sorted(entry)}; it has ids, torch and why")
+        found.append(Absent(tuple(entry["ids"]), TorchScope.parse(entry["torch"]), entry["why"]))
+    return tuple(found)
+
+
+@functools.cache
+def _of(version: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    patterns = [pattern for entry in load() if entry.torch.holds(version) for pattern in entry.ids]
+    literal = frozenset(filter(is_literal, patterns))
+    return literal, tuple(pattern for pattern in patterns if pattern not in literal)
+
+
+def asked(case: str, dtypes: tuple[str, ...], version: str) -> tuple[str, ...]:
+    """Those of the dtypes in which a release of torch makes a case's promise; nearly always all."""
+    literal, patterns = _of(version)
+    if not literal and not patterns:
+        return dtypes
+    return tuple(
+        dtype
+        for dtype in dtypes
+        if (name := f"{case}@{dtype}") not in literal
+        and not any(compile_pattern(pattern).fullmatch(name) for pattern in patterns)
+    )

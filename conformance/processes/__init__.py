@@ -1,0 +1,1 @@
+"""The lives of processes: their memory limits, watchdogs and parents."""

@@ -1,0 +1,1 @@
+"""Behaviours of area ``accelerator``: torch.accelerator, guards and the device's module."""

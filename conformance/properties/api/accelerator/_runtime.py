@@ -1,0 +1,174 @@
+"""The runtime of a side of a behaviour: torch.accelerator's, or a model of what is promised where the side
+is the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from conformance.behaviours.lab import Lab
+
+
+class Runtime:
+    """Devices and streams by torch's generic functions. Tests hand in one that misbehaves."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+
+    def current(self) -> Any:
+        """The accelerator of this process."""
+        return torch.accelerator.current_accelerator()
+
+    def available(self) -> bool:
+        return bool(torch.accelerator.is_available())
+
+    def count(self) -> int:
+        return int(torch.accelerator.device_count())
+
+    def index(self) -> int:
+        return int(torch.accelerator.current_device_index())
+
+    def set_index(self, index: Any) -> None:
+        torch.accelerator.set_device_index(index)
+
+    def guard(self, index: int | None) -> contextlib.AbstractContextManager[Any]:
+        found: contextlib.AbstractContextManager[Any] = torch.accelerator.device_index(index)
+        return found
+
+    def stream(self) -> Any:
+        return torch.Stream(device=self.lab.device)
+
+    def current_stream(self) -> Any:
+        return torch.accelerator.current_stream()
+
+    def event(self, **options: Any) -> Any:
+        return torch.Event(device=self.lab.device, **options)
+
+    def synchronize(self, *device: Any) -> None:
+        torch.accelerator.synchronize(*device)
+
+
+class _ModelStream:
+    """A stream on which everything is done at once, and which can be made the current one."""
+
+    def __init__(self, runtime: ModelRuntime) -> None:
+        self.runtime = runtime
+        self.device = runtime.lab.device
+        self.before: list[Any] = []
+
+    def __enter__(self) -> _ModelStream:
+        self.before.append(self.runtime.now)
+        self.runtime.now = self
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.runtime.now = self.before.pop()
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        return None
+
+    def wait_event(self, event: Any) -> None:
+        return None
+
+    def wait_stream(self, stream: Any) -> None:
+        return None
+
+    def record_event(self, event: Any = None) -> Any:
+        event = event or _ModelEvent()
+        event.record(self)
+        return event
+
+
+class _ModelEvent:
+    """An event of such a stream."""
+
+    def __init__(self) -> None:
+        self.recorded = 0
+
+    def record(self, stream: Any = None) -> None:
+        self.recorded += 1
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        return None
+
+    def wait(self, stream: Any = None) -> None:
+        return None
+
+
+class ModelRuntime(Runtime):
+    """One device with index 0."""
+
+    def __init__(self, lab: Lab) -> None:
+        super().__init__(lab)
+        self.place = 0
+        self.now: Any = _ModelStream(self)
+
+    def current(self) -> Any:
+        return self.lab.device
+
+    def available(self) -> bool:
+        return True
+
+    def count(self) -> int:
+        return 1
+
+    def index(self) -> int:
+        return self.place
+
+    def set_index(self, index: Any) -> None:
+        number = index if isinstance(index, int) else torch.device(index).index or 0
+        if number >= self.count():
+            raise RuntimeError(f"there is no device {number}")
+        if number >= 0:
+            self.place = number
+
+    @contextlib.contextmanager
+    def guard(self, index: int | None) -> Iterator[None]:
+        before = self.place
+        try:
+            if index is not None:
+                self.set_index(index)
+            yield
+        finally:
+            self.place = before
+
+    def stream(self) -> Any:
+        return _ModelStream(self)
+
+    def current_stream(self) -> Any:
+        return self.now
+
+    def event(self, **options: Any) -> Any:
+        return _ModelEvent()
+
+    def synchronize(self, *device: Any) -> None:
+        return None
+
+
+def usual(lab: Lab) -> Runtime:
+    """The device's runtime, or the model where the side is the host."""
+    return ModelRuntime(lab) if lab.device.type == "cpu" else Runtime(lab)
+
+
+_make: Callable[[Lab], Runtime] = usual
+
+
+def of(lab: Lab) -> Runtime:
+    """The runtime of a side."""
+    return _make(lab)
+
+
+def replace(make: Callable[[Lab], Runtime] | None) -> None:
+    """Make :func:`of` give another runtime (for tests); None puts the real one back."""
+    global _make
+    _make = make or usual

@@ -1,0 +1,141 @@
+"""torch.accelerator: which device there is, guards of its index, streams as contexts, and events."""
+
+from __future__ import annotations
+
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.accelerator import _runtime
+
+
+@behaviour("accelerator", level="bringup", sees=())
+def the_accelerator(lab: Lab) -> None:
+    """The process has one accelerator of the device's type, with a current index below the number of
+    devices.
+    """
+    runtime = _runtime.of(lab)
+    lab.holds("it is available", runtime.available())
+    lab.holds("it is the device's type", runtime.current().type == lab.device.type)
+    lab.holds("there is a device", runtime.count() >= 1)
+    lab.holds("the current index is one of theirs", 0 <= runtime.index() < runtime.count())
+    made = lab.integers(3)
+    lab.holds(
+        "tensors go to the current device", made.device.type == "cpu" or made.device.index == runtime.index()
+    )
+    runtime.synchronize()
+    lab.same("work is done after waiting", made + 1)
+    if lab.device.type != "cpu":
+        module = torch.get_device_module(lab.device)
+        lab.holds(
+            "the device's module agrees", module.is_available() and module.device_count() == runtime.count()
+        )
+        lab.holds("the module's device is the current one", module.current_device() == runtime.index())
+    else:
+        lab.holds("the device's module agrees", True)
+        lab.holds("the module's device is the current one", True)
+
+
+@behaviour("accelerator", level="core", sees=())
+def guards_of_the_device(lab: Lab) -> None:
+    """A guard sets the current device and puts it back, nested, for None and after errors; a bad index is
+    refused.
+    """
+    runtime = _runtime.of(lab)
+    # A runtime may count more devices than one process can have, so the current one is asked for.
+    before = last = runtime.index()
+    with runtime.guard(last):
+        lab.holds("inside it is the device asked for", runtime.index() == last)
+        with runtime.guard(before):
+            lab.holds("inside of another too", runtime.index() == before)
+        lab.holds("the inner one puts it back", runtime.index() == last)
+        with runtime.guard(None):
+            lab.holds("None changes nothing", runtime.index() == last)
+    lab.holds("the outer one puts it back", runtime.index() == before)
+    try:
+        with runtime.guard(last):
+            raise KeyError("on purpose")
+    except KeyError:
+        lab.holds("an error leaves it too", runtime.index() == before)
+    runtime.set_index(last)
+    lab.holds("set by index", runtime.index() == last)
+    runtime.set_index(torch.device(lab.device.type, before) if lab.device.type != "cpu" else before)
+    lab.holds("set by device", runtime.index() == before)
+    lab.raises(
+        "an index that does not exist",
+        lambda: runtime.set_index(runtime.count() + 7),
+        RuntimeError,
+        ValueError,
+        AssertionError,
+    )
+    lab.holds("which changes nothing", runtime.index() == before)
+    runtime.synchronize(runtime.index()) if lab.device.type != "cpu" else runtime.synchronize()
+    if lab.device.type != "cpu":
+        with torch.get_device_module(lab.device).device(last):
+            lab.holds("the module's guard", runtime.index() == last)
+        with lab.device:
+            lab.holds("a device as a context", torch.empty(1).device.type == lab.device.type)
+    else:
+        lab.holds("the module's guard", True)
+        lab.holds("a device as a context", True)
+    lab.same("work goes on", lab.integers(3) * 2)
+
+
+@behaviour("accelerator", level="core", capabilities=("streams", "events"), sees=())
+def streams_as_contexts(lab: Lab) -> None:
+    """A stream is the current one within its context, nested and entered again; work in it is seen after
+    waiting.
+    """
+    runtime = _runtime.of(lab)
+    first, second = runtime.stream(), runtime.stream()
+    outer = runtime.current_stream()
+    lab.holds("streams are of the device", first.device.type == lab.device.type)
+    lab.holds("streams are told apart", first != second)
+    x = lab.integers(64)
+    with first:
+        lab.holds("it is the current one", runtime.current_stream() == first)
+        with second:
+            lab.holds("nested", runtime.current_stream() == second)
+            with first:
+                lab.holds("entered again", runtime.current_stream() == first)
+            lab.holds("back in the second", runtime.current_stream() == second)
+        lab.holds("back in the first", runtime.current_stream() == first)
+    lab.holds("back outside", runtime.current_stream() == outer)
+    try:
+        with first:
+            raise KeyError("on purpose")
+    except KeyError:
+        lab.holds("left by an error", runtime.current_stream() == outer)
+    first.wait_stream(outer)
+    with first:
+        y = x * 2
+        event = first.record_event()
+    outer.wait_event(event)
+    lab.same("seen by the outer stream", y + 1)
+    event.synchronize()
+    first.synchronize()
+    lab.holds("done when waited for", event.query() and first.query())
+    other = runtime.event()
+    other.record(outer)
+    other.synchronize()
+    lab.holds("an event of one's own", other.query())
+    second.wait_stream(first)
+    second.synchronize()
+    runtime.synchronize()
+    lab.same("at last", x + y)
+
+
+@behaviour("accelerator", capabilities=("pinned_memory", "non_blocking"), sees=("value",))
+def pinned_copies(lab: Lab) -> None:
+    """A non-blocking copy to the host lands in pinned memory, and holds its values after waiting."""
+    runtime = _runtime.of(lab)
+    x = lab.integers(1000)
+    host = x.to("cpu", non_blocking=True)
+    runtime.synchronize()
+    lab.same("copied", host + 0, host=True)
+    expected = lab.device.type != "cpu"
+    lab.holds("pinned", host.is_pinned() or not expected)
+    plain = x.to("cpu")
+    lab.holds("a blocking copy is not", not plain.is_pinned())
+    back = host.to(lab.device, non_blocking=True)
+    lab.same("and back", back * 2)

@@ -1,0 +1,1 @@
+"""Behaviours of area ``aot``: ahead-of-time autograd and tracing."""

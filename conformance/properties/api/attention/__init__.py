@@ -1,0 +1,1 @@
+"""Behaviours of area ``attention``: scaled dot product attention and transformers."""

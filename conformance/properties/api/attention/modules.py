@@ -1,0 +1,412 @@
+"""MultiheadAttention and transformers: masks, projections, fast paths, and refusals."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._nn import gradients, whole
+
+
+def _soft(lab: Lab, module: Any) -> Any:
+    """With weights small enough that softmax does not saturate; norms as they are."""
+    whole(lab, module)
+    with torch.no_grad():
+        for name, one in module.named_parameters():
+            one.mul_(0.125)
+            if "norm" in name and name.endswith("weight"):
+                one.add_(1)
+    return module
+
+
+@behaviour("attention", level="core", capabilities=("autograd",), sees=("value",))
+def multihead_attention(lab: Lab) -> None:
+    """Multihead attention projects, attends in heads and projects back, with biases, masks, zeros and other
+    widths.
+    """
+    x, y = lab.floats(5, 2, 8, requires_grad=True), lab.floats(7, 2, 8)
+    for options in (
+        {},
+        {"bias": False},
+        {"add_bias_kv": True},
+        {"add_zero_attn": True},
+        {"add_bias_kv": True, "add_zero_attn": True},
+    ):
+        module = _soft(lab, nn.MultiheadAttention(8, 2, **options))
+        for average in (True, False):
+            out, weights = module(x, y, y, average_attn_weights=average)
+            lab.close(f"{options}, average={average}", (out, weights), roundings=128, matrix=True)
+        out.sum().backward()
+        lab.close(f"gradients, {options}", (x.grad, gradients(module)), roundings=1024, matrix=True)
+        x.grad = None
+        lab.expect(
+            f"weights add up to one, {options}", weights.sum(-1), torch.ones(weights.shape[:-1]), roundings=32
+        )
+    lab.holds(
+        "bias=False is for both projections",
+        _soft(lab, nn.MultiheadAttention(8, 2, bias=False)).out_proj.bias is None,
+    )
+    module = _soft(lab, nn.MultiheadAttention(8, 2))
+    plain = module(x, y, y)[0]
+    w, b = module.in_proj_weight, module.in_proj_bias
+    q, k, v = (
+        F.linear(one, w[i * 8 : i * 8 + 8], b[i * 8 : i * 8 + 8]).view(len(one), 2, 2, 4).permute(1, 2, 0, 3)
+        for i, one in enumerate((x, y, y))
+    )
+    by_hand = module.out_proj(F.scaled_dot_product_attention(q, k, v).permute(2, 0, 1, 3).reshape(5, 2, 8))
+    lab.close("by hand", (plain, by_hand), roundings=128, matrix=True)
+    lab.close("without weights", module(x, y, y, need_weights=False)[0], roundings=128, matrix=True)
+    lab.close("without a batch", module(x[:, 0], y[:, 0], y[:, 0])[0], roundings=128, matrix=True)
+    other = _soft(lab, nn.MultiheadAttention(8, 2, kdim=3, vdim=6))
+    lab.close(
+        "keys and values of other widths",
+        other(x, lab.floats(7, 2, 3), lab.floats(7, 2, 6))[0],
+        roundings=128,
+        matrix=True,
+    )
+    first = copy.deepcopy(module)
+    first.batch_first = True
+    lab.close(
+        "batch first",
+        first(x.transpose(0, 1), y.transpose(0, 1), y.transpose(0, 1))[0].transpose(0, 1),
+        roundings=128,
+        matrix=True,
+    )
+    saved = lab.floats(4, 7, 4)
+    static = F.multi_head_attention_forward(
+        x,
+        y,
+        y,
+        8,
+        2,
+        w,
+        b,
+        None,
+        None,
+        False,
+        0.0,
+        module.out_proj.weight,
+        module.out_proj.bias,
+        static_k=saved,
+        static_v=saved,
+    )
+    lab.close("given keys and values", static, roundings=128, matrix=True)
+
+
+@behaviour("attention", level="core", sees=("value",))
+def masks_of_multihead_attention(lab: Lab) -> None:
+    """Masks of booleans forbid, of floats add; for all, for each head and for padding; fast and slow paths
+    agree.
+    """
+    module = _soft(lab, nn.MultiheadAttention(8, 2, batch_first=True)).eval()
+    x = lab.floats(3, 5, 8)
+    forbid = torch.ones(5, 5, device=lab.device, dtype=torch.bool).triu(1)
+    padding = lab.put([[False] * 5, [False] * 4 + [True], [False] * 2 + [True] * 3])
+    added = torch.zeros(5, 5, device=lab.device).masked_fill(forbid, -math.inf)
+    each = lab.integers(6, 5, 5, low=0, high=2, dtype=torch.bool) & ~torch.eye(
+        5, device=lab.device, dtype=torch.bool
+    )
+    ways: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("none", {}),
+        ("booleans", {"attn_mask": forbid}),
+        ("floats", {"attn_mask": added}),
+        ("for each head", {"attn_mask": each}),
+        ("padding", {"key_padding_mask": padding}),
+        ("both", {"attn_mask": forbid, "key_padding_mask": padding}),
+        (
+            "padding of floats",
+            {"key_padding_mask": torch.zeros(3, 5, device=lab.device).masked_fill(padding, -math.inf)},
+        ),
+        ("causal", {"attn_mask": forbid, "is_causal": True}),
+    )
+    for word, options in ways:
+        causal = "is_causal" in options
+        slow, weights = module(x, x, x, need_weights=not causal, **options)
+        lab.close(f"{word}", slow, roundings=128, matrix=True)
+        if not causal:
+            lab.close(f"weights, {word}", weights, roundings=128, matrix=True)
+        with torch.no_grad():
+            fast = module(x, x, x, need_weights=False, **options)[0]
+        lab.close(f"without gradients, {word}", fast, roundings=128, matrix=True)
+        lab.holds(f"both paths agree, {word}", torch.allclose(slow, fast, rtol=1e-4, atol=1e-5))
+    for sample in range(3):
+        alone = module(
+            x[sample : sample + 1],
+            x[sample : sample + 1],
+            x[sample : sample + 1],
+            attn_mask=each[2 * sample : 2 * sample + 2],
+        )[0]
+        lab.close(f"sample {sample} alone", alone, roundings=128, matrix=True)
+    size = int((~padding[2]).sum())
+    cut = module(x[2:, :size], x[2:, :size], x[2:, :size])[0]
+    lab.holds(
+        "padding is as if it were not there",
+        torch.allclose(cut, module(x, x, x, key_padding_mask=padding)[0][2:, :size], rtol=1e-4, atol=1e-5),
+    )
+
+
+@behaviour("attention", dtypes=("float16", "bfloat16", "float64"), sees=("dtype",))
+def dtypes_of_multihead_attention(lab: Lab) -> None:
+    """Multihead attention keeps the dtype of its input, in train and eval mode, with gradients and
+    without.
+    """
+    for first in (True, False):
+        module = nn.MultiheadAttention(16, 4, batch_first=first, device=lab.device, dtype=lab.dtype)
+        x = lab.floats(4, 4, 16)
+        for training in (True, False):
+            module.train(training)
+            with torch.set_grad_enabled(training):
+                out, weights = module(x, x, x, need_weights=training)
+            lab.same(
+                f"first={first}, training={training}",
+                (out.dtype, out.shape, None if weights is None else weights.dtype),
+            )
+
+
+@behaviour("attention", sees=("error", "message"))
+def refusals_of_multihead_attention(lab: Lab) -> None:
+    """Multihead attention refuses keys, values and masks of other dimensions, in train and eval mode."""
+    lab.raises("heads that do not divide", lambda: nn.MultiheadAttention(8, 3), AssertionError, ValueError)
+    lab.raises("no heads", lambda: nn.MultiheadAttention(8, 0), AssertionError, ValueError)
+    for first in (True, False):
+        for training in (True, False):
+            module = _soft(lab, nn.MultiheadAttention(4, 2, batch_first=first)).train(training)
+            batch, flat = lab.floats(4, 4, 4), lab.floats(4, 4)
+            word = f"first={first}, training={training}"
+            with torch.set_grad_enabled(training):
+                lab.raises(
+                    f"flat keys, {word}",
+                    lambda: module(batch, flat, batch),
+                    AssertionError,
+                    match="3-D",
+                )
+                lab.raises(
+                    f"flat values, {word}",
+                    lambda: module(batch, batch, flat),
+                    AssertionError,
+                    match="3-D",
+                )
+                lab.raises(
+                    f"batched keys, {word}",
+                    lambda: module(flat, batch, flat),
+                    AssertionError,
+                    match="2-D",
+                )
+                lab.raises(
+                    f"batched values, {word}",
+                    lambda: module(flat, flat, batch),
+                    AssertionError,
+                    match="2-D",
+                )
+                row, square = lab.put([False] * 4), lab.put([[False] * 4] * 4)
+                lab.raises(
+                    f"flat padding, {word}",
+                    lambda: module(batch, batch, batch, key_padding_mask=row),
+                    AssertionError,
+                    RuntimeError,
+                )
+                lab.raises(
+                    f"batched padding, {word}",
+                    lambda: module(flat, flat, flat, key_padding_mask=square),
+                    AssertionError,
+                    match="key_padding_mask",
+                )
+                lab.raises(
+                    f"a flat mask, {word}",
+                    lambda: module(batch, batch, batch, attn_mask=row),
+                    AssertionError,
+                    RuntimeError,
+                )
+                lab.raises(
+                    f"masks for other heads, {word}",
+                    lambda: module(flat, flat, flat, attn_mask=square.expand(5, 4, 4)),
+                    AssertionError,
+                    match="attn_mask",
+                )
+                lab.raises(
+                    f"four dimensions, {word}",
+                    lambda: module(batch[None], batch[None], batch[None]),
+                    AssertionError,
+                )
+    lab.raises("a bias for given keys", lambda: _static_with_bias(lab), AssertionError)
+
+
+def _static_with_bias(lab: Lab) -> Any:
+    module = _soft(lab, nn.MultiheadAttention(4, 2, add_bias_kv=True))
+    x, saved = lab.floats(3, 1, 4), lab.floats(2, 3, 2)
+    return F.multi_head_attention_forward(
+        x, x, x, 4, 2, module.in_proj_weight, module.in_proj_bias, module.bias_k, module.bias_v, False, 0.0,
+        module.out_proj.weight, module.out_proj.bias, static_k=saved, static_v=saved,
+    )  # fmt: skip
+
+
+@behaviour("attention", level="core", capabilities=("autograd",), sees=("value",))
+def transformer_layers(lab: Lab) -> None:
+    """Encoder and decoder layers compute alike with norms first or last, in both layouts, with and without
+    gradients.
+    """
+    for first in (True, False):
+        for norm_first in (True, False):
+            for activation in ("relu", "gelu"):
+                options: dict[str, Any] = {
+                    "dropout": 0.0,
+                    "batch_first": first,
+                    "norm_first": norm_first,
+                    "activation": activation,
+                }
+                word = f"{first}, {norm_first}, {activation}"
+                encoder = _soft(lab, nn.TransformerEncoderLayer(8, 2, 6, **options))
+                decoder = _soft(lab, nn.TransformerDecoderLayer(8, 2, 6, **options))
+                x, memory = lab.floats(3, 4, 8, requires_grad=True), lab.floats(3, 4, 8)
+                y = encoder(x)
+                lab.close(f"encoder: {word}", y, roundings=256, matrix=True)
+                lab.close(
+                    f"gradient: {word}",
+                    torch.autograd.grad(y.sum() + y.square().sum(), x),
+                    roundings=4096,
+                    matrix=True,
+                )
+                with torch.no_grad():
+                    fast = encoder.eval()(x.detach())
+                lab.close(f"fast: {word}", fast, roundings=256, matrix=True)
+                lab.holds(f"paths agree: {word}", torch.allclose(fast, y, rtol=1e-3, atol=1e-4))
+                lab.close(f"decoder: {word}", decoder(x, memory), roundings=256, matrix=True)
+                lab.close(
+                    f"without a batch: {word}",
+                    encoder(x[0]) if first else encoder(x[:, 0]),
+                    roundings=256,
+                    matrix=True,
+                )
+    bare = _soft(lab, nn.TransformerEncoderLayer(8, 2, 6, dropout=0.0, bias=False))
+    lab.close("without biases", bare(lab.floats(3, 2, 8)), roundings=256, matrix=True)
+    lab.same("biases are none", [name for name, _ in bare.named_parameters() if "bias" in name])
+    called = _soft(lab, nn.TransformerEncoderLayer(8, 2, 6, dropout=0.0, activation=F.silu))
+    lab.close("a function for an activation", called(lab.floats(3, 2, 8)), roundings=256, matrix=True)
+    lab.raises(
+        "an unknown activation", lambda: nn.TransformerEncoderLayer(8, 2, activation="other"), RuntimeError
+    )
+    lab.raises(
+        "the decoder's too", lambda: nn.TransformerDecoderLayer(8, 2, activation="other"), RuntimeError
+    )
+
+
+@behaviour("attention", level="core", sees=("value",))
+def masks_of_transformers(lab: Lab) -> None:
+    """Encoders and decoders follow masks of booleans and floats, padding and causality, in train and eval
+    mode.
+    """
+    encoder = nn.TransformerEncoder(
+        _soft(lab, nn.TransformerEncoderLayer(8, 2, 6, dropout=0.0, batch_first=True)), 2
+    )
+    decoder = nn.TransformerDecoder(
+        _soft(lab, nn.TransformerDecoderLayer(8, 2, 6, dropout=0.0, batch_first=True)), 2
+    )
+    encoder.to(lab.device)
+    x, memory = lab.floats(3, 5, 8), lab.floats(3, 4, 8)
+    padding = lab.put([[False] * 5, [False] * 4 + [True], [False] * 2 + [True] * 3])
+    forbid = torch.ones(5, 5, device=lab.device, dtype=torch.bool).triu(1)
+    ways: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("none", {}),
+        ("causal", {"mask": forbid, "is_causal": True}),
+        ("a mask", {"mask": forbid}),
+        ("a mask of floats", {"mask": torch.zeros(5, 5, device=lab.device).masked_fill(forbid, -math.inf)}),
+        ("padding", {"src_key_padding_mask": padding}),
+        ("padding and a mask", {"mask": forbid, "src_key_padding_mask": padding}),
+    )
+    for word, options in ways:
+        slow = encoder.train()(x, **options)
+        with torch.no_grad():
+            fast = encoder.eval()(x, **options)
+        kept = ~options.get("src_key_padding_mask", torch.zeros_like(padding))
+        lab.close(f"encoder, {word}", slow[kept], roundings=512, matrix=True)
+        lab.close(f"fast, {word}", fast[kept], roundings=512, matrix=True)
+        lab.holds(f"paths agree, {word}", torch.allclose(slow[kept], fast[kept], rtol=1e-3, atol=1e-4))
+        named = {
+            {
+                "mask": "tgt_mask",
+                "is_causal": "tgt_is_causal",
+                "src_key_padding_mask": "tgt_key_padding_mask",
+            }[key]: value
+            for key, value in options.items()
+        }
+        lab.close(f"decoder, {word}", decoder(x, memory, **named)[kept], roundings=512, matrix=True)
+    lab.close(
+        "a mask of the memory",
+        decoder(x, memory, memory_mask=lab.put([[False, False, True, True]] * 5)),
+        roundings=512,
+        matrix=True,
+    )
+    lab.close(
+        "padding of the memory",
+        decoder(x, memory, memory_key_padding_mask=padding[:, :4]),
+        roundings=512,
+        matrix=True,
+    )
+    model = _soft(lab, nn.Transformer(8, 2, 1, 1, 6, dropout=0.0, batch_first=True))
+    lab.close(
+        "encoder and decoder",
+        model(memory, x, tgt_mask=forbid, tgt_is_causal=True),
+        roundings=512,
+        matrix=True,
+    )
+    lab.expect(
+        "the causal mask",
+        nn.Transformer.generate_square_subsequent_mask(3, device=lab.device),
+        [[0.0, -math.inf, -math.inf], [0.0, 0.0, -math.inf], [0.0, 0.0, 0.0]],
+    )
+    for empty in ((0, 5, 8),):
+        lab.same(
+            f"of {empty}",
+            (
+                encoder(lab.integers(*empty)).shape,
+                decoder(lab.integers(*empty), lab.integers(*empty)).shape,
+                model(lab.integers(*empty), lab.integers(*empty)).shape,
+            ),
+        )
+
+
+@behaviour("attention", sees=("error",))
+def refusals_of_transformers(lab: Lab) -> None:
+    """Transformers refuse other widths, batches and dimensions, and masks that do not fit or are integers."""
+    model = _soft(lab, nn.Transformer(8, 2, 1, 1, 6))
+    x, y = lab.floats(4, 2, 8), lab.floats(3, 2, 8)
+    lab.raises("another batch", lambda: model(x, lab.floats(3, 5, 8)))
+    lab.raises("another width", lambda: model(lab.floats(4, 2, 7), y))
+    lab.raises("another width of the target", lambda: model(x, lab.floats(3, 2, 7)))
+    lab.raises("four dimensions", lambda: model(x[None], y[None]), RuntimeError, AssertionError)
+    for name in ("src_mask", "tgt_mask", "memory_mask"):
+        lab.raises(
+            f"a wrong {name}",
+            lambda: model(x, y, **{name: torch.zeros(9, 9, device=lab.device)}),
+            RuntimeError,
+            AssertionError,
+        )
+        lab.raises(
+            f"a {name} of integers",
+            lambda: model(x, y, **{name: torch.zeros(4, 4, device=lab.device, dtype=torch.int64)}),
+            RuntimeError,
+            AssertionError,
+        )
+    for name in ("src_key_padding_mask", "tgt_key_padding_mask", "memory_key_padding_mask"):
+        lab.raises(
+            f"a wrong {name}",
+            lambda: model(x, y, **{name: torch.zeros(9, 9, device=lab.device, dtype=torch.bool)}),
+            RuntimeError,
+            AssertionError,
+        )
+    layer = _soft(lab, nn.TransformerEncoderLayer(8, 2, 6, batch_first=True))
+    lab.raises("a layer: another width", lambda: layer(lab.floats(2, 3, 7)), AssertionError, RuntimeError)
+    lab.raises(
+        "a layer: padding of another size",
+        lambda: layer(lab.floats(2, 3, 8), src_key_padding_mask=lab.put([[False] * 9] * 2)),
+        AssertionError,
+        RuntimeError,
+    )
+    lab.raises("heads that do not divide", lambda: nn.Transformer(8, 3), AssertionError, ValueError)

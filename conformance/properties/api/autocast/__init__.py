@@ -1,0 +1,1 @@
+"""Behaviours of area ``autocast``: autocast and gradient scaling."""

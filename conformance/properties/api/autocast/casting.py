@@ -1,0 +1,195 @@
+"""Which operators autocast runs in which dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+#: The dtypes that autocast can lower to.
+LOWER = (torch.bfloat16, torch.float16)
+
+Calls = dict[str, Callable[[], torch.Tensor]]
+
+
+def _products(lab: Lab) -> Calls:
+    """Operators that every backend's list lowers (the documentation's lists for CPU, CUDA and XPU have them
+    all).
+    """
+    square, other = lab.integers(4, 4), lab.integers(4, 4)
+    batch, more = lab.integers(2, 4, 4), lab.integers(2, 4, 4)
+    line, plane, block = lab.integers(1, 2, 5), lab.integers(1, 2, 5, 5), lab.integers(1, 2, 3, 3, 3)
+    kernels = [lab.integers(2, 2, *([2] * n)) for n in (1, 2, 3)]
+    return {
+        "mm": lambda: torch.mm(square, other),
+        "matmul": lambda: torch.matmul(batch, square),
+        "bmm": lambda: torch.bmm(batch, more),
+        "addmm": lambda: torch.addmm(square, square, other),
+        "baddbmm": lambda: torch.baddbmm(batch, batch, more),
+        "addbmm": lambda: torch.addbmm(square, batch, more),
+        "linear": lambda: F.linear(square, other),
+        "conv1d": lambda: F.conv1d(line, kernels[0]),
+        "conv2d": lambda: F.conv2d(plane, kernels[1]),
+        "conv3d": lambda: F.conv3d(block, kernels[2]),
+        "conv_transpose1d": lambda: F.conv_transpose1d(line, kernels[0]),
+        "conv_transpose2d": lambda: F.conv_transpose2d(plane, kernels[1]),
+        "conv_transpose3d": lambda: F.conv_transpose3d(block, kernels[2]),
+        "method": lambda: square @ other,
+    }
+
+
+def _losses(lab: Lab) -> Calls:
+    """Operators that every backend's list keeps in float32."""
+    one, other = lab.integers(3, 4), lab.integers(3, 4)
+    lower = [t.to(torch.bfloat16) for t in (one, other)]
+    signs = torch.ones(3, 4, device=lab.device)
+    classes = lab.put([0, 1, 3])
+    return {
+        "mse_loss": lambda: F.mse_loss(*lower),
+        "smooth_l1_loss": lambda: F.smooth_l1_loss(*lower),
+        "nll_loss": lambda: F.nll_loss(lower[0], classes),
+        "kl_div": lambda: F.kl_div(*lower, reduction="sum"),
+        "poisson_nll_loss": lambda: F.poisson_nll_loss(lower[0] * 0, lower[1]),
+        "hinge_embedding_loss": lambda: F.hinge_embedding_loss(lower[0], signs),
+        "margin_ranking_loss": lambda: F.margin_ranking_loss(lower[0], lower[1], signs),
+        "multi_margin_loss": lambda: F.multi_margin_loss(lower[0], classes),
+        "cdist": lambda: torch.cdist(*lower),
+    }
+
+
+@behaviour("autocast", level="training", sees=("value",))
+def autocast_lowers_products(lab: Lab) -> None:
+    """Under autocast matrix products and convolutions of float32 run in the lower dtype; outside they do
+    not.
+    """
+    kind = lab.device.type
+    for dtype in LOWER:
+        for name, call in _products(lab).items():
+            with torch.autocast(kind, dtype=dtype):
+                found = call()
+            lab.same(f"dtype of {name} under {dtype}", found.dtype)
+            lab.holds(f"{name} is lowered to {dtype}", found.dtype == dtype)
+            lab.close(f"value of {name} under {dtype}", found.float(), roundings=16, dtype=dtype, matrix=True)
+    for name, call in _products(lab).items():
+        lab.same(f"{name} outside", call())
+
+
+@behaviour("autocast", level="training", sees=("value",))
+def autocast_keeps_losses(lab: Lab) -> None:
+    """Under autocast losses and distances of lower dtypes are computed in float32."""
+    kind = lab.device.type
+    for name, call in _losses(lab).items():
+        with torch.autocast(kind, dtype=torch.bfloat16):
+            found = call()
+        lab.holds(f"{name} is float32", found.dtype == torch.float32)
+        lab.close(f"value of {name}", found, roundings=1024)
+
+
+@behaviour("autocast", level="training", sees=("value",))
+def autocast_promotes(lab: Lab) -> None:
+    """Under autocast operators that need equal dtypes take the widest, others follow ordinary promotion."""
+    kind = lab.device.type
+    for dtype in LOWER:
+        wide, narrow = lab.integers(3, 4), lab.integers(3, 4, dtype=dtype)
+        with torch.autocast(kind, dtype=dtype):
+            shown = {
+                "cat": torch.cat((wide, narrow)),
+                "cat of lower": torch.cat((narrow, narrow)),
+                "stack": torch.stack((wide, narrow)),
+                "stack, the other way": torch.stack((narrow, wide)),
+                "add": wide + narrow,
+                "add of lower": narrow + narrow,
+                "relu": narrow.relu(),
+                "neg": -wide,
+                "comparison": wide > narrow,
+                "view": narrow.t(),
+                "integers": torch.ones(2, dtype=torch.int64, device=lab.device) * 2,
+            }
+        lab.same(f"under {dtype}", shown)
+    with torch.autocast(kind, dtype=torch.bfloat16):
+        doubles = lab.integers(3, 3, dtype=torch.float64)
+        lab.same("float64 is left alone", doubles @ doubles)
+        whole = lab.integers(3, 3, dtype=torch.int64)
+        lab.same("integers are left alone", whole @ whole)
+        lab.same("an in-place sum keeps its dtype", wide.add_(lab.integers(3, 4, dtype=torch.bfloat16)))
+        out = torch.empty(3, 3, device=lab.device)
+        left, right = lab.integers(3, 3), lab.integers(3, 3)
+        lab.same("out= is not cast", torch.mm(left, right, out=out).dtype)
+
+
+@behaviour("autocast", level="training", sees=("value",))
+def autocast_methods_and_nesting(lab: Lab) -> None:
+    """autocast nests, switches off, decorates, and says whether it is on and to which dtype."""
+    kind = lab.device.type
+    x = lab.integers(3, 3)
+    seen = [torch.is_autocast_enabled(kind)]
+
+    def look() -> None:
+        seen.append((torch.is_autocast_enabled(kind), str(torch.get_autocast_dtype(kind)), (x @ x).dtype))
+
+    with torch.autocast(kind, dtype=torch.bfloat16):
+        look()
+        with torch.autocast(kind, enabled=False):
+            seen.append((torch.is_autocast_enabled(kind), (x @ x).dtype))
+        with torch.autocast(kind, dtype=torch.float16):
+            look()
+        look()
+        product = x @ x
+        with torch.autocast(kind, enabled=False):
+            seen.append((product @ product).dtype)
+            lab.raises("mixed dtypes where it is off", lambda: product @ x)
+    seen.append(torch.is_autocast_enabled(kind))
+    try:
+        with torch.autocast(kind, dtype=torch.bfloat16):
+            raise KeyError
+    except KeyError:
+        seen.append(torch.is_autocast_enabled(kind))
+
+    @torch.autocast(kind, dtype=torch.bfloat16)
+    def decorated(t: torch.Tensor) -> torch.Tensor:
+        return t @ t
+
+    seen += [decorated(x).dtype, (x @ x).dtype]
+    lab.same("seen", seen)
+    lab.same("product", product)
+
+
+@behaviour("autocast", level="training", sees=("value",))
+def autocast_and_backward(lab: Lab) -> None:
+    """Gradients of what ran under autocast come back in the leaves' dtype, of a weight used twice too."""
+    kind = lab.device.type
+    for dtype in LOWER:
+        weight, x = lab.integers(4, 4, requires_grad=True), lab.integers(2, 4)
+        with torch.autocast(kind, dtype=dtype):
+            out = (x @ weight) @ weight
+            loss = out.float().sum()
+        loss.backward()
+        lab.same(f"dtype of the result under {dtype}", out.dtype)
+        lab.same(f"gradient under {dtype}", weight.grad)
+        weight.grad = None
+        with torch.autocast(kind, dtype=dtype):
+            first = (x @ weight).float().sum()
+        with torch.no_grad():
+            weight.add_(1)
+        with torch.autocast(kind, dtype=dtype):
+            second = x @ weight
+        lab.same(f"a changed weight is cast anew under {dtype}", second.detach())
+        first.backward()
+        lab.same(f"gradient of the first under {dtype}", weight.grad)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    with torch.no_grad():
+        for place, parameter in enumerate(model.parameters()):
+            parameter.copy_(torch.arange(parameter.numel()).view_as(parameter) % 5 - 2 + place)
+    model = lab.to(model)
+    with torch.autocast(kind, dtype=torch.bfloat16):
+        out = model(lab.integers(3, 4))
+    out.float().sum().backward()
+    lab.same("a module's result", out.dtype)
+    lab.same("a module's gradients are float32", [p.grad.dtype for p in model.parameters()])
+    lab.close(
+        "a module's gradients", [p.grad for p in model.parameters()], roundings=64, dtype=torch.bfloat16
+    )

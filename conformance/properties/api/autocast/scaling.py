@@ -1,0 +1,191 @@
+"""Scaling of gradients in mixed precision."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+NEEDS = ("grad_scaler", "autograd")
+
+
+def scaler(lab: Lab, **options: Any) -> torch.amp.GradScaler:
+    """A scaler of the device that doubles after each step unless told otherwise."""
+    return torch.amp.GradScaler(lab.device.type, **{"init_scale": 4.0, "growth_interval": 1, **options})
+
+
+def weights(lab: Lab) -> list[torch.nn.Parameter]:
+    """Two parameters of small whole numbers."""
+    return [torch.nn.Parameter(lab.integers(3)), torch.nn.Parameter(lab.integers(2, 2))]
+
+
+@behaviour("autocast", level="training", capabilities=NEEDS, sees=("value",))
+def scale_moves(lab: Lab) -> None:
+    """The scale grows after steps without infinities, shrinks after one with them, which changes no
+    parameter.
+    """
+    parameters = weights(lab)
+    optimizer = torch.optim.SGD(parameters, lr=0.5)
+    scaling = scaler(lab)
+    for place, factor in enumerate((1.0, float("inf"), 1.0, float("nan"), 1.0, 1.0)):
+        before = [parameter.detach().clone() for parameter in parameters]
+        optimizer.zero_grad()
+        loss = sum((parameter * 2).sum() for parameter in parameters)
+        scaling.scale(loss).backward()
+        if factor != 1.0:
+            parameters[0].grad[0] = factor
+        scaling.step(optimizer)
+        scaling.update()
+        lab.same(f"the scale after step {place}", scaling.get_scale())
+        moved = not torch.equal(before[0], parameters[0].detach())
+        lab.holds(f"step {place} is taken or left out whole", moved == (factor == 1.0))
+        lab.same(f"parameters after step {place}", [parameter.detach() for parameter in parameters])
+    slow = scaler(lab, growth_interval=3, growth_factor=8.0, backoff_factor=0.25)
+    for place in range(7):
+        optimizer.zero_grad()
+        slow.scale(parameters[0].sum()).backward()
+        slow.step(optimizer)
+        slow.update()
+        lab.same(f"the slow scale after {place}", slow.get_scale())
+    slow.update(3.0)
+    lab.expect("a scale that was set", slow.get_scale(), 3.0)
+    top = scaler(lab, init_scale=2.0**127, growth_factor=2.0)
+    optimizer.zero_grad()
+    (parameters[0].sum() * 0).backward()
+    top.scale(torch.zeros((), device=lab.device))
+    top.step(optimizer)
+    top.update()
+    lab.holds("a scale never overflows", torch.isfinite(torch.tensor(top.get_scale())))
+
+
+@behaviour("autocast", level="training", capabilities=NEEDS, sees=("value", "error"))
+def unscaled_gradients(lab: Lab) -> None:
+    """unscale_ divides gradients by the scale once, so that they can be clipped; used out of order it
+    is refused.
+    """
+    parameters = weights(lab)
+    optimizer = torch.optim.SGD(parameters, lr=1.0)
+    scaling = scaler(lab)
+    scaled = scaling.scale(sum((p * 3).sum() for p in parameters))
+    lab.same("a scaled loss", scaled.detach())
+    scaled.backward()
+    lab.expect("scaled gradients", parameters[0].grad, [12.0] * 3)
+    scaling.unscale_(optimizer)
+    lab.expect("unscaled gradients", parameters[0].grad, [3.0] * 3)
+    lab.raises("unscaled twice", lambda: scaling.unscale_(optimizer), match="already been called")
+    norm = torch.nn.utils.clip_grad_norm_(parameters, 2.0)
+    lab.close("the norm", norm)
+    before = parameters[0].detach().clone()
+    scaling.step(optimizer)
+    lab.close("a clipped step", before - parameters[0].detach())
+    lab.raises("a second step", lambda: scaling.step(optimizer), match="already been called")
+    lab.raises(
+        "unscaled after the step", lambda: scaling.unscale_(optimizer), match="already been called|after step"
+    )
+    scaling.update()
+    lab.raises("an update without a step", scaling.update, AssertionError, RuntimeError)
+    losses: Any = [torch.ones(2, device=lab.device), (torch.ones((), device=lab.device),)]
+    nested = scaling.scale(losses)
+    lab.same("a tree of losses", [nested[0], nested[1][0]])
+    lab.raises("a scaled number", lambda: scaling.scale(3.0), ValueError, AttributeError)
+    halves = [torch.nn.Parameter(torch.ones(2, dtype=torch.float16, device=lab.device))]
+    other = torch.optim.SGD(halves, lr=1.0)
+    fresh = scaler(lab)
+    fresh.scale(halves[0].float().sum()).backward()
+    lab.raises("half gradients", lambda: fresh.unscale_(other), ValueError, match="FP16")
+
+
+@behaviour("autocast", level="training", capabilities=NEEDS, sees=("value",))
+def scaled_training(lab: Lab) -> None:
+    """With a scaler steps end where they end without, whether losses accumulate, share parameters or
+    carry a penalty.
+    """
+    start, other = lab.integers(3), lab.integers(3)
+
+    def run(scaled: bool, kind: str) -> list[torch.Tensor]:
+        first, second = torch.nn.Parameter(start.clone()), torch.nn.Parameter(other.clone())
+        one, two = torch.optim.SGD([first], lr=0.25), torch.optim.SGD([second], lr=0.5, momentum=0.5)
+        scaling = scaler(lab, enabled=scaled)
+        for _ in range(3):
+            one.zero_grad()
+            two.zero_grad()
+            if kind == "accumulated":
+                for part in (1.0, 2.0, 3.0):
+                    scaling.scale((first * part).sum() + second.sum()).backward()
+            elif kind == "several losses":
+                scaling.scale((first * second.detach()).sum()).backward(retain_graph=True)
+                scaling.scale((second * 2).sum() - first.sum()).backward()
+            elif kind == "penalty":
+                loss = (first * first).sum() + second.sum()
+                (slope,) = torch.autograd.grad(scaling.scale(loss), first, create_graph=True)
+                slope = slope / scaling.get_scale()
+                scaling.scale(loss + slope.pow(2).sum() / 16).backward()
+            elif kind == "clipped by value":
+                scaling.scale((first * 4).sum() + second.sum()).backward()
+                scaling.unscale_(one)
+                torch.nn.utils.clip_grad_value_([first], 2.0)
+            else:
+                scaling.scale((first * 2).sum() - second.sum()).backward()
+            scaling.step(one)
+            scaling.step(two)
+            scaling.update()
+        return [first.detach(), second.detach()]
+
+    for kind in ("plain", "accumulated", "several losses", "penalty", "clipped by value"):
+        plain, scaled = run(False, kind), run(True, kind)
+        lab.holds(
+            f"{kind}: the same with and without",
+            all(torch.allclose(a, b) for a, b in zip(plain, scaled, strict=True)),
+        )
+        lab.close(kind, scaled, roundings=64)
+
+
+@behaviour("autocast", level="training", capabilities=NEEDS, sees=("value",))
+def scaler_states(lab: Lab) -> None:
+    """A scaler's state is saved, loaded and pickled; a disabled one changes nothing and has no state."""
+    parameters = weights(lab)
+    optimizer = torch.optim.SGD(parameters, lr=0.5)
+    scaling = scaler(lab, growth_interval=2)
+    scaling.scale(parameters[0].sum()).backward()
+    scaling.step(optimizer)
+    scaling.update()
+    state = scaling.state_dict()
+    lab.same("a state", dict(sorted(state.items())))
+    other = scaler(lab, init_scale=2.0)
+    other.load_state_dict(state)
+    lab.same(
+        "a loaded state",
+        [
+            other.get_scale(),
+            other.get_growth_factor(),
+            other.get_backoff_factor(),
+            other.get_growth_interval(),
+        ],
+    )
+    copied = pickle.loads(pickle.dumps(scaling))
+    lab.same(
+        "a pickled one", [copied.get_scale(), copied.is_enabled(), dict(sorted(copied.state_dict().items()))]
+    )
+    off = scaler(lab, enabled=False)
+    loss = parameters[0].sum() * 2
+    lab.holds("a disabled one gives the loss itself", off.scale(loss) is loss)
+    lab.same("its state", [off.state_dict(), off.get_scale(), off.is_enabled()])
+    lab.raises(
+        "its state loaded into another",
+        lambda: scaling.load_state_dict(off.state_dict()),
+        RuntimeError,
+        match="empty",
+    )
+    for option in ({"growth_factor": 1.0}, {"backoff_factor": 1.0}):
+        lab.raises(f"with {option}", lambda option=option: scaler(lab, **option), AssertionError, ValueError)
+    optimizer.zero_grad()
+    with torch.autocast(lab.device.type, dtype=torch.bfloat16):
+        result = (parameters[1] @ parameters[1]).float().sum()
+    scaling.scale(result).backward()
+    scaling.step(optimizer)
+    scaling.update()
+    lab.same("after a step under autocast", [parameters[1].detach(), scaling.get_scale()])

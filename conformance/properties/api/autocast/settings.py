@@ -1,0 +1,190 @@
+"""Switches of autocast: the cache, enabling by hand, device types and custom functions."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("autocast", level="training", sees=("value",))
+def autocast_cache(lab: Lab) -> None:
+    """Leaves that need gradients are cast once in a context with the cache, at each use without; it ends
+    with the context.
+    """
+    kind = lab.device.type
+    weight, x = lab.integers(3, 3, requires_grad=True), lab.integers(3, 3)
+
+    def casts(**options: Any) -> Any:
+        with torch.autocast(kind, dtype=torch.bfloat16, **options):
+            enabled = torch.is_autocast_cache_enabled()
+            out = (x @ weight).float() + (x @ weight).float()
+        nodes, queue = set(), [out.grad_fn]
+        while queue:
+            node = queue.pop()
+            if node is None or node in nodes:
+                continue
+            nodes.add(node)
+            queue += [after for after, _ in node.next_functions]
+        names = [node.name() for node in nodes]
+        lab.same(f"value with {options}", out.detach())
+        (gradient,) = torch.autograd.grad(out.sum(), weight)
+        lab.same(f"gradient with {options}", gradient)
+        return [enabled, sum("ToCopy" in name for name in names)]
+
+    with_cache, without = casts(), casts(cache_enabled=False)
+    lab.same("with the cache", with_cache)
+    lab.same("without", without)
+    lab.holds("the cache saves a cast", without[1] == with_cache[1] + 1)
+    before = torch.is_autocast_cache_enabled()
+    with torch.autocast(kind, dtype=torch.bfloat16, cache_enabled=False):
+        with torch.autocast(kind, dtype=torch.bfloat16, cache_enabled=True):
+            inner = torch.is_autocast_cache_enabled()
+        outer = torch.is_autocast_cache_enabled()
+    lab.same("nested", [before, inner, outer, torch.is_autocast_cache_enabled()])
+    torch.clear_autocast_cache()
+    with torch.no_grad(), torch.autocast(kind, dtype=torch.bfloat16):
+        lab.same("without gradients", x @ weight)
+    with torch.autocast(kind, dtype=torch.bfloat16):
+        lab.holds("and then with", (x @ weight).requires_grad)
+        with torch.no_grad():
+            lab.holds("a cast made without gradients", not (x @ weight).requires_grad)
+        lab.holds("does not end those that follow", (x @ weight).requires_grad)
+
+
+@behaviour("autocast", level="training", sees=("value",))
+def autocast_by_hand(lab: Lab) -> None:
+    """set_autocast_enabled and set_autocast_dtype set what is asked for and used, for the device's type
+    alone.
+    """
+    kind = lab.device.type
+    x = lab.integers(3, 3)
+    enabled, dtype = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
+    seen: list[Any] = []
+    try:
+        for chosen in (torch.float16, torch.bfloat16):
+            torch.set_autocast_dtype(kind, chosen)
+            torch.set_autocast_enabled(kind, True)
+            seen += [str(torch.get_autocast_dtype(kind)), torch.is_autocast_enabled(kind)]
+            lab.same(f"product in {chosen}", x @ x)
+            with torch.autocast(kind):
+                seen.append((x @ x).dtype)
+            torch.set_autocast_enabled(kind, False)
+            torch.clear_autocast_cache()
+            seen += [torch.is_autocast_enabled(kind), (x @ x).dtype]
+    finally:
+        torch.set_autocast_enabled(kind, enabled)
+        torch.set_autocast_dtype(kind, dtype)
+        torch.clear_autocast_cache()
+    lab.same("seen", seen)
+    lab.holds("autocast can be asked for", torch.amp.autocast_mode.is_autocast_available(kind))
+    other = "cuda" if kind == "cpu" else "cpu"
+    with torch.autocast(kind, dtype=torch.bfloat16):
+        lab.same("another device type stays off", torch.is_autocast_enabled(other))
+
+
+@behaviour("autocast", sees=("value", "error"))
+def autocast_refusals(lab: Lab) -> None:
+    """An unknown device type, one that is no word, or a dtype that cannot be lowered to is refused or
+    ignored with a warning.
+    """
+    kind = lab.device.type
+    lab.raises("an unknown device type", lambda: torch.autocast("nonsense"), match="device|autocast")
+    lab.raises("no word", lambda: torch.autocast(torch.device(kind)), ValueError, match="device_type")
+    lab.raises("none", lambda: torch.autocast(), TypeError)
+    x = lab.integers(2, 2)
+
+    def wide() -> Any:
+        with torch.autocast(kind, dtype=torch.int32):
+            return (x @ x).dtype
+
+    found = lab.warns("an integer dtype", wide, match="dtype")
+    lab.same("autocast is off then", found)
+    lab.same("product", x @ x)
+
+
+@behaviour("autocast", sees=("value",))
+def autocast_of_threads(lab: Lab) -> None:
+    """A new thread starts without autocast, and autocast on one does not reach another."""
+    kind = lab.device.type
+    x = lab.integers(3, 3)
+    seen: list[Any] = []
+
+    def work() -> None:
+        seen.append((torch.is_autocast_enabled(kind), (x @ x).dtype))
+        torch.set_autocast_enabled(kind, True)
+
+    with torch.autocast(kind, dtype=torch.bfloat16):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join(60)
+        lab.same("product", x @ x)
+    lab.same("seen", [seen, torch.is_autocast_enabled(kind)])
+
+
+@behaviour("autocast", sees=("value",))
+def autocast_of_functions(lab: Lab) -> None:
+    """custom_fwd casts inputs and switches autocast off, or runs in the caller's mode, and custom_bwd in
+    the forward's.
+    """
+    kind = lab.device.type
+    seen: list[Any] = []
+
+    def made(**options: Any) -> Any:
+        class Product(torch.autograd.Function):
+            @staticmethod
+            @torch.amp.custom_fwd(device_type=kind, **options)
+            def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
+                seen.append((a.dtype, torch.is_autocast_enabled(kind)))
+                ctx.save_for_backward(a, b)
+                return a @ b
+
+            @staticmethod
+            @torch.amp.custom_bwd(device_type=kind)
+            def backward(ctx: Any, grad: Any) -> Any:
+                seen.append((grad.dtype, torch.is_autocast_enabled(kind)))
+                a, b = ctx.saved_tensors
+                return grad @ b.t(), a.t() @ grad
+
+        return Product
+
+    a, b = lab.integers(3, 3, requires_grad=True), lab.integers(3, 3, requires_grad=True)
+    for options in ({}, {"cast_inputs": torch.float32}, {"cast_inputs": torch.bfloat16}):
+        a.grad = b.grad = None
+        with torch.autocast(kind, dtype=torch.bfloat16):
+            out = made(**options).apply(a, b)
+            loss = out.float().sum()
+        loss.backward()
+        lab.same(f"value with {options}", out.detach())
+        lab.same(f"gradients with {options}", [a.grad, b.grad])
+    plain = made(cast_inputs=torch.bfloat16).apply(a, b)
+    lab.same("outside nothing is cast", plain.detach())
+    lab.same("seen", seen)
+
+
+@behaviour("autocast", sees=("value",))
+def autocast_of_recurrent_modules(lab: Lab) -> None:
+    """Recurrent modules run under autocast and give gradients in their parameters' dtype."""
+    kind = lab.device.type
+    for name, make in {"rnn": torch.nn.RNN, "lstm": torch.nn.LSTM, "gru": torch.nn.GRU}.items():
+        module = make(2, 3)
+        with torch.no_grad():
+            for place, parameter in enumerate(module.parameters()):
+                parameter.copy_((torch.arange(parameter.numel()).view_as(parameter) % 5 - 2 + place % 2) / 8)
+        module = lab.to(module)
+        with torch.autocast(kind, dtype=torch.bfloat16):
+            out, _ = module(lab.integers(4, 1, 2) / 4)
+        out.float().sum().backward()
+        lab.close(f"{name}: result", out.detach().float(), roundings=32, dtype=torch.bfloat16, matrix=True)
+        lab.same(f"{name}: gradients' dtypes", [p.grad.dtype for p in module.parameters()])
+        lab.close(
+            f"{name}: gradients",
+            [p.grad for p in module.parameters()],
+            roundings=64,
+            dtype=torch.bfloat16,
+            matrix=True,
+        )

@@ -1,0 +1,1 @@
+"""Behaviours of area ``autograd``: the engine of backward passes."""

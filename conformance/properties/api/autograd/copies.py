@@ -1,0 +1,236 @@
+"""Gradients across devices, dtypes and layouts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd.function import Function
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("autograd", level="training", sees=("value",))
+def gradients_across_devices(lab: Lab) -> None:
+    """A gradient lies where its leaf does, however often the forward moved between host and device."""
+    x = lab.integers(3, requires_grad=True)
+    host = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    moved = host.to(lab.device)
+    out = (moved * x).cpu() * host
+    out.to(lab.device).sum().backward()
+    lab.same("gradient on the device", x.grad)
+    lab.same("gradient on the host", host.grad, host=True)
+    x.grad = host.grad = None
+    (x * 2).cpu().sum().backward()
+    lab.same("from a loss on the host", x.grad)
+    (x.sum().cpu() + host.sum()).backward()
+    lab.same("added up", [x.grad])
+    lab.same("added up on the host", [host.grad], host=True)
+    target = torch.zeros(3)
+    target.copy_(x * 3)
+    target.sum().backward()
+    lab.same("through copy_ to the host", x.grad)
+    into = lab.integers(2, 3)
+    into.copy_(host * 2)
+    into.sum().backward()
+    lab.same("through copy_ from the host, broadcast", host.grad, host=True)
+    unused = (x * 2, host * 2)
+    found = torch.autograd.grad(unused[0].sum(), (x, host), allow_unused=True)
+    lab.same("an unused leaf of the other device", [found[0], found[1] is None])
+
+
+@behaviour("autograd", sees=("value", "error"))
+def wrong_device_gradients(lab: Lab) -> None:
+    """A gradient handed to backward, or returned by a Function, must lie on the device of its tensor."""
+    x = lab.integers(3, requires_grad=True)
+    meta = torch.ones(3, device="meta")
+    lab.raises("given to backward", lambda: (x * 2).backward(meta), match="device")
+
+    class Wrong(Function):
+        @staticmethod
+        def forward(ctx: Any, t: torch.Tensor) -> Any:
+            return t * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return torch.ones(3, device="meta")
+
+    lab.raises("returned by a Function", lambda: Wrong.apply(x).sum().backward(), match="device")
+    number = torch.tensor(2.0, requires_grad=True)
+    out = x * number
+    out.sum().backward()
+    lab.same("a number on the host beside the device", x.grad)
+    lab.same("its gradient", number.grad, host=True)
+
+
+@behaviour("autograd", sees=("value",))
+def gradients_of_conversions(lab: Lab) -> None:
+    """Gradients of conversions come back in the dtype of the leaf: of floats, halves, and the real part of
+    complex ones.
+    """
+    x = lab.integers(3, requires_grad=True)
+    for name, convert in {
+        "double": lambda: x.double(),
+        "half": lambda: x.half(),
+        "bfloat16": lambda: x.bfloat16(),
+        "to and back": lambda: x.to(torch.float16).to(torch.float64),
+        "complex": lambda: x.to(torch.complex64),
+        "type": lambda: x.type(torch.float64),
+        "as another": lambda: x.type_as(lab.integers(1, dtype=torch.float64)),
+    }.items():
+        out = convert()
+        lab.same(f"result of {name}", out.detach())
+        (gradient,) = torch.autograd.grad(out.sum(), x, torch.ones((), device=lab.device, dtype=out.dtype))
+        lab.expect(f"gradient of {name}", gradient, [1.0, 1.0, 1.0])
+    z = lab.integers(3, dtype=torch.complex64)
+    target = z.clone()
+    target.copy_(x)
+    (target * (1 + 2j)).real.sum().backward()
+    lab.expect("a real copied into a complex", x.grad, [1.0, 1.0, 1.0])
+    x.grad = None
+    joined = torch.cat((x, z))
+    (joined * 3).real.sum().backward()
+    lab.expect("cat of real and complex", x.grad, [3.0, 3.0, 3.0])
+    x.grad = None
+    stacked = torch.stack((x.double(), x))
+    stacked.sum().backward()
+    lab.expect("stack of two widths", x.grad, [2.0, 2.0, 2.0])
+    lab.same("an integer result ends the graph", x.long().requires_grad)
+
+
+@behaviour("autograd", sees=("value",))
+def python_numbers_of_tensors_with_gradients(lab: Lab) -> None:
+    """A tensor of one element that needs gradients becomes a Python number, and Python numbers enter
+    graphs.
+    """
+    x = lab.put(3.0, requires_grad=True)
+    y = lab.put([2.0], requires_grad=True)
+    lab.same("numbers", [float(x.detach()), int(y.detach()), x.item(), y.item(), bool(x.detach())])
+    out = (2 * x + y * x.item() + 1) / 4 - 0.5
+    lab.same("value", out.detach())
+    out.sum().backward()
+    lab.expect("gradient of a scalar", x.grad, 0.5)
+    lab.expect("gradient of one element", y.grad, [0.75])
+    z = lab.put(1.0 + 2.0j, requires_grad=True)
+    (z * z).abs().backward()
+    lab.close("gradient of a complex scalar", z.grad, roundings=64)
+    mixed = x.double() * lab.put([1.0, 2.0], dtype=torch.float64)
+    x.grad = None
+    mixed.sum().backward()
+    lab.expect("a scalar of another width", x.grad, 3.0)
+
+
+@behaviour("autograd", sees=("value",))
+def copies_of_gradients(lab: Lab) -> None:
+    """A gradient given to backward is copied or kept as it is, and never changed by what follows."""
+    x = lab.integers(3, requires_grad=True)
+    given = lab.put([1.0, 2.0, 3.0])
+    (x * 1).backward(given)
+    (x * 2).backward(given)
+    lab.expect("given", given, [1.0, 2.0, 3.0])
+    lab.expect("added up", x.grad, [3.0, 6.0, 9.0])
+    x.grad = None
+    x.clone().backward(given, create_graph=False)
+    x.grad.zero_()
+    lab.expect("after .grad was cleared in place", given, [1.0, 2.0, 3.0])
+    held = []
+
+    class Keeps(Function):
+        @staticmethod
+        def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
+            return a + b
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            held.append(grad)
+            return grad, grad
+
+    a, b = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
+    Keeps.apply(a, b).backward(given)
+    a.grad.mul_(10)
+    lab.expect("one gradient for two leaves", b.grad, [1.0, 2.0, 3.0])
+    lab.expect("what a Function held", held[0], [1.0, 2.0, 3.0])
+    c = lab.integers(3, requires_grad=True)
+    (c + c.detach()).backward(given.expand(3))
+    c.grad.add_(1)
+    lab.expect("given, once more", given, [1.0, 2.0, 3.0])
+
+
+@behaviour("autograd", sees=("value",))
+def ties_share_gradients(lab: Lab) -> None:
+    """min, max, median, amin and amax over everything give equal elements equal parts of the gradient,
+    adding up to one.
+    """
+    for data in ([1.0, 1.0, 1.0], [3.0, 3.0, 1.0, 1.0]):
+        for name in ("max", "min", "amax", "amin"):
+            x = lab.put(data, requires_grad=True)
+            getattr(x, name)().backward()
+            best = max(data) if "max" in name else min(data)
+            expected = [float(v == best) / data.count(best) for v in data]
+            lab.expect(f"{name} of {data}", x.grad, expected, roundings=4)
+    for name in ("median", "nanmedian"):
+        x = lab.put([1.0, 3.0, 3.0, 3.0, 7.0], requires_grad=True)
+        getattr(x, name)().backward()
+        lab.expect(f"{name}: sum of gradients", x.grad.sum(), 1.0, roundings=4)
+        lab.same(f"{name}: gradients elsewhere", [x.grad[0], x.grad[4]])
+    for reduce in ("amin", "amax"):
+        into = lab.put([0.0, 2.0], requires_grad=True)
+        source = lab.put([2.0, 2.0, 0.0], requires_grad=True)
+        where = lab.put([1, 1, 0])
+        into.scatter_reduce(0, where, source, reduce).sum().backward()
+        lab.close(f"scatter_reduce {reduce}", [into.grad, source.grad], roundings=4)
+        into.grad = source.grad = None
+        into.index_reduce(0, where, source, reduce).sum().backward()
+        lab.close(f"index_reduce {reduce}", [into.grad, source.grad], roundings=4)
+
+
+@behaviour("autograd", sees=("value", "error"))
+def gradients_at_special_points(lab: Lab) -> None:
+    """Gradients at the edges of domains are what is documented: powers of zero, norms at zero, products
+    with zeros.
+    """
+    x = lab.put([0.0, 2.0], requires_grad=True)
+
+    def grad(name: str, out: torch.Tensor, expected: Any) -> None:
+        lab.expect(name, torch.autograd.grad(out.sum(), x)[0], expected, roundings=8)
+
+    grad("zeroth power", x**0, [0.0, 0.0])
+    grad("first power", x**1, [1.0, 1.0])
+    grad("square", x**2, [0.0, 4.0])
+    grad("tensor exponents", x ** lab.put([0.0, 3.0]), [0.0, 12.0])
+    grad("norm of zero", (x * 0).norm(), [0.0, 0.0])
+    grad("abs", x.abs(), [0.0, 1.0])
+    grad("product with a zero", x.prod(), [2.0, 0.0])
+    grad("sign", x.sign() + x, [1.0, 1.0])
+    grad("relu", x.relu(), [0.0, 1.0])
+    grad("clamp", x.clamp(-1, 1), [1.0, 0.0])
+    grad("masked", torch.where(x > 1, x * 3, x.detach()), [0.0, 3.0])
+    grad("where with a number", torch.where(x > 1, x, 0.0), [0.0, 1.0])
+    negative = lab.put([-2.0], dtype=torch.complex64, requires_grad=True)
+    (negative**2).real.sum().backward()
+    lab.expect("square of a negative complex", negative.grad, [-4.0 + 0j], roundings=32)
+    lab.raises(
+        "no derivative",
+        lambda: torch.igamma(x + 1, x.detach() + 1).sum().backward(),
+        NotImplementedError,
+        RuntimeError,
+    )
+    for name, flat in {"floor": x.floor, "sign": x.sign, "round": x.round}.items():
+        lab.same(f"{name} is flat", torch.autograd.grad(flat().sum(), x)[0])
+    for name, whole in {"argmax": x.argmax, "comparison": lambda: x > 0, "isnan": x.isnan}.items():
+        lab.same(f"{name} ends the graph", whole().requires_grad)
+
+
+@behaviour("autograd", sees=("value", "warning"))
+def variance_and_mean(lab: Lab) -> None:
+    """Gradients of var_mean and std_mean are those of their parts, of one part alone or both."""
+    x = lab.integers(3, 4, requires_grad=True)
+    for name in ("var_mean", "std_mean"):
+        function = getattr(torch, name)
+        for options in ({"dim": 1}, {"dim": 0, "keepdim": True}, {"dim": [0, 1], "correction": 0}):
+            first, mean = function(x, **options)
+            for what, out in {"first": first.sum(), "mean": mean.sum(), "both": (first * mean).sum()}.items():
+                gradient = torch.autograd.grad(out, x, retain_graph=True)[0]
+                lab.close(f"{name} {options}: {what}", gradient, roundings=256)
+    lab.warns("std over one element", lambda: x[:1, :1].std(), match="degrees of freedom")

@@ -1,0 +1,320 @@
+"""The engine: backward within backward, on several threads and streams, its errors and its modes."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+from torch.autograd.function import Function
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+class _Again(Function):
+    """Twice its input, by a backward that runs another one ``depth`` deep."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, depth: int) -> Any:
+        ctx.depth = depth
+        with torch.enable_grad():
+            ctx.x = x.detach().requires_grad_()
+            ctx.out = _Again.apply(ctx.x, depth - 1) if depth else ctx.x * 2
+        return ctx.out.detach()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        with torch.enable_grad():
+            torch.autograd.backward(ctx.out, grad)
+        return ctx.x.grad, None
+
+
+@behaviour("autograd", level="training", sees=("value", "error"))
+def backward_within_backward(lab: Lab) -> None:
+    """A backward may run another, sixty deep and more; errors within come out, and the mode is as it was
+    afterwards.
+    """
+    x = lab.integers(3, requires_grad=True)
+    for depth in (0, 1, 65):
+        x.grad = None
+        _Again.apply(x, depth).sum().backward()
+        lab.expect(f"gradient at depth {depth}", x.grad, [2.0, 2.0, 2.0])
+    modes = []
+
+    class Inner(Function):
+        @staticmethod
+        def forward(ctx: Any, t: torch.Tensor, fail: bool) -> Any:
+            ctx.fail = fail
+            return t * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            modes.append(torch.is_grad_enabled())
+            with torch.enable_grad():
+                other = torch.ones(2, device=grad.device, requires_grad=True)
+                (other * 3).sum().backward()
+            modes.append(torch.is_grad_enabled())
+            if ctx.fail:
+                raise KeyError("inner failure")
+            return grad * 2 * other.grad[0], None
+
+    x.grad = None
+    Inner.apply(x, False).sum().backward()
+    lab.expect("gradient", x.grad, [6.0, 6.0, 6.0])
+    torch.autograd.grad(Inner.apply(x, False).sum(), x, create_graph=True)
+    lab.same("modes", [modes, torch.is_grad_enabled()])
+    lab.raises(
+        "an error within", lambda: Inner.apply(x, True).sum().backward(), KeyError, match="inner failure"
+    )
+
+    class Outer(Function):
+        @staticmethod
+        def forward(ctx: Any, t: torch.Tensor) -> Any:
+            return t.clone()
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            with torch.enable_grad():
+                other = torch.ones(3, device=grad.device, requires_grad=True)
+                Inner.apply(other, True).sum().backward()
+            return grad
+
+    lab.raises("an error two deep", lambda: Outer.apply(x).sum().backward(), KeyError, match="inner failure")
+    x.grad = None
+    (x * 2).sum().backward()
+    lab.expect("the engine works afterwards", x.grad, [2.0, 2.0, 2.0])
+
+
+@behaviour("autograd", sees=("value",))
+def backward_within_hooks(lab: Lab) -> None:
+    """Hooks of leaves and of results may run backward on other tensors, and on the same leaf."""
+    x = lab.integers(2, requires_grad=True)
+    y = lab.integers(2, requires_grad=True)
+
+    def on_leaf(grad: torch.Tensor) -> None:
+        with torch.enable_grad():
+            (y * 3).sum().backward()
+
+    handle = x.register_hook(on_leaf)
+    (x * 2).sum().backward()
+    lab.same("leaf's hook", [x.grad, y.grad])
+    handle.remove()
+
+    def on_result(grad: torch.Tensor) -> Any:
+        with torch.enable_grad():
+            (x * 5).sum().backward()
+        return grad * 2
+
+    x.grad = None
+    z = x * 2
+    z.register_hook(on_result)
+    z.sum().backward()
+    lab.expect("result's hook on the same leaf", x.grad, [9.0, 9.0])
+
+
+@behaviour("autograd", sees=("value",))
+def backward_on_several_threads(lab: Lab) -> None:
+    """Backward passes on several threads over shared leaves add up, one after another or at once."""
+    x = lab.integers(4, 4, requires_grad=True)
+    errors: list[BaseException] = []
+
+    def work(weight: int) -> None:
+        try:
+            for _ in range(5):
+                ((x * weight) * 2 + x).sum().backward()
+        except BaseException as error:
+            errors.append(error)
+
+    (x * 0).sum().backward()
+    threads = [threading.Thread(target=work, args=(weight,)) for weight in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    lab.same("errors", [str(error) for error in errors])
+    lab.same("gradients", x.grad)
+    y = lab.integers(3, requires_grad=True)
+    shared = y * y
+    shared.sum().backward(retain_graph=True)
+    found: list[torch.Tensor] = []
+    threads = [
+        threading.Thread(
+            target=lambda: found.append(torch.autograd.grad(shared.sum(), y, retain_graph=True)[0])
+        )
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    lab.same("over one retained graph", found)
+
+
+@behaviour("autograd", sees=("value",))
+def threads_in_the_middle(lab: Lab) -> None:
+    """Parts of a graph made on other threads, forked and joined, are differentiated as if made on one."""
+    x = lab.integers(4, requires_grad=True)
+    parts: dict[int, torch.Tensor] = {}
+    modes: list[bool] = []
+
+    def work(place: int, part: torch.Tensor) -> None:
+        modes.append(torch.is_grad_enabled())
+        parts[place] = part * (place + 1) + place
+
+    middle = x * 2
+    threads = [threading.Thread(target=work, args=(place, middle)) for place in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    out = sum(parts[place] for place in range(3))
+    out.sum().backward()
+    lab.same("modes", modes)
+    lab.expect("gradient", x.grad, [12.0] * 4)
+
+
+@behaviour("autograd", sees=("value", "error"))
+def errors_of_threads(lab: Lab) -> None:
+    """An exception in a backward on another thread is raised there, with its type and the line of the
+    user's code.
+    """
+    x = lab.integers(3, requires_grad=True)
+
+    class Unusual(Exception):
+        pass
+
+    class Fails(Function):
+        @staticmethod
+        def forward(ctx: Any, t: torch.Tensor) -> Any:
+            return t * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            raise Unusual("in this thread")
+
+    caught: list[Any] = []
+
+    def work() -> None:
+        try:
+            Fails.apply(x).sum().backward()
+        except Exception as error:
+            trace = error.__traceback__
+            names = []
+            while trace is not None:
+                names.append(trace.tb_frame.f_code.co_name)
+                trace = trace.tb_next
+            caught.append((type(error).__name__, str(error), "backward" in names and "work" in names))
+
+    for _ in range(2):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join(60)
+    lab.same("caught", caught)
+    lab.raises("on this thread", lambda: Fails.apply(x).sum().backward(), Unusual, match="in this thread")
+    with torch.autograd.set_multithreading_enabled(False):
+        lab.raises("on one thread", lambda: Fails.apply(x).sum().backward(), Unusual)
+    (x * 4).sum().backward()
+    lab.expect("the engine works afterwards", x.grad, [4.0, 4.0, 4.0])
+
+
+@behaviour("autograd", sees=("value",))
+def multithreading_switch(lab: Lab) -> None:
+    """set_multithreading_enabled is a context and a function, and with it off backward runs on the calling
+    thread.
+    """
+    x = lab.integers(3, requires_grad=True)
+    seen: list[bool] = []
+    y = x * 2
+    y.register_hook(lambda grad: seen.append(threading.get_ident() == caller))
+    caller = threading.get_ident()
+    with torch.autograd.set_multithreading_enabled(False):
+        seen.append(torch._C._is_multithreading_enabled())
+        with torch.autograd.set_multithreading_enabled(True):
+            seen.append(torch._C._is_multithreading_enabled())
+        y.sum().backward()
+    seen.append(torch._C._is_multithreading_enabled())
+    torch.autograd.set_multithreading_enabled(False)
+    seen.append(torch._C._is_multithreading_enabled())
+    torch.autograd.set_multithreading_enabled(True)
+    lab.same("seen", seen)
+    lab.same("gradient", x.grad)
+
+
+@behaviour("autograd", sees=("value", "error", "message"))
+def anomaly_detection(lab: Lab) -> None:
+    """detect_anomaly raises at the first backward that gives NaN, names it, and can leave NaNs unchecked."""
+    x = lab.put([0.0, 1.0], requires_grad=True)
+
+    class Poison(Function):
+        @staticmethod
+        def forward(ctx: Any, t: torch.Tensor) -> Any:
+            return t * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * float("nan")
+
+    def run(**options: Any) -> None:
+        with torch.autograd.detect_anomaly(**options):
+            Poison.apply(x * 1).sum().backward()
+
+    Poison.apply(x * 1).sum().backward()
+    lab.same("without detection NaN comes out", x.grad)
+    x.grad = None
+    lab.raises("with detection", run, match="PoisonBackward.* returned nan")
+    x.grad = None
+    run(check_nan=False)
+    lab.same("detection that leaves NaN alone", x.grad)
+    x.grad = None
+    with torch.autograd.detect_anomaly():
+        inner = [torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()]
+        out = x.exp()
+        lab.holds("the node keeps its traceback", "traceback_" in out.grad_fn.metadata)
+        (x * 3).sum().backward()
+    lab.same("flags", [inner, torch.is_anomaly_enabled()])
+    lab.expect("a gradient without NaN", x.grad, [3.0, 3.0])
+    with torch.autograd.set_detect_anomaly(True):
+        lab.same("set", torch.is_anomaly_enabled())
+        with torch.autograd.set_detect_anomaly(False):
+            lab.same("set back", torch.is_anomaly_enabled())
+    out = (x * 0).sqrt() * 0
+    with torch.autograd.set_detect_anomaly(True):
+        lab.raises("zero times infinity", lambda: out.sum().backward(), match="SqrtBackward")
+
+    def twice() -> None:
+        with torch.autograd.detect_anomaly():
+            (first,) = torch.autograd.grad((Poison.apply(x)).sum() * 0 + (x * x).sum(), x, create_graph=True)
+            first.sum().backward()
+
+    lab.raises("within a graph of a graph", twice, match="nan")
+
+
+@behaviour("autograd", capabilities=("streams",), sees=("value",))
+def backward_on_streams(lab: Lab) -> None:
+    """Backward runs each node on the stream of its forward; what follows on the stream of the call sees the
+    result.
+    """
+    x = lab.integers(64, 64, requires_grad=True)
+    if lab.on_target and not lab.target.is_cpu:
+        module = torch.get_device_module(lab.device)
+        side = module.Stream()
+        side.wait_stream(module.current_stream())
+        with module.stream(side):
+            y = (x * 2) @ torch.ones(64, 64, device=lab.device)
+        module.current_stream().wait_stream(side)
+        z = y * 3
+        z.sum().backward()
+        after = x.grad * 2
+        with module.stream(side):
+            side.wait_stream(module.current_stream())
+            w = x * 5
+            w.sum().backward()
+        module.current_stream().wait_stream(side)
+    else:
+        y = (x * 2) @ torch.ones(64, 64)
+        (y * 3).sum().backward()
+        after = x.grad * 2
+        (x * 5).sum().backward()
+    lab.same("gradient used on the calling stream", after)
+    lab.same("gradient of both", x.grad)

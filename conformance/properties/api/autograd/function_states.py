@@ -1,0 +1,327 @@
+"""What surrounds user-defined functions: modes, lifetimes, views and repeated use."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+from torch.autograd.function import Function
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+class _Doubled(Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> Any:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad * 2
+
+
+@behaviour("autograd", sees=("value", "error"))
+def grad_mode_in_functions(lab: Lab) -> None:
+    """A Function's forward runs without gradients; under no_grad its result needs none; backward may enable
+    them.
+    """
+    modes = []
+
+    class Inner(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            modes.append(torch.is_grad_enabled())
+            with torch.enable_grad():
+                kept = x.detach().requires_grad_()
+                found = kept * kept
+            ctx.save_for_backward(kept, found)
+            return found.detach()
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            modes.append(torch.is_grad_enabled())
+            kept, found = ctx.saved_tensors
+            with torch.enable_grad():
+                (gradient,) = torch.autograd.grad(found, kept, grad)
+            return gradient
+
+    x = lab.put([1.0, 2.0, 3.0], requires_grad=True)
+    Inner.apply(x).sum().backward()
+    lab.expect("gradient by a graph within", x.grad, [2.0, 4.0, 6.0])
+    with torch.no_grad():
+        found = Inner.apply(x)
+    lab.same("under no_grad", [found.requires_grad, modes])
+    lab.raises("backward of it", lambda: found.sum().backward(), match="does not require grad")
+    Inner.apply(x).sum().backward(create_graph=True)
+    lab.same("grad mode with create_graph", modes[-1])
+    x.grad = None
+
+
+@behaviour("autograd", sees=("value",))
+def functions_differentiated_repeatedly(lab: Lab) -> None:
+    """Gradients of gradients through a Function may be taken over and over, with graphs built in between."""
+    x = lab.integers(4, low=1, high=3, requires_grad=True)
+
+    class Cube(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            ctx.save_for_backward(x)
+            return x * x * x
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return grad * 3 * x * x
+
+    shown = []
+    total = Cube.apply(x).sum()
+    for _ in range(3):
+        (gradient,) = torch.autograd.grad(total, x, create_graph=True)
+        shown.append(gradient.detach().clone())
+        total = gradient.sum()
+    lab.same("three derivatives of a cube", shown)
+    lab.expect("the third", shown[2], [6.0] * 4)
+    outer = Cube.apply(Cube.apply(x))
+    one = torch.autograd.grad(outer.sum(), x, create_graph=True)[0]
+    again = [torch.autograd.grad(one.sum(), x, retain_graph=True)[0] for _ in range(3)]
+    lab.same("second derivative of a cube of a cube", again)
+
+
+@behaviour("autograd", sees=("value",))
+def graphs_of_functions_are_freed(lab: Lab) -> None:
+    """What a Function holds goes with its graph, a context kept outside included, and a deep graph without
+    recursion.
+    """
+
+    class Owner:
+        pass
+
+    class Keeper(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            ctx.owner = owners[0]
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * 2
+
+    owners = [Owner()]
+    watch = weakref.ref(owners[0])
+    x = lab.integers(3, requires_grad=True)
+    found = Keeper.apply(x)
+    owners.clear()
+    lab.holds("the context lives while its result does", watch() is not None)
+    found.sum().backward()
+    lab.same("gradient", x.grad)
+    del found
+    lab.holds("the context goes with its result", watch() is None)
+
+    deep = lab.integers(1, requires_grad=True)
+    chain = deep
+    for _ in range(600):
+        chain = _Doubled.apply(chain) - chain
+    lab.same("end of a chain", chain.detach())
+    chain.backward()
+    lab.expect("gradient of a chain", deep.grad, [1.0])
+    chain = deep * 1
+    for _ in range(3000):
+        chain = chain + 1
+    del chain
+    lab.holds("an unused deep graph is freed", True)
+
+
+@behaviour("autograd", sees=("error",))
+def misuse_of_functions(lab: Lab) -> None:
+    """Backward attributes of a Function that was not applied, or a Function instance called, raise and do
+    not crash.
+    """
+    x = lab.integers(3, requires_grad=True)
+    bare = _Doubled()
+    lab.raises("calling an instance", lambda: bare(x), RuntimeError, TypeError)
+    lab.raises("a backward alone", lambda: bare.apply_backward(x), AttributeError, RuntimeError, TypeError)
+    stashed: list[Any] = []
+
+    class Stasher(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            ctx.save_for_backward(x)
+            stashed.append(ctx)
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad
+
+    found = Stasher.apply(x)
+    lab.same("saved through a stashed context", stashed[0].saved_tensors[0].detach())
+    found.sum().backward()
+    lab.raises("after it was freed", lambda: stashed[0].saved_tensors, match="second time|already been freed")
+    stashed.clear()
+
+    class Empty(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            return x.clone()
+
+    lab.raises("no backward", lambda: Empty.apply(x).sum().backward(), NotImplementedError)
+
+    class Saves(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            ctx.save_for_backward("word")
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad
+
+    lab.raises("saving what is no tensor", lambda: Saves.apply(x), TypeError)
+
+
+@behaviour("autograd", sees=("value", "error"))
+def views_out_of_functions(lab: Lab) -> None:
+    """Views returned by a Function share memory; a change in place of one that a Function made is refused
+    or tracked.
+    """
+
+    class Row(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            ctx.shape = x.shape
+            return x.narrow(0, 0, 1)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            full = grad.new_zeros(ctx.shape)
+            full[0] = grad[0] * 10
+            return full
+
+    class Pair(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            return x.view_as(x), x * 2
+
+        @staticmethod
+        def backward(ctx: Any, one: Any, other: Any) -> Any:
+            return one + 2 * other
+
+    x = lab.integers(2, 3, requires_grad=True)
+    base = x * 1
+    row = Row.apply(base)
+    lab.shares("base and row", base, row)
+    row.sum().backward()
+    lab.expect("gradient of a row", x.grad, [[10.0] * 3, [0.0] * 3])
+    base = x * 1
+    lab.raises(
+        "in place on a view made by a Function",
+        lambda: Row.apply(base).mul_(2).sum(),
+        match="custom Function",
+    )
+    with torch.no_grad():
+        lab.same(
+            "like a plain view under no_grad", Row.apply(x).requires_grad == x.narrow(0, 0, 1).requires_grad
+        )
+    one, other = Pair.apply(x * 1)
+    lab.raises("in place on one of several results", lambda: one.mul_(2), match="in-?place|inplace")
+    other.mul_(3)
+    x.grad = None
+    other.sum().backward()
+    lab.expect("in place on a result that is no view", x.grad, [[6.0] * 3] * 2)
+    plain = lab.integers(2, 3)
+    view = Row.apply(plain)
+    view.add_(1)
+    lab.same("in place where no gradient is needed", plain)
+
+
+@behaviour("autograd", sees=("value",))
+def functions_change_local_tensors(lab: Lab) -> None:
+    """Tensors made within forward and backward may be changed there in place, saved ones of other versions
+    unharmed.
+    """
+
+    class Local(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            held = x.clone()
+            held[0] = 0
+            held.mul_(2)
+            view = held.view(-1)
+            view.add_(1)
+            ctx.save_for_backward(held)
+            return held
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            (held,) = ctx.saved_tensors
+            grad = grad.clone()
+            grad[0] = 0
+            grad.mul_(2)
+            return grad + 0 * held
+
+    x = lab.integers(3, 2, requires_grad=True)
+    found = Local.apply(x)
+    lab.same("result", found.detach())
+    found.sum().backward()
+    lab.expect("gradient", x.grad, [[0.0, 0.0], [2.0, 2.0], [2.0, 2.0]])
+    mask = lab.put([True, False, True])
+    x.grad = None
+    cloned = x.clone()
+    cloned[mask] = 0
+    (cloned * cloned).sum().backward()
+    lab.same("gradient past a masked write", x.grad)
+
+
+@behaviour("autograd", sees=("value",))
+def functions_on_subclasses(lab: Lab) -> None:
+    """A Function given a tensor subclass returns it as it is where forward returns its input."""
+
+    class Marked(torch.Tensor):
+        pass
+
+    class Through(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            return x
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * 5
+
+    x = lab.integers(3).as_subclass(Marked).requires_grad_()
+    found = Through.apply(x)
+    lab.holds("the subclass stays", type(found) is Marked)
+    found.sum().backward()
+    lab.expect("gradient", x.grad.as_subclass(torch.Tensor), [5.0, 5.0, 5.0])
+
+
+@behaviour("autograd", sees=("value",))
+def backward_without_a_graph(lab: Lab) -> None:
+    """What backward does is recorded with create_graph only; a Function whose backward gives a leaf back
+    leaves it alone.
+    """
+    flags = []
+
+    class Watch(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
+            ctx.save_for_backward(x, y)
+            return x * y
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            x, y = ctx.saved_tensors
+            one = grad * y
+            flags.append((one.requires_grad, x.requires_grad))
+            return one, grad * x
+
+    x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
+    Watch.apply(x, y).sum().backward()
+    lab.same("gradients", (x.grad, y.grad))
+    lab.holds("gradients need no gradient", not x.grad.requires_grad)
+    (first,) = torch.autograd.grad(Watch.apply(x, y).sum(), x, create_graph=True)
+    lab.holds("with create_graph they do", first.requires_grad)
+    lab.same("flags seen in backward", flags)
+    lab.holds("saved inputs keep their need", x.requires_grad and y.requires_grad)

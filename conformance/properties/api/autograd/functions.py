@@ -1,0 +1,405 @@
+"""User-defined functions of autograd: what their forward and backward are given and may return."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd.function import Function, once_differentiable
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+class _Scaled(Function):
+    """``x * y * factor`` with tensors and a number among the arguments."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, factor: float, y: torch.Tensor) -> Any:
+        ctx.factor = factor
+        ctx.save_for_backward(x, y)
+        return x * y * factor
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        x, y = ctx.saved_tensors
+        left = grad * y * ctx.factor if ctx.needs_input_grad[0] else None
+        right = grad * x * ctx.factor if ctx.needs_input_grad[2] else None
+        return left, None, right
+
+
+@behaviour("autograd", level="training", sees=("value",))
+def custom_function_gradients(lab: Lab) -> None:
+    """A user's Function takes tensors and numbers, knows which inputs need gradients, and can be
+    differentiated twice.
+    """
+    x, y = lab.integers(3, 4, requires_grad=True), lab.integers(3, 4, requires_grad=True)
+    found = _Scaled.apply(x, 2.0, y)
+    lab.same("value", found.detach())
+    first, second = torch.autograd.grad(found.sum(), (x, y), create_graph=True)
+    lab.same("first gradients", (first.detach(), second.detach()))
+    mixed = torch.autograd.grad((first * 3).sum(), y)[0]
+    lab.expect("mixed derivative", mixed, [[6.0] * 4] * 3)
+    fixed = lab.integers(3, 4)
+    only = _Scaled.apply(x, 3.0, fixed)
+    only.sum().backward()
+    lab.same("gradient where one input needs none", x.grad)
+    lab.holds("the other input got no gradient", fixed.grad is None)
+    lab.holds(
+        "a result of inputs without gradient needs none", not _Scaled.apply(fixed, 1.0, fixed).requires_grad
+    )
+
+
+@behaviour("autograd", sees=("value", "error"))
+def once_differentiable_functions(lab: Lab) -> None:
+    """A backward marked once_differentiable runs without a graph; to differentiate its result is an error."""
+    modes = []
+
+    class Tripled(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            return x * 3
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx: Any, grad: Any) -> Any:
+            modes.append(torch.is_grad_enabled())
+            return grad * 3
+
+    x = lab.integers(4, requires_grad=True)
+    (first,) = torch.autograd.grad(Tripled.apply(x).sum() * x.sum(), x, create_graph=True)
+    lab.same("gradient", first.detach())
+    lab.same("grad mode in backward", modes)
+    lab.raises("the second derivative", lambda: first.sum().backward(), match="once_differentiable")
+
+
+@behaviour("autograd", sees=("value",))
+def undefined_gradients_of_functions(lab: Lab) -> None:
+    """None from a backward is no gradient; unused outputs give zeros, or None after
+    set_materialize_grads(False).
+    """
+    seen: list[Any] = []
+
+    class Cut(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return None
+
+    class Pair(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, materialize: bool) -> Any:
+            ctx.set_materialize_grads(materialize)
+            return x * 2, x * 5
+
+        @staticmethod
+        def backward(ctx: Any, one: Any, other: Any) -> Any:
+            seen.append(None if other is None else other.clone())
+            return one * 2, None
+
+    x = lab.integers(3, requires_grad=True)
+    Cut.apply(x).sum().backward()
+    lab.holds("a gradient that backward gives as None is left None", x.grad is None)
+    (Cut.apply(x) + x * 4).sum().backward()
+    lab.expect("None beside another path", x.grad, [4.0, 4.0, 4.0])
+    for materialize in (True, False):
+        x.grad = None
+        Pair.apply(x, materialize)[0].sum().backward()
+        lab.same(f"gradient with materialize={materialize}", x.grad)
+    lab.same("gradients of the unused output", seen)
+
+
+@behaviour("autograd", sees=("value",))
+def functions_that_return_inputs(lab: Lab) -> None:
+    """A Function may return its input, twice if it likes, and its backward is called all the same."""
+
+    class Through(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            return x
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * 2
+
+    class Twice(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            made = x * 2
+            return made, made
+
+        @staticmethod
+        def backward(ctx: Any, one: Any, other: Any) -> Any:
+            return one * 2 + other * 2
+
+    for shape in ((1,), (), (2, 3)):
+        x = lab.integers(*shape, requires_grad=True)
+        found = Through.apply(x)
+        lab.holds(f"the result of {shape} is a tensor of its own", found is not x and not found.is_leaf)
+        lab.shares(f"input and result of {shape}", x, found)
+        found.sum().backward()
+        lab.expect(f"gradient of {shape}", x.grad, torch.full(shape, 2.0))
+    x = lab.integers(3, requires_grad=True)
+    one, other = Twice.apply(x)
+    (one.sum() + 3 * other.sum()).backward()
+    lab.expect("gradient through a result given twice", x.grad, [8.0, 8.0, 8.0])
+
+
+@behaviour("autograd", sees=("error", "message"))
+def wrong_gradients_of_functions(lab: Lab) -> None:
+    """Gradients of a wrong number, shape or type are errors that name the function; so is an exception in
+    backward.
+    """
+
+    def made(gradient: Any) -> Any:
+        class Wrong(Function):
+            @staticmethod
+            def forward(ctx: Any, x: torch.Tensor, *rest: Any) -> Any:
+                return x.clone()
+
+            @staticmethod
+            def backward(ctx: Any, grad: Any) -> Any:
+                return gradient(grad)
+
+        return Wrong
+
+    x = lab.integers(2, 3, requires_grad=True)
+    many = made(lambda grad: (grad, grad))
+    lab.raises(
+        "one gradient too many", lambda: many.apply(x).sum().backward(), match="incorrect number of gradients"
+    )
+    few = made(lambda grad: grad)
+    lab.raises(
+        "one gradient too few",
+        lambda: few.apply(x, x).sum().backward(),
+        match="incorrect number of gradients",
+    )
+    shape = made(lambda grad: grad.new_ones(7))
+    lab.raises("a wrong shape", lambda: shape.apply(x).sum().backward(), match="shape")
+    word = made(lambda grad: "a word")
+    lab.raises(
+        "a gradient that is no tensor", lambda: word.apply(x).sum().backward(), RuntimeError, TypeError
+    )
+
+    class Broken(RuntimeError):
+        pass
+
+    def fails(grad: Any) -> Any:
+        raise Broken("the backward gave up")
+
+    def run() -> None:
+        y = x * x
+        made(fails).apply(y + y).sum().backward()
+
+    lab.raises("an exception in backward", run, Broken, match="the backward gave up")
+    extra = made(lambda grad: (grad, None, None))
+    extra.apply(x, 1).sum().backward()
+    lab.holds("superfluous Nones are allowed", x.grad is not None)
+
+
+@behaviour("autograd", sees=("value", "error"))
+def non_differentiable_outputs(lab: Lab) -> None:
+    """Outputs marked non-differentiable need no gradient, are given zeros in backward, and those beside
+    them work.
+    """
+    seen: list[Any] = []
+
+    class Split(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            mask = x > 0
+            doubled = x * 2
+            ctx.mark_non_differentiable(mask)
+            return mask, doubled
+
+        @staticmethod
+        def backward(ctx: Any, of_mask: Any, grad: Any) -> Any:
+            seen.append(of_mask.clone())
+            return grad * 2
+
+    class Shadow(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            output, shadow = x * 3, x + 1
+            ctx.mark_non_differentiable(shadow)
+            return output, None, shadow
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any, nothing: Any, of_shadow: Any) -> Any:
+            seen.append(of_shadow.clone())
+            return grad * 3
+
+    x = lab.put([1.0, -2.0, 3.0], requires_grad=True)
+    mask, doubled = Split.apply(x)
+    lab.same("need of gradients", [mask.requires_grad, doubled.requires_grad])
+    lab.expect("mask", mask, [True, False, True])
+    doubled.masked_fill(mask, 0).sum().backward()
+    lab.expect("gradient", x.grad, [0.0, 2.0, 0.0])
+    x.grad = None
+    output, nothing, shadow = Shadow.apply(x)
+    lab.same("need of gradients of a floating output", [output.requires_grad, nothing, shadow.requires_grad])
+    output.sum().backward()
+    lab.expect("gradient beside a shadow", x.grad, [3.0, 3.0, 3.0])
+    lab.same("what backward was given for them", seen)
+    lab.raises("backward of a shadow", lambda: shadow.sum().backward(), match="does not require grad")
+
+
+@behaviour("autograd", sees=("value", "alias", "error"))
+def functions_in_place(lab: Lab) -> None:
+    """A Function that marks its input dirty and returns it changes it in place, with the backward that it
+    gives.
+    """
+
+    class Tripled(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            ctx.mark_dirty(x)
+            return x.mul_(3)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * 3
+
+    class Both(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
+            ctx.mark_dirty(x)
+            x.add_(y)
+            return x
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad, grad * 2
+
+    x = lab.integers(2, 3, requires_grad=True)
+    inner = x * 2
+    before = inner._version
+    found = Tripled.apply(inner)
+    lab.holds("the input itself is returned", found is inner)
+    lab.same("version counter's step", inner._version - before)
+    found.sum().backward()
+    lab.expect("gradient", x.grad, [[6.0] * 3] * 2)
+    x.grad = None
+    base = x * 1
+    Tripled.apply(base[0])
+    lab.same("base after its row was changed", base.detach())
+    base.sum().backward()
+    lab.expect("gradient through the base", x.grad, [[3.0] * 3, [1.0] * 3])
+    plain, other = lab.integers(3), lab.integers(3, requires_grad=True)
+    result = Both.apply(plain, other)
+    lab.holds("a changed tensor comes to need gradients", result is plain and plain.requires_grad)
+    result.sum().backward()
+    lab.expect("gradient of the other input", other.grad, [2.0, 2.0, 2.0])
+    leaf = lab.integers(3, requires_grad=True)
+    lab.raises("a leaf in place", lambda: Tripled.apply(leaf), match="leaf")
+
+
+@behaviour("autograd", sees=("value",))
+def setup_context(lab: Lab) -> None:
+    """With setup_context apart, forward has no context, default arguments are filled in, and gradients are
+    the same.
+    """
+
+    class Power(Function):
+        @staticmethod
+        def forward(x: torch.Tensor, y: torch.Tensor, factor: int = 2) -> Any:
+            return x * y * factor, x + y
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            x, y, factor = inputs
+            ctx.save_for_backward(x, y, output[0])
+            ctx.factor = factor
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any, of_sum: Any) -> Any:
+            x, y, product = ctx.saved_tensors
+            assert product.shape == x.shape
+            return grad * y * ctx.factor + of_sum, grad * x * ctx.factor + of_sum, None
+
+    x, y = lab.integers(4, requires_grad=True), lab.integers(4, requires_grad=True)
+    for arguments in ((x, y), (x, y, 3)):
+        product, total = Power.apply(*arguments)
+        lab.same(f"values of {len(arguments)} arguments", (product.detach(), total.detach()))
+        lab.same(
+            f"gradients of {len(arguments)} arguments", torch.autograd.grad((product * total).sum(), (x, y))
+        )
+
+
+@behaviour("autograd", sees=("value", "error"))
+def what_functions_save(lab: Lab) -> None:
+    """save_for_backward keeps inputs, outputs and None; what was changed since, or freed, is refused when
+    asked for.
+    """
+
+    class Keeps(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor | None) -> Any:
+            squared = x * x
+            ctx.save_for_backward(x, None, squared, y)
+            return squared
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            x, nothing, squared, y = ctx.saved_tensors
+            assert nothing is None
+            extra = 0 if y is None else y
+            return grad * 2 * x + 0 * squared + extra, None
+
+    x = lab.integers(3, requires_grad=True)
+    found = Keeps.apply(x, None)
+    found.sum().backward()
+    lab.same("gradient with None saved", x.grad)
+    lab.raises("saved tensors after they were freed", lambda: found.sum().backward(), match="second time")
+    kept = x * 1
+    found = Keeps.apply(kept, None)
+    kept.add_(1)
+    lab.raises("a saved input that was changed", lambda: found.sum().backward(), match="inplace operation")
+    found = Keeps.apply(x * 1, None)
+    found.mul_(2)
+    lab.raises("a saved output that was changed", lambda: found.sum().backward(), match="inplace operation")
+    extra = lab.integers(3)
+    x.grad = None
+    found = Keeps.apply(x, extra)
+    found.sum().backward(retain_graph=True)
+    found.sum().backward()
+    lab.same("gradient twice with a retained graph", x.grad)
+
+
+@behaviour("autograd", sees=("value",))
+def functions_with_other_things(lab: Lab) -> None:
+    """Functions take and return things that are no tensors, in any place, and may have no tensors at all."""
+
+    class Mixed(Function):
+        @staticmethod
+        def forward(ctx: Any, word: str, x: torch.Tensor, numbers: Any, y: torch.Tensor) -> Any:
+            ctx.save_for_backward(x, y)
+            return "left", x * y, {"of": numbers}, x + y, 7
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            x, y = ctx.saved_tensors
+            assert grads[0] is None and grads[2] is None and grads[4] is None
+            return None, grads[1] * y + grads[3], None, grads[1] * x + grads[3]
+
+    class Words(Function):
+        @staticmethod
+        def forward(ctx: Any, one: int, other: str) -> Any:
+            return other * one
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return None, None
+
+    x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
+    word, product, numbers, total, seven = Mixed.apply("w", x, [1, 2], y)
+    lab.same("things", [word, numbers, seven])
+    (product * 2 + total).sum().backward()
+    lab.same("gradients", [x.grad, y.grad])
+    lab.same("no tensors at all", Words.apply(2, "ab"))
+    one, other = torch.autograd.grad(Mixed.apply("w", x, [], y)[1].sum(), (x, y), create_graph=True)
+    again = torch.autograd.grad((one * other).sum(), (x, y))
+    lab.same("second gradients", again)

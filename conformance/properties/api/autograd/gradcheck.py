@@ -1,0 +1,175 @@
+"""gradcheck and gradgradcheck on the device: they pass what is right and refuse what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.autograd import gradcheck, gradgradcheck
+from torch.autograd.function import Function
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+class _Wrong(Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> Any:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad * x * 2.5
+
+
+@behaviour("autograd", dtypes=("float64", "complex128"), level="training", sees=("value",))
+def gradcheck_of_right_gradients(lab: Lab) -> None:
+    """gradcheck and gradgradcheck pass right gradients: products, powers, views, indexing, several inputs
+    and outputs.
+    """
+    x, y = lab.floats(2, 3, requires_grad=True), lab.floats(3, 2, low=0.5, high=1.5, requires_grad=True)
+    cases: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+        "product": (lambda a, b: a @ b, (x, y)),
+        "power": (lambda b: b**3, (y,)),
+        "several outputs": (lambda a, b: (a * b.t(), a + 1), (x, y)),
+        "view": (lambda a: a.t()[1:].sin(), (x,)),
+        "in place": (lambda a: a.clone().mul_(2).add_(a), (x,)),
+        "in place on a view": (lambda a: (a * 1).view(-1).mul_(a.view(-1)), (x,)),
+        "index": (lambda a: a[:, [0, 2]], (x,)),
+    }
+    for name, (function, inputs) in cases.items():
+        lab.same(f"fast gradcheck of {name}", gradcheck(function, inputs, fast_mode=True))
+        if name in ("product", "power"):
+            lab.same(f"gradcheck of {name}", gradcheck(function, inputs, fast_mode=False))
+            lab.same(f"gradgradcheck of {name}", gradgradcheck(function, inputs, fast_mode=True))
+    lab.same("batched", gradcheck(lambda a: a * a, (x,), check_batched_grad=True))
+    lab.same("forward", gradcheck(lambda a: a * a, (x,), check_forward_ad=True))
+    lab.same(
+        "batched forward",
+        gradcheck(lambda a: a * a, (x,), check_forward_ad=True, check_batched_forward_grad=True),
+    )
+    lab.same(
+        "forward alone", gradcheck(lambda a: a * a, (x,), check_forward_ad=True, check_backward_ad=False)
+    )
+    lab.same("one input that needs none", gradcheck(lambda a, b: a @ b, (x, y.detach())))
+    lab.same("a shape that depends on values", gradcheck(lambda a: a.flatten()[: int(a.shape[0])], (x,)))
+
+
+@behaviour("autograd", dtypes=("float64",), level="training", sees=("value", "error", "message"))
+def gradcheck_of_wrong_gradients(lab: Lab) -> None:
+    """gradcheck refuses wrong Jacobians, backward and forward, and gives False where it is told not to
+    raise.
+    """
+    x = lab.floats(3, low=1.0, high=2.0, requires_grad=True)
+    for fast in (False, True):
+        lab.raises(
+            f"a wrong factor, fast {fast}",
+            lambda f=fast: gradcheck(_Wrong.apply, (x,), fast_mode=f),
+            match="Jacobian mismatch",
+        )
+        lab.same(
+            f"without raising, fast {fast}",
+            gradcheck(_Wrong.apply, (x,), fast_mode=fast, raise_exception=False),
+        )
+
+    calls: list[int] = []
+
+    class Random(Function):
+        @staticmethod
+        def forward(ctx: Any, t: torch.Tensor) -> Any:
+            return t * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            calls.append(1)
+            return grad * 2 * (1 + 0.5 * (len(calls) % 2))
+
+    lab.raises(
+        "another gradient each time",
+        lambda: gradcheck(Random.apply, (x,), fast_mode=False),
+        match="not reentrant|mismatch",
+    )
+
+    class Forgets(Function):
+        @staticmethod
+        def forward(ctx: Any, t: torch.Tensor) -> Any:
+            return t * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return torch.full_like(grad, 2.0)
+
+    lab.raises("a cotangent that is ignored", lambda: gradcheck(Forgets.apply, (x,)))
+
+    class Tangent(Function):
+        @staticmethod
+        def forward(ctx: Any, t: torch.Tensor) -> Any:
+            return t * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * 2
+
+        @staticmethod
+        def jvp(ctx: Any, tangent: Any) -> Any:
+            return tangent * 3
+
+    lab.raises(
+        "a wrong tangent", lambda: gradcheck(Tangent.apply, (x,), check_forward_ad=True), match="Jacobian"
+    )
+    lab.same("its backward is right", gradcheck(Tangent.apply, (x,)))
+
+    class Undefined(Function):
+        @staticmethod
+        def forward(ctx: Any, t: torch.Tensor) -> Any:
+            return t * 2, t * 3
+
+        @staticmethod
+        def backward(ctx: Any, one: Any, other: Any) -> Any:
+            if (one == 0).all():
+                return torch.ones_like(one)
+            return one * 2 + other * 3
+
+    lab.raises("zeros that give no zeros", lambda: gradcheck(Undefined.apply, (x,)))
+    lab.same("gradient", torch.autograd.grad(_Wrong.apply(x).sum(), x)[0])
+
+
+@behaviour("autograd", dtypes=("float64",), sees=("error",))
+def gradcheck_of_unfit_inputs(lab: Lab) -> None:
+    """gradcheck says what does not fit: inputs that need no gradient, or overlap, or outputs that cannot be
+    differentiated.
+    """
+    x = lab.floats(3, requires_grad=True)
+    lab.raises(
+        "no input needs a gradient",
+        lambda: gradcheck(lambda a: a * 2, (lab.floats(3),)),
+        ValueError,
+        match="require",
+    )
+    lab.raises("no output can", lambda: gradcheck(lambda a: a.detach(), (x,)), RuntimeError, ValueError)
+    lab.warns(
+        "single precision",
+        lambda: _quiet(lambda: gradcheck(lambda a: a * 2, (x.detach().float().requires_grad_(),))),
+        match="double",
+    )
+    expanded = lab.floats(1).expand(3).detach().requires_grad_()
+    lab.raises(
+        "an input that overlaps itself", lambda: gradcheck(lambda a: a * 2, (expanded,)), match="overlap"
+    )
+    lab.raises("no function", lambda: gradcheck(3, (x,)), TypeError)
+    lab.raises(
+        "neither direction",
+        lambda: gradcheck(lambda a: a, (x,), check_forward_ad=False, check_backward_ad=False),
+        AssertionError,
+        ValueError,
+    )
+
+
+def _quiet(call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except Exception as error:
+        return type(error).__name__

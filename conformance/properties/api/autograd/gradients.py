@@ -1,0 +1,327 @@
+"""Calls of backward and grad: what they compute, accumulate and refuse."""
+
+from __future__ import annotations
+
+import torch
+
+from conformance.behaviours.behaviour import FLOATS, behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("autograd", dtypes=FLOATS, level="bringup", sees=("value",))
+def gradients_accumulate(lab: Lab) -> None:
+    """backward adds to .grad of every leaf that needs it, and only of those; the gradient has the leaf's
+    dtype and device.
+    """
+    x, y, fixed = (
+        lab.integers(2, 3, requires_grad=True),
+        lab.integers(2, 3, requires_grad=True),
+        lab.integers(2, 3),
+    )
+    (x * y + fixed * x).sum().backward()
+    lab.same("after one backward", [x.grad, y.grad])
+    lab.holds("a tensor without requires_grad has no gradient", fixed.grad is None)
+    first = x.grad
+    (x * 2).sum().backward()
+    lab.same("after two", x.grad)
+    lab.holds("it is accumulated in place", x.grad is first)
+    x.grad = None
+    (x * 3).sum().backward()
+    lab.expect("after it was cleared", x.grad, [[3.0] * 3] * 2)
+
+
+@behaviour("autograd", level="training", sees=("value", "error"))
+def backward_of_several(lab: Lab) -> None:
+    """backward takes several tensors with a gradient for each, None for scalars, duplicates included."""
+    x, y = lab.integers(3, low=1, requires_grad=True), lab.integers(3, low=1, requires_grad=True)
+    a, b = x * y, (x + y).sum()
+    torch.autograd.backward((a, b), (lab.put([1.0, 2.0, 3.0]), None))
+    lab.same("both", [x.grad, y.grad])
+    x.grad = y.grad = None
+    double = x * y
+    ones = torch.ones_like(double)
+    torch.autograd.backward((double, double), (ones, ones * 2))
+    lab.same("the same root twice", [x.grad, y.grad])
+    lab.raises("a scalar is needed", lambda: (x * 2).backward(), match="scalar")
+    lab.raises("too few gradients", lambda: torch.autograd.backward((x * 2, y * 2), (ones,)))
+    lab.raises("a wrong shape", lambda: (x * 2).backward(lab.integers(2)), match="shape|size")
+    lab.raises("no graph", lambda: lab.integers(2).sum().backward(), match="does not require grad")
+    lab.raises(
+        "no roots with the same number of gradients", lambda: torch.autograd.backward((x * 2,), (None,))
+    )
+    mixed = [x * 1, lab.integers(3)]
+    lab.raises(
+        "one of them needs none", lambda: torch.autograd.backward(mixed, (ones, ones)), match="element 1"
+    )
+
+
+@behaviour("autograd", level="training", sees=("value", "error"))
+def grad_calls(lab: Lab) -> None:
+    """grad returns gradients without accumulating; unused inputs raise, give None or, materialized, zeros."""
+    x, y, other = (lab.integers(2, 2, requires_grad=True) for _ in range(3))
+    z = x * x + y * x + y * y
+    lab.same("gradients", torch.autograd.grad(z, (x, y), torch.ones_like(z), retain_graph=True))
+    lab.holds("nothing was accumulated", x.grad is None and y.grad is None)
+    first = torch.autograd.grad(z.sum(), (x, y), create_graph=True)
+    second = torch.autograd.grad(first[0].sum() + first[1].sum(), (x, y), retain_graph=True)
+    lab.expect("second derivatives", second[0], [[3.0, 3.0], [3.0, 3.0]])
+    lab.raises(
+        "unused",
+        lambda: torch.autograd.grad(z.sum(), (x, other), retain_graph=True),
+        match="unused|not have been used",
+    )
+    got = torch.autograd.grad(z.sum(), (x, other), retain_graph=True, allow_unused=True)
+    lab.holds("allowed to be unused it is None", got[1] is None)
+    got = torch.autograd.grad(z.sum(), (x, other), retain_graph=True, materialize_grads=True)
+    lab.expect("materialized it is zero", got[1], [[0.0, 0.0], [0.0, 0.0]])
+    lab.raises(
+        "materialized but not allowed",
+        lambda: torch.autograd.grad(z.sum(), other, allow_unused=False, materialize_grads=True),
+        ValueError,
+        match="allow_unused",
+    )
+    lab.raises(
+        "no inputs", lambda: torch.autograd.grad(z.sum(), []), ValueError, RuntimeError, match="inputs"
+    )
+    lab.raises("inputs of no need", lambda: torch.autograd.grad(z.sum(), lab.integers(2)), match="require")
+    lab.raises("a number", lambda: torch.autograd.grad(z.sum(), 3), TypeError, RuntimeError)
+    hidden = x * 2
+    out = (hidden * y).sum()
+    lab.same("with respect to a tensor that is no leaf", torch.autograd.grad(out, hidden, retain_graph=True))
+    lab.same("and to one below", torch.autograd.grad(out, (hidden, x)))
+
+
+@behaviour("autograd", sees=("value",))
+def gradients_of_unreachable_leaves(lab: Lab) -> None:
+    """grad computes only what leads to its inputs: leaves beside them get nothing, and hooks there are not
+    called.
+    """
+    x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
+    calls: list[str] = []
+    a = x * 2
+    b = y * 3
+    b.register_hook(lambda grad: calls.append("b"))
+    out = (a * b).sum()
+    lab.same("gradient of x", torch.autograd.grad(out, x, retain_graph=True))
+    lab.same("calls", calls)
+    got = torch.autograd.grad(out, (x, y), retain_graph=True)
+    lab.same("both", got)
+    lab.same("calls with both", calls)
+    z = x.unbind(0)
+    found = torch.autograd.grad(z[0] * 5, (x, z[0], z[1]), allow_unused=True)
+    lab.same("one of several outputs", [found[0], found[1], found[2] is None])
+
+
+@behaviour("autograd", level="training", sees=("value", "error"))
+def backward_into_chosen_inputs(lab: Lab) -> None:
+    """backward with inputs= accumulates into these alone, tensors that are no leaves included."""
+    x, y = lab.integers(2, 2, requires_grad=True), lab.integers(2, 2, requires_grad=True)
+
+    def made() -> torch.Tensor:
+        return (x * y + y * y).sum()
+
+    made().backward(inputs=[x])
+    lab.same("x alone", [x.grad, y.grad is None])
+    x.grad = None
+    made().backward(inputs=(x, y))
+    lab.same("both", [x.grad, y.grad])
+    x.grad = y.grad = None
+    made().backward(inputs=x)
+    lab.same("a tensor in place of a list", [x.grad, y.grad is None])
+    x.grad = None
+    hidden = x * y
+    hidden.retain_grad()
+    (hidden * 3).sum().backward(inputs=[hidden, x])
+    lab.same("a tensor that is no leaf", [hidden.grad, x.grad, y.grad is None])
+    lab.raises("none at all", lambda: made().backward(inputs=[]), match="empty")
+    torch.autograd.backward(made(), inputs=[y])
+    lab.same("as a function", y.grad)
+
+
+@behaviour("autograd", level="training", sees=("value", "error"))
+def graphs_are_freed(lab: Lab) -> None:
+    """A second backward through freed saved values raises; with retain_graph, or where nothing was saved,
+    it works.
+    """
+    x = lab.integers(3, requires_grad=True)
+    y = x * x
+    y.sum().backward(retain_graph=True)
+    y.sum().backward()
+    lab.same("retained", x.grad)
+    lab.raises("after it was freed", lambda: y.sum().backward(), match="second time")
+    lab.raises("saved values of a freed node", lambda: y.grad_fn._saved_self, match="freed|second time")
+    x.grad = None
+    z = x + 1
+    ones = torch.ones_like(z)
+    for _ in range(3):
+        z.backward(ones)
+    lab.expect("where nothing is saved", x.grad, [3.0, 3.0, 3.0])
+    h = x * x
+    a, b = h.sum(), (h * 2).sum()
+    a.backward(retain_graph=True)
+    b.backward()
+    lab.same("of two heads", x.grad)
+
+
+@behaviour("autograd", level="training", sees=("value", "warning"))
+def gradients_of_gradients(lab: Lab) -> None:
+    """With create_graph gradients can be differentiated: Hessian-vector products have their known values."""
+    x, y = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, -1.0], requires_grad=True)
+    f = (x**2 * y + y**3).sum()
+    gx, gy = torch.autograd.grad(f, (x, y), create_graph=True)
+    lab.expect("df/dx", gx.detach(), [6.0, -4.0])
+    lab.expect("df/dy", gy.detach(), [28.0, 7.0])
+    vector = lab.put([1.0, 3.0])
+    hx, hy = torch.autograd.grad((gx * vector).sum() + (gy * vector).sum(), (x, y))
+    lab.expect("Hessian vector product in x", hx, [8.0, 6.0])
+    lab.expect("Hessian vector product in y", hy, [20.0, -6.0])
+    w = x * 2
+    w.sum().backward(create_graph=True)
+    lab.holds("a gradient may itself need one", x.grad is not None)
+    x.grad = None
+
+    def creates() -> None:
+        (x * x).sum().backward(create_graph=True)
+
+    lab.warns("backward with create_graph", creates, match="create_graph")
+    lab.holds("its .grad has a graph", x.grad is not None and x.grad.requires_grad)
+    (x.grad * 3).sum().backward()
+    lab.expect("accumulated over it", x.grad.detach(), [8.0, 10.0])
+    x.grad = None
+
+
+@behaviour("autograd", dtypes=("float32", "complex64"), sees=("value", "error"))
+def batched_gradients(lab: Lab) -> None:
+    """grad with is_grads_batched gives a row of gradients for each row of cotangents."""
+    x = lab.integers(3, requires_grad=True)
+    y = x * x * 2
+    rows = torch.eye(3, device=lab.device, dtype=lab.dtype)
+    jacobian = torch.autograd.grad(y, x, rows, is_grads_batched=True, retain_graph=True)[0]
+    lab.same("Jacobian", jacobian)
+    slow = torch.stack([torch.autograd.grad(y, x, row, retain_graph=True)[0] for row in rows])
+    lab.holds("row by row it is the same", torch.equal(jacobian.cpu(), slow.cpu()))
+    lab.raises(
+        "a batch of one dimension too few", lambda: torch.autograd.grad(y, x, rows[0], is_grads_batched=True)
+    )
+
+
+@behaviour("autograd", level="training", sees=("value", "error"))
+def leaves_and_requires_grad(lab: Lab) -> None:
+    """requires_grad is set on leaves of floating and complex dtype only, spreads to results, and detach
+    ends it.
+    """
+    x = lab.integers(2, 2)
+    lab.same("at first", [x.requires_grad, x.is_leaf, x.grad_fn is None])
+    lab.holds("requires_grad_ returns its tensor", x.requires_grad_() is x)
+    y = x * 2
+    lab.same("a result", [y.requires_grad, y.is_leaf, y.grad_fn is None])
+    lab.raises("on a result", lambda: setattr(y, "requires_grad", False), match="leaf")
+    z = y.detach()
+    lab.same("detached", [z.requires_grad, z.is_leaf])
+    lab.shares("a tensor and what was detached from it", y, z)
+    z.fill_(5)
+    lab.same("its write is seen", y.detach())
+    for dtype in (torch.int64, torch.bool, torch.uint8):
+        whole = lab.put([1, 0], dtype=dtype)
+        lab.raises(f"{dtype} needs a gradient", lambda t=whole: t.requires_grad_(), match="floating")
+        lab.holds(f"{dtype} may need none", whole.requires_grad_(False) is whole)
+    for dtype in (torch.float16, torch.bfloat16, torch.float64, torch.complex64):
+        lab.same(f"{dtype}", lab.put([1, 0], dtype=dtype).requires_grad_().requires_grad)
+    made = torch.zeros(2, device=lab.device, requires_grad=True)
+    lab.same("factory", [made.requires_grad, made.is_leaf])
+    like = torch.ones_like(y, requires_grad=True)
+    lab.same("like", [like.requires_grad, like.is_leaf])
+    lab.raises(
+        "a factory of integers",
+        lambda: torch.zeros(2, device=lab.device, dtype=torch.int64, requires_grad=True),
+        match="floating",
+    )
+    integers = y.long()
+    lab.same("a result of integers", integers.requires_grad)
+    y.detach_()
+    lab.same("detached in place", [y.requires_grad, y.is_leaf, y.grad_fn is None])
+    lab.raises("numpy of a tensor that needs one", lambda: (x * 1).cpu().numpy(), match="detach")
+
+
+@behaviour("autograd", level="training", sees=("error",))
+def assigned_gradients(lab: Lab) -> None:
+    """.grad takes None or a tensor of the same shape, dtype and device, of another dtype or shape it is
+    refused.
+    """
+    x = lab.integers(2, 3, requires_grad=True)
+    given = lab.integers(2, 3)
+    x.grad = given
+    lab.holds("it is the very tensor", x.grad is given)
+    (x * 2).sum().backward()
+    lab.same("accumulated into", given)
+    lab.raises("another shape", lambda: setattr(x, "grad", lab.integers(3, 3)), match="size")
+    lab.raises(
+        "another dtype", lambda: setattr(x, "grad", lab.integers(2, 3, dtype=torch.float64)), match="type"
+    )
+    lab.raises("itself", lambda: setattr(x, "grad", x), match="own grad")
+    lab.raises("a number", lambda: setattr(x, "grad", 0), TypeError)
+    x.grad = None
+    lab.holds("it can be cleared", x.grad is None)
+    x.grad = given
+    del x.grad
+    lab.holds("and deleted", x.grad is None)
+    meta = torch.empty(2, 3, device="meta")
+    lab.raises("another device", lambda: setattr(x, "grad", meta), match="device|type")
+
+
+@behaviour("autograd", sees=("warning",))
+def gradient_of_non_leaf_warns(lab: Lab) -> None:
+    """Reading .grad of a tensor that is no leaf warns, unless it is retained; of a leaf it does not."""
+    x = lab.integers(3, requires_grad=True)
+    lab.silent("a leaf", lambda: x.grad)
+    lab.silent("no need", lambda: lab.integers(2).grad)
+    y = x * 2
+    lab.warns("a result", lambda: y.grad, match="not a leaf")
+    y.retain_grad()
+    lab.silent("a retained result", lambda: y.grad)
+    with torch.no_grad():
+        lab.silent("under no_grad", lambda: (x * 2).grad)
+    y.sum().backward()
+    lab.same("retained", y.grad)
+
+
+@behaviour("autograd", sees=("value",))
+def gradients_of_nothing(lab: Lab) -> None:
+    """Tensors of zero elements get gradients of zero elements, and unused outputs of an operator cost
+    nothing.
+    """
+    x = lab.integers(0, 3, requires_grad=True)
+    (x * 2).sum().backward()
+    lab.same("empty", x.grad)
+    y = lab.integers(4, 3, requires_grad=True)
+    top, where = y.sort(dim=0, stable=True)
+    lab.holds("positions need no gradient", not where.requires_grad)
+    top[0].sum().backward()
+    lab.same("of sorted values", y.grad)
+    a, _, c, _ = lab.integers(4, 2, requires_grad=True).unbind(0)
+    lab.same("unused parts", torch.autograd.grad((a + c).sum(), (a, c)))
+    empty = lab.integers(3, 0, requires_grad=True)
+    out = empty @ lab.integers(0, 2)
+    lab.expect("a product over nothing", out.detach(), [[0.0, 0.0]] * 3)
+    out.sum().backward()
+    lab.same("its gradient", empty.grad)
+
+
+@behaviour("autograd", sees=("value",))
+def layout_of_leaf_gradients(lab: Lab) -> None:
+    """A dense leaf's first gradient has the leaf's strides; one that is kept is added to in place with its
+    own.
+    """
+    for name, leaf in {
+        "channels last": lab.integers(2, 3, 2, 2).contiguous(memory_format=torch.channels_last),
+        "transposed": lab.integers(3, 2).t(),
+        "contiguous": lab.integers(2, 3),
+    }.items():
+        leaf = leaf.detach().requires_grad_()
+        (leaf * leaf.detach()).sum().backward()
+        lab.same(f"gradient of a {name} leaf", leaf.grad)
+        lab.same(f"strides of a {name} leaf's gradient", leaf.grad.stride() == leaf.stride())
+    gaps = lab.integers(3, 4)[:, ::2].requires_grad_()
+    (gaps * 2).sum().backward()
+    lab.holds("a leaf with gaps has a contiguous gradient", gaps.grad.is_contiguous())
+    lab.expect("its gradient", gaps.grad, [[2.0, 2.0]] * 3)

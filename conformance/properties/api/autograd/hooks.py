@@ -1,0 +1,290 @@
+"""Hooks on tensors: when they run, what they see, what they change."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("autograd", level="training", sees=("value", "error"))
+def tensor_hooks(lab: Lab) -> None:
+    """A hook sees the gradient of its tensor, may replace it, and is gone after remove."""
+    x = lab.integers(2, 3, requires_grad=True)
+    y = lab.integers(2, 3, requires_grad=True)
+    z = x * y
+    seen: list[torch.Tensor] = []
+    handle = z.register_hook(lambda grad: seen.append(grad.clone()))
+    z.sum().backward(retain_graph=True)
+    lab.expect("seen gradient", seen[0], [[1.0] * 3] * 2)
+    lab.same("gradients with a hook that only looks", (x.grad, y.grad))
+    second = z.register_hook(lambda grad: grad * 2)
+    x.grad = y.grad = None
+    z.sum().backward(retain_graph=True)
+    lab.same("gradients with a hook that doubles", (x.grad, y.grad))
+    lab.same("number of times the first was called", len(seen))
+    second.remove()
+    handle.remove()
+    x.grad = y.grad = None
+    z.sum().backward()
+    lab.same("gradients after removal", (x.grad, y.grad, len(seen)))
+    leaf = lab.integers(3, requires_grad=True)
+    leaf.register_hook(lambda grad: grad * 10)
+    for _ in range(2):
+        (leaf * 2).sum().backward()
+    lab.expect("gradient of a leaf with a hook, accumulated", leaf.grad, [40.0, 40.0, 40.0])
+    plain = lab.integers(3)
+    lab.raises(
+        "a hook where no gradient is needed", lambda: plain.register_hook(lambda g: g), match="require"
+    )
+
+
+@behaviour("autograd", sees=("value", "error"))
+def order_of_hooks(lab: Lab) -> None:
+    """Hooks of one tensor run in the order of registration, each on what the last gave; wrong returns are
+    errors.
+    """
+    x = lab.integers(3, requires_grad=True)
+    y = x * 1
+    order: list[str] = []
+    y.register_hook(lambda grad: order.append("look"))
+    y.register_hook(lambda grad: (order.append("double"), grad * 2)[1])
+    y.register_hook(lambda grad: (order.append("add"), grad + 1)[1])
+    y.sum().backward()
+    lab.same("order", order)
+    lab.expect("gradient", x.grad, [3.0, 3.0, 3.0])
+    for name, wrong in {"a word": "no", "a list": [1.0]}.items():
+        z = x * 2
+        z.register_hook(lambda grad, wrong=wrong: wrong)
+        lab.raises(f"a hook that returns {name}", lambda z=z: z.sum().backward(), RuntimeError, TypeError)
+    z = x * 2
+    z.register_hook(lambda grad: grad.new_ones(5))
+    lab.raises("a hook that returns another size", lambda: z.sum().backward())
+
+    def fails(grad: Any) -> Any:
+        raise KeyError("hook failed")
+
+    z = x * 2
+    z.register_hook(fails)
+    lab.raises("a hook that raises", lambda: z.sum().backward(), KeyError)
+
+    class Named:
+        def __call__(self, grad: torch.Tensor) -> torch.Tensor:
+            return grad * 7
+
+    z = x * 1
+    z.register_hook(Named())
+    x.grad = None
+    z.sum().backward()
+    lab.expect("a hook without a name", x.grad, [7.0, 7.0, 7.0])
+
+
+@behaviour("autograd", sees=("value",))
+def hooks_and_changes_in_place(lab: Lab) -> None:
+    """A hook set before a change in place sees the gradient before it, one set after the change that after
+    it.
+    """
+    x = lab.integers(2, requires_grad=True)
+    y = x * 1
+    seen: dict[str, torch.Tensor] = {}
+    y.register_hook(lambda grad: seen.__setitem__("before", grad.clone()))
+    y.retain_grad()
+    y.mul_(3)
+    y.register_hook(lambda grad: seen.__setitem__("after", grad.clone()))
+    (y * 5).sum().backward()
+    lab.expect("before", seen["before"], [15.0, 15.0])
+    lab.expect("after", seen["after"], [5.0, 5.0])
+    lab.expect("retained, of the tensor as it is now", y.grad, [5.0, 5.0])
+    lab.expect("leaf", x.grad, [15.0, 15.0])
+
+    base = x * 1
+    view = base[0:1]
+    view.register_hook(lambda grad: seen.__setitem__("view", grad.clone()))
+    base.register_hook(lambda grad: seen.__setitem__("base", grad.clone()))
+    base.retain_grad()
+    view.mul_(2)
+    (base * 7).sum().backward()
+    lab.same("base's hook, set before the view was changed", seen["base"])
+    lab.expect("retained gradient of the base", base.grad, [7.0, 7.0])
+
+    many = (x * 1).expand(2, 2).clone()
+    parts = many.unbind(0)
+    copies = [part * 1 for part in parts]
+    for place, part in enumerate(copies):
+        part.register_hook(lambda grad, place=place: seen.__setitem__(f"part {place}", grad.clone()))
+        part.mul_(place + 2)
+    (copies[0] + copies[1]).sum().backward()
+    lab.same("hooks of several", [seen["part 0"], seen["part 1"]])
+
+
+@behaviour("autograd", level="training", sees=("value", "error"))
+def retained_gradients(lab: Lab) -> None:
+    """retain_grad keeps the gradient of a tensor that is no leaf, added up, as hooks left it; on a leaf it
+    does nothing.
+    """
+    x = lab.integers(3, requires_grad=True)
+    h = x * 3
+    lab.same("before", [h.retains_grad, x.retains_grad])
+    h.retain_grad()
+    h.retain_grad()
+    lab.same("after", h.retains_grad)
+    (h * h).sum().backward(retain_graph=True)
+    lab.same("gradient of h", h.grad)
+    (h * 2).sum().backward()
+    lab.same("gradient of h, added up", h.grad)
+    lab.same("gradient of x", x.grad)
+    x.retain_grad()
+    lab.same("a leaf", x.retains_grad)
+    hooked = x * 2
+    hooked.register_hook(lambda grad: grad * 4)
+    hooked.retain_grad()
+    hooked.register_hook(lambda grad: grad * 5)
+    hooked.sum().backward()
+    lab.expect("all hooks come before", hooked.grad, [20.0, 20.0, 20.0])
+    lab.raises("where no gradient is needed", lambda: lab.integers(2).retain_grad(), match="require")
+    cycle = x * 2
+    cycle.retain_grad()
+    watch = weakref.ref(cycle)
+    cycle.sum().backward()
+    del cycle
+    lab.holds("retain_grad keeps no tensor alive", watch() is None)
+
+
+@behaviour("autograd", level="training", sees=("value", "error"))
+def hooks_after_accumulation(lab: Lab) -> None:
+    """A post-accumulate hook of a leaf runs after .grad was added to, in order; it must return None and sit
+    on a leaf.
+    """
+    x = lab.integers(3, requires_grad=True)
+    seen: list[Any] = []
+    handle = x.register_post_accumulate_grad_hook(lambda t: seen.append(("first", t.grad.clone())))
+    x.register_hook(lambda grad: seen.append(("tensor hook", grad.clone())))
+
+    def step(t: torch.Tensor) -> None:
+        seen.append(("second", t is x))
+        with torch.no_grad():
+            t.sub_(t.grad, alpha=2)
+        t.grad = None
+
+    x.register_post_accumulate_grad_hook(step)
+    (x * 3).sum().backward()
+    lab.same("what was called", seen)
+    lab.same("leaf after its step", x.detach())
+    lab.holds("the gradient was dropped by the hook", x.grad is None)
+    handle.remove()
+    seen.clear()
+    (x * 3).sum().backward()
+    lab.same("after removal", seen)
+    torch.autograd.grad((x * 3).sum(), x)
+    lab.same("grad() does not accumulate", len(seen))
+    lab.raises(
+        "on a tensor that is no leaf", lambda: (x * 1).register_post_accumulate_grad_hook(print), match="leaf"
+    )
+    other = lab.integers(2, requires_grad=True)
+    other.register_post_accumulate_grad_hook(lambda t: 5)
+    lab.raises("a hook that returns something", lambda: other.sum().backward(), RuntimeError, TypeError)
+    gone = lab.integers(2, requires_grad=True)
+
+    class Hook:
+        def __call__(self, t: torch.Tensor) -> None:
+            pass
+
+    hook = Hook()
+    watch = weakref.ref(hook)
+    gone.register_post_accumulate_grad_hook(hook)
+    del hook
+    lab.holds("the tensor keeps its hook", watch() is not None)
+    del gone
+    lab.holds("the hook goes with its tensor", watch() is None)
+
+
+@behaviour("autograd", sees=("value",))
+def optimizer_in_backward(lab: Lab) -> None:
+    """With a post-accumulate hook per parameter that steps and clears, a backward trains as the ordinary
+    loop does.
+    """
+    weight, data = lab.integers(4, 3), lab.integers(5, 3)
+    shown = []
+    for fused in (False, True):
+        parameter = weight.clone().requires_grad_()
+        optimizer = torch.optim.SGD([parameter], lr=0.5)
+        if fused:
+            parameter.register_post_accumulate_grad_hook(
+                lambda t, o=optimizer: (o.step(), o.zero_grad(), None)[2]
+            )
+        for _ in range(3):
+            (data @ parameter.T).sum().backward()
+            if not fused:
+                optimizer.step()
+                optimizer.zero_grad()
+        lab.holds("gradients were cleared", parameter.grad is None)
+        shown.append(lab.same(f"parameter, in backward: {fused}", parameter.detach().clone()))
+    lab.holds("both ways agree", torch.equal(shown[0], shown[1]))
+
+
+@behaviour("autograd", sees=("value", "error"))
+def hooks_of_several_tensors(lab: Lab) -> None:
+    """register_multi_grad_hook calls once all of its tensors have gradients, or with mode any at the first
+    of them.
+    """
+    a, b, c = (lab.integers(2, requires_grad=True) for _ in range(3))
+    calls: list[Any] = []
+
+    def show(grads: Any) -> None:
+        calls.append([None if grad is None else grad.clone() for grad in grads])
+
+    handle = torch.autograd.graph.register_multi_grad_hook((a, b, c), show)
+    (a * 2 + b * 3).sum().backward()
+    (a * b * c).sum().backward(inputs=(a,))
+    (a * 2 + b * 3 + c * 4).sum().backward()
+    lab.same("calls with all gradients", calls)
+    handle.remove()
+    (a + b + c).sum().backward()
+    lab.same("none after removal", len(calls))
+    calls.clear()
+    any_of = torch.autograd.graph.register_multi_grad_hook(
+        (a, b), lambda grad: calls.append(grad.clone()), mode="any"
+    )
+    (a * 2 + b * 2).sum().backward()
+    lab.expect("the first of any", calls[0], [2.0, 2.0])
+    lab.same("once for each backward", len(calls))
+    (b * 5).sum().backward()
+    lab.same("of one alone", calls[1])
+    any_of.remove()
+    lab.raises(
+        "an unknown mode",
+        lambda: torch.autograd.graph.register_multi_grad_hook((a,), show, mode="some"),
+        ValueError,
+        match="mode",
+    )
+
+
+@behaviour("autograd", sees=("value",))
+def hooks_without_gradient_flow(lab: Lab) -> None:
+    """Hooks of tensors that no gradient reaches are not called; hooks at a given gradient are, with that
+    gradient.
+    """
+    x = lab.integers(3, requires_grad=True)
+    calls: list[Any] = []
+    y, unused = x * 2, x * 3
+    unused.register_hook(lambda grad: calls.append("unused"))
+    y.register_hook(lambda grad: calls.append(grad.clone()))
+    given = lab.put([1.0, 2.0, 3.0])
+    y.backward(given)
+    lab.same("calls", calls)
+    lab.expect("gradient", x.grad, [2.0, 4.0, 6.0])
+    calls.clear()
+    z = x * 2
+    z.register_hook(lambda grad: calls.append("z"))
+    found = torch.autograd.grad(z.sum(), z)
+    lab.expect("gradient with respect to the tensor itself", found[0], [1.0, 1.0, 1.0])
+    lab.same("its own hook is called", calls)
+    inner = x * 2
+    outer = inner * 3
+    inner.register_hook(lambda grad: grad * 100)
+    found = torch.autograd.grad(outer.sum(), inner)
+    lab.expect("grad() gives what hooks left", found[0], [300.0, 300.0, 300.0])

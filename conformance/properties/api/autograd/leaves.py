@@ -1,0 +1,212 @@
+"""Leaves, data and modules in graphs: what is left of the engine's small promises."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import io
+import pickle
+import weakref
+from typing import Any
+
+import torch
+import torch.autograd.forward_ad as forward
+from torch.autograd.function import Function
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("autograd", sees=("value", "error"))
+def data_of_tensors(lab: Lab) -> None:
+    """.data is the tensor without its graph, may be replaced by one of the same kind, and keeps hooks and
+    need of gradients.
+    """
+    x = lab.integers(2, 3, requires_grad=True)
+    held = x.data
+    lab.same("what it is", [held.requires_grad, held.is_leaf])
+    lab.shares("tensor and data", x, held)
+    held.mul_(2)
+    lab.same("written through", x.detach())
+    lab.same("no version is counted", x._version)
+    x.data = lab.integers(4)
+    lab.same("replaced", [x.shape, x.requires_grad, x.is_leaf])
+    (x * 3).sum().backward()
+    lab.expect("gradient", x.grad, [3.0] * 4)
+    y = lab.integers(2)
+    y.data = y.data
+    lab.same("by itself", y)
+    lab.raises("by another kind", lambda: setattr(y, "data", torch.sparse_coo_tensor((2, 2))), match="type")
+    lab.raises("by a number", lambda: setattr(y, "data", 3), TypeError)
+
+
+@behaviour("autograd", level="training", sees=("value",))
+def leaves_saved(lab: Lab) -> None:
+    """Leaves, parameters and their need of gradients pass through pickle and torch.save; results with a
+    graph are leaves after.
+    """
+    x = lab.integers(3, requires_grad=True)
+    for name, copied in {
+        "pickle": pickle.loads(pickle.dumps(x)),
+        "saved": torch.load(_saved(x), weights_only=True),
+        "parameter": torch.load(_saved(torch.nn.Parameter(x.detach())), weights_only=True),
+    }.items():
+        lab.same(name, [copied.requires_grad, copied.is_leaf, copied.detach()])
+    (x * 2).sum().backward()
+    buffer = torch.load(_saved(x), weights_only=True)
+    lab.holds("gradients are not saved", buffer.grad is None)
+    lab.raises("a deep copy of a result", lambda: copy.deepcopy(x * 2), match="leaf|leaves|graph")
+
+
+def _saved(value: Any) -> io.BytesIO:
+    buffer = io.BytesIO()
+    torch.save(value, buffer)
+    buffer.seek(0)
+    return buffer
+
+
+@behaviour("autograd", sees=("value",))
+def small_graphs(lab: Lab) -> None:
+    """Isolated results, powers either way, leaves that come back and outputs that no one uses have the
+    right gradients.
+    """
+    x = lab.put([1.0, 2.0, 3.0], requires_grad=True)
+    y = lab.put([3.0, 2.0, 1.0], requires_grad=True)
+    z = x + y
+    lab.same("shape within a graph", [z.shape, z.size(0), z.dim(), len(z), z.numel()])
+    where = z.argmax(0)
+    picked = z.detach().requires_grad_()
+    picked[where.item() : where.item() + 1].sum().backward()
+    lab.same("an isolated node", picked.grad)
+    lab.expect("base", torch.autograd.grad((x**2).sum(), x)[0], [2.0, 4.0, 6.0])
+    lab.close("exponent", torch.autograd.grad((2**x).sum(), x)[0], roundings=64)
+    lab.close("both", torch.autograd.grad((x**y).sum(), (x, y)), roundings=64)
+
+    class Same(Function):
+        @staticmethod
+        def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
+            return a, a + b
+
+        @staticmethod
+        def backward(ctx: Any, ga: Any, gb: Any) -> Any:
+            return ga + gb, gb
+
+    first, second = Same.apply(x, y)
+    x.register_hook(lambda grad: grad * 2)
+    (first + second * 2).sum().backward()
+    lab.expect("a leaf that came back", x.grad, [6.0] * 3)
+    lab.expect("beside it", y.grad, [2.0] * 3)
+    with torch.no_grad():
+        plain = x * 2
+    total = plain.requires_grad_() * 3
+    total.sum().backward()
+    lab.expect("a leaf made without gradients", plain.grad, [3.0] * 3)
+    lab.holds("its maker got nothing more", torch.equal(x.grad.cpu(), torch.full((3,), 6.0)))
+
+
+@behaviour("autograd", level="training", sees=("value",))
+def module_hooks_in_double_backward(lab: Lab) -> None:
+    """Full backward hooks of modules see gradients of inputs and outputs, once for each backward, and leave
+    no cycles.
+    """
+    module = torch.nn.Linear(2, 2, bias=False)
+    with torch.no_grad():
+        module.weight.copy_(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    module = lab.to(module)
+    seen: list[Any] = []
+    module.register_full_backward_hook(
+        lambda m, gi, go: seen.append([[t.detach().clone() for t in gi], [t.detach().clone() for t in go]])
+    )
+    x = lab.integers(1, 2, requires_grad=True)
+    out = module(x)
+    (first,) = torch.autograd.grad((out * out).sum(), x, create_graph=True)
+    first.sum().backward()
+    lab.same("what the hook saw first", seen[0])
+    lab.same("gradient of the weight", module.weight.grad)
+    watch = weakref.ref(module)
+    del module, out, first
+    gc.collect()
+    lab.holds("the module is let go", watch() is None)
+
+
+@behaviour("forward-ad", sees=("value", "error"))
+def functions_with_tangents(lab: Lab) -> None:
+    """A Function's jvp gives its tangents: with saved tensors, numbers among arguments, views, in place,
+    and None.
+    """
+
+    class Product(Function):
+        @staticmethod
+        def forward(ctx: Any, factor: int, x: torch.Tensor, y: torch.Tensor) -> Any:
+            ctx.factor = factor
+            ctx.save_for_forward(x, y)
+            return factor * x * y
+
+        @staticmethod
+        def jvp(ctx: Any, none: Any, dx: Any, dy: Any) -> Any:
+            x, y = ctx.saved_tensors
+            assert none is None
+            return ctx.factor * (dx * y + x * dy)
+
+    class Row(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            return x.narrow(0, 0, 1)
+
+        @staticmethod
+        def jvp(ctx: Any, dx: Any) -> Any:
+            return dx.narrow(0, 0, 1)
+
+    class Doubled(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            ctx.mark_dirty(x)
+            return x.mul_(2)
+
+        @staticmethod
+        def jvp(ctx: Any, dx: Any) -> Any:
+            return dx.mul_(2)
+
+    class Through(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            return x
+
+        @staticmethod
+        def jvp(ctx: Any, dx: Any) -> Any:
+            return dx * 1
+
+    class Without(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            return x * 2
+
+    class Split(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> Any:
+            flat = x * 0
+            ctx.mark_non_differentiable(flat)
+            return x * 2, flat
+
+        @staticmethod
+        def jvp(ctx: Any, dx: Any) -> Any:
+            return dx * 2, None
+
+    x, y, dx, dy = (lab.integers(2, 3) for _ in range(4))
+    with forward.dual_level():
+        a, b = forward.make_dual(x, dx), forward.make_dual(y, dy)
+        lab.same("product", [*forward.unpack_dual(Product.apply(3, a, b))])
+        lab.same("view", [*forward.unpack_dual(Row.apply(a))])
+        lab.same("in place", [*forward.unpack_dual(Doubled.apply(a * 1))])
+        lab.raises("a forward that does nothing needs a view of its tangent", lambda: Through.apply(a))
+        lab.raises("no jvp", lambda: Without.apply(a), NotImplementedError, RuntimeError)
+        left, flat = Split.apply(a)
+        lab.same("beside one that has none", [*forward.unpack_dual(left)])
+        lab.holds("one that has none", forward.unpack_dual(flat).tangent is None)
+        leaf = lab.integers(3, requires_grad=True)
+        dual = forward.make_dual(leaf, lab.integers(3))
+        both = dual * dual
+        lab.same(
+            "with a graph as well",
+            [torch.autograd.grad(both.sum(), leaf)[0], forward.unpack_dual(both).tangent.detach()],
+        )

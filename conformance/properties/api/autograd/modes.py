@@ -1,0 +1,286 @@
+"""Modes: no_grad, enable_grad, set_grad_enabled and inference mode."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("autograd", level="training", sees=("value",))
+def modes_without_gradients(lab: Lab) -> None:
+    """no_grad, enable_grad and set_grad_enabled nest, are undone by exceptions too, and say what they are."""
+    x = lab.integers(3, requires_grad=True)
+    seen = []
+    with torch.no_grad():
+        y = x * 2
+        seen += [torch.is_grad_enabled(), y.requires_grad, y.is_leaf]
+        with torch.enable_grad():
+            z = x * 3
+            seen += [torch.is_grad_enabled(), z.requires_grad]
+            with torch.set_grad_enabled(False):
+                seen.append((x * 1).requires_grad)
+        seen.append(torch.is_grad_enabled())
+    try:
+        with torch.no_grad():
+            raise KeyError
+    except KeyError:
+        seen.append(torch.is_grad_enabled())
+    torch.set_grad_enabled(False)
+    try:
+        seen += [torch.is_grad_enabled(), (x * 2).requires_grad]
+    finally:
+        torch.set_grad_enabled(True)
+    lab.same("flags", seen)
+    z.sum().backward()
+    lab.expect("gradient of what was made with gradients", x.grad, [3.0, 3.0, 3.0])
+    with torch.no_grad():
+        x.mul_(2)
+        x[0] = 7
+    lab.same("a leaf may be changed without gradients", x.detach())
+    lab.same("its need stays", [x.requires_grad, x.is_leaf])
+    with torch.no_grad():
+        made = torch.zeros(2, device=lab.device, requires_grad=True)
+        parameter = torch.nn.Parameter(x)
+    lab.same(
+        "leaves made without gradients", [made.requires_grad, parameter.requires_grad, parameter.is_leaf]
+    )
+
+
+@behaviour("autograd", sees=("value", "warning"))
+def modes_as_decorators(lab: Lab) -> None:
+    """The modes decorate functions, methods and classes' constructors, with and without parentheses, each
+    call anew.
+    """
+    x = lab.integers(3, requires_grad=True)
+
+    @torch.no_grad()
+    def with_parentheses(t: torch.Tensor) -> torch.Tensor:
+        return t * 2
+
+    @torch.no_grad
+    def without(t: torch.Tensor) -> torch.Tensor:
+        return t * 2
+
+    @torch.enable_grad
+    def enabled(t: torch.Tensor) -> torch.Tensor:
+        return t * 2
+
+    @torch.set_grad_enabled(False)
+    def chosen(t: torch.Tensor) -> torch.Tensor:
+        return t * 2
+
+    @torch.inference_mode
+    def inferred(t: torch.Tensor) -> torch.Tensor:
+        return t * 2
+
+    class Holder:
+        @torch.no_grad()
+        def method(self, t: torch.Tensor) -> torch.Tensor:
+            return t * 2
+
+    calls = {
+        "with parentheses": with_parentheses,
+        "without": without,
+        "chosen": chosen,
+        "inferred": inferred,
+        "method": Holder().method,
+    }
+    for name, call in calls.items():
+        for _ in range(2):
+            found = call(x)
+            lab.same(f"{name}: need and mode after", [found.requires_grad, torch.is_grad_enabled()])
+        lab.same(f"{name}: value", found)
+    with torch.no_grad():
+        lab.same("enabled within no_grad", [enabled(x).requires_grad, torch.is_grad_enabled()])
+    lab.same("names are kept", without.__name__)
+    lab.same("decorating changes no mode", torch.is_grad_enabled())
+
+    def decorate() -> Any:
+        @torch.no_grad()
+        class Decorated:
+            def __init__(self) -> None:
+                self.mode = torch.is_grad_enabled()
+
+        return Decorated
+
+    made = lab.warns("decorating a class", decorate, category=FutureWarning, match="class")
+    lab.same("the constructor's mode", made().mode)
+
+
+@behaviour("autograd", sees=("value",))
+def modes_of_generators(lab: Lab) -> None:
+    """A decorated generator runs in its mode whenever it is resumed, and its caller in the caller's."""
+    x = lab.integers(2, requires_grad=True)
+    seen: list[Any] = []
+
+    @torch.no_grad()
+    def without() -> Iterator[Any]:
+        try:
+            for place in range(3):
+                seen.append(("inside", torch.is_grad_enabled()))
+                sent = yield x * place
+                seen.append(("sent", sent))
+        except KeyError:
+            seen.append(("caught", torch.is_grad_enabled()))
+            yield x * 10
+        finally:
+            seen.append(("end", torch.is_grad_enabled()))
+
+    @torch.enable_grad()
+    def within() -> Iterator[Any]:
+        yield (x * 1).requires_grad
+        yield from (t.requires_grad for t in without())
+        yield (x * 1).requires_grad
+
+    for made in without():
+        seen.append((made.requires_grad, torch.is_grad_enabled(), (x * 1).requires_grad))
+    coroutine = without()
+    first = next(coroutine)
+    coroutine.send("word")
+    caught = coroutine.throw(KeyError())
+    lab.same("values", [first, caught])
+    coroutine.close()
+    with torch.no_grad():
+        seen.append(list(within()))
+        seen.append(torch.is_grad_enabled())
+    broken = without()
+    next(broken)
+    try:
+        broken.throw(ValueError("out"))
+    except ValueError:
+        seen.append(("raised", torch.is_grad_enabled()))
+    lab.same("what was seen", seen)
+
+
+@behaviour("autograd", sees=("value",))
+def modes_of_threads(lab: Lab) -> None:
+    """The grad mode is a thread's own: a new thread starts with gradients, whatever its maker's mode."""
+    x = lab.integers(2, requires_grad=True)
+    seen: list[Any] = []
+
+    def work() -> None:
+        seen.append((x * 2).requires_grad)
+        torch.set_grad_enabled(False)
+        seen.append((x * 2).requires_grad)
+
+    with torch.no_grad():
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join(60)
+    seen.append((x * 2).requires_grad)
+    lab.same("needs", seen)
+    (x * 2).sum().backward()
+    lab.expect("gradient", x.grad, [2.0, 2.0])
+
+
+@behaviour("autograd", level="training", sees=("value", "error"))
+def inference_mode(lab: Lab) -> None:
+    """Tensors made in inference mode are inference tensors: no version, no graph, and refused where one is
+    recorded.
+    """
+    outside = lab.integers(3, requires_grad=True)
+    with torch.inference_mode():
+        inside = outside * 2
+        made = torch.ones(3, device=lab.device)
+        flags = [torch.is_inference_mode_enabled(), torch.is_grad_enabled()]
+        flags += [inside.is_inference(), made.is_inference(), inside.requires_grad, outside.is_inference()]
+        with torch.inference_mode(False):
+            flags += [
+                torch.is_inference_mode_enabled(),
+                (outside * 2).requires_grad,
+                (outside * 2).is_inference(),
+            ]
+        view = outside[0:2]
+        flags += [view.is_inference(), view.requires_grad]
+        changed = torch.ones(3, device=lab.device)
+        changed.mul_(5)
+        flags += [changed.is_inference(), changed[0].is_inference()]
+    flags += [torch.is_inference_mode_enabled(), torch.is_grad_enabled()]
+    lab.same("flags", flags)
+    lab.same("values", [inside, changed])
+    lab.raises("the version", lambda: inside._version, match="[Ii]nference")
+    lab.raises("need of a gradient", lambda: made.requires_grad_(), match="[Ii]nference")
+    lab.raises("in place outside", lambda: made.mul_(2), match="[Ii]nference")
+    lab.raises("saved for backward", lambda: outside * made, match="[Ii]nference tensors? cannot be saved")
+    plain = lab.integers(3)
+    lab.same("plain computation outside", (plain * made).is_inference())
+    lab.same("nothing saved", (outside + made).requires_grad)
+    copied = made.clone()
+    lab.same("a clone is a normal tensor", copied.is_inference())
+    (outside * copied).sum().backward()
+    lab.same("gradient with the clone", outside.grad)
+
+
+@behaviour("autograd", sees=("value", "error"))
+def normal_tensors_in_inference_mode(lab: Lab) -> None:
+    """In inference mode normal tensors can be changed in place and viewed; such views may not be changed
+    with a graph.
+    """
+    plain, leaf = lab.integers(2, 3), lab.integers(2, 3, requires_grad=True)
+    hidden = leaf * 1
+    with torch.inference_mode():
+        before = plain._version
+        plain.add_(1)
+        stepped = plain._version - before
+        view = plain[0]
+        view.mul_(2)
+        hidden_view = hidden.view(-1)
+        indirect = hidden_view[0:3]
+        out = torch.empty(2, 3, device=lab.device)
+        torch.add(plain, plain, out=out)
+    lab.same("changed", plain)
+    lab.same("version", stepped)
+    lab.same(
+        "flags", [plain.is_inference(), view.is_inference(), out.is_inference(), hidden_view.is_inference()]
+    )
+    lab.same("out", out)
+    view.add_(1)
+    lab.same("a view of a plain tensor may be changed outside", plain)
+    lab.raises("a view of a tracked one", lambda: hidden_view.mul_(2), match="inference mode")
+    lab.raises("a view of that view", lambda: indirect.mul_(2), match="inference mode")
+    lab.same("it can be read", (hidden_view * 2).requires_grad)
+    hidden.mul_(3)
+    hidden.sum().backward()
+    lab.expect("gradient", leaf.grad, [[3.0] * 3] * 2)
+
+    @torch.inference_mode()
+    def decorated(t: torch.Tensor) -> list[bool]:
+        made = t * 2
+        return [made.is_inference(), made.view(-1).is_inference(), t.is_inference(), made.requires_grad]
+
+    lab.same("decorated", decorated(leaf))
+
+
+@behaviour("autograd", sees=("value", "error"))
+def mixing_inference_tensors(lab: Lab) -> None:
+    """Outside, inference tensors may be read and viewed, and are refused as outputs of recorded operators."""
+    with torch.inference_mode():
+        held = lab.integers(2, 3).clone()
+    lab.holds("it is an inference tensor", held.is_inference())
+    plain, leaf = lab.integers(2, 3), lab.integers(2, 3, requires_grad=True)
+    lab.same("sum with a plain tensor", plain + held)
+    lab.same(
+        "of what kind", [(plain + held).is_inference(), held[0].is_inference(), held.view(-1).is_inference()]
+    )
+    plain.add_(held)
+    lab.same("into a plain tensor", plain)
+    tracked = leaf * 1
+    tracked.add_(held)
+    tracked.sum().backward()
+    lab.expect("gradient through a sum in place", leaf.grad, [[1.0] * 3] * 2)
+    lab.raises("product in place", lambda: (leaf * 1).mul_(held), match="[Ii]nference")
+    lab.raises("changed from outside", lambda: held.add_(plain), match="[Ii]nference")
+    lab.raises("a view changed from outside", lambda: held[0].add_(1), match="[Ii]nference")
+    with torch.inference_mode():
+        held.add_(1)
+        held[0].mul_(2)
+        both = held + leaf
+    lab.same("changed inside", held)
+    lab.same("both kinds inside", [both.is_inference(), both.requires_grad])
+    lab.raises("made into a leaf", lambda: torch.nn.Parameter(held).sum().backward(), match="[Ii]nference")

@@ -1,0 +1,195 @@
+"""Nodes of the graph: hooks on them, edges between them, and gradients with respect to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("autograd", sees=("value",))
+def hooks_of_nodes(lab: Lab) -> None:
+    """A node's hook sees gradients of inputs and outputs and may replace the former; a pre-hook replaces
+    the latter.
+    """
+    x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
+    seen: list[Any] = []
+    z = x * y
+    handle = z.grad_fn.register_hook(
+        lambda inputs, outputs: seen.append([[t.clone() for t in inputs], [t.clone() for t in outputs]])
+    )
+    z.sum().backward(retain_graph=True)
+    lab.same("what a hook sees", seen)
+    handle.remove()
+    x.grad = y.grad = None
+    change = z.grad_fn.register_hook(lambda inputs, outputs: tuple(t * 2 for t in inputs))
+    before = z.grad_fn.register_prehook(lambda outputs: (outputs[0] + 1,))
+    z.sum().backward(retain_graph=True)
+    lab.same("gradients with both", (x.grad, y.grad))
+    change.remove()
+    before.remove()
+    x.grad = y.grad = None
+    z.sum().backward()
+    lab.same("gradients without", (x.grad, y.grad, len(seen)))
+    order: list[str] = []
+    w = x * 2
+    w.register_hook(lambda grad: order.append("tensor"))
+    w.grad_fn.register_prehook(lambda grads: order.append("before"))
+    w.grad_fn.register_hook(lambda inputs, outputs: order.append("after"))
+    w.sum().backward()
+    lab.same("order", order)
+
+
+@behaviour("autograd", sees=("value",))
+def node_hooks_with_several_outputs(lab: Lab) -> None:
+    """The pre-hook of a node with several outputs is given one gradient for each, None or zeros for unused
+    ones.
+    """
+    x = lab.integers(4, 3, requires_grad=True)
+    seen: list[Any] = []
+    first, second = x.unbind(0)[:2]
+    node = first.grad_fn
+    lab.holds("outputs of one call come of one node", second.grad_fn is node)
+    lab.same("places of outputs", [first.output_nr, second.output_nr])
+
+    def look(grads: Any) -> None:
+        seen.append([None if g is None else g.clone() for g in grads])
+
+    node.register_prehook(look)
+    (first * 2 + second * 3).sum().backward()
+    lab.same("number of gradients", len(seen[0]))
+    lab.same("those that were used", seen[0][:2])
+    lab.same("gradient", x.grad)
+
+
+@behaviour("autograd", sees=("value", "error"))
+def gradients_to_edges(lab: Lab) -> None:
+    """grad and backward take edges of the graph for tensors, also after the tensor was changed in place."""
+    x = lab.integers(3, requires_grad=True)
+    h = x * 2
+    edge = get_gradient_edge(h)
+    lab.holds("an edge names a node and a place", isinstance(edge, GradientEdge) and edge.output_nr == 0)
+    lab.holds("the node of an edge is the tensor's", edge.node is h.grad_fn)
+    out = (h * h).sum()
+    by_tensor = torch.autograd.grad(out, h, retain_graph=True)
+    by_edge = torch.autograd.grad(out, edge, retain_graph=True)
+    lab.same("gradient by tensor and edge", (by_tensor, by_edge))
+    h = x * 2
+    edge = get_gradient_edge(h)
+    h.mul_(3)
+    out = h.sum()
+    lab.expect(
+        "gradient before a change in place", torch.autograd.grad(out, edge, retain_graph=True)[0], [3.0] * 3
+    )
+    lab.expect("gradient after it", torch.autograd.grad(out, h, retain_graph=True)[0], [1.0] * 3)
+    lab.same("the leaf and an edge", torch.autograd.grad(out, (x, edge)))
+    leaf = get_gradient_edge(x)
+    y = (x * 5).sum()
+    y.backward(inputs=(leaf,))
+    lab.expect("accumulated through the leaf's edge", x.grad, [5.0, 5.0, 5.0])
+    z = x * 4
+    torch.autograd.backward(get_gradient_edge(z), lab.put([1.0, 2.0, 3.0]))
+    lab.same("backward from an edge", x.grad)
+    found = torch.autograd.grad(get_gradient_edge(x * 4), x, lab.put([1.0, 1.0, 2.0]))
+    lab.expect("grad from an edge", found[0], [4.0, 4.0, 8.0])
+    parts = (x * 2).unbind(0)
+    edges = [get_gradient_edge(part) for part in parts]
+    total = parts[0] * 2 + parts[1] * 3
+    lab.same("edges of several outputs", torch.autograd.grad(total, edges[:2]))
+    lab.raises(
+        "an edge where no gradient is needed", lambda: get_gradient_edge(lab.integers(2)), match="require"
+    )
+    unused = get_gradient_edge(x * 9)
+    found = torch.autograd.grad((x * 2).sum(), (unused, x), allow_unused=True)
+    lab.holds("an edge that was not used gives None", found[0] is None)
+    lab.raises(
+        "zeros for an edge",
+        lambda: torch.autograd.grad((x * 2).sum(), (unused,), materialize_grads=True),
+        match="Edge",
+    )
+
+
+@behaviour("autograd", sees=("value",))
+def walking_the_graph(lab: Lab) -> None:
+    """next_functions lead from a result to the leaves' accumulators; nodes are Nodes with names and
+    metadata.
+    """
+    x, y = lab.integers(2, requires_grad=True), lab.integers(2, requires_grad=True)
+    z = (x * y + x).exp()
+    names = []
+    queue = [z.grad_fn]
+    leaves = []
+    while queue:
+        node = queue.pop(0)
+        names.append(node.name())
+        lab.holds(f"{node.name()} is a Node", isinstance(node, Node))
+        queue += [after for after, _ in node.next_functions if after is not None]
+        if hasattr(node, "variable"):
+            leaves.append("x" if node.variable is x else "y" if node.variable is y else "?")
+    lab.same("names", names)
+    lab.same("leaves", sorted(leaves))
+    lab.same("places", [place for _, place in z.grad_fn.next_functions])
+    lab.holds("a leaf has no node", x.grad_fn is None and x.is_leaf and not z.is_leaf)
+    lab.holds("a constant leads nowhere", (x + lab.integers(2)).grad_fn.next_functions[1][0] is None)
+    node = z.grad_fn
+    node.metadata["note"] = 5
+    lab.same("metadata", z.grad_fn.metadata["note"])
+    lab.holds("a node is one object", z.grad_fn is node)
+    with torch.no_grad():
+        lab.holds("nodes can be had without gradients too", (z.grad_fn is node))
+    lab.close("gradient at the end", torch.autograd.grad(z.sum(), (x, y)), roundings=64)
+
+
+@behaviour("autograd", sees=("value", "error"))
+def the_node_that_runs(lab: Lab) -> None:
+    """In a hook the current graph task has a number and an execution order; outside of backward it has
+    none.
+    """
+    identity = torch._C._current_graph_task_id
+    x = lab.integers(2, requires_grad=True)
+    seen: list[int] = []
+    y = x * 2
+    y.register_hook(lambda grad: seen.append(identity()))
+    z = y * 3
+    z.register_hook(lambda grad: seen.append(identity()))
+    lab.same("outside", identity())
+    z.sum().backward()
+    lab.holds("one task runs one backward", len(set(seen)) == 1 and seen[0] != -1)
+    lab.same("outside again", identity())
+    lab.expect("gradient", x.grad, [6.0, 6.0])
+    (x * 2).sum().backward()
+    w = x * 2
+    w.register_hook(lambda grad: seen.append(identity()))
+    w.sum().backward()
+    lab.holds("the next backward is another task", seen[-1] != seen[0])
+    lab.raises("the order outside", lambda: torch._C._current_graph_task_execution_order(), match="backward")
+
+
+@behaviour("autograd", sees=("value",))
+def shared_nodes_add_up(lab: Lab) -> None:
+    """Where paths of a graph meet, gradients are added without touching those that others hold."""
+    x = lab.integers(3, requires_grad=True)
+    held: list[torch.Tensor] = []
+    a, b = x * 1, x * 1
+    a.register_hook(lambda grad: held.append(grad))
+    b.register_hook(lambda grad: held.append(grad))
+    given = lab.put([1.0, 2.0, 3.0])
+    torch.autograd.backward((a, b, a + b, a * 2), (given, given, given, given))
+    lab.expect("given gradient is left alone", given, [1.0, 2.0, 3.0])
+    lab.expect("sum", x.grad, [6.0, 12.0, 18.0])
+    lab.same("those that hooks held", held)
+    x.grad = None
+    diamond = x * 2
+    left, right = diamond + 1, diamond * 3
+    for _ in range(4):
+        left, right = left + right, left - right
+    (left * 2 + right).sum().backward()
+    lab.same("a diamond", x.grad)
+    strided = lab.integers(3, 2, requires_grad=True)
+    out = strided.t().contiguous().sum() + strided.expand(4, 3, 2).sum() + strided.sum(0).sum()
+    out.backward()
+    lab.expect("of expanded gradients", strided.grad, [[6.0, 6.0]] * 3)

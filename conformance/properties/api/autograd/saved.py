@@ -1,0 +1,360 @@
+"""What graphs save for the backward pass, and hooks that pack it otherwise."""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.autograd.function import Function
+from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("autograd", level="training", sees=("value", "error"))
+def changes_of_saved_tensors(lab: Lab) -> None:
+    """Backward through a saved tensor that was changed in place since is an error; changes of what was not
+    saved are fine.
+    """
+    x = lab.integers(3, low=1, requires_grad=True)
+    for name, make in {
+        "product": lambda t: t * t,
+        "exponential": lambda t: (t * 0).exp(),
+        "quotient": lambda t: t.detach() / t,
+        "power": lambda t: t**3,
+    }.items():
+        held = x * 1
+        out = make(held)
+        changed = out if name == "exponential" else held
+        changed.add_(1)
+        lab.raises(
+            f"backward of a changed {name}", lambda out=out: out.sum().backward(), match="inplace operation"
+        )
+    held = x * 1
+    out = held * held
+    view = held[0:1]
+    view.zero_()
+    lab.raises("a change through a view", lambda: out.sum().backward(), match="inplace operation")
+    held = x * 1
+    out = held + held
+    held.mul_(5)
+    out.sum().backward()
+    lab.expect("a sum saves nothing", x.grad, [2.0, 2.0, 2.0])
+    x.grad = None
+    held = x * 1
+    out = held * held
+    with torch.no_grad():
+        held.zero_()
+    lab.raises("a change without gradients", lambda: out.sum().backward(), match="inplace operation")
+    held = x * 1
+    out = held * held
+    held.detach().zero_()
+    lab.raises("a change of what was detached", lambda: out.sum().backward(), match="inplace operation")
+    held = x * 1
+    out = held * held
+    held.data.mul_(2)
+    out.sum().backward()
+    lab.same("a change through .data goes unseen", x.grad)
+
+
+@behaviour("autograd", sees=("value",))
+def version_counters(lab: Lab) -> None:
+    """A tensor's version counts changes in place, shared with views and what was detached, not with .data
+    or clones.
+    """
+    x = lab.integers(2, 3)
+    shown = [x._version]
+    x.add_(1)
+    shown.append(x._version)
+    view, flat = x[0], x.view(-1)
+    view.mul_(2)
+    shown += [x._version, view._version, flat._version]
+    flat[0] = 9
+    shown += [x._version, view._version]
+    kept = x.detach()
+    kept.zero_()
+    shown += [x._version, kept._version]
+    x.data.add_(1)
+    copied = x.clone()
+    copied.add_(1)
+    shown += [x._version, copied._version]
+    torch.add(x, x, out=x)
+    shown.append(x._version)
+    with torch.no_grad():
+        x.fill_(3)
+    shown.append(x._version)
+    lab.same("versions", shown)
+    lab.same("value", x)
+    before = x._version
+    torch.autograd.graph.increment_version(x)
+    lab.same("raised by hand", x._version - before)
+    torch.autograd.graph.increment_version([x, copied])
+    lab.same("for several", x._version - before)
+    before = x._version
+    x.resize_(3, 2)
+    lab.holds("resizing to as many elements changes no version by more than one", x._version - before <= 1)
+
+
+@behaviour("autograd", level="training", sees=("value",))
+def packing_hooks(lab: Lab) -> None:
+    """Within saved_tensors_hooks all that is saved passes pack once and unpack at each use; the inner pair
+    wins.
+    """
+    x = lab.integers(3, low=1, requires_grad=True)
+    calls: list[str] = []
+
+    def hooks(name: str, factor: int) -> Any:
+        def pack(t: torch.Tensor) -> Any:
+            calls.append(f"pack {name}")
+            return (t * factor).detach()
+
+        def unpack(t: Any) -> torch.Tensor:
+            calls.append(f"unpack {name}")
+            return t
+
+        return saved_tensors_hooks(pack, unpack)
+
+    with hooks("outer", 2):
+        y = x * x
+        with hooks("inner", 3):
+            z = x**3
+        w = x * x
+    plain = x * x
+    for name, out in {"outer": y, "inner": z, "outer again": w, "without": plain}.items():
+        lab.same(f"gradient {name}", torch.autograd.grad(out.sum(), x, retain_graph=True)[0])
+        lab.same(f"calls {name}", sorted(calls))
+    with hooks("same", 1), hooks("same", 1):
+        out = x * x
+    torch.autograd.grad(out.sum(), x, retain_graph=True)
+    before = len(calls)
+    torch.autograd.grad(out.sum(), x)
+    lab.same("a second backward unpacks again", len(calls) - before)
+    second = x**3
+    with hooks("graph", 1):
+        (first,) = torch.autograd.grad(second.sum(), x, create_graph=True)
+    lab.same("second derivative", torch.autograd.grad(first.sum(), x)[0])
+
+
+@behaviour("autograd", sees=("value", "error"))
+def misused_packing_hooks(lab: Lab) -> None:
+    """Errors of pack and unpack come through; pack may not change its tensor, unpack must give one; they
+    can be disabled.
+    """
+    x = lab.integers(3, low=1, requires_grad=True)
+
+    class Refused(Exception):
+        pass
+
+    def refuse(thing: Any) -> Any:
+        raise Refused("not this one")
+
+    def with_hooks(pack: Any, unpack: Any) -> torch.Tensor:
+        with saved_tensors_hooks(pack, unpack):
+            return x * x
+
+    lab.raises("pack fails", lambda: with_hooks(refuse, lambda t: t), Refused, match="not this one")
+    made = with_hooks(lambda t: t, refuse)
+    lab.raises("unpack fails", lambda: made.sum().backward(), Refused)
+    word = with_hooks(lambda t: "word", lambda t: t)
+    lab.raises("unpack gives a word", lambda: word.sum().backward(), TypeError)
+
+    def changed() -> None:
+        with saved_tensors_hooks(lambda t: t.add_(1), lambda t: t):
+            ((x * 1) ** 2).sum()
+
+    lab.raises("pack changes its tensor", changed, match="in place|inplace|in-place")
+    with torch.autograd.graph.disable_saved_tensors_hooks("not here"):
+        lab.raises("disabled", lambda: with_hooks(lambda t: t, lambda t: t), match="not here")
+        with torch.autograd.graph.disable_saved_tensors_hooks("nor there"):
+            lab.raises("disabled twice", lambda: with_hooks(lambda t: t, lambda t: t), match="nor there")
+        lab.raises("disabled once again", lambda: with_hooks(lambda t: t, lambda t: t), match="not here")
+    with saved_tensors_hooks(lambda t: t, lambda t: t):
+
+        def disable() -> None:
+            with torch.autograd.graph.disable_saved_tensors_hooks("too late"):
+                pass
+
+        lab.raises("disabling where some are set", disable, match="too late|hooks")
+    lab.same("allowed again", torch.autograd.grad(with_hooks(lambda t: t * 2, lambda t: t).sum(), x)[0])
+
+
+@behaviour("autograd", sees=("value",))
+def packing_elsewhere(lab: Lab) -> None:
+    """Saved tensors may be kept in files, as numbers or on the host, views and transposed ones too, to the
+    same gradients.
+    """
+    x = lab.integers(3, 4, requires_grad=True)
+    y = lab.integers(4, 3, requires_grad=True)
+
+    def loss() -> torch.Tensor:
+        return ((x @ y).pow(2).t()[1:] * x[:, :2].t().sum()).sum() + (x.t() * 3 * y).sum()
+
+    plain = torch.autograd.grad(loss(), (x, y))
+    lab.same("plain", plain)
+    with tempfile.TemporaryDirectory() as folder:
+        count = [0]
+
+        def write(t: torch.Tensor) -> str:
+            count[0] += 1
+            path = str(Path(folder) / f"{count[0]}.pt")
+            torch.save(t, path)
+            return path
+
+        with saved_tensors_hooks(write, torch.load):
+            out = loss()
+        lab.same("from files", torch.autograd.grad(out, (x, y)))
+    with saved_tensors_hooks(
+        lambda t: (t.cpu().tolist(), t.dtype), lambda p: torch.tensor(p[0], dtype=p[1]).to(lab.device)
+    ):
+        out = loss()
+    lab.same("from numbers", torch.autograd.grad(out, (x, y)))
+    with save_on_cpu():
+        out = loss()
+    lab.same("on the host", torch.autograd.grad(out, (x, y)))
+    with save_on_cpu():
+        saved = x * x
+        lab.same("what is unpacked", saved.grad_fn._saved_self.detach())
+        (first,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
+    lab.same("second derivative", torch.autograd.grad(first.sum(), x)[0])
+    with save_on_cpu():
+        number = torch.tensor(3.0, device=lab.device, requires_grad=True)
+        out = x * number + number.exp() * 0
+    lab.same("with numbers", torch.autograd.grad(out.sum(), (x, number)))
+
+
+@behaviour("autograd", sees=("value", "error"))
+def hooks_of_one_saved_tensor(lab: Lab) -> None:
+    """A saved tensor can be given hooks of its own, once, while its graph lives; unpacking gives what pack
+    made of it.
+    """
+    x = lab.integers(3, low=1, requires_grad=True)
+    for name, make, slot in (
+        ("a leaf", lambda: x * x, "_raw_saved_self"),
+        ("a result", lambda: (x * 0).exp(), "_raw_saved_result"),
+        ("an input that is no leaf", lambda: (x * 2).pow(2), "_raw_saved_self"),
+    ):
+        out = make()
+        getattr(out.grad_fn, slot).register_hooks(lambda t: (t * 4).detach(), lambda t: t / 2)
+        lab.same(f"gradient with hooks of {name}", torch.autograd.grad(out.sum(), x)[0])
+        lab.raises(
+            f"freed {name}",
+            lambda node=out.grad_fn, slot=slot: getattr(node, slot).register_hooks(lambda t: t, lambda t: t),
+            match="freed|second time",
+        )
+    out = x * x
+    slot = out.grad_fn._raw_saved_self
+    slot.register_hooks(lambda t: t, lambda t: t)
+    lab.raises("a second pair", lambda: slot.register_hooks(lambda t: t, lambda t: t), match="already")
+    other = x * x
+    lab.raises("one hook alone", lambda: other.grad_fn._raw_saved_self.register_hooks(lambda t: t), TypeError)
+    lab.raises("no function", lambda: other.grad_fn._raw_saved_self.register_hooks(1, 2), TypeError)
+    lab.raises("a saved tensor made by hand", lambda: torch.autograd.SavedTensor(), TypeError, RuntimeError)
+
+
+@behaviour("autograd", sees=("value", "error"))
+def what_nodes_show_of_saved(lab: Lab) -> None:
+    """Nodes show what they saved: tensors, sizes, numbers, lists, None; after backward the tensors are
+    gone.
+    """
+    x = lab.integers(2, 3, 4, 4, requires_grad=True)
+    y = x.sum(1, keepdim=True)
+    lab.same("sum", [y.grad_fn._saved_dim, y.grad_fn._saved_keepdim, list(y.grad_fn._saved_self_sym_sizes)])
+    power = x.pow(3)
+    lab.same("power", power.grad_fn._saved_exponent)
+    lab.same("saved input", power.grad_fn._saved_self.detach())
+    lab.holds("the saved leaf is the leaf", power.grad_fn._saved_self is x)
+    scaled = x * 5
+    lab.holds("a constant saves no tensor for itself", scaled.grad_fn._saved_self is None)
+    both = (x * x.detach()).grad_fn
+    lab.same("a product with a constant", [both._saved_self is None, both._saved_other is None])
+    picked = x[:, torch.tensor([0, 2], device=lab.device)]
+    lab.same("indices", [None if t is None else t for t in picked.grad_fn._saved_indices])
+    root = (x * x + 1).sqrt()
+    lab.same("the saved result", torch.equal(root.grad_fn._saved_result.detach(), root.detach()))
+    narrow = x.narrow(2, 1, 2)
+    lab.same("where a slice starts", [narrow.grad_fn._saved_start, narrow.grad_fn._saved_dim])
+    power.sum().backward()
+    lab.same("gradient", x.grad)
+    lab.raises("a freed one", lambda: power.grad_fn._saved_self, match="second time|freed")
+
+
+@behaviour("autograd", sees=("value",))
+def memory_of_graphs(lab: Lab) -> None:
+    """Graphs keep no tensor that backward does not need, and let the rest go after backward, or with the
+    result.
+    """
+
+    class Bag:
+        pass
+
+    def watched(t: torch.Tensor) -> Any:
+        bag = Bag()
+        t.bag = bag  # type: ignore[attr-defined]
+        return weakref.ref(bag)
+
+    x = lab.integers(3, low=1, requires_grad=True)
+    a = x * 2
+    seen = watched(a)
+    total = a + 1
+    del a
+    lab.holds("a summand is not kept", seen() is None)
+    a = x * 2
+    seen = watched(a)
+    square = a * a
+    del a
+    lab.holds("a factor is kept", seen() is not None)
+    (square + total).sum().backward()
+    lab.holds("it is let go after backward", seen() is None)
+    lab.same("gradient", x.grad)
+    a = x * 2
+    seen = watched(a)
+    square = a * a
+    del a, square
+    lab.holds("or with the result", seen() is None)
+    constant = x * 3
+    seen = watched(constant)
+    indexed = constant[torch.tensor([0], device=lab.device)]
+    del constant
+    lab.holds("indexing keeps sizes, not the tensor", seen() is None)
+    indexed.sum().backward()
+    lab.same("gradient of indexing", x.grad)
+
+
+class _Intermediate(Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> Any:
+        middle = x + 1
+        ctx.save_for_backward(x, middle)
+        return middle * x
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        x, middle = ctx.saved_tensors
+        return grad * (x + middle)
+
+
+@behaviour("autograd", sees=("value",))
+def packing_hooks_and_functions(lab: Lab) -> None:
+    """The pair of hooks applies to save_for_backward too, to inputs and to what forward made."""
+    x = lab.integers(3, requires_grad=True)
+    packed: list[torch.Tensor] = []
+
+    def pack(t: torch.Tensor) -> int:
+        packed.append(t.detach().clone())
+        return len(packed) - 1
+
+    with saved_tensors_hooks(pack, lambda place: packed[place]):
+        out = _Intermediate.apply(x)
+    lab.same("packed", packed)
+    out.sum().backward()
+    lab.same("gradient", x.grad)
+    same = x * 1
+    with saved_tensors_hooks(pack, lambda place: packed[place]):
+        out = same * same
+    same.add_(1)
+    out.sum().backward()
+    lab.same("a packed copy does not mind changes", x.grad)

@@ -1,0 +1,1 @@
+"""Behaviours of area ``checkpoint``: recomputation in backward passes."""

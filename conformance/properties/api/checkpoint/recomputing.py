@@ -1,0 +1,312 @@
+"""torch.utils.checkpoint: forward twice, memory once, the gradients of the plain call."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils.checkpoint import checkpoint, checkpoint_sequential, set_checkpoint_early_stop
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+def _count(log: list[int], function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        log.append(1)
+        return function(*args, **kwargs)
+
+    return run
+
+
+@behaviour("checkpoint", level="training", sees=("value",))
+def recomputation(lab: Lab) -> None:
+    """A checkpointed call gives the values and gradients of the plain one, running its function once more
+    in backward.
+    """
+    x, y = lab.integers(3, 4, requires_grad=True), lab.integers(4, 3, requires_grad=True)
+
+    def block(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return (a @ b).pow(2) * 2
+
+    plain = torch.autograd.grad(block(x, y).sum(), (x, y))
+    lab.same("plain", plain)
+    for reentrant in (False, True):
+        log: list[int] = []
+        x.grad = y.grad = None
+        out = checkpoint(_count(log, block), x, y, use_reentrant=reentrant)
+        lab.same(f"value, reentrant {reentrant}", out.detach())
+        lab.same(f"calls before backward, reentrant {reentrant}", len(log))
+        out.sum().backward()
+        lab.same(f"calls after, reentrant {reentrant}", len(log))
+        lab.same(f"gradients, reentrant {reentrant}", [x.grad, y.grad])
+    log = []
+    out = checkpoint(_count(log, block), x, y, use_reentrant=False)
+    lab.same("grad() too", torch.autograd.grad(out.sum(), (x, y)))
+    with torch.no_grad():
+        lab.same("without gradients", checkpoint(block, x, y, use_reentrant=False).requires_grad)
+
+
+@behaviour("checkpoint", level="training", sees=("value",))
+def random_state_of_recomputation(lab: Lab) -> None:
+    """Recomputation sees the random numbers of the forward, and leaves the generators as they are, unless
+    told otherwise.
+    """
+    x = lab.floats(64, requires_grad=True)
+    for reentrant in (False, True):
+        torch.manual_seed(3)
+        masks: list[torch.Tensor] = []
+
+        def block(a: torch.Tensor, masks: list[torch.Tensor] = masks) -> torch.Tensor:
+            mask = (torch.rand_like(a) > 0.5).to(a.dtype)
+            masks.append(mask)
+            return a * mask * 2
+
+        x.grad = None
+        out = checkpoint(block, x, use_reentrant=reentrant)
+        before = torch.rand(2, device=lab.device)
+        out.sum().backward()
+        lab.holds(f"the same mask twice, reentrant {reentrant}", torch.equal(masks[0].cpu(), masks[1].cpu()))
+        lab.holds(
+            f"and in the gradient, reentrant {reentrant}", torch.equal(x.grad.cpu(), 2 * masks[0].cpu())
+        )
+        after = torch.rand(2, device=lab.device)
+        torch.manual_seed(3)
+        torch.rand_like(x.detach())
+        one, other = torch.rand(2, device=lab.device), torch.rand(2, device=lab.device)
+        lab.holds(
+            f"the stream of numbers goes on, reentrant {reentrant}", torch.equal(before.cpu(), one.cpu())
+        )
+        lab.holds(f"after backward as well, reentrant {reentrant}", torch.equal(after.cpu(), other.cpu()))
+    drop = torch.nn.Dropout(0.5)
+    values = []
+    checkpoint(
+        lambda a: values.append(drop(a)) or values[-1] * 2, x, use_reentrant=False, preserve_rng_state=False
+    ).sum().backward()
+    lab.same("without the state it runs all the same", [len(values), x.grad.shape])
+    lab.same("something that is computed", x.detach().gt(0).sum())
+
+
+@behaviour("checkpoint", sees=("value",))
+def arguments_of_checkpoints(lab: Lab) -> None:
+    """Keywords, None, numbers, nested and unused arguments pass through, and so do results that are no
+    tensors.
+    """
+    x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
+
+    def block(a: Any, *, scale: int, extra: Any = None, nested: Any = None) -> Any:
+        out = a * scale
+        if nested is not None:
+            out = out * nested["y"][0]
+        return {"out": out, "word": "done", "none": None, "list": [a + 1, 3]}
+
+    found = checkpoint(block, x, scale=3, nested={"y": [y]}, use_reentrant=False)
+    lab.same("words", [found["word"], found["none"], found["list"][1]])
+    (found["out"].sum() + found["list"][0].sum()).backward()
+    lab.same("gradients", [x.grad, y.grad])
+    x.grad = None
+    pair = checkpoint(lambda a, b: (a * 2, b), x, 5, use_reentrant=True)
+    lab.same("a number, reentrant", pair[1])
+    pair[0].sum().backward()
+    lab.same("gradient, reentrant", x.grad)
+    x.grad = None
+    detached = checkpoint(lambda a: (a * a, (a * 3).detach()), x, use_reentrant=False)
+    lab.same("a detached result", [detached[0].requires_grad, detached[1].requires_grad])
+    detached[0].sum().backward()
+    lab.same("gradient beside it", x.grad)
+    plain = lab.integers(3)
+    inside = torch.nn.Parameter(lab.integers(3))
+    checkpoint(lambda a: a * inside, plain, use_reentrant=False).sum().backward()
+    lab.same("a parameter that is no argument", inside.grad)
+    once = checkpoint(lambda a: a, x, use_reentrant=False)
+    once.sum().backward()
+    lab.same("the identity", x.grad)
+
+
+@behaviour("checkpoint", sees=("value", "warning", "error"))
+def misuse_of_checkpoints(lab: Lab) -> None:
+    """Unknown keywords and a recomputation that saves otherwise are errors; an implicit use_reentrant warns
+    or is False.
+    """
+    x = lab.integers(4, requires_grad=True)
+    lab.raises(
+        "an unknown keyword", lambda: checkpoint(torch.sin, x, use_reentrant=True, unknown=1), ValueError
+    )
+    calls: list[int] = []
+
+    def fewer(a: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        return a * a * a if len(calls) % 2 else a + 1
+
+    def shrinks(a: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        held = a * 1 if len(calls) % 2 else (a * 1)[:2]
+        return held * held
+
+    out = checkpoint(fewer, x, use_reentrant=False)
+    lab.raises(
+        "another number of saved tensors", lambda: out.sum().backward(), match="different number of tensors"
+    )
+    calls.clear()
+    other = checkpoint(shrinks, x, use_reentrant=False)
+    lab.raises("other metadata", lambda: other.sum().backward(), match="different metadata")
+    calls.clear()
+    unchecked = checkpoint(lambda a: a * a, x, use_reentrant=False, determinism_check="none")
+    unchecked.sum().backward()
+    lab.same("without the check", x.grad)
+    lab.raises(
+        "an unknown check",
+        lambda: checkpoint(torch.sin, x, use_reentrant=False, determinism_check="some").sum().backward(),
+        ValueError,
+    )
+    lab.warns(
+        "reentrant without gradients",
+        lambda: checkpoint(torch.neg, x.detach(), use_reentrant=True),
+        match="requires_grad",
+    )
+    fails = [True]
+
+    def broken(a: torch.Tensor) -> torch.Tensor:
+        if not fails[0]:
+            raise KeyError("in recomputation")
+        return a * a
+
+    out = checkpoint(broken, x, use_reentrant=False)
+    fails[0] = False
+    lab.raises("an error in recomputation", lambda: out.sum().backward(), KeyError)
+    fails[0] = True
+    x.grad = None
+    checkpoint(broken, x, use_reentrant=False).sum().backward()
+    lab.same("afterwards it works", x.grad)
+
+
+@behaviour("checkpoint", sees=("value",))
+def nested_checkpoints(lab: Lab) -> None:
+    """Checkpoints within checkpoints give the plain gradients, with each level recomputed as often as it is
+    needed.
+    """
+    x = lab.integers(3, low=1, requires_grad=True)
+
+    def inner(a: torch.Tensor, power: int = 2) -> torch.Tensor:
+        return a**power
+
+    def call(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **kwargs: checkpoint(function, *args, use_reentrant=False, **kwargs)
+
+    def two(a: torch.Tensor) -> torch.Tensor:
+        return call(inner)(a) * call(lambda b: b * 3)(a)
+
+    def keywords(a: torch.Tensor, *, power: int) -> Any:
+        return call(inner)(a, power=power), "word"
+
+    for name, function in {
+        "one level": call(inner),
+        "two levels": call(call(inner)),
+        "three levels": call(call(call(inner))),
+        "children": call(two),
+        "children within": call(call(two)),
+        "keywords": lambda a: call(keywords)(a, power=3)[0],
+    }.items():
+        out = function(x)
+        lab.same(f"value of {name}", out.detach())
+        lab.same(f"gradient of {name}", torch.autograd.grad(out.sum(), x)[0])
+    out = call(call(inner))(x)
+    (first,) = torch.autograd.grad(out.sum(), x, create_graph=True, retain_graph=True)
+    lab.same("second derivative", torch.autograd.grad(first.sum(), x)[0])
+    out = call(inner)(x)
+    lab.same("a retained graph", [torch.autograd.grad(out.sum(), x, retain_graph=True)[0] for _ in range(2)])
+    shared = call(lambda a: (a * a, a * 3))(x)
+    lab.same("two results of one", torch.autograd.grad(shared[0].sum() + shared[1].sum(), x)[0])
+
+
+@behaviour("checkpoint", sees=("value",))
+def early_stop(lab: Lab) -> None:
+    """Recomputation stops once all that was saved is there, unless early stop is set off."""
+    x = lab.integers(3, requires_grad=True)
+    log: list[str] = []
+
+    def block(a: torch.Tensor) -> torch.Tensor:
+        log.append("start")
+        out = a * a
+        out = out + 1
+        log.append("end")
+        return out
+
+    for stop in (True, False):
+        log.clear()
+        with set_checkpoint_early_stop(stop):
+            out = checkpoint(block, x, use_reentrant=False)
+        out.sum().backward()
+        lab.same(f"log with early stop {stop}", log)
+    lab.same("gradient", x.grad)
+    log.clear()
+    nothing = checkpoint(lambda a: (log.append("run"), a + 1)[1], x, use_reentrant=False)
+    nothing.sum().backward()
+    lab.same("where nothing is saved there is no recomputation", log)
+
+
+@behaviour("checkpoint", sees=("value",))
+def sequences_of_checkpoints(lab: Lab) -> None:
+    """checkpoint_sequential gives the values and gradients of the sequence, in any number of segments."""
+    layers = [lambda a: a * 2, lambda a: a * a, lambda a: a + 1, lambda a: a * 3]
+    x = lab.integers(3, requires_grad=True)
+    plain = x
+    for layer in layers:
+        plain = layer(plain)
+    lab.same("plain gradient", torch.autograd.grad(plain.sum(), x)[0])
+    for segments in (1, 2, 4):
+        for reentrant in (False, True):
+            out = checkpoint_sequential(layers, segments, x, use_reentrant=reentrant)
+            lab.same(f"value in {segments}", out.detach())
+            x.grad = None
+            out.sum().backward()
+            lab.same(f"gradient in {segments}, reentrant {reentrant}", x.grad)
+    torch.manual_seed(1)
+    model = lab.to(torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2)))
+    out = checkpoint_sequential(model, 2, x.detach(), use_reentrant=False)
+    out.sum().backward()
+    lab.close("a module's gradient", [p.grad for p in model.parameters()], roundings=64)
+
+
+@behaviour("checkpoint", sees=("value",))
+def contexts_of_checkpoints(lab: Lab) -> None:
+    """context_fn gives one context for the forward and one for the recomputation; both see autocast."""
+    x = lab.integers(3, requires_grad=True)
+    log: list[str] = []
+
+    @contextlib.contextmanager
+    def noted(name: str) -> Any:
+        log.append(f"enter {name}")
+        yield
+        log.append(f"leave {name}")
+
+    out = checkpoint(
+        lambda a: (log.append("run"), a * a)[1],
+        x,
+        use_reentrant=False,
+        context_fn=lambda: (noted("forward"), noted("recomputation")),
+    )
+    out.sum().backward()
+    lab.same("log", log)
+    lab.same("gradient", x.grad)
+    modes: list[Any] = []
+    kind = lab.device.type
+
+    def block(a: torch.Tensor) -> torch.Tensor:
+        modes.append((torch.is_autocast_enabled(kind), str(torch.get_autocast_dtype(kind))))
+        return a @ a
+
+    square = lab.integers(3, 3, requires_grad=True)
+    with torch.autocast(kind, dtype=torch.bfloat16):
+        out = checkpoint(block, square, use_reentrant=False)
+    lab.same("dtype", out.dtype)
+    out.float().sum().backward()
+    lab.same("modes seen", modes)
+    lab.same("gradient under autocast", square.grad)
+    again = lab.integers(3, requires_grad=True)
+    with torch.autograd.graph.save_on_cpu():
+        out = checkpoint(lambda a: (a * a) * 2, again, use_reentrant=False)
+    out.sum().backward()
+    lab.same("with saved tensors on the host", again.grad)

@@ -1,0 +1,153 @@
+"""Selective checkpointing: a policy says which results of operators are kept."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+aten = torch.ops.aten
+
+
+class _Counts(TorchDispatchMode):
+    """How often each operator ran."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: dict[str, int] = {}
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = function.overloadpacket.__name__
+        self.counts[name] = self.counts.get(name, 0) + 1
+        return function(*args, **(kwargs or {}))
+
+
+def _contexts(policy: Any) -> Any:
+    return functools.partial(create_selective_checkpoint_contexts, policy)
+
+
+@behaviour("checkpoint", sees=("value",))
+def kept_results(lab: Lab) -> None:
+    """Operators whose results a policy keeps are not run again in backward; gradients stay those of the
+    plain call.
+    """
+    x, y = lab.integers(4, 4, requires_grad=True), lab.integers(4, 4, requires_grad=True)
+
+    def block(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return ((a @ b).relu() @ b).sin().cos() * 1
+
+    lab.close("plain", torch.autograd.grad(block(x, y).sum(), (x, y)), roundings=256, matrix=True)
+    kept = {
+        "none": lambda ctx, op, *a, **k: CheckpointPolicy.PREFER_RECOMPUTE,
+        "products": lambda ctx, op, *a, **k: (
+            CheckpointPolicy.MUST_SAVE if op is aten.mm.default else CheckpointPolicy.PREFER_RECOMPUTE
+        ),
+        "all": lambda ctx, op, *a, **k: CheckpointPolicy.MUST_SAVE,
+        "a list": [aten.mm.default],
+    }
+    for name, policy in kept.items():
+        out = checkpoint(block, x, y, use_reentrant=False, context_fn=_contexts(policy))
+        with _Counts() as counter:
+            found = torch.autograd.grad(out.sum(), (x, y))
+        lab.close(f"gradients, kept: {name}", found, roundings=256, matrix=True)
+        lab.same(
+            f"products and sines in backward, kept: {name}", [counter.counts.get(k, 0) for k in ("mm", "sin")]
+        )
+
+
+@behaviour("checkpoint", sees=("value",))
+def policies_with_state(lab: Lab) -> None:
+    """A policy may hold state, knows whether it is asked in the forward or in recomputation, and may switch
+    choices.
+    """
+    x = lab.integers(3, 3, requires_grad=True)
+    asked: list[tuple[bool, str]] = []
+
+    class Policy:
+        def __init__(self) -> None:
+            self.seen = {False: 0, True: 0}
+
+        def __call__(self, ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+            if op is not aten.mm.default:
+                return CheckpointPolicy.PREFER_RECOMPUTE
+            self.seen[ctx.is_recompute] += 1
+            asked.append((ctx.is_recompute, op.overloadpacket.__name__))
+            return (
+                CheckpointPolicy.MUST_SAVE
+                if self.seen[ctx.is_recompute] % 2
+                else CheckpointPolicy.MUST_RECOMPUTE
+            )
+
+    def contexts() -> Any:
+        return create_selective_checkpoint_contexts(Policy())
+
+    out = checkpoint(lambda a: (a @ a) @ a, x, use_reentrant=False, context_fn=contexts)
+    with _Counts() as counter:
+        out.sum().backward()
+    lab.same("gradient", x.grad)
+    lab.same("asked", asked)
+    lab.same("products in backward", counter.counts["mm"])
+
+
+@behaviour("checkpoint", sees=("value", "error"))
+def limits_of_selection(lab: Lab) -> None:
+    """Kept results may not be changed in place unless allowed; several results and things that are no
+    tensors can be kept.
+    """
+    x = lab.integers(4, 4, requires_grad=True)
+
+    def save_all(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+        return CheckpointPolicy.MUST_SAVE
+
+    def changes(a: torch.Tensor) -> torch.Tensor:
+        held = a * 2
+        held.add_(1)
+        return held * held
+
+    def run(**options: Any) -> Any:
+        contexts = functools.partial(create_selective_checkpoint_contexts, save_all, **options)
+        out = checkpoint(changes, x, use_reentrant=False, context_fn=contexts)
+        return torch.autograd.grad(out.sum(), x)[0]
+
+    lab.raises("a kept result that was changed", run, match="mutated|in-?place")
+
+    def several(a: torch.Tensor) -> torch.Tensor:
+        values, _ = torch.sort(a * 2, dim=0, stable=True)
+        parts = values.unbind(0)
+        return (torch.stack(parts[:2]) * a[0]).sum()
+
+    out = checkpoint(several, x, use_reentrant=False, context_fn=_contexts(save_all))
+    lab.same("several results", torch.autograd.grad(out, x)[0])
+
+    def number(a: torch.Tensor) -> torch.Tensor:
+        return a * a.detach().sum().item() * a
+
+    out = checkpoint(number, x, use_reentrant=False, context_fn=_contexts(save_all))
+    lab.same("a number read within", torch.autograd.grad(out.sum(), x)[0])
+    out = checkpoint(lambda a: a.sin().cos(), x, use_reentrant=False, context_fn=_contexts(save_all))
+    torch.autograd.grad(out.sum(), x, retain_graph=True)
+    lab.raises(
+        "a second recomputation", lambda: torch.autograd.grad(out.sum(), x), match="extra time|already"
+    )
+    wrong = _contexts([torch.sin])
+    lab.raises(
+        "a list of functions",
+        lambda: checkpoint(torch.neg, x, use_reentrant=False, context_fn=wrong),
+        ValueError,
+        match="OpOverload",
+    )
+    lab.raises(
+        "contexts for reentrant ones",
+        lambda: checkpoint(torch.neg, x, use_reentrant=True, context_fn=wrong),
+        ValueError,
+    )

@@ -1,0 +1,1 @@
+"""Behaviours of area ``control-flow``: cond, while_loop, scan and map."""

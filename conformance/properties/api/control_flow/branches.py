@@ -1,0 +1,232 @@
+"""torch.cond: one of two branches, by a truth that is known or in a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.control_flow.loops import equal, map_over
+
+
+def choose(*args: Any) -> Any:
+    """torch.cond; tests break it here."""
+    return torch.cond(*args)
+
+
+def truth(lab: Lab, value: bool) -> torch.Tensor:
+    """A truth in a tensor on the device."""
+    return lab.put(value)
+
+
+@behaviour("control-flow", level="training", sees=())
+def cond_chooses(lab: Lab) -> None:
+    """cond gives what the chosen branch gives, for a Python truth, a tensor's and one computed from the
+    inputs.
+    """
+    x, y = lab.integers(3, 4), lab.integers(3, 4)
+
+    def more(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return a * 2 + b
+
+    def less(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return a - b * 3
+
+    for value, due in ((True, x * 2 + y), (False, x - y * 3)):
+        lab.expect(f"a tensor that is {value}", choose(truth(lab, value), more, less, (x, y)), due.cpu())
+        lab.expect(
+            f"one of one element, {value}", choose(truth(lab, value).view(1), more, less, (x, y)), due.cpu()
+        )
+        lab.expect(f"a Python {value}", choose(value, more, less, (x, y)), due.cpu())
+    for number in (-100.0, 100.0):
+        lab.same(f"computed, {number}", choose((x + number).sum() > 0, more, less, (x, y)))
+    for depth in range(3):
+        lab.same(f"in a loop, {depth}", choose(x.sum() > depth, more, less, (x, y)))
+
+
+@behaviour("control-flow", level="full", sees=())
+def cond_takes_trees(lab: Lab) -> None:
+    """Operands and results of cond may be tuples, lists and dicts, unused ones included, and branches may
+    close
+    over tensors, modules and numbers, and nest.
+    """
+    x, y = lab.integers(3), lab.integers(3)
+    layer = lab.to(torch.nn.Linear(3, 3))
+    with torch.no_grad():
+        layer.weight.copy_(lab.integers(3, 3))
+        layer.bias.fill_(1)
+    factor = 3
+    for value in (True, False):
+        pred = truth(lab, value)
+        tree = {"p": x, "q": (y, [x + 1])}
+        lab.same(
+            f"a tree, {value}",
+            choose(
+                pred,
+                lambda t: {"sum": t["p"] + t["q"][0], "pair": (t["q"][1][0] * 2,)},
+                lambda t: {"sum": t["p"] - t["q"][0], "pair": (t["q"][1][0] * 3,)},
+                (tree,),
+            ),
+        )
+        lab.same(f"unused operands, {value}", choose(pred, lambda a, b: a + 1, lambda a, b: b + 2, (x, y)))
+        lab.same(f"closed over, {value}", choose(pred, lambda a: a * y * factor, lambda a: a + y, (x,)))
+        lab.same(f"no operands, {value}", choose(pred, lambda: x + 1, lambda: y * 2))
+        found = choose(pred, lambda a: layer(a), lambda a: layer(a * 2) + a, (x,))
+        lab.same(f"a module, {value}", found.detach())
+
+        def outer(a: torch.Tensor, b: torch.Tensor) -> Any:
+            return torch.cond(a.sum() > 0, lambda c, d: c + d, lambda c, d: c * d, (a, b))
+
+        lab.same(f"nested, {value}", choose(pred, outer, lambda a, b: outer(-a, b), (x, y)))
+        lab.same(
+            f"in a map, {value}",
+            map_over(
+                lambda row, b: torch.cond(b.sum() > row.sum(), lambda r: r * 2, lambda r: r - 1, (row,)),
+                torch.stack([x, y]),
+                x,
+            ),
+        )
+        lab.same(
+            f"around a map, {value}",
+            choose(
+                pred, lambda a: map_over(lambda v: v * 2, a), lambda a: map_over(lambda v: v + 2, a), (x,)
+            ),
+        )
+
+
+@behaviour("control-flow", level="training", capabilities=("autograd",), sees=())
+def cond_differentiates(lab: Lab) -> None:
+    """The gradient of cond is that of the chosen branch, zero for what it does not use, also when nested, for
+    trees, closed-over tensors and modules, and for only some of the operands.
+    """
+
+    def shown(name: str, call: Callable[..., Any], plain: Callable[..., Any], *inputs: torch.Tensor) -> None:
+        kept = [tensor for tensor in inputs if tensor.requires_grad]
+        found = torch.autograd.grad(call().sum(), kept, allow_unused=True)
+        due = torch.autograd.grad(plain().sum(), kept, allow_unused=True)
+        filled = [
+            [torch.zeros_like(k) if g is None else g for g, k in zip(each, kept, strict=True)]
+            for each in (found, due)
+        ]
+        lab.same(name, filled[0])
+        lab.holds(f"{name}: that of the branch", equal(*filled))
+
+    layer = lab.to(torch.nn.Linear(3, 3))
+    with torch.no_grad():
+        layer.weight.copy_(lab.integers(3, 3))
+        layer.bias.fill_(2)
+    for value in (True, False):
+        for needs in ((True, True), (True, False), (False, True)):
+            x, y = (lab.integers(3, requires_grad=need) for need in needs)
+            pred = truth(lab, value)
+
+            def one(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+                return a * a * b
+
+            def other(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+                return a + b * b
+
+            chosen = one if value else other
+            shown(
+                f"{value}, {needs}",
+                lambda pred=pred, x=x, y=y, one=one, other=other: choose(pred, one, other, (x, y)),
+                lambda x=x, y=y, chosen=chosen: chosen(x, y),
+                x,
+                y,
+            )
+        x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
+        shown(
+            f"before and after, {value}",
+            lambda x=x, y=y, pred=pred: choose(pred, lambda a, b: a * b, lambda a, b: a - b, (x * x, y)) * x,
+            lambda x=x, y=y, value=value: (x * x * y if value else x * x - y) * x,
+            x,
+            y,
+        )
+        shown(
+            f"nested, {value}",
+            lambda x=x, pred=pred: choose(
+                pred,
+                lambda a: torch.cond(a.sum() < 99, lambda b: b * b, lambda b: b * 1, (a,)),
+                lambda a: a * 5,
+                (x,),
+            ),
+            lambda x=x, value=value: x * x if value else x * 5,
+            x,
+        )
+        shown(
+            f"a tree, {value}",
+            lambda x=x, y=y, pred=pred: choose(
+                pred, lambda t: t["p"] * t["q"][0], lambda t: t["p"] * 7, ({"p": x, "q": [y]},)
+            ),
+            lambda x=x, y=y, value=value: x * y if value else x * 7,
+            x,
+            y,
+        )
+        shown(
+            f"closed over, {value}",
+            lambda x=x, y=y, pred=pred: choose(pred, lambda a: a * y, lambda a: a * 2 + y * y, (x,)),
+            lambda x=x, y=y, value=value: x * y if value else x * 2 + y * y,
+            x,
+            y,
+        )
+        shown(
+            f"a module, {value}",
+            lambda x=x, pred=pred: choose(pred, lambda a: layer(a), lambda a: a * 2, (x,)),
+            lambda x=x, value=value: layer(x) if value else x * 2,
+            x,
+            layer.weight,
+            layer.bias,
+        )
+
+
+@behaviour("control-flow", level="full", sees=())
+def cond_refuses(lab: Lab) -> None:
+    """cond refuses truths that are none, branches that are no functions, operands that are no tensors, and
+    branches
+    whose results differ in number, form, dtype or rank.
+    """
+    x, pred = lab.integers(3), truth(lab, True)
+    wrong: dict[str, Callable[[], Any]] = {
+        "a word": lambda: choose("yes", torch.sin, torch.cos, (x,)),
+        "several truths": lambda: choose(x > 0, torch.sin, torch.cos, (x,)),
+        "no function": lambda: choose(pred, 3, torch.cos, (x,)),
+        "a word as operand": lambda: choose(pred, torch.sin, torch.cos, ("x",)),
+        "other numbers of results": lambda: choose(pred, lambda a: (a + 1, a + 2), lambda a: (a + 1,), (x,)),
+        "other forms": lambda: choose(pred, lambda a: [a + 1], lambda a: {"a": a + 1}, (x,)),
+        "other dtypes": lambda: choose(pred, lambda a: a + 1, lambda a: (a + 1).double(), (x,)),
+        "other ranks": lambda: choose(pred, lambda a: a + 1, lambda a: torch.stack([a, a]), (x,)),
+        "other numbers of operands": lambda: choose(pred, lambda a: a + 1, lambda a, b: a + b, (x,)),
+    }
+    for name, call in wrong.items():
+        lab.raises(name, call, RuntimeError, TypeError, ValueError)
+
+
+@behaviour("control-flow", level="full", sees=())
+def cond_under_vmap(lab: Lab) -> None:
+    """vmap over cond gives each element the branch of its own truth, and whole branches where one truth is
+    for
+    all.
+    """
+    x, y = lab.integers(4, 3), lab.integers(4, 3)
+
+    def one(a: torch.Tensor) -> Any:
+        return choose(a.sum() > 0, lambda b: b * 2, lambda b: b - 10, (a,))
+
+    due = torch.where((x.sum(1) > 0)[:, None], x * 2, x - 10)
+    lab.expect("by the data", torch.vmap(one)(x), due.cpu())
+    lab.same(
+        "two operands", torch.vmap(lambda a, b: choose(a.sum() > b.sum(), torch.add, torch.mul, (a, b)))(x, y)
+    )
+    lab.same(
+        "closed over", torch.vmap(lambda a, b: choose(a[0] > 0, lambda c: c + b, lambda c: c * b, (a,)))(x, y)
+    )
+    for value in (True, False):
+        pred = truth(lab, value)
+        lab.same(
+            f"one truth for all, {value}",
+            torch.vmap(lambda a, pred=pred: choose(pred, lambda b: b * 2, lambda b: b - 10, (a,)))(x),
+        )
+    lab.same("twice", torch.vmap(torch.vmap(one))(torch.stack([x, y])))

@@ -1,0 +1,361 @@
+"""map, scan, associative_scan and while_loop: loops over tensors, held against plain Python loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.torch_private import control_flow
+
+Function = Callable[..., Any]
+
+#: Which one depends on who notices it first.
+ERRORS = (RuntimeError, TypeError, ValueError, IndexError)
+
+
+def scan(*args: Any, **kwargs: Any) -> Any:
+    """torch's scan."""
+    return control_flow("scan")(*args, **kwargs)
+
+
+def associative_scan(*args: Any, **kwargs: Any) -> Any:
+    """torch's associative_scan."""
+    return control_flow("associative_scan")(*args, **kwargs)
+
+
+def map_over(*args: Any) -> Any:
+    """torch's map."""
+    return control_flow("map")(*args)
+
+
+def while_loop(*args: Any) -> Any:
+    """torch's while_loop."""
+    return control_flow("while_loop")(*args)
+
+
+def folded(combine: Function, carry: Any, xs: torch.Tensor, dim: int = 0, *, reverse: bool = False) -> Any:
+    """What scan says it does, by a loop: (last carry, stacked outputs)."""
+    rows = range(xs.shape[dim])
+    outputs = []
+    for row in reversed(rows) if reverse else rows:
+        carry, out = combine(carry, xs.select(dim, row))
+        outputs.append(out)
+    if reverse:
+        outputs.reverse()
+    return carry, torch.stack(outputs)
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Whether two trees hold the same tensors."""
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other) and one.dtype == other.dtype
+    values = (
+        zip(one.values(), other.values(), strict=True)
+        if isinstance(one, dict)
+        else zip(one, other, strict=True)
+    )
+    return all(equal(mine, theirs) for mine, theirs in values)
+
+
+@behaviour("control-flow", level="training", sees=())
+def scan_folds(lab: Lab) -> None:
+    """scan gives the last carry and the outputs of each step, stacked in front, forwards and in reverse,
+    over any
+    dimension.
+    """
+    xs, start = lab.integers(4, 3), lab.integers(3)
+
+    def step(carry: torch.Tensor, x: torch.Tensor) -> Any:
+        return carry + x, carry * x
+
+    for reverse in (False, True):
+        found = scan(step, start, xs, dim=0, reverse=reverse)
+        lab.same(f"over rows, reverse {reverse}", found)
+        lab.holds(
+            f"rows, reverse {reverse}: the same by a loop",
+            equal(found, folded(step, start, xs, reverse=reverse)),
+        )
+        other = scan(step, start, xs.T.contiguous(), dim=1, reverse=reverse)
+        lab.same(f"over columns, reverse {reverse}", other)
+        lab.holds(f"columns, reverse {reverse}: the same carry", torch.equal(other[0], found[0]))
+    sums = scan(lambda c, x: (c + x, c + x), torch.zeros(3, device=lab.device), xs, dim=0)[1]
+    lab.expect("running sums", sums, xs.cpu().cumsum(0))
+    lab.same(
+        "running products", scan(lambda c, x: (c * x, c * x), torch.ones(3, device=lab.device), xs, dim=0)
+    )
+    last = scan(lambda c, x: (c + x, x - c), start[0], xs[:, 0], dim=-1)
+    lab.same("over scalars, dimension -1", last)
+    counts = scan(lambda c, x: (c + 1, (c * 2).to(torch.float64)), lab.put(0), xs, dim=0)
+    lab.same("dtypes of carry and output apart from the input's", counts)
+    lab.same("a single step", scan(step, start, xs[:1], dim=0))
+
+
+@behaviour("control-flow", level="full", sees=())
+def scan_takes_trees(lab: Lab) -> None:
+    """Carries, inputs and outputs of scan may be tuples and dicts, and what is closed over takes part."""
+    xs, ys = lab.integers(4, 3), lab.integers(4, 3)
+    scale = lab.integers(3)
+
+    def step(carry: Any, x: Any) -> Any:
+        total = carry["sum"] + x[0]
+        return {"sum": total, "last": (x[1].clone(),)}, {
+            "pair": (total * x[1], x[0] + 1),
+            "scaled": x[0] * scale,
+        }
+
+    start = {"sum": torch.zeros(3, device=lab.device), "last": (torch.ones(3, device=lab.device),)}
+    carry, out = scan(step, start, (xs, ys), dim=0)
+    lab.same("carry", carry)
+    lab.same("outputs", out)
+    lab.expect("the sum", carry["sum"], xs.cpu().sum(0))
+    lab.expect("what was closed over", out["scaled"], (xs * scale).cpu())
+    weight = lab.integers(3, 3, low=-1, high=2)
+
+    def cell(hidden: torch.Tensor, x: torch.Tensor) -> Any:
+        new = (hidden @ weight + x).clamp(-4, 4)
+        return new, new.clone()
+
+    found = scan(cell, scale, xs, dim=0)
+    lab.same("a recurrent cell", found)
+    lab.holds("the cell by a loop", equal(found, folded(cell, scale, xs)))
+
+    def outer(total: torch.Tensor, x: torch.Tensor) -> Any:
+        inner = scan(lambda c, v: (c + v, c * v), total, x, dim=0)
+        return inner[0], inner[1].sum()
+
+    lab.same("nested", scan(outer, scale[0], xs, dim=0))
+    lab.same(
+        "and downstream",
+        scan(lambda c, v: (c + v, v * 2), scale, scan(cell, scale, xs, dim=0)[1] @ weight, dim=0),
+    )
+
+
+@behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
+def scan_differentiates(lab: Lab) -> None:
+    """The gradient of scan is that of the loop, for start, inputs and what is closed over, also for some
+    alone.
+    """
+    for chosen in ((True, True, True), (True, False, False), (False, True, False), (False, False, True)):
+        xs, start, weight = lab.integers(3, 2), lab.integers(2), lab.integers(2)
+        inputs = [xs, start, weight]
+        for tensor, wanted in zip(inputs, chosen, strict=True):
+            tensor.requires_grad_(wanted)
+        kept = [tensor for tensor, wanted in zip(inputs, chosen, strict=True) if wanted]
+
+        def step(carry: torch.Tensor, x: torch.Tensor, weight: torch.Tensor = weight) -> Any:
+            return carry * weight + x, carry * x
+
+        losses = [
+            last.sum() + (out * out).sum()
+            for last, out in (scan(step, start, xs, dim=0), folded(step, start, xs))
+        ]
+        found, due = (torch.autograd.grad(loss, kept) for loss in losses)
+        lab.same(f"gradients for {chosen}", found)
+        lab.holds(f"gradients for {chosen} are those of the loop", equal(found, due))
+    with torch.no_grad():
+        lab.holds("nothing requires grad under no_grad", not scan(step, start, xs, dim=0)[1].requires_grad)
+
+
+@behaviour("control-flow", level="full", sees=())
+def scan_refuses(lab: Lab) -> None:
+    """scan refuses steps that return no pair, carries whose form or shape changes, unequal lengths, and what
+    is
+    written to or handed through.
+    """
+    xs, start = lab.integers(4, 3), lab.integers(3)
+    wrong: dict[str, Callable[[], Any]] = {
+        "one result": lambda: scan(lambda c, x: c + x, start, xs, dim=0),
+        "another form of the carry": lambda: scan(lambda c, x: ((c + x, c), x + 1), start, xs, dim=0),
+        "a shorter carry": lambda: scan(lambda c, x: ((c[0] + x,), x + 1), (start, start + 1), xs, dim=0),
+        "another shape of the carry": lambda: scan(
+            lambda c, x: (torch.stack([c, c]), x + 1), start, xs, dim=0
+        ),
+        "another dtype of the carry": lambda: scan(lambda c, x: ((c + x).double(), x + 1), start, xs, dim=0),
+        "unequal lengths": lambda: scan(lambda c, x: (c + x[0], x[1] + 1), start, (xs, xs[:2]), dim=0),
+        "a number as start": lambda: scan(lambda c, x: (c + x, x + 1), 1.0, xs, dim=0),
+        "a word as dim": lambda: scan(lambda c, x: (c + x, x + 1), start, xs, dim="0"),
+        "no dimension": lambda: scan(lambda c, x: (c + x, x + 1), start, xs, dim=3),
+        "no function": lambda: scan(3, start, xs, dim=0),
+        "a write into the input": lambda: scan(lambda c, x: (c + x.add_(1), x + 1), start, xs, dim=0),
+        "a write into the carry": lambda: scan(lambda c, x: (c.add_(x), x + 1), start, xs, dim=0),
+        "the input as output": lambda: scan(lambda c, x: (c + x, x), start, xs, dim=0),
+        "the carry as carry": lambda: scan(lambda c, x: (c, x + 1), start, xs, dim=0),
+    }
+    for name, call in wrong.items():
+        lab.raises(name, call, *ERRORS)
+
+
+@behaviour("control-flow", level="full", sees=())
+def associative_scan_folds(lab: Lab) -> None:
+    """associative_scan gives the running combinations over a dimension, forwards and in reverse, for tensors
+    and
+    trees.
+    """
+    xs = lab.integers(5, 3, low=-2, high=3)
+    for name, combine in (("add", torch.add), ("mul", torch.mul), ("max", torch.maximum)):
+        for dim in (0, 1, -1):
+            for reverse in (False, True):
+                found = associative_scan(combine, xs, dim, reverse=reverse, combine_mode="generic")
+                source = xs.flip(dim) if reverse else xs
+                rows = [source.select(dim, 0)]
+                for place in range(1, xs.shape[dim]):
+                    rows.append(combine(rows[-1], source.select(dim, place)))
+                due = torch.stack(rows, dim).flip(dim) if reverse else torch.stack(rows, dim)
+                lab.same(f"{name} over {dim}, reverse {reverse}", found)
+                lab.holds(
+                    f"{name} over {dim}, reverse {reverse}: the same by a loop", torch.equal(found, due)
+                )
+    ys = lab.integers(5, 3, low=-2, high=3)
+
+    def pair(one: Any, other: Any) -> Any:
+        return one[0] * other[0], one[1] * other[0] + other[1]
+
+    found = associative_scan(pair, (xs, ys), 0, combine_mode="generic")
+    first, second = [xs[0]], [ys[0]]
+    for row in range(1, 5):
+        first.append(first[-1] * xs[row])
+        second.append(second[-1] * xs[row] + ys[row])
+    lab.same("pairs", found)
+    lab.holds("pairs by a loop", equal(found, (torch.stack(first), torch.stack(second))))
+    tree = associative_scan(
+        lambda a, b: {"p": a["p"] + b["p"], "q": [a["q"][0] * b["q"][0]]},
+        {"p": xs, "q": [ys]},
+        0,
+        combine_mode="generic",
+    )
+    lab.same("a tree", tree)
+    matrices = lab.integers(4, 2, 2, low=-1, high=2)
+    products = associative_scan(torch.matmul, matrices, 0, combine_mode="generic")
+    lab.holds(
+        "products of matrices",
+        torch.equal(products[3], matrices[0] @ matrices[1] @ matrices[2] @ matrices[3]),
+    )
+    strided = lab.integers(3, 5).T
+    lab.same("not contiguous", associative_scan(torch.add, strided, 0, combine_mode="generic"))
+    lab.same(
+        "downstream", associative_scan(torch.add, found[0] @ lab.integers(3, 3), 1, combine_mode="generic")
+    )
+    lab.same("one element", associative_scan(torch.add, xs[:1], 0, combine_mode="generic"))
+
+
+@behaviour("control-flow", level="full", sees=())
+def associative_scan_refuses(lab: Lab) -> None:
+    """associative_scan refuses inputs of other lengths, dimensions that are none, other shapes of results,
+    and
+    sparse tensors.
+    """
+    xs = lab.integers(4, 3)
+
+    def run(combine: Any, *inputs: Any, dim: Any = 0) -> Callable[[], Any]:
+        return lambda: associative_scan(
+            combine, inputs if len(inputs) > 1 else inputs[0], dim, combine_mode="generic"
+        )
+
+    lab.raises("another length", run(lambda a, b: (a[0] + b[0], a[1] + b[1]), xs, xs[:2]), *ERRORS)
+    lab.raises("no dimension", run(torch.add, xs, dim=2), *ERRORS)
+    lab.raises("a word", run(torch.add, xs, dim="0"), *ERRORS)
+    lab.raises("another shape", run(lambda a, b: (a + b)[..., :1], xs), *ERRORS)
+    lab.raises("no function", run(3, xs), *ERRORS)
+    lab.raises("a sparse tensor", run(torch.add, xs.to_sparse()), *ERRORS)
+    lab.raises("no length", run(torch.add, xs[:0]), *ERRORS)
+
+
+@behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
+def map_maps_rows(lab: Lab) -> None:
+    """map gives what a function gives for each row, stacked, for trees and with further arguments, and its
+    gradient is that of the loop.
+    """
+    xs, y = lab.integers(4, 3), lab.integers(3)
+    lab.expect("one", map_over(lambda x: x * 2 + 1, xs), (xs * 2 + 1).cpu())
+    lab.expect("with another argument", map_over(lambda x, y: x * y, xs, y), (xs * y).cpu())
+    lab.same("a list", map_over(lambda p: [p[0] * p[1], p[0].sum()], [xs, xs + 1]))
+    lab.same(
+        "a dict", map_over(lambda d, y: {"s": d["a"] + y, "p": d["a"] * d["b"]}, {"a": xs, "b": xs + 2}, y)
+    )
+    deep = lab.integers(2, 3, 2)
+    lab.same("nested", map_over(lambda x: map_over(lambda v: v * v, x), deep))
+    for chosen in ((True, True), (True, False), (False, True)):
+        xs, y = lab.integers(4, 3), lab.integers(3)
+        xs.requires_grad_(chosen[0])
+        y.requires_grad_(chosen[1])
+        kept = [tensor for tensor in (xs, y) if tensor.requires_grad]
+
+        def body(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x * x * y
+
+        found = torch.autograd.grad(map_over(body, xs, y).sum(), kept)
+        due = torch.autograd.grad(torch.stack([body(x, y) for x in xs]).sum(), kept)
+        lab.same(f"gradients for {chosen}", found)
+        lab.holds(f"gradients for {chosen} are those of the loop", equal(found, due))
+
+
+@behaviour("control-flow", level="full", sees=())
+def map_refuses(lab: Lab) -> None:
+    """map refuses inputs that are no tensors or have no length in common, and outputs that are no tensors."""
+    xs = lab.integers(4, 3)
+    lab.raises("a number as output", lambda: map_over(lambda x: 1.5, xs), *ERRORS)
+    lab.raises("a word in the output", lambda: map_over(lambda x: [x + 1, "a"], xs), *ERRORS)
+    lab.raises("a number as input", lambda: map_over(lambda x: x, 3), *ERRORS)
+    lab.raises("a word as input", lambda: map_over(lambda x: x[0], [xs, "a"]), *ERRORS)
+    lab.raises("other lengths", lambda: map_over(lambda p: p[0] + p[1], (xs, xs[:2])), *ERRORS)
+
+
+@behaviour("control-flow", level="training", sees=())
+def while_loop_runs(lab: Lab) -> None:
+    """while_loop runs its body as long as its condition holds, not at all if it never does, over trees of
+    tensors
+    and whole numbers, nested as well.
+    """
+    x = lab.integers(3, low=1, high=5)
+    zero = lab.put(0)
+    lab.expect(
+        "three doublings",
+        while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2), (zero, x))[1],
+        (x * 8).cpu(),
+    )
+    lab.same("never", while_loop(lambda i, a: i > 3, lambda i, a: (i + 1, a * 2), (zero, x)))
+    lab.same("until the data says so", while_loop(lambda a: a.sum() < 100, lambda a: (a * 2,), (x,)))
+    lab.same(
+        "a tree",
+        while_loop(
+            lambda t: t["i"] < 4,
+            lambda t: ({"i": t["i"] + 1, "pair": (t["pair"][1] + 1, t["pair"][0] * 2)},),
+            ({"i": zero, "pair": (x, x + 1)},),
+        ),
+    )
+
+    def outer(i: torch.Tensor, a: torch.Tensor) -> Any:
+        inner = while_loop(lambda j, b: j < 2, lambda j, b: (j + 1, b + i), (torch.zeros_like(i), a))
+        return i + 1, inner[1].clone()
+
+    lab.expect("nested", while_loop(lambda i, a: i < 3, outer, (zero, x))[1], (x + 6).cpu())
+    weight = lab.integers(3, 3, low=0, high=2)
+    lab.same("closed over", while_loop(lambda i, a: i < 2, lambda i, a: (i + 1, weight @ a), (zero, x)))
+    lab.same("a whole number", while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a + i), (0, x))[1])
+
+
+@behaviour("control-flow", level="full", sees=())
+def while_loop_refuses(lab: Lab) -> None:
+    """while_loop refuses bodies that change the form, shape or dtype of the state or write into it, and
+    conditions that are no single truth.
+    """
+    x, zero = lab.integers(3), lab.put(0)
+
+    def run(condition: Any, body: Any) -> Callable[[], Any]:
+        return lambda: while_loop(condition, body, (zero, x))
+
+    def below(i: Any, a: Any) -> Any:
+        return i < 3
+
+    lab.raises("fewer results", run(below, lambda i, a: (i + 1,)), *ERRORS)
+    lab.raises("another shape", run(below, lambda i, a: (i + 1, torch.stack([a, a]))), *ERRORS)
+    lab.raises("another dtype", run(below, lambda i, a: (i + 1, a.double())), *ERRORS)
+    lab.raises("a write", run(below, lambda i, a: (i + 1, a.add_(1))), *ERRORS)
+    lab.raises(
+        "a condition of several elements", run(lambda i, a: a < 100, lambda i, a: (i + 1, a + 1)), *ERRORS
+    )
+    lab.raises("a condition that is a number", run(lambda i, a: i + 1, lambda i, a: (i + 1, a + 1)), *ERRORS)

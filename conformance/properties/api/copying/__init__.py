@@ -1,0 +1,1 @@
+"""Behaviours of area ``copying``: copies between devices, dtypes and layouts."""

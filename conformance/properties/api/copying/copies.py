@@ -1,0 +1,242 @@
+"""Copies: within the device, to the host and back, between dtypes and layouts."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import torch
+
+from conformance.behaviours.behaviour import ALL, behaviour
+from conformance.behaviours.lab import Lab
+
+
+def _declared(lab: Lab, *names: str) -> torch.dtype:
+    """The first dtype of these that the target declares and that holds the numbers of the lab's; else
+    that one.
+    """
+    fitting = [getattr(torch, name) for name in names if lab.target.declares(name)]
+    return next((dtype for dtype in fitting if dtype.is_complex or not lab.dtype.is_complex), lab.dtype)
+
+
+@behaviour("copying", dtypes=ALL, level="bringup", sees=("value", "dtype"))
+def to_device_and_back(lab: Lab) -> None:
+    """to, cpu and the device's name move values to the device and back without changing them; to the
+    same place is nothing.
+    """
+    host = lab.integers(3, 4).cpu()
+    moved = host.to(lab.device)
+    lab.same("to", moved)
+    lab.same("and back", moved.cpu(), host=True)
+    lab.same("by name", host.to(lab.device.type))
+    lab.same("to as of another", host.to(moved))
+    lab.same("non-blocking", moved.to("cpu", non_blocking=False), host=True)
+    lab.holds(
+        "to where it is gives itself", moved.to(moved.device) is moved and moved.to(moved.dtype) is moved
+    )
+    lab.holds("of itself, too", moved.to(moved) is moved)
+    lab.holds("unless copy=True", moved.to(moved.device, copy=True) is not moved)
+    lab.apart("a tensor and its copy", moved, moved.to(moved.device, copy=True))
+    lab.same("the copy", moved.to(moved.device, copy=True))
+    wide, narrow = _declared(lab, "complex128", "float64"), _declared(lab, "complex64", "float32")
+    lab.same("with another dtype", host.to(lab.device, wide))
+    lab.same("with another dtype to the host", moved.to("cpu", narrow), host=True)
+    lab.same("a part", moved[1:, ::2].cpu(), host=True)
+    lab.same("a transposed part of the host", host.t()[1:].to(lab.device))
+    lab.same("nothing", host[:0].to(lab.device))
+    lab.same("a scalar", host[0, 0].to(lab.device))
+    lab.same("expanded", host[:1].expand(5, 4).to(lab.device), strides=False)
+    again = moved + torch.zeros_like(moved)
+    lab.same("after work on it", again.cpu(), host=True)
+
+
+@behaviour("copying", level="core", sees=("value",), dtypes=ALL)
+def copies_between_dtypes(lab: Lab) -> None:
+    """copy_ and to convert between any two dtypes as the CPU does, on the device and across."""
+    values = lab.put([0, 1, 3, 100], dtype=lab.dtype)
+    for name in ALL:
+        if not lab.target.declares(name):
+            continue
+        dtype = getattr(torch, name)
+        made = values.to(dtype)
+        lab.same(f"to {name}", made)
+        into = torch.zeros(4, dtype=dtype, device=lab.device)
+        lab.holds("copy_ gives itself", into.copy_(values) is into)
+        lab.same(f"into {name}", into)
+        host = torch.zeros(4, dtype=dtype)
+        lab.same(f"into {name} of the host", host.copy_(values), host=True)
+        lab.same(f"back from {name} of the host", torch.zeros_like(values).copy_(host))
+        strided = torch.zeros(8, dtype=dtype, device=lab.device)[::2]
+        lab.same(f"into {name} with gaps", strided.copy_(values))
+
+
+@behaviour(
+    "copying",
+    dtypes=("float32", "float16", "int64", "complex64", "bool"),
+    level="core",
+    sees=("value", "error"),
+)
+def copies_of_all_shapes(lab: Lab) -> None:
+    """copy_ broadcasts its source to the target, whatever the strides, on the device and across."""
+    base = lab.integers(4, 6)
+    for side in ("device", "host"):
+
+        def source(tensor: torch.Tensor, side: str = side) -> torch.Tensor:
+            return tensor if side == "device" else tensor.cpu()
+
+        def fresh(*shape: int) -> torch.Tensor:
+            return torch.zeros(shape, dtype=lab.dtype, device=lab.device)
+
+        lab.same(f"transposed from the {side}", fresh(6, 4).copy_(source(base.t())))
+        lab.same(f"into a transposed from the {side}", fresh(6, 4).t().copy_(source(base)))
+        lab.same(f"a row from the {side}", fresh(4, 6).copy_(source(base[0])))
+        lab.same(f"a column from the {side}", fresh(4, 6).copy_(source(base[:, :1])))
+        lab.same(f"a scalar from the {side}", fresh(4, 6).copy_(source(base[0, 0])))
+        lab.same(f"with gaps from the {side}", fresh(2, 3).copy_(source(base)[::2, ::2]))
+        whole = fresh(6, 8)
+        whole[1:5, 1:7].copy_(source(base))
+        lab.same(f"into the middle from the {side}", whole)
+        lab.same(f"nothing from the {side}", fresh(0, 6).copy_(source(base[:0])))
+        lab.raises(
+            f"too large from the {side}",
+            lambda source=source: fresh(2, 2).copy_(source(base)),
+            match="(?i)must match|size|shape",
+        )
+    target = torch.zeros(4, 6, dtype=lab.dtype)
+    lab.same("to the host, transposed", torch.zeros(6, 4, dtype=lab.dtype).t().copy_(base), host=True)
+    lab.same("to the host, broadcast", target.copy_(base[0]), host=True)
+    large = lab.integers(130, 70)
+    lab.same(
+        "a large transposed one", torch.zeros(70, 130, dtype=lab.dtype, device=lab.device).copy_(large.t())
+    )
+    square = lab.integers(64, 64)
+    lab.same("a square transposed one", torch.zeros_like(square).copy_(square.t()))
+    lab.same("onto itself", square.copy_(square))
+
+
+@behaviour("copying", dtypes=("complex64", "complex128"), capabilities=("conj_neg_views",), sees=("value",))
+def copies_of_lazy_bits(lab: Lab) -> None:
+    """copy_, clone and moves see through conjugate and negative views on either side."""
+    base = lab.integers(3, 3)
+    turned = base.conj()
+    negative = base.conj().imag
+    lab.same("of a conjugate", torch.zeros_like(base).copy_(turned))
+    lab.same("into a conjugate", torch.zeros_like(base).conj().copy_(base).resolve_conj())
+    lab.same("both", torch.zeros_like(base).conj().copy_(turned).resolve_conj())
+    lab.same("transposed", torch.zeros_like(base).copy_(turned.t()))
+    lab.same("into a transposed conjugate", torch.zeros_like(base).t().conj().copy_(base).resolve_conj())
+    lab.same("of a negative", torch.zeros_like(negative).copy_(negative))
+    lab.same("to the host", turned.cpu().resolve_conj(), host=True)
+    lab.same("a negative to the host", negative.cpu().resolve_neg(), host=True)
+    lab.same("of the host's conjugate", torch.zeros_like(base).copy_(base.cpu().conj()))
+    lab.same("to another dtype", turned.to(torch.complex128).resolve_conj())
+    lab.same("clone", [turned.clone().is_conj(), turned.clone().resolve_conj()])
+    lab.same("as a list", turned.tolist())
+
+
+@behaviour("copying", dtypes=ALL, level="core", sees=("value",))
+def clones(lab: Lab) -> None:
+    """clone has the values and dense strides of its source in memory of its own."""
+    base = lab.integers(3, 4)
+    cloned = base.clone()
+    lab.same("a clone", cloned, strides=True)
+    lab.apart("a tensor and its clone", base, cloned)
+    base.zero_()
+    lab.same("the clone after a write", cloned)
+    lab.same("of a transposed", cloned.t().clone(), strides=True)
+    lab.same("of a permuted", lab.integers(2, 3, 4).permute(2, 0, 1).clone(), strides=True)
+    lab.same("with gaps", cloned[:, ::2].clone(), strides=True)
+    lab.same("expanded", cloned[:1].expand(5, 4).clone(), strides=True)
+    lab.same("of no strides", cloned[0, 0].expand(3, 2).clone(), strides=True)
+    lab.same("packed", cloned.t().clone(memory_format=torch.contiguous_format), strides=True)
+    lab.same("of nothing", cloned[:0].clone(), strides=True)
+    lab.same("of a scalar", cloned[0, 0].clone())
+    lab.same("a copy in Python", copy.copy(cloned))
+    lab.shares("a tensor and its copy in Python", cloned, copy.copy(cloned))
+
+
+@behaviour("copying", level="core", sees=("value",), dtypes=("float32", "int64", "bool", "complex64"))
+def deep_copies(lab: Lab) -> None:
+    """deepcopy keeps sharing inside what is copied, device, dtype, strides and gradients, in memory
+    of its own.
+    """
+    base = lab.integers(2, 3)
+    copied, again, part, number = copy.deepcopy([base, base, base[0], 5])
+    lab.same("copied", [copied, part, number])
+    lab.holds("one object stays one", copied is again)
+    lab.apart("a tensor and its deep copy", base, copied)
+    lab.shares("a copy and the copy of its view", copied, part)
+    part.zero_()
+    lab.same("after a write through the view", copied)
+    lab.same("strides", copy.deepcopy(base.t()), strides=True)
+    lab.same("a scalar", copy.deepcopy(base[1, 1]))
+    lab.same("nothing", copy.deepcopy(base[:0]))
+    if lab.dtype.is_floating_point:
+        leaf = lab.floats(3, requires_grad=True)
+        (leaf * leaf).sum().backward()
+        other = copy.deepcopy(leaf)
+        lab.same("a leaf", [other, other.grad, other.requires_grad, other.is_leaf])
+        lab.holds("its gradient is its own", other.grad is not leaf.grad)
+        weight = torch.nn.Parameter(lab.floats(2))
+        lab.holds("a parameter stays one", isinstance(copy.deepcopy(weight), torch.nn.Parameter))
+        lab.raises("a result of autograd", lambda: copy.deepcopy(leaf * 2), match="(?i)graph leaves|deepcopy")
+    base.note = "kept"
+    lab.expect("an attribute", copy.deepcopy(base).note, "kept")
+
+
+@behaviour("copying", level="core", sees=("error",))
+def mixed_devices_refused(lab: Lab) -> None:
+    """Operators refuse tensors of two devices, scalars of the host apart; indices may come from the host."""
+    base = lab.integers(3, 3)
+    other = torch.ones(3, 3, device="meta") if lab.device.type == "cpu" else torch.ones(3, 3)
+    number = torch.tensor(2.0)
+    lab.same("a scalar of the host", base * number)
+    lab.same("a scalar first", number + base)
+    lab.same("indexed from the host", base[torch.tensor([2, 0])])
+    lab.same("a mask of the host", base[torch.tensor([True, False, True])])
+    calls: dict[str, Callable[[], object]] = {
+        "add": lambda: base + other,
+        "compare": lambda: base == other,
+        "atan2": lambda: torch.atan2(base, other),
+        "lerp": lambda: base.lerp(other, 0.5),
+        "dot": lambda: torch.dot(base[0], other[0]),
+        "cat": lambda: torch.cat((base, other)),
+        "stack": lambda: torch.stack((base, other)),
+        "where": lambda: torch.where(base > 0, base, other),
+        "into out": lambda: torch.add(base, base, out=other),
+        "index_add_": lambda: base.index_add_(0, lab.put([0, 1, 2]), other),
+    }
+    for name, call in calls.items():
+        lab.raises(f"{name} of two devices", call)
+
+
+@behaviour("copying", sees=("value",), dtypes=("float16", "bfloat16", "float32"))
+def narrowing_rounds(lab: Lab) -> None:
+    """Conversions between floating dtypes round to nearest, ties to even, keep infinities, zeros and NaN."""
+    unit = torch.finfo(lab.dtype).eps
+    exact = [
+        1.0,
+        1.0 + unit,
+        1.0 + unit / 2,
+        1.0 + 3 * unit / 2,
+        -1.0 - unit / 2,
+        0.0,
+        float("inf"),
+        float("-inf"),
+    ]
+
+    def converted(values: list[float], source: torch.dtype, target: torch.dtype) -> torch.Tensor:
+        given = lab.put(values, dtype=source)
+        return torch.zeros(len(values), dtype=target, device=lab.device).copy_(given)
+
+    found = converted(exact, torch.float64, lab.dtype)
+    lab.expect(
+        "rounded", found, [1.0, 1.0 + unit, 1.0, 1.0 + 2 * unit, -1.0, 0.0, float("inf"), float("-inf")]
+    )
+    lab.same("too large", converted([1e39, -1e39], torch.float64, lab.dtype))
+    lab.same("NaN", converted([float("nan")], torch.float64, lab.dtype).isnan())
+    lab.expect("negative zero", torch.signbit(converted([-0.0], torch.float64, lab.dtype)), [True])
+    for other in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        lab.same(f"to {other}", converted([0.1, 1 / 3, 65504.0, 1e-7, 70000.0], lab.dtype, other))
+    lab.same("magnitudes", lab.put([-1.5, 2.5, -0.0], dtype=lab.dtype).abs())
+    lab.same("negated", -lab.put([-1.5, 2.5, 0.0], dtype=lab.dtype))

@@ -1,0 +1,1 @@
+"""Behaviours of area ``creation``: factories and what copies into new tensors."""

@@ -1,0 +1,280 @@
+"""Factories that fill, and those that take after another tensor."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+
+from conformance.behaviours.behaviour import ALL, behaviour
+from conformance.behaviours.lab import Lab
+
+SHAPES = ((), (0,), (5,), (2, 0, 3), (2, 3, 4))
+
+
+@contextlib.contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Another default dtype for a while."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@behaviour("creation", dtypes=ALL, level="bringup", sees=("value", "dtype", "shape"))
+def filled_factories(lab: Lab) -> None:
+    """zeros, ones, full and empty give tensors of the shape, dtype, device and content that was asked for."""
+    where = {"device": lab.device, "dtype": lab.dtype}
+    for shape in SHAPES:
+        lab.expect(f"zeros {shape}", torch.zeros(shape, **where), torch.zeros(shape))
+        lab.expect(f"ones {shape}", torch.ones(shape, **where), torch.ones(shape))
+        lab.expect(f"full {shape}", torch.full(shape, 1, **where), torch.ones(shape))
+        empty = torch.empty(list(shape), **where)
+        lab.same(f"empty {shape}", [empty.shape, empty.dtype, empty.stride(), empty.layout])
+        lab.expect(f"empty {shape}, zeroed", empty.zero_(), torch.zeros(shape))
+    lab.holds("an empty tensor is on the device", empty.device.type == lab.device.type)
+    lab.same("a torch.Size", torch.zeros(torch.Size([2, 1]), **where))
+    lab.expect("a scalar tensor", torch.scalar_tensor(1, **where), 1)
+    grown = torch.ones(3, requires_grad=lab.dtype.is_floating_point or lab.dtype.is_complex, **where)
+    lab.same("whether gradients are required", [grown.requires_grad, grown.is_leaf])
+
+
+@behaviour("creation", level="core", sees=("dtype",))
+def fill_value_dtype(lab: Lab) -> None:
+    """full, tensor and the factories without a dtype take that of the fill value or the default dtype."""
+    device = lab.device
+    for default in (torch.float32, torch.float64):
+        with default_dtype(default):
+            for value in (True, 3, 2.5, 1 + 2j):
+                lab.same(f"full {value}, {default}", torch.full((2,), value, device=device))
+                lab.same(f"tensor {value}, {default}", torch.tensor(value, device=device))
+                lab.same(f"tensor [{value}], {default}", torch.tensor([value], device=device))
+            lab.same(f"zeros, {default}", torch.zeros(2, device=device))
+            lab.same(f"ones, {default}", torch.ones(2, device=device))
+            lab.same(f"eye, {default}", torch.eye(2, device=device))
+            lab.same(f"linspace, {default}", torch.linspace(0, 4, 5, device=device))
+            lab.same(f"arange of integers, {default}", torch.arange(3, device=device))
+            lab.same(f"arange of floats, {default}", torch.arange(3.0, device=device))
+            lab.same(f"an empty list, {default}", torch.tensor([], device=device))
+            lab.same(f"a mixed list, {default}", torch.tensor([True, 2, 3.5], device=device))
+            lab.same(f"integers and bools, {default}", torch.tensor([True, 2], device=device))
+
+
+@behaviour("creation", level="core", sees=("value", "error"))
+def factories_into_out(lab: Lab) -> None:
+    """Factories with out= write there, resize an empty one, return it, and refuse another dtype."""
+    device = lab.device
+    calls = {
+        "zeros": lambda out: torch.zeros(2, 3, out=out),
+        "ones": lambda out: torch.ones((2, 3), out=out),
+        "full": lambda out: torch.full((2, 3), 7.0, out=out),
+        "eye": lambda out: torch.eye(2, 3, out=out),
+        "arange": lambda out: torch.arange(0.0, 3.0, 0.5, out=out),
+        "linspace": lambda out: torch.linspace(0, 5, 6, out=out),
+    }
+    for name, call in calls.items():
+        shape = (6,) if name in ("arange", "linspace") else (2, 3)
+        fitting = torch.full(shape, -1.0, device=device)
+        address = fitting.data_ptr()
+        found = call(fitting)
+        lab.same(f"{name} into a fitting out", fitting)
+        lab.holds(f"{name} returns out", found is fitting)
+        lab.holds(f"{name} keeps the memory of out", fitting.data_ptr() == address)
+        lab.same(f"{name} into an empty out", call(torch.empty(0, device=device)))
+    ints = torch.empty((2, 3), dtype=torch.int64, device=device)
+    lab.same("zeros into integers", torch.zeros((2, 3), out=ints))
+    lab.raises("zeros with two dtypes", lambda: torch.zeros((2, 3), out=ints, dtype=torch.float32))
+    lab.raises("full with two dtypes", lambda: torch.full((2, 3), 1.0, dtype=torch.float32, out=ints))
+    lab.raises(
+        "full of another layout", lambda: torch.full((2,), 1.0, layout=torch.sparse_coo, device=device)
+    )
+
+
+@behaviour("creation", dtypes=ALL, level="core", sees=("value", "dtype"))
+def like_factories(lab: Lab) -> None:
+    """The _like factories take shape, dtype, device and dense strides from their input unless told
+    otherwise.
+    """
+    inputs = {
+        "contiguous": lab.integers(2, 3, 4),
+        "permuted": lab.integers(2, 3, 4).permute(2, 0, 1),
+        "channels last": lab.integers(2, 3, 2, 2).to(memory_format=torch.channels_last),
+        "empty": lab.integers(2, 0),
+        "scalar": lab.integers(),
+    }
+    for name, given in inputs.items():
+        lab.same(f"zeros like {name}", torch.zeros_like(given), strides=True)
+        lab.same(f"ones like {name}", torch.ones_like(given), strides=True)
+        lab.same(f"full like {name}", torch.full_like(given, 1), strides=True)
+        empty = torch.empty_like(given)
+        lab.same(f"empty like {name}", [empty.shape, empty.stride(), empty.dtype])
+        packed = torch.zeros_like(given, memory_format=torch.contiguous_format)
+        lab.same(f"contiguous like {name}", packed, strides=True)
+    given = inputs["permuted"]
+    lab.same("another dtype", torch.ones_like(given, dtype=torch.float64), strides=True)
+    lab.same("full of another dtype", torch.full_like(given, 2, dtype=torch.int32))
+    lab.expect("on the host", torch.zeros_like(given, device="cpu").device.type, "cpu")
+    lab.apart("an input and what is like it", given, torch.zeros_like(given))
+    grown = torch.ones_like(given, dtype=torch.float32, requires_grad=True)
+    lab.same("whether gradients are required", [grown.requires_grad, torch.ones_like(grown).requires_grad])
+
+
+@behaviour("creation", dtypes=ALL, level="core", sees=("value", "dtype"))
+def new_factories(lab: Lab) -> None:
+    """The new_ methods take dtype and device from their tensor unless told otherwise."""
+    base = lab.integers(2, 2)
+    lab.same("new_zeros", base.new_zeros(2, 3))
+    lab.same("new_ones", base.new_ones((3,)))
+    lab.same("new_full", base.new_full((2, 1), 1))
+    lab.same("new_tensor", base.new_tensor([[0, 1], [1, 1]]))
+    lab.same("new_tensor of nothing", base.new_tensor([]))
+    lab.same("new_empty", [base.new_empty(2, 3).shape, base.new_empty(2, 3).dtype])
+    strided = base.new_empty_strided((2, 3), (1, 2))
+    lab.same("new_empty_strided", [strided.stride(), strided.dtype, strided.untyped_storage().nbytes()])
+    lab.same("another dtype", base.new_ones(2, dtype=torch.int16))
+    lab.expect("on the host", base.new_zeros(2, device="cpu").device.type, "cpu")
+    for name in ("new_zeros", "new_ones", "new_empty"):
+        grown = getattr(base, name)((2,), dtype=torch.float32, requires_grad=True)
+        lab.same(f"{name} that requires gradients", [grown.requires_grad, grown.is_leaf])
+    lab.same(
+        "new_full that requires gradients", base.new_full((2,), 1.0, dtype=torch.float64, requires_grad=True)
+    )
+    source = lab.integers(3)
+    copied = lab.silent("new_tensor of a list", lambda: base.new_tensor([1, 0]))
+    lab.same("its values", copied)
+    lab.apart("a tensor and its new_tensor", source, source.new_tensor(source.tolist()))
+
+
+@behaviour("creation", dtypes=ALL, sees=("value", "error"))
+def identity_matrices(lab: Lab) -> None:
+    """eye has ones on its diagonal for any two sizes, zero included, and refuses negative ones."""
+    where = {"device": lab.device, "dtype": lab.dtype}
+    for rows, columns in ((0, 0), (0, 3), (1, 1), (3, 3), (2, 5), (5, 2)):
+        expected = [[int(row == column) for column in range(columns)] for row in range(rows)]
+        wanted = torch.tensor(expected).reshape(rows, columns)
+        lab.expect(f"eye {rows} by {columns}", torch.eye(rows, columns, **where), wanted)
+    lab.same("eye of one size", torch.eye(4, **where))
+    out = torch.empty(0, **where)
+    lab.same("eye into out", torch.eye(2, out=out))
+    lab.raises("eye(-1)", lambda: torch.eye(-1, **where), match="n must be greater or equal to 0")
+    lab.raises("eye(2, -1)", lambda: torch.eye(2, -1, **where), match="m must be greater or equal to 0")
+
+
+@behaviour("creation", sees=("error",))
+def strided_factories(lab: Lab) -> None:
+    """empty_strided and new_empty_strided have just the strides and the memory asked for; bad ones are
+    refused.
+    """
+    device = lab.device
+    for size, stride in (
+        ((2, 3), (1, 2)),
+        ((2, 3), (3, 1)),
+        ((2, 3), (4, 1)),
+        ((2, 2), (0, 1)),
+        ((0, 2), (2, 1)),
+        ((), ()),
+    ):
+        for made in (
+            torch.empty_strided(size, stride, device=device),
+            torch.empty(0, device=device).new_empty_strided(size, stride),
+        ):
+            lab.same(f"{size} by {stride}", [made.shape, made.stride(), made.untyped_storage().nbytes()])
+            lab.same(f"{size} by {stride} is contiguous", made.is_contiguous())
+    for size, stride in (((1,), (1, 2)), ((2, 3), (1,)), ((2, 3), ())):
+        lab.raises(
+            f"empty_strided({size}, {stride})",
+            lambda size=size, stride=stride: torch.empty_strided(size, stride, device=device),
+            match="must match|mismatch in length",
+        )
+        lab.raises(
+            f"new_empty_strided({size}, {stride})",
+            lambda size=size, stride=stride: torch.empty(0, device=device).new_empty_strided(size, stride),
+            match="must match|mismatch in length",
+        )
+    lab.raises("a negative size", lambda: torch.empty((2, -1), device=device), match="negative dimension")
+    lab.raises(
+        "zeros of a negative size",
+        lambda: torch.zeros(-3, device=device),
+        match="negative dimension|non-negative",
+    )
+    lab.raises(
+        "as_strided to the front of the memory", lambda: torch.ones(2, device=device).as_strided((2,), (-1,))
+    )
+    huge = [2, 4, 2**29, 2**29]
+    lab.raises(
+        "an empty larger than memory can be", lambda: torch.empty(huge, device=device), match="(?i)overflow"
+    )
+    lab.raises(
+        "strides that leave the address space",
+        lambda: torch.empty_strided((2, 2), (2**62, 1), dtype=torch.float64, device=device),
+    )
+
+
+@behaviour("creation", sees=("error", "message"))
+def factories_refuse_nonsense(lab: Lab) -> None:
+    """Factories refuse arguments of wrong kinds with TypeErrors, and unknown devices by name."""
+    device = lab.device
+    lab.raises("zeros('a')", lambda: torch.zeros("a", device=device), TypeError)
+    lab.raises("full without a value", lambda: torch.full((2,), device=device), TypeError)
+    lab.raises("ones of a float", lambda: torch.ones(2.5, device=device), TypeError)
+    lab.raises("a dtype by name", lambda: torch.zeros(2, dtype="float32", device=device), TypeError)
+    lab.raises("an unknown device", lambda: torch.zeros(2, device="nosuch"), match="nosuch")
+    lab.raises("a negative index", lambda: torch.device(lab.device.type, -2))
+    lab.raises("eye of a tensor", lambda: torch.eye(lab.integers(2)), TypeError)
+    lab.raises(
+        "a ragged list",
+        lambda: torch.tensor([[1, 2], [3]], device=device),
+        ValueError,
+        match="expected sequence",
+    )
+    lab.raises("a string", lambda: torch.tensor("text", device=device), TypeError)
+    lab.raises("a list with None", lambda: torch.tensor([1, None], device=device), TypeError, RuntimeError)
+
+
+@behaviour("creation", level="core", sees=("shape",))
+def default_device_context(lab: Lab) -> None:
+    """Under torch.device or set_default_device factories make their tensors there; device= and
+    nesting win.
+    """
+    device = lab.device
+
+    def kinds(*tensors: torch.Tensor) -> bool:
+        return all(tensor.device.type == device.type for tensor in tensors)
+
+    with torch.device(device):
+        made = (
+            torch.zeros(2),
+            torch.tensor([1, 2]),
+            torch.arange(3),
+            torch.rand(2),
+            torch.eye(2),
+            torch.as_tensor([1.0]),
+            torch.full((1,), 2),
+            torch.randperm(3),
+            torch.linspace(0, 1, 3),
+            torch.nn.Linear(2, 2).weight.detach(),
+            torch.empty(2),
+        )
+        lab.holds("factories follow torch.device", kinds(*made))
+        lab.same("the default device", torch.get_default_device().type == device.type)
+        lab.same("device= wins", torch.zeros(2, device="cpu"), host=True)
+        with torch.device("meta"):
+            lab.expect("the inner one wins", torch.zeros(2).device.type, "meta")
+        lab.holds("the outer one is back", kinds(torch.ones(1)))
+        lab.same("what it holds", [made[0], made[1], made[2], made[4], made[5], made[6], made[8]])
+    lab.expect("outside", torch.zeros(1).device.type, "cpu")
+    torch.set_default_device(device)
+    try:
+        lab.holds("factories follow set_default_device", kinds(torch.zeros(2), torch.tensor(3.0)))
+        lab.holds("a context wins over it", torch.device("cpu") == _inside_cpu())
+    finally:
+        torch.set_default_device(None)
+    lab.expect("afterwards", torch.zeros(1).device.type, "cpu")
+
+
+def _inside_cpu() -> torch.device:
+    with torch.device("cpu"):
+        return torch.zeros(1).device

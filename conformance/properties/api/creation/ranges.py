@@ -1,0 +1,231 @@
+"""arange, linspace, logspace, range and windows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy
+import torch
+
+from conformance.behaviours.behaviour import FLOATS, INTEGERS, behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("creation", dtypes=(*FLOATS, *INTEGERS), level="core", sees=("value", "dtype", "error"))
+def arange_steps(lab: Lab) -> None:
+    """arange counts from start to before end in steps, both ways, to nothing, and into out."""
+    where = {"device": lab.device, "dtype": lab.dtype}
+    lab.expect("0 to 5", torch.arange(5, **where), [0, 1, 2, 3, 4])
+    lab.expect("2 to 9 by 3", torch.arange(2, 9, 3, **where), [2, 5, 8])
+    lab.expect("9 to 2 by -3", torch.arange(9, 2, -3, **where), [9, 6, 3])
+    lab.expect("an end that is reached", torch.arange(0, 6, 2, **where), [0, 2, 4])
+    lab.expect("a start at the end", torch.arange(1, 1, **where), torch.zeros(0))
+    lab.expect("keywords", torch.arange(start=1, end=4, **where), [1, 2, 3])
+    many = torch.arange(100, **where)
+    lab.expect("a hundred", many, list(range(100)))
+    out = torch.zeros(4, **where)
+    address = out.data_ptr()
+    torch.arange(3, 7, out=out)
+    lab.expect("into out", out, [3, 4, 5, 6])
+    lab.holds("out keeps its memory", out.data_ptr() == address)
+    strided = torch.zeros(8, **where)[::2]
+    torch.arange(4, out=strided)
+    lab.expect("into a strided out", strided, [0, 1, 2, 3])
+    lab.raises("no step", lambda: torch.arange(0, 3, 0, **where), match="step must be nonzero")
+    lab.raises("the wrong way", lambda: torch.arange(0, 3, -1, **where), match="inconsistent with step sign")
+    lab.raises(
+        "the other wrong way", lambda: torch.arange(3, 0, 1, **where), match="inconsistent with step sign"
+    )
+
+
+@behaviour("creation", sees=("value", "dtype", "error"))
+def arange_of_floats(lab: Lab) -> None:
+    """arange of floats has ceil((end - start) / step) elements; infinite and undefined bounds are refused."""
+    device = lab.device
+    for dtype in (torch.float32, torch.float64):
+        for start, end, step in ((0.0, 1.0, 0.25), (-2.0, 2.0, 0.5), (1.0, 0.0, -0.125), (0.0, 1.0, 0.375)):
+            count = math.ceil((end - start) / step)
+            wanted = [start + place * step for place in range(count)]
+            lab.expect(
+                f"{start} to {end} by {step}",
+                torch.arange(start, end, step, dtype=dtype, device=device),
+                wanted,
+            )
+    lab.same(
+        "a count that rounding could miss", torch.arange(0, 1, 0.1, dtype=torch.float64, device=device).shape
+    )
+    lab.same("another one", torch.arange(-1, 1.02, 0.02, device=device).shape)
+    lab.expect("mixed arguments", torch.arange(0, 3.0, device=device), [0.0, 1.0, 2.0])
+    lab.expect("tensors as bounds", torch.arange(torch.tensor(1), torch.tensor(4), device=device), [1, 2, 3])
+    big = 2**60
+    lab.expect("large integers", torch.arange(big, big + 3, device=device), [big, big + 1, big + 2])
+    lab.expect(
+        "floats cut to integers", torch.arange(0, 4, 1, dtype=torch.int64, device=device), [0, 1, 2, 3]
+    )
+    for bound in (math.inf, -math.inf, math.nan):
+        lab.raises(f"to {bound}", lambda bound=bound: torch.arange(0, bound, device=device))
+        lab.raises(f"from {bound}", lambda bound=bound: torch.arange(bound, 3, device=device))
+    lab.raises(
+        "too many",
+        lambda: torch.arange(1.175494351e-38, 3.402823466e38, device=device),
+        match="(?i)overflow|size",
+    )
+
+
+@behaviour("creation", dtypes=("float32", "float64"), level="core", sees=("value", "dtype", "shape"))
+def linspace_points(lab: Lab) -> None:
+    """linspace has its steps evenly between start and end, both exactly among them, for any number of
+    steps.
+    """
+    where = {"device": lab.device, "dtype": lab.dtype}
+    for start, end, steps in ((0, 10, 5), (-3, 3, 7), (1, 0, 4), (2.5, 2.5, 3), (0, 1, 50), (-1e5, 1e5, 101)):
+        wanted = numpy.linspace(start, end, steps, dtype=numpy.float64)
+        found = torch.linspace(start, end, steps, **where)
+        lab.expect(f"{start} to {end} in {steps}", found, wanted, roundings=4)
+        lab.expect(f"{start} to {end} in {steps}, first", found[0], torch.tensor(start, dtype=lab.dtype))
+        lab.expect(f"{start} to {end} in {steps}, last", found[-1], torch.tensor(end, dtype=lab.dtype))
+    lab.expect("one step", torch.linspace(3, 8, 1, **where), [3.0])
+    lab.expect("no step", torch.linspace(3, 8, 0, **where), torch.zeros(0))
+    lab.raises("less than no step", lambda: torch.linspace(0, 1, -1, **where), match="non-negative")
+    lab.raises("no number of steps", lambda: torch.linspace(0, 1, **where), TypeError)
+    out = torch.full((2, 3), -1.0, **where)
+    torch.linspace(0, 5, 6, out=out.t().reshape(6))
+    into = torch.zeros(12, **where)[::2]
+    torch.linspace(0, 5, 6, out=into)
+    lab.expect("into a strided out", into, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+    bounds = torch.tensor(2.0, **where), torch.tensor(4.0, **where)
+    lab.expect("tensors as bounds", torch.linspace(*bounds, 3, **where), [2.0, 3.0, 4.0])
+    lab.expect("one tensor as a bound", torch.linspace(0, bounds[1], 3, **where), [0.0, 2.0, 4.0])
+
+
+@behaviour("creation", dtypes=INTEGERS, sees=("value",))
+def linspace_of_integers(lab: Lab) -> None:
+    """linspace of integers cuts its points towards zero and keeps both ends."""
+    where = {"device": lab.device, "dtype": lab.dtype}
+    lab.expect("0 to 10 in 6", torch.linspace(0, 10, 6, **where), [0, 2, 4, 6, 8, 10])
+    lab.expect("10 to 0 in 6", torch.linspace(10, 0, 6, **where), [10, 8, 6, 4, 2, 0])
+    lab.expect("0 to 3 in 7", torch.linspace(0, 3, 7, **where), [0, 0, 1, 1, 2, 2, 3])
+    lab.expect("5 to 5 in 3", torch.linspace(5, 5, 3, **where), [5, 5, 5])
+    lab.expect("one step", torch.linspace(4, 9, 1, **where), [4])
+    ends = torch.linspace(0, 120, 41, **where)
+    lab.expect("the last of many", ends[-1], 120)
+
+
+@behaviour("creation", dtypes=("complex64", "complex128"), sees=("value",))
+def complex_spaces(lab: Lab) -> None:
+    """linspace and logspace of complex numbers go straight from start to end; floats with complex bounds are
+    not.
+    """
+    where = {"device": lab.device, "dtype": lab.dtype}
+    wanted = numpy.linspace(1 + 2j, -3 + 4j, 5)
+    lab.expect("linspace", torch.linspace(1 + 2j, -3 + 4j, 5, **where), wanted, roundings=8)
+    lab.expect("a real end", torch.linspace(1j, 2, 3, **where), numpy.linspace(1j, 2, 3), roundings=8)
+    powers = numpy.logspace(0, 1 + 1j, 4)
+    lab.expect("logspace", torch.logspace(0, 1 + 1j, 4, **where), powers, roundings=64)
+    real = torch.float32 if lab.dtype == torch.complex64 else torch.float64
+    lab.raises(
+        "complex bounds, a real dtype", lambda: torch.linspace(1j, 2, 3, dtype=real, device=lab.device)
+    )
+    lab.raises("the same of logspace", lambda: torch.logspace(1j, 2, 3, dtype=real, device=lab.device))
+
+
+@behaviour("creation", dtypes=("float32", "float64"), sees=("value", "shape"))
+def logspace_points(lab: Lab) -> None:
+    """logspace has the powers of its base at evenly spaced exponents, for any number of steps."""
+    where = {"device": lab.device, "dtype": lab.dtype}
+    for start, end, steps, base in (
+        (0, 3, 4, 10.0),
+        (-2, 2, 5, 10.0),
+        (0, 8, 9, 2.0),
+        (1, 1, 3, 3.0),
+        (2, 0, 5, 2.0),
+    ):
+        wanted = numpy.logspace(start, end, steps, base=base)
+        found = torch.logspace(start, end, steps, base=base, **where)
+        lab.expect(f"{base} to the {start} to {end} in {steps}", found, wanted, roundings=32)
+    lab.expect("one step", torch.logspace(2, 5, 1, **where), [100.0], roundings=8)
+    lab.expect("no step", torch.logspace(2, 5, 0, **where), torch.zeros(0))
+    into = torch.zeros(6, **where)[::2]
+    torch.logspace(0, 2, 3, out=into)
+    lab.expect("into a strided out", into, [1.0, 10.0, 100.0], roundings=8)
+    lab.raises("less than no step", lambda: torch.logspace(0, 1, -1, **where), match="non-negative")
+    bounds = torch.tensor(0.0, **where), torch.tensor(2.0, **where)
+    lab.expect("tensors as bounds", torch.logspace(*bounds, 3, **where), [1.0, 10.0, 100.0], roundings=8)
+    whole = torch.logspace(0, 6, 4, base=2, dtype=torch.int64, device=lab.device)
+    lab.expect("integers", whole, [1, 4, 16, 64])
+
+
+@behaviour("creation", sees=("dtype",))
+def spaces_deduce_dtype(lab: Lab) -> None:
+    """linspace and logspace without a dtype take the default dtype, or its complex one for complex bounds."""
+    device = lab.device
+    for call in (torch.linspace, torch.logspace):
+        lab.same(f"{call.__name__} of integers", call(0, 3, 4, device=device).dtype)
+        lab.same(f"{call.__name__} of floats", call(0.5, 3.5, 4, device=device).dtype)
+        lab.same(f"{call.__name__} of complex bounds", call(0, 3j, 4, device=device).dtype)
+        lab.same(f"{call.__name__} of a half", call(0, 3, 4, dtype=torch.float16, device=device).dtype)
+        out = torch.empty(4, dtype=torch.float64, device=device)
+        lab.same(f"{call.__name__} into out", call(0, 3, 4, out=out).dtype)
+        lab.expect(f"{call.__name__} through arange", torch.arange(2, 4, device=device), [2, 3])
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        lab.same("linspace in double", torch.linspace(0, 3j, 4, device=device).dtype)
+        lab.same("arange in double", torch.arange(0.5, 2, device=device).dtype)
+    finally:
+        torch.set_default_dtype(before)
+
+
+@behaviour("creation", dtypes=("float32", "float64", "int32", "int64"), sees=("value", "warning"))
+def deprecated_range(lab: Lab) -> None:
+    """range includes its end, warns that it is deprecated, and refuses what arange refuses."""
+    where = {"device": lab.device, "dtype": lab.dtype}
+    found = lab.warns("range", lambda: torch.range(0, 3, **where), match="deprecated")
+    lab.expect("0 to 3", found, [0, 1, 2, 3])
+    lab.expect("0 to 9 by 3", torch.range(0, 9, 3, **where), [0, 3, 6, 9])
+    lab.expect("3 to 0 by -1", torch.range(3, 0, -1, **where), [3, 2, 1, 0])
+    lab.expect("one", torch.range(1, 1, **where), [1])
+    into = torch.zeros(4, **where)
+    lab.expect("into out", torch.range(4, 7, out=into), [4, 5, 6, 7])
+    lab.raises("no step", lambda: torch.range(0, 3, 0, **where), match="step must be nonzero")
+    lab.raises("the wrong way", lambda: torch.range(0, 3, -1, **where), match="inconsistent with step sign")
+
+
+@behaviour("creation", dtypes=("float32", "float64"), sees=("value", "error"))
+def window_functions(lab: Lab) -> None:
+    """Windows have their closed forms, periodic ones those of one point more, and refuse integers and
+    negative sizes.
+    """
+    where = {"device": lab.device, "dtype": lab.dtype}
+
+    def cosines(size: int, first: float) -> numpy.ndarray:
+        steps = numpy.arange(size)
+        return first - (1 - first) * numpy.cos(2 * numpy.pi * steps / (size - 1))
+
+    sizes = (3, 5, 10, 51)
+    for size in sizes:
+        forms = {
+            "hann": (torch.hann_window, numpy.hanning),
+            "hamming": (torch.hamming_window, lambda count: cosines(count, 0.54)),
+            "blackman": (torch.blackman_window, numpy.blackman),
+            "bartlett": (torch.bartlett_window, numpy.bartlett),
+        }
+        for name, (call, form) in forms.items():
+            lab.expect(f"{name} of {size}", call(size, periodic=False, **where), form(size), roundings=64)
+            periodic = form(size + 1)[:-1]
+            lab.expect(
+                f"periodic {name} of {size}", call(size, periodic=True, **where), periodic, roundings=64
+            )
+        for beta in (0.0, 4.0, 12.0):
+            shape = numpy.kaiser(size, beta)
+            found = torch.kaiser_window(size, periodic=False, beta=beta, **where)
+            lab.expect(f"kaiser of {size}, {beta}", found, shape, roundings=256)
+    for call in (torch.hann_window, torch.hamming_window, torch.blackman_window, torch.bartlett_window):
+        lab.expect(f"{call.__name__} of nothing", call(0, **where), torch.zeros(0))
+        lab.expect(f"{call.__name__} of one", call(1, **where), [1.0])
+        lab.raises(f"{call.__name__} of less", lambda call=call: call(-1, **where), match="non-negative")
+        lab.raises(
+            f"{call.__name__} of integers",
+            lambda call=call: call(3, dtype=torch.int64, device=lab.device),
+            match="floating point",
+        )

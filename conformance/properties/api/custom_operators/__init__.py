@@ -1,0 +1,1 @@
+"""Behaviours of area ``custom-operators``: torch.library."""

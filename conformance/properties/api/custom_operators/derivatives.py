@@ -1,0 +1,269 @@
+"""Custom operators with derivatives, fake kernels, batching rules, autocast and modes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.library import custom_op
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.custom_operators.definition import SPACE
+
+
+def _square(name: str) -> Any:
+    @custom_op(f"{SPACE}::{name}", mutates_args=())
+    def squared(x: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(x.cpu().numpy() ** 2).to(x.device)
+
+    return squared
+
+
+@behaviour("custom-operators", level="training", sees=("value", "error"))
+def gradients_of_operators(lab: Lab) -> None:
+    """register_autograd gives an operator its backward, with what setup_context saved, also for lists and
+    keywords.
+    """
+    calls: list[str] = []
+
+    def setup(ctx: Any, inputs: Any, output: Any) -> None:
+        calls.append("setup")
+        ctx.save_for_backward(inputs[0])
+
+    def backward(ctx: Any, grad: Any) -> Any:
+        calls.append("backward")
+        (x,) = ctx.saved_tensors
+        return grad * 2 * x
+
+    x = lab.integers(3, requires_grad=True)
+    bare = _square("squared_bare")
+    lab.raises("no formula", lambda: bare(x).sum().backward(), match="autograd formula")
+    for way, register in {
+        "method": lambda op, name: op.register_autograd(backward, setup_context=setup),
+        "function": lambda op, name: torch.library.register_autograd(op, backward, setup_context=setup),
+        "name": lambda op, name: torch.library.register_autograd(
+            f"{SPACE}::{name}", backward, setup_context=setup
+        ),
+        "overload": lambda op, name: torch.library.register_autograd(
+            getattr(getattr(torch.ops, SPACE), name).default, backward, setup_context=setup
+        ),
+    }.items():
+        name = f"squared_by_{way}"
+        op = _square(name)
+        register(op, name)
+        lab.same(f"gradient, registered by {way}", torch.autograd.grad(op(x).sum(), x)[0])
+    before = len(calls)
+    with torch.no_grad():
+        lab.same("without gradients", op(x))
+    lab.same("of what needs none", op(x.detach()))
+    lab.same("calls", [calls, len(calls) - before])
+
+    @custom_op(f"{SPACE}::summed", mutates_args=())
+    def summed(xs: list[torch.Tensor], scale: float = 2.0) -> torch.Tensor:
+        return torch.stack(xs).sum(0) * scale
+
+    summed.register_autograd(
+        lambda ctx, grad: ([grad * ctx.scale for _ in range(ctx.count)], None),
+        setup_context=lambda ctx, inputs, output: (
+            setattr(ctx, "count", len(inputs[0])),
+            setattr(ctx, "scale", inputs[1]),
+            None,
+        )[2],
+    )
+    y = lab.integers(3, requires_grad=True)
+    lab.same("of a list", torch.autograd.grad(summed([x, y], 3.0).sum(), (x, y)))
+
+    @custom_op(f"{SPACE}::keyworded", mutates_args=())
+    def keyworded(x: torch.Tensor, *, by: float) -> torch.Tensor:
+        return x * by
+
+    def keep(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
+        ctx.by = keyword_only_inputs["by"]
+
+    keyworded.register_autograd(lambda ctx, grad: grad * ctx.by, setup_context=keep)
+    lab.same("of keywords", torch.autograd.grad(keyworded(x, by=4.0).sum(), x)[0])
+    wrong = _square("squared_wrong")
+    wrong.register_autograd(lambda ctx, grad: (), setup_context=setup)
+    lab.raises("too few gradients", lambda: wrong(x).sum().backward(), match="gradients")
+
+
+@behaviour("custom-operators", level="core", sees=("value", "error"))
+def fake_kernels_of_operators(lab: Lab) -> None:
+    """register_fake says what an operator's result looks like, to fake and meta tensors; without it they
+    are refused.
+    """
+    x = lab.integers(2, 3)
+    op = _square("faked")
+
+    def on_fake() -> Any:
+        with FakeTensorMode() as mode:
+            return op(mode.from_tensor(x))
+
+    lab.raises("no fake kernel", on_fake, match="fake")
+    calls: list[Any] = []
+
+    @op.register_fake
+    def _(x: torch.Tensor) -> torch.Tensor:
+        calls.append(tuple(x.shape))
+        return torch.empty_like(x)
+
+    found = on_fake()
+    lab.same("what it looks like", [found.shape, found.dtype, found.device.type == lab.device.type, calls])
+    lab.same("on meta", op(torch.empty(4, device="meta")).shape)
+    torch.library.register_fake(f"{SPACE}::faked", lambda x: x.new_empty(7))
+    lab.same("registered again", on_fake().shape)
+    lab.same("the real one", op(x))
+
+    @custom_op(f"{SPACE}::positive", mutates_args=())
+    def positive(x: torch.Tensor) -> torch.Tensor:
+        return x[x > 0].clone()
+
+    @positive.register_fake
+    def _(x: torch.Tensor) -> torch.Tensor:
+        return x.new_empty(torch.library.get_ctx().new_dynamic_size())
+
+    lab.same("of a size that depends on data", positive(x))
+    lab.raises("it has none on meta", lambda: positive(torch.empty(3, device="meta")))
+    with torch.library._scoped_library(SPACE, "FRAGMENT") as library:
+        library.define("by_meta(Tensor x) -> Tensor")
+        library.impl("by_meta", lambda x: x.new_empty(x.shape[0]), "Meta")
+        by_meta = getattr(torch.ops, SPACE).by_meta
+        lab.same("a meta kernel", by_meta(torch.empty(5, 2, device="meta")).shape)
+        with FakeTensorMode() as mode:
+            lab.same("serves fake tensors", by_meta(mode.from_tensor(x)).shape)
+
+
+@behaviour("custom-operators", capabilities=("functorch",), sees=("value",))
+def batching_rules_of_operators(lab: Lab) -> None:
+    """register_vmap gives an operator its rule for batches, on any dimension, nested, and replaced by a
+    later one.
+    """
+
+    @custom_op(f"{SPACE}::times", mutates_args=())
+    def times(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x * y
+
+    calls: list[Any] = []
+
+    def rule(info: Any, in_dims: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
+        calls.append((info.batch_size, in_dims))
+        x = x.movedim(in_dims[0], -1) if in_dims[0] is not None else x.unsqueeze(-1)
+        y = y.movedim(in_dims[1], -1) if in_dims[1] is not None else y.unsqueeze(-1)
+        return (x * y).movedim(-1, 0), 0
+
+    times.register_vmap(rule)
+    x, y = lab.integers(2, 2), lab.integers(2, 2)
+    lab.same("first", torch.vmap(times)(x, y))
+    lab.same("other dimension", torch.vmap(times, in_dims=1)(x, y))
+    lab.same("out_dims", torch.vmap(times, out_dims=1)(x, y))
+    lab.same("one fixed", torch.vmap(times, in_dims=(0, None))(x, y[0]))
+    lab.same("nested", torch.vmap(torch.vmap(times, in_dims=(0, None)), in_dims=(None, 0))(x[0], y[0]))
+    lab.same("calls", calls)
+    torch.library.register_vmap(f"{SPACE}::times", lambda info, dims, x, y: (x + y, 0))
+    lab.same("replaced", torch.vmap(times)(x, y))
+    lab.same("without vmap", times(x, y))
+
+
+@behaviour("custom-operators", capabilities=("autocast",), sees=("value",))
+def autocast_of_operators(lab: Lab) -> None:
+    """register_autocast casts an operator's inputs under autocast of its device, lists too, once or
+    registered twice.
+    """
+    kind = lab.device.type
+    seen: list[Any] = []
+
+    @custom_op(f"{SPACE}::cast", mutates_args=())
+    def cast(x: torch.Tensor) -> torch.Tensor:
+        seen.append(x.dtype)
+        return x * 2
+
+    @custom_op(f"{SPACE}::cast_list", mutates_args=())
+    def cast_list(xs: list[torch.Tensor]) -> torch.Tensor:
+        return xs[0] + xs[1]
+
+    x = lab.integers(3)
+    for op, argument in ((cast, x), (cast_list, [x, x + 1])):
+        for times in (1, 2):
+            torch.library.register_autocast(op, kind, torch.float16)
+            with torch.autocast(kind, dtype=torch.float16):
+                lab.same(f"{op._name} under autocast, registered {times} times", op(argument))
+        lab.same(f"{op._name} outside", op(argument))
+    lab.same("seen", seen)
+
+
+@behaviour("custom-operators", sees=("value",))
+def modes_and_operators(lab: Lab) -> None:
+    """register_torch_dispatch says what an operator does under a mode or for a subclass, and only there."""
+    calls: list[str] = []
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return function(*args, **(kwargs or {}))
+
+    op = _square("under_mode")
+
+    @op.register_torch_dispatch(Mode)
+    def _(mode: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        calls.append(function.overloadpacket.__name__)
+        return args[0] * 10
+
+    x = lab.integers(3)
+    lab.same("without the mode", op(x))
+    with Mode():
+        lab.same("under the mode", op(x))
+        lab.same("another operator", x + 1)
+    lab.same("calls", calls)
+
+
+@behaviour("custom-operators", level="core", sees=("value", "error"))
+def opcheck_of_operators(lab: Lab) -> None:
+    """opcheck passes operators that keep their schema, and names those that change, alias or look
+    otherwise.
+    """
+    x = lab.integers(3, dtype=torch.float32).requires_grad_()
+    good = _square("checked")
+    good.register_fake(lambda x: torch.empty_like(x))
+    good.register_autograd(
+        lambda ctx, grad: grad * 2 * ctx.saved_tensors[0],
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0]),
+    )
+    lab.same("a good one", torch.library.opcheck(good, (x.detach(),)))
+    lab.same(
+        "of torch's own",
+        torch.library.opcheck(
+            torch.ops.aten.sin.default, (x,), test_utils=("test_schema", "test_faketensor")
+        ),
+    )
+    lab.raises("no operator", lambda: torch.library.opcheck(torch.sin, (x,)), ValueError, match="OpOverload")
+    lab.raises(
+        "an unknown check", lambda: torch.library.opcheck(good, (x,), test_utils="nonsense"), ValueError
+    )
+    strided = _square("checked_stride")
+    strided.register_fake(lambda x: x.new_empty(x.shape[0], 1))
+    lab.raises(
+        "another shape",
+        lambda: torch.library.opcheck(strided, (x.detach(),), test_utils="test_faketensor"),
+        Exception,
+    )
+    with torch.library._scoped_library(SPACE, "FRAGMENT") as library:
+        library.define("mutates(Tensor x) -> Tensor")
+        library.impl("mutates", lambda x: x.mul_(2).clone(), "CompositeExplicitAutograd")
+        library.define("aliases(Tensor x) -> Tensor")
+        library.impl("aliases", lambda x: x[:], "CompositeExplicitAutograd")
+        space = getattr(torch.ops, SPACE)
+        for name, word in {"mutates": "mutated", "aliases": "alias"}.items():
+            op = getattr(space, name).default
+            lab.raises(
+                f"one that {name}",
+                lambda op=op: torch.library.opcheck(op, (lab.integers(3),), test_utils="test_schema"),
+                Exception,
+                match=word,
+            )
+        found = torch.library.opcheck(
+            space.aliases.default, (lab.integers(3),), test_utils="test_schema", raise_exception=False
+        )
+        lab.same("without raising", isinstance(found["test_schema"], Exception))
+    lab.same("value", good(x.detach()))

@@ -1,0 +1,1 @@
+"""Behaviours of area ``dataloader``: DataLoader and pinned memory."""

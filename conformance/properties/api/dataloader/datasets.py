@@ -1,0 +1,300 @@
+"""Datasets over tensors of a device, samplers, and what is collated of their samples."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+import numpy
+import torch
+from torch.utils.data import (
+    BatchSampler,
+    ChainDataset,
+    ConcatDataset,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    StackDataset,
+    Subset,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+    default_collate,
+    default_convert,
+    random_split,
+)
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("dataloader", level="core", sees=("value", "error"))
+def datasets_of_tensors(lab: Lab) -> None:
+    """Datasets of tensors give samples on their device by index and by lists of them, and count them."""
+    x, y = lab.integers(6, 2), lab.integers(6)
+    pairs = TensorDataset(x, y)
+    lab.same("length and samples", (len(pairs), [pairs[place] for place in range(6)]))
+    lab.same("a slice", pairs[1:4])
+    lab.same("one tensor", (len(TensorDataset(y)), TensorDataset(y)[2]))
+    lab.same("many tensors", TensorDataset(x, y, x * 2, y + 1)[5])
+    lab.raises("sizes that differ", lambda: TensorDataset(x, y[:5]), AssertionError)
+    stacked = StackDataset(pairs, y, [1, 2, 3, 4, 5, 6])
+    lab.same("side by side", (len(stacked), stacked[3]))
+    named = StackDataset(image=x, label=[1, 2, 3, 4, 5, 6])
+    lab.same("by names", (len(named), named[3]))
+    lab.same("several at once", StackDataset(TensorDataset(x), y).__getitems__([0, 2, 4]))
+    lab.raises("neither of them", lambda: StackDataset(), ValueError)
+    lab.raises("both kinds", lambda: StackDataset(x, image=y), ValueError)
+    lab.raises("sizes that differ side by side", lambda: StackDataset(x, y[:5]), ValueError)
+    joined: Any = ConcatDataset([TensorDataset(y), TensorDataset(y[:0]), TensorDataset(y[:2] + 10)])
+    lab.same("in a row", (len(joined), joined[0], joined[6], joined[-1]))
+    lab.same("added", len(TensorDataset(y) + TensorDataset(y)))
+    lab.raises("beyond the end", lambda: joined[8], IndexError)
+    lab.raises("before the start", lambda: joined[-9], ValueError, IndexError)
+    part = Subset(pairs, [4, 1, 3])
+    lab.same("a part", (len(part), part[0], part[[0, 2]]))
+    lab.same("a part of a part", Subset(part, [2, 0])[1])
+
+
+@behaviour("dataloader", sees=("value", "error"))
+def splits_of_datasets(lab: Lab) -> None:
+    """random_split shares a dataset out without overlap, by lengths or fractions, the same for the same
+    generator.
+    """
+    data = TensorDataset(torch.arange(15, device=lab.device))
+    for lengths in ([5, 10], [1, 2, 12], [0.2, 0.8], [0.5, 0.5], [0.33, 0.33, 0.34]):
+        parts = random_split(data, lengths, generator=torch.Generator().manual_seed(3))
+        again = random_split(data, lengths, generator=torch.Generator().manual_seed(3))
+        lab.same(f"sizes of {lengths}", [len(part) for part in parts])
+        lab.same(f"samples of {lengths}", [[part[i][0] for i in range(len(part))] for part in parts])
+        lab.holds(
+            f"all of them once, {lengths}",
+            sorted(i for part in parts for i in part.indices) == list(range(15)),
+        )
+        lab.holds(
+            f"the same again, {lengths}", [part.indices for part in parts] == [part.indices for part in again]
+        )
+        lab.holds(
+            f"indices are numbers, {lengths}", all(type(i) is int for part in parts for i in part.indices)
+        )
+    sliced = random_split(data, [5, 10], generator=torch.Generator().manual_seed(3))[1]
+    lab.same("a slice of a part", [sliced[i][0] for i in range(2, 6)])
+    nested = random_split(sliced, [4, 6], generator=torch.Generator().manual_seed(4))[0]
+    lab.same("a part of a part", [nested[i][0] for i in range(4)])
+    lab.raises("lengths that do not add up", lambda: random_split(data, [5, 5]), ValueError)
+    lab.raises("fractions above one", lambda: random_split(data, [0.5, 0.7]), ValueError)
+    lab.raises("a negative fraction", lambda: random_split(data, [1.5, -0.5]), ValueError)
+    lab.warns("a part of nothing", lambda: random_split(data, [0.0, 1.0]), match="(?i)length 0|empty")
+    lab.same("sum", data.tensors[0].sum())
+
+
+Point = collections.namedtuple("Point", ["x", "y"])
+
+
+@behaviour("dataloader", level="core", sees=("value", "error"))
+def collating_samples(lab: Lab) -> None:
+    """Collating stacks tensors on their device, makes tensors of numbers and arrays, and keeps the form of
+    the rest.
+    """
+    one, other = lab.integers(2, 3), lab.integers(2, 3)
+    lab.same("tensors", default_collate([one, other]))
+    lab.same("tuples", default_collate([(one, 1), (other, 2)])[0])
+    lab.same("numbers", default_collate([1, 2, 3]), host=True)
+    lab.same("floats", default_collate([1.5, 2.5]), host=True)
+    lab.same("booleans", default_collate([True, False]), host=True)
+    lab.same("words", default_collate(["a", "b"]))
+    lab.same("dicts", default_collate([{"a": one, "b": "x"}, {"a": other, "b": "y"}]))
+    lab.same("arrays", default_collate([numpy.ones(2), numpy.zeros(2)]), host=True)
+    lab.same("numbers of NumPy", default_collate([numpy.float32(1), numpy.float32(2)]), host=True)
+    points = default_collate([Point(one, 1), Point(other, 2)])
+    lab.holds("named tuples stay such", type(points) is Point)
+    lab.same("and hold batches", points.x)
+    lab.holds(
+        "an ordered dict stays one",
+        type(default_collate([collections.OrderedDict(a=1)])) is collections.OrderedDict,
+    )
+    lab.same("lists", default_collate([[one, other], [other, one]])[1])
+    converted = default_convert({"a": numpy.ones(2), "b": [one, "word"], "c": Point(numpy.zeros(1), 2)})
+    lab.same("converted", (converted["b"], type(converted["c"]).__name__))
+    lab.same("arrays become tensors", converted["a"], host=True)
+    lab.raises("samples of different lengths", lambda: default_collate([[1, 2], [3]]), RuntimeError)
+    lab.raises("tensors of different shapes", lambda: default_collate([one, lab.integers(5)]), RuntimeError)
+    lab.raises(
+        "arrays of words", lambda: default_collate([numpy.array(["a"]), numpy.array(["b"])]), TypeError
+    )
+    lab.raises("arrays of objects", lambda: default_collate([numpy.array([object()])]), TypeError)
+    lab.raises("None", lambda: default_collate([None, None]), TypeError)
+
+
+class _Numbers(Dataset):  # type: ignore[type-arg]
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+
+    def __len__(self) -> int:
+        return len(self.tensor)
+
+    def __getitem__(self, place: int) -> torch.Tensor:
+        return self.tensor[place]
+
+
+class _Many(_Numbers):
+    def __getitems__(self, places: list[int]) -> list[torch.Tensor]:
+        return list(self.tensor[places])
+
+
+class _Stream(IterableDataset):  # type: ignore[type-arg]
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+
+    def __iter__(self) -> Any:
+        return iter(self.tensor)
+
+
+@behaviour("dataloader", level="core", sees=("value", "error"))
+def loading_batches(lab: Lab) -> None:
+    """A loader gives batches in the order of its sampler, on the device of the samples, the rest last or
+    dropped.
+    """
+    data = _Numbers(lab.integers(10, 2))
+    lab.same("one by one", list(DataLoader(data)))
+    lab.same("batches", list(DataLoader(data, batch_size=4)))
+    lab.same("without the rest", list(DataLoader(data, batch_size=4, drop_last=True)))
+    lab.same("no batches", list(DataLoader(data, batch_size=None)))
+    lab.same(
+        "lengths",
+        [
+            len(DataLoader(data, batch_size=size, drop_last=drop))
+            for size in (1, 3, 4, 20)
+            for drop in (True, False)
+        ],
+    )
+    lab.same("several samples at once", list(DataLoader(_Many(data.tensor), batch_size=5)))
+    lab.same(
+        "by one's own function",
+        list(DataLoader(data, batch_size=5, collate_fn=lambda batch: torch.stack(batch).sum(0))),
+    )
+    lab.same("by a sampler", list(DataLoader(data, batch_size=2, sampler=[7, 1, 3])))
+    lab.same("by a sampler of batches", list(DataLoader(data, batch_sampler=[[0, 1], [9], [2, 3, 4]])))
+    shuffled = [
+        list(DataLoader(data, batch_size=3, shuffle=True, generator=torch.Generator().manual_seed(5)))
+        for _ in range(2)
+    ]
+    lab.same("shuffled", shuffled[0])
+    lab.holds(
+        "the same for the same generator", all(torch.equal(a, b) for a, b in zip(*shuffled, strict=True))
+    )
+    loader = DataLoader(data, batch_size=10, shuffle=True, generator=torch.Generator().manual_seed(5))
+    first, second = next(iter(loader)), next(iter(loader))
+    lab.holds("each epoch in another order", not torch.equal(first, second))
+    lab.holds("of the same samples", torch.equal(first.sum(0), second.sum(0)))
+    lab.same("a stream", list(DataLoader(_Stream(data.tensor), batch_size=4)))
+    lab.same(
+        "streams in a row",
+        list(DataLoader(ChainDataset([_Stream(data.tensor[:3]), _Stream(data.tensor[5:])]), batch_size=4)),
+    )
+    lab.same("pairs", list(DataLoader(TensorDataset(data.tensor, data.tensor[:, 0]), batch_size=6)))
+    lab.same(
+        "dicts", next(iter(DataLoader(StackDataset(a=data.tensor, b=list(range(10))), batch_size=5)))["a"]
+    )
+    for word, options in (
+        ("a negative number of workers", {"num_workers": -1}),
+        ("a timeout without workers, negative", {"timeout": -1}),
+        ("a sampler and shuffling", {"sampler": [0], "shuffle": True}),
+        ("a sampler of batches and a size", {"batch_sampler": [[0]], "batch_size": 3}),
+        ("dropping without batches", {"batch_size": None, "drop_last": True}),
+        ("prefetching without workers", {"prefetch_factor": 2}),
+        ("a context without workers", {"multiprocessing_context": "fork"}),
+        ("persistence without workers", {"persistent_workers": True}),
+    ):
+        lab.raises(word, lambda: DataLoader(data, **options), ValueError)
+    lab.raises(
+        "a stream that is shuffled", lambda: DataLoader(_Stream(data.tensor), shuffle=True), ValueError
+    )
+    lab.raises("a stream with a sampler", lambda: DataLoader(_Stream(data.tensor), sampler=[0]), ValueError)
+    for name in ("batch_size", "sampler", "drop_last", "dataset"):
+        lab.raises(f"setting {name}", lambda: setattr(loader, name, 1), ValueError)
+
+
+@behaviour("dataloader", sees=("value", "error"))
+def samplers(lab: Lab) -> None:
+    """Samplers give each index once or with replacement, in batches, weighed, and the same for the same
+    generator.
+    """
+    data = _Numbers(lab.integers(8, 2))
+
+    def seeded() -> torch.Generator:
+        return torch.Generator().manual_seed(9)
+
+    lab.same("in order", list(SequentialSampler(data)))
+    for word, make in (
+        ("shuffled", lambda: RandomSampler(data, generator=seeded())),
+        (
+            "with replacement",
+            lambda: RandomSampler(data, replacement=True, num_samples=20, generator=seeded()),
+        ),
+        ("more than there are", lambda: RandomSampler(data, num_samples=20, generator=seeded())),
+        ("a part", lambda: SubsetRandomSampler([1, 5, 6], generator=seeded())),
+        ("weighed", lambda: WeightedRandomSampler([0.0, 1.0, 3.0, 0.0], 30, generator=seeded())),
+    ):
+        lab.same(word, (len(make()), list(make())))
+    lab.holds("each index once", sorted(RandomSampler(data)) == list(range(8)))
+    lab.holds("weights of zero never", set(WeightedRandomSampler([0.0, 1.0, 3.0], 100)) <= {1, 2})
+    lab.same(
+        "batches",
+        (
+            list(BatchSampler(SequentialSampler(data), 3, False)),
+            list(BatchSampler(SequentialSampler(data), 3, True)),
+        ),
+    )
+    lab.same(
+        "lengths of batches",
+        [len(BatchSampler(range(8), size, drop)) for size in (3, 4) for drop in (True, False)],
+    )
+    lab.same("loaded", list(DataLoader(data, sampler=RandomSampler(data, generator=seeded()), batch_size=4)))
+    lab.raises("no samples", lambda: RandomSampler(data, num_samples=0), ValueError)
+    lab.raises("replacement that is no boolean", lambda: RandomSampler(data, replacement=1), TypeError)
+    lab.raises("a size of zero", lambda: BatchSampler(range(8), 0, False), ValueError)
+    lab.raises("dropping that is no boolean", lambda: BatchSampler(range(8), 2, 1), ValueError)
+
+
+@behaviour("dataloader", capabilities=("pinned_memory",), sees=())
+def pinned_batches(lab: Lab) -> None:
+    """With pin_memory batches of the host are page-locked, in every form and by an own method, and copy to
+    the device.
+    """
+    host = torch.arange(12.0).view(6, 2)
+    expected = lab.on_target and not lab.target.is_cpu
+
+    def pinned(tensor: torch.Tensor) -> bool:
+        return tensor.is_pinned() or not expected
+
+    for word, data, pick in (
+        ("tensors", _Numbers(host), lambda batch: batch),
+        ("pairs", TensorDataset(host, host[:, 0]), lambda batch: batch[1]),
+        ("dicts", StackDataset(a=host, b=list("abcdef")), lambda batch: batch["a"]),
+    ):
+        batches = [pick(batch) for batch in DataLoader(data, batch_size=3, pin_memory=expected)]
+        lab.holds(f"{word} are pinned", all(pinned(batch) for batch in batches))
+        lab.same(f"values of {word}", batches, host=True)
+        lab.same(
+            f"{word} on the device", [batch.to(lab.device, non_blocking=True).clone() for batch in batches]
+        )
+    batches = list(DataLoader(_Numbers(host), batch_size=3, pin_memory=expected, collate_fn=_Own))
+    lab.holds("by an own method", all(batch.was_pinned or not expected for batch in batches))
+    plain = next(iter(DataLoader(_Numbers(host), batch_size=3)))
+    lab.holds("not pinned when not asked for", not plain.is_pinned())
+
+
+class _Own:
+    """A batch that pins itself."""
+
+    def __init__(self, samples: list[torch.Tensor]) -> None:
+        self.value = torch.stack(samples)
+        self.was_pinned = False
+
+    def pin_memory(self) -> _Own:
+        self.was_pinned = True
+        self.value = self.value.pin_memory()
+        return self

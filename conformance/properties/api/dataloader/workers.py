@@ -1,0 +1,93 @@
+"""Loaders with worker processes beside a device that is in use."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+#: Seconds after which a worker that does not answer counts as lost.
+TIMEOUT = 60
+
+
+class _Host(Dataset):  # type: ignore[type-arg]
+    """Samples of the host: their place, the worker, and random numbers of three generators."""
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, place: int) -> Any:
+        info = get_worker_info()
+        draws = torch.tensor([float(torch.rand(())), random.random(), float(numpy.random.rand())])
+        return (
+            torch.tensor([place, info.id, info.num_workers, len(info.dataset)]),
+            torch.tensor(info.seed % 2**31),
+            draws,
+        )
+
+
+class _Parts(IterableDataset):  # type: ignore[type-arg]
+    """A stream that each worker gives a part of."""
+
+    def __iter__(self) -> Any:
+        info = get_worker_info()
+        return iter(torch.arange(info.id, 9, info.num_workers))
+
+
+class _Fails(Dataset):  # type: ignore[type-arg]
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, place: int) -> int:
+        if place == 2:
+            raise KeyError("the third")
+        return place
+
+
+def _loader(data: Any, **options: Any) -> Any:
+    return DataLoader(data, num_workers=2, timeout=TIMEOUT, **options)
+
+
+@behaviour("dataloader", level="training", sees=())
+def workers_beside_a_device(lab: Lab) -> None:
+    """Workers load samples of the host in order while the device is in use, with seeds of their own; errors
+    come through.
+    """
+    used = lab.integers(100)
+    batches = list(_loader(_Host(), batch_size=2, generator=torch.Generator().manual_seed(4)))
+    places = torch.cat([batch[0] for batch in batches])
+    lab.same("places, workers and their number", places, host=True)
+    again = list(_loader(_Host(), batch_size=2, generator=torch.Generator().manual_seed(4)))
+    lab.holds(
+        "a seed repeats",
+        all(torch.equal(a[1], b[1]) and torch.equal(a[2], b[2]) for a, b in zip(batches, again, strict=True)),
+    )
+    seeds = torch.cat([batch[1] for batch in batches])
+    lab.holds("each worker has its own", len(set(seeds.tolist())) == 2)
+    draws = torch.cat([batch[2] for batch in batches])
+    lab.holds("no number is drawn twice", len(set(draws.flatten().tolist())) == draws.numel())
+    lab.same("batches on the device", [batch[0].to(lab.device) for batch in batches])
+    lab.same("the device's own tensor", used + 1)
+    lab.same("parts of a stream", sorted(int(one) for one in _loader(_Parts(), batch_size=None)))
+    lab.same("what fails in a worker", _failures(_loader(_Fails())))
+
+
+def _failures(loader: Any) -> list[bool]:
+    """Whether each sample came, taken to the end so that the workers leave; an error tells of the
+    sample's.
+    """
+    found, samples = [], iter(loader)
+    while True:
+        try:
+            next(samples)
+            found.append(True)
+        except StopIteration:
+            return found
+        except KeyError as error:
+            found.append("the third" not in str(error))

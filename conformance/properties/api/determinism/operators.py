@@ -1,0 +1,302 @@
+"""Operators while deterministic algorithms are asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from conformance.behaviours.behaviour import ALL, behaviour
+from conformance.behaviours.lab import Lab
+
+Call = Callable[[], torch.Tensor]
+
+
+@contextlib.contextmanager
+def deterministic(*, warn_only: bool = False, fill: bool = False) -> Iterator[None]:
+    """Deterministic algorithms for a while; ``fill`` fills memory that would not be initialized."""
+    before = torch.get_deterministic_debug_mode()
+    filled = torch.utils.deterministic.fill_uninitialized_memory
+    try:
+        torch.use_deterministic_algorithms(True, warn_only=warn_only)
+        torch.utils.deterministic.fill_uninitialized_memory = fill
+        yield
+    finally:
+        torch.set_deterministic_debug_mode(before)
+        torch.utils.deterministic.fill_uninitialized_memory = filled
+
+
+def repeats(lab: Lab, name: str, call: Call, *, roundings: float = 64) -> None:
+    """Show that ``call`` gives the same bits each time, or is refused as not deterministic, and its value.
+
+    An operator that is refused must warn where warnings are asked for instead, and is shown as it is without.
+    """
+    try:
+        with deterministic():
+            found = [call() for _ in range(3)]
+        same = all(torch.equal(found[0], other) for other in found[1:])
+    except RuntimeError as error:
+        if "deterministic" not in str(error):
+            raise
+        with deterministic(warn_only=True), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = [call()]
+        same = any("deterministic" in str(warning.message) for warning in caught)
+    lab.holds(f"{name} repeats its bits or is refused by name", same)
+    lab.close(name, found[0], roundings=roundings)
+
+
+def gradient(call: Callable[[torch.Tensor], torch.Tensor], given: torch.Tensor) -> Call:
+    """The gradient of the weighted sum of what ``call`` gives."""
+
+    def run() -> torch.Tensor:
+        leaf = given.detach().clone().requires_grad_()
+        result = call(leaf)
+        weights = torch.arange(1, result.numel() + 1, device=result.device).remainder(7).view_as(result)
+        (result * weights).sum().backward()
+        assert leaf.grad is not None
+        return leaf.grad
+
+    return run
+
+
+@behaviour("determinism", capabilities=("autograd",), sees=("value",))
+def deterministic_pooling(lab: Lab) -> None:
+    """Gradients of pooling and unpooling repeat bit for bit while deterministic algorithms are asked
+    for, or are refused.
+    """
+    plane, cube, line = lab.floats(2, 3, 9, 9), lab.floats(2, 3, 6, 6, 6), lab.floats(2, 3, 12)
+    calls: dict[str, tuple[Any, torch.Tensor]] = {
+        "avg_pool3d": (lambda x: F.avg_pool3d(x, 3, 2), cube),
+        "adaptive_avg_pool2d": (lambda x: F.adaptive_avg_pool2d(x, 4), plane),
+        "adaptive_avg_pool3d": (lambda x: F.adaptive_avg_pool3d(x, 4), cube),
+        "max_pool3d": (lambda x: F.max_pool3d(x, 3, 2), cube),
+        "max_pool2d": (lambda x: F.max_pool2d(x, 3, 2), plane),
+        "adaptive_max_pool2d": (lambda x: F.adaptive_max_pool2d(x, 4), plane),
+        "fractional_max_pool2d": (
+            lambda x: F.fractional_max_pool2d(x, 2, 4, _random_samples=samples(2)),
+            plane,
+        ),
+        "fractional_max_pool3d": (
+            lambda x: F.fractional_max_pool3d(x, 2, 3, _random_samples=samples(3)),
+            cube,
+        ),
+    }
+
+    def samples(dims: int) -> torch.Tensor:
+        return torch.full((2, 3, dims), 0.25, device=lab.device)
+
+    for name, (call, given) in calls.items():
+        repeats(lab, f"the gradient of {name}", gradient(call, given))
+    for dims, given in ((1, line), (2, plane), (3, cube)):
+        pool, unpool = getattr(F, f"max_pool{dims}d"), getattr(F, f"max_unpool{dims}d")
+        values, places = pool(given, 3, 3, return_indices=True)
+        lab.same(f"places of max_pool{dims}d", places)
+        repeats(lab, f"max_unpool{dims}d", lambda unpool=unpool, v=values, p=places: unpool(v, p, 3, 3))
+
+
+@behaviour("determinism", capabilities=("autograd",), sees=("value",))
+def deterministic_padding_and_sampling(lab: Lab) -> None:
+    """Gradients of padding, interpolation and grid_sample repeat bit for bit while deterministic
+    algorithms are asked for, or are refused.
+    """
+    line, plane, cube = lab.floats(2, 3, 6), lab.floats(1, 2, 5, 6), lab.floats(1, 2, 4, 4, 4)
+    for mode in ("reflect", "replicate"):
+        for name, given, pads in (
+            ("1d", line, (2, 3)),
+            ("2d", plane, (2, 1, 1, 3)),
+            ("3d", cube, (1, 1, 2, 1, 1, 2)),
+        ):
+            repeats(
+                lab, f"{mode} padding {name}", gradient(lambda x, p=pads, m=mode: F.pad(x, p, mode=m), given)
+            )
+    for mode, given in (
+        ("linear", line),
+        ("bilinear", plane),
+        ("bicubic", plane),
+        ("trilinear", cube),
+        ("nearest", plane),
+    ):
+        for corners in (False, True):
+            if mode == "nearest" and corners:
+                continue
+            options: dict[str, Any] = {} if mode == "nearest" else {"align_corners": corners}
+            call = gradient(lambda x, m=mode, o=options: F.interpolate(x, scale_factor=2, mode=m, **o), given)
+            repeats(lab, f"{mode} interpolation, corners {corners}", call)
+    flat = lab.floats(1, 3, 3, 2, low=-0.9, high=0.9)
+    deep = lab.floats(1, 2, 3, 3, 3, low=-0.9, high=0.9)
+    repeats(
+        lab,
+        "grid_sample of a plane",
+        gradient(lambda x: F.grid_sample(x, flat, align_corners=False), plane),
+        roundings=256,
+    )
+    repeats(
+        lab,
+        "grid_sample of a cube",
+        gradient(lambda x: F.grid_sample(x, deep, align_corners=False), cube),
+        roundings=256,
+    )
+
+
+@behaviour("determinism", capabilities=("autograd",), sees=("value",))
+def deterministic_losses(lab: Lab) -> None:
+    """Losses and embeddings over repeated classes repeat bit for bit while deterministic algorithms
+    are asked for, or are refused.
+    """
+    scores = torch.log_softmax(lab.floats(2, 3, 4, 4), 1)
+    classes = lab.integers(2, 4, 4, low=0, high=3, dtype=torch.int64)
+    repeats(lab, "nll_loss of planes", lambda: F.nll_loss(scores, classes))
+    repeats(lab, "its gradient", gradient(lambda x: F.nll_loss(x, classes), scores))
+    steps = torch.log_softmax(lab.floats(10, 2, 5), 2)
+    targets = lab.integers(2, 3, low=1, high=5, dtype=torch.int64)
+    lengths, wanted = torch.tensor([10, 8]), torch.tensor([3, 2])
+    repeats(
+        lab,
+        "the gradient of ctc_loss",
+        gradient(lambda x: F.ctc_loss(x, targets, lengths, wanted), steps),
+        roundings=1024,
+    )
+    table = lab.floats(5, 4)
+    words = lab.integers(12, low=0, high=5, dtype=torch.int64)
+    offsets = lab.put([0, 4, 8])
+    for mode in ("sum", "mean", "max"):
+        repeats(
+            lab,
+            f"embedding_bag by {mode}",
+            gradient(lambda x, m=mode: F.embedding_bag(words, x, offsets, mode=m), table),
+        )
+    repeats(lab, "embedding", gradient(lambda x: F.embedding(words, x), table))
+
+
+@behaviour("determinism", level="core", dtypes=("float32", "float64"), sees=("value",))
+def deterministic_sums_by_index(lab: Lab) -> None:
+    """Sums over repeated indices repeat bit for bit while deterministic algorithms are asked for, or
+    are refused.
+    """
+    values = lab.floats(200)
+    places = lab.integers(200, low=0, high=7, dtype=torch.int64)
+    base = torch.zeros(7, dtype=lab.dtype, device=lab.device)
+    calls: dict[str, Call] = {
+        "index_add": lambda: base.index_add(0, places, values),
+        "scatter_add": lambda: base.scatter_add(0, places, values),
+        "scatter_reduce": lambda: base.scatter_reduce(0, places, values, "sum"),
+        "index_put": lambda: base.index_put((places,), values, accumulate=True),
+        "put_": lambda: base.clone().put_(places, values, accumulate=True),
+        "bincount": lambda: torch.bincount(places, values, minlength=7),
+        "cumsum": lambda: values.cumsum(0),
+        "cumsum of a plane": lambda: values.view(20, 10).cumsum(0),
+    }
+    for name, call in calls.items():
+        repeats(lab, name, call, roundings=2048)
+    rows = lab.integers(4, 5)
+    repeats(
+        lab,
+        "the gradient of gather",
+        gradient(lambda x: x.gather(0, places[:5].clamp(max=3).view(1, 5)), rows),
+    )
+    line = lab.integers(7)
+    repeats(
+        lab,
+        "the gradient of gather in one dimension",
+        gradient(lambda x: x.gather(0, places), line),
+        roundings=0,
+    )
+    repeats(lab, "the gradient of an index", gradient(lambda x: x[places], line), roundings=0)
+    repeats(
+        lab, "the gradient of index_select", gradient(lambda x: x.index_select(0, places), line), roundings=0
+    )
+    repeats(
+        lab,
+        "the gradient of repeat_interleave",
+        gradient(lambda x: x.repeat_interleave(lab.put([2, 0, 1, 3, 1, 1, 2])), line),
+    )
+    repeats(lab, "the gradient of take", gradient(lambda x: x.take(places), line), roundings=0)
+
+
+@behaviour("determinism", sees=("value",))
+def deterministic_orders_and_counts(lab: Lab) -> None:
+    """Medians, kth values, histograms and writes repeat bit for bit while deterministic algorithms
+    are asked for, or are refused.
+    """
+    values = lab.permutation(60).to(lab.dtype).view(6, 10)
+    calls: dict[str, Call] = {
+        "kthvalue": lambda: values.kthvalue(3, 1).values,
+        "places of kthvalue": lambda: values.kthvalue(3, 1).indices,
+        "median": lambda: values.median(),
+        "median along one": lambda: values.median(1).values,
+        "places of median": lambda: values.median(1).indices,
+        "histc": lambda: torch.histc(values, 6, 0, 60),
+        "bincount": lambda: torch.bincount(values.long().view(-1) % 5),
+        "put_": lambda: values.clone().put_(lab.put([0, 1, 2]), torch.ones(3, device=lab.device)),
+        "index_copy": lambda: values.index_copy(0, lab.put([4, 2]), values[:2]),
+        "scatter": lambda: values.scatter(0, lab.put([[0] * 10]), values[1:2]),
+        "sort": lambda: values.sort(1).values,
+        "matmul": lambda: values @ values.t(),
+    }
+    for name, call in calls.items():
+        repeats(lab, name, call, roundings=0 if name != "matmul" else 64)
+    matrix = lab.floats(30, 40)
+    repeats(lab, "a product", lambda: matrix @ matrix.t(), roundings=64)
+    repeats(lab, "a sum", lambda: matrix.sum().reshape(1), roundings=64)
+
+
+@behaviour("determinism", level="core", dtypes=ALL, sees=("value",))
+def deterministic_empty_memory(lab: Lab) -> None:
+    """While deterministic algorithms are asked for, memory that would not be initialized holds NaN or
+    the largest integer.
+    """
+    where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
+    base = torch.zeros(2, 3, **where)
+    with deterministic(fill=True):
+        made = {
+            "empty": torch.empty(2, 3, **where),
+            "empty_like": torch.empty_like(base),
+            "empty_strided": torch.empty_strided((2, 3), (1, 2), **where),
+            "empty_permuted": torch.empty_permuted((2, 3), (1, 0), **where),
+            "new_empty": base.new_empty(2),
+            "resized": torch.zeros(2, **where).resize_(5),
+            "of nothing": torch.empty(0, **where),
+        }
+    for name, tensor in made.items():
+        lab.same(name, tensor + torch.zeros_like(tensor))
+    with deterministic(fill=False):
+        lab.same("the shape without filling", torch.empty(2, 3, **where).shape)
+        lab.same("what is filled by itself", torch.zeros(2, **where) + torch.ones(2, **where))
+
+
+@behaviour("determinism", level="core", sees=("value",))
+def deterministic_switch(lab: Lab) -> None:
+    """The switch for deterministic algorithms is seen by all that ask, in its three settings, and
+    leaves values alone.
+    """
+    before = torch.get_deterministic_debug_mode()
+    base = lab.floats(4, 4)
+    plain = base + base
+    for setting, name in ((0, "default"), (1, "warn"), (2, "error")):
+        try:
+            torch.set_deterministic_debug_mode(name)
+            lab.same(
+                f"the settings under {name}",
+                [
+                    torch.get_deterministic_debug_mode(),
+                    torch.are_deterministic_algorithms_enabled(),
+                    torch.is_deterministic_algorithms_warn_only_enabled(),
+                ],
+            )
+            lab.expect(f"the number of {name}", torch.get_deterministic_debug_mode(), setting)
+            lab.same(f"a sum under {name}", base + base)
+        finally:
+            torch.set_deterministic_debug_mode(before)
+    lab.same("a sum before", plain)
+    lab.raises(
+        "a setting that is none",
+        lambda: torch.set_deterministic_debug_mode("nosuch"),
+        RuntimeError,
+        match="debug_mode",
+    )
+    lab.raises("a number that is none", lambda: torch.use_deterministic_algorithms(3), TypeError)

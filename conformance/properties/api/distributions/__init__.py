@@ -1,0 +1,1 @@
+"""Behaviours of area ``distributions``: torch.distributions."""

@@ -1,0 +1,386 @@
+"""Divergences, validation, transforms and distributions of vectors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import distributions as D
+from torch.distributions import constraints
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.distributions.samples import vectors
+from conformance.properties.api.distributions.scores import SCALAR, made, optional
+
+
+@behaviour("distributions", sees=("value",))
+def divergences(lab: Lab) -> None:
+    """kl_divergence is zero of a distribution and itself, its closed form of two, infinite where
+    support is missing.
+    """
+    every = {name: made(lab, name)[0] for name in SCALAR}
+    for name, dist in every.items():
+        found = optional(lambda dist=dist: D.kl_divergence(dist, dist))
+        if found is not None:
+            lab.holds(
+                f"{name} does not differ from itself",
+                bool((found.abs() < 1e-9).all()) and found.shape == dist.batch_shape,
+            )
+    pairs = (
+        ("Beta", "Normal"),
+        ("Exponential", "Gamma"),
+        ("Exponential", "Normal"),
+        ("Gamma", "Normal"),
+        ("Chi2", "Gamma"),
+        ("Gamma", "Gumbel"),
+        ("Gumbel", "Normal"),
+        ("Laplace", "Normal"),
+        ("Normal", "Laplace"),
+        ("Normal", "Gumbel"),
+        ("Pareto", "Exponential"),
+        ("Uniform", "Normal"),
+        ("Bernoulli", "Poisson"),
+        ("Beta", "ContinuousBernoulli"),
+    )
+    for left, right in pairs:
+        lab.close(f"{left} from {right}", D.kl_divergence(every[left], every[right]), roundings=1 << 14)
+
+    def one(kind: Any, *numbers: float) -> Any:
+        return kind(*(lab.put(float(number), dtype=torch.float64) for number in numbers))
+
+    normal = D.kl_divergence(one(D.Normal, 0, 1), one(D.Normal, 1, 2))
+    lab.expect("two normal ones", normal, math.log(2) + 2 / 8 - 0.5, roundings=64)
+    lab.expect(
+        "two exponential ones",
+        D.kl_divergence(one(D.Exponential, 2), one(D.Exponential, 3)),
+        math.log(2 / 3) + 3 / 2 - 1,
+        roundings=64,
+    )
+    coins = D.kl_divergence(one(D.Bernoulli, 0.25), one(D.Bernoulli, 0.5))
+    lab.expect("two coins", coins, 0.25 * math.log(0.5) + 0.75 * math.log(1.5), roundings=256)
+    lab.expect(
+        "two rates",
+        D.kl_divergence(one(D.Poisson, 2), one(D.Poisson, 3)),
+        2 * math.log(2 / 3) + 1,
+        roundings=64,
+    )
+    endless = (
+        (one(D.Uniform, 0, 2), one(D.Beta, 1, 2)),
+        (one(D.Normal, 0, 1), one(D.Exponential, 1)),
+        (one(D.Normal, 0, 1), one(D.Uniform, 0, 1)),
+        (one(D.Gamma, 1, 2), one(D.Beta, 3, 4)),
+        (one(D.Poisson, 2), one(D.Bernoulli, 0.5)),
+        (one(D.Laplace, 0, 1), one(D.Pareto, 1, 2)),
+        (one(D.Bernoulli, 0), one(D.Bernoulli, 1)),
+        (D.Categorical(lab.put([0.9, 0.1])), D.Categorical(lab.put([1.0, 0.0]))),
+        (one(D.Binomial, 31, 0.7), one(D.Binomial, 30, 0.3)),
+    )
+    for place, (p, q) in enumerate(endless):
+        lab.expect(f"{place}: {type(p).__name__} from {type(q).__name__}", D.kl_divergence(p, q), math.inf)
+    lab.expect("a sure coin from itself", D.kl_divergence(one(D.Bernoulli, 1), one(D.Bernoulli, 1)), 0.0)
+    lab.expect(
+        "a uniform one from its beta",
+        D.kl_divergence(one(D.Uniform, 0, 1), one(D.Beta, 1, 1)).abs() < 1e-12,
+        True,
+    )
+    lab.raises(
+        "of no formula", lambda: D.kl_divergence(every["Cauchy"], every["Normal"]), NotImplementedError
+    )
+    for name, dist in vectors(lab).items():
+        found = optional(lambda dist=dist: D.kl_divergence(dist, dist))
+        lab.same(f"shape for {name}", None if found is None else found.shape)
+
+
+@behaviour("distributions", sees=("value",))
+def normal_vectors(lab: Lab) -> None:
+    """Covariance, precision and Cholesky factor describe one normal distribution, low rank another
+    way; batches are their rows.
+    """
+
+    def put(numbers: Any) -> torch.Tensor:
+        return lab.put(numbers, dtype=torch.float64)
+
+    mean, covariance = put([1.0, -1.0]), put([[2.0, 0.5], [0.5, 1.0]])
+    point = put([[0.5, 0.5], [2.0, -1.0]])
+    first = D.MultivariateNormal(mean, covariance)
+    ways = {
+        "covariance": first,
+        "precision": D.MultivariateNormal(mean, precision_matrix=covariance.inverse()),
+        "factor": D.MultivariateNormal(mean, scale_tril=torch.linalg.cholesky(covariance)),
+        "low rank": D.LowRankMultivariateNormal(mean, put([[1.0], [0.5]]), put([1.0, 0.75])),
+    }
+    difference = point - mean
+    form = (difference @ covariance.inverse() * difference).sum(-1)
+    wanted = (-form / 2 - math.log(2 * math.pi) - math.log(1.75) / 2).cpu()
+    for name, dist in ways.items():
+        lab.expect(f"log_prob by {name}", dist.log_prob(point), wanted, roundings=256)
+        lab.close(f"mean and variance by {name}", [dist.mean, dist.variance], roundings=64)
+        lab.close(
+            f"matrices by {name}",
+            [dist.covariance_matrix, dist.precision_matrix, dist.scale_tril],
+            roundings=256,
+        )
+        lab.expect(
+            f"entropy by {name}", dist.entropy(), 1 + math.log(2 * math.pi) + math.log(1.75) / 2, roundings=64
+        )
+        lab.holds(f"{name} differs from none", abs(float(D.kl_divergence(first, dist))) < 1e-9)
+    other = D.MultivariateNormal(put([0.0, 0.0]), torch.eye(2, dtype=torch.float64, device=lab.device))
+    lab.expect(
+        "the divergence", D.kl_divergence(first, other), (3 + 2 - 2 - math.log(1.75)) / 2, roundings=256
+    )
+    batch = D.MultivariateNormal(torch.stack((mean, -mean)), torch.stack((covariance, covariance * 2)))
+    single = [D.MultivariateNormal(mean, covariance), D.MultivariateNormal(-mean, covariance * 2)]
+    lab.holds(
+        "a batch scores as its rows",
+        torch.allclose(
+            batch.log_prob(point), torch.stack([d.log_prob(x) for d, x in zip(single, point, strict=True)])
+        ),
+    )
+    lab.holds(
+        "and diverges as they do",
+        torch.allclose(
+            D.kl_divergence(batch, other), torch.stack([D.kl_divergence(d, other) for d in single])
+        ),
+    )
+    lab.same("shapes", [batch.batch_shape, batch.event_shape, batch.sample((3,)).shape])
+    wishart = D.Wishart(put(4.0), covariance)
+    scale = put([[1.0, 0.25], [0.25, 2.0]])
+    lab.close("a Wishart score", wishart.log_prob(scale), roundings=1 << 14)
+    lab.close("Wishart moments", [wishart.mean, wishart.variance, wishart.covariance_matrix], roundings=256)
+    by_factor = D.Wishart(put(4.0), scale_tril=torch.linalg.cholesky(covariance))
+    by_precision = D.Wishart(put(4.0), precision_matrix=covariance.inverse())
+    lab.holds(
+        "by any matrix",
+        torch.allclose(by_factor.log_prob(scale), wishart.log_prob(scale))
+        and torch.allclose(by_precision.log_prob(scale), wishart.log_prob(scale)),
+    )
+    flat = D.LKJCholesky(2, put(1.0))
+    lab.expect(
+        "correlations without a preference",
+        flat.log_prob(torch.linalg.cholesky(put([[1.0, 0.3], [0.3, 1.0]]))),
+        math.log(0.5),
+        roundings=1024,
+    )
+    simplex = put([[0.2, 0.3, 0.5], [0.25, 0.25, 0.5]])
+    alpha = [0.5, 1.0, 2.0]
+    density = sum((a - 1) * math.log(x) for a, x in zip(alpha, [0.2, 0.3, 0.5], strict=True))
+    density += math.lgamma(sum(alpha)) - sum(math.lgamma(a) for a in alpha)
+    dirichlet = D.Dirichlet(put([alpha, [3.0, 3.0, 1.0]]))
+    lab.expect("a Dirichlet score", dirichlet.log_prob(simplex)[0], density, roundings=1024)
+    lab.close(
+        "its moments",
+        [dirichlet.mean, dirichlet.variance, dirichlet.mode, dirichlet.entropy()],
+        roundings=1 << 14,
+    )
+    counts = D.Multinomial(10, put([0.1, 0.2, 0.7]))
+    wanted_score = math.lgamma(11) - math.lgamma(2) - math.lgamma(3) - math.lgamma(8)
+    wanted_score += math.log(0.1) + 2 * math.log(0.2) + 7 * math.log(0.7)
+    lab.expect("a multinomial score", counts.log_prob(put([1.0, 2.0, 7.0])), wanted_score, roundings=1 << 14)
+    lab.close("its moments, too", [counts.mean, counts.variance, counts.entropy()], roundings=1 << 14)
+    categories = D.Categorical(put([0.1, 0.2, 0.7]))
+    lab.expect(
+        "scores of categories",
+        categories.log_prob(torch.arange(3, device=lab.device)),
+        [math.log(p) for p in (0.1, 0.2, 0.7)],
+        roundings=64,
+    )
+    hot = D.OneHotCategorical(put([0.1, 0.2, 0.7]))
+    lab.holds(
+        "one-hot ones score alike",
+        torch.allclose(
+            hot.log_prob(torch.eye(3, dtype=torch.float64, device=lab.device)),
+            categories.log_prob(torch.arange(3, device=lab.device)),
+        ),
+    )
+    mixture = D.MixtureSameFamily(D.Categorical(put([0.3, 0.7])), D.Normal(put([0.0, 4.0]), put([1.0, 0.5])))
+    bell = [
+        math.exp(-(x**2) / 2) * 0.3 + math.exp(-(((x - 4) / 0.5) ** 2) / 2) / 0.5 * 0.7 for x in (0.0, 3.5)
+    ]
+    lab.expect(
+        "scores of a mixture",
+        mixture.log_prob(put([0.0, 3.5])),
+        [math.log(b / math.sqrt(2 * math.pi)) for b in bell],
+        roundings=1024,
+    )
+    lab.close(
+        "moments of a mixture", [mixture.mean, mixture.variance, mixture.cdf(put([0.0, 3.5]))], roundings=1024
+    )
+    angles = torch.linspace(0, 2 * math.pi, 2001, dtype=torch.float64, device=lab.device)[:-1]
+    for concentration in (0.1, 1.0, 10.0, 100.0):
+        total = D.VonMises(put(0.0), put(concentration)).log_prob(angles).exp().mean() * 2 * math.pi
+        lab.holds(f"chances of all angles, {concentration}", abs(float(total) - 1) < 1e-5)
+
+
+@behaviour("distributions", level="training", sees=("error", "message"))
+def distribution_validation(lab: Lab) -> None:
+    """Parameters outside their range, values outside the support and shapes that do not fit are
+    refused, unless asked not to look.
+    """
+    wrong: dict[str, Any] = {
+        "Normal": lambda: D.Normal(lab.put(0.0), lab.put(-1.0)),
+        "Bernoulli": lambda: D.Bernoulli(lab.put([1.1, 0.2])),
+        "Beta": lambda: D.Beta(lab.put(0.0), lab.put(1.0)),
+        "Binomial": lambda: D.Binomial(lab.put(10.0), lab.put(-0.1)),
+        "Categorical": lambda: D.Categorical(lab.put([[-0.1, 0.2, 0.9]])),
+        "Cauchy": lambda: D.Cauchy(lab.put(0.0), lab.put(0.0)),
+        "Dirichlet": lambda: D.Dirichlet(lab.put([-1.0, 1.0])),
+        "Exponential": lambda: D.Exponential(lab.put(0.0)),
+        "Gamma": lambda: D.Gamma(lab.put(-1.0), lab.put(1.0)),
+        "Geometric": lambda: D.Geometric(lab.put(0.0)),
+        "Laplace": lambda: D.Laplace(lab.put(0.0), lab.put(float("nan"))),
+        "MultivariateNormal": lambda: D.MultivariateNormal(
+            lab.put([0.0, 0.0]), lab.put([[1.0, 0.0], [0.0, -2.0]])
+        ),
+        "Poisson": lambda: D.Poisson(lab.put(-0.1)),
+        "Uniform": lambda: D.Uniform(lab.put(2.0), lab.put(1.0)),
+        "Weibull": lambda: D.Weibull(lab.put(0.0), lab.put(1.0)),
+        "Multinomial": lambda: D.Multinomial(10, lab.put([-0.1, 0.5])),
+        "StudentT": lambda: D.StudentT(lab.put(0.0)),
+    }
+    for name, call in wrong.items():
+        lab.raises(f"parameters of {name}", call, ValueError)
+    every = {name: made(lab, name)[0] for name in SCALAR} | vectors(lab)
+    for name, dist in every.items():
+        value = torch.full(
+            dist.batch_shape + dist.event_shape, math.nan, dtype=torch.float64, device=lab.device
+        )
+        lab.raises(
+            f"NaN for {name}",
+            lambda dist=dist, value=value: dist.log_prob(value),
+            ValueError,
+            match="within the support",
+        )
+    coin = D.Bernoulli(lab.put([0.5, 0.5]))
+    lab.raises(
+        "half a head", lambda: coin.log_prob(lab.put([0.5, 0.0])), ValueError, match="within the support"
+    )
+    lab.raises("a number for a tensor", lambda: coin.log_prob(1), ValueError, match="must be a Tensor")
+    lab.raises(
+        "a shape that does not fit",
+        lambda: coin.log_prob(torch.ones(3, device=lab.device)),
+        ValueError,
+        match="broadcastable",
+    )
+    lab.same(
+        "unless asked not to look",
+        D.Bernoulli(lab.put([0.5]), validate_args=False).log_prob(lab.put([0.5])).isfinite(),
+    )
+    lab.raises("both probs and logits", lambda: D.Bernoulli(lab.put(0.5), lab.put(0.0)), ValueError)
+    lab.raises(
+        "counts of integers for torch.binomial",
+        lambda: torch.binomial(lab.put([10, 10]), lab.put([0.5, 0.5])),
+        ValueError,
+        RuntimeError,
+        match="floating-point",
+    )
+    lab.raises(
+        "chances of integers",
+        lambda: torch.binomial(lab.put([10.0, 10.0]), lab.put([1, 0])),
+        ValueError,
+        RuntimeError,
+        match="floating-point",
+    )
+    for name, dist in every.items():
+        for word, constraint in dist.arg_constraints.items():
+            value = getattr(dist, word, None)
+            if isinstance(value, torch.Tensor) and not constraints.is_dependent(constraint):
+                lab.holds(f"{word} of {name} keeps to its constraint", bool(constraint.check(value).all()))
+
+
+@behaviour("distributions", sees=("value",), capabilities=("autograd",))
+def transforms_of_values(lab: Lab) -> None:
+    """Transforms map, invert and give the logarithm of their slope; joined by cat, stack or
+    composition they do so in parts.
+    """
+
+    def put(numbers: Any) -> torch.Tensor:
+        return lab.put(numbers, dtype=torch.float64)
+
+    x = put([-1.5, -0.25, 0.5, 2.0])
+    every: dict[str, tuple[Any, torch.Tensor]] = {
+        "exp": (D.ExpTransform(), x),
+        "sigmoid": (D.SigmoidTransform(), x),
+        "tanh": (D.TanhTransform(), x),
+        "softplus": (D.SoftplusTransform(), x),
+        "affine": (D.AffineTransform(1.0, -2.0), x),
+        "power": (D.PowerTransform(put(3.0)), x.exp()),
+        "composed": (D.ComposeTransform([D.AffineTransform(0.5, 2.0), D.SigmoidTransform()]), x),
+        "normal cdf": (D.CumulativeDistributionTransform(D.Normal(put(0.0), put(1.0))), x),
+    }
+    for name, (transform, given) in every.items():
+        leaf = given.detach().clone().requires_grad_()
+        found = transform(leaf)
+        (slope,) = torch.autograd.grad(found.sum(), leaf)
+        lab.close(name, found.detach(), roundings=256)
+        lab.close(f"{name}, undone", transform.inv(found.detach()), roundings=1 << 14)
+        lab.holds(
+            f"{name} is undone", torch.allclose(transform.inv(found.detach()), given, rtol=1e-7, atol=1e-9)
+        )
+        jacobian = transform.log_abs_det_jacobian(given, found.detach())
+        lab.holds(f"the slope of {name}", torch.allclose(jacobian, slope.abs().log(), rtol=1e-7, atol=1e-9))
+        lab.holds(
+            f"domains of {name}",
+            bool(transform.domain.check(given).all() and transform.codomain.check(found).all()),
+        )
+    wide = {
+        "simplex": D.StickBreakingTransform(),
+        "softmax": D.SoftmaxTransform(),
+        "cholesky": D.LowerCholeskyTransform(),
+        "correlations": D.CorrCholeskyTransform(),
+        "definite": D.PositiveDefiniteTransform(),
+    }
+    for name, transform in wide.items():
+        given = (
+            put([[0.5, -0.5], [0.25, 1.0]]) if name in ("cholesky", "definite") else put([0.5, -0.5, 0.25])
+        )
+        found = transform(given)
+        lab.close(name, found, roundings=256)
+        lab.holds(f"{name} keeps to its codomain", bool(transform.codomain.check(found).all()))
+        lab.close(f"{name} there and back", transform(transform.inv(found)), roundings=1 << 12)
+    parts = [D.ExpTransform(), D.AffineTransform(1, 10), D.identity_transform]
+    stacked = D.StackTransform(parts, dim=0)
+    joined = D.CatTransform(parts, dim=0)
+    rows = torch.stack((x, x, x))
+    for name, transform in (("stacked", stacked), ("joined", joined)):
+        found = transform(rows)
+        lab.holds(
+            f"{name} acts in parts", all(torch.equal(found[i], part(x)) for i, part in enumerate(parts))
+        )
+        lab.holds(f"{name} is undone", torch.allclose(transform.inv(found), rows))
+        slopes = transform.log_abs_det_jacobian(rows, found)
+        lab.holds(
+            f"slopes of {name}",
+            all(
+                torch.allclose(slopes[i], part.log_abs_det_jacobian(x, part(x)) + torch.zeros_like(x))
+                for i, part in enumerate(parts)
+            ),
+        )
+        lab.same(name, transform.domain.check(rows))
+    uneven = D.CatTransform(
+        [D.ExpTransform(), D.CatTransform([D.AffineTransform(1, 10), D.identity_transform])],
+        dim=0,
+        lengths=[1, 2],
+    )
+    lab.close("joined unevenly", uneven(rows), roundings=256)
+    shaped = D.ReshapeTransform((4,), (2, 2))
+    lab.same("reshaped", [shaped(x), shaped.inv(shaped(x)), shaped.log_abs_det_jacobian(x, shaped(x))])
+    drawn = D.TransformedDistribution(D.Normal(put(0.0), put(1.0)), [D.AffineTransform(1.0, 2.0)])
+    lab.expect(
+        "a score moved", drawn.log_prob(put(1.0)), -math.log(2) - math.log(2 * math.pi) / 2, roundings=256
+    )
+    for constraint in (
+        constraints.positive,
+        constraints.unit_interval,
+        constraints.simplex,
+        constraints.real,
+        constraints.lower_cholesky,
+        constraints.greater_than(2.0),
+        constraints.interval(-1, 3),
+    ):
+        given = put([[0.5, -0.5], [0.25, 1.0]])
+        lab.holds(
+            f"transform_to {constraint} keeps to it",
+            bool(constraint.check(D.transform_to(constraint)(given)).all()),
+        )

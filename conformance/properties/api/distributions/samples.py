@@ -1,0 +1,343 @@
+"""Samples of torch.distributions: shapes, moments, gradients and support."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import distributions as D
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.distributions.scores import SCALAR, made, optional
+from conformance.properties.api.random.values import COUNT, SIGMAS, distributed, mean_is
+
+#: Distributions whose variance is infinite or undefined: their means say nothing.
+WILD = ("Cauchy", "HalfCauchy", "FisherSnedecor", "Pareto")
+
+
+#: Of vectors fewer samples are drawn, each of which costs more.
+FEW = 600
+
+
+def vectors(lab: Lab) -> dict[str, Any]:
+    """Distributions of vectors and matrices, over parameters of float64 on the device."""
+
+    def put(numbers: Any) -> torch.Tensor:
+        return lab.put(numbers, dtype=torch.float64)
+
+    chances = put([[0.1, 0.2, 0.7], [0.5, 0.3, 0.2]])
+    covariance = put([[2.0, 0.5], [0.5, 1.0]])
+    return {
+        "Categorical": D.Categorical(chances),
+        "OneHotCategorical": D.OneHotCategorical(chances),
+        "OneHotCategoricalStraightThrough": D.OneHotCategoricalStraightThrough(chances),
+        "Multinomial": D.Multinomial(10, chances),
+        "Dirichlet": D.Dirichlet(put([[0.5, 1.0, 2.0], [3.0, 3.0, 1.0]])),
+        "MultivariateNormal": D.MultivariateNormal(put([1.0, -1.0]), covariance),
+        "LowRankMultivariateNormal": D.LowRankMultivariateNormal(
+            put([1.0, -1.0]), put([[1.0], [0.5]]), put([1.0, 0.75])
+        ),
+        "LogisticNormal": D.LogisticNormal(put([0.0, 0.5]), put([1.0, 0.5])),
+        "RelaxedOneHotCategorical": D.RelaxedOneHotCategorical(put(0.5), chances),
+        "RelaxedBernoulli": D.RelaxedBernoulli(put(0.5), put([0.2, 0.7])),
+        "Wishart": D.Wishart(put(4.0), covariance),
+        "LKJCholesky": D.LKJCholesky(3, put(1.5)),
+        "VonMises": D.VonMises(put([0.0, 1.0]), put([1.0, 4.0])),
+        "MixtureSameFamily": D.MixtureSameFamily(
+            D.Categorical(put([0.3, 0.7])), D.Normal(put([0.0, 4.0]), put([1.0, 0.5]))
+        ),
+        "Independent": D.Independent(D.Normal(put([[0.0, 1.0]] * 3), put(1.0)), 1),
+        "TransformedDistribution": D.TransformedDistribution(
+            D.Normal(put([0.0, 1.0]), put(1.0)), [D.ExpTransform()]
+        ),
+    }
+
+
+def spread_is(sample: torch.Tensor, variance: torch.Tensor) -> bool:
+    """Whether the variance of samples (the first dimension) is ``variance``, as far as their fourth
+    moment tells.
+    """
+    centred = sample.double() - sample.double().mean(0)
+    error = ((centred**2).mean(0) - variance).abs()
+    allowed = SIGMAS * ((centred**4).mean(0) / sample.size(0)).sqrt() + 1e-9
+    return bool((error <= allowed).all())
+
+
+@behaviour("distributions", level="training", sees=("shape",))
+def sample_shapes(lab: Lab) -> None:
+    """sample gives sample_shape, batch_shape and event_shape in turn, in its support, detached, on
+    the device; expand widens the batch.
+    """
+    every = {name: made(lab, name)[0] for name in SCALAR} | vectors(lab)
+    for name, dist in every.items():
+        for shape in ((), (2, 3)):
+            sample = dist.sample(shape)
+            lab.holds(
+                f"{name} {shape} has its shape",
+                sample.shape == torch.Size(shape) + dist.batch_shape + dist.event_shape,
+            )
+            lab.holds(f"{name} {shape} is in its support", bool(dist.support.check(sample).all()))
+            scores = dist.log_prob(sample)
+            lab.holds(
+                f"log_prob of {name} {shape} has its shape",
+                scores.shape == torch.Size(shape) + dist.batch_shape,
+            )
+        lab.same(
+            f"what {name} gives", [sample.dtype, sample.requires_grad, sample.device.type == lab.device.type]
+        )
+        wide = dist.expand(torch.Size((5, *dist.batch_shape)))
+        drawn = wide.sample()
+        lab.holds(
+            f"an expanded {name} draws more",
+            drawn.shape == torch.Size((5,)) + dist.batch_shape + dist.event_shape,
+        )
+        lab.holds(
+            f"an expanded {name} is of its class", type(wide) is type(dist) and wide.batch_shape[0] == 5
+        )
+        lab.holds(
+            f"an expanded {name} scores alike",
+            torch.allclose(wide.log_prob(drawn), dist.log_prob(drawn), equal_nan=True),
+        )
+        lab.holds(f"the support of {name} knows its events", dist.support.event_dim == len(dist.event_shape))
+        for ndims in range(len(dist.batch_shape) + 1):
+            whole = D.Independent(dist, ndims)
+            scores = whole.log_prob(dist.sample())
+            lab.same(
+                f"{name} with {ndims} dimensions of one event",
+                [scores.shape, whole.event_shape, whole.has_rsample],
+            )
+    for name, (kind, parameters, _, _) in SCALAR.items():
+        single = kind(**{word: lab.put(float(numbers[0])) for word, numbers in parameters.items()})
+        lab.same(
+            f"shapes of a single {name}", [single.batch_shape, single.event_shape, single.sample().shape]
+        )
+        drawn = single.sample((3, 2))
+        lab.same(f"many of a single {name}", [drawn.shape, single.log_prob(drawn).shape])
+    lab.same("parameters that broadcast", D.Normal(lab.floats(3, 1), lab.floats(4, low=0.5)).sample().shape)
+    lab.same("a number beside a tensor", D.Gamma(lab.floats(2, low=0.5), 1.0).sample((3,)).shape)
+    lab.raises(
+        "parameters that do not",
+        lambda: D.Normal(lab.floats(3), lab.floats(4, low=0.5)),
+        RuntimeError,
+        ValueError,
+    )
+    lab.same(
+        "scores that broadcast",
+        D.HalfNormal(torch.ones(2, 1, 4, device=lab.device))
+        .log_prob(torch.ones(3, 1, device=lab.device))
+        .shape,
+    )
+
+
+@behaviour("distributions", level="training", sees=())
+def sample_moments(lab: Lab) -> None:
+    """Samples have the mean of their distribution, its distribution function where there is one, and
+    its frequencies.
+    """
+    for name in SCALAR:
+        dist, _ = made(lab, name)
+        sample = dist.sample((COUNT,))
+        for place in range(3):
+            column = sample[:, place]
+            if name not in WILD:
+                mean_is(lab, f"{name} {place}", column, float(dist.mean[place]), float(dist.stddev[place]))
+            if name not in (*WILD, "StudentT", "InverseGamma"):
+                lab.holds(f"the variance of {name} {place}", spread_is(column, dist.variance[place]))
+            if dist.support.is_discrete:
+                for value in (0.0, 1.0, 2.0):
+                    chance = float(_chance(dist, value)[place])
+                    share = float((column == value).double().mean())
+                    lab.holds(
+                        f"{name} {place} draws {value} as often as it should",
+                        abs(share - chance) < SIGMAS * 0.5 / math.sqrt(COUNT),
+                    )
+            elif optional(lambda dist=dist: dist.cdf(dist.sample())) is not None:
+                single = type(dist)(
+                    *[getattr(dist, word)[place].cpu() for word in SCALAR[name][1]], validate_args=False
+                )
+                distributed(lab, f"{name} {place}", column, single.cdf)
+
+
+def _chance(dist: Any, value: float) -> torch.Tensor:
+    """How often ``value`` comes; zero where it is not in the support."""
+    point = torch.full(dist.batch_shape, value, dtype=torch.float64, device=dist.mean.device)
+    inside = dist.support.check(point)
+    safe = torch.where(inside, point, torch.zeros_like(point))
+    return torch.where(inside, dist.log_prob(safe).exp(), torch.zeros_like(point))
+
+
+@behaviour("distributions", sees=())
+def vector_sample_moments(lab: Lab) -> None:
+    """Samples of vectors have the means, and those of categories the frequencies, of their distributions."""
+    every = vectors(lab)
+    for name in (
+        "Dirichlet",
+        "Multinomial",
+        "OneHotCategorical",
+        "MultivariateNormal",
+        "LowRankMultivariateNormal",
+        "Wishart",
+        "MixtureSameFamily",
+    ):
+        dist = every[name]
+        sample = dist.sample((FEW,)).double()
+        error = (sample.mean(0) - dist.mean).abs()
+        lab.holds(
+            f"the mean of {name}",
+            bool((error <= SIGMAS * dist.variance.sqrt() / math.sqrt(FEW) + 1e-9).all()),
+        )
+        lab.holds(f"the variance of {name}", spread_is(sample, dist.variance))
+    drawn = every["Categorical"].sample((FEW,))
+    shares = torch.stack([(drawn == place).double().mean(0) for place in range(3)], -1)
+    lab.holds(
+        "shares of categories",
+        bool(((shares - every["Categorical"].probs).abs() < SIGMAS * 0.5 / math.sqrt(FEW)).all()),
+    )
+    rounded = every["RelaxedBernoulli"].sample((FEW,)).round().mean(0)
+    lab.holds(
+        "shares of relaxed coins, rounded",
+        bool(((rounded - lab.put([0.2, 0.7])).abs() < SIGMAS * 0.5 / math.sqrt(FEW)).all()),
+    )
+    first = every["RelaxedOneHotCategorical"].sample((FEW,)).argmax(-1)
+    shares = torch.stack([(first == place).double().mean(0) for place in range(3)], -1)
+    lab.holds(
+        "shares of relaxed categories",
+        bool(((shares - every["Categorical"].probs).abs() < SIGMAS * 0.5 / math.sqrt(FEW)).all()),
+    )
+    cross = every["MultivariateNormal"].sample((FEW,)) - every["MultivariateNormal"].mean
+    product = (cross[:, 0] * cross[:, 1]).mean()
+    lab.holds("the covariance of normal vectors", abs(float(product) - 0.5) < SIGMAS * 1.6 / math.sqrt(FEW))
+    turned = every["VonMises"].sample((FEW,))
+    lab.holds(
+        "angles have their direction",
+        bool(
+            (
+                (torch.cos(turned - lab.put([0.0, 1.0])).mean(0) - (1 - every["VonMises"].variance)).abs()
+                < SIGMAS / math.sqrt(FEW)
+            ).all()
+        ),
+    )
+    thin = D.Beta(lab.put([0.01], dtype=torch.float64), lab.put([0.01], dtype=torch.float64)).sample((FEW,))
+    lab.holds(
+        "beta samples keep to both ends",
+        bool(thin.isfinite().all())
+        and abs(float((thin > 0.5).double().mean()) - 0.5) < SIGMAS * 0.5 / math.sqrt(FEW),
+    )
+
+
+@behaviour("distributions", level="training", capabilities=("autograd",), sees=())
+def sample_gradients(lab: Lab) -> None:
+    """rsample passes gradients to its parameters, as the formula of each sample has them; sample
+    passes none.
+    """
+    for name in SCALAR:
+        dist, tensors = made(lab, name, grad=True)
+        lab.holds(f"sample of {name} is detached", not dist.sample().requires_grad)
+        if not dist.has_rsample:
+            refused = False
+            try:
+                dist.rsample()
+            except NotImplementedError:
+                refused = True
+            lab.holds(f"rsample of {name} is refused", refused)
+            continue
+        drawn = dist.rsample((50,))
+        lab.holds(f"rsample of {name} requires gradients", drawn.requires_grad)
+        drawn.sum().backward()
+        lab.holds(
+            f"gradients of {name} arrive",
+            all(t.grad is not None and bool(t.grad.isfinite().all()) for t in tensors.values()),
+        )
+    for name in ("Normal", "Laplace", "Cauchy", "Gumbel"):
+        dist, tensors = made(lab, name, grad=True)
+        drawn = dist.rsample()
+        drawn.sum().backward()
+        standard = (drawn - tensors["loc"]) / tensors["scale"]
+        lab.holds(
+            f"the gradient of {name} by its place is one",
+            torch.allclose(tensors["loc"].grad, torch.ones_like(standard)),
+        )
+        lab.holds(
+            "that by its scale is the standard sample",
+            torch.allclose(tensors["scale"].grad, standard.detach()),
+        )
+    dist, tensors = made(lab, "Exponential", grad=True)
+    drawn = dist.rsample()
+    drawn.sum().backward()
+    lab.holds(
+        "that of Exponential by its rate",
+        torch.allclose(tensors["rate"].grad, -drawn.detach() / tensors["rate"].detach()),
+    )
+    dist, tensors = made(lab, "Uniform", grad=True)
+    drawn = dist.rsample()
+    drawn.sum().backward()
+    share = ((drawn - tensors["low"]) / (tensors["high"] - tensors["low"])).detach()
+    lab.holds(
+        "that of Uniform by its ends",
+        torch.allclose(tensors["high"].grad, share) and torch.allclose(tensors["low"].grad, 1 - share),
+    )
+    for concentration in (0.1, 1.0, 10.0, 100.0):
+        for name, factor in (("Gamma", 1.0), ("Chi2", 2.0)):
+            shape = torch.full(
+                (20,), concentration * factor, dtype=torch.float64, device=lab.device, requires_grad=True
+            )
+            drawn = (
+                D.Gamma(shape, torch.ones_like(shape)).rsample()
+                if name == "Gamma"
+                else D.Chi2(shape).rsample()
+            )
+            drawn.sum().backward()
+            x, a = (drawn.detach() / factor).cpu(), torch.full((20,), concentration, dtype=torch.float64)
+            step = 1e-4 * concentration
+            slope = (torch.special.gammainc(a + step, x) - torch.special.gammainc(a - step, x)) / (2 * step)
+            wanted = -slope / torch.exp((a - 1) * x.log() - x - torch.lgamma(a))
+            usable = x > 1e-12
+            good = torch.allclose(shape.grad.cpu()[usable], wanted[usable], rtol=1e-3, atol=1e-7)
+            lab.holds(f"implicit gradients of {name} {concentration}", good)
+
+
+@behaviour("distributions", sees=("value",))
+def enumerated_support(lab: Lab) -> None:
+    """enumerate_support lists what can be drawn, once or for the whole batch, and is refused where
+    there is no end.
+    """
+    chances = lab.put([[0.1, 0.2], [0.3, 0.4]], dtype=torch.float64)
+    coin = D.Bernoulli(chances)
+    lab.expect("a coin", coin.enumerate_support(expand=False), [[[0.0]], [[1.0]]])
+    lab.same("coins", coin.enumerate_support())
+    counts = D.Binomial(3, chances)
+    lab.expect("counts", counts.enumerate_support(expand=False), [[[0.0]], [[1.0]], [[2.0]], [[3.0]]])
+    lab.same("counts of a batch", counts.enumerate_support(expand=True))
+    kinds = D.Categorical(chances)
+    lab.expect("categories", kinds.enumerate_support(expand=False), [[0], [1]])
+    lab.same("their dtype", [kinds.enumerate_support().dtype, kinds.sample().dtype])
+    one = D.OneHotCategorical(lab.put([0.1, 0.2, 0.7]))
+    lab.expect("one of three", one.enumerate_support(), torch.eye(3))
+    total = coin.log_prob(coin.enumerate_support()).exp().sum(0)
+    lab.expect("chances sum up", total, torch.ones(2, 2), roundings=8)
+    lab.raises(
+        "normal numbers",
+        lambda: D.Normal(lab.put(0.0), lab.put(1.0)).enumerate_support(),
+        NotImplementedError,
+    )
+    lab.raises(
+        "counts of two lengths",
+        lambda: D.Binomial(lab.put([2.0, 3.0]), lab.put(0.5)).enumerate_support(),
+        NotImplementedError,
+    )
+    entropy = D.Categorical(
+        logits=lab.put([[0.0, 0.0, -math.inf], [0.0, 0.0, 0.0]], dtype=torch.float64)
+    ).entropy()
+    lab.expect("entropy with the impossible", entropy, [math.log(2), math.log(3)], roundings=64)
+    lab.holds(
+        "a mean of categories is undefined", bool(kinds.mean.isnan().all() and kinds.variance.isnan().all())
+    )
+    certain = D.Categorical(lab.put([[1.0, 0.0], [0.0, 1.0]]))
+    lab.expect("certain ones", certain.sample((3,)), [[0, 1]] * 3)
+    lab.expect(
+        "certain counts",
+        D.Multinomial(10, lab.put([[1.0, 0.0], [0.0, 1.0]])).sample(),
+        [[10.0, 0.0], [0.0, 10.0]],
+    )

@@ -1,0 +1,383 @@
+"""Densities, moments and distribution functions of torch.distributions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import distributions as D
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+Formula = Callable[..., float]
+
+
+def _choose(n: float, k: float) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+
+def _log_beta(a: float, b: float) -> float:
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
+def _normal(x: float, m: float, s: float) -> float:
+    return -(((x - m) / s) ** 2) / 2 - math.log(s) - math.log(2 * math.pi) / 2
+
+
+def _student(x: float, n: float, m: float, s: float) -> float:
+    z = (x - m) / s
+    scale = math.lgamma((n + 1) / 2) - math.lgamma(n / 2) - math.log(n * math.pi) / 2 - math.log(s)
+    return scale - (n + 1) / 2 * math.log1p(z * z / n)
+
+
+def _fisher(x: float, a: float, b: float) -> float:
+    ratio = a / b
+    scale = a / 2 * math.log(ratio) - _log_beta(a / 2, b / 2)
+    return scale + (a / 2 - 1) * math.log(x) - (a + b) / 2 * math.log1p(ratio * x)
+
+
+def _bernoulli(x: float, p: float) -> float:
+    return x * math.log(p) + (1 - x) * math.log1p(-p)
+
+
+def _continuous(x: float, p: float) -> float:
+    return _bernoulli(x, p) + math.log(2 * math.atanh(1 - 2 * p) / (1 - 2 * p))
+
+
+def _gamma(x: float, a: float, r: float) -> float:
+    return a * math.log(r) + (a - 1) * math.log(x) - r * x - math.lgamma(a)
+
+
+#: Distributions of one number: the class, lists of parameters by name, values, and the density's logarithm.
+SCALAR: dict[str, tuple[Any, dict[str, list[float]], list[float], Formula]] = {
+    "Bernoulli": (D.Bernoulli, {"probs": [0.7, 0.2, 0.4]}, [1, 0, 1], _bernoulli),
+    "Beta": (
+        D.Beta,
+        {"concentration1": [0.5, 2.0, 3.0], "concentration0": [1.5, 1.0, 2.0]},
+        [0.2, 0.5, 0.9],
+        lambda x, a, b: (a - 1) * math.log(x) + (b - 1) * math.log1p(-x) - _log_beta(a, b),
+    ),
+    "Binomial": (
+        D.Binomial,
+        {"total_count": [10, 5, 1], "probs": [0.3, 0.6, 0.9]},
+        [4, 5, 0],
+        lambda x, n, p: _choose(n, x) + x * math.log(p) + (n - x) * math.log1p(-p),
+    ),
+    "Cauchy": (
+        D.Cauchy,
+        {"loc": [0.0, 1.0, -2.0], "scale": [1.0, 0.5, 3.0]},
+        [0.3, -2.0, 5.0],
+        lambda x, m, s: -math.log(math.pi * s) - math.log1p(((x - m) / s) ** 2),
+    ),
+    "Chi2": (D.Chi2, {"df": [1.0, 3.0, 7.5]}, [0.5, 2.0, 9.0], lambda x, n: _gamma(x, n / 2, 0.5)),
+    "ContinuousBernoulli": (D.ContinuousBernoulli, {"probs": [0.7, 0.2, 0.4]}, [0.1, 0.5, 0.9], _continuous),
+    "Exponential": (
+        D.Exponential,
+        {"rate": [0.2, 1.0, 5.0]},
+        [0.1, 2.0, 0.4],
+        lambda x, r: math.log(r) - r * x,
+    ),
+    "FisherSnedecor": (
+        D.FisherSnedecor,
+        {"df1": [1.0, 3.0, 5.0], "df2": [5.0, 6.0, 9.0]},
+        [0.3, 1.0, 4.0],
+        _fisher,
+    ),
+    "Gamma": (D.Gamma, {"concentration": [0.5, 2.0, 9.0], "rate": [1.0, 0.5, 3.0]}, [0.2, 3.0, 2.5], _gamma),
+    "Geometric": (
+        D.Geometric,
+        {"probs": [0.7, 0.2, 0.4]},
+        [0, 3, 5],
+        lambda x, p: x * math.log1p(-p) + math.log(p),
+    ),
+    "Gumbel": (
+        D.Gumbel,
+        {"loc": [0.0, 1.0, -2.0], "scale": [1.0, 0.5, 3.0]},
+        [0.3, 2.0, -4.0],
+        lambda x, m, s: -(x - m) / s - math.exp(-(x - m) / s) - math.log(s),
+    ),
+    "HalfCauchy": (
+        D.HalfCauchy,
+        {"scale": [1.0, 0.5, 3.0]},
+        [0.3, 2.0, 1.0],
+        lambda x, s: math.log(2 / math.pi / s) - math.log1p((x / s) ** 2),
+    ),
+    "HalfNormal": (
+        D.HalfNormal,
+        {"scale": [1.0, 0.5, 3.0]},
+        [0.3, 1.0, 2.0],
+        lambda x, s: _normal(x, 0, s) + math.log(2),
+    ),
+    "InverseGamma": (
+        D.InverseGamma,
+        {"concentration": [3.0, 4.0, 5.0], "rate": [1.0, 0.5, 2.0]},
+        [0.3, 1.0, 2.0],
+        lambda x, a, r: a * math.log(r) - math.lgamma(a) - (a + 1) * math.log(x) - r / x,
+    ),
+    "Kumaraswamy": (
+        D.Kumaraswamy,
+        {"concentration1": [0.5, 2.0, 3.0], "concentration0": [1.5, 1.0, 2.0]},
+        [0.2, 0.5, 0.9],
+        lambda x, a, b: math.log(a * b) + (a - 1) * math.log(x) + (b - 1) * math.log1p(-(x**a)),
+    ),
+    "Laplace": (
+        D.Laplace,
+        {"loc": [0.0, 1.0, -2.0], "scale": [1.0, 0.5, 3.0]},
+        [0.3, 2.0, -4.0],
+        lambda x, m, s: -math.log(2 * s) - abs(x - m) / s,
+    ),
+    "LogNormal": (
+        D.LogNormal,
+        {"loc": [0.0, 1.0, -0.5], "scale": [1.0, 0.5, 0.75]},
+        [0.3, 2.0, 1.5],
+        lambda x, m, s: _normal(math.log(x), m, s) - math.log(x),
+    ),
+    "NegativeBinomial": (
+        D.NegativeBinomial,
+        {"total_count": [10, 5, 1], "probs": [0.3, 0.6, 0.5]},
+        [4, 5, 0],
+        lambda x, n, p: _choose(n + x - 1, x) + n * math.log1p(-p) + x * math.log(p),
+    ),
+    "Normal": (D.Normal, {"loc": [0.0, 1.0, -2.0], "scale": [1.0, 0.5, 3.0]}, [0.3, 2.0, -4.0], _normal),
+    "Pareto": (
+        D.Pareto,
+        {"scale": [1.0, 0.5, 2.0], "alpha": [3.0, 4.0, 2.5]},
+        [1.3, 2.0, 4.0],
+        lambda x, s, a: math.log(a) + a * math.log(s) - (a + 1) * math.log(x),
+    ),
+    "Poisson": (
+        D.Poisson,
+        {"rate": [0.5, 3.0, 7.0]},
+        [0, 2, 9],
+        lambda x, r: x * math.log(r) - r - math.lgamma(x + 1),
+    ),
+    "StudentT": (
+        D.StudentT,
+        {"df": [3.0, 5.0, 9.0], "loc": [0.0, 1.0, -2.0], "scale": [1.0, 0.5, 3.0]},
+        [0.3, 2.0, -4.0],
+        _student,
+    ),
+    "Uniform": (
+        D.Uniform,
+        {"low": [0.0, -1.0, 2.0], "high": [1.0, 3.0, 2.5]},
+        [0.3, 2.0, 2.25],
+        lambda x, a, b: -math.log(b - a),
+    ),
+    "Weibull": (
+        D.Weibull,
+        {"scale": [1.0, 0.5, 3.0], "concentration": [1.0, 2.0, 0.75]},
+        [0.3, 0.6, 2.0],
+        lambda x, s, k: math.log(k / s) + (k - 1) * math.log(x / s) - (x / s) ** k,
+    ),
+}
+
+#: Counts, which no gradient is taken of.
+COUNTS = ("total_count",)
+
+
+def made(lab: Lab, name: str, *, grad: bool = False) -> tuple[Any, dict[str, torch.Tensor]]:
+    """A distribution of the table over parameters of float64 on the device, and these."""
+    kind, parameters, _, _ = SCALAR[name]
+    tensors = {
+        word: lab.put(numbers, dtype=torch.float64, requires_grad=grad and word not in COUNTS)
+        for word, numbers in parameters.items()
+    }
+    return kind(**tensors), tensors
+
+
+def optional(call: Callable[[], Any]) -> Any:
+    """What a distribution gives, or None where it implements no such thing."""
+    try:
+        return call()
+    except NotImplementedError:
+        return None
+
+
+@behaviour("distributions", level="training", sees=("value",))
+def log_densities(lab: Lab) -> None:
+    """log_prob of each distribution of one number is its closed form, on the device of its parameters."""
+    for name, (_, parameters, values, formula) in SCALAR.items():
+        dist, _ = made(lab, name)
+        wanted = [formula(x, *row) for x, *row in zip(values, *parameters.values(), strict=True)]
+        points = lab.put([float(x) for x in values], dtype=torch.float64)
+        lab.expect(
+            f"log_prob of {name}",
+            dist.log_prob(points),
+            torch.tensor(wanted, dtype=torch.float64),
+            roundings=4096,
+        )
+        lab.same(f"facts of {name}", [dist.batch_shape, dist.event_shape, dist.has_rsample])
+        lab.holds(f"{name} prints its name", repr(dist).startswith(name))
+    for name in ("Bernoulli", "Geometric", "Binomial", "NegativeBinomial", "ContinuousBernoulli"):
+        _, tensors = made(lab, name)
+        points = lab.put([float(x) for x in SCALAR[name][2]], dtype=torch.float64)
+        logits = tensors.pop("probs").logit()
+        lab.close(
+            f"log_prob of {name} by logits",
+            SCALAR[name][0](logits=logits, **tensors).log_prob(points),
+            roundings=4096,
+        )
+
+
+@behaviour("distributions", sees=("value",))
+def moments(lab: Lab) -> None:
+    """Mean, variance, deviation, mode and entropy of each distribution are those of the CPU; means
+    are where formulas put them.
+    """
+    for name in SCALAR:
+        dist, _ = made(lab, name)
+        for word in ("mean", "variance", "stddev", "mode"):
+            found = optional(lambda dist=dist, word=word: getattr(dist, word))
+            lab.close(f"{word} of {name}", found, roundings=4096)
+        lab.close(f"entropy of {name}", optional(dist.entropy), roundings=1 << 16)
+    lab.expect("mean of Gamma", made(lab, "Gamma")[0].mean, [0.5, 4.0, 3.0], roundings=8)
+    lab.expect(
+        "variance of Uniform", made(lab, "Uniform")[0].variance, [1 / 12, 16 / 12, 0.25 / 12], roundings=16
+    )
+    lab.expect("mean of Poisson", made(lab, "Poisson")[0].mean, [0.5, 3.0, 7.0], roundings=4)
+    entropy = D.Bernoulli(lab.put([0.0, 0.5, 1.0], dtype=torch.float64)).entropy()
+    lab.expect("entropy of coins", entropy, [0.0, math.log(2), 0.0], roundings=8192)
+    wide = D.Cauchy(lab.put(0.0), lab.put(1.0))
+    lab.holds("a Cauchy mean is undefined", bool(wide.mean.isnan()))
+    lab.holds("its variance infinite", bool(wide.variance.isinf()))
+    heavy = D.StudentT(lab.put([1.0, 2.0]))
+    lab.same("moments of heavy tails", [heavy.mean.isnan(), heavy.variance.isnan(), heavy.variance.isinf()])
+    lab.same(
+        "of Pareto's",
+        [
+            D.Pareto(lab.put(1.0), lab.put(0.5)).mean.isinf(),
+            D.Pareto(lab.put(1.0), lab.put(0.5)).variance.isinf(),
+        ],
+    )
+    lab.same(
+        "of Fisher's",
+        [D.FisherSnedecor(1, lab.put(2.0)).mean.isnan(), D.FisherSnedecor(1, lab.put(4.0)).variance.isnan()],
+    )
+
+
+@behaviour("distributions", sees=("value",), capabilities=("autograd",))
+def density_gradients(lab: Lab) -> None:
+    """Gradients of log_prob with respect to parameters and values are those of the CPU."""
+    for name, (_, _, values, _) in SCALAR.items():
+        dist, tensors = made(lab, name, grad=True)
+        points = lab.put(
+            [float(x) for x in values], dtype=torch.float64, requires_grad=not dist.support.is_discrete
+        )
+        dist.log_prob(points).sum().backward()
+        for word, tensor in tensors.items():
+            if tensor.requires_grad:
+                lab.close(f"gradient of {name} by {word}", tensor.grad, roundings=1 << 14)
+        if points.requires_grad:
+            lab.close(f"gradient of {name} by its value", points.grad, roundings=1 << 14)
+
+
+@behaviour("distributions", sees=("value",), capabilities=("autograd",))
+def distribution_functions(lab: Lab) -> None:
+    """cdf rises from 0 to 1, has the density as its derivative, and icdf undoes it, where they are
+    implemented.
+    """
+    for name, (_, _, values, _) in SCALAR.items():
+        dist, _ = made(lab, name)
+        points = lab.put([float(x) for x in values], dtype=torch.float64, requires_grad=True)
+        found = optional(lambda dist=dist, points=points: dist.cdf(points))
+        lab.holds(f"{name} has a cdf" if found is not None else f"{name} has no cdf", True)
+        if found is None:
+            continue
+        lab.close(f"cdf of {name}", found.detach(), roundings=4096)
+        lab.holds(f"cdf of {name} is a share", bool(((found >= 0) & (found <= 1)).all()))
+        (slope,) = torch.autograd.grad(found.sum(), points)
+        density = dist.log_prob(points.detach()).exp()
+        lab.holds(
+            f"the slope of the cdf of {name} is its density",
+            torch.allclose(slope, density, rtol=1e-6, atol=1e-9),
+        )
+        back = optional(lambda dist=dist, found=found: dist.icdf(found.detach()))
+        if back is not None:
+            lab.holds(
+                f"icdf of {name} undoes its cdf", torch.allclose(back, points.detach(), rtol=1e-6, atol=1e-8)
+            )
+    normal = D.Normal(lab.put(0.0, dtype=torch.float64), lab.put(1.0, dtype=torch.float64))
+    lab.expect(
+        "the median of normal numbers",
+        normal.icdf(lab.put(0.5, dtype=torch.float64)).abs() + 1,
+        1.0,
+        roundings=8,
+    )
+    line = D.Uniform(lab.put(0.0), lab.put(2.0), validate_args=False)
+    lab.expect("cdf beyond the ends", line.cdf(lab.put([-1.0, 1.0, 3.0])), [0.0, 0.5, 1.0], roundings=4)
+    lab.expect("log_prob beyond the ends", line.log_prob(lab.put([-1.0, 3.0])), [-math.inf, -math.inf])
+    steep = D.Gumbel(lab.put(0.0), lab.put(1.0), validate_args=False)
+    lab.expect("a Gumbel far out", steep.cdf(lab.put([-5.0, 20.0])).round(), [0.0, 1.0])
+
+
+@behaviour("distributions", dtypes=("float32", "float64"), sees=("value",), capabilities=("autograd",))
+def extreme_scores(lab: Lab) -> None:
+    """Densities at the ends of parameters are exact or infinite, without NaN in values or gradients."""
+
+    def score(kind: Any, x: list[float], **words: list[float]) -> torch.Tensor:
+        parameters = {
+            word: lab.put(numbers, dtype=lab.dtype, requires_grad=True) for word, numbers in words.items()
+        }
+        found: torch.Tensor = kind(**parameters, validate_args=False).log_prob(lab.put(x, dtype=lab.dtype))
+        found.sum().backward()
+        for word, tensor in parameters.items():
+            lab.close(f"gradient of {kind.__name__} {x} by {word}", tensor.grad, roundings=1 << 14)
+        return found.detach()
+
+    limit = torch.finfo(lab.dtype).max / 4
+    lab.expect("never and never", score(D.Bernoulli, [0.0], probs=[0.0]), [0.0], roundings=4)
+    lab.same("never and yet", score(D.Bernoulli, [1.0], probs=[0.0]).isfinite())
+    lab.expect("rarely", score(D.Bernoulli, [1.0], probs=[1e-4]), [math.log(1e-4)], roundings=64)
+    lab.expect("an underflow", score(D.Bernoulli, [0.0], logits=[-limit]), [0.0])
+    lab.expect("an overflow", score(D.Bernoulli, [1.0], logits=[limit]), [0.0])
+    lab.expect("one of two", score(D.OneHotCategorical, [0.0, 1.0], probs=[0.0, 1.0]).exp(), 1.0, roundings=8)
+    lab.expect("by logits", score(D.Multinomial, [0.0, 1.0], logits=[-30.0, 0.0]).abs() < 1e-6, True)
+    impossible = D.OneHotCategorical(logits=lab.put([-math.inf, 0.0], dtype=lab.dtype))
+    lab.expect(
+        "the impossible",
+        impossible.log_prob(lab.put([[0.0, 1.0], [1.0, 0.0]], dtype=lab.dtype)),
+        [0.0, -math.inf],
+    )
+    many = D.Multinomial(10, logits=lab.put([-math.inf, 0.0], dtype=lab.dtype))
+    lab.expect(
+        "ten of the impossible",
+        many.log_prob(lab.put([[0.0, 10.0], [10.0, 0.0]], dtype=lab.dtype)),
+        [0.0, -math.inf],
+    )
+    lab.holds(
+        "a stable binomial", bool(score(D.Binomial, [0.0, 0.0], logits=[-100.0, 100.0]).isfinite().all())
+    )
+    lab.expect("at even odds", score(D.Binomial, [0.0], logits=[0.0]), [-math.log(2)], roundings=8)
+    lab.close(
+        "a continuous coin, low", score(D.ContinuousBernoulli, [0.0], logits=[-limit]), roundings=1 << 14
+    )
+    lab.close(
+        "a continuous coin", score(D.ContinuousBernoulli, [0.1, 0.9], probs=[0.1, 0.4]), roundings=1 << 14
+    )
+    zero = lab.put(0.0, dtype=lab.dtype)
+    lab.expect(
+        "gamma at zero",
+        D.Gamma(lab.put([0.5, 1.0, 2.0], dtype=lab.dtype), 1, validate_args=False).log_prob(zero),
+        [math.inf, 0.0, -math.inf],
+    )
+    corner = D.Dirichlet(lab.put([1.0, 2.0], dtype=lab.dtype)).log_prob(lab.put([0.0, 1.0], dtype=lab.dtype))
+    lab.expect("a corner of the simplex", corner, math.log(2), roundings=64)
+    rate = lab.put(0.0, dtype=lab.dtype, requires_grad=True)
+    D.Poisson(rate, validate_args=False).log_prob(lab.put(1.0, dtype=lab.dtype)).backward()
+    lab.expect("the gradient of a rate of zero", rate.grad, math.inf)
+    lab.expect("no event at rate zero", D.Poisson(zero, validate_args=False).log_prob(zero), 0.0)
+    lab.expect(
+        "a sure success",
+        D.Geometric(lab.put(1.0, dtype=lab.dtype)).log_prob(lab.put([0.0, 1.0], dtype=lab.dtype)),
+        [0.0, -math.inf],
+    )
+    sure = D.Binomial(lab.put(100.0, dtype=lab.dtype), lab.put([0.0, 1.0], dtype=lab.dtype))
+    lab.expect("sure counts", sure.sample(), [0.0, 100.0])
+    lab.expect(
+        "no counts",
+        D.Binomial(lab.put([0.0, 0.0], dtype=lab.dtype), lab.put(1.0, dtype=lab.dtype)).sample(),
+        [0.0, 0.0],
+    )

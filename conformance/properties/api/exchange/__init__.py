@@ -1,0 +1,1 @@
+"""Behaviours of area ``exchange``: NumPy, DLPack, buffers and Python numbers."""

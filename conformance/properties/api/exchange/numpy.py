@@ -1,0 +1,266 @@
+"""Arrays of NumPy and tensors."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy
+import torch
+
+from conformance.behaviours.behaviour import ALL, behaviour
+from conformance.behaviours.lab import Lab
+
+#: What NumPy has of torch's dtypes.
+NUMPY = tuple(name for name in ALL if name != "bfloat16")
+
+
+@behaviour("exchange", dtypes=NUMPY, level="bringup", sees=("value",))
+def arrays_through_the_host(lab: Lab) -> None:
+    """A tensor goes to NumPy over the host and comes back with values, dtype and shape; the host's
+    memory is shared.
+    """
+    base = lab.integers(3, 4) + lab.integers(3, 4)
+    array = base.cpu().numpy()
+    lab.same("the array", [str(array.dtype), array.shape, array.tolist()])
+    lab.same("back on the host", torch.from_numpy(array), host=True)
+    lab.same("back on the device", torch.from_numpy(array).to(lab.device))
+    for name, part in {
+        "transposed": base.t(),
+        "strided": base[:, ::2],
+        "offset": base[1:],
+        "empty": base[:0],
+        "scalar": base[1, 1],
+    }.items():
+        found = part.cpu().numpy()
+        lab.same(f"{name}", [found.shape, found.tolist()])
+    host = base.cpu()
+    shared = host.numpy()
+    host.zero_()
+    lab.expect("the array after a write to its tensor", bool((shared == 0).all()), True)
+    shared[0, 0] = 1
+    lab.expect("the tensor after a write to its array", host[0, 0].item() == 1, True)
+
+
+@behaviour("exchange", level="core", sees=("error", "message"))
+def device_arrays_refused(lab: Lab) -> None:
+    """numpy() of what NumPy cannot hold in place raises a TypeError or RuntimeError that names the
+    way; force=True copies.
+    """
+    base = torch.arange(4.0, device=lab.device)
+    turned = torch.tensor([1 + 2j, 3j], device=lab.device).conj()
+    graded = torch.ones(2, device=lab.device, requires_grad=True)
+    sparse = torch.eye(2).to_sparse()
+    kinds = (RuntimeError, TypeError)
+    lab.raises("numpy() of a tensor that requires gradients", graded.numpy, *kinds, match="(?i)detach|cpu")
+    lab.raises("numpy() of a conjugate", turned.numpy, *kinds, match="(?i)resolve_conj|cpu")
+    lab.raises("numpy() of a sparse tensor", sparse.numpy, *kinds, match="(?i)use tensor")
+    lab.raises("numpy(force=True) of one", lambda: sparse.numpy(force=True), *kinds, match="(?i)use tensor")
+    lab.expect("force=True", base.numpy(force=True).tolist(), [0.0, 1.0, 2.0, 3.0])
+    lab.expect("force=True with gradients", graded.numpy(force=True).tolist(), [1.0, 1.0])
+    lab.expect("force=True of a conjugate", turned.numpy(force=True).tolist(), [1 - 2j, -3j])
+    if lab.device.type == "cpu":
+        lab.holds("numpy() of a device's tensor is refused", True)
+        lab.holds("so is numpy.asarray", True)
+    else:
+        lab.holds("numpy() of a device's tensor is refused", _refuses(base.numpy))
+        lab.holds("so is numpy.asarray", _refuses(lambda: numpy.asarray(base)))
+    lab.raises(
+        "numpy() of bfloat16",
+        torch.ones(1, dtype=torch.bfloat16).numpy,
+        TypeError,
+        match="unsupported ScalarType",
+    )
+
+
+def _refuses(call: object) -> bool:
+    try:
+        call()
+    except (TypeError, RuntimeError) as error:
+        return "cpu" in str(error).lower()
+    return False
+
+
+@behaviour("exchange", sees=("value", "error"))
+def arrays_of_all_kinds(lab: Lab) -> None:
+    """from_numpy and as_tensor take arrays of any strides and number type, and refuse strings and odd
+    strides.
+    """
+    for kind in (
+        "float64",
+        "float32",
+        "float16",
+        "complex64",
+        "complex128",
+        "int64",
+        "int32",
+        "int16",
+        "int8",
+        "uint8",
+        "bool",
+    ):
+        array = numpy.array([1, 2, 0, 4], dtype=kind)
+        lab.same(f"{kind}", torch.from_numpy(array).to(lab.device) + 0)
+        lab.same(f"{kind} by tensor", torch.tensor(array, device=lab.device))
+    cube = numpy.arange(125.0).reshape(5, 5, 5)
+    for name, part in {
+        "offset": cube[1],
+        "transposed": cube[0].T,
+        "holes": cube[:, 1],
+        "reverse order": cube.transpose(2, 1, 0),
+    }.items():
+        lab.same(name, torch.from_numpy(part).to(lab.device) * 1, strides=False)
+    lab.same("no rows", torch.from_numpy(numpy.zeros((0, 2))).to(lab.device))
+    lab.same("no columns", torch.from_numpy(numpy.zeros((2, 0))).to(lab.device))
+    odd = numpy.lib.stride_tricks.as_strided(numpy.zeros(3), shape=(3,), strides=(3,))
+    lab.raises(
+        "strides that split elements",
+        lambda: torch.from_numpy(odd),
+        ValueError,
+        match="not a multiple|element",
+    )
+    lab.raises("strings", lambda: torch.from_numpy(numpy.array(["a", "b"])), TypeError, match="can't convert")
+    lab.raises(
+        "negative strides", lambda: torch.from_numpy(numpy.arange(3)[::-1]), ValueError, match="negative"
+    )
+    lab.raises("a list", lambda: torch.from_numpy([1, 2]), TypeError)
+    lab.raises(
+        "the other byte order",
+        lambda: torch.from_numpy(numpy.arange(3).astype(">i4")),
+        ValueError,
+        match="byte order",
+    )
+    lab.raises(
+        "ragged arrays",
+        lambda: torch.tensor([numpy.zeros((3, 3)), numpy.zeros((3, 0))], device=lab.device),
+        ValueError,
+        match="expected sequence of length",
+    )
+    lab.raises(
+        "a list of ragged rows",
+        lambda: torch.tensor([[1, 2, 3], numpy.zeros(2)], device=lab.device),
+        ValueError,
+        match="expected sequence of length",
+    )
+    lab.raises(
+        "an array beside a number",
+        lambda: torch.tensor([[numpy.zeros(3), 1.0]], device=lab.device),
+        TypeError,
+        match="not a sequence",
+    )
+
+
+@behaviour("exchange", sees=("value",))
+def numpy_scalars(lab: Lab) -> None:
+    """Numbers of NumPy work as Python's: in arithmetic, as sizes, dimensions and indices, and when
+    compared.
+    """
+    base = lab.put([[1.0, 2.0], [3.0, 4.0]])
+    for kind in (numpy.float32, numpy.float64, numpy.int32, numpy.int64, numpy.int16, numpy.uint8):
+        number = kind(2)
+        lab.expect(f"times {kind.__name__}", base * number, [[2.0, 4.0], [6.0, 8.0]])
+        lab.same(f"dtype with {kind.__name__}", (base + number).dtype)
+        lab.same(f"tensor of {kind.__name__}", torch.tensor(number, device=lab.device))
+        lab.expect(f"equal to {kind.__name__}", base == number, [[False, True], [False, False]])
+    for kind in (numpy.int64, numpy.int32, numpy.int16, numpy.int8, numpy.uint8):
+        one = kind(1)
+        lab.expect(f"row {kind.__name__}", base[one] * 1, [3.0, 4.0])
+        lab.same(f"along {kind.__name__}", base.sum(one))
+        lab.same(f"diagonal {kind.__name__}", base.diag(one) + 0)
+        lab.same(f"of size {kind.__name__}", torch.zeros(one, device=lab.device))
+        written = base.clone()
+        written[one] = kind(9)
+        lab.same(f"written at {kind.__name__}", written)
+    mask = numpy.array([True, False])
+    lab.same("a mask", base[mask])
+    lab.same("an index array", base[numpy.array([1, 0, 1])])
+    lab.same(
+        "written through an index array",
+        base.clone().index_put_((torch.as_tensor(numpy.array([1])).to(lab.device),), base[:1]),
+    )
+    lab.expect("item of an element", numpy.float32(base[1, 1].item()) == 4.0, True)
+    gradient = torch.ones(2, device=lab.device, requires_grad=True)
+    lab.same(
+        "with gradients", [(gradient * numpy.float64(2)).requires_grad, (gradient * numpy.int32(3)).dtype]
+    )
+
+
+@behaviour("exchange", sees=("value", "warning"))
+def arrays_warn(lab: Lab) -> None:
+    """A list of arrays and an array that must not be written warn; both work."""
+    fixed = numpy.arange(3.0)
+    fixed.flags.writeable = False
+    made = lab.warns(
+        "an array that cannot be written", lambda: torch.from_numpy(fixed), match="(?i)not writ[e]?able"
+    )
+    lab.same("its values", made.to(lab.device) + 0)
+    lab.same("as_tensor of a copy", torch.tensor(fixed, device=lab.device))
+    pair = lab.warns(
+        "a list of arrays",
+        lambda: torch.tensor([numpy.array([0]), numpy.array([1])], device=lab.device),
+        match="extremely slow",
+    )
+    lab.expect("their values", pair, [[0], [1]])
+    lab.same(
+        "a list of numbers",
+        lab.silent("a list of numbers", lambda: torch.tensor([0.0, 1.0], device=lab.device)),
+    )
+
+
+@behaviour("exchange", sees=("value",))
+def numpy_functions_on_host(lab: Lab) -> None:
+    """NumPy's functions take tensors that were moved to the host, in both directions, sharing where
+    they can.
+    """
+    base = lab.put([1.0, -4.0, 9.0]) * 1
+    host = base.cpu()
+    lab.same("asarray", numpy.asarray(host).tolist())
+    lab.same("asarray of another dtype", numpy.asarray(host, dtype=numpy.int32).tolist())
+    lab.same("abs", torch.as_tensor(numpy.abs(host)).to(lab.device))
+    lab.same("a comparison", torch.as_tensor(numpy.greater_equal(host, 1)).to(lab.device))
+    lab.expect("equal to an array", (host == numpy.array([1.0, -4.0, 9.0])).all().item(), True)
+    lab.expect(
+        "the sum of both",
+        (torch.as_tensor(numpy.add(host.numpy(), 1.0)).to(lab.device) - base).tolist(),
+        [1.0, 1.0, 1.0],
+    )
+    resized = host.numpy()
+    try:
+        host.resize_(10)
+        grown = True
+    except RuntimeError:
+        grown = False
+    lab.holds("memory lent to an array is not moved", not grown or resized.shape == (3,))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        lab.same(
+            "a buffer", torch.frombuffer(bytearray(b"\x01\x02\x03\x04"), dtype=torch.uint8).to(lab.device) + 0
+        )
+        lab.same(
+            "a buffer from an offset",
+            torch.frombuffer(bytearray(range(8)), dtype=torch.int16, offset=2, count=2).to(lab.device) + 0,
+        )
+    held = bytearray(range(4))
+    shared = torch.asarray(held, dtype=torch.uint8)
+    held[0] = 9
+    lab.expect("asarray shares a buffer of the host", shared[0].item() == 9, True)
+    copied = torch.asarray(held, dtype=torch.uint8, copy=True)
+    held[0] = 7
+    lab.expect("with copy=True it does not", copied[0].item() == 9, True)
+    lab.same(
+        "asarray of a buffer to the device", torch.asarray(held, dtype=torch.uint8, device=lab.device) + 0
+    )
+    lab.raises(
+        "a buffer of the wrong size", lambda: torch.frombuffer(bytearray(3), dtype=torch.int16), ValueError
+    )
+    lab.raises(
+        "a buffer beyond its end",
+        lambda: torch.frombuffer(bytearray(4), dtype=torch.uint8, offset=4),
+        ValueError,
+    )
+    lab.same(
+        "mean of halves and nothing",
+        torch.true_divide(
+            torch.ones((), dtype=torch.float16, device=lab.device),
+            torch.as_tensor(numpy.zeros(0), dtype=torch.float16, device=lab.device),
+        ),
+    )

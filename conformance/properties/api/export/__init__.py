@@ -1,0 +1,1 @@
+"""Behaviours of area ``export``: torch.export."""

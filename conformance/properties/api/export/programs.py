@@ -1,0 +1,117 @@
+"""Exported programs: what they compute, what they keep of the device, and what they refuse."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import torch
+from torch import nn
+from torch.export import Dim, export
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+class Small(nn.Module):
+    """Two layers, a buffer that counts and a constant, with whole numbers for parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 4), nn.Linear(4, 2, bias=False)
+        self.register_buffer("calls", torch.zeros(()))
+        self.shift = torch.tensor([1.0, -1.0])
+
+    def _apply(self, *args: Any, **kwargs: Any) -> Any:
+        # A plain attribute does not move with a module; this one shall.
+        self.shift = args[0](self.shift)
+        return super()._apply(*args, **kwargs)
+
+    def forward(self, x: torch.Tensor, scale: torch.Tensor) -> dict[str, torch.Tensor]:
+        self.calls.add_(1)
+        hidden = torch.relu(self.first(x)) * scale
+        return {"out": self.second(hidden) + self.shift, "hidden": hidden}
+
+
+def made(lab: Lab) -> Small:
+    """A small module on the side's device, with parameters that are the same on both sides."""
+    model = lab.to(Small())
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(lab.integers(*parameter.shape))
+    return model
+
+
+def devices_in(graph: torch.fx.Graph) -> list[str]:
+    """The types of the devices of all values that a graph says it has, once each."""
+    found = {
+        value.device.type
+        for node in graph.nodes
+        for value in [node.meta.get("val")]
+        if isinstance(value, torch.Tensor)
+    }
+    return sorted(found)
+
+
+@behaviour("export")
+def exported_programs_run(lab: Lab) -> None:
+    """An exported module computes what the module does, keeps its state's names and writes its buffers."""
+    model, x, scale = made(lab), lab.integers(5, 3), lab.integers(4)
+    program = export(model, (x, scale))
+    lab.same("the result", program.module()(x, scale))
+    again = program.module()
+    other = lab.integers(5, 3)
+    lab.same("of other inputs", again(other, scale))
+    lab.same("and once more", again(other, scale))
+    lab.same("the buffer was written", dict(again.named_buffers())["calls"])
+    lab.same("the program's own state is as it was exported", program.state_dict["calls"])
+    lab.same("the names of its state", sorted(program.state_dict))
+    lab.same("parameters", {name: value.detach() for name, value in program.named_parameters()})
+    lab.holds("every value is on the device", devices_in(program.graph) == [lab.device.type])
+    want = {key: value.detach() for key, value in model(other, scale).items()}
+    got = {key: value.detach() for key, value in program.module()(other, scale).items()}
+    lab.holds("it equals the module", all(torch.equal(got[key], want[key]) for key in want))
+
+
+@behaviour("export")
+def exported_sizes(lab: Lab) -> None:
+    """Sizes that are declared open may change within their range; all others are refused by name."""
+    model, x, scale = made(lab), lab.integers(5, 3), lab.integers(4)
+    rows = Dim("rows", min=2, max=64)
+    program = export(model, (x, scale), dynamic_shapes={"x": {0: rows}, "scale": None})
+    for size in (2, 7, 64):
+        lab.same(f"{size} rows", program.module()(lab.integers(size, 3), scale))
+    fixed = export(model, (x, scale)).module()
+    lab.raises("another size", lambda: fixed(lab.integers(6, 3), scale), RuntimeError, AssertionError)
+    lab.raises(
+        "beyond the range", lambda: program.module()(lab.integers(65, 3), scale), RuntimeError, AssertionError
+    )
+    lab.raises(
+        "another number of inputs", lambda: fixed(x), TypeError, RuntimeError, ValueError, AssertionError
+    )
+
+
+@behaviour("export")
+def exported_programs_are_saved(lab: Lab) -> None:
+    """A saved program is loaded with its device, its state and its open sizes."""
+    model, x, scale = made(lab), lab.integers(5, 3), lab.integers(4)
+    program = export(model, (x, scale), dynamic_shapes={"x": {0: Dim.AUTO}, "scale": None})
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    loaded = torch.export.load(file)
+    lab.same("the result", loaded.module()(x, scale))
+    lab.same("of another size", loaded.module()(lab.integers(9, 3), scale))
+    lab.same("state", dict(loaded.state_dict))
+    lab.holds("its values are on the device", devices_in(loaded.graph) == [lab.device.type])
+
+
+@behaviour("export")
+def exported_programs_decompose(lab: Lab) -> None:
+    """Decompositions leave what a program computes as it is, and calls to core operators alone."""
+    model, x, scale = made(lab), lab.integers(5, 3), lab.integers(4)
+    program = export(model, (x, scale)).run_decompositions()
+    lab.same("the result", program.module()(x, scale))
+    calls = {str(node.target) for node in program.graph.nodes if node.op == "call_function"}
+    lab.same("its operators", sorted(calls))
+    lab.holds("no composite is left", not any(".linear." in call for call in calls))

@@ -1,0 +1,1 @@
+"""Behaviours of area ``fake``: fake and meta tensors."""

@@ -1,0 +1,201 @@
+"""Fake tensors: what a result looks like, without memory or computation."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+def _looks(value: Any, lab: Lab) -> list[Any]:
+    """What a fake tensor tells; True for the lab's device."""
+    return [
+        value.shape,
+        value.dtype,
+        value.stride(),
+        value.device.type == lab.device.type,
+        isinstance(value, FakeTensor),
+    ]
+
+
+@behaviour("fake", level="core", sees=("dtype", "shape"))
+def fake_results(lab: Lab) -> None:
+    """Operators on fake tensors give fake tensors of the real result's shape, dtype, strides and device."""
+    x, y = lab.integers(2, 3, 4), lab.integers(4, 2)
+    calls = {
+        "sum": lambda a, b: a.sum(1),
+        "product": lambda a, b: a @ b,
+        "view": lambda a, b: a.transpose(0, 2)[1:],
+        "promotion": lambda a, b: a + torch.ones(4, dtype=torch.float64, device=a.device),
+        "number": lambda a, b: a * 2.5,
+        "comparison": lambda a, b: a > 0,
+        "cat": lambda a, b: torch.cat((a, a), 1),
+        "softmax": lambda a, b: a.softmax(-1),
+        "conversion": lambda a, b: a.to(torch.int64),
+        "nan_to_num": lambda a, b: a.nan_to_num(),
+        "slice": lambda a, b: a[:, 1, ::2],
+        "zero dimensions": lambda a, b: a.sum() + b,
+        "scalar on the host": lambda a, b: a + torch.tensor(2.0),
+        "like": lambda a, b: torch.zeros_like(a, dtype=torch.float16),
+        "new": lambda a, b: a.new_ones(3),
+        "full": lambda a, b: torch.full((2, 3), 4, device=a.device),
+        "type_as": lambda a, b: b.type_as(a.double()),
+        "contiguous": lambda a, b: a.transpose(0, 1).contiguous(),
+        "adaptive pool": lambda a, b: torch.nn.functional.adaptive_avg_pool1d(a, 2),
+        "interpolation": lambda a, b: torch.nn.functional.interpolate(a[None], (3, 5), mode="bilinear"),
+        "expanded": lambda a, b: a[:1].expand(5, 3, 4),
+    }
+    for name, call in calls.items():
+        real = call(x, y)
+        with FakeTensorMode() as mode:
+            fake = call(mode.from_tensor(x), mode.from_tensor(y))
+        lab.same(f"fake {name}", _looks(fake, lab))
+        lab.holds(f"{name} has the real shape", fake.shape == real.shape)
+        lab.holds(f"{name} has the real dtype", fake.dtype == real.dtype)
+        lab.holds(f"{name} has the real device", fake.device == real.device)
+
+
+@behaviour("fake", level="core", sees=())
+def fake_devices(lab: Lab) -> None:
+    """Within the mode factories make fake tensors on the device asked for; mixed devices are refused as for
+    real ones.
+    """
+    kind = lab.device.type
+    with FakeTensorMode():
+        for name, made in {
+            "empty": torch.empty(2, 3, device=lab.device),
+            "by word": torch.rand(4, device=kind),
+            "arange": torch.arange(0, 6, 2, device=lab.device),
+            "tensor": torch.tensor([1.0, 2.0], device=lab.device),
+            "randperm": torch.randperm(5, device=lab.device),
+            "eye": torch.eye(3, device=lab.device),
+            "moved": torch.empty(3).to(lab.device),
+            "moved by new": torch.empty(2, device=lab.device).new_empty(4),
+            "parameter": torch.nn.Parameter(torch.empty(2, device=lab.device)),
+            "module": torch.nn.Linear(2, 3, device=lab.device)(torch.empty(1, 2, device=lab.device)),
+        }.items():
+            lab.same(name, _looks(made, lab))
+        x, index = torch.empty(4, 3, device=lab.device), torch.tensor([0, 2])
+        lab.same("indexed from the host", _looks(x[index], lab))
+        x[index] = 1.0
+        x[0] = torch.tensor(3.0)
+        lab.same("after writes", _looks(x, lab))
+        host = torch.empty(4, 3)
+        host.copy_(x)
+        lab.same("copied to the host", [host.device.type, isinstance(host, FakeTensor)])
+        lab.same("back on the host", x.cpu().device.type)
+        if kind != "cpu":
+            refused = _error(lambda: x + torch.empty(4, 3))
+            out = _error(lambda: torch.add(x, x, out=torch.empty(4, 3)))
+        else:
+            refused, out = True, True
+        lab.same("a sum of two devices is refused", refused)
+        lab.same("so is out= of another device", out)
+        lab.same("meta is left as it is", torch.empty(2, device="meta").device.type)
+
+
+def _error(call: Any) -> bool:
+    try:
+        call()
+    except Exception:
+        return True
+    return False
+
+
+@behaviour("fake", level="core", sees=("error",))
+def fake_values_are_refused(lab: Lab) -> None:
+    """What needs a value of a fake tensor is an error that says so; constants made in the mode are known
+    until changed.
+    """
+    with FakeTensorMode() as mode:
+        x = mode.from_tensor(lab.integers(3))
+        lab.raises("item", lambda: x[0].item(), DataDependentOutputException, RuntimeError)
+        lab.raises("truth", lambda: bool(x.sum() > 0), DataDependentOutputException, RuntimeError)
+        lab.raises("nonzero", lambda: x.nonzero(), Exception)
+        lab.raises("tolist", lambda: x.tolist(), Exception)
+        known = torch.tensor(4.0)
+        lab.same("a constant", known.item())
+        known.add_(1)
+        lab.same("a changed constant", known.item())
+        known.add_(torch.empty(()))
+        lab.raises("after an unknown was added", known.item, DataDependentOutputException, RuntimeError)
+    other = FakeTensorMode()
+    foreign = other.from_tensor(lab.integers(3))
+    with FakeTensorMode() as mode:
+        lab.raises(
+            "fake tensors of two modes", lambda: mode.from_tensor(lab.integers(3)) + foreign, Exception
+        )
+    real = lab.integers(3)
+    with FakeTensorMode():
+        lab.raises("a real tensor in the mode", lambda: real + 1, Exception, match="[Ff]ake")
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        lab.same("unless that is allowed", _looks(real + 1, lab))
+
+
+@behaviour("fake", level="core", sees=("error",))
+def fake_copies(lab: Lab) -> None:
+    """A real tensor is faked once per mode, with views sharing a storage and gradients kept; the fake
+    prints, copies, derives.
+    """
+    base = lab.integers(3, 4)
+    view = base[1]
+    leaf = lab.integers(2, requires_grad=True)
+    mode = FakeTensorMode()
+    one, again, part = mode.from_tensor(base), mode.from_tensor(base), mode.from_tensor(view)
+    lab.holds("it is the same fake", one is again)
+    lab.same("of views", _looks(part, lab))
+    lab.holds("views share a storage", one.untyped_storage()._cdata == part.untyped_storage()._cdata)
+    lab.holds(
+        "apart from others",
+        mode.from_tensor(base.clone()).untyped_storage()._cdata != one.untyped_storage()._cdata,
+    )
+    fake = mode.from_tensor(leaf)
+    lab.same("need of gradients", [fake.requires_grad, fake.is_leaf])
+    with mode:
+        (fake * 2).sum().backward()
+    lab.same("its gradient", _looks(fake.grad, lab))
+    lab.same("printed", ["FakeTensor" in repr(one), "size=(3, 4)" in repr(one)])
+    copied = copy.deepcopy(one)
+    lab.same("deepcopy", _looks(copied, lab))
+    with mode:
+        model = torch.nn.Sequential(torch.nn.Linear(4, 5, device=lab.device), torch.nn.ReLU())
+        out = model(one)
+        out.sum().backward()
+        lab.same("a module", _looks(out, lab))
+        lab.same("its gradients", [_looks(p.grad, lab) for p in model.parameters()])
+        recurrent = torch.nn.LSTM(4, 2, device=lab.device)
+        lab.same("a recurrent module", _looks(recurrent(one[None])[0], lab))
+    lab.raises("an empty storage has no pointer to data", lambda: one.cpu().numpy(), Exception)
+
+
+@behaviour("fake", level="core", sees=("value", "error"))
+def meta_tensors(lab: Lab) -> None:
+    """Meta tensors compute shapes only, hold no data, and leave meta by empty_like or to_empty alone."""
+    x = torch.empty(2, 3, device="meta")
+    real = lab.integers(2, 3)
+    lab.same("of a real one", [real.to("meta").shape, real.to("meta").dtype, real.to("meta").stride()])
+    lab.same("computed", [(x @ x.t()).shape, x.sum(0).shape, x.double().dtype, torch.cat((x, x)).shape])
+    lab.same("huge", torch.empty(2**40, device="meta").add(1).shape)
+    lab.raises("to the device", lambda: x.to(lab.device), NotImplementedError, match="meta")
+    lab.raises("a number", lambda: x[0, 0].item(), RuntimeError, NotImplementedError)
+    lab.raises("to the host", lambda: x.cpu(), NotImplementedError)
+    like = torch.zeros_like(x, device=lab.device)
+    lab.same("like it on the device", like)
+    module = torch.nn.Linear(3, 2, device="meta")
+    lab.same("a module on meta", [p.device.type for p in module.parameters()])
+    moved = module.to_empty(device=lab.device)
+    with torch.no_grad():
+        for parameter in moved.parameters():
+            parameter.fill_(1.0)
+    lab.same("to_empty", moved(real).detach())
+    filled = x.fill_(1.0)
+    lab.holds("fill_ returns its tensor", filled is x)
+    lab.holds("fill returns another", torch.ops.aten.fill(x, 1.0) is not x)
+    with torch.device("meta"):
+        lab.same("in a context", torch.empty(3).device.type)
+    lab.same("compared with a real one", real.shape == x.shape)

@@ -1,0 +1,216 @@
+"""Short-time Fourier transforms."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._host import Array, made, refuses_two_devices, values
+from conformance.properties.api.fft.transforms import room
+
+_DTYPES = ("float64", "complex128", "float32")
+
+
+def _frames(array: Array, window: Array, hop: int) -> Array:
+    """The definition: the transform of each windowed stretch of a signal of one dimension, in columns."""
+    size = len(window)
+    starts = range(0, len(array) - size + 1, hop)
+    return numpy.stack([numpy.fft.fft(array[start : start + size] * window) for start in starts], 1)
+
+
+@behaviour("fft", dtypes=_DTYPES, level="core", sees=("value",))
+def short_time_transforms(lab: Lab) -> None:
+    """stft is the transform of windowed stretches: centred with padding or not, whole or one side,
+    normalised, of batches, with windows that are shorter or complex."""
+    signal = lab.integers(40)
+    array = values(signal)
+    for size, hop, given in itertools.product((8, 7), (2, 5), (None, 5)):
+        window = lab.integers(
+            size if given is None else given,
+            low=1,
+            high=4,
+            dtype=torch.float64 if lab.dtype != torch.float32 else torch.float32,
+        )
+        padded = numpy.zeros(size)
+        left = (size - len(window)) // 2
+        padded[left : left + len(window)] = values(window)
+        wanted = _frames(array, padded, hop)
+        options: dict[str, Any] = {
+            "n_fft": size,
+            "hop_length": hop,
+            "win_length": len(window),
+            "window": window,
+            "return_complex": True,
+        }
+        name = f"{size} by {hop} with a window of {len(window)}"
+        lab.expect(
+            name,
+            torch.stft(signal, center=False, onesided=False, **options),
+            wanted,
+            roundings=room(8 * size),
+        )
+        lab.expect(
+            f"normalised {name}",
+            signal.stft(center=False, onesided=False, normalized=True, **options),
+            wanted / math.sqrt(size),
+            roundings=room(8 * size),
+        )
+        batch = torch.stack([signal, 2 * signal])
+        lab.expect(
+            f"a batch {name}",
+            torch.stft(batch, center=False, onesided=False, **options),
+            numpy.stack([wanted, 2 * wanted]),
+            roundings=room(8 * size),
+        )
+        for mode, other in (("reflect", "reflect"), ("constant", "constant"), ("circular", "wrap")):
+            around = numpy.pad(array, size // 2, other)
+            lab.expect(
+                f"centred by {mode} {name}",
+                torch.stft(signal, pad_mode=mode, onesided=False, **options),
+                _frames(around, padded, hop),
+                roundings=room(8 * size),
+            )
+        if not lab.dtype.is_complex:
+            lab.expect(
+                f"one side {name}",
+                torch.stft(signal, center=False, **options),
+                wanted[: size // 2 + 1],
+                roundings=room(8 * size),
+            )
+    turns = made(
+        lab,
+        numpy.exp(1j * numpy.arange(8)),
+        torch.complex128 if lab.dtype != torch.float32 else torch.complex64,
+    )
+    found = torch.stft(signal, 8, 3, window=turns, center=False)
+    lab.expect("a complex window", found, _frames(array, values(turns), 3), roundings=room(64))
+
+
+@behaviour("fft", dtypes=("float64", "complex128"), level="core", sees=("value",))
+def short_time_transforms_and_back(lab: Lab) -> None:
+    """istft of stft gives the signal back, for any sizes, hops, padding and normalisation, of batches
+    and complex signals, is linear, and pads with zeros what lies beyond the frames."""
+    for shape, size, hop, mode, normalised in itertools.product(
+        ((60,), (2, 47)), (12, 9), (3, 4), ("constant", "reflect", "circular"), (False, True)
+    ):
+        x = lab.integers(*shape)
+        window = torch.hann_window(size, dtype=torch.float64, device=lab.device) + 0.25
+        options: dict[str, Any] = {
+            "n_fft": size,
+            "hop_length": hop,
+            "window": window,
+            "normalized": normalised,
+        }
+        for onesided in (False,) if lab.dtype.is_complex else (False, True):
+            spectrum = torch.stft(x, pad_mode=mode, onesided=onesided, return_complex=True, **options)
+            back = torch.istft(
+                spectrum, onesided=onesided, length=shape[-1], return_complex=lab.dtype.is_complex, **options
+            )
+            lab.expect(
+                f"{shape} {size} {hop} {mode} {normalised} {onesided}",
+                back,
+                values(x),
+                roundings=room(64 * size),
+            )
+    wide = torch.complex128
+    window = torch.hann_window(12, dtype=torch.float64, device=lab.device) + 0.25
+    one, other = lab.integers(2, 7, 9, dtype=wide), lab.integers(2, 7, 9, dtype=wide)
+    options = {"n_fft": 12, "hop_length": 4, "window": window}
+    apart = values(one.istft(**options)) * 2 - values(other.istft(**options)) * 3
+    lab.expect("linear", torch.istft(2 * one - 3 * other, **options), apart, roundings=room(1024))
+    lab.expect(
+        "a batch", torch.istft(one, **options)[1], values(torch.istft(one[1], **options)), roundings=room(256)
+    )
+    flat = torch.zeros(3, 5, dtype=wide, device=lab.device)
+    flat[0] = 4
+    lab.expect("a constant", torch.istft(flat, 4, length=4), [1.0] * 4, roundings=room(64))
+    ones = torch.ones(5, dtype=torch.float64, device=lab.device)
+    for cycle in (1, 2):
+        wave = torch.zeros(3, 2, dtype=wide, device=lab.device)
+        wave[cycle] = -10j
+        back = torch.istft(wave, 5, 5, 5, ones, center=False)
+        lab.expect(
+            f"a sine of {cycle}",
+            back,
+            4 * numpy.sin(2 * numpy.pi * cycle * numpy.arange(10) / 5),
+            roundings=room(64),
+        )
+    x = lab.integers(20, dtype=torch.float64)
+    box = torch.ones(6, dtype=torch.float64, device=lab.device)
+    spectrum = torch.stft(x, 6, 4, window=box, center=False, return_complex=True)
+    back = lab.warns(
+        "a length beyond the frames",
+        lambda: torch.istft(spectrum, 6, 4, window=box, center=False, length=25),
+        match="(?i)shorter than the length",
+    )
+    lab.expect("zeros beyond the frames", back[18:], [0.0] * 7)
+    lab.expect("the signal before them", back[:18], values(x)[:18], roundings=room(64))
+
+
+@behaviour("fft", dtypes=("float64",), level="core", sees=("error",))
+def short_time_transforms_refuse(lab: Lab) -> None:
+    """stft refuses sizes, windows and shapes that do not fit, one side of complex signals and an unsaid
+    return_complex; istft refuses windows that leave gaps and empty spectra."""
+    x = lab.integers(10)
+    options: dict[str, Any] = {"return_complex": True}
+    lab.raises("three dimensions", lambda: lab.integers(10, 4, 2).stft(1, 1, **options))
+    lab.raises("more points than there are", lambda: x.stft(11, 1, center=False, **options))
+    lab.raises("negative points", lambda: x.stft(-1, 1, **options))
+    lab.raises("a window that is too long", lambda: x.stft(3, win_length=5, **options))
+    lab.raises("a window of another size", lambda: x.stft(5, 4, window=lab.integers(11), **options))
+    lab.raises("a window of two dimensions", lambda: x.stft(5, 4, window=lab.integers(1, 1), **options))
+    z = lab.integers(20, dtype=torch.complex128)
+    lab.raises(
+        "one side of a complex signal",
+        lambda: z.stft(10, pad_mode="constant", onesided=True),
+        match="(?i)complex",
+    )
+    lab.raises(
+        "one side with a complex window",
+        lambda: lab.integers(20).stft(10, window=z[:10], pad_mode="constant", onesided=True),
+        match="(?i)complex",
+    )
+    lab.raises("no return_complex", lambda: x.stft(4, pad_mode="constant"), match="(?i)return_complex")
+    for flag in (True, False):
+        lab.raises(
+            f"align_to_window={flag} when centred",
+            lambda f=flag: x.stft(4, center=True, align_to_window=f, **options),
+            match="(?i)align_to_window",
+        )
+    spectrum = torch.zeros(3, 5, dtype=torch.complex128, device=lab.device)
+    ones = torch.ones(1, dtype=torch.float64, device=lab.device)
+    lab.raises("istft with gaps", lambda: torch.istft(spectrum, 4, 20, 1, ones))
+    lab.raises(
+        "istft with a window of zeros",
+        lambda: torch.istft(
+            spectrum, 4, win_length=4, window=torch.zeros(4, dtype=torch.float64, device=lab.device)
+        ),
+    )
+    lab.raises("istft of nothing", lambda: torch.istft(spectrum[:, :0], 2), RuntimeError)
+    lab.raises("istft of no rows", lambda: torch.istft(spectrum[:0], 2), RuntimeError)
+    lab.raises("istft of a real spectrum", lambda: torch.istft(spectrum.real, 4), RuntimeError)
+    lab.warns(
+        "stft without a window",
+        lambda: x.stft(4, pad_mode="constant", return_complex=True),
+        match="(?i)window was not provided",
+    )
+    lab.warns("istft without a window", lambda: torch.istft(spectrum, 4), match="(?i)window was not provided")
+    window = torch.ones(4, dtype=torch.float64)
+    refuses_two_devices(
+        lab,
+        "stft with a window elsewhere",
+        lambda: x.stft(4, window=window, **options),
+        match="(?i)same device",
+    )
+    refuses_two_devices(
+        lab,
+        "istft with a window elsewhere",
+        lambda: torch.istft(spectrum, 4, window=window),
+        match="(?i)same device",
+    )

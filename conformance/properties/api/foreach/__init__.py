@@ -1,0 +1,1 @@
+"""Behaviours of area ``foreach``: operators over lists of tensors."""

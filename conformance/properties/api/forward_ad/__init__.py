@@ -1,0 +1,1 @@
+"""Behaviours of area ``forward-ad``: forward-mode differentiation."""

@@ -1,0 +1,219 @@
+"""Dual numbers of forward mode: levels, tangents, and what they may be made of."""
+
+from __future__ import annotations
+
+import torch
+import torch.autograd.forward_ad as forward
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("forward-ad", dtypes=("float32", "float64", "complex64"), level="training", sees=("value",))
+def tangents(lab: Lab) -> None:
+    """A dual tensor carries its tangent through operators, views and changes in place, within its level."""
+    x, t = lab.integers(2, 3), lab.integers(2, 3)
+    with forward.dual_level():
+        dual = forward.make_dual(x, t)
+        parts = forward.unpack_dual(dual)
+        lab.same("primal and tangent", [parts.primal, parts.tangent])
+        lab.same("by place", [parts[0], parts[1]])
+        for name, function in {
+            "product": lambda d: d * d,
+            "with a constant": lambda d: d * x + 2,
+            "view": lambda d: d.t()[1],
+            "sum": lambda d: d.sum(0),
+            "matrix product": lambda d: d @ d.t(),
+            "in place": lambda d: (d * 1).mul_(d),
+            "in place on a view": lambda d: _row_doubled(d * 1),
+            "cat": lambda d: torch.cat((d, x)),
+            "clone": lambda d: d.clone(),
+        }.items():
+            found = forward.unpack_dual(function(dual))
+            lab.same(name, [found.primal, found.tangent])
+        plain = forward.unpack_dual(x * 2)
+        lab.holds("a plain tensor has no tangent", plain.tangent is None)
+        lab.holds("nor has what was detached", forward.unpack_dual(dual.detach()).tangent is None)
+        escaped = dual * 3
+    lab.same("after its level a dual is plain", escaped)
+
+
+def _row_doubled(base: torch.Tensor) -> torch.Tensor:
+    base[0].mul_(2)
+    return base
+
+
+@behaviour("forward-ad", sees=("value", "error"))
+def levels(lab: Lab) -> None:
+    """Forward mode needs a level, has one at a time, and forgets tangents when it is left."""
+    x, t = lab.integers(3), lab.integers(3)
+    lab.raises("no level", lambda: forward.make_dual(x, t), match="level")
+    with forward.dual_level():
+        dual = forward.make_dual(x, t)
+        lab.same("tangent", forward.unpack_dual(dual).tangent)
+
+        def nested() -> None:
+            with forward.dual_level():
+                pass
+
+        lab.raises("a level within a level", nested, match="[Nn]ested")
+    with forward.dual_level():
+        lab.holds("the last level's tangent is gone", forward.unpack_dual(dual).tangent is None)
+        again = forward.make_dual(x, t * 2)
+        lab.same("tangent on the new level", forward.unpack_dual(again).tangent)
+    forward.enter_dual_level()
+    try:
+        lab.same("entered by hand", forward.unpack_dual(forward.make_dual(x, t) * 2).tangent)
+    finally:
+        forward.exit_dual_level()
+    lab.raises("left too often", lambda: forward.exit_dual_level(level=0), match="level")
+
+
+@behaviour("forward-ad", sees=("error", "message"))
+def wrong_tangents(lab: Lab) -> None:
+    """A tangent must have its primal's shape; integers have none, and a tangent has no tangent."""
+    x = lab.integers(2, 3)
+    with forward.dual_level():
+        lab.raises("another shape", lambda: forward.make_dual(x, lab.integers(3)), match="shape|size")
+        whole = lab.integers(2, 3, dtype=torch.int64)
+        lab.raises("integers", lambda: forward.make_dual(whole, x), ValueError, match="float")
+        lab.raises("an integral tangent", lambda: forward.make_dual(x, whole), ValueError, match="float")
+        dual = forward.make_dual(x, x)
+        lab.raises(
+            "a tangent that has a tangent",
+            lambda: forward.make_dual(x, dual),
+            match="forward gradient|tangent",
+        )
+        lab.raises("no tensors", lambda: forward.make_dual(3.0, 1.0), TypeError, AttributeError, RuntimeError)
+
+
+@behaviour("forward-ad", sees=("value",))
+def forward_gradients_switched_off(lab: Lab) -> None:
+    """no_grad does not stop tangents; inference mode and set_fwd_grad_enabled(False) do."""
+    x, t = lab.integers(3), lab.integers(3)
+    shown = []
+    with forward.dual_level():
+        dual = forward.make_dual(x, t)
+        with torch.no_grad():
+            shown.append(forward.unpack_dual(dual * 2).tangent)
+        with forward._set_fwd_grad_enabled(False):
+            shown.append(forward.unpack_dual(dual * 2).tangent)
+            made = forward.unpack_dual(forward.make_dual(x, t)).tangent
+            shown.append(made is None)
+        shown.append(forward.unpack_dual(dual * 2).tangent)
+        with torch.inference_mode():
+            shown.append(forward.unpack_dual(dual * 2).tangent is None)
+        leaf = x.clone().requires_grad_()
+        both = forward.make_dual(leaf, t) ** 2
+        (gradient,) = torch.autograd.grad(both.sum(), leaf)
+        shown += [forward.unpack_dual(both).tangent.detach(), gradient]
+    lab.same("tangents", shown)
+
+
+@behaviour("forward-ad", sees=("value", "alias"))
+def tangents_of_changed_tensors(lab: Lab) -> None:
+    """A change in place gives tangents, of a view through its base and of a base through its views."""
+    t = lab.integers(2, 3)
+    with forward.dual_level():
+        dual = forward.make_dual(lab.integers(2, 3), t)
+        for name, change in {
+            "copy": lambda b: b.copy_(dual),
+            "product": lambda b: b.mul_(dual),
+            "sum": lambda b: b.add_(dual),
+        }.items():
+            base = lab.integers(2, 3)
+            change(base)
+            lab.same(f"whole, {name}", [forward.unpack_dual(base).primal, forward.unpack_dual(base).tangent])
+            base = lab.integers(2, 2, 3)
+            change(base[1])
+            lab.same(f"through a view, {name}", [*forward.unpack_dual(base)])
+            base = lab.integers(2, 3)
+            view = base.view(-1)[1:4]
+            change(base)
+            lab.same(f"a view made before, {name}", [*forward.unpack_dual(view)])
+        copied = lab.integers(2, 3)
+        copied.copy_(forward.make_dual(lab.integers(3), lab.integers(3)))
+        lab.same("broadcast", [*forward.unpack_dual(copied)])
+        strided = lab.integers(3, 2).t()
+        strided.copy_(dual)
+        lab.same("another layout", [*forward.unpack_dual(strided)])
+        source = forward.make_dual(lab.integers(2, 3), lab.integers(2, 3))
+        source.mul_(0)
+        lab.same("of zero", [*forward.unpack_dual(source)])
+        cleared = dual * 1
+        cleared.zero_()
+        found = forward.unpack_dual(cleared)
+        lab.same("cleared", [found.primal, found.tangent])
+        detached = dual.detach()
+        detached.mul_(2)
+        lab.same(
+            "changed through what was detached",
+            [forward.unpack_dual(dual).primal, forward.unpack_dual(dual).tangent],
+        )
+
+
+@behaviour("forward-ad", sees=("value", "error"))
+def tangents_and_out(lab: Lab) -> None:
+    """out= takes no dual tensors; operators without a derivative pass no tangent, or say that they have
+    none.
+    """
+    x, t = lab.integers(3), lab.integers(3)
+    with forward.dual_level():
+        dual = forward.make_dual(x, t)
+        lab.raises("out= of a dual", lambda: torch.add(dual, dual, out=torch.empty_like(x)), match="out=")
+        lab.raises("out= that is a dual", lambda: torch.add(x, x, out=dual), match="out=")
+        flat = forward.unpack_dual(dual > 0)
+        lab.holds("a comparison has no tangent", flat.tangent is None)
+        lab.holds("nor has an index", forward.unpack_dual(dual.argmax()).tangent is None)
+        lab.holds("nor has a conversion to integers", forward.unpack_dual(dual.long()).tangent is None)
+        value, where = torch.sort(dual, stable=True)
+        lab.same("sorted", [*forward.unpack_dual(value)])
+        lab.holds("positions have none", forward.unpack_dual(where).tangent is None)
+        zero = forward.unpack_dual(dual * 0).tangent
+        lab.expect("tangent of zero", zero, [0.0, 0.0, 0.0])
+        found = forward.unpack_dual(torch.nn.functional.linear(dual, torch.eye(3, device=lab.device)))
+        lab.same("linear", [found.primal, found.tangent])
+
+
+@behaviour("forward-ad", sees=("value",))
+def tangents_with_lazy_bits(lab: Lab) -> None:
+    """Primals and tangents that are lazily conjugated or negated give the tangents of plain ones."""
+    z, t = lab.integers(3, dtype=torch.complex64), lab.integers(3, dtype=torch.complex64)
+    real = lab.integers(3)
+    with forward.dual_level():
+        for name, (primal, tangent) in {
+            "primal conjugated": (z.conj(), t),
+            "tangent conjugated": (z, t.conj()),
+            "both": (z.conj(), t.conj()),
+        }.items():
+            dual = forward.make_dual(primal, tangent)
+            found = forward.unpack_dual(dual * dual)
+            lab.same(name, [found.primal.resolve_conj(), found.tangent.resolve_conj()])
+            found = forward.unpack_dual(dual.conj())
+            lab.same(f"{name}, conjugated again", [found.primal.resolve_conj(), found.tangent.resolve_conj()])
+        negative = z.conj().imag
+        for name, (primal, tangent) in {"primal": (negative, real), "tangent": (real, negative)}.items():
+            found = forward.unpack_dual(forward.make_dual(primal, tangent) * 3)
+            lab.same(f"negated {name}", [found.primal.resolve_neg(), found.tangent.resolve_neg()])
+
+
+@behaviour("forward-ad", sees=("value",))
+def tangents_of_odd_layouts(lab: Lab) -> None:
+    """Primals with gaps, offsets or no elements take tangents of other layouts."""
+    base = lab.integers(4, 6)
+    with forward.dual_level():
+        for name, primal in {
+            "gaps": base[:, ::2],
+            "offset": base[1:, 2],
+            "transposed": base.t(),
+            "empty": base[:0],
+            "empty at an offset": base[3:3, 1:],
+        }.items():
+            for kind, tangent in {
+                "contiguous": lab.integers(*primal.shape),
+                "transposed": lab.integers(*reversed(primal.shape)).permute(*reversed(range(primal.dim()))),
+            }.items():
+                found = forward.unpack_dual(forward.make_dual(primal, tangent) * 2)
+                lab.same(f"{name} with {kind} tangent", [found.primal, found.tangent])
+        dual = forward.make_dual(base, base * 2)
+        lab.same("printed", "tangent=" in repr(dual))

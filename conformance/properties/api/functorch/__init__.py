@@ -1,0 +1,1 @@
+"""Behaviours of area ``functorch``: function transforms."""

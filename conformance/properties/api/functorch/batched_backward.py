@@ -1,0 +1,135 @@
+"""Batches of backward passes: is_grads_batched against one pass after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.checking.trees import leaves
+
+BATCH = 3
+
+
+def batched(
+    lab: Lab, name: str, function: Callable[..., Any], *inputs: torch.Tensor, rounded: bool = False
+) -> None:
+    """Gradients of a batch of cotangents, and gradients of these, must be those of single passes."""
+    starts = [x.detach().requires_grad_() for x in inputs]
+    outputs = [
+        out for out in leaves(function(*starts)) if isinstance(out, torch.Tensor) and out.requires_grad
+    ]
+    weights = [lab.integers(BATCH, *out.shape) for out in outputs]
+
+    def pull(ends: Any, cotangents: Any, batch: bool) -> Any:
+        found = torch.autograd.grad(
+            ends,
+            starts,
+            cotangents,
+            retain_graph=True,
+            create_graph=True,
+            allow_unused=True,
+            is_grads_batched=batch,
+        )
+        return [
+            torch.zeros((BATCH, *x.shape) if batch else x.shape, device=x.device) if one is None else one
+            for one, x in zip(found, starts, strict=True)
+        ]
+
+    def hold(word: str, ends: Any, cotangents: Any) -> Any:
+        found = pull(ends, cotangents, True)
+        rows = [pull(ends, [w[row] for w in cotangents], False) for row in range(BATCH)]
+        each = [torch.stack([row[place] for row in rows]).detach() for place in range(len(starts))]
+        shown = [one.detach() for one in found]
+        if rounded:
+            lab.close(word, shown, roundings=64)
+            near = all(
+                torch.allclose(one, other, rtol=1e-4, atol=1e-5)
+                for one, other in zip(shown, each, strict=True)
+            )
+        else:
+            lab.same(word, shown)
+            near = all(torch.equal(one, other) for one, other in zip(shown, each, strict=True))
+        lab.holds(f"{word}: that of single passes", near)
+        return rows[0]
+
+    first = [one for one in hold(name, outputs, weights) if one.requires_grad]
+    if first:
+        hold(f"{name}, second order", first, [lab.integers(BATCH, *one.shape) for one in first])
+
+
+@behaviour("functorch", level="full", capabilities=("double_backward",))
+def batched_gradients_exact(lab: Lab) -> None:
+    """A batch of backward passes through arithmetic, views, joins and selections is what single passes
+    give.
+    """
+    x, y = lab.integers(2, 3), lab.integers(2, 3)
+    for name in ("add", "sub", "mul", "maximum"):
+        batched(lab, name, getattr(torch, name), x, y + 0.5)
+        batched(lab, f"{name} of other shapes", getattr(torch, name), x, y[0] + 0.5)
+    functions: dict[str, Callable[[torch.Tensor], Any]] = {
+        "square": lambda a: a * a,
+        "cube": lambda a: a * a * a,
+        "expand": lambda a: a.unsqueeze(0).expand(4, 2, 3),
+        "reshape": lambda a: a.reshape(3, 2),
+        "permute": lambda a: a.permute(1, 0),
+        "select": lambda a: a.select(1, 1),
+        "slice": lambda a: a[:, 1:] * a[:, :-1],
+        "step": lambda a: a[:, ::2],
+        "index": lambda a: a[lab.put([1, 0, 1])],
+        "index of both": lambda a: a[lab.put([1, 0]), lab.put([0, 2])],
+        "diagonal": lambda a: a.diagonal(),
+        "trace": lambda a: (a @ a.t()).trace(),
+        "stack": lambda a: torch.stack([a, a * a]),
+        "cat": lambda a: torch.cat([a, a * 2], 1),
+        "unbind": lambda a: list(a.unbind(1)),
+        "split": lambda a: list((a * a).split(2, 1)),
+        "where": lambda a: torch.where(a > 0, a * a, -a),
+        "threshold": lambda a: F.threshold(a, 0.5, 3.0),
+        "relu": F.relu,
+        "sum": lambda a: (a * a).sum(1),
+        "in place": lambda a: a.clone().mul_(a),
+        "a view written": lambda a: (lambda b: (b[0].mul_(2), b)[1])(a * a),
+        "many views written": lambda a: (lambda b: ([b.select(1, n).add_(1) for n in range(3)], b)[1] * b)(
+            a * 1
+        ),
+        "an output that does not depend": lambda a: (
+            a * a,
+            torch.ones(2, device=a.device, requires_grad=True) * 2,
+        ),
+    }
+    for name, function in functions.items():
+        batched(lab, name, function, x)
+    distinct = lab.put(torch.tensor([[3.0, 1, 2], [5, 9, 7]]))
+    for name in ("max", "min", "median"):
+        batched(lab, name, getattr(torch, name), distinct)
+        batched(lab, f"{name} over a dimension", lambda a, f=getattr(torch, name): f(a, 1).values, distinct)
+
+
+@behaviour("functorch", level="full", capabilities=("double_backward",))
+def batched_gradients_rounded(lab: Lab) -> None:
+    """A batch of backward passes through divisions, exponentials, logarithms, softmax and losses is what
+    single
+    passes give.
+    """
+    x, y = lab.floats(2, 3, low=0.5, high=2.0), lab.floats(2, 3, low=0.5, high=2.0)
+    batched(lab, "div", torch.div, x, y, rounded=True)
+    for name in ("exp", "log", "log1p", "sigmoid", "tanh", "sqrt", "lgamma", "sin"):
+        batched(lab, name, getattr(torch, name), x, rounded=True)
+    batched(lab, "logsumexp", lambda a: torch.logsumexp(a, 1), x, rounded=True)
+    batched(lab, "log_softmax", lambda a: F.log_softmax(a, 1), x, rounded=True)
+    batched(lab, "softmax", lambda a: F.softmax(a, 0), x, rounded=True)
+    batched(
+        lab,
+        "binary_cross_entropy",
+        lambda a: F.binary_cross_entropy(torch.sigmoid(a), (y > 1).to(a.dtype), reduction="none"),
+        x,
+        rounded=True,
+    )
+    q = lab.floats(1, 4, 2)
+    batched(lab, "attention", lambda a: F.scaled_dot_product_attention(a, a * 0.5, a + 1), q, rounded=True)
+    batched(lab, "layer_norm", lambda a: F.layer_norm(a, (3,)), x, rounded=True)

@@ -1,0 +1,342 @@
+"""vmap of operators, held against one call after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import vmap
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.checking.trees import leaves
+
+Function = Callable[..., Any]
+
+
+def mapped(lab: Lab, name: str, function: Function, *inputs: torch.Tensor, in_dims: Any = 0) -> None:
+    """Show vmap's result, which must be the results of the single calls, stacked; exact inputs only."""
+    found = list(leaves(vmap(function, in_dims=in_dims)(*inputs)))
+    lab.same(name, found)
+    dims = (in_dims,) * len(inputs) if not isinstance(in_dims, tuple) else in_dims
+    size = next(x.shape[d] for x, d in zip(inputs, dims, strict=True) if d is not None)
+    rows = [
+        list(
+            leaves(
+                function(*(x if d is None else x.select(d, row) for x, d in zip(inputs, dims, strict=True)))
+            )
+        )
+        for row in range(size)
+    ]
+    each = [torch.stack(parts) for parts in zip(*rows, strict=True)]
+    same = len(each) == len(found) and all(
+        torch.equal(one, other) and one.dtype == other.dtype for one, other in zip(found, each, strict=True)
+    )
+    lab.holds(f"{name} is what the single calls give", same)
+
+
+@behaviour("functorch", level="training")
+def batches_of_arithmetic(lab: Lab) -> None:
+    """Pointwise operators, with numbers and with tensors that are not mapped, act on each element of a
+    batch.
+    """
+    x, y = lab.integers(3, 2, 4), lab.integers(3, 2, 4, low=1, high=6)
+    row = lab.integers(4, low=1, high=6)
+    for name in (
+        "abs",
+        "neg",
+        "square",
+        "sign",
+        "floor",
+        "relu",
+        "positive",
+        "clone",
+        "isnan",
+        "isinf",
+        "isfinite",
+    ):
+        mapped(lab, name, getattr(torch, name), x)
+        mapped(lab, f"{name} twice", vmap(getattr(torch, name)), x)
+    for name in ("add", "sub", "mul", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "remainder"):
+        function = getattr(torch, name)
+        mapped(lab, name, function, x, y)
+        mapped(lab, f"{name} with one for all", function, x, row, in_dims=(0, None))
+        mapped(lab, f"{name} from the left", function, row, y, in_dims=(None, 0))
+        mapped(lab, f"{name} of other dimensions", function, x, y.movedim(0, 2), in_dims=(0, 2))
+        if name not in ("maximum", "minimum"):
+            mapped(lab, f"{name} with a number", lambda a, function=function: function(a, 2), x)
+    mapped(lab, "of other dtypes", torch.add, x, y.long())
+    mapped(lab, "of other ranks", torch.mul, x[:, 0], y)
+    mapped(lab, "of scalars", torch.mul, x[:, 0, 0], y)
+
+
+@behaviour("functorch", level="full")
+def batches_of_bounds(lab: Lab) -> None:
+    """clamp, fill, zero, copy, where, thresholds and casts act on each element of a batch, in place as
+    well.
+    """
+    x, y = lab.integers(3, 4), lab.integers(3, 4)
+    low, high = lab.integers(3, low=-3, high=0), lab.integers(3, low=1, high=4)
+    mapped(lab, "clamp", lambda a: a.clamp(-1, 2), x)
+    mapped(lab, "clamp from below", lambda a: a.clamp(min=-1), x)
+    mapped(lab, "clamp from above", lambda a: a.clamp(max=1), x)
+    mapped(lab, "clamp by tensors", torch.clamp, x, low, high)
+    mapped(
+        lab,
+        "clamp by a tensor for all",
+        lambda a, item: torch.clamp_min(a, item),
+        x,
+        low[0],
+        in_dims=(0, None),
+    )
+    mapped(lab, "clamp in place", lambda a: a.clone().clamp_(-1, 1), x)
+    mapped(lab, "clamp_max in place", lambda a, h: a.clone().clamp_max_(h), x, high)
+    mapped(lab, "fill", lambda a: a.clone().fill_(3), x)
+    mapped(lab, "fill by a tensor", lambda a, v: a.clone().fill_(v), x, low)
+    mapped(lab, "fill a whole by a mapped value", lambda a, v: torch.full_like(a, 1.0) * v, x, low)
+    mapped(lab, "zero", lambda a: a.clone().zero_(), x)
+    mapped(lab, "copy", lambda a, b: a.clone().copy_(b), x, y)
+    mapped(lab, "copy of one", lambda a, b: a.clone().copy_(b), x, y[0], in_dims=(0, None))
+    mapped(lab, "where", lambda a, b: torch.where(a > b, a, b), x, y)
+    mapped(lab, "threshold", lambda a: F.threshold(a, 0.5, 7.0), x)
+    mapped(lab, "long", lambda a: a.to(torch.int64), x)
+    mapped(lab, "double", lambda a: a.double(), x)
+    mapped(lab, "to a tensor's", lambda a, b: a.to(b), x, y.int())
+    mapped(lab, "to the device", lambda a: a.to(lab.device), x)
+    seen: list[Any] = []
+    vmap(
+        lambda a: (
+            seen.append((a.is_complex(), a.is_floating_point(), a.is_contiguous(), a.shape, a.dtype)) or a
+        )
+    )(x)
+    lab.same("what an element says of itself", seen)
+    vmap(lambda a: seen.append((torch.result_type(a, 1.0), torch.result_type(a, a.long()), a.stride())) or a)(
+        x
+    )
+    lab.same("result types and strides", seen)
+    mapped(lab, "all", lambda a: (a > -9).all(), x)
+    mapped(lab, "any", lambda a: (a > 2).any(), x)
+
+
+@behaviour("functorch", level="full", sees=("value",))
+def batches_of_views(lab: Lab) -> None:
+    """Views of an element of a batch are those of the element, whichever dimension is mapped."""
+    x, wide = lab.integers(3, 2, 4), lab.integers(2, 4, 3)
+    views: dict[str, Function] = {
+        "select": lambda a: a.select(1, 2),
+        "slice": lambda a: a[:, 1:3],
+        "step": lambda a: a[:, ::2],
+        "narrow": lambda a: a.narrow(-1, 1, 2),
+        "transpose": lambda a: a.transpose(0, -1),
+        "t": lambda a: a.t(),
+        "T": lambda a: a.T,
+        "permute": lambda a: a.permute(1, 0),
+        "movedim": lambda a: torch.movedim(a, 0, 1),
+        "unsqueeze": lambda a: a.unsqueeze(1),
+        "unsqueeze last": lambda a: a.unsqueeze(-1),
+        "squeeze": lambda a: a.unsqueeze(0).squeeze(),
+        "squeeze one": lambda a: a.unsqueeze(0).squeeze(0),
+        "expand": lambda a: a.unsqueeze(0).expand(5, -1, -1),
+        "expand_as": lambda a: a[0].expand_as(a),
+        "reshape": lambda a: a.reshape(8),
+        "reshape of a transposed": lambda a: a.t().reshape(2, 4),
+        "reshape_as": lambda a: a.reshape_as(a.t()),
+        "view": lambda a: a.contiguous().view(4, -1),
+        "view_as": lambda a: a.contiguous().view_as(a),
+        "flatten": lambda a: a.flatten(),
+        "unflatten": lambda a: a.unflatten(1, (2, 2)),
+        "unfold": lambda a: a.unfold(1, 2, 1),
+        "diagonal": lambda a: a.diagonal(),
+        "diagonal off": lambda a: torch.diagonal(a, 1, 0, 1),
+        "chunk": lambda a: list(a.chunk(3, 1)),
+        "split": lambda a: list(a.split([1, 3], 1)),
+        "split evenly": lambda a: list(a.split(2, -1)),
+        "tensor_split": lambda a: list(a.tensor_split((1, 2), 1)),
+        "unbind": lambda a: list(a.unbind(1)),
+        "contiguous": lambda a: a.contiguous(),
+        "real": lambda a: a.real,
+        "conj": lambda a: a.conj(),
+        "diag": lambda a: a[:, :2].diag(),
+    }
+    for name, view in views.items():
+        mapped(lab, name, view, x)
+        mapped(lab, f"{name} of the last", view, wide, in_dims=2)
+        mapped(lab, f"{name} twice", vmap(view), x.unsqueeze(1).expand(3, 2, 2, 4))
+    lab.same("as_strided", vmap(lambda a: a.as_strided((2, 2), (4, 1)))(x))
+
+
+@behaviour("functorch", level="full")
+def batches_of_complex_views(lab: Lab) -> None:
+    """Real and imaginary parts, view_as_real, view_as_complex and conjugates of elements of a batch."""
+    z = lab.integers(3, 4, dtype=torch.complex64)
+    pairs = lab.integers(3, 4, 2)
+    mapped(lab, "real", lambda a: a.real, z)
+    mapped(lab, "imag", lambda a: a.imag, z)
+    mapped(lab, "view_as_real", torch.view_as_real, z)
+    mapped(lab, "view_as_complex", torch.view_as_complex, pairs)
+    mapped(lab, "conj", lambda a: a.conj().resolve_conj(), z)
+    mapped(lab, "conj of dimension 1", lambda a: a.conj() * a, z, in_dims=1)
+    mapped(lab, "conj physical", torch.conj_physical, z)
+    lab.same("a conjugate is mapped", vmap(lambda a: a * 2)(z.conj()))
+    lab.same("an imaginary part of a conjugate", vmap(lambda a: a + 1)(z.conj().imag))
+    seen: list[Any] = []
+    vmap(lambda a: seen.append((a.is_complex(), a.is_conj(), a.conj().is_conj())) or a)(z)
+    lab.same("what it says of itself", seen)
+
+
+@behaviour("functorch", level="training")
+def batches_of_reductions(lab: Lab) -> None:
+    """Reductions of each element of a batch, over all of it or over dimensions counted from either end."""
+    # Sizes are powers of two, so that means are exact.
+    x = lab.integers(4, 2, 4, low=-8, high=9)
+    for name in ("sum", "mean", "amax", "amin", "prod", "cumsum", "any", "all"):
+        function = getattr(torch, name)
+        for dim in (0, 1, -1):
+            mapped(lab, f"{name} over {dim}", lambda a, f=function, d=dim: f(a, d), x)
+            mapped(lab, f"{name} over {dim} of the last", lambda a, f=function, d=dim: f(a, d), x, in_dims=2)
+        if name != "cumsum":
+            mapped(lab, name, function, x)
+            mapped(lab, f"{name} twice", vmap(function), x)
+            mapped(lab, f"{name} kept", lambda a, f=function: f(a, 1, keepdim=True), x)
+    for name in ("max", "min", "median", "argmax", "argmin"):
+        function = getattr(torch, name)
+        distinct = lab.put(torch.tensor([[5.0, 1, 3, 7], [2, 9, 4, 0], [8, 6, 1, 3]]))
+        mapped(lab, name, function, distinct)
+        mapped(lab, f"{name} over a dimension", lambda a, f=function: f(a, 0), distinct)
+        mapped(lab, f"{name} over the other dimension", lambda a, f=function: f(a, 0), distinct, in_dims=1)
+    mapped(lab, "sum over two", lambda a: a.sum((0, 1)), x)
+    mapped(lab, "sum of numbers", lambda a: a.sum(), x[:, 0, 0])
+    mapped(lab, "trace", torch.trace, x[:, :, :2])
+    mapped(lab, "sorted", lambda a: torch.sort(a, 0).values, x[:, 0])
+
+
+@behaviour("functorch", level="training")
+def batches_of_joins(lab: Lab) -> None:
+    """cat, stack, repeat, roll, flip, tril, one_hot and factories by an element act on each element of a
+    batch.
+    """
+    x, y, row = lab.integers(3, 2, 4), lab.integers(3, 2, 4), lab.integers(2, 4)
+    for name in ("cat", "stack", "hstack", "vstack"):
+        join = getattr(torch, name)
+        mapped(lab, name, lambda a, b, f=join: f([a, b]), x, y)
+        mapped(lab, f"{name} with one for all", lambda a, b, f=join: f([b, a]), x, row, in_dims=(0, None))
+        mapped(
+            lab,
+            f"{name} of other dimensions",
+            lambda a, b, f=join: f([a, b]),
+            x,
+            y.movedim(0, 2),
+            in_dims=(0, 2),
+        )
+    mapped(lab, "cat over 1", lambda a, b: torch.cat([a, b], 1), x, y)
+    mapped(lab, "stack over -1", lambda a, b: torch.stack([a, b], -1), x, y)
+    mapped(lab, "repeat", lambda a: a.repeat(2, 1, 3), x)
+    mapped(lab, "roll", lambda a: torch.roll(a, 1), x)
+    mapped(lab, "roll over one", lambda a: torch.roll(a, (1,), (1,)), x)
+    mapped(lab, "flip", lambda a: a.flip(0, 1), x)
+    mapped(lab, "tril", lambda a: torch.tril(a, 1), x)
+    mapped(lab, "one_hot", lambda a: F.one_hot(a, 5), x.abs().long())
+    mapped(lab, "new_zeros", lambda a: a.new_zeros(2, 3), x)
+    mapped(lab, "new_full", lambda a: a.new_full((2,), 4), x)
+    mapped(lab, "zeros_like", torch.zeros_like, x)
+    mapped(lab, "full_like", lambda a: torch.full_like(a, 2), x)
+    shapes = [
+        tuple(vmap(lambda a: a.new_empty(2, 5))(x).shape),
+        tuple(vmap(lambda a: a.new_empty_strided((2, 5), (5, 1)))(x).shape),
+        tuple(vmap(torch.empty_like, in_dims=1)(x).shape),
+    ]
+    lab.same("shapes of what is not initialised", shapes)
+    lab.same("new_zeros can be written to", vmap(lambda a: a.new_zeros(4).copy_(a))(x[:, 0]))
+
+
+@behaviour("functorch", level="training")
+def batches_of_products(lab: Lab) -> None:
+    """Dot, matrix and batched products, linear maps and convolutions act on each element of a batch."""
+    a, b, v = lab.integers(3, 2, 4), lab.integers(3, 4, 2), lab.integers(3, 4)
+    mapped(lab, "dot", torch.dot, v, v)
+    mapped(lab, "dot with one", torch.dot, v, v[0], in_dims=(0, None))
+    mapped(lab, "mv", torch.mv, a, v)
+    mapped(lab, "mv with one vector", torch.mv, a, v[0], in_dims=(0, None))
+    mapped(lab, "mv with one matrix", torch.mv, a[0], v, in_dims=(None, 0))
+    mapped(lab, "mm", torch.mm, a, b)
+    mapped(lab, "mm with one", torch.mm, a, b[0], in_dims=(0, None))
+    mapped(lab, "mm from the left", torch.mm, a[0], b, in_dims=(None, 0))
+    mapped(lab, "mm of the last dimension", torch.mm, a.movedim(0, 2), b, in_dims=(2, 0))
+    mapped(lab, "bmm", torch.bmm, a.unsqueeze(1).expand(3, 5, 2, 4), b.unsqueeze(1).expand(3, 5, 4, 2))
+    mapped(
+        lab,
+        "bmm with one",
+        torch.bmm,
+        a.unsqueeze(1).expand(3, 5, 2, 4),
+        b[:1].expand(5, 4, 2),
+        in_dims=(0, None),
+    )
+    mapped(lab, "matmul", torch.matmul, a, b)
+    mapped(lab, "matmul of a vector", torch.matmul, v, b)
+    mapped(lab, "matmul of more dimensions", torch.matmul, a.unsqueeze(1).unsqueeze(1), b.unsqueeze(1))
+    mapped(lab, "outer", torch.outer, v, v)
+    mapped(lab, "linear", lambda x, w: F.linear(x, w), v, a)
+    mapped(lab, "addmm", lambda c, x, y: torch.addmm(c, x, y), lab.integers(3, 2, 2), a, b)
+    lab.same("twice", vmap(vmap(torch.dot, in_dims=(None, 0)), in_dims=(0, None))(v, v))
+    images, kernels = lab.integers(3, 2, 3, 5, 5), lab.integers(3, 4, 3, 2, 2)
+    mapped(lab, "conv2d", lambda x, w: F.conv2d(x, w), images, kernels)
+    mapped(
+        lab,
+        "conv2d of one kernel",
+        lambda x, w: F.conv2d(x, w, padding=1),
+        images,
+        kernels[0],
+        in_dims=(0, None),
+    )
+    mapped(
+        lab,
+        "conv2d of one image",
+        lambda x, w: F.conv2d(x, w, stride=2),
+        images[0],
+        kernels,
+        in_dims=(None, 0),
+    )
+    mapped(lab, "max_pool2d", lambda x: F.max_pool2d(x, 2), images)
+    mapped(lab, "adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, 2), images[..., :4, :4] * 4)
+
+
+@behaviour("functorch", level="full")
+def batches_of_indexing(lab: Lab) -> None:
+    """Indices in any position, lists of them, masks with a value and index writes act on each element of a
+    batch,
+    at one level and at two.
+    """
+    x, i = lab.integers(3, 4, 5), lab.put([[0, 2], [1, 3], [3, 0]])
+    value = lab.integers(3, 2, 5)
+    mapped(lab, "first", lambda a, n: a[n], x, i)
+    mapped(lab, "second", lambda a, n: a[:, n], x, i)
+    mapped(lab, "both", lambda a, n: a[n, n], x, i)
+    mapped(lab, "with a slice between", lambda a, n: a[None, n, ..., 1:], x, i)
+    mapped(lab, "one tensor for all", lambda a, n: a[n, 1], x[0], i, in_dims=(None, 0))
+    mapped(lab, "one index for all", lambda a, n: a[n, :, None], x, i[0], in_dims=(0, None))
+    mapped(lab, "an index of two dimensions", lambda a, n: a[n.view(1, 2)], x, i)
+    mapped(lab, "index_select", lambda a, n: a.index_select(1, n), x, i)
+    mapped(lab, "take_along_dim", lambda a, n: a.take_along_dim(n[:, None], 0), x, i)
+    mapped(lab, "put", lambda a, n, v: a.clone().index_put_((n,), v), x, i, value)
+    mapped(
+        lab,
+        "put of one value",
+        lambda a, n, v: a.index_put((n,), v),
+        x,
+        i,
+        value[0, 0, 0],
+        in_dims=(0, 0, None),
+    )
+    mapped(lab, "put and add", lambda a, n, v: a.index_put((n,), v, accumulate=True), x, i, value)
+    mapped(lab, "put into one", lambda a, n, v: a.index_put((n,), v), x[0], i, value, in_dims=(None, 0, 0))
+    mapped(lab, "fill", lambda a, n: a.index_fill(0, n, 7), x, i)
+    mapped(lab, "fill by a tensor", lambda a, n, v: a.index_fill(1, n, v), x, i, value[:, 0, 0])
+    mapped(lab, "add", lambda a, n, v: a.index_add(0, n, v), x, i, value)
+    mapped(lab, "copy", lambda a, n, v: a.index_copy(0, n, v), x, i, value)
+    mapped(lab, "a number as index", lambda a, n: a.index_put((n,), a.new_full((), 5)), x[:, :, 0], i[:, 0])
+    mapped(lab, "masked_fill", lambda a, m: a.masked_fill(m, 9), x, x > 1)
+    mapped(lab, "masked_fill by one mask", lambda a, m: a.masked_fill(m, 9), x, x[0] > 1, in_dims=(0, None))
+    mapped(lab, "two levels", vmap(lambda a, n: a[n], in_dims=(None, 0)), x, i)
+    lab.same("levels apart", vmap(vmap(lambda a, n: a[n], in_dims=(0, None)), in_dims=(None, 0))(x, i))

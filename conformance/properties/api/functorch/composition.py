@@ -1,0 +1,355 @@
+"""Transforms of transforms, functionalize, stacked modules, graphs of transforms and autograd.Function under
+vmap.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.func import (
+    functional_call,
+    functionalize,
+    grad,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    stack_module_state,
+    vjp,
+    vmap,
+)
+
+from conformance import torch_private
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("functorch", level="full", capabilities=("double_backward",))
+def transforms_of_transforms(lab: Lab) -> None:
+    """grad, vjp, jvp and vmap are applied to each other in either order, twice and thrice."""
+    x, t = lab.integers(3), lab.integers(3)
+    rows = lab.integers(4, 3)
+
+    def cube(a: torch.Tensor) -> torch.Tensor:
+        return a * a * a
+
+    def total(a: torch.Tensor) -> torch.Tensor:
+        return cube(a).sum()
+
+    lab.expect("grad of grad", grad(lambda a: grad(total)(a).sum())(x), 6 * x.cpu())
+    lab.same("grad of vmap", grad(lambda a: vmap(total)(a).sum())(rows))
+    lab.expect("vmap of grad", vmap(grad(total))(rows), 3 * rows.cpu() ** 2)
+    lab.same("vmap of vmap", vmap(vmap(cube))(rows))
+    lab.same("grad of vjp", grad(lambda a: vjp(cube, a)[1](t)[0].sum())(x))
+    lab.same("vmap of vjp", vmap(lambda a: vjp(cube, a)[1](t)[0])(rows))
+    lab.same("vjp of grad", vjp(grad(total), x)[1](t))
+    lab.same("vjp of vmap", vjp(vmap(cube), rows)[1](rows))
+    lab.same("vjp of vjp", vjp(vjp(cube, x)[1], t)[1]((t,)))
+    lab.same("grad of vjp of grad", grad(lambda a: vjp(grad(total), a)[1](t)[0].sum())(x))
+    lab.same("vmap of vjp of grad", vmap(lambda a: vjp(grad(total), a)[1](t)[0])(rows))
+    lab.same("vmap of hessian", vmap(hessian(total))(rows))
+    lab.same("jacrev of vmap", jacrev(vmap(total))(rows))
+    lab.same("jvp of vmap of grad", jvp(vmap(grad(total)), (rows,), (rows + 1,)))
+    lab.same("vmap of jvp of vjp", vmap(lambda a: jvp(lambda b: vjp(cube, b)[1](t)[0], (a,), (t,)))(rows))
+
+    def written(a: torch.Tensor) -> torch.Tensor:
+        base = a.clone()
+        base[1:].mul_(a[:-1])
+        return base.sum()
+
+    lab.same("per-sample gradients of a write through a view", vmap(grad(written))(rows))
+    lab.same("hessians of a write through a view", vmap(hessian(written))(rows))
+    lab.same("an index", vmap(grad(lambda a: (a[lab.put([0, 2])] ** 2).sum()))(rows))
+    made = vmap(grad(lambda a: (a.new_zeros(3).copy_(a) * a).sum()))(rows)
+    lab.expect("new zeros that are written", made, 2 * rows.cpu())
+    lab.same("keyword arguments", grad(lambda a, *, k: (a * k).sum())(x, k=t))
+    with torch.no_grad():
+        lab.same("vjp under no_grad", vjp(cube, x)[1](t))
+    (outside,) = torch.autograd.grad(grad(total)(y := x.clone().requires_grad_()).sum(), y)
+    lab.expect("the engine outside", outside, 6 * x.cpu())
+
+
+@behaviour("functorch", level="full")
+def tensors_inside_of_transforms(lab: Lab) -> None:
+    """Inside of a transform a tensor says of itself what it says outside: shape, dtype, device, numbers of
+    elements
+    and values as lists; printing it does not fail.
+    """
+    x = lab.integers(2, 3)
+    seen: list[Any] = []
+
+    def look(a: torch.Tensor) -> torch.Tensor:
+        seen.append(
+            [
+                a.shape,
+                a.dtype,
+                a.numel(),
+                a.dim(),
+                a.device.type == lab.device.type,
+                a.layout,
+                a.is_leaf is not None,
+            ]
+        )
+        seen.append("tensor" in repr(a).lower())
+        return (a * a).sum()
+
+    for transform in (grad, jacrev, jacfwd, lambda f: vmap(f), lambda f: grad(lambda a: vmap(f)(a).sum())):
+        transform(look)(x)
+    lab.same("seen", seen)
+    lists: list[Any] = []
+    grad(lambda a: (lists.append(a.tolist()), a.sum())[1])(x)
+    grad(lambda a: grad(lambda b: (lists.append((b * 2).tolist()), b.sum())[1])(a).sum())(x)
+    jvp(lambda a: (lists.append(a[0].tolist()), a)[1], (x,), (x,))
+    lab.expect("lists", lists, [x.tolist(), (x * 2).tolist(), x[0].tolist()])
+    lab.same("a factory inside", grad(lambda a: (a * torch.ones(3, device=a.device)).sum())(x))
+    lab.same(
+        "a tensor from numbers inside", grad(lambda a: (a * torch.tensor(3.0, device=a.device)).sum())(x)
+    )
+    escaped: list[torch.Tensor] = []
+    grad(lambda a: (escaped.append(a * 2), a.sum())[1])(x)
+    lab.raises("use of one that escaped from vmap", lambda: _escaped(x) * 2, RuntimeError)
+
+
+def _escaped(x: torch.Tensor) -> torch.Tensor:
+    kept: list[torch.Tensor] = []
+    vmap(lambda a: (kept.append(a), a)[1])(x)
+    return kept[0].sin()
+
+
+@behaviour("functorch", level="full", sees=("value", "alias"))
+def functionalize_keeps_meaning(lab: Lab) -> None:
+    """functionalize gives what the function gives, with views and writes inside, of inputs, under grad, vmap
+    and
+    jvp; the graph of a functionalized function has no writes.
+    """
+    x = lab.integers(4, 2)
+
+    def simple(a: torch.Tensor) -> torch.Tensor:
+        b = torch.ones(4, 2, device=a.device)
+        c = a.view(4, 2)
+        c.add_(b)
+        return a * a
+
+    def several(a: torch.Tensor) -> torch.Tensor:
+        base = a * 1
+        first, second = base[:2], base[2:]
+        diagonal = first.diagonal()
+        diagonal.add_(1)
+        second.view(-1)[1:].mul_(3)
+        base.unsqueeze_(0)
+        base.transpose_(0, 1)
+        return base * base
+
+    def by_index(a: torch.Tensor) -> torch.Tensor:
+        b = a.clone()
+        b[lab.put([0, 2])] = 7
+        b[1:, 0] += 1
+        return b
+
+    def out(a: torch.Tensor) -> torch.Tensor:
+        made = torch.empty(4, 2, device=a.device)
+        torch.add(a, 1, out=made)
+        value, index = made.clone()[0], torch.zeros(4, dtype=torch.int64, device=a.device)
+        top = torch.empty(4, device=a.device)
+        torch.max(made, 1, out=(top, index))
+        return made + top[:, None] + index[:, None] + value
+
+    for name, function in {"simple": simple, "several": several, "by index": by_index, "out": out}.items():
+        for remove in ("mutations", "mutations_and_views"):
+            mine, other = x.clone(), x.clone()
+            found = functionalize(function, remove=remove)(mine)
+            due = function(other)
+            lab.same(f"{name}, {remove}", (found, mine))
+            lab.holds(f"{name}, {remove}: as without", torch.equal(found, due) and torch.equal(mine, other))
+            graph = torch_private.graph_of(functionalize(function, remove=remove), x.clone())
+            words = [str(node.target) for node in graph.graph.nodes if str(node.target).startswith("aten.")]
+            writes = [
+                word for word in words if word.split(".")[1].endswith("_") and word != "aten.copy_.default"
+            ]
+            lab.holds(f"{name}, {remove}: no writes in the graph", not writes)
+            if remove == "mutations_and_views":
+                lab.holds(
+                    f"{name}: no views in the graph",
+                    not [w for w in words if w.split(".")[1] in ("view", "split", "diagonal", "transpose")],
+                )
+            lab.same(f"{name}, {remove}: the graph runs", graph(x.clone()))
+    lab.same("under grad", grad(lambda a: functionalize(several)(a).sum())(x))
+    lab.same("of grad", functionalize(grad(lambda a: several(a).sum()))(x))
+    lab.same("under vmap", vmap(functionalize(by_row))(x))
+    lab.same("of vmap and jvp", functionalize(lambda a: vmap(lambda b: jvp(by_row, (b,), (b,))[1])(a))(x))
+    lab.same(
+        "a linear map", functionalize(lambda a, w: torch.nn.functional.linear(a, w))(x, lab.integers(3, 2))
+    )
+    lab.raises("a word", lambda: functionalize(simple, remove="views")(x), RuntimeError)
+
+
+def by_row(a: torch.Tensor) -> torch.Tensor:
+    """A write through a view."""
+    b = a * 1
+    b[:1].mul_(2)
+    return b * b
+
+
+@behaviour("functorch", level="full", capabilities=("autograd",))
+def graphs_of_transforms(lab: Lab) -> None:
+    """The graph of a transformed function gives on other inputs what the transformed function gives there."""
+    x, other = lab.integers(3, 2), lab.integers(3, 2)
+    transformed = {
+        "vmap": vmap(lambda a: a.sum() * a),
+        "grad": grad(lambda a: (a * a * a).sum()),
+        "jacrev": jacrev(lambda a: a * a),
+        "jacfwd": jacfwd(lambda a: a * a),
+        "vjp": lambda a: vjp(lambda b: b * b * b, a)[1](a)[0],
+        "jvp": lambda a: jvp(lambda b: b * b * b, (a,), (a,))[1],
+        "hessian": hessian(lambda a: (a * a * a).sum()),
+        "vmap of grad": vmap(grad(lambda a: (a * a * a).sum())),
+    }
+    for name, function in transformed.items():
+        for sizes in ("real", "symbolic"):
+            found = torch_private.graph_of(function, x, sizes=sizes)(other)
+            lab.same(f"{name}, {sizes} sizes", found)
+            lab.holds(f"{name}, {sizes} sizes: as without", torch.equal(found, function(other)))
+
+
+class _Scale(torch.autograd.Function):
+    """x * k with a rule for vmap that remembers what it was told."""
+
+    told: list[Any]
+
+    @staticmethod
+    def forward(x: torch.Tensor, k: Any) -> torch.Tensor:
+        return x * k
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        x, k = ctx.saved_tensors
+        return grad * k, grad * x
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, x: torch.Tensor, k: torch.Tensor) -> Any:
+        _Scale.told.append((info.batch_size, info.randomness, tuple(in_dims)))
+        moved = [v if d is None else v.movedim(d, 0) for v, d in zip((x, k), in_dims, strict=True)]
+        return moved[0] * moved[1], 0
+
+
+class _Bare(torch.autograd.Function):
+    @staticmethod
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        return grad * 2
+
+
+class _Generated(_Bare):
+    generate_vmap_rule = True
+
+
+class _Both(_Generated):
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, x: torch.Tensor) -> Any:
+        return x * 2, in_dims[0]
+
+
+class _OneResult(_Bare):
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, x: torch.Tensor) -> Any:
+        return x * 2
+
+
+class _WrongDims(_Bare):
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, x: torch.Tensor) -> Any:
+        return x * 2, (0, 0)
+
+
+class _OldStyle(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        return grad * 2
+
+
+@behaviour("functorch", level="full", capabilities=("autograd",))
+def functions_under_vmap(lab: Lab) -> None:
+    """vmap of an autograd.Function calls its vmap rule with batch size, randomness and dimensions, or the
+    generated
+    one; a missing rule, two rules and a wrong result of a rule are errors.
+    """
+    x, k = lab.integers(4, 3), lab.integers(4, 3)
+    _Scale.told = []
+    lab.expect("both mapped", vmap(_Scale.apply)(x, k), (x * k).cpu())
+    lab.expect(
+        "one mapped", vmap(_Scale.apply, in_dims=(0, None), randomness="same")(x, k[0]), (x * k[0]).cpu()
+    )
+    lab.expect("another dimension", vmap(_Scale.apply, in_dims=(1, 0))(x.T.contiguous(), k), (x * k).cpu())
+    lab.same("what the rule was told", _Scale.told)
+    lab.same("nested", vmap(vmap(_Scale.apply))(x, k))
+    count = len(_Scale.told)
+    vmap(lambda a: _Scale.apply(k, k).sum() + a)(x)
+    lab.holds("a level that maps nothing is left out", len(_Scale.told) == count)
+    lab.expect("under grad", grad(lambda a: _Scale.apply(a, k).sum())(x), k.cpu())
+    lab.expect("a generated rule", vmap(_Generated.apply)(x), (x * 2).cpu())
+    lab.same("its gradient", vmap(grad(lambda a: (_Generated.apply(a) ** 2).sum()))(x))
+    lab.raises("no rule", lambda: vmap(_Bare.apply)(x), RuntimeError, match="vmap")
+    lab.raises("two rules", lambda: vmap(_Both.apply)(x), RuntimeError, match="vmap")
+    lab.raises("a rule with one result", lambda: vmap(_OneResult.apply)(x), RuntimeError)
+    lab.raises("a rule with other dimensions", lambda: vmap(_WrongDims.apply)(x), RuntimeError)
+    for transform in (vmap, lambda f: grad(lambda a: f(a).sum())):
+        lab.raises(
+            "no setup_context", lambda t=transform: t(_OldStyle.apply)(x), RuntimeError, match="setup_context"
+        )  # type: ignore[misc]
+
+
+@behaviour("functorch", level="full", capabilities=("autograd",))
+def stacked_modules(lab: Lab) -> None:
+    """stack_module_state stacks parameters and buffers into leaves that keep requires_grad, and refuses
+    modules of
+    several kinds, of several modes and none; functional_call takes several dicts, tied ones and buffers.
+    """
+    models = [lab.to(torch.nn.BatchNorm1d(3)) for _ in range(3)]
+    with torch.no_grad():
+        for number, model in enumerate(models):
+            model.weight.fill_(number)
+    parameters, buffers = stack_module_state(models)  # type: ignore[arg-type]
+    lab.same("parameters", {name: value.detach() for name, value in parameters.items()})
+    lab.same("buffers", buffers)
+    lab.holds("leaves that require grad", all(v.is_leaf and v.requires_grad for v in parameters.values()))
+    lab.holds("buffers do not", not any(v.requires_grad for v in buffers.values()))
+    linear = [lab.to(torch.nn.Linear(2, 2)) for _ in range(2)]
+    lab.raises("none", lambda: stack_module_state([]), RuntimeError)
+    lab.raises("two kinds", lambda: stack_module_state([models[0], linear[0]]), RuntimeError)  # type: ignore[list-item]
+    linear[0].eval()
+    lab.raises("two modes", lambda: stack_module_state(linear), RuntimeError)  # type: ignore[arg-type]
+    model = linear[1]
+    x, weight, bias = lab.integers(3, 2), lab.integers(2, 2), lab.integers(2)
+    due = x @ weight.T + bias
+    lab.expect("two dicts", functional_call(model, ({"weight": weight}, {"bias": bias}), (x,)), due.cpu())
+    lab.raises(
+        "a name in both",
+        lambda: functional_call(model, ({"weight": weight}, {"weight": weight}), (x,)),
+        ValueError,
+    )
+    tied = torch.nn.Sequential(linear[1], linear[1])
+    lab.expect(
+        "tied",
+        functional_call(tied, {"0.weight": weight, "0.bias": bias}, (x,)),
+        (due @ weight.T + bias).cpu(),
+    )
+    found = grad(lambda p: functional_call(tied, p, (x,)).sum())({"0.weight": weight, "0.bias": bias})
+    lab.same("gradients of tied ones", found)
+    before = model.weight.detach().clone()
+    lab.holds("the module itself is as it was", torch.equal(model.weight, before))

@@ -1,0 +1,269 @@
+"""grad, vjp, jvp, Jacobians and Hessians by torch.func."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.func import (
+    functional_call,
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    vjp,
+    vmap,
+)
+
+from conformance.behaviours.behaviour import WIDE_FLOATS, behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("functorch", dtypes=WIDE_FLOATS, level="training", capabilities=("autograd",))
+def grad_differentiates(lab: Lab) -> None:
+    """grad gives the derivative of a function with a scalar result, also of itself and of inner functions."""
+    x = lab.integers(4)
+    lab.expect("a square", grad(lambda a: (a * a).sum())(x), 2 * x.cpu())
+    lab.expect("twice", grad(lambda a: grad(lambda b: (b**3).sum())(a).sum())(x), 6 * x.cpu())
+    lab.expect("thrice", grad(grad(grad(lambda a: a**3)))(x[0]), torch.full((), 6.0, dtype=lab.dtype))
+    lab.same("of what is outside", grad(lambda a: (a * x).sum())(x))
+    lab.same("unused", grad(lambda a: torch.ones((), device=a.device, dtype=a.dtype) + 0 * a.sum())(x))
+    lab.same("with a value from outside", grad(lambda a: grad(lambda b: (a * b * b).sum())(x).sum())(x))
+    lab.same("detached inside", grad(lambda a: (a * a.detach()).sum())(x))
+    lab.holds("the input keeps no graph", not x.requires_grad)
+    value, extra = grad(lambda a: ((a * a).sum(), {"doubled": a * 2}), has_aux=True)(x)
+    lab.same("with something beside", (value, extra))
+    found, value = grad_and_value(lambda a: (a * a).sum())(x)
+    lab.same("gradient and value", (found, value))
+
+
+@behaviour("functorch", level="full", capabilities=("autograd",))
+def grad_argnums(lab: Lab) -> None:
+    """argnums says which arguments are differentiated, from either end, one or several, trees included."""
+    x, y, z = lab.integers(3), lab.integers(3), lab.integers(3)
+
+    def function(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+        return (a * a * b + b * c * 3).sum()
+
+    for numbers in (0, 1, 2, -1, -2, (0,), (0, 2), (-1, 0), (1, 2, 0)):
+        lab.same(f"argnums {numbers}", grad(function, argnums=numbers)(x, y, z))
+    tree = {"p": x, "q": (y, z)}
+    lab.same("a tree", grad(lambda t: function(t["p"], *t["q"]))(tree))
+    lab.same("Jacobians", jacrev(lambda a, b: a * b, argnums=(0, 1))(x, y))
+    lab.same("forward Jacobians", jacfwd(lambda a, b: a * b, argnums=(1, 0))(x, y))
+    lab.raises("out of range", lambda: grad(function, argnums=3)(x, y, z), RuntimeError, match="argnum")
+    lab.raises("too low", lambda: grad(function, argnums=-4)(x, y, z), RuntimeError, match="argnum")
+    lab.raises("twice", lambda: grad(function, argnums=(0, 0))(x, y, z), RuntimeError, match="argnum")
+    lab.raises("none", lambda: grad(function, argnums=())(x, y, z), RuntimeError, match="argnum")
+    lab.raises("a word", lambda: grad(function, argnums="0")(x, y, z), RuntimeError, match="argnum")  # type: ignore[arg-type]
+
+
+@behaviour("functorch", level="full", capabilities=("autograd",), sees=("error",))
+def grad_refuses(lab: Lab) -> None:
+    """grad refuses functions whose result is no scalar tensor, and inputs that are no tensors."""
+    x = lab.integers(3)
+    lab.raises("a vector", lambda: grad(lambda a: a * 2)(x), RuntimeError, match="scalar")
+    lab.raises("a tuple", lambda: grad(lambda a: (a.sum(), a.sum()))(x), RuntimeError)
+    lab.raises("a number", lambda: grad(lambda a: 3.0)(x), RuntimeError)
+    lab.raises("no tensor", lambda: grad(lambda a: a)(3.0), RuntimeError, ValueError)
+    lab.raises("has_aux without a pair", lambda: grad(lambda a: a.sum(), has_aux=True)(x), RuntimeError)
+    lab.raises("whole numbers", lambda: grad(lambda a: a.sum())(x.to(torch.int64)), RuntimeError)
+    kept = lab.integers(3, requires_grad=True)
+
+    def writes(a: torch.Tensor) -> torch.Tensor:
+        kept.detach().mul_(a)
+        return a.sum()
+
+    lab.raises("a write into what is outside", lambda: grad(writes)(x), RuntimeError)
+
+
+@behaviour("functorch", dtypes=WIDE_FLOATS, level="training", capabilities=("autograd",))
+def vjp_pulls_back(lab: Lab) -> None:
+    """vjp gives the result and a function from cotangents, in the form of the outputs, to gradients of all
+    inputs.
+    """
+    x, y = lab.integers(3), lab.integers(3)
+    value, pull = vjp(lambda a: a * a, x)
+    lab.same("the result", value)
+    lab.same("the gradient", pull(y))
+    lab.same("again", pull(x))
+    _, pull = vjp(lambda a, b: (a * b, a.sum()), x, y)
+    lab.same("two outputs", pull((y, torch.ones((), dtype=lab.dtype, device=lab.device))))
+    _, pull = vjp(lambda t: {"s": t["x"] * 2, "l": [t["x"] * t["x"]]}, {"x": x})
+    lab.same("trees", pull({"s": y, "l": [y]}))
+    value, pull, beside = vjp(lambda a: (a * a, a + 1), x, has_aux=True)
+    lab.same("with something beside", (value, pull(y), beside))
+    _, pull = vjp(lambda a: torch.ones(3, dtype=a.dtype, device=a.device), x)
+    lab.same("a constant", pull(y))
+    _, pull = vjp(lambda a: a * a, x)
+    lab.same("mapped", vmap(pull)(torch.eye(3, dtype=lab.dtype, device=lab.device)))
+    lab.raises("another form", lambda: pull((y, y)), RuntimeError, match="(?i)cotangents|outputs|tree")
+
+
+@behaviour("functorch", dtypes=WIDE_FLOATS, level="full", capabilities=("forward_ad",))
+def jvp_pushes_forward(lab: Lab) -> None:
+    """jvp gives the result and its derivative along tangents that have the form of the inputs."""
+    x, t = lab.integers(3), lab.integers(3)
+    lab.same("a product", jvp(lambda a: a * a, (x,), (t,)))
+    lab.same("two inputs", jvp(lambda a, b: a * b, (x, t), (t, x)))
+    lab.same("two outputs", jvp(lambda a: (a.sum(), a * 3), (x,), (t,)))
+    lab.same("a tree", jvp(lambda d: d["p"] * d["q"][0], ({"p": x, "q": [x]},), ({"p": t, "q": [t]},)))
+    lab.same("beside", jvp(lambda a: (a * a, a.sum()), (x,), (t,), has_aux=True))
+    lab.same("a constant", jvp(lambda a: torch.ones(2, device=a.device), (x,), (t,)))
+    lab.same("nested", jvp(lambda a: jvp(lambda b: b**3, (a,), (t,))[1], (x,), (t,)))
+    lab.same("inside of grad", grad(lambda a: jvp(lambda b: (b**3).sum(), (a,), (t,))[1])(x))
+    lab.same("of grad", jvp(grad(lambda a: (a**3).sum()), (x,), (t,)))
+    lab.same("mapped", vmap(lambda v: jvp(lambda a: a * a, (x,), (v,))[1])(torch.stack([t, x])))
+    lab.raises("a list of tangents", lambda: jvp(torch.sin, (x,), [t]), RuntimeError)
+    lab.raises("other forms", lambda: jvp(torch.sin, (x,), (t, t)), RuntimeError)
+    lab.raises("other shapes", lambda: jvp(torch.sin, (x,), (t[:2],)), RuntimeError)
+    lab.raises("no inputs", lambda: jvp(lambda: x, (), ()), RuntimeError)
+    lab.raises("numbers", lambda: jvp(torch.sin, (3.0,), (1.0,)), RuntimeError)
+
+
+@behaviour("functorch", dtypes=WIDE_FLOATS, level="full", capabilities=("autograd", "forward_ad"))
+def jacobians(lab: Lab) -> None:
+    """jacrev and jacfwd give the same Jacobian, output dimensions first, for trees and in chunks."""
+    x, y = lab.integers(3), lab.integers(2)
+    matrix = lab.integers(4, 3)
+    for word, jacobian in (("jacrev", jacrev), ("jacfwd", jacfwd)):
+        lab.expect(f"{word} of a linear map", jacobian(lambda a: matrix @ a)(x), matrix.cpu())
+        lab.same(f"{word} of a square", jacobian(lambda a: a * a)(x))
+        lab.same(f"{word} of a scalar", jacobian(lambda a: (a * a).sum())(x))
+        lab.same(f"{word} of two outputs", jacobian(lambda a: (a * 2, {"s": a.sum()}))(x))
+        lab.same(f"{word} of a tree", jacobian(lambda t: t["x"].sum() * t["y"])({"x": x, "y": y}))
+        lab.same(f"{word} of both", jacobian(torch.outer, argnums=(0, 1))(x, y))
+        lab.same(f"{word} twice", jacobian(jacobian(lambda a: a**3))(x))
+        lab.same(f"{word} of no dimension", jacobian(lambda a: a**2)(x[0]))
+        lab.same(f"{word} of nothing used", jacobian(lambda a: torch.ones(2, device=a.device))(x))
+        lab.same(f"{word} beside", jacobian(lambda a: (a * a, a), has_aux=True)(x))
+        lab.same(f"{word} mapped", vmap(jacobian(lambda a: a * a))(torch.stack([x, x + 1])))
+        lab.raises(f"{word} of a number", lambda jacobian=jacobian: jacobian(lambda a: 1.0)(x), RuntimeError)  # type: ignore[misc]
+    for size in (1, 2, 3, 10):
+        lab.same(f"in chunks of {size}", jacrev(lambda a: a * a, chunk_size=size)(x))
+    lab.raises("no chunk", lambda: jacrev(lambda a: a * a, chunk_size=0)(x), ValueError, match="chunk")
+    lab.same("across", jacfwd(jacrev(lambda a: (a**3).sum()))(x))
+    lab.same("the other way across", jacrev(jacfwd(lambda a: (a**3).sum()))(x))
+
+
+@behaviour("functorch", dtypes=WIDE_FLOATS, level="full", capabilities=("double_backward", "forward_ad"))
+def hessians(lab: Lab) -> None:
+    """hessian gives the second derivatives of scalar, vector and tree functions."""
+    x, y = lab.integers(3), lab.integers(2)
+    matrix = lab.integers(3, 3)
+    symmetric = (matrix + matrix.T).cpu()
+    lab.expect("of a quadratic form", hessian(lambda a: a @ matrix @ a)(x), symmetric)
+    lab.same("of a vector function", hessian(lambda a: a**3)(x))
+    lab.same("of two inputs", hessian(lambda a, b: (a.sum() * b * b).sum(), argnums=(0, 1))(x, y))
+    lab.same("of a tree", hessian(lambda t: (t["x"] ** 3).sum())({"x": x}))
+    lab.same("mapped", vmap(hessian(lambda a: (a**3).sum()))(torch.stack([x, x + 1])))
+
+
+@behaviour("functorch", level="full", capabilities=("forward_ad",))
+def linearize_keeps_the_point(lab: Lab) -> None:
+    """linearize gives the result and a function that applies the Jacobian at that point, any number of
+    times.
+    """
+    x, t = lab.integers(3), lab.integers(3)
+    value, push = linearize(lambda a: a * a, x)
+    lab.same("the result", value)
+    lab.same("one tangent", push(t))
+    lab.same("another one", push(t * 2))
+    lab.same("mapped", vmap(push)(torch.eye(3, device=lab.device)))
+    value, push = linearize(lambda p: {"s": p[0] * p[1]}, (x, t))
+    lab.same("a tree", (value, push((t, x))))
+    lab.raises("another form", lambda: push((t,)), RuntimeError)
+    lab.raises("another shape", lambda: push((t[:2], x)), RuntimeError)
+
+
+@behaviour("functorch", level="full", capabilities=("autograd",))
+def transforms_and_the_engine(lab: Lab) -> None:
+    """Transforms work inside of the ordinary engine, and the modes of gradients act inside of transforms."""
+    x = lab.integers(3, requires_grad=True)
+    found = grad(lambda a: (a**3).sum())(x)
+    lab.holds("a gradient of what requires grad has a graph", found.requires_grad)
+    (second,) = torch.autograd.grad(found.sum(), x)
+    lab.same("the engine differentiates it", second)
+    plain = x.detach()
+
+    def quiet(a: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            part = a * a
+        return (a + part).sum()
+
+    lab.same("no_grad inside", grad(quiet)(plain))
+    with torch.no_grad():
+        lab.same("no_grad outside", grad(lambda a: (a * a).sum())(plain))
+    inner = grad(lambda a: torch.autograd.grad((a * a * a).sum(), a, create_graph=True)[0].sum())
+    lab.same("the engine inside", inner(plain))
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.shape) or t, lambda t: t):
+        torch.autograd.grad((x * x).sum(), x)
+    lab.holds("saved tensor hooks act outside", bool(saved))
+    lab.same(
+        "checkpointing",
+        vmap(lambda a: torch.func.grad(lambda b: (b.sin() ** 2).sum())(a * 0))(plain.view(3, 1)),
+    )
+
+
+@behaviour("functorch", level="full", capabilities=("autograd",), sees=("value", "alias"))
+def transforms_and_writes(lab: Lab) -> None:
+    """Writes in place and views inside of grad, vjp and jvp are differentiated."""
+    x, t = lab.integers(4), lab.integers(4)
+
+    def in_place(a: torch.Tensor) -> torch.Tensor:
+        b = a.clone()
+        b.mul_(a)
+        b[0] = 7
+        b[1:].add_(a[1:])
+        return b
+
+    lab.same("grad", grad(lambda a: in_place(a).sum())(x))
+    lab.same("vjp", vjp(in_place, x)[1](t))
+    lab.same("jvp", jvp(in_place, (x,), (t,)))
+    lab.same("jacfwd", jacfwd(in_place)(x))
+    lab.same("jacrev", jacrev(in_place)(x))
+    lab.same("mapped", vmap(grad(lambda a: in_place(a).sum()))(torch.stack([x, t])))
+
+    def through_a_view(a: torch.Tensor) -> torch.Tensor:
+        base = torch.zeros(2, 4, device=a.device, dtype=a.dtype)
+        base[0].copy_(a)
+        base.view(-1)[4:].add_(a * 2)
+        return base * base
+
+    lab.same("a view", grad(lambda a: through_a_view(a).sum())(x))
+    lab.same("a view forward", jvp(through_a_view, (x,), (t,)))
+    lab.same("the input itself", x)
+
+
+@behaviour("functorch", level="full", capabilities=("autograd",))
+def per_sample_gradients(lab: Lab) -> None:
+    """functional_call with grad and vmap gives the gradient of each sample for itself."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+    model = lab.to(model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(lab.integers(*parameter.shape))
+    inputs, targets = lab.integers(5, 3), lab.integers(5, 1)
+    parameters = {name: value.detach() for name, value in model.named_parameters()}
+
+    def loss(p: dict[str, torch.Tensor], one: torch.Tensor, due: torch.Tensor) -> Any:
+        return ((functional_call(model, p, (one,)) - due) ** 2).sum()
+
+    each = vmap(grad(loss), in_dims=(None, 0, 0))(parameters, inputs, targets)
+    lab.same("each", each)
+    whole = grad(lambda p: vmap(loss, in_dims=(None, 0, 0))(p, inputs, targets).sum())(parameters)
+    for name, value in whole.items():
+        lab.holds(f"they add up for {name}", torch.equal(each[name].sum(0), value))
+    lab.same(
+        "a partial dict",
+        functional_call(model, {"0.bias": torch.zeros(4, device=lab.device)}, (inputs,)).detach(),
+    )
+    lab.raises(
+        "a name that is none",
+        lambda: functional_call(model, {"no.such": inputs}, (inputs,), strict=True),
+        RuntimeError,
+    )

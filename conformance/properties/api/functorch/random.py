@@ -1,0 +1,130 @@
+"""Random numbers inside of vmap: an error, the same for all elements, or each element's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import vmap
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+Draw = Callable[[torch.Tensor], torch.Tensor]
+
+#: Elements of a batch, and numbers that each draws: so many that no two elements agree by chance.
+BATCH, SIZE = 4, 64
+
+
+def three_ways(lab: Lab, name: str, draw: Draw, *, mapped: bool = False) -> None:
+    """A draw for an element of a batch under each word of ``randomness``; ``mapped`` ones draw from the
+    values of
+    their argument, which for the same numbers must be one for all.
+    """
+    x = torch.ones(BATCH, SIZE, device=lab.device)
+    lab.raises(f"{name}: error", lambda: vmap(draw, randomness="error")(x), RuntimeError, match="(?i)random")
+    different = vmap(draw, randomness="different")(x)
+    lab.same(f"{name}: shape and dtype", (list(different.shape), different.dtype))
+    rows = {tuple(row.flatten().tolist()) for row in different}
+    lab.holds(f"{name}: different gives each its own", len(rows) == BATCH)
+    one = x[0].clone()
+    same = vmap((lambda a: draw(one)) if mapped else draw, randomness="same")(x)
+    lab.holds(f"{name}: same gives all the same", all(torch.equal(row, same[0]) for row in same))
+    lab.holds(f"{name}: same draws", len(set(same[0].flatten().tolist())) > 1)
+
+
+@behaviour("functorch", level="full", capabilities=("random",), sees=("error",))
+def batches_of_drawn_tensors(lab: Lab) -> None:
+    """rand, randn, randint, randperm and the like inside of vmap follow its randomness."""
+    device = lab.device
+    draws: dict[str, Draw] = {
+        "rand": lambda a: torch.rand(SIZE, device=device),
+        "randn": lambda a: torch.randn(SIZE, device=device),
+        "randint": lambda a: torch.randint(0, 1000, (SIZE,), device=device),
+        "randperm": lambda a: torch.randperm(SIZE, device=device),
+        "normal": lambda a: torch.normal(0.0, 1.0, (SIZE,), device=device),
+        "rand_like": torch.rand_like,
+        "randn_like": torch.randn_like,
+        "randint_like": lambda a: torch.randint_like(a, 1000),
+    }
+    for name, draw in draws.items():
+        three_ways(lab, name, draw)
+
+
+@behaviour("functorch", level="full", capabilities=("random",), sees=("error",))
+def batches_of_draws_by_value(lab: Lab) -> None:
+    """bernoulli, normal, poisson, multinomial and exponential draws from the elements of a batch, in place
+    and
+    not, follow its randomness.
+    """
+    draws: dict[str, Draw] = {
+        "bernoulli": lambda a: torch.bernoulli(a / 2),
+        "bernoulli by a number": lambda a: torch.bernoulli(a, 0.5),
+        "normal by means": lambda a: torch.normal(a, 1.0),
+        "normal by deviations": lambda a: torch.normal(0.0, a),
+        "normal by both": lambda a: torch.normal(a, a),
+        "poisson": lambda a: torch.poisson(a * 50),
+        "multinomial": lambda a: torch.multinomial(a, SIZE, replacement=True),
+    }
+    for name, draw in draws.items():
+        three_ways(lab, name, draw, mapped=True)
+    for name in ("bernoulli_", "normal_", "uniform_", "exponential_", "cauchy_", "log_normal_"):
+
+        def write(a: torch.Tensor, name: str = name) -> torch.Tensor:
+            return getattr(torch.zeros_like(a) + a * 0, name)()  # type: ignore[no-any-return]
+
+        three_ways(lab, name, write, mapped=True)
+    three_ways(lab, "random_", lambda a: (a * 0).random_(1000), mapped=True)
+    three_ways(lab, "geometric_", lambda a: (a * 0).geometric_(0.1), mapped=True)
+
+    whole = torch.zeros(SIZE, device=lab.device)
+    x = torch.ones(BATCH, SIZE, device=lab.device)
+    lab.raises(
+        "different numbers into one tensor",
+        lambda: vmap(lambda a: whole.normal_(), randomness="different")(x),
+        RuntimeError,
+    )
+
+
+@behaviour("functorch", level="full", capabilities=("random",), sees=("error",))
+def batches_of_dropout(lab: Lab) -> None:
+    """Dropout of every kind inside of vmap follows its randomness, keeps whole features where it says so, and
+    draws nothing outside of training.
+    """
+    for name in ("dropout", "alpha_dropout"):
+        three_ways(lab, name, lambda a, f=getattr(F, name): f(a, 0.5, training=True), mapped=True)  # type: ignore[misc]
+    for name in ("dropout2d", "feature_alpha_dropout"):
+
+        def features(a: torch.Tensor, f: Any = getattr(F, name)) -> torch.Tensor:
+            kept: torch.Tensor = f(a.view(1, SIZE, 1, 1).expand(1, SIZE, 2, 2), 0.5, training=True)
+            return kept
+
+        three_ways(lab, name, features, mapped=True)
+        found = vmap(features, randomness="different")(torch.ones(BATCH, SIZE, device=lab.device))
+        lab.holds(f"{name}: a feature is whole", torch.equal(found[..., 0, 0], found[..., 1, 1]))
+    x = torch.ones(BATCH, SIZE, device=lab.device)
+    found = vmap(lambda a: F.dropout(a, 0.5), randomness="different")(x)
+    lab.same("kept ones are doubled", sorted(set(found.flatten().tolist())))
+    lab.same("outside of training", vmap(lambda a: F.dropout(a, 0.5, training=False))(x))
+    lab.raises(
+        "one tensor for all",
+        lambda: vmap(lambda a: a + F.dropout(x[0], 0.5))(x),
+        RuntimeError,
+        match="random",
+    )
+    same = vmap(lambda a: a * 0 + F.dropout(x[0], 0.5), randomness="same")(x)
+    lab.holds("one tensor for all: the same", all(torch.equal(row, same[0]) for row in same))
+    for size in (1, 3, 10):
+        chunked = vmap(
+            lambda a: a * torch.rand(SIZE, device=a.device), randomness="different", chunk_size=size
+        )(x)
+        lab.holds(
+            f"in chunks of {size}: each its own", len({tuple(row) for row in chunked.tolist()}) == BATCH
+        )
+    jacobian = torch.func.jacfwd(lambda a: a * torch.rand(8, device=a.device), randomness="same")(x[0, :8])
+    lab.holds("jacfwd draws once", bool((jacobian.diagonal() > 0).all()) and not bool(jacobian.triu(1).any()))
+    lab.raises(
+        "jacfwd by default", lambda: torch.func.jacfwd(lambda a: a * torch.rand_like(a))(x[0]), RuntimeError
+    )

@@ -1,0 +1,1 @@
+"""Behaviours of area ``indexing``: reading and writing by index, mask and slice."""

@@ -1,0 +1,343 @@
+"""Reading by index: integers, slices, masks and tensors of integers."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy
+import torch
+
+from conformance.behaviours.behaviour import ALL, behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._host import values
+
+_S = slice
+
+#: Indices of basic kind, valid for a tensor of shape (4, 3, 5).
+BASIC: tuple[Any, ...] = (
+    0,
+    -1,
+    (1, 2),
+    (3, -3, 4),
+    _S(None),
+    _S(1, 3),
+    _S(None, None, 2),
+    _S(1, None, 3),
+    _S(-3, -1),
+    _S(2, 2),
+    _S(3, 1),
+    _S(0, 100),
+    _S(-100, 2),
+    (_S(None), 1),
+    (_S(1, None), _S(None), _S(None, None, 2)),
+    Ellipsis,
+    (Ellipsis, 2),
+    (1, Ellipsis),
+    (0, Ellipsis, -1),
+    (Ellipsis, _S(1, 3)),
+    (Ellipsis, None),
+    None,
+    (None, 2, None),
+    (_S(None), None, 1),
+    (None, None, Ellipsis, None),
+    (1, 2, 3, Ellipsis),
+    (),
+)
+
+#: Indices of which at least one is a list (of integers or truth values).
+ADVANCED: tuple[Any, ...] = (
+    [0],
+    [3, 0, 0],
+    [-1, -4],
+    [[0, 1], [2, 3]],
+    ([0, 2], [1, 2]),
+    ([0, 2], [1, 2], [4, -5]),
+    ([[0], [3]], [0, 2]),
+    ([0], [1, 2, 0]),
+    (_S(None), [2, 0]),
+    (_S(None), [2, 0], [1, 4]),
+    (_S(None), _S(None), [4, 4]),
+    ([1, 3], _S(None), [0, 2]),
+    ([1, 3], Ellipsis, [0, 2]),
+    (Ellipsis, [0, 3, 3]),
+    ([0, 1], 2),
+    (2, [0, 1]),
+    ([0, 1], 2, _S(1, None)),
+    (_S(1, 3), [0, 2], _S(None, None, 2)),
+    (None, [1, 2]),
+    ([1, 2], None, [0, 1]),
+    (_S(None), [[0, 1], [2, 0]], None),
+    ([True, False, True, True],),
+    ([True, False, True, False], [1, 2]),
+    ([False, True, False, True], _S(None), [3, 0]),
+    (_S(None), [True, False, True]),
+    (_S(None), [False, False, False]),
+    ([],),
+    (_S(None), []),
+)
+
+
+def tensors_for(lab: Lab, index: Any, dtype: torch.dtype = torch.int64) -> Any:
+    """The index with its lists as tensors on the device."""
+    if isinstance(index, tuple):
+        return tuple(tensors_for(lab, part, dtype) for part in index)
+    if not isinstance(index, list):
+        return index
+    truth = bool(index) and isinstance(index[0], bool)
+    return lab.put(index, dtype=torch.bool if truth else dtype)
+
+
+def arrays_for(index: Any) -> Any:
+    """The index with its lists as arrays."""
+    if isinstance(index, tuple):
+        return tuple(arrays_for(part) for part in index)
+    if not isinstance(index, list):
+        return index
+    truth = bool(index) and isinstance(index[0], bool)
+    return numpy.array(index, dtype=bool if truth else numpy.int64)
+
+
+@behaviour("indexing", dtypes=ALL, level="bringup", sees=("alias", "shape"))
+def basic_indices(lab: Lab) -> None:
+    """Integers, slices, Ellipsis and None select what they select in NumPy, as views."""
+    base = lab.integers(4, 3, 5, low=0, high=6)
+    array = values(base)
+    for index in BASIC:
+        found = base[index]
+        lab.expect(f"[{index}]", found, array[index])
+        lab.same(f"strides of [{index}]", (found.stride(), found.storage_offset()))
+        lab.shares(f"[{index}] and the base", base, found)
+    lab.same("an element of no dimensions", base[1, 1, 1][...])
+    lab.expect("slices from tensors", base[lab.put(1) : lab.put(3)], array[1:3])
+    lab.apart("what True selects and the base", base, base[True])
+    lab.same("True and False", [base[0, 0][True], base[0, 0][False], base[0, 0, 0][None, True]])
+
+
+@behaviour("indexing", dtypes=ALL, level="core", sees=("value", "shape"))
+def advanced_indices(lab: Lab) -> None:
+    """Tensors and lists of integers or truth values select what they select in NumPy, combined with each
+    other and with basic indices, from tensors of any strides."""
+    base = lab.integers(4, 3, 5, low=0, high=6)
+    array = values(base)
+    turned = lab.integers(5, 3, 4, low=0, high=6)
+    gapped = lab.integers(8, 3, 10, low=0, high=6)[::2, :, ::2]
+    for index in ADVANCED:
+        given, wanted = tensors_for(lab, index), arrays_for(index)
+        lab.expect(f"[{index}]", base[given], array[wanted])
+        lab.expect(
+            f"permuted [{index}]", turned.permute(2, 1, 0)[given], values(turned).transpose(2, 1, 0)[wanted]
+        )
+        lab.expect(f"with gaps [{index}]", gapped[given], values(gapped)[wanted])
+        nested = isinstance(index, list) and isinstance(index[0], list)
+        if not nested and index not in (([],), (_S(None), [])):
+            lab.expect(f"as lists [{index}]", base[index], array[wanted])
+    lab.expect("int32", base[lab.put([1, 3], dtype=torch.int32)], array[[1, 3]])
+    lab.expect("indices with gaps", base[lab.put([0, 9, 2, 9])[::2]], array[[0, 2]])
+    lab.expect("expanded indices", base[lab.put([1]).expand(3)], array[[1, 1, 1]])
+    lab.expect("an index of no dimensions", base[lab.put(2)], array[2])
+    large = lab.integers(700, 3, low=0, high=6)
+    places = lab.permutation(700)
+    lab.expect("many", large[places], values(large)[values(places)])
+
+
+@behaviour(
+    "indexing",
+    dtypes=("float32", "int64", "bool", "complex64"),
+    level="core",
+    capabilities=("data_dependent_shapes",),
+    sees=("value", "shape", "error"),
+)
+def masks(lab: Lab) -> None:
+    """A mask selects where it is true, over one dimension or several, alone or beside other indices; one of
+    another size is an IndexError."""
+    base = lab.integers(4, 3, 5, low=0, high=6)
+    array = values(base)
+    one, two, all_of = [(lab.integers(*shape, dtype=torch.bool)) for shape in ((4,), (4, 3), (4, 3, 5))]
+    lab.expect("one dimension", base[one], array[values(one)])
+    lab.expect("two dimensions", base[two], array[values(two)])
+    lab.expect("all dimensions", base[all_of], array[values(all_of)])
+    lab.expect("beside a slice", base[two, 1:3], array[values(two), 1:3])
+    lab.expect(
+        "inner dimensions",
+        base[:, two.t()[:, :1].expand(3, 5)],
+        array[:, numpy.repeat(values(two).T[:, :1], 5, 1)],
+    )
+    lab.expect("after an integer", base[2, two[0]], array[2, values(two)[0]])
+    lab.expect("a transposed mask", base.transpose(0, 1)[two.t()], array.swapaxes(0, 1)[values(two).T])
+    lab.expect("masked_select", base.masked_select(all_of), array[values(all_of)])
+    lab.expect("masked_select broadcast", base.masked_select(one.view(4, 1, 1)), array[values(one)].ravel())
+    lab.same("none", [base[torch.zeros_like(all_of)], base[torch.zeros_like(one)]])
+    lab.same("of no elements", base[:0][torch.zeros(0, dtype=torch.bool, device=lab.device)])
+    lab.same(
+        "of no dimensions",
+        [
+            base[torch.ones((), dtype=torch.bool, device=lab.device)],
+            base[torch.zeros((), dtype=torch.bool, device=lab.device)],
+        ],
+    )
+    lab.expect("equal to its nonzero elements", base[two], values(base[two.nonzero(as_tuple=True)]))
+    lab.raises("too short", lambda: base[one[:3]], IndexError, match="(?i)mask|shape")
+    lab.raises("too many dimensions", lambda: base[0, 0][all_of], IndexError)
+    lab.raises("another inner size", lambda: base[two[:, :2]], IndexError, match="(?i)mask|shape")
+
+
+@behaviour("indexing", sees=("value",))
+def masks_of_bytes(lab: Lab) -> None:
+    """An index of uint8 is taken for a mask, with a warning that it is deprecated."""
+    base = lab.integers(3, 4)
+    mask = lab.put([1, 0, 1], dtype=torch.uint8)
+    found = lab.warns("reading", lambda: base[mask], match="(?i)uint8")
+    lab.expect("rows", found, values(base)[[0, 2]])
+    every = lab.integers(3, 4, low=0, high=2, dtype=torch.uint8)
+    lab.expect("two dimensions", base[every], values(base)[values(every) > 0])
+    lab.expect(
+        "two masks", base[mask, lab.put([0, 1, 0, 1], dtype=torch.uint8)], values(base)[[0, 2], [1, 3]]
+    )
+    base[mask] = lab.integers(2, 4)
+    lab.same("after writing", base)
+
+
+@behaviour("indexing", dtypes=("float32", "int64", "bool"), level="core", sees=("error",))
+def indices_out_of_range(lab: Lab) -> None:
+    """An index that is out of range, of a wrong kind, or one too many is an IndexError; a step that is not
+    positive is a ValueError."""
+    base = lab.integers(4, 3)
+    lab.raises("[4]", lambda: base[4], IndexError, match="(?i)out of")
+    lab.raises("[-5]", lambda: base[-5], IndexError, match="(?i)out of")
+    lab.raises("[0, 3]", lambda: base[0, 3], IndexError, match="(?i)out of")
+    lab.raises("[0, 0, 0]", lambda: base[0, 0, 0], IndexError, match="(?i)too many indices")
+    lab.raises("[..., 0, 0, 0]", lambda: base[..., 0, 0, 0], IndexError, match="(?i)too many indices")
+    lab.raises(
+        "a number of no dimensions", lambda: base[0, 0][0], IndexError, match="(?i)0-dim|invalid index"
+    )
+    lab.raises("[1.0]", lambda: base[1.0], IndexError, TypeError)
+    lab.raises("['x']", lambda: base["x"], IndexError, TypeError)
+    lab.raises("[::0]", lambda: base[::0], ValueError, match="(?i)step|zero")
+    lab.raises("[::-1]", lambda: base[::-1], ValueError, match="(?i)step")
+    lab.raises("floating tensors", lambda: base[lab.put([0.0, 1.0])], IndexError, match="(?i)long|int")
+    lab.raises("slices of floats", lambda: base[0.5:2], TypeError, IndexError)
+    lab.raises(
+        "shapes that do not broadcast",
+        lambda: base[lab.put([0, 1]), lab.put([0, 1, 2])],
+        IndexError,
+        match="(?i)broadcast",
+    )
+    lab.raises("an empty row", lambda: base[:, :0][:, 0], IndexError)
+    lab.raises(
+        "any of no rows", lambda: base[:0][lab.put([], dtype=torch.int64), lab.put([5])[:0]][0], IndexError
+    )
+    lab.raises("writing to [4]", lambda: base.__setitem__(4, 1), IndexError, match="(?i)out of")
+    lab.raises("writing to [::-1]", lambda: base.__setitem__(_S(None, None, -1), 1), ValueError)
+
+
+@behaviour("indexing", dtypes=("float32", "int64"), level="core", sees=("value", "error"))
+def index_functions_read(lab: Lab) -> None:
+    """index_select, gather, take, take_along_dim and masked_select read as the indices say; a wrong
+    dtype of the index or a place out of range is an error."""
+    base = lab.integers(4, 5)
+    array = values(base)
+    for dim in (0, 1, -1):
+        index = lab.put([3, 0, 0, 2])
+        lab.expect(
+            f"index_select({dim})", base.index_select(dim, index), numpy.take(array, [3, 0, 0, 2], dim)
+        )
+        lab.expect(
+            f"int32 ({dim})", base.index_select(dim, index.int()), numpy.take(array, [3, 0, 0, 2], dim)
+        )
+    lab.same("index_select of nothing", base.index_select(0, lab.put([], dtype=torch.int64)))
+    lab.expect("index_select with no dimensions", base[0].index_select(0, lab.put(3)), array[0, 3:4])
+    lab.expect("take", base.take(lab.put([[0, 19], [-1, 7]])), numpy.take(array, [[0, 19], [-1, 7]]))
+    lab.expect("take of a transpose", base.t().take(lab.put([1, 5])), numpy.take(array.T, [1, 5]))
+    order = base.argsort(dim=1, stable=True)
+    lab.expect(
+        "take_along_dim", base.take_along_dim(order, 1), numpy.take_along_axis(array, values(order), 1)
+    )
+    lab.expect("take_along_dim of all", base.take_along_dim(lab.put([7, 2, 19])), array.ravel()[[7, 2, 19]])
+    one = lab.put([[1, 4, 0, 2]]).t()
+    lab.expect(
+        "take_along_dim broadcast",
+        torch.take_along_dim(base[:1], one, 1),
+        numpy.take_along_axis(numpy.repeat(array[:1], 4, 0), values(one), 1),
+    )
+    lab.expect(
+        "unravel_index",
+        [part.tolist() for part in torch.unravel_index(lab.put([0, 7, 19]), (4, 5))],
+        [part.tolist() for part in numpy.unravel_index([0, 7, 19], (4, 5))],
+    )
+    lab.same("unravel_index of a shape in a number", torch.unravel_index(lab.put([[3, 1]]), 4))
+    lab.raises(
+        "index_select by floats", lambda: base.index_select(0, lab.put([0.0])), RuntimeError, IndexError
+    )
+    lab.raises(
+        "index_select by two dimensions",
+        lambda: base.index_select(0, lab.put([[0]])),
+        RuntimeError,
+        IndexError,
+    )
+    lab.raises("take by floats", lambda: base.take(lab.put([0.0])))
+    lab.raises(
+        "take_along_dim by floats", lambda: base.take_along_dim(order.float(), 1), match="(?i)long|dtype"
+    )
+    lab.raises(
+        "take_along_dim of other dimensions", lambda: base.take_along_dim(order[0], 1), match="(?i)dimensions"
+    )
+    lab.raises(
+        "take_along_dim of a dimension that is none", lambda: base.take_along_dim(order, 3), IndexError
+    )
+    lab.raises(
+        "unravel_index of floats",
+        lambda: torch.unravel_index(lab.put([0.5]), (2, 2)),
+        TypeError,
+        ValueError,
+        match="(?i)int",
+    )
+    lab.raises(
+        "unravel_index of a float shape", lambda: torch.unravel_index(lab.put([0]), (2, 2.0)), TypeError
+    )
+    lab.raises(
+        "unravel_index of a negative shape", lambda: torch.unravel_index(lab.put([0]), (2, -2)), ValueError
+    )
+
+
+@behaviour("indexing", sees=("value",))
+def indices_of_the_host(lab: Lab) -> None:
+    """Indices may live on the CPU while the tensor does not, for reading and for writing; a tensor of no
+    dimensions on the CPU may be written."""
+    base = lab.integers(4, 3)
+    array = values(base)
+    rows, columns = torch.tensor([3, 1]), torch.tensor([0, 2])
+    lab.expect("reading", base[rows], array[[3, 1]])
+    lab.expect("two indices", base[rows, columns], array[[3, 1], [0, 2]])
+    lab.expect("beside a slice", base[:, columns], array[:, [0, 2]])
+    lab.expect("a mask", base[torch.tensor([True, False, True, False])], array[[0, 2]])
+    base[rows, columns] = lab.put([7.0, 8.0])
+    lab.same("after writing", base)
+    base[columns] = torch.tensor(5.0)
+    lab.same("after writing a number of the host", base)
+    base.index_put_((rows,), lab.put([[1.0, 2, 3], [4, 5, 6]]))
+    lab.same("after index_put_", base)
+
+
+@behaviour("indexing", dtypes=("float32", "int64"), sees=("value",))
+def combined_indices_at_random(lab: Lab) -> None:
+    """Any mixture of slices, None, lists and masks selects what it selects in NumPy."""
+    chooser = random.Random(5)
+    base = lab.integers(4, 3, 5, 2)
+    array = values(base)
+    for _ in range(40):
+        parts: list[Any] = []
+        for size in base.shape:
+            kind = chooser.choice(("slice", "list", "all", "mask", "none and all"))
+            if kind == "slice":
+                parts.append(_S(chooser.randrange(size), None, chooser.randrange(1, 3)))
+            elif kind == "list":
+                parts.append([chooser.randrange(-size, size) for _ in range(2)])
+            elif kind == "mask":
+                mask = [True, True] + [False] * (size - 2)
+                chooser.shuffle(mask)
+                parts.append(mask)
+            else:
+                parts += [None, _S(None)] if kind.startswith("none") else [_S(None)]
+        index = tuple(parts[: chooser.randrange(1, len(parts) + 1)])
+        lab.expect(f"[{index}]", base[tensors_for(lab, index)] + 0, array[arrays_for(index)])

@@ -1,0 +1,282 @@
+"""Writing by index: assignment, index_put_, index_add_ and their kin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import torch
+
+from conformance.behaviours.behaviour import ALL, behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._host import refuses_two_devices, values
+from conformance.properties.api.indexing.reads import ADVANCED, BASIC, arrays_for, tensors_for
+
+
+def _unique(index: Any) -> bool:
+    """Whether no element is written twice, so that the order of writes is free."""
+    places = numpy.arange(60).reshape(4, 3, 5)[arrays_for(index)].ravel()
+    return len(set(places.tolist())) == len(places)
+
+
+@behaviour("indexing", dtypes=ALL, level="core", sees=("value",))
+def assignment_to_indices(lab: Lab) -> None:
+    """What an index selects, an assignment to it sets: from numbers, from tensors of its shape and from
+    tensors that broadcast; the rest stays."""
+    for index in (*BASIC, *ADVANCED):
+        if not _unique(index):
+            continue
+        given, wanted = tensors_for(lab, index), arrays_for(index)
+        base = lab.integers(4, 3, 5, low=0, high=6)
+        array = values(base)
+        shape = array[wanted].shape
+        base[given] = 1
+        array[wanted] = 1
+        lab.expect(f"[{index}] = 1", base, array)
+        source = lab.integers(*shape, low=0, high=6)
+        base[given] = source
+        array[wanted] = values(source)
+        lab.expect(f"[{index}] = a tensor", base, array)
+        if shape:
+            row = lab.integers(*shape[-1:], low=0, high=6)
+            base[given] = row
+            array[wanted] = values(row)
+            lab.expect(f"[{index}] = a row", base, array)
+
+
+@behaviour("indexing", dtypes=("float32", "int64", "bool"), level="core", sees=("value", "error"))
+def what_may_be_assigned(lab: Lab) -> None:
+    """A tensor of no dimensions, a number, a list and leading dimensions of size 1 may be assigned;
+    values that do not broadcast are errors, and nothing is written then."""
+    base = lab.integers(4, 3)
+    base[0, 0] = lab.put(1).to(lab.dtype)
+    base[1] = torch.ones((), dtype=lab.dtype, device=lab.device)
+    base[2] = lab.integers(1, 1, 3)
+    base[..., 1] = True
+    base[3:, :] = lab.integers(1, 1, 1, 3)
+    lab.same("after all", base)
+    number = lab.put(0, dtype=lab.dtype)
+    number[()] = 1
+    lab.expect("a number", number, 1)
+    number[...] = 0
+    lab.expect("a number by an ellipsis", number, 0)
+    number[True] = 1
+    lab.expect("a number by True", number, 1)
+    number[False] = 0
+    lab.expect("a number by False", number, 1)
+    base[lab.put(1)] = 1
+    base[lab.put(2), lab.put(0)] = lab.put(0).to(lab.dtype)
+    base[False] = 1
+    lab.same("by tensors without dimensions and False", base)
+    base[True] = lab.integers(4, 3)
+    base[None, 0] = 1
+    lab.same("by True and None", base)
+    before = values(base)
+    lab.raises("a row of 2", lambda: base.__setitem__(0, lab.integers(2)), match="(?i)expand|match|shape")
+    lab.raises(
+        "two rows into three",
+        lambda: base.__setitem__(_rows(3), lab.integers(2, 3)),
+        match="(?i)expand|match|shape",
+    )
+    lab.raises(
+        "values of another number by a mask",
+        lambda: base.__setitem__(base == base, lab.integers(5)),
+        RuntimeError,
+        IndexError,
+        match="(?i)shape|match|broadcast",
+    )
+    lab.raises(
+        "a shape that is too long",
+        lambda: base.__setitem__(0, lab.integers(2, 3)),
+        match="(?i)expand|match|shape|size",
+    )
+    lab.expect("base after errors", base, before)
+
+
+def _rows(count: int) -> slice:
+    return slice(0, count)
+
+
+@behaviour(
+    "indexing", dtypes=("float32", "float64", "int64", "int32", "bool"), level="core", sees=("value", "error")
+)
+def index_put_sets_and_adds(lab: Lab) -> None:
+    """index_put_ sets, or with accumulate adds, also where an index comes more than once; values may
+    broadcast, be expanded or have gaps, indices may be left out or have a few dimensions."""
+    rows, columns = lab.put([0, 2, 2, 3]), lab.put([1, 0, 0, 2])
+    source = lab.integers(4, low=1)
+    base = lab.integers(4, 3, low=0, high=2)
+    array = values(base)
+    numpy.add.at(array, (values(rows), values(columns)), values(source))
+    lab.expect("accumulate", base.index_put((rows, columns), source, accumulate=True), array)
+    copy = base.clone()
+    lab.holds(
+        "index_put_ returns its input", copy.index_put_((rows, columns), source, accumulate=True) is copy
+    )
+    lab.expect("accumulate in place", copy, array)
+    array = values(base)
+    numpy.add.at(array, values(rows), values(source)[:, None])
+    lab.expect(
+        "rows of expanded values", base.index_put((rows,), source.view(4, 1).expand(4, 3), True), array
+    )
+    array = values(base)
+    numpy.add.at(array, (slice(None), values(columns)), values(source)[None])
+    lab.expect(
+        "no index for rows", torch.ops.aten.index_put(base, [None, columns], source.expand(4, 4), True), array
+    )
+    gapped = lab.integers(8, 6, low=0, high=2)[::2, ::2]
+    array = values(gapped)
+    numpy.add.at(array, (values(rows), values(columns)), values(source))
+    lab.expect("into gaps", gapped.index_put_((rows, columns), source, True), array)
+    wide = lab.integers(8, low=1)[::2]
+    array = values(base)
+    numpy.add.at(array, (values(rows), values(columns)), values(wide))
+    lab.expect("values with gaps", base.index_put((rows, columns), wide, True), array)
+    lab.expect(
+        "a number of times",
+        torch.zeros(3, dtype=lab.dtype, device=lab.device).index_put_(
+            (torch.ones(50, dtype=torch.int64, device=lab.device),),
+            torch.ones((), dtype=lab.dtype, device=lab.device),
+            True,
+        ),
+        [0, 1 if lab.dtype == torch.bool else 50, 0],
+    )
+    empty = lab.put([], dtype=torch.int64)
+    lab.expect("nothing", base.index_put((empty,), source[:0].view(0, 1).expand(0, 3), True), values(base))
+    mask = lab.put([True, False, True, False])
+    array = values(base)
+    array[values(mask)] = values(source)[:2, None]
+    lab.expect("a mask", base.index_put((mask,), source[:2].view(2, 1)), array)
+    square = lab.put([[0, 1], [2, 3]])
+    array = values(base)
+    array[values(square), 0] = values(source).reshape(2, 2)
+    lab.expect("two dimensions of indices", base.index_put((square, lab.put(0)), source.view(2, 2)), array)
+    other = torch.float64 if lab.dtype != torch.float64 else torch.float32
+    lab.raises(
+        "values of another dtype",
+        lambda: base.index_put_((rows,), lab.integers(4, 3, dtype=other)),
+        RuntimeError,
+        match="(?i)dtype|type",
+    )
+    lab.raises(
+        "values that do not broadcast",
+        lambda: base.index_put_((rows, columns), source[:3]),
+        match="(?i)broadcast|shape|match",
+    )
+    lab.raises(
+        "a place out of range",
+        lambda: base.cpu().index_put_((torch.tensor([4]),), torch.ones((), dtype=lab.dtype)),
+        IndexError,
+    )
+
+
+@behaviour("indexing", dtypes=("float32", "int64"), sees=("value",))
+def adding_at_many_indices(lab: Lab) -> None:
+    """Adding at indices that come many times gives the sums, however many there are."""
+    places = lab.integers(5000, low=0, high=37, dtype=torch.int64)
+    source = lab.integers(5000, low=0, high=3)
+    wanted = numpy.bincount(values(places), values(source), 37)
+    zeros = torch.zeros(37, dtype=lab.dtype, device=lab.device)
+    lab.expect("index_put_", zeros.index_put((places,), source, accumulate=True), wanted)
+    lab.expect("index_add_", zeros.index_add(0, places, source), wanted)
+    lab.expect("scatter_add_", zeros.scatter_add(0, places, source), wanted)
+    rows = lab.integers(400, low=0, high=5, dtype=torch.int64)
+    matrix = lab.integers(400, 64, low=0, high=3)
+    total = numpy.zeros((5, 64))
+    numpy.add.at(total, values(rows), values(matrix))
+    zeros = torch.zeros(5, 64, dtype=lab.dtype, device=lab.device)
+    lab.expect("rows", zeros.index_put((rows,), matrix, accumulate=True), total)
+    lab.expect("rows by index_add", zeros.index_add(0, rows, matrix), total)
+
+
+@behaviour("indexing", dtypes=("float32", "int64", "complex64"), level="core", sees=("value", "error"))
+def index_functions_write(lab: Lab) -> None:
+    """index_copy, index_fill, index_add, put, masked_fill and masked_scatter write at the places that are
+    given; wrong places, dtypes and sizes are errors."""
+    base = lab.integers(4, 3)
+    places = lab.put([2, 0])
+    source = lab.integers(2, 3)
+    array = values(base)
+    array[[2, 0]] = values(source)
+    lab.expect("index_copy", base.index_copy(0, places, source), array)
+    lab.expect("index_copy of dimension 1", base.t().index_copy(1, places, source.t()), array.T)
+    array = values(base)
+    array[[2, 0]] = 5
+    lab.expect("index_fill", base.index_fill(0, places, 5), array)
+    lab.expect("index_fill by a tensor", base.index_fill(0, places, lab.put(5, dtype=lab.dtype)), array)
+    array = values(base)
+    numpy.add.at(array, [2, 2], 3 * values(source))
+    lab.expect("index_add", base.index_add(0, lab.put([2, 2]), source, alpha=3), array)
+    array = values(base)
+    array.ravel()[[1, -1, 6]] = values(source)[0]
+    lab.expect("put", base.put(lab.put([1, -1, 6]), source[0]), array)
+    array = values(base)
+    numpy.add.at(array.ravel(), [4, 4, 6], values(source)[0])
+    lab.expect("put that adds", base.put(lab.put([4, 4, 6]), source[0], accumulate=True), array)
+    mask = lab.put([[True, False, True], [False] * 3, [True] * 3, [False, True, False]])
+    array = values(base)
+    array[values(mask)] = 9
+    lab.expect("masked_fill", base.masked_fill(mask, 9), array)
+    lab.expect("masked_fill by a tensor", base.masked_fill(mask, lab.put(9, dtype=lab.dtype)), array)
+    array = values(base)
+    array[values(mask)] = values(source).ravel()
+    lab.expect("masked_scatter", base.masked_scatter(mask, source), array)
+    lab.raises(
+        "index_copy of other sizes", lambda: base.index_copy(0, places, source[:1]), RuntimeError, IndexError
+    )
+    lab.raises(
+        "index_copy by floats", lambda: base.index_copy(0, places.float(), source), RuntimeError, IndexError
+    )
+    lab.raises(
+        "index_add of another dtype",
+        lambda: base.index_add(0, places, source.to(torch.float64)),
+        match="(?i)scalar type|dtype",
+    )
+    lab.raises("index_fill by two dimensions", lambda: base.index_fill(0, places, source))
+    lab.raises(
+        "masked_fill by integers", lambda: base.masked_fill(lab.put([1, 0, 1]), 1), match="(?i)bool|mask"
+    )
+    lab.raises(
+        "masked_scatter of too few", lambda: base.cpu().masked_scatter(mask.cpu(), source[0, :2].cpu())
+    )
+
+
+@behaviour("indexing", sees=("error",))
+def indices_of_another_device(lab: Lab) -> None:
+    """Values that are written, and what gather, take_along_dim and index_select read by, are of the
+    tensor's device; no tensor of the CPU is indexed by one of the device."""
+    base = lab.integers(4, 3)
+    place = torch.zeros(1, 1, dtype=torch.int64)
+    refuses_two_devices(lab, "gather", lambda: base.gather(0, place), match="(?i)device")
+    refuses_two_devices(lab, "take_along_dim", lambda: base.take_along_dim(place, 0), match="(?i)device")
+    refuses_two_devices(lab, "index_select", lambda: base.index_select(0, place[0]), match="(?i)device")
+    refuses_two_devices(lab, "take", lambda: base.take(place), match="(?i)device")
+    values_there = torch.ones(2, 3)
+    refuses_two_devices(lab, "index_put_", lambda: base.index_put_((lab.put([0, 1]),), values_there))
+    refuses_two_devices(lab, "a host tensor", lambda: base.cpu()[lab.put([0, 1])], RuntimeError, IndexError)
+    meta = torch.zeros(1, 1, dtype=torch.int64, device="meta")
+    lab.raises("an index of meta", lambda: base.take_along_dim(meta, 0), match="(?i)device")
+
+
+@behaviour("indexing", capabilities=("autograd",), level="training", sees=("value",))
+def backward_through_indices(lab: Lab) -> None:
+    """Gradients through an index go back to what was read, summed where it was read twice, and are zero
+    where it was overwritten."""
+    x = lab.integers(4, 3).requires_grad_()
+    x[[0, 2, 2]].sum().backward()
+    lab.expect("twice the same row", x.grad, [[1.0] * 3, [0] * 3, [2] * 3, [0] * 3])
+    x = lab.integers(4, 3).requires_grad_()
+    (x[lab.put([0, 1]), lab.put([2, 2])] * lab.put([3.0, 4])).sum().backward()
+    lab.expect("elements", x.grad, [[0.0, 0, 3], [0, 0, 4], [0] * 3, [0] * 3])
+    x = lab.integers(4, 3).requires_grad_()
+    x[x.detach() == x.detach()].mul(2).sum().backward()
+    lab.expect("a mask", x.grad, [[2.0] * 3] * 4)
+    x, y = lab.integers(3).requires_grad_(), lab.integers(2).requires_grad_()
+    z = x * 2
+    z[lab.put([2, 0])] = y
+    (z * lab.put([1.0, 10, 100])).sum().backward()
+    lab.expect("what was overwritten", x.grad, [0.0, 20, 0])
+    lab.expect("what was written", y.grad, [100.0, 1])
+    x, y = lab.integers(3).requires_grad_(), lab.integers(2).requires_grad_()
+    x.index_put((lab.put([1, 1]),), y, accumulate=True).mul(lab.put([1.0, 5, 1])).sum().backward()
+    lab.expect("accumulated", [x.grad.tolist(), y.grad.tolist()], [[1.0, 5, 1], [5.0, 5]])

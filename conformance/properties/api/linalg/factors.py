@@ -1,0 +1,231 @@
+"""Orthogonal factors, pseudo-inverses and ranks."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy
+import torch
+
+from conformance.behaviours.behaviour import WIDE_FLOATS, behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._host import made, values
+from conformance.properties.api.linalg._matrices import DTYPES, adjoint, orthonormal, positive, steps
+
+_BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
+
+
+@behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
+def orthogonal_factors(lab: Lab) -> None:
+    """qr in its modes, and geqrf with householder_product and ormqr, give an orthonormal and an upper
+    triangular factor that multiply back."""
+    for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (5, 3), (3, 5), (0, 2), (2, 0))):
+        a = lab.integers(*batch, rows, columns)
+        name = f"{batch} of {rows} by {columns}"
+        for mode in ("reduced", "complete"):
+            q, r = torch.linalg.qr(a, mode)
+            lab.same(f"shapes of {name} {mode}", (q.shape, r.shape))
+            lab.expect(
+                f"{name} {mode} multiplied back",
+                made(lab, values(q) @ values(r)),
+                values(a),
+                roundings=steps(5),
+            )
+            lab.holds(f"R of {name} {mode} is upper", bool((r.tril(-1) == 0).all()))
+            orthonormal(lab, f"Q of {name} {mode}", q)
+            q, r = torch.qr(a, some=mode == "reduced")
+            lab.expect(
+                f"torch.qr of {name} {mode}", made(lab, values(q) @ values(r)), values(a), roundings=steps(5)
+            )
+        q, r = torch.linalg.qr(a, "r")
+        lab.expect(f"Q of {name} in mode r", (tuple(q.shape), q.dtype), ((0,), lab.dtype))
+        lab.expect(
+            f"R of {name} in mode r",
+            made(lab, adjoint(values(r)) @ values(r)),
+            adjoint(values(a)) @ values(a),
+            roundings=steps(5),
+        )
+        reflectors, tau = torch.geqrf(a)
+        lab.same(f"shapes of geqrf of {name}", (reflectors.shape, tau.shape))
+        if rows >= columns:
+            q = torch.linalg.householder_product(reflectors, tau)
+            r = numpy.triu(values(reflectors))[..., :columns, :]
+            lab.expect(
+                f"householder_product of {name}", made(lab, values(q) @ r), values(a), roundings=steps(5)
+            )
+            orthonormal(lab, f"householder_product of {name}", q)
+            eye = torch.linalg.householder_product(reflectors, tau[..., :0])
+            lab.expect(f"no reflector of {name}", eye, numpy.broadcast_to(numpy.eye(rows, columns), a.shape))
+            other = lab.integers(*batch, rows, 2)
+            whole = torch.ormqr(
+                reflectors,
+                tau,
+                torch.eye(rows, dtype=lab.dtype, device=lab.device).expand(*batch, rows, rows).contiguous(),
+            )
+            for transpose in (False, True):
+                factor = adjoint(values(whole)) if transpose else values(whole)
+                lab.expect(
+                    f"ormqr of {name} {transpose}",
+                    torch.ormqr(reflectors, tau, other, transpose=transpose),
+                    factor @ values(other),
+                    roundings=steps(5),
+                )
+                lab.expect(
+                    f"ormqr from the right of {name} {transpose}",
+                    torch.ormqr(reflectors, tau, other.mT, left=False, transpose=transpose),
+                    values(other).swapaxes(-1, -2) @ factor,
+                    roundings=steps(5),
+                )
+    a = lab.integers(3, 3)
+    lab.raises("a vector", lambda: torch.linalg.qr(a[0]), match="(?i)2 dimensions")
+    lab.raises("another mode", lambda: torch.linalg.qr(a, "hello"), match="(?i)unrecognized mode")
+    lab.raises(
+        "householder_product of a vector",
+        lambda: torch.linalg.householder_product(a[0], a[0]),
+        match="(?i)2 dimensions",
+    )
+    lab.raises(
+        "more reflectors than columns",
+        lambda: torch.linalg.householder_product(a, lab.integers(4)),
+        match="(?i)tau",
+    )
+    lab.raises(
+        "more columns than rows",
+        lambda: torch.linalg.householder_product(a[:2], lab.integers(2)),
+        match="(?i)greater than or equal",
+    )
+    lab.raises(
+        "tau of another dtype",
+        lambda: torch.linalg.householder_product(a, lab.integers(3, dtype=torch.int32)),
+        match="(?i)dtype",
+    )
+    lab.raises("ormqr of a vector", lambda: torch.ormqr(a[0], a[0], a), match="(?i)2 dimensions")
+    lab.raises("ormqr of other rows", lambda: torch.ormqr(a, a[0], a[:2]), match="(?i)other")
+    lab.raises("ormqr of other batches", lambda: torch.ormqr(a[None], a[0], a[None]), match="(?i)dimension")
+
+
+@behaviour("linalg", capabilities=("autograd",), sees=("error",))
+def gradients_of_orthogonal_factors(lab: Lab) -> None:
+    """qr is differentiable when reduced, not in mode r, and when complete only of at most as many rows as
+    columns."""
+    for rows, columns in ((3, 5), (5, 3)):
+        for mode in ("reduced", "complete", "r"):
+            a = lab.put(values(lab.floats(rows, columns)), dtype=torch.float32, requires_grad=True)
+            total = torch.linalg.qr(a, mode)[1].sum()
+            name = f"{mode} of {rows} by {columns}"
+            if mode == "r" or (mode == "complete" and rows > columns):
+                lab.raises(name, total.backward, match="(?i)differentiable|depends on Q|derivative")
+            else:
+                total.backward()
+                lab.holds(f"{name} has a finite gradient", bool(torch.isfinite(a.grad).all()))
+
+
+@behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
+def ranks(lab: Lab) -> None:
+    """matrix_rank counts singular values above the larger of atol and rtol times the largest; of
+    Hermitian matrices by eigenvalues; it is 0 of nothing."""
+    rank = torch.linalg.matrix_rank
+    known = numpy.zeros((4, 5, 5))
+    known[0], known[1, 0, 0] = numpy.eye(5), 3
+    known[2] = numpy.diag([4.0, 2, 1, 0.5, 0])
+    a = made(lab, known)
+    lab.expect("known", rank(a), [5, 1, 4, 0])
+    lab.expect("Hermitian", rank(a, hermitian=True), [5, 1, 4, 0])
+    lab.expect("dtype", rank(a).dtype, torch.int64)
+    for rows, columns, count in ((4, 6, 2), (6, 4, 3), (5, 5, 1)):
+        product = made(
+            lab,
+            numpy.vstack([numpy.eye(count)] * 3)[:rows] @ numpy.hstack([numpy.eye(count)] * 7)[:, :columns],
+        )
+        lab.expect(
+            f"of {rows} by {columns}",
+            [rank(product).item(), rank(product.mH).item()],
+            [min(count, rows, columns)] * 2,
+        )
+    lab.expect("rtol", rank(a[2], rtol=0.3), 2)
+    lab.expect("atol", rank(a[2], atol=0.75), 3)
+    lab.expect(
+        "the larger of both",
+        [rank(a[2], atol=0.75, rtol=0.3).item(), rank(a[2], atol=3.0, rtol=0.3).item()],
+        [2, 1],
+    )
+    lab.expect("tol of old", rank(a[2], 1.5), 2)
+    real = a.real.dtype
+    lab.expect("a tensor of atol", rank(a[2], atol=lab.put([0.2, 0.75, 3.0], dtype=real)), [4, 3, 1])
+    lab.expect("a tensor of atol of each", rank(a, atol=lab.put([2.0, 2, 1.5, 1], dtype=real)), [0, 1, 2, 0])
+    lab.same("nothing", [rank(a[:, :0]), rank(a[:0]), rank(a[0, :0, :0], hermitian=True), rank(a[..., :0])])
+    out = torch.empty(0, dtype=torch.int64, device=lab.device)
+    lab.holds("matrix_rank returns out", rank(a, out=out) is out)
+    lab.raises("a vector", lambda: rank(a[0, 0]), match="(?i)2 dimensions")
+    lab.raises(
+        "into bool",
+        lambda: rank(a, out=torch.empty(0, dtype=torch.bool, device=lab.device)),
+        match="(?i)bool",
+    )
+    lab.warns(
+        "into another shape",
+        lambda: rank(a, out=torch.empty(3, dtype=torch.int64, device=lab.device)),
+        match="(?i)resized",
+    )
+
+
+# Of real matrices: under a TorchDispatchMode torch's pinv of complex ones is wrong (it loses a conjugate
+# bit), so that the planted faults of tests could not be told from it. ``value/linalg.pinv`` states complex
+# ones.
+@behaviour("linalg", dtypes=WIDE_FLOATS, level="core", sees=("value", "error"))
+def pseudo_inverses(lab: Lab) -> None:
+    """pinv and pinverse meet the four conditions of a pseudo-inverse for matrices of any shape and rank,
+    cut small singular values off, and take Hermitian matrices as such."""
+    for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (4, 2), (2, 4), (0, 2), (3, 0))):
+        array = values(lab.integers(*batch, rows, columns)) + 7 * numpy.eye(rows, columns)
+        a = made(lab, array)
+        for name, function in (("pinv", torch.linalg.pinv), ("pinverse", torch.pinverse)):
+            found = function(a)
+            b = values(found)
+            lab.same(f"shape of {name} of {batch} {rows} by {columns}", found.shape)
+            lab.expect(
+                f"{name} of {batch} {rows} by {columns}", found, numpy.linalg.pinv(array), roundings=steps(4)
+            )
+            left, right = array @ b, b @ array
+            for what, one, other in (
+                ("a b a", left @ array, array),
+                ("b a b", right @ b, b),
+                ("(a b)*", left, adjoint(left)),
+                ("(b a)*", right, adjoint(right)),
+            ):
+                lab.holds(
+                    f"{what} of {name} of {batch} {rows} by {columns}", numpy.allclose(one, other, atol=1e-3)
+                )
+    a = positive(lab, 3, 4, 4)
+    lab.expect(
+        "Hermitian", torch.linalg.pinv(a, hermitian=True), numpy.linalg.inv(values(a)), roundings=steps(4)
+    )
+    known = made(lab, numpy.diag([4.0, 2, 1, 0]))
+    lab.expect("singular", torch.linalg.pinv(known), numpy.diag([0.25, 0.5, 1, 0]), roundings=steps(4))
+    lab.expect("rtol", torch.linalg.pinv(known, rtol=0.3), numpy.diag([0.25, 0.5, 0, 0]), roundings=steps(4))
+    lab.expect("rcond", torch.linalg.pinv(known, rcond=0.6), numpy.diag([0.25, 0, 0, 0]), roundings=steps(4))
+    lab.expect("atol", torch.linalg.pinv(known, atol=1.5), numpy.diag([0.25, 0.5, 0, 0]), roundings=steps(4))
+    each = lab.put([0.1, 0.6], dtype=known.real.dtype)
+    lab.expect(
+        "a tensor of rcond",
+        torch.linalg.pinv(known.expand(2, 4, 4), rcond=each)[1],
+        numpy.diag([0.25, 0, 0, 0]),
+        roundings=steps(4),
+    )
+    lab.raises("a vector", lambda: torch.linalg.pinv(known[0]), match="(?i)2 or more dimensions")
+    for word in ("rcond", "atol", "rtol"):
+        lab.raises(
+            f"a complex {word}",
+            lambda w=word: torch.linalg.pinv(known, **{w: lab.put(1j)}),
+            match="(?i)complex",
+        )
+    lab.raises(
+        "into integers",
+        lambda: torch.linalg.pinv(known, out=torch.empty(4, 4, dtype=torch.int32, device=lab.device)),
+        match="(?i)int",
+    )
+    lab.warns(
+        "into another shape",
+        lambda: torch.linalg.pinv(known, out=torch.empty(7, dtype=lab.dtype, device=lab.device)),
+        match="(?i)resized",
+    )

@@ -1,0 +1,290 @@
+"""Norms, condition numbers, least squares and systems of tensors."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy
+import torch
+
+from conformance.behaviours.behaviour import COMPLEX, FLOATS, behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._host import Array, made, values
+from conformance.properties.api.linalg._matrices import DTYPES, dominant, steps
+
+_VECTOR_ORDERS = (0, 1, -1, 2, -2, 3, -3, 0.5, 4.5, math.inf, -math.inf)
+_MATRIX_ORDERS: tuple[Any, ...] = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
+
+
+def _norm(array: Array, order: float, dim: Any, keep: bool) -> Array:
+    """The norm of vectors along one or several dimensions, from its definition."""
+    size = numpy.abs(array)
+    axes = tuple(range(array.ndim)) if dim is None else dim
+    if order == 0:
+        return (size != 0).sum(axes, keepdims=keep).astype(float)
+    if math.isinf(order):
+        return (size.max if order > 0 else size.min)(axes, keepdims=keep)
+    with numpy.errstate(divide="ignore"):
+        return (size**order).sum(axes, keepdims=keep) ** (1 / order)
+
+
+@behaviour("linalg", dtypes=(*FLOATS, *COMPLEX), level="core", sees=("value", "error"))
+def vector_norms(lab: Lab) -> None:
+    """vector_norm, linalg.norm and torch.norm agree with the definition for every order, of all
+    elements, of one dimension and of several, kept or not, into out= and computed in another dtype."""
+    base = made(lab, values(lab.integers(3, 4, 2)) + 5)
+    array = values(base)
+    narrow = lab.dtype.itemsize == 2
+    for order in _VECTOR_ORDERS:
+        if narrow and order in (4.5, 0.5, -3):
+            continue
+        room = 64.0 + 16 * abs(order if math.isfinite(order) else 1)
+        for dim in (None, 0, 1, -1, (0, 2), [0, 1, 2]):
+            for keep in (False, True):
+                wanted = _norm(array, order, tuple(dim) if isinstance(dim, list) else dim, keep)
+                name = f"{order} of {dim}{' kept' if keep else ''}"
+                lab.expect(
+                    f"vector_norm {name}",
+                    torch.linalg.vector_norm(base, order, dim, keep),
+                    wanted,
+                    roundings=room,
+                )
+                if isinstance(dim, int):
+                    lab.expect(
+                        f"norm {name}", torch.linalg.norm(base, order, dim, keep), wanted, roundings=room
+                    )
+                    lab.expect(
+                        f"torch.norm {name}", torch.norm(base, order, dim, keep), wanted, roundings=room
+                    )
+        row = base[0, :, 0]
+        lab.expect(
+            f"{order} of a vector",
+            torch.linalg.norm(row, order),
+            _norm(values(row), order, None, False),
+            roundings=room,
+        )
+        lab.expect(
+            f"{order} of a single element",
+            torch.linalg.vector_norm(base[:1, :1, :1], order, (0, 1)),
+            _norm(array[:1, :1, :1], order, (0, 1), False),
+            roundings=room,
+        )
+    lab.expect(
+        "with gaps",
+        torch.linalg.vector_norm(base[..., ::2], 2, 1),
+        _norm(array[..., ::2], 2, 1, False),
+        roundings=64.0,
+    )
+    real = base.real.dtype if lab.dtype.is_complex else lab.dtype
+    lab.expect("dtype", torch.linalg.vector_norm(base).dtype, real)
+    wide = torch.complex128 if lab.dtype.is_complex else torch.float64
+    found = torch.linalg.vector_norm(base, 3, 1, dtype=wide)
+    lab.expect("in another dtype", found, _norm(array, 3, 1, False), roundings=64.0)
+    lab.expect("its dtype", found.dtype, torch.float64)
+    out = torch.empty(0, dtype=real, device=lab.device)
+    lab.holds("vector_norm returns out", torch.linalg.vector_norm(base, 2, 0, out=out) is out)
+    lab.expect("out", out, _norm(array, 2, 0, False), roundings=64.0)
+    ones = torch.ones(600, dtype=lab.dtype, device=lab.device)
+    lab.expect(
+        "of many ones",
+        [torch.linalg.vector_norm(ones, order).item() for order in (0, 1, math.inf, -math.inf)],
+        [600.0, 600.0, 1.0, 1.0],
+    )
+    lab.raises("a complex order", lambda: torch.linalg.vector_norm(base, 1j), match="(?i)complex")
+    lab.raises(
+        "a dimension that is none",
+        lambda: torch.linalg.vector_norm(base, dim=(3,)),
+        IndexError,
+        match="(?i)dim",
+    )
+    lab.raises(
+        "the same dimension twice",
+        lambda: torch.linalg.vector_norm(base, dim=(0, -3)),
+        match="(?i)multiple times",
+    )
+    lab.raises("a dimension of a float", lambda: torch.linalg.vector_norm(base, dim=(0, 1.0)), TypeError)
+    lab.raises(
+        "integers",
+        lambda: torch.linalg.vector_norm(torch.ones(3, dtype=torch.int64, device=lab.device)),
+        match="(?i)float",
+    )
+
+
+@behaviour("linalg", dtypes=("float32", "float64", "complex64"), level="core", sees=("value", "error"))
+def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
+    """Norms of no elements are 0, or an error for orders without an identity; infinities and NaNs go
+    through."""
+    none = torch.empty(0, 4, dtype=lab.dtype, device=lab.device)
+    for order in _VECTOR_ORDERS:
+        if order < 0 or order == math.inf:
+            lab.raises(
+                f"{order} of nothing",
+                lambda o=order: torch.linalg.vector_norm(none, o),
+                RuntimeError,
+                IndexError,
+            )
+            lab.raises(
+                f"{order} of no rows", lambda o=order: torch.linalg.norm(none, o, 0), RuntimeError, IndexError
+            )
+        else:
+            lab.expect(f"{order} of nothing", torch.linalg.vector_norm(none, order), 0.0)
+            lab.expect(f"{order} of no rows", torch.linalg.norm(none, order, 0), [0.0] * 4)
+        lab.same(f"{order} beside nothing", torch.linalg.norm(none, order, 1))
+    for order in ("fro", "nuc"):
+        lab.expect(f"{order} of nothing", torch.linalg.matrix_norm(none, order), 0.0)
+    for pair in itertools.product((math.inf, -math.inf, 0.0, math.nan, 1.0), repeat=2):
+        x = lab.put(pair, dtype=lab.dtype)
+        for order in (0, 1, 2, 3, math.inf, -1, -2, -math.inf):
+            with numpy.errstate(all="ignore"):
+                wanted = numpy.linalg.norm(numpy.array(pair), order)
+            if lab.dtype.is_complex and math.nan in pair:
+                continue
+            lab.expect(f"{order} of {pair}", torch.linalg.vector_norm(x, order), wanted, roundings=8.0)
+            lab.expect(f"norm {order} of {pair}", torch.linalg.norm(x, order), wanted, roundings=8.0)
+            if order in (math.inf, -math.inf):
+                lab.expect(f"torch.norm {order} of {pair}", torch.norm(x, order), wanted)
+        if not lab.dtype.is_complex:
+            for order in ("fro", 1, math.inf, -1, -math.inf):
+                with numpy.errstate(all="ignore"):
+                    wanted = numpy.linalg.norm(numpy.array([pair]), order)
+                lab.expect(
+                    f"{order} of the matrix {pair}",
+                    torch.linalg.norm(x.view(1, 2), order),
+                    wanted,
+                    roundings=8.0,
+                )
+
+
+@behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
+def matrix_norms(lab: Lab) -> None:
+    """matrix_norm, linalg.norm, torch.norm and nuclear_norm agree with NumPy for every order and pair of
+    dimensions, kept or not; orders and dimensions that mean nothing are refused."""
+    base = lab.integers(3, 4, 3, 2)
+    array = values(base)
+    for order in _MATRIX_ORDERS:
+        for dim in ((0, 1), (1, 0), (-1, -3), (2, 0)):
+            for keep in (False, True):
+                wanted = numpy.linalg.norm(array, order, dim, keep)
+                name = f"{order} of {dim}{' kept' if keep else ''}"
+                lab.expect(
+                    f"matrix_norm {name}",
+                    torch.linalg.matrix_norm(base, order, dim, keep),
+                    wanted,
+                    roundings=steps(4),
+                )
+                lab.expect(
+                    f"norm {name}", torch.linalg.norm(base, order, dim, keep), wanted, roundings=steps(4)
+                )
+                if isinstance(order, str):
+                    lab.expect(
+                        f"torch.norm {name}", torch.norm(base, order, dim, keep), wanted, roundings=steps(4)
+                    )
+        matrix = base[:, :, 0, 0]
+        lab.expect(
+            f"{order} of a transposed matrix",
+            torch.linalg.norm(matrix.t(), order),
+            numpy.linalg.norm(values(matrix).T, order),
+            roundings=steps(4),
+        )
+    lab.expect(
+        "by default",
+        torch.linalg.matrix_norm(base),
+        numpy.linalg.norm(array, axis=(-2, -1)),
+        roundings=steps(4),
+    )
+    lab.expect("of all", torch.linalg.norm(base), numpy.sqrt((abs(array) ** 2).sum()), roundings=steps(6))
+    lab.expect(
+        "fro is 2 of vectors",
+        torch.norm(base, "fro", (0, 1)),
+        _norm(array, 2, (0, 1), False),
+        roundings=steps(4),
+    )
+    lab.expect(
+        "nuclear_norm",
+        torch.nuclear_norm(base, (1, 0)),
+        numpy.linalg.norm(array, "nuc", (1, 0)),
+        roundings=steps(4),
+    )
+    out = torch.empty(0, dtype=base.real.dtype, device=lab.device)
+    lab.expect(
+        "nuclear_norm into out",
+        torch.nuclear_norm(base, (0, 1), keepdim=True, out=out),
+        numpy.linalg.norm(array, "nuc", (0, 1), True),
+        roundings=steps(4),
+    )
+    vector, matrix = base[0, 0, 0], base[0, :, :, 0]
+    lab.raises("of a vector", lambda: torch.linalg.matrix_norm(vector), match="(?i)2 dimensions")
+    lab.raises("of one dimension", lambda: torch.linalg.matrix_norm(matrix, dim=(0,)), match="(?i)2-tuple")
+    for order in (0, 3.5, "fail"):
+        lab.raises(f"order {order}", lambda o=order: torch.linalg.norm(matrix, o), match="(?i)not supported")
+    lab.raises("a complex order", lambda: torch.linalg.matrix_norm(matrix, 1 + 2j), match="(?i)complex")
+    for order in ("fro", "nuc", 2):
+        lab.raises(
+            f"{order} of one dimension twice",
+            lambda o=order: torch.linalg.norm(matrix, o, (0, 0)),
+            match="(?i)different|multiple",
+        )
+        lab.raises(
+            f"{order} of a dimension that is none",
+            lambda o=order: torch.linalg.norm(matrix, o, (0, 4)),
+            IndexError,
+        )
+    lab.raises("nuc of a vector", lambda: torch.linalg.norm(vector, "nuc"), match="(?i)2 dimensions")
+    lab.raises("order 1 of three dimensions", lambda: torch.linalg.norm(base, 1), match="(?i)1D or 2D")
+    lab.raises("three dimensions", lambda: torch.linalg.norm(base, 1, (0, 1, 2)), match="(?i)length 1 or 2")
+    lab.raises(
+        "torch.norm nuc of a vector", lambda: torch.norm(vector, "nuc", (0,)), RuntimeError, IndexError
+    )
+    lab.raises(
+        "torch.norm nuc of one dimension twice",
+        lambda: torch.norm(matrix, "nuc", (0, 0)),
+        match="(?i)different",
+    )
+
+
+@behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
+def condition_numbers(lab: Lab) -> None:
+    """cond is the norm times that of the inverse, or the quotient of singular values; infinite where a
+    matrix is singular, 0 of nothing."""
+    for shape in ((4, 4), (2, 3, 3), (0, 3, 3)):
+        a = dominant(lab, *shape)
+        for order in (None, *_MATRIX_ORDERS):
+            wanted = numpy.linalg.cond(values(a), order) if shape[0] else numpy.zeros(0)
+            lab.expect(f"{order} of {shape}", torch.linalg.cond(a, order), wanted, roundings=steps(4))
+    for shape in ((5, 3), (2, 3, 5)):
+        a = made(lab, values(lab.integers(*shape, low=-1, high=2)) + 5 * numpy.eye(*shape[-2:]))
+        for order in (None, 2, -2):
+            lab.expect(
+                f"{order} of {shape}",
+                torch.linalg.cond(a, order),
+                numpy.linalg.cond(values(a), order),
+                roundings=steps(5),
+            )
+    singular = made(lab, numpy.stack([numpy.eye(3), numpy.diag([1.0, 1, 0]), 2 * numpy.eye(3)]))
+    for order in (1, -1, math.inf, -math.inf, "fro", "nuc"):
+        lab.expect(f"{order} of a singular matrix", torch.linalg.cond(singular, order)[1], math.inf)
+    none = singular[:, :0, :0]
+    for order in ("fro", 2):
+        lab.expect(f"{order} of nothing", torch.linalg.cond(none, order), [0.0] * 3)
+    out = torch.empty(0, dtype=singular.real.dtype, device=lab.device)
+    lab.holds("cond returns out", torch.linalg.cond(singular, 1, out=out) is out)
+    lab.raises("a vector", lambda: torch.linalg.cond(singular[0, 0]), match="(?i)2 dimensions")
+    lab.raises("what is not square", lambda: torch.linalg.cond(singular[0, :2], 1), match="(?i)square")
+    for order in ("wrong_norm", 5):
+        lab.raises(
+            f"order {order}", lambda o=order: torch.linalg.cond(singular, o), match="(?i)invalid norm type"
+        )
+    lab.raises(
+        "into integers",
+        lambda: torch.linalg.cond(singular, 2, out=torch.empty(0, dtype=torch.int32, device=lab.device)),
+        match="(?i)int",
+    )
+    lab.warns(
+        "into another shape",
+        lambda: torch.linalg.cond(
+            singular, 2, out=torch.empty(7, dtype=singular.real.dtype, device=lab.device)
+        ),
+        match="(?i)resized",
+    )

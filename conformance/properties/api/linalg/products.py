@@ -1,0 +1,403 @@
+"""Products of vectors and matrices: whole numbers, so that every sum is exact."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy
+import torch
+
+from conformance.behaviours.behaviour import ALL, COMPLEX, FLOATS, NUMBERS, behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._host import refuses_two_devices, values
+
+_PRODUCTS = (*FLOATS, *COMPLEX)
+
+
+@behaviour("linalg", dtypes=_PRODUCTS, level="bringup", sees=("value", "shape"))
+def matrix_products(lab: Lab) -> None:
+    """matmul multiplies vectors, matrices and batches of any dimensions that broadcast, of any strides
+    and into out=."""
+    left = ((3,), (2, 3), (4, 2, 3), (2, 1, 2, 3), (1, 3), (0, 3), (2, 0))
+    right = ((3,), (3, 2), (4, 3, 2), (4, 3, 1), (3, 1, 3, 2), (3, 0), (0, 4), (0,))
+    for one, other in itertools.product(left, right):
+        if one[-1] != (other[0] if len(other) == 1 else other[-2]):
+            continue
+        for turned in (False, True):
+            a, b = lab.integers(*one), lab.integers(*other)
+            if turned:
+                a = a.mT.contiguous().mT if a.dim() > 1 else a.repeat_interleave(2)[::2]
+                b = b.mT.contiguous().mT if b.dim() > 1 else b.repeat_interleave(2)[::2]
+            try:
+                wanted = numpy.matmul(values(a), values(b))
+            except ValueError:
+                lab.raises(f"{one} and {other}", lambda a=a, b=b: a @ b)
+                continue
+            name = f"{one} and {other}{' turned' if turned else ''}"
+            lab.expect(name, torch.matmul(a, b), wanted)
+            out = torch.empty(0, dtype=lab.dtype, device=lab.device)
+            lab.holds(f"matmul of {name} returns out", torch.matmul(a, b, out=out) is out)
+            lab.expect(f"out of {name}", out, wanted)
+    a, b = lab.integers(2, 3, 4, 4, low=-2, high=3), lab.integers(3, 2, 3, 4, 4, low=-2, high=3)
+    lab.expect(
+        "a permuted batch",
+        a.permute(0, 1, 3, 2).matmul(b),
+        numpy.matmul(values(a).transpose(0, 1, 3, 2), values(b)),
+    )
+
+
+@behaviour("linalg", dtypes=_PRODUCTS, level="core", sees=("value",))
+def mm_and_bmm_of_any_strides(lab: Lab) -> None:
+    """mm, bmm and mv take transposed, sliced, expanded and overlapping operands, write into an out= of any
+    strides, and sum to zero over nothing."""
+    a, b = lab.integers(5, 4, low=-3, high=4), lab.integers(4, 6, low=-3, high=4)
+    wanted = values(a) @ values(b)
+    forms = {
+        "as they are": (a, b),
+        "the left transposed": (a.t().contiguous().t(), b),
+        "the right transposed": (a, b.t().contiguous().t()),
+        "both transposed": (a.t().contiguous().t(), b.t().contiguous().t()),
+        "with gaps": (a.repeat_interleave(2, 1)[:, ::2], b.repeat_interleave(3, 0)[::3]),
+        "at offsets": (torch.cat([a[:1], a])[1:], torch.cat([b[:, :3], b], 1)[:, 3:]),
+    }
+    for name, (one, other) in forms.items():
+        lab.expect(name, torch.mm(one, other), wanted)
+        for order in ("plain", "transposed", "gaps"):
+            size = (6, 5) if order == "transposed" else (5, 12 if order == "gaps" else 6)
+            out = torch.full(size, math.nan, dtype=lab.dtype, device=lab.device)
+            out = out.t() if order == "transposed" else out[:, ::2] if order == "gaps" else out
+            lab.holds(f"mm {name} returns its {order} out", torch.mm(one, other, out=out) is out)
+            lab.expect(f"{name} into a {order} out", out, wanted)
+        batch = torch.stack([one, one + 1]).contiguous(), torch.stack([other, other])
+        lab.expect(f"bmm {name}", torch.bmm(*batch), values(batch[0]) @ values(batch[1]))
+        lab.expect(
+            f"bmm {name} of an expanded batch",
+            torch.bmm(one.expand(3, 5, 4), other.expand(3, 4, 6)),
+            numpy.stack([wanted] * 3),
+        )
+        lab.expect(f"mv {name}", torch.mv(one, b[:, 1]), values(a) @ values(b)[:, 1])
+    for order in itertools.permutations(range(3)):
+        x, y = lab.integers(3, 4, 5, low=-2, high=3), lab.integers(3, 5, 2, low=-2, high=3)
+        back = [order.index(d) for d in range(3)]
+        one, other = x.permute(order).contiguous().permute(back), y.permute(order).contiguous().permute(back)
+        out = (
+            torch.full((3, 4, 2), math.nan, dtype=lab.dtype, device=lab.device)
+            .permute(order)
+            .contiguous()
+            .permute(back)
+        )
+        lab.expect(f"bmm in order {order}", torch.bmm(one, other, out=out), values(x) @ values(y))
+    lab.expect(
+        "an expanded row",
+        torch.mm(a[:1].expand(5, 4), b[:, :1].expand(4, 6)),
+        numpy.repeat(values(a)[:1], 5, 0) @ numpy.repeat(values(b)[:, :1], 6, 1),
+    )
+    memory = lab.integers(6, low=-3, high=4)
+    sliding = memory.as_strided((2, 2, 2), (3, 1, 1))
+    lab.expect("overlapping matrices", torch.bmm(sliding, sliding), values(sliding) @ values(sliding))
+    lab.expect(
+        "an overlapping matrix", torch.mm(sliding[0], sliding[0]), values(sliding[0]) @ values(sliding[0])
+    )
+    if lab.dtype.is_complex:
+        lab.expect("a conjugate", torch.mm(a.conj(), b), values(a).conj() @ values(b))
+        lab.expect(
+            "conjugates with gaps",
+            torch.mm(a[:, ::2].conj(), b[::2].conj()),
+            values(a)[:, ::2].conj() @ values(b)[::2].conj(),
+        )
+        lab.expect("an adjoint", torch.mm(b.mH, a.mH), (values(a) @ values(b)).conj().T)
+        lab.expect(
+            "a batch of adjoints",
+            torch.bmm(b.mH.expand(2, 6, 4), a.t().conj().expand(2, 4, 5)),
+            numpy.stack([(values(a) @ values(b)).conj().T] * 2),
+        )
+
+
+@behaviour("linalg", dtypes=("int8", "int16", "int32", "int64", "uint8"), sees=("value",))
+def integer_products(lab: Lab) -> None:
+    """mm, matmul, mv, dot and bmm of integers are exact, or are refused with a clean error."""
+    a, b = lab.integers(5, 4, low=0, high=4), lab.integers(4, 3, low=0, high=4)
+    array, other = values(a), values(b)
+    try:
+        found = torch.mm(a, b)
+    except RuntimeError as error:
+        lab.holds(
+            "the refusal names the dtype or the operator",
+            "implemented" in str(error) or "support" in str(error),
+        )
+        return
+    lab.expect("mm", found, array @ other)
+    lab.expect("mm transposed", torch.mm(b.t(), a.t()), (array @ other).T)
+    lab.expect("mv", torch.mv(a, b[:, 0]), array @ other[:, 0])
+    lab.expect("dot", torch.dot(a[0], b[:, 1]), array[0] @ other[:, 1])
+    lab.expect("bmm", torch.bmm(a.expand(2, 5, 4), b.expand(2, 4, 3)), numpy.stack([array @ other] * 2))
+    lab.expect("addmm", torch.addmm(b[:1], a, b), array @ other + other[:1])
+
+
+@behaviour("linalg", dtypes=_PRODUCTS, level="core", sees=("value", "error"))
+def sums_of_products(lab: Lab) -> None:
+    """addmm, addmv, addr, addbmm and baddbmm add alpha times a product to beta times a tensor that
+    broadcasts; with beta=0 that tensor, NaN or not, does not count; in place and into out= too."""
+    alpha, beta = (2 - 1j, 3 + 1j) if lab.dtype.is_complex else (2, 3)
+    m, n = lab.integers(4, 3, low=-2, high=3), lab.integers(3, 5, low=-2, high=3)
+    v, w = n[:, 0], lab.integers(5, low=-2, high=3)
+    p, q = lab.integers(2, 4, 3, low=-2, high=3), lab.integers(2, 3, 5, low=-2, high=3)
+    cases = {
+        "addmm": ((m, n), values(m) @ values(n)),
+        "addmv": ((m, v), values(m) @ values(v)),
+        "addr": ((m[:, 0], w), numpy.outer(values(m)[:, 0], values(w))),
+        "addbmm": ((p, q), (values(p) @ values(q)).sum(0)),
+        "baddbmm": ((p, q), values(p) @ values(q)),
+    }
+    for name, (operands, product) in cases.items():
+        function = getattr(torch, name)
+        full = lab.integers(*product.shape, low=-2, high=3)
+        for given in (
+            full,
+            full[..., :1],
+            full[(0,) * (full.dim() - 1)][:1],
+            full.mT.contiguous().mT if full.dim() > 1 else full,
+        ):
+            lab.expect(f"{name} of {tuple(given.shape)}", function(given, *operands), values(given) + product)
+            lab.expect(
+                f"scaled {name} of {tuple(given.shape)}",
+                function(given, *operands, beta=beta, alpha=alpha),
+                beta * values(given) + alpha * product,
+            )
+        nan = torch.full_like(full, math.nan)
+        lab.expect(f"{name} without its tensor", function(nan, *operands, beta=0), product)
+        out = torch.full_like(full, math.nan)
+        lab.holds(f"{name} returns out", function(full, *operands, beta=beta, out=out) is out)
+        lab.expect(f"{name} into out", out, beta * values(full) + product)
+        out = torch.full_like(full, math.nan)
+        lab.expect(
+            f"{name} without its tensor into out",
+            function(nan, *operands, beta=0, alpha=alpha, out=out),
+            alpha * product,
+        )
+        copy = full.clone()
+        lab.holds(f"{name}_ returns its input", getattr(copy, f"{name}_")(*operands, alpha=alpha) is copy)
+        lab.expect(f"{name}_", copy, values(full) + alpha * product)
+        turned = [x.mT.contiguous().mT if x.dim() > 1 else x.repeat_interleave(2)[::2] for x in operands]
+        lab.expect(
+            f"{name} of turned operands", function(full, *turned, beta=beta), beta * values(full) + product
+        )
+        expanded = [x[:1].expand(x.shape) for x in operands]
+        lab.same(f"{name} of expanded operands", function(full, *expanded))
+        refuses_two_devices(
+            lab, f"{name} of two devices", lambda f=function, o=operands, t=full: f(t.cpu(), *o)
+        )
+    lab.raises("addmm of other sizes", lambda: torch.addmm(m, m, m), match="(?i)shape|size")
+    lab.raises(
+        "addmm of a tensor that does not broadcast",
+        lambda: torch.addmm(lab.integers(2, 5), m, n),
+        match="(?i)expand|size|match|broadcast",
+    )
+    lab.raises("addmv of a number", lambda: torch.addmv(v, m, w[0]))
+    if not lab.dtype.is_complex and lab.dtype.itemsize >= 4:
+        old = p[0] @ q[0]
+        kept = values(old)
+        lab.warns("the old order of addbmm_", lambda: old.addbmm_(1, p, q), match="(?i)deprecated")
+        lab.expect("the old order of addbmm_", old, kept + cases["addbmm"][1])
+
+
+@behaviour("linalg", dtypes=(*_PRODUCTS, "int64", "int32"), level="core", sees=("value",))
+def products_over_nothing(lab: Lab) -> None:
+    """Where the dimension that is summed has no elements a product is zero, and addmm and its kin give
+    beta times their tensor; where others have none it is nothing."""
+    beta = 3 + 4j if lab.dtype.is_complex else 3
+    try:
+        torch.mm(lab.integers(1, 1), lab.integers(1, 1))
+    except RuntimeError:
+        lab.holds("integers are refused", not lab.dtype.is_floating_point)
+        return
+
+    def empty(*shape: int) -> torch.Tensor:
+        return torch.empty(shape, dtype=lab.dtype, device=lab.device)
+
+    cases = {
+        "mm": (torch.mm, (5, 0), (0, 6)),
+        "bmm": (torch.bmm, (3, 5, 0), (3, 0, 6)),
+        "mv": (torch.mv, (3, 0), (0,)),
+        "dot": (torch.dot, (0,), (0,)),
+        "matmul": (torch.matmul, (5, 3, 0), (5, 0, 4)),
+        "vectors": (torch.matmul, (0,), (0,)),
+        "no rows": (torch.mm, (0, 2), (2, 3)),
+        "no columns": (torch.mm, (3, 2), (2, 0)),
+        "no batch": (torch.bmm, (0, 5, 2), (0, 2, 6)),
+        "inner": (torch.inner, (2, 0), (3, 0)),
+        "outer": (torch.outer, (0,), (5,)),
+        "ger": (torch.ger, (5,), (0,)),
+    }
+    for name, (function, one, other) in cases.items():
+        found = function(empty(*one), empty(*other))
+        lab.expect(name, found, numpy.zeros(found.shape))
+        if name not in ("ger",):
+            out = torch.full_like(found, 7)
+            lab.expect(
+                f"{name} into out", function(empty(*one), empty(*other), out=out), numpy.zeros(found.shape)
+            )
+    for name, shape, one, other in (
+        ("addmm", (2, 3), (2, 0), (0, 3)),
+        ("addmv", (2,), (2, 0), (0,)),
+        ("baddbmm", (3, 2, 5), (3, 2, 0), (3, 0, 5)),
+        ("addbmm", (5, 6), (0, 5, 0), (0, 0, 6)),
+        ("addbmm", (5, 6), (2, 5, 0), (2, 0, 6)),
+        ("addr", (0, 5), (0,), (5,)),
+    ):
+        given = lab.integers(*shape)
+        function = getattr(torch, name)
+        lab.expect(f"{name} of {one}", function(given, empty(*one), empty(*other)), values(given))
+        lab.expect(
+            f"scaled {name} of {one}",
+            function(given, empty(*one), empty(*other), beta=beta, alpha=2),
+            beta * values(given),
+        )
+        out = torch.full_like(given, 7)
+        lab.expect(
+            f"{name} of {one} into out",
+            function(given, empty(*one), empty(*other), beta=beta, out=out),
+            beta * values(given),
+        )
+
+
+@behaviour("linalg", dtypes=_PRODUCTS, level="core", sees=("value", "error"))
+def inner_products(lab: Lab) -> None:
+    """dot, vdot, inner and vecdot of vectors of any strides are exact; vdot and vecdot conjugate the
+    first; vectors of other lengths, dtypes or dimensions are refused."""
+    a, b = lab.integers(60, low=-2, high=3), lab.integers(60, low=-1, high=2)
+    x, y = values(a), values(b)
+    for name, one, other in (
+        ("plain", a, b),
+        ("with gaps", a[::3], b[1::3]),
+        ("expanded", a[:1].expand(20), b[:20]),
+        ("reversed gaps", a[:40:2], b.flip(0)[:20]),
+        ("nothing", a[:0], b[:0]),
+    ):
+        lab.expect(f"dot {name}", torch.dot(one, other), values(one) @ values(other))
+        lab.expect(f"vdot {name}", torch.vdot(one, other), numpy.vdot(values(one), values(other)))
+        lab.expect(f"inner {name}", torch.inner(one, other), numpy.inner(values(one), values(other)))
+        out = torch.empty((), dtype=lab.dtype, device=lab.device)
+        lab.expect(f"dot {name} into out", torch.dot(one, other, out=out), values(one) @ values(other))
+    lab.expect(
+        "vecdot of rows",
+        torch.linalg.vecdot(a.view(6, 10), b.view(6, 10)),
+        (x.conj() * y).reshape(6, 10).sum(1),
+    )
+    for one, other in (
+        ((), ()),
+        ((), (3,)),
+        ((), (2, 3)),
+        ((3,), (2, 3)),
+        ((1, 2), (3, 4, 2)),
+        ((2, 1, 2), (1, 2)),
+        ((2,), (3, 0, 2)),
+    ):
+        first, second = lab.integers(*one), lab.integers(*other)
+        lab.expect(
+            f"inner of {one} and {other}",
+            torch.inner(first, second),
+            numpy.inner(values(first), values(second)),
+        )
+    if lab.dtype.is_complex:
+        lab.expect("dot of a conjugate", torch.dot(a.conj(), b), x.conj() @ y)
+        lab.expect("vdot of conjugates", torch.vdot(a.conj(), b.conj()), x @ y.conj())
+    for function in (torch.dot, torch.vdot):
+        word = function.__name__
+        other = torch.float64 if lab.dtype != torch.float64 else torch.float32
+        lab.raises(f"{word} of two dtypes", lambda f=function, o=other: f(a, b.to(o)), match="(?i)dtype")
+        lab.raises(f"{word} of a matrix", lambda f=function: f(a.view(1, 60), b), match="(?i)1D tensors")
+        lab.raises(f"{word} of other lengths", lambda f=function: f(a, b[:5]), match="(?i)size")
+        refuses_two_devices(
+            lab, f"{word} of two devices", lambda f=function: f(a.cpu(), b), match="(?i)device"
+        )
+    lab.raises(
+        "inner of other lengths",
+        lambda: torch.inner(a.view(6, 10), b.view(10, 6)),
+        match="(?i)last dimension",
+    )
+    lab.raises("mv of a number", lambda: torch.mv(a.view(6, 10), b[0]))
+    lab.raises("mm of other sizes", lambda: torch.mm(a.view(6, 10), b.view(6, 10)), match="(?i)6x10|shapes")
+    lab.raises(
+        "mm of two dtypes", lambda: torch.mm(a.view(6, 10), b.view(10, 6).to(torch.int16)), match="(?i)dtype"
+    )
+
+
+@behaviour("linalg", dtypes=ALL, level="core", sees=("value", "error"))
+def outer_products(lab: Lab) -> None:
+    """outer, ger and kron agree with NumPy for vectors of any strides and batches of any dimensions; an
+    out= of another shape is resized with a warning, one of a lower dtype refused."""
+    a, b = lab.integers(7, low=0, high=4), lab.integers(5, low=0, high=4)
+    for name, one, other in (
+        ("plain", a, b),
+        ("expanded", a[:1].expand(6), b),
+        ("both", a[:1].expand(6), b[:1].expand(3)),
+        ("with gaps", a[::2], b[1::2]),
+    ):
+        wanted = numpy.outer(values(one), values(other))
+        for form in (torch.outer, torch.ger, torch.Tensor.outer, torch.Tensor.ger):
+            lab.expect(f"{form.__name__} {name}", form(one, other), wanted)
+        out = torch.empty(wanted.shape, dtype=lab.dtype, device=lab.device)
+        lab.expect(f"{name} into out", torch.outer(one, other, out=out), wanted)
+    for one, other in itertools.product(((2,), (2, 2), (1, 2, 3)), ((3,), (2, 1), (2, 1, 2), (0,), (2, 0))):
+        first, second = lab.integers(*one, low=0, high=4), lab.integers(*other, low=0, high=4)
+        wanted = numpy.kron(values(first), values(second))
+        lab.expect(f"kron of {one} and {other}", torch.kron(first, second), wanted)
+        lab.same(f"kron of {other} and {one}", torch.kron(second, first))
+    matrix = lab.integers(2, 2, low=0, high=4)
+    out = torch.empty(3, 3, dtype=lab.dtype, device=lab.device)
+    found = lab.warns(
+        "kron into another shape", lambda: torch.kron(matrix, matrix, out=out), match="(?i)resized"
+    )
+    lab.expect("kron into another shape", found, numpy.kron(values(matrix), values(matrix)))
+    if lab.dtype.is_floating_point or lab.dtype.is_complex:
+        lab.raises(
+            "kron into int32",
+            lambda: torch.kron(
+                matrix, matrix, out=out.to(torch.int32 if not lab.dtype.is_complex else torch.float32)
+            ),
+            match="(?i)can't be cast",
+        )
+    lab.raises("outer of a number", lambda: torch.outer(a, b[0]), match="(?i)1-D|vector|dim")
+    lab.raises("outer of a matrix", lambda: torch.outer(matrix, b), match="(?i)1-D|vector|dim")
+    lab.raises("ger of a number", lambda: torch.ger(a[0], b))
+    lab.raises("addr of a number", lambda: torch.addr(matrix, a[0], b))
+
+
+@behaviour("linalg", dtypes=(*NUMBERS, "bool"), level="core", sees=("error", "dtype"))
+def addr_by_dtype(lab: Lab) -> None:
+    """addr and outer give the common dtype of their operands; beta and alpha must be truth values for
+    truth values, no fractions for integers, and no truth values for numbers."""
+    m, a, b = (
+        lab.integers(3, 2, low=0, high=3),
+        lab.integers(3, low=0, high=3),
+        lab.integers(2, low=0, high=3),
+    )
+    outer = numpy.outer(values(a), values(b))
+    if lab.dtype == torch.bool:
+        for beta, alpha in itertools.product((True, False), repeat=2):
+            lab.expect(
+                f"{beta} and {alpha}",
+                torch.addr(m, a, b, beta=beta, alpha=alpha),
+                (values(m) & beta) | (outer & alpha),
+            )
+    else:
+        lab.expect("2 and 3", torch.addr(m, a, b, beta=2, alpha=3), 2 * values(m) + 3 * outer)
+        lab.expect("0 and 2", torch.addr(m, a, b, beta=0, alpha=2), 2 * outer)
+        lab.raises("beta=True", lambda: torch.addr(m, a, b, beta=True, alpha=1), match="(?i)beta")
+        lab.raises("alpha=True", lambda: torch.addr(m, a, b, beta=1, alpha=True), match="(?i)alpha")
+        if not (lab.dtype.is_floating_point or lab.dtype.is_complex):
+            lab.raises("beta=2.0", lambda: torch.addr(m, a, b, beta=2.0, alpha=1), match="(?i)beta")
+            lab.raises("alpha=1.5", lambda: torch.addr(m, a, b, beta=1, alpha=1.5), match="(?i)alpha")
+        else:
+            lab.expect("0.5", torch.addr(m, a, b, beta=0.5), 0.5 * values(m) + outer)
+    for other in (torch.bool, torch.uint8, torch.int64, torch.float32, torch.complex64):
+        c = lab.integers(2, low=0, high=2, dtype=other)
+        due = torch.promote_types(lab.dtype, other)
+        lab.expect(
+            f"with {other}",
+            [torch.outer(a, c).dtype, torch.ger(c, a).dtype, torch.addr(m, a, c).dtype, m.addr(a, c).dtype],
+            [due] * 4,
+        )
+        lab.expect(f"onto {other}", torch.addr(c, a, b).dtype, due)

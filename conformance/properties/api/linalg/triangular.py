@@ -1,0 +1,151 @@
+"""Triangular systems, and systems that are large or many."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._host import made, values
+from conformance.properties.api.linalg._matrices import DTYPES, dominant, positive, steps
+
+
+@behaviour("linalg", dtypes=DTYPES, level="core", sees=("value",))
+def triangular_systems(lab: Lab) -> None:
+    """solve_triangular and triangular_solve use one triangle only, or a diagonal of ones, from either side,
+    transposed, conjugated, expanded and broadcast."""
+    full = lab.integers(3, 4, 4, low=-1, high=2)
+    array = values(full) + 4 * numpy.eye(4)
+    a = made(lab, array)
+    b = lab.integers(3, 4, 2)
+    for upper, left, unit in itertools.product((True, False), repeat=3):
+        part = numpy.triu(array) if upper else numpy.tril(array)
+        if unit:
+            part = part - numpy.einsum("bii->bi", part)[:, None] * numpy.eye(4) + numpy.eye(4)
+        given = b if left else b.mT
+        wanted = (
+            numpy.linalg.solve(part, values(b))
+            if left
+            else numpy.linalg.solve(part.swapaxes(1, 2), values(b)).swapaxes(1, 2)
+        )
+        room = steps(4) * float(numpy.linalg.cond(part).max())
+        name = f"{'upper' if upper else 'lower'} {'left' if left else 'right'}{' unit' if unit else ''}"
+        options: dict[str, Any] = {"upper": upper, "left": left, "unitriangular": unit}
+        lab.expect(name, torch.linalg.solve_triangular(a, given, **options), wanted, roundings=room)
+        lab.expect(
+            f"turned {name}",
+            torch.linalg.solve_triangular(a.mT.contiguous().mT, given.mT.contiguous().mT, **options),
+            wanted,
+            roundings=room,
+        )
+        lab.expect(
+            f"one matrix {name}",
+            torch.linalg.solve_triangular(a[:1].expand(3, 4, 4), given[:1].expand(given.shape), **options)[2],
+            wanted[0],
+            roundings=room,
+        )
+        lab.expect(
+            f"broadcast {name}",
+            torch.linalg.solve_triangular(a[0], given[:1], **options),
+            wanted[:1],
+            roundings=room,
+        )
+        out = torch.empty(0, dtype=lab.dtype, device=lab.device)
+        lab.holds(f"{name} returns out", torch.linalg.solve_triangular(a, given, out=out, **options) is out)
+        lab.expect(f"{name} into out", out, wanted, roundings=room)
+        if lab.dtype.is_complex:
+            lab.expect(
+                f"conjugate {name}",
+                torch.linalg.solve_triangular(a.conj(), given.conj(), **options),
+                wanted.conj(),
+                roundings=room,
+            )
+        if left:
+            for transpose in (False, True):
+                system = part.swapaxes(1, 2) if transpose else part
+                found = torch.triangular_solve(b, a, upper, transpose, unit)[0]
+                lab.expect(
+                    f"triangular_solve {name}{' transposed' if transpose else ''}",
+                    found,
+                    numpy.linalg.solve(system, values(b)),
+                    roundings=room,
+                )
+    none = torch.empty(2, 0, 0, dtype=lab.dtype, device=lab.device)
+    lab.same(
+        "nothing",
+        [
+            torch.linalg.solve_triangular(none, none[:, :, :0].expand(2, 0, 0), upper=True),
+            torch.linalg.solve_triangular(a[:0], b[:0], upper=False),
+            torch.linalg.solve_triangular(a, b[..., :0], upper=True),
+            torch.triangular_solve(none[0].expand(2, 0, 0), none)[0],
+        ],
+    )
+
+
+@behaviour("linalg", sees=("value",))
+def large_systems(lab: Lab) -> None:
+    """Matrices of many rows, and batches of more than 65,536 small ones, are solved as well."""
+    size = 64
+    large = made(lab, values(lab.integers(2, size, size, low=-1, high=2)) + 3 * size * numpy.eye(size))
+    hermitian = large + large.mH
+    b = lab.integers(2, size, 3)
+    room = 10.0 * size
+    lab.expect("inv", torch.linalg.inv(large), numpy.linalg.inv(values(large)), roundings=room)
+    lab.expect(
+        "solve", torch.linalg.solve(large, b), numpy.linalg.solve(values(large), values(b)), roundings=room
+    )
+    lab.expect(
+        "cholesky", torch.linalg.cholesky(hermitian), numpy.linalg.cholesky(values(hermitian)), roundings=room
+    )
+    factor = torch.linalg.cholesky(hermitian)
+    lab.expect(
+        "cholesky_solve",
+        torch.cholesky_solve(b, factor),
+        numpy.linalg.solve(values(hermitian), values(b)),
+        roundings=room,
+    )
+    lab.expect(
+        "lu_solve",
+        torch.lu_solve(b, *torch.linalg.lu_factor(large)),
+        numpy.linalg.solve(values(large), values(b)),
+        roundings=room,
+    )
+    lower = numpy.tril(values(large))
+    lab.expect(
+        "solve_triangular",
+        torch.linalg.solve_triangular(large, b, upper=False),
+        numpy.linalg.solve(lower, values(b)),
+        roundings=room,
+    )
+    many = dominant(lab, 66000, 2, 2)
+    right = lab.integers(66000, 2, 1)
+    lab.expect(
+        "solve of many",
+        torch.linalg.solve(many, right),
+        numpy.linalg.solve(values(many), values(right)),
+        roundings=steps(2),
+    )
+    lab.expect("inv of many", torch.linalg.inv(many), numpy.linalg.inv(values(many)), roundings=steps(2))
+    pairs = positive(lab, 66000, 2, 2)
+    lab.expect(
+        "cholesky of many",
+        torch.linalg.cholesky(pairs),
+        numpy.linalg.cholesky(values(pairs)),
+        roundings=steps(2),
+    )
+    lab.expect(
+        "triangular of many",
+        torch.linalg.solve_triangular(many, right, upper=True),
+        numpy.linalg.solve(numpy.triu(values(many)), values(right)),
+        roundings=steps(2),
+    )
+    lab.expect(
+        "lu_solve of many",
+        torch.lu_solve(right, *torch.linalg.lu_factor(many)),
+        numpy.linalg.solve(values(many), values(right)),
+        roundings=steps(2),
+    )

@@ -1,0 +1,1 @@
+"""Behaviours of area ``memory``: allocation, statistics and running out."""

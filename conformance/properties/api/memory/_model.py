@@ -1,0 +1,130 @@
+"""The memory of a side of a behaviour: the device's by torch.accelerator, the host's by a model of what is
+promised.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from conformance.behaviours.lab import Lab
+
+WORDS = ("allocated_bytes", "reserved_bytes", "active_bytes")
+#: More bytes than any machine has, and fewer than overflow.
+TOO_MUCH = 1 << 52
+
+
+class DeviceMemory:
+    """Allocation and statistics of the lab's device. Tests hand in one that misbehaves."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.device = lab.device
+
+    def make(self, size: int) -> torch.Tensor:
+        """``size`` bytes; raises torch.OutOfMemoryError where there are not that many."""
+        return torch.empty(size, dtype=torch.uint8, device=self.device)
+
+    def collect(self) -> None:
+        """Free what only cycles of references hold, so that this does not happen in between."""
+        gc.collect()
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until everything that nobody holds is free."""
+        torch.accelerator.synchronize()
+
+    def allocated(self) -> int:
+        return int(torch.accelerator.memory_allocated(self.device))
+
+    def reserved(self) -> int:
+        return int(torch.accelerator.memory_reserved(self.device))
+
+    def peak(self) -> int:
+        return int(torch.accelerator.max_memory_allocated(self.device))
+
+    def reset_peak(self) -> None:
+        torch.accelerator.reset_peak_memory_stats(self.device)
+
+    def reset_accumulated(self) -> None:
+        torch.accelerator.reset_accumulated_memory_stats(self.device)
+
+    def stats(self) -> dict[str, Any]:
+        return dict(torch.accelerator.memory_stats(self.device))
+
+    def empty(self) -> None:
+        torch.accelerator.empty_cache()
+
+
+class ModelMemory(DeviceMemory):
+    """What is promised, counted: the host keeps no statistics. It knows what :meth:`make` has made."""
+
+    def __init__(self, lab: Lab) -> None:
+        super().__init__(lab)
+        self.now = self.most = self.kept = self.taken = self.given = 0
+
+    def make(self, size: int) -> torch.Tensor:
+        if size >= TOO_MUCH:
+            raise torch.OutOfMemoryError(f"{size} bytes are more than there are")
+        made = super().make(size)
+        self.now += size
+        self.taken += size
+        self.most = max(self.most, self.now)
+        self.kept = max(self.kept, self.now)
+        weakref.finalize(made.untyped_storage(), self._free, size)
+        return made
+
+    def _free(self, size: int) -> None:
+        self.now -= size
+        self.given += size
+
+    def settle(self) -> None:
+        return None
+
+    def allocated(self) -> int:
+        return self.now
+
+    def reserved(self) -> int:
+        return self.kept
+
+    def peak(self) -> int:
+        return self.most
+
+    def reset_peak(self) -> None:
+        self.most = self.now
+
+    def reset_accumulated(self) -> None:
+        self.taken, self.given = 0, 0
+
+    def stats(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for word in WORDS:
+            now, most = (self.kept, self.kept) if word == WORDS[1] else (self.now, self.most)
+            found |= {f"{word}.all.current": now, f"{word}.all.peak": most}
+            found |= {f"{word}.all.allocated": self.taken, f"{word}.all.freed": self.given}
+        return found
+
+    def empty(self) -> None:
+        self.kept = self.now
+
+
+def usual(lab: Lab) -> DeviceMemory:
+    """The device's memory, or the model where the side is the host."""
+    return ModelMemory(lab) if lab.device.type == "cpu" else DeviceMemory(lab)
+
+
+_make: Callable[[Lab], DeviceMemory] = usual
+
+
+def of(lab: Lab) -> DeviceMemory:
+    """The memory of a side."""
+    return _make(lab)
+
+
+def replace(make: Callable[[Lab], DeviceMemory] | None) -> None:
+    """Make :func:`of` give another memory (for tests); None puts the real one back."""
+    global _make
+    _make = make or usual

@@ -1,0 +1,152 @@
+"""Memory of the device: statistics that add up, nothing lost over many steps, and running out."""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.memory import _model
+
+MEBIBYTE = 1 << 20
+
+
+@behaviour("memory", level="core", sees=())
+def statistics_add_up(lab: Lab) -> None:
+    """Allocated bytes grow by what is made and fall by what is freed, reserved ones are not fewer, and peaks
+    hold.
+    """
+    memory = _model.of(lab)
+    memory.collect()
+    before = memory.allocated()
+    memory.reset_peak()
+    lab.holds("a reset peak is what is allocated", memory.peak() == before)
+    one = memory.make(8 * MEBIBYTE)
+    during = memory.allocated()
+    lab.holds("more is allocated when it is made", 8 * MEBIBYTE <= during - before < 12 * MEBIBYTE)
+    lab.holds("reserved bytes are not fewer", memory.reserved() >= during)
+    views = [one.view(-1), one[5:], one.detach()]
+    lab.holds("views take nothing", memory.allocated() == during)
+    del views, one
+    memory.settle()
+    lab.holds("as much is allocated as before when it is freed", memory.allocated() == before)
+    lab.holds("the peak stays", memory.peak() >= during)
+    memory.reset_peak()
+    lab.holds("a reset peak falls", memory.peak() < during)
+    memory.empty()
+    lab.holds("an emptied cache keeps what is allocated", memory.reserved() >= memory.allocated() == before)
+
+
+@behaviour("memory", level="core", sees=())
+def tables_of_statistics(lab: Lab) -> None:
+    """memory_stats tells bytes now, at their peak, and in all; these agree with each other and with the
+    getters.
+    """
+    memory = _model.of(lab)
+    memory.collect()
+    kept = memory.make(MEBIBYTE)
+    stats = memory.stats()
+    names = [
+        f"{word}.all.{kind}" for word in _model.WORDS for kind in ("current", "peak", "allocated", "freed")
+    ]
+    lab.holds("every number has its name", all(name in stats for name in names))
+    lab.holds("allocated is what the getter says", stats["allocated_bytes.all.current"] == memory.allocated())
+    lab.holds("reserved is what the getter says", stats["reserved_bytes.all.current"] == memory.reserved())
+    for word in _model.WORDS:
+        lab.holds(
+            f"the peak of {word} is not below", stats[f"{word}.all.peak"] >= stats[f"{word}.all.current"]
+        )
+    active, allocated = stats["active_bytes.all.current"], stats["allocated_bytes.all.current"]
+    lab.holds("active bytes are not below allocated ones", active >= allocated >= MEBIBYTE)
+    taken, given = stats["allocated_bytes.all.allocated"], stats["allocated_bytes.all.freed"]
+    more = memory.make(2 * MEBIBYTE)
+    del kept
+    memory.settle()
+    after = memory.stats()
+    lab.holds("what was allocated adds up", after["allocated_bytes.all.allocated"] - taken >= more.numel())
+    lab.holds("what was freed adds up", after["allocated_bytes.all.freed"] - given >= MEBIBYTE)
+    change = after["allocated_bytes.all.current"] - allocated
+    sums = after["allocated_bytes.all.allocated"] - taken - (after["allocated_bytes.all.freed"] - given)
+    lab.holds("their difference is the change", sums == change)
+    memory.reset_accumulated()
+    lab.holds("a reset clears them", memory.stats()["allocated_bytes.all.allocated"] < more.numel())
+    lab.holds(
+        "and nothing else",
+        memory.stats()["allocated_bytes.all.current"] == after["allocated_bytes.all.current"],
+    )
+
+
+@behaviour("memory", level="training", capabilities=("autograd",), sees=())
+def nothing_is_lost(lab: Lab) -> None:
+    """A thousand training steps with views, copies and errors leave as much memory allocated as ten of them
+    do.
+    """
+    memory = _model.of(lab)
+    weight = torch.zeros(16, 16, device=lab.device, requires_grad=True)
+    x = lab.integers(16, 16)
+
+    def step() -> None:
+        kept = memory.make(100)
+        y = (x @ weight).relu() + x.t()[:, 1:].sum()
+        y.sum().backward()
+        with torch.no_grad():
+            weight.sub_(weight.grad, alpha=0.0)
+        weight.grad = None
+        torch.cat((x, x.to(torch.float16).float())).view(-1)[::2].clone()
+        with contextlib.suppress(RuntimeError):
+            torch.mm(x, x[:3])
+        del kept
+
+    measured = []
+    for count in (10, 990):
+        for _ in range(count):
+            step()
+        memory.collect()
+        measured.append(memory.allocated())
+    lab.holds("as much is allocated after a thousand steps as after ten", measured[1] <= measured[0])
+    lab.same("the weight", weight)
+
+
+@behaviour("memory", level="core", capabilities=("memory_limit",), sees=())
+def running_out_of_memory(lab: Lab) -> None:
+    """A request that cannot be met raises torch.OutOfMemoryError and takes nothing, after which work goes
+    on.
+    """
+    memory = _model.of(lab)
+    kept = lab.integers(1000)
+    memory.collect()
+    before = memory.allocated()
+    for turn in range(2):
+        lab.raises(f"too much, {turn}", lambda: memory.make(_model.TOO_MUCH), torch.OutOfMemoryError)
+        lab.holds(f"nothing was taken, {turn}", memory.allocated() == before)
+        lab.same(f"work goes on, {turn}", kept + turn)
+        lab.holds(f"memory can be had, {turn}", memory.make(MEBIBYTE).numel() == MEBIBYTE)
+        memory.settle()
+    lab.holds("it is a RuntimeError", issubclass(torch.OutOfMemoryError, RuntimeError))
+
+
+@behaviour("memory", sees=())
+def memory_is_reused(lab: Lab) -> None:
+    """Making and freeing the same sizes in turn does not let reserved memory grow, and spares what is
+    held.
+    """
+    memory = _model.of(lab)
+    sizes = (1000, MEBIBYTE, 77, 3 * MEBIBYTE, 500_000)
+    kept = lab.integers(5000)
+
+    def turn() -> None:
+        made = [memory.make(size).fill_(7) for size in sizes]
+        del made[::2]
+        made += [memory.make(size).zero_() for size in sizes]
+
+    for _ in range(3):
+        turn()
+    memory.collect()
+    before = memory.reserved()
+    for _ in range(20):
+        turn()
+    memory.settle()
+    lab.holds("reserved memory does not grow", memory.reserved() <= before)
+    lab.same("what is held", kept)

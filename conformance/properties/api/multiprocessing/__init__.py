@@ -1,0 +1,1 @@
+"""Behaviours of area ``multiprocessing``: tensors and processes."""

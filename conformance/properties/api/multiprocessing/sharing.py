@@ -1,0 +1,164 @@
+"""Tensors and processes: host memory that is shared, pickling between processes, and forks beside a
+device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing.reduction
+import os
+import pickle
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.multiprocessing as mp
+from torch import nn
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab, own_work
+
+#: Seconds that a child may take.
+PATIENCE = 30.0
+
+
+def _in_child(work: Callable[[], bytes]) -> bytes:
+    """What ``work`` returns in a forked child; b"" for one that dies, b"late" for one that hangs."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            os.close(reading)
+            try:
+                said = work()
+            except BaseException as error:
+                said = f"{type(error).__name__}: {error}".encode()[:200]
+            os.write(writing, said)
+        os._exit(0)
+    os.close(writing)
+    try:
+        ready, _, _ = select.select([reading], [], [], PATIENCE)
+        if not ready:
+            return b"late"
+        return os.read(reading, 1000)
+    finally:
+        os.close(reading)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+@contextlib.contextmanager
+def _strategy(name: str) -> Iterator[None]:
+    before = mp.get_sharing_strategy()
+    mp.set_sharing_strategy(name)
+    try:
+        yield
+    finally:
+        mp.set_sharing_strategy(before)
+
+
+def _strategies() -> list[str]:
+    return sorted(mp.get_all_sharing_strategies())
+
+
+def _add_three(tensor: torch.Tensor) -> bytes:
+    tensor.add_(3)
+    return b"done"
+
+
+@behaviour("multiprocessing", sees=())
+def host_memory_is_shared(lab: Lab) -> None:
+    """While a device is in use, a forked child writes to shared host tensors and its parent sees it; others
+    stay apart.
+    """
+    used = lab.integers(10)
+    for name in _strategies():
+        with _strategy(name):
+            shared, private = torch.zeros(5, 5), torch.zeros(5, 5)
+            lab.holds(f"not shared at first, {name}", not shared.is_shared())
+            shared.share_memory_()
+            lab.holds(f"shared, {name}", shared.is_shared() and shared[1].is_shared())
+            lab.holds(f"the child is done, {name}", _in_child(lambda: _add_three(shared)) == b"done")
+            lab.holds(f"also with private memory, {name}", _in_child(lambda: _add_three(private)) == b"done")
+            lab.same(f"what the parent sees, {name}", (shared, private), host=True)
+            empty = torch.empty(0).share_memory_()
+            lab.holds(f"nothing can be shared, {name}", empty.is_shared())
+    net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    lab.holds("share_memory returns the module", net.share_memory() is net)
+    lab.holds("all of a module", all(one.is_shared() for one in net.state_dict().values()))
+    weight = nn.Parameter(torch.zeros(3)).share_memory_()
+    lab.holds("a parameter stays one", isinstance(weight, nn.Parameter) and weight.requires_grad)
+    lab.same("the device's own tensor", used + 1)
+
+
+def _through_pickle(value: Any) -> Any:
+    """What a queue does, without another process."""
+    return pickle.loads(bytes(multiprocessing.reduction.ForkingPickler.dumps(value)))
+
+
+@behaviour("multiprocessing", sees=())
+def tensors_through_queues(lab: Lab) -> None:
+    """Host tensors go through a queue in shared memory, with views, parameters and flags kept; results of a
+    graph do not.
+    """
+    for name in _strategies():
+        with _strategy(name):
+            base = torch.arange(25.0).view(5, 5)
+            got = _through_pickle([base, base[2], base[:, 1]])
+            lab.same(f"values, {name}", got, host=True)
+            got[1].fill_(9)
+            lab.same(f"memory is shared, {name}", (base, got[0]), host=True)
+            for dtype in (torch.float32, torch.int64):
+                lab.same(f"empty, {name}, {dtype}", _through_pickle(torch.empty(0, dtype=dtype)), host=True)
+            for needs in (True, False):
+                one = _through_pickle(torch.ones(2).requires_grad_(needs))
+                lab.holds(f"requires_grad {needs}, {name}", one.requires_grad is needs and one.is_leaf)
+            weight = _through_pickle(nn.Parameter(torch.ones(2)))
+            lab.holds(f"a parameter, {name}", type(weight) is nn.Parameter)
+            count = _through_pickle(nn.Parameter(torch.tensor(3), requires_grad=False))
+            lab.holds(f"a parameter of an integer, {name}", type(count) is nn.Parameter and int(count) == 3)
+    result = torch.ones(2, requires_grad=True) * 2
+    lab.raises("a result of a graph", lambda: _through_pickle(result), match="(?i)requires_grad|leaf")
+    meta = _through_pickle(torch.empty(3, 4, device="meta"))
+    lab.holds("meta tensors keep their shape", meta.is_meta and list(meta.shape) == [3, 4])
+    lab.same("the device", lab.integers(3) * 2)
+
+
+def _try_device(device: torch.device) -> bytes:
+    torch.ones(3, device=device).sum().item()
+    return b"worked"
+
+
+def _host_work() -> bytes:
+    x = torch.arange(10.0)
+    return b"done" if float((x * x).sum()) == 285.0 else b"wrong"
+
+
+@behaviour("multiprocessing", level="core", capabilities=("fork",), sees=())
+def forks_beside_a_device(lab: Lab) -> None:
+    """A forked child is told in words that it may not use the device, or may; its work on the host and the
+    parent go on.
+    """
+    x = lab.integers(1000)
+    kept = x.sum()
+    with own_work():
+        before = x.cpu().clone()
+    said = _in_child(lambda: _try_device(lab.device))
+    lab.holds("the child neither hangs nor dies", said not in (b"late", b""))
+    told = said == b"worked" or said.startswith(b"RuntimeError")
+    lab.holds("it works, or a RuntimeError says that it may not", told)
+    lab.holds("the child's work on the host goes on", _in_child(_host_work) == b"done")
+
+    def frees() -> bytes:
+        nonlocal x
+        del x
+        return b"freed"
+
+    lab.holds("a child may drop what it inherited", _in_child(frees) == b"freed")
+    time.sleep(0)
+    lab.holds("the parent's values are untouched", torch.equal(x.cpu(), before))
+    lab.same("the parent goes on", (x + 1, kept))

@@ -1,0 +1,223 @@
+"""Containers of modules and parameters: lists, dicts and sequences that are edited and run."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections import OrderedDict
+from typing import Any
+
+import torch
+from torch import nn
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._nn import whole
+
+
+def _layers(lab: Lab, count: int) -> list[nn.Linear]:
+    return [whole(lab, nn.Linear(2, 2)) for _ in range(count)]
+
+
+@behaviour("nn", level="core", sees=("value", "error"))
+def sequential_edits(lab: Lab) -> None:
+    """A Sequential is read, written, cut, joined and repeated like a list, and runs its layers in that
+    order.
+    """
+    first, second, third, fourth = _layers(lab, 4)
+    x = lab.integers(3, 2)
+
+    def order(net: nn.Sequential) -> list[int]:
+        return [
+            next(i for i, one in enumerate((first, second, third, fourth)) if one is layer) for layer in net
+        ]
+
+    net = nn.Sequential(first, second, third)
+    lab.same(
+        "length and items", [len(net), net[0] is first, net[-1] is third, order(net[1:]), order(net[::2])]
+    )
+    lab.holds("a slice is a Sequential", isinstance(net[:2], nn.Sequential))
+    lab.same("result of a slice", net[:2](x))
+    net[1] = fourth
+    lab.same("after an item was set", (order(net), net(x)))
+    net[-1] = second
+    lab.same("after the last was set", (order(net), net(x)))
+    named = nn.Sequential(OrderedDict(a=first, b=second))
+    named[0] = third
+    lab.same("names stay", (list(dict(named.named_children())), named(x)))
+    del net[0]
+    lab.same("after an item was deleted", (order(net), list(dict(net.named_children())), net(x)))
+    net = nn.Sequential(first, second, third, fourth)
+    del net[1:3]
+    lab.same("after a slice was deleted", order(net))
+    joined = nn.Sequential(first, second) + nn.Sequential(third)
+    lab.same("joined", (order(joined), joined(x)))
+    joined += nn.Sequential(fourth)
+    lab.same("joined in place", order(joined))
+    lab.same("repeated", (order(nn.Sequential(first) * 2), order(2 * nn.Sequential(first, second))))
+    net = nn.Sequential(first)
+    net *= 3
+    lab.same("repeated in place", (order(net), net(x)))
+    net.append(second)
+    lab.same("appended", order(net))
+    lab.holds("pop returns the layer", net.pop(-1) is second)
+    net.insert(1, third)
+    lab.same("inserted", order(net))
+    net.extend([fourth, second])
+    lab.same("extended", order(net))
+    lab.raises("an index out of range", lambda: net[9], IndexError)
+    lab.raises("deleting out of range", lambda: net.__delitem__(9), IndexError)
+    lab.raises("inserting no module", lambda: net.insert(0, [1]), AssertionError, TypeError)
+    lab.raises("inserting out of range", lambda: net.insert(-99, first), IndexError)
+    lab.raises("adding no Sequential", lambda: net.__add__([first]), ValueError)
+    lab.raises("multiplying by a float", lambda: net * 1.5, TypeError)
+    lab.raises("multiplying by zero", lambda: net * 0, ValueError)
+
+
+@behaviour("nn", sees=("value", "error"))
+def module_lists_and_dicts(lab: Lab) -> None:
+    """ModuleList and ModuleDict hold modules like a list and a dict; what they hold is found, moved and
+    saved.
+    """
+    first, second, third, fourth = _layers(lab, 4)
+    x = lab.integers(3, 2)
+    items = nn.ModuleList([first, second])
+    items += [third]
+    lab.same("items", [one is other for one, other in zip(items, (first, second, third), strict=True)])
+    items.extend(nn.ModuleList([fourth]))
+    items.insert(0, second)
+    items[1] = third
+    lab.same("names", list(dict(items.named_children())))
+    y = x
+    for layer in items:
+        y = layer(y)
+    lab.same("run in order", y)
+    lab.holds("slices are lists", isinstance(items[1:3], nn.ModuleList) and items[1:3][0] is third)
+    del items[0]
+    del items[-1:]
+    lab.same("after deletions", len(items))
+    lab.holds("pop returns the module", items.pop(0) is third)
+    joined = items + nn.ModuleList([first])
+    lab.same("joined", [joined[-1] is first, len(joined), len(list(joined.parameters()))])
+    lab.same("state", list(joined.state_dict()))
+    lab.holds(
+        "an empty list has nothing", len(nn.ModuleList()) == 0 and not list(nn.ModuleList().parameters())
+    )
+    lab.raises("extending by no iterable", lambda: items.extend(first), TypeError)
+    lab.raises("an index out of range", lambda: items[9], IndexError)
+    lab.raises("a list that is called", lambda: items(x), NotImplementedError)
+
+    table = nn.ModuleDict({"b": first, "a": second})
+    table["c"] = third
+    table.update([("d", fourth), ("a", third)])
+    lab.same(
+        "keys keep their order", (list(table), list(table.keys()), len(table), "c" in table, "z" in table)
+    )
+    lab.same("a value that runs", table["a"](x))
+    lab.same("items", [name for name, module in table.items() if module is third])
+    lab.holds("pop returns the value", table.pop("d") is fourth)
+    del table["c"]
+    lab.same("values", [module is first for module in table.values()])
+    table.update(OrderedDict(q=second))
+    lab.same("state of the dict", list(table.state_dict()))
+    table.clear()
+    lab.same("cleared", len(table))
+    lab.raises("a key that is missing", lambda: table["z"], KeyError)
+    lab.raises("a key that is no word", lambda: table.update({1: first}), TypeError)
+    lab.raises("a value that is no module", lambda: table.update({"z": 1}), TypeError)
+    lab.raises("updating by a number", lambda: table.update(1), TypeError)
+    lab.raises("a pair of three", lambda: table.update([("a", first, 1)]), ValueError)
+
+
+@behaviour("nn", sees=("value", "error"))
+def parameter_lists_and_dicts(lab: Lab) -> None:
+    """ParameterList and ParameterDict register tensors as parameters, keep other values, and move what they
+    hold.
+    """
+    tensors = [lab.integers(2, 2) for _ in range(4)]
+    items = nn.ParameterList([nn.Parameter(tensors[0]), nn.Parameter(tensors[1])])
+    items.append(tensors[2])
+    items += [nn.Parameter(tensors[3])]
+    lab.holds("tensors become parameters", all(isinstance(one, nn.Parameter) for one in items))
+    lab.same("values", list(items))
+    lab.same("names", [name for name, _ in items.named_parameters()])
+    total = sum((one * (place + 1)).sum() for place, one in enumerate(items))
+    total.backward()
+    lab.same("gradients", [one.grad for one in items])
+    lab.holds("a slice is a list", isinstance(items[1:3], nn.ParameterList) and items[1:3][0] is items[1])
+    items[0] = nn.Parameter(tensors[1])
+    lab.same("after an item was set", items[0])
+    items.extend(nn.ParameterList([nn.Parameter(tensors[0])]))
+    lab.same("length", len(items))
+    mixed = nn.ParameterList([tensors[0], "word", 7])
+    lab.same("other values are kept", (list(mixed)[1:], len(list(mixed.parameters()))))
+    lab.raises("an index out of range", lambda: items[9], IndexError)
+    lab.raises("extending by a tensor", lambda: items.extend(tensors[0]), TypeError)
+    lab.raises("a list that is called", lambda: items(tensors[0]), RuntimeError)
+
+    table = nn.ParameterDict({"b": nn.Parameter(tensors[0]), "a": tensors[1]})
+    table["c"] = tensors[2]
+    lab.holds("values become parameters", all(isinstance(one, nn.Parameter) for one in table.values()))
+    lab.same("keys", (list(table), "a" in table, len(table)))
+    lab.same("by key", table["a"])
+    table.update({"d": tensors[3]})
+    lab.same("names of parameters", sorted(name for name, _ in table.named_parameters()))
+    lab.same("pop", table.pop("b"))
+    lab.same("setdefault", (table.setdefault("e", nn.Parameter(tensors[0])), table.get("zz", 5)))
+    both = table | nn.ParameterDict({"z": tensors[1]})
+    lab.same("joined", list(both))
+    copied = table.copy()
+    lab.holds("a copy holds the same parameters", copied["a"] is table["a"] and copied is not table)
+    lab.same("made from keys", list(nn.ParameterDict().fromkeys(["u", "v"])))
+    lab.same("the last item", table.popitem()[0])
+    table.clear()
+    lab.same("cleared", len(table))
+    lab.raises("a key that is missing", lambda: table["zz"], KeyError, AttributeError)
+    lab.raises("a key that is no word", lambda: table.update({1: tensors[0]}), TypeError)
+
+
+class Counted(nn.Module):
+    """A module that holds containers and words of its own."""
+
+    def __init__(self, lab: Lab) -> None:
+        super().__init__()
+        self.items = nn.ParameterList([lab.integers(2), lab.integers(3)])
+        self.table = nn.ParameterDict({"a": lab.integers(2), "word": "text"})
+        self.layers = nn.ModuleList(_layers(lab, 2))
+        self.note = [1, 2]
+
+
+@behaviour("nn", sees=("alias",))
+def copies_of_containers(lab: Lab) -> None:
+    """deepcopy and pickle give containers with parameters of their own and equal values; a copy shares
+    them.
+    """
+    module = Counted(lab)
+    by_pickle = pickle.loads(pickle.dumps(module))
+    ways: list[tuple[str, Any]] = [("deepcopy", copy.deepcopy(module)), ("pickle", by_pickle)]
+    for what, other in ways:
+        lab.same(f"state after {what}", dict(other.state_dict()))
+        lab.same(f"names after {what}", [name for name, _ in other.named_parameters()])
+        lab.apart(f"parameters after {what}", other.items[0], module.items[0])
+        lab.holds(f"{what} keeps words", other.note == [1, 2] and other.table["word"] == "text")
+        lab.holds(f"{what} keeps types", type(other.items) is nn.ParameterList)
+    shallow = copy.copy(module.layers)
+    lab.holds("a copy holds the same modules", shallow[0] is module.layers[0])
+    lab.shares("a detached parameter", module.items[0].detach(), module.items[0])
+    moved = module.to(lab.device)
+    lab.holds("moving returns the module", moved is module)
+
+
+@behaviour("nn", sees=("shape",))
+def parameter_lists_on_meta(lab: Lab) -> None:
+    """Lists of meta parameters print, count and become real on the device with to_empty."""
+    items = nn.ParameterList(
+        [nn.Parameter(torch.empty(2, 3, device="meta")), nn.Parameter(torch.empty(4, device="meta"))]
+    )
+    lab.holds("their shapes are printed", "(2x3)" in repr(items).replace(" ", "") or "2x3" in repr(items))
+    real = items.to_empty(device=lab.device)
+    lab.holds("they are real", all(one.device.type == lab.device.type for one in real))
+    with torch.no_grad():
+        for one in real:
+            one.fill_(2)
+    lab.expect("filled", real[0] + 1, [[3.0, 3.0, 3.0], [3.0, 3.0, 3.0]])

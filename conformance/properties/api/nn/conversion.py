@@ -1,0 +1,134 @@
+"""Modules that are moved, cast and made real."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._nn import gradients, whole
+
+
+@behaviour("nn", level="core", sees=("value", "error"))
+def casting_modules(lab: Lab) -> None:
+    """to, float, double, half, bfloat16 and type cast what is floating, in place, and return the module."""
+    net = whole(lab, nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)))
+    net.register_buffer("index", lab.integers(2, dtype=torch.int32))
+    casts = {
+        "half": lambda: net.half(),
+        "bfloat16": lambda: net.bfloat16(),
+        "float": lambda: net.float(),
+        "to(dtype)": lambda: net.to(torch.float16),
+        "to(device, dtype)": lambda: net.to(lab.device, torch.float32),
+        "to(tensor)": lambda: net.to(lab.integers(1, dtype=torch.bfloat16)),
+        "to(dtype=)": lambda: net.to(dtype=torch.float32, non_blocking=True),
+        "type": lambda: net.type(torch.float16),
+        "back": lambda: net.type(torch.float32),
+    }
+    for name, cast in casts.items():
+        lab.holds(f"{name} returns the module", cast() is net)
+        lab.same(f"state after {name}", dict(net.state_dict()))
+    x = lab.integers(2, 2)
+    lab.same("still runs", net[0](x))
+    net[0](x).sum().backward()
+    net.half()
+    lab.same("gradients are cast too", gradients(net[0]))
+    net.float()
+    lab.raises("to an integer", lambda: net.to(torch.int64), TypeError)
+    lab.raises("to two dtypes", lambda: net.to(torch.float32, torch.float16), TypeError)
+    lab.raises("to a word that is no device", lambda: net.to("nowhere"), RuntimeError)
+    lab.raises("to a memory format by place", lambda: net.to(lab.device, 1), TypeError)
+
+
+@behaviour("nn", dtypes=("complex64",), sees=("value",))
+def complex_modules(lab: Lab) -> None:
+    """A module of complex parameters runs; casting a real one makes it complex, and warns that it may not
+    work.
+    """
+    net = whole(lab, nn.Linear(2, 3))
+    x = lab.integers(4, 2)
+    lab.same("result", net(x))
+    real = nn.Linear(2, 2)
+    made = lab.warns("to(complex)", lambda: real.to(lab.device, torch.complex64), match="(?i)complex")
+    lab.same("dtypes", [one.dtype for one in made.parameters()])
+    y = net(x)
+    (y * y.conj()).real.sum().backward()
+    lab.same("gradient", net.weight.grad)
+
+
+@behaviour("nn", level="core", sees=("value",))
+def parameters_keep_their_identity(lab: Lab) -> None:
+    """Moving or casting a module keeps its parameters' objects, so that optimizers follow; results stay
+    leaves.
+    """
+    net = whole(lab, nn.Linear(2, 2))
+    before = [id(one) for one in net.parameters()]
+    net.to(lab.device).half().float()
+    lab.same("the same objects", [id(one) for one in net.parameters()] == before)
+    lab.same("leaves that need gradients", [(one.is_leaf, one.requires_grad) for one in net.parameters()])
+    frozen = whole(lab, nn.Linear(2, 2)).requires_grad_(False).half().float()
+    lab.same("frozen ones stay frozen", [one.requires_grad for one in frozen.parameters()])
+    optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+    net.to(torch.float64).to(torch.float32) if lab.target.declares("float64") else net.half().float()
+    net(lab.integers(3, 2)).sum().backward()
+    optimizer.step()
+    lab.same("moved by the optimizer", dict(net.state_dict()))
+    overwrite = torch.__future__.get_overwrite_module_params_on_conversion()
+    torch.__future__.set_overwrite_module_params_on_conversion(True)
+    try:
+        kept = net.weight
+        net.half()
+        lab.holds("overwritten when asked to", net.weight is not kept and kept.dtype == torch.float32)
+    finally:
+        torch.__future__.set_overwrite_module_params_on_conversion(overwrite)
+
+
+@behaviour("nn", sees=("value", "error"))
+def views_in_modules(lab: Lab) -> None:
+    """Writes in place through apply change the parameters, and count as a new version of them."""
+    net = whole(lab, nn.Linear(3, 2))
+    version = net.weight._version
+    with torch.no_grad():
+        net.apply(lambda one: one.weight.mul_(2))
+    lab.same("doubled", net.weight)
+    lab.holds("a new version", net.weight._version > version)
+    row = net.weight.view(-1)
+    net.half()
+    lab.holds("views of before keep their dtype", row.dtype == torch.float32)
+    net.float()
+    x = lab.integers(2, 3, requires_grad=True)
+    y = net(x)
+    with torch.no_grad():
+        net.weight.add_(1)
+    lab.raises("backward after a write", lambda: torch.autograd.grad(y.sum(), x), match="(?i)inplace")
+
+
+@behaviour("nn", level="core", sees=("shape", "error"))
+def modules_from_meta(lab: Lab) -> None:
+    """A meta module becomes real with to_empty, submodules only if it recurses; skip_init leaves memory
+    alone.
+    """
+    net = nn.Sequential(nn.Linear(2, 3, device="meta"), nn.BatchNorm1d(3, device="meta"))
+    lab.raises("to(device) from meta", lambda: net.to(lab.device), NotImplementedError, match="(?i)to_empty")
+    lab.holds("to_empty returns the module", net.to_empty(device=lab.device) is net)
+    lab.same("places", [one.device.type == lab.device.type for one in net.parameters()])
+    with torch.no_grad():
+        for one in net.parameters():
+            one.fill_(1)
+    lab.expect("filled", net[0](lab.put([[1.0, 2.0]])), [[4.0, 4.0, 4.0]])
+    outer = nn.Module()
+    outer.own = nn.Parameter(torch.empty(2, device="meta"))
+    outer.inner = nn.Linear(2, 2, device="meta")
+    outer.to_empty(device=lab.device, recurse=False)
+    lab.holds("without recursion", outer.own.device.type == lab.device.type and outer.inner.weight.is_meta)
+    made = torch.nn.utils.skip_init(nn.Linear, 3, 2, device=lab.device, dtype=lab.dtype)
+    lab.same(
+        "made without values",
+        [(list(one.shape), one.device.type == lab.device.type) for one in made.parameters()],
+    )
+    with torch.no_grad():
+        made.weight.fill_(2)
+        made.bias.fill_(1)
+    lab.expect("usable", made(lab.put([[1.0, 1.0, 1.0]])), [[7.0, 7.0]])
+    lab.raises("skip_init of no module", lambda: torch.nn.utils.skip_init(dict, 3), RuntimeError)

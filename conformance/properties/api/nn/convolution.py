@@ -1,0 +1,304 @@
+"""Convolutions: padding, groups, sizes of the output, gradients, empty input, memory formats, and
+refusals.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._nn import gradients, near, whole
+
+FUNCTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+MODULES = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
+
+
+@behaviour("nn", dtypes=("float32", "complex64"), level="core", capabilities=("autograd",), sees=("value",))
+def same_and_valid_padding(lab: Lab) -> None:
+    """padding="valid" is none, and "same" keeps the size, with the odd element behind; values and gradients
+    agree.
+    """
+    for dims, call in FUNCTIONS.items():
+        for kernel, dilation in ((3, 1), (4, 1), (2, 2), (4, 3), (1, 1)):
+            x = lab.integers(1, 2, *(7, 6, 5)[:dims], requires_grad=True)
+            w = lab.integers(3, 2, *(kernel, 3, 2)[:dims], requires_grad=True)
+            word = f"{dims} dimensions, kernel {kernel}, dilation {dilation}"
+            same = call(x, w, padding="same", dilation=dilation)
+            lab.holds(f"the size is kept: {word}", same.shape[2:] == x.shape[2:])
+            near(lab, f"same: {word}", same)
+            room = [dilation * (size - 1) for size in w.shape[2:]]
+            around = [side for one in reversed(room) for side in (one // 2, one - one // 2)]
+            near(lab, f"padded by hand: {word}", call(F.pad(x, around), w, dilation=dilation))
+            near(
+                lab,
+                f"gradients: {word}",
+                torch.autograd.grad(same.real.sum() if same.is_complex() else same.sum(), (x, w)),
+            )
+        x, w = (
+            lab.integers(2, 2, *(5,) * dims, requires_grad=True),
+            lab.integers(3, 2, *(2,) * dims, requires_grad=True),
+        )
+        found = call(x, w, padding="valid")
+        near(lab, f"valid: {dims}", (found, call(x, w)))
+        near(
+            lab,
+            f"gradients of valid: {dims}",
+            torch.autograd.grad(found.abs().sum() if not found.is_complex() else found.real.sum(), (x, w)),
+        )
+        lab.raises(f"same with a stride: {dims}", lambda: call(x, w, padding="same", stride=2))
+        lab.raises(f"an unknown word: {dims}", lambda: call(x, w, padding="full"))
+
+
+@behaviour("nn", level="core", sees=("value", "error"))
+def padding_of_convolution_modules(lab: Lab) -> None:
+    """Modules pad as their functions do, or by reflection, replication and in a circle, and refuse what
+    cannot be.
+    """
+    for dims, make in MODULES.items():
+        x = lab.integers(1, 2, *(6, 5, 4)[:dims])
+        for mode, padding in (
+            ("zeros", 1),
+            ("reflect", 1),
+            ("replicate", 2),
+            ("circular", 2),
+            ("zeros", "same"),
+            ("circular", "same"),
+        ):
+            module = whole(lab, make(2, 2, 3, padding=padding, padding_mode=mode))
+            near(lab, f"{dims} dimensions, {mode}, {padding}", module(x))
+            if mode != "zeros":
+                amount = 1 if padding == "same" else padding
+                by_hand = FUNCTIONS[dims](
+                    F.pad(x, [amount] * 2 * dims, mode=mode), module.weight, module.bias
+                )
+                near(lab, f"{dims} dimensions, {mode}, {padding}, by hand", by_hand)
+        lab.raises(f"{dims}: an unknown word", lambda: make(2, 2, 3, padding="full"), ValueError)
+        lab.raises(f"{dims}: an unknown mode", lambda: make(2, 2, 3, padding_mode="blue"), ValueError)
+        lab.raises(f"{dims}: same with a stride", lambda: make(2, 2, 3, padding="same", stride=2), ValueError)
+        lab.raises(f"{dims}: no groups", lambda: make(2, 2, 3, groups=0), ValueError)
+        lab.raises(f"{dims}: negative groups", lambda: make(2, 2, 3, groups=-1), ValueError)
+        lab.raises(f"{dims}: channels that groups do not divide", lambda: make(3, 4, 3, groups=2), ValueError)
+        lab.raises(f"{dims}: outputs that groups do not divide", lambda: make(4, 3, 3, groups=2), ValueError)
+    lab.raises(
+        "a transposed one that reflects",
+        lambda: nn.ConvTranspose2d(2, 2, 3, padding_mode="reflect"),
+        ValueError,
+    )
+
+
+@behaviour(
+    "nn",
+    level="training",
+    dtypes=("float32", "float64", "complex64"),
+    capabilities=("autograd",),
+    sees=("value",),
+)
+def grouped_convolutions(lab: Lab) -> None:
+    """A convolution of groups is one convolution for each group, in value and gradient; of one channel each
+    too.
+    """
+    for dims, groups, inputs, outputs, bias in (
+        (2, 2, 4, 4, True),
+        (2, 2, 4, 16, False),
+        (3, 2, 4, 8, True),
+        (3, 2, 4, 8, False),
+        (2, 3, 3, 6, True),
+        (1, 4, 4, 4, False),
+        (3, 2, 2, 4, True),
+    ):
+        module = whole(lab, MODULES[dims](inputs, outputs, 3, groups=groups, bias=bias))
+        x = lab.integers(2, inputs, *(5,) * dims, requires_grad=True)
+        y = module(x)
+        push = lab.integers(*y.shape)
+        y.backward(push)
+        word = f"{dims} dimensions, {inputs} to {outputs} in {groups}"
+        near(lab, f"result: {word}", y)
+        near(lab, f"gradients: {word}", (x.grad, gradients(module)))
+        parts = []
+        for part in range(groups):
+            rows = slice(part * outputs // groups, (part + 1) * outputs // groups)
+            columns = slice(part * inputs // groups, (part + 1) * inputs // groups)
+            parts.append(
+                FUNCTIONS[dims](
+                    x.detach()[:, columns],
+                    module.weight.detach()[rows],
+                    None if module.bias is None else module.bias.detach()[rows],
+                )
+            )
+        near(lab, f"group by group: {word}", torch.cat(parts, 1))
+    with torch.no_grad():
+        near(lab, "without gradients", module(x))
+    wide = lab.integers(2, 2, 4, 20, requires_grad=True)
+    weight = lab.integers(2, 1, 3, 5, requires_grad=True)
+    near(
+        lab,
+        "strides that differ",
+        torch.autograd.grad(
+            F.conv2d(wide, weight, stride=(1, 10), groups=2), (wide, weight), lab.integers(2, 2, 2, 2)
+        ),
+    )
+
+
+@behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
+def convolution_gradients(lab: Lab) -> None:
+    """Gradients of convolutions, first and second, over strides, paddings, dilations and groups;
+    torch.nn.grad gives them too.
+    """
+    for dims, call in FUNCTIONS.items():
+        backs = [getattr(torch.nn.grad, f"conv{dims}d_{word}") for word in ("input", "weight")]
+        for stride, padding, dilation, groups in ((1, 0, 1, 1), (2, 1, 1, 1), (1, 2, 2, 1), (2, 0, 1, 2)):
+            options: dict[str, Any] = {
+                "stride": stride,
+                "padding": padding,
+                "dilation": dilation,
+                "groups": groups,
+            }
+            x = lab.integers(2, 2, *(7,) * dims, requires_grad=True)
+            w = lab.integers(4, 2 // groups, *(3,) * dims, requires_grad=True)
+            y = call(x, w, **options)
+            push = lab.integers(*y.shape, requires_grad=True)
+            found = torch.autograd.grad(y, (x, w), push, create_graph=True)
+            word = f"{dims}: {options}"
+            near(lab, f"gradients, {word}", found)
+            near(lab, f"of the input by function, {word}", backs[0](x.shape, w, push, **options))
+            near(lab, f"of the weight by function, {word}", backs[1](x, w.shape, push, **options))
+            if dims < 3:
+                near(
+                    lab,
+                    f"second gradients, {word}",
+                    torch.autograd.grad([one.sum() for one in found], (x, w, push)),
+                )
+    module = whole(lab, nn.Conv2d(2, 3, 3))
+    x = lab.integers(2, 2, 5, 5, requires_grad=True)
+    y = module(x)
+    many = lab.integers(2, 2, 3, 3, 3)[:, 1]
+    y.backward(many, retain_graph=True)
+    strided = x.grad.clone()
+    x.grad = None
+    y.backward(many.contiguous())
+    near(lab, "a strided gradient", (strided, x.grad))
+    channels = module.to(memory_format=torch.channels_last)
+    z = x.detach().contiguous(memory_format=torch.channels_last).requires_grad_()
+    channels.zero_grad()
+    channels(z).backward(many)
+    near(lab, "channels last", (z.grad, gradients(channels)))
+    tbc = (
+        lab.integers(5, 2, 3, requires_grad=True),
+        lab.integers(2, 3, 4, requires_grad=True),
+        lab.integers(4, requires_grad=True),
+    )
+    y = F.conv_tbc(*tbc, pad=1)
+    near(lab, "of time, batch, channels", (y, torch.autograd.grad(y.sum(), tbc)))
+
+
+@behaviour("nn", level="training", capabilities=("autograd",), sees=("error",))
+def backward_of_a_convolution_twice(lab: Lab) -> None:
+    """A second backward pass through a freed graph of a convolution is an error, as is a missing argument."""
+    module = whole(lab, nn.Conv2d(2, 3, 3))
+    y = module(lab.integers(2, 2, 5, 5)).sum()
+    y.backward()
+    lab.raises("backward twice", lambda: y.backward(), match="retain_graph")
+    lab.raises("no input", lambda: module(None), TypeError)
+
+
+@behaviour("nn", level="core", dtypes=("float32", "bfloat16", "complex64"), sees=("error", "message"))
+def refusals_of_convolutions(lab: Lab) -> None:
+    """Convolutions refuse kernels that do not fit, strides that are not positive, other channels, dtypes and
+    dimensions.
+    """
+    for dims, make in MODULES.items():
+        size = (4,) * dims
+        lab.raises(
+            f"{dims}: a kernel that does not fit",
+            lambda: whole(lab, make(2, 2, 6))(lab.integers(1, 2, *size)),
+            match="(?i)kernel size",
+        )
+        lab.raises(
+            f"{dims}: nor when dilated",
+            lambda: whole(lab, make(2, 2, 3, dilation=2, stride=2))(lab.integers(1, 2, *size)),
+        )
+        for stride in (-1, 0):
+            lab.raises(
+                f"{dims}: a stride of {stride}",
+                lambda: whole(lab, make(2, 2, 3, stride=stride))(lab.integers(1, 2, *size)),
+                match="(?i)stride",
+            )
+        lab.raises(
+            f"{dims}: negative padding",
+            lambda: FUNCTIONS[dims](lab.integers(1, 2, *size), lab.integers(2, 2, *(2,) * dims), padding=-1),
+            match="(?i)padding",
+        )
+        lab.raises(
+            f"{dims}: a dilation of zero",
+            lambda: FUNCTIONS[dims](lab.integers(1, 2, *size), lab.integers(2, 2, *(2,) * dims), dilation=0),
+            match="(?i)dilation",
+        )
+        module = whole(lab, make(2, 2, 3))
+        lab.raises(f"{dims}: other channels", lambda: module(lab.integers(1, 3, *size)), match="(?i)channels")
+        for extra in ((), (1, 1, 1)):
+            shape = size[: dims - 1] + extra if not extra else (1, 2, *size, *extra[:2])
+            lab.raises(
+                f"{dims}: {len(shape)} dimensions",
+                lambda: module(lab.integers(*shape)) if shape else module(lab.integers(1).sum()),
+            )
+        other = torch.float16 if lab.dtype != torch.float16 else torch.float32
+        lab.raises(f"{dims}: another dtype", lambda: module(lab.integers(1, 2, *size, dtype=other)))
+        lab.raises(
+            f"{dims}: a bias of another size",
+            lambda: FUNCTIONS[dims](
+                lab.integers(1, 2, *size),
+                lab.integers(2, 2, *(2,) * dims),
+                lab.integers(5),
+            ),
+        )
+        lab.same(
+            f"{dims}: a kernel that just fits", whole(lab, make(1, 1, 4))(lab.integers(2, 1, *size)).shape
+        )
+        lab.same(
+            f"{dims}: with padding", whole(lab, make(1, 1, 6, padding=1))(lab.integers(2, 1, *size)).shape
+        )
+
+
+@behaviour("nn", level="core", sees=("value", "error"))
+def sizes_of_transposed_convolutions(lab: Lab) -> None:
+    """A transposed convolution undoes the shape of a convolution; output_size chooses among those that a
+    stride allows.
+    """
+    module = whole(lab, nn.ConvTranspose2d(2, 3, 3, stride=3, padding=0, output_padding=2))
+    x = lab.integers(2, 2, 4, 4)
+    lab.same("its own size", module(x).shape)
+    for height in range(10, 16):
+        size = (height, 13)
+        if 12 <= height <= 14:
+            near(lab, f"size {size}", module(x, output_size=size))
+        else:
+            lab.raises(f"size {size}", lambda: module(x, output_size=size), ValueError)
+    lab.same("a size with batch and channels", module(x, output_size=(2, 3, 12, 14)).shape)
+    for kernel, stride, padding, dilation in ((2, 1, 0, 1), (3, 2, 1, 1), (3, 3, 2, 2), (2, 3, 1, 3)):
+        options: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
+        y = lab.integers(1, 2, 13, 14)
+        forth, back = (
+            whole(lab, nn.Conv2d(2, 1, kernel, **options)),
+            whole(lab, nn.ConvTranspose2d(1, 2, kernel, **options)),
+        )
+        lab.same(f"there and back, {options}", back(forth(y), output_size=y.shape))
+    for dims, make in ((1, nn.ConvTranspose1d), (2, nn.ConvTranspose2d), (3, nn.ConvTranspose3d)):
+        one = whole(lab, make(2, 2, 4, stride=4, padding=1))
+        small = lab.integers(2, *(3,) * dims)
+        near(lab, f"{dims}: without a batch", one(small, output_size=(2, *(12,) * dims)))
+        full = whole(lab, make(2, 2, 2))
+        near(
+            lab,
+            f"{dims}: a full size",
+            full(lab.integers(1, 2, *(1,) * dims), output_size=(1, 2, *(2,) * dims)),
+        )
+        grouped = whole(lab, make(4, 4, 3, groups=2, stride=2, output_padding=1, dilation=2))
+        z = lab.integers(1, 4, *(3,) * dims, requires_grad=True)
+        y = grouped(z)
+        y.sum().backward()
+        near(lab, f"{dims}: groups, output padding, dilation", (y, z.grad, gradients(grouped)))

@@ -1,0 +1,293 @@
+"""Loss functions between distributions, between vectors, and over sequences."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+REDUCTIONS = ("none", "mean", "sum")
+
+
+@behaviour("nn", sees=("value", "warning"))
+def kl_divergence(lab: Lab) -> None:
+    """KL divergence takes logarithms and probabilities, in any dtype of the target, and averages over the
+    batch if asked.
+    """
+    log = lab.put([[0.5, 0.5], [0.25, 0.75]], dtype=lab.dtype).log()
+    target = lab.put([[1.0, 0.0], [0.25, 0.75]], dtype=lab.dtype)
+    lab.expect("known", F.kl_div(log, target, reduction="none").sum(1), [math.log(2.0), 0.0], roundings=16)
+    x, t = lab.floats(4, 3).log_softmax(1), lab.floats(4, 3).softmax(1)
+    for reduction in REDUCTIONS:
+        lab.close(
+            f"probabilities, {reduction}",
+            F.kl_div(x, t, reduction=reduction)
+            if reduction != "mean"
+            else F.kl_div(x, t, reduction="sum") / 12,
+            roundings=64,
+        )
+        found = F.kl_div(x, t.log(), reduction=reduction, log_target=True) if reduction != "mean" else None
+        if found is not None:
+            lab.close(f"logarithms, {reduction}", found, roundings=64)
+    lab.close(
+        "batchmean",
+        (F.kl_div(x, t, reduction="batchmean"), F.kl_div(x, t, reduction="sum") / 4),
+        roundings=64,
+    )
+    lab.close(
+        "batchmean of logarithms", F.kl_div(x, t.log(), reduction="batchmean", log_target=True), roundings=64
+    )
+    lab.warns("mean", lambda: F.kl_div(x, t, reduction="mean"), match="(?i)batchmean")
+    if lab.target.declares("float64"):
+        lab.same("a target of another dtype", F.kl_div(x, t.double(), reduction="none").dtype)
+    lab.close("a target of half", F.kl_div(x, t.half(), reduction="none"), roundings=64, dtype=torch.float16)
+    needs = t.clone().requires_grad_()
+    F.kl_div(x, needs, reduction="sum").backward()
+    lab.close("gradient of the target", needs.grad, roundings=64)
+
+
+@behaviour("nn", sees=("value",))
+def losses_between_vectors(lab: Lab) -> None:
+    """Cosine embedding, margin ranking and triplet losses follow their definitions, for each reduction and
+    margin.
+    """
+    a = lab.put([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]], dtype=lab.dtype, requires_grad=True)
+    b = lab.put([[2.0, 0.0], [0.0, 1.0], [0.0, 1.0]], dtype=lab.dtype)
+    sign = lab.put([1.0, -1.0, 1.0])
+    lab.expect(
+        "cosine embedding",
+        F.cosine_embedding_loss(a, b, sign, reduction="none"),
+        [0.0, 1.0, 1.0],
+        roundings=16,
+    )
+    lab.expect(
+        "with a margin",
+        F.cosine_embedding_loss(a, b, sign, margin=0.5, reduction="none"),
+        [0.0, 0.5, 1.0],
+        roundings=16,
+    )
+    lab.expect("one pair", F.cosine_embedding_loss(a.detach()[1], b[1], lab.put(-1.0)), 1.0, roundings=16)
+    for dtype in (torch.int8, torch.int32, torch.int64, torch.float16):
+        lab.close(
+            f"signs of {dtype}", F.cosine_embedding_loss(a, b, sign.to(dtype), reduction="none"), roundings=16
+        )
+    x, y = lab.put([1.0, 2.0, 3.0], dtype=lab.dtype), lab.put([2.0, 0.0, 3.0], dtype=lab.dtype)
+    lab.expect("margin ranking", F.margin_ranking_loss(x, y, sign, reduction="none"), [1.0, 2.0, 0.0])
+    lab.expect(
+        "with a margin of two",
+        F.margin_ranking_loss(x, y, sign, margin=2.0, reduction="none"),
+        [3.0, 4.0, 2.0],
+    )
+    lab.expect("its sum", nn.MarginRankingLoss(2.0, reduction="sum")(x, y, sign), 9.0)
+    anchor = lab.put([[0.0, 0.0], [0.0, 0.0]], dtype=lab.dtype, requires_grad=True)
+    near, far = (
+        lab.put([[3.0, 4.0], [0.0, 1.0]], dtype=lab.dtype),
+        lab.put([[0.0, 2.0], [6.0, 8.0]], dtype=lab.dtype),
+    )
+    lab.expect(
+        "triplets", F.triplet_margin_loss(anchor, near, far, reduction="none"), [4.0, 0.0], roundings=32
+    )
+    swapped = F.triplet_margin_loss(anchor, near, far, swap=True, reduction="none")
+    lab.close("with the closer negative", swapped, roundings=32)
+    for reduction in REDUCTIONS:
+        by_function = F.triplet_margin_with_distance_loss(anchor, near, far, reduction=reduction)
+        lab.close(f"with the default distance, {reduction}", by_function, roundings=32)
+        own = F.triplet_margin_with_distance_loss(
+            anchor,
+            near,
+            far,
+            distance_function=lambda p, q: (p - q).abs().sum(1),
+            margin=2.0,
+            reduction=reduction,
+        )
+        lab.same(f"with a distance of one's own, {reduction}", own)
+        other = F.triplet_margin_with_distance_loss(
+            anchor,
+            near,
+            far,
+            distance_function=lambda p, q: (p - q).abs().sum(1),
+            swap=True,
+            reduction=reduction,
+        )
+        lab.same(f"and the closer negative, {reduction}", other)
+    own.backward()
+    lab.same("gradient of the anchor", anchor.grad)
+    F.cosine_embedding_loss(a, b, sign, reduction="sum").backward()
+    lab.close("gradient of cosine embedding", a.grad, roundings=64)
+    lab.expect("one triplet", F.triplet_margin_loss(anchor.detach()[0], near[0], far[0]), 4.0, roundings=32)
+
+
+@behaviour("nn", sees=("value",))
+def gaussian_losses(lab: Lab) -> None:
+    """Gaussian NLL takes one variance for each element, for each row, or for all, and clamps small ones."""
+    x, t = lab.floats(4, 3), lab.floats(4, 3)
+    each = lab.floats(4, 1, low=0.5, high=2)
+    full = each.expand(4, 3)
+    for reduction in REDUCTIONS:
+        lab.close(
+            f"for each row, {reduction}", F.gaussian_nll_loss(x, t, each, reduction=reduction), roundings=64
+        )
+        lab.close(
+            f"without the last dimension, {reduction}",
+            F.gaussian_nll_loss(x, t, each[:, 0], reduction=reduction),
+            roundings=64,
+        )
+        lab.close(
+            f"for each element, {reduction}",
+            F.gaussian_nll_loss(x, t, full, reduction=reduction),
+            roundings=64,
+        )
+    lab.close("in full", F.gaussian_nll_loss(x, t, full, full=True), roundings=64)
+    lab.expect("of equal values", F.gaussian_nll_loss(x, x, torch.ones_like(x), reduction="sum"), 0.0)
+    lab.expect(
+        "a difference of two",
+        F.gaussian_nll_loss(x + 2, x + 0, torch.ones_like(x), reduction="none"),
+        [[2.0] * 3] * 4,
+        roundings=32,
+    )
+    lab.close(
+        "a variance of zero is clamped", F.gaussian_nll_loss(x, t, torch.zeros_like(x), eps=0.5), roundings=64
+    )
+
+
+@behaviour("nn", sees=("value",))
+def distances(lab: Lab) -> None:
+    """Pairwise distance, cosine similarity and pdist follow their definitions, broadcast, and take empty
+    inputs.
+    """
+    a = lab.put([[0.0, 0.0], [3.0, 4.0]], dtype=lab.dtype)
+    lab.expect("pairwise", F.pairwise_distance(a, a.flip(0), eps=0.0), [5.0, 5.0], roundings=8)
+    lab.expect("by the sum", F.pairwise_distance(a, a.flip(0), p=1.0, eps=0.0), [7.0, 7.0])
+    lab.expect(
+        "kept dimension",
+        F.pairwise_distance(a, a.flip(0), eps=0.0, keepdim=True),
+        [[5.0], [5.0]],
+        roundings=8,
+    )
+    lab.expect("broadcast", F.pairwise_distance(a, a[:1], eps=0.0), [0.0, 5.0], roundings=8)
+    lab.expect("one pair", F.pairwise_distance(a[0], a[1], eps=0.0), 5.0, roundings=8)
+    x = lab.put([[1.0, 0.0], [0.0, 0.0], [3.0, 4.0]], dtype=lab.dtype, requires_grad=True)
+    y = lab.put([[2.0, 0.0], [1.0, 1.0], [-3.0, -4.0]], dtype=lab.dtype)
+    lab.expect("cosine similarity", F.cosine_similarity(x, y), [1.0, 0.0, -1.0], roundings=16)
+    lab.expect(
+        "of all pairs", F.cosine_similarity(x[:1, None], y[None, :2], dim=-1).shape, torch.Size([1, 2])
+    )
+    F.cosine_similarity(x, y).sum().backward()
+    lab.holds("gradient at zero is finite", x.grad.isfinite().all())
+    lab.close("of small vectors", F.cosine_similarity(x.detach() * 1e-4, y * 1e-4), roundings=64)
+    lab.close("along the first dimension", F.cosine_similarity(x.detach(), y, dim=0), roundings=64)
+    points = lab.put([[0.0, 0.0], [3.0, 4.0], [0.0, 4.0]], dtype=lab.dtype, requires_grad=True)
+    lab.expect("pdist", F.pdist(points), [5.0, 4.0, 3.0], roundings=8)
+    lab.expect("pdist by the sum", F.pdist(points, p=1.0), [7.0, 4.0, 3.0])
+    lab.expect("pdist by the count", F.pdist(points, p=0.0), [2.0, 1.0, 1.0])
+    lab.expect("pdist by the largest", F.pdist(points, p=float("inf")), [4.0, 4.0, 3.0])
+    for p in (0.0, 1.0, 1.5, 2.0, 3.0, float("inf")):
+        points.grad = None
+        F.pdist(points, p=p).sum().backward()
+        lab.close(f"gradient, p={p}", points.grad, roundings=64)
+        equal = torch.ones(3, 2, device=lab.device, dtype=lab.dtype, requires_grad=True)
+        F.pdist(equal, p=p).sum().backward()
+        lab.expect(f"gradient of equal points, p={p}", equal.grad, [[0.0, 0.0]] * 3)
+    lab.expect("no points", F.pdist(lab.integers(0, 3)), [])
+    lab.expect("one point", F.pdist(lab.integers(1, 3)), [])
+    lab.expect("no coordinates", F.pdist(lab.integers(3, 0)), [0.0, 0.0, 0.0])
+    many = lab.floats(200, 3)
+    lab.close("many points", F.pdist(many), roundings=16)
+    lab.raises("pdist of three dimensions", lambda: F.pdist(lab.floats(2, 3, 4)))
+
+
+@behaviour("nn", sees=("value", "error"))
+def connectionist_temporal_classification(lab: Lab) -> None:
+    """CTC agrees over its forms of targets and lengths, is infinite where no path exists, and refuses bad
+    lengths.
+    """
+    log = lab.floats(6, 2, 4).log_softmax(2).requires_grad_()
+    targets = lab.put([[1, 2, 3], [2, 2, 1]])
+    flat = lab.put([1, 2, 3, 2, 2])
+    for reduction in REDUCTIONS:
+        lab.close(
+            f"padded, {reduction}",
+            F.ctc_loss(log, targets, (6, 6), (3, 2), reduction=reduction),
+            roundings=256,
+        )
+        lab.close(
+            f"in a row, {reduction}",
+            F.ctc_loss(log, flat, (6, 6), (3, 2), reduction=reduction),
+            roundings=256,
+        )
+        tensors = F.ctc_loss(log, targets, lab.put([6, 5]), lab.put([3, 2]), reduction=reduction)
+        lab.close(f"lengths in tensors, {reduction}", tensors, roundings=256)
+    F.ctc_loss(log, targets, (6, 5), (3, 2), reduction="sum").backward()
+    lab.close("gradient", log.grad, roundings=512)
+    lab.close(
+        "a target of no labels", F.ctc_loss(log, targets, (6, 6), (0, 2), reduction="none"), roundings=256
+    )
+    lab.close("its only path", -log[:, 0, 0].sum(), roundings=64)
+    lab.close(
+        "no labels at all",
+        F.ctc_loss(log, lab.put(torch.empty(0, dtype=torch.int64)), (6, 6), (0, 0), reduction="none"),
+        roundings=256,
+    )
+    one = F.ctc_loss(log[:, 0], targets[0], lab.put(6), lab.put(3), reduction="none")
+    lab.close("without a batch", one, roundings=256)
+    lab.close(
+        "another blank",
+        F.ctc_loss(log, targets - 1, (6, 6), (3, 2), blank=3, reduction="none"),
+        roundings=256,
+    )
+    short = F.ctc_loss(log, targets, (2, 6), (3, 2), reduction="none")
+    lab.holds("too short is infinite", short[0].isinf() and short[1].isfinite())
+    cut = F.ctc_loss(log, targets, (2, 6), (3, 2), reduction="none", zero_infinity=True)
+    lab.expect("or zero", cut[:1], [0.0])
+    log.grad = None
+    F.ctc_loss(log, targets, (2, 6), (3, 2), reduction="sum", zero_infinity=True).backward()
+    lab.expect("with a gradient of zero", log.grad[:, 0].abs().sum(), 0.0)
+    lab.holds("and a finite one beside", log.grad.isfinite().all())
+    lab.raises("too few input lengths", lambda: F.ctc_loss(log, targets, (6,), (3, 2)))
+    lab.raises("too few target lengths", lambda: F.ctc_loss(log, targets, (6, 6), (3,)))
+    lab.raises(
+        "lengths that are floats", lambda: F.ctc_loss(log, targets, lab.put([6.0, 6.0]), lab.put([3, 2]))
+    )
+    lab.raises(
+        "target lengths that are floats",
+        lambda: F.ctc_loss(log, targets, lab.put([6, 6]), lab.put([3.0, 2.0])),
+    )
+    lab.raises("an input longer than there is", lambda: F.ctc_loss(log, targets, (7, 6), (3, 2)))
+    lab.raises("a target longer than there is", lambda: F.ctc_loss(log, targets, (6, 6), (4, 2)))
+
+
+@behaviour("nn", sees=("value", "error"))
+def adaptive_log_softmax(lab: Lab) -> None:
+    """The adaptive softmax gives log probabilities that add up to one, and refuses bad cutoffs and
+    targets.
+    """
+    from conformance.properties.api._nn import whole
+
+    module = whole(lab, nn.AdaptiveLogSoftmaxWithLoss(4, 8, [2, 5], div_value=2.0), low=-1, high=2)
+    x = lab.floats(5, 4)
+    target = lab.put([0, 1, 3, 6, 7])
+    log = module.log_prob(x)
+    lab.close("log probabilities", log, roundings=64)
+    lab.expect("they add up to one", log.exp().sum(1), [1.0] * 5, roundings=64)
+    output, loss = module(x, target)
+    lab.close("the target's", output, roundings=64)
+    lab.close("are those of all", log.gather(1, target[:, None]).squeeze(1), roundings=64)
+    lab.close("loss", loss, roundings=64)
+    lab.same("predictions", module.predict(x))
+    lab.same("are the largest", log.argmax(1))
+    lab.close("without a batch", module(x[0], target[0])[0], roundings=64)
+    lab.raises("a target out of range", lambda: module(x, target + 5))
+    lab.raises("targets of another batch", lambda: module(x, target[:3]))
+    lab.raises("an input of one dimension and several targets", lambda: module(x[0], target))
+    for cutoffs in ([5, 2], [2, 2], [0, 2], [2, 8], [2.5]):
+        lab.raises(
+            f"cutoffs {cutoffs}",
+            lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 8, cutoffs),
+            ValueError,
+            TypeError,
+        )

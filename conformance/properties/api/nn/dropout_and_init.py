@@ -1,0 +1,358 @@
+"""Dropout, and how parameters are initialized."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn import init
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab, own_work
+
+FEATURES = {2: F.dropout1d, 3: F.dropout1d, 4: F.dropout2d, 5: F.dropout3d}
+#: A statistic may be off by so many of its standard deviations; once in 10**9 draws a fair generator
+#: is further off.
+SIGMAS = 6.0
+
+
+@behaviour("nn", level="core", capabilities=("random",), sees=("value", "error"))
+def ends_of_dropout(lab: Lab) -> None:
+    """Dropout of nothing and in eval mode is the identity, of all is zero, and a probability beyond is
+    refused.
+    """
+    x = lab.integers(3, 4, requires_grad=True)
+    for training in (True, False):
+        for p in (0.0, 1.0):
+            y = F.dropout(x, p, training)
+            lab.same(f"p={p}, training={training}", y)
+            lab.same(f"gradient, p={p}, training={training}", torch.autograd.grad(y.sum(), x))
+            lab.same(f"the operator, p={p}, training={training}", torch.native_dropout(x, p, training)[0])
+    for make in (
+        nn.Dropout,
+        nn.Dropout1d,
+        nn.Dropout2d,
+        nn.Dropout3d,
+        nn.AlphaDropout,
+        nn.FeatureAlphaDropout,
+    ):
+        for inplace in (False, True):
+            module = make(0.4, inplace).eval()
+            z = (
+                lab.integers(2, 3, 4)
+                if make is nn.Dropout1d
+                else lab.integers(2, 3, 2, 2)
+                if make is not nn.Dropout3d
+                else lab.integers(2, 3, 2, 2, 2)
+            )
+            lab.same(f"{make.__name__} in eval mode, in place {inplace}", (module(z), z))
+        for p in (-0.1, 1.1):
+            lab.raises(f"{make.__name__} of {p}", lambda: make(p), ValueError)
+    for p in (-0.1, 1.1):
+        lab.raises(f"a function of {p}", lambda: F.dropout(x, p), ValueError)
+    lab.same("of nothing", F.dropout(lab.integers(0)).shape)
+
+
+@behaviour("nn", level="core", dtypes=("float32", "bfloat16"), capabilities=("random",), sees=("value",))
+def shares_of_dropout(lab: Lab) -> None:
+    """Dropout zeroes the promised share and scales the rest, with the same mask for gradients, in the
+    input's layout.
+    """
+    p = 0.25
+    base = torch.ones(2, 50, 8, 8, device=lab.device, dtype=lab.dtype)
+    for word, source in (
+        ("contiguous", base),
+        ("channels last", base.contiguous(memory_format=torch.channels_last)),
+        ("with gaps", torch.ones(2, 50, 8, 16, device=lab.device, dtype=lab.dtype)[..., ::2]),
+    ):
+        for inplace in (False, True):
+            x = source.clone(memory_format=torch.preserve_format).requires_grad_()
+            y = nn.Dropout(p, inplace)(x + 0)
+            y.sum().backward()
+            with own_work():
+                kept = y.detach().float().cpu()
+                slope = x.grad.float().cpu()
+                share = float((kept == 0).double().mean())
+            allowed = SIGMAS * math.sqrt(p * (1 - p) / kept.numel())
+            lab.holds(f"the share is near {p}: {word}, {inplace}", abs(share - p) <= allowed)
+            lab.holds(
+                f"the rest is scaled: {word}, {inplace}",
+                bool(((kept == 0) | ((kept - 1 / (1 - p)).abs() < 0.01)).all()),
+            )
+            lab.holds(f"gradients have the mask: {word}, {inplace}", torch.equal(kept, slope))
+            lab.same(f"dtype and shape: {word}, {inplace}", (y.dtype, y.shape))
+    tiny = F.dropout(base[..., ::2], 1e-10)
+    lab.same("a tiny probability drops nothing", tiny)
+
+
+@behaviour("nn", level="core", capabilities=("random",), sees=("warning", "error"))
+def dropout_of_features(lab: Lab) -> None:
+    """Feature dropout drops whole channels, with a batch or without, and warns of or refuses other
+    dimensions.
+    """
+    for make, shape in (
+        (nn.Dropout1d, (40, 20, 3)),
+        (nn.Dropout2d, (40, 20, 2, 2)),
+        (nn.Dropout3d, (40, 20, 2, 2, 2)),
+        (nn.FeatureAlphaDropout, (40, 20, 2, 2)),
+    ):
+        for inplace in (False, True):
+            y = make(0.5, inplace)(torch.ones(shape, device=lab.device))
+            with own_work():
+                flat = y.cpu().flatten(2)
+            lab.holds(
+                f"{make.__name__}: channels are whole, in place {inplace}",
+                bool((flat == flat[..., :1]).all()),
+            )
+            share = float((flat[..., 0] == flat.min()).double().mean())
+            lab.holds(
+                f"{make.__name__}: half of them, in place {inplace}",
+                abs(share - 0.5) <= SIGMAS * math.sqrt(0.25 / 800),
+            )
+    for make, shape in ((nn.Dropout1d, (300, 4)), (nn.Dropout3d, (300, 2, 2, 2))):
+        with own_work():
+            flat = make(0.5)(torch.ones(shape, device=lab.device)).cpu().flatten(1)
+        lab.holds(f"{make.__name__} without a batch", bool((flat == flat[:, :1]).all()))
+    lab.raises(
+        "Dropout1d of four dimensions", lambda: nn.Dropout1d()(lab.floats(1, 2, 2, 2)), match="(?i)2D or 3D"
+    )
+    lab.raises("Dropout1d of one", lambda: nn.Dropout1d()(lab.floats(2)), match="(?i)2D or 3D")
+    lab.warns("Dropout2d of five dimensions", lambda: nn.Dropout2d()(lab.floats(1, 2, 2, 2, 2)), match="5-D")
+    lab.warns("Dropout2d of two", lambda: nn.Dropout2d()(lab.floats(1, 2)), match="2-D")
+    lab.warns("Dropout2d of three", lambda: nn.Dropout2d()(lab.floats(1, 2, 2)), match="(?i)1D dropout")
+    lab.warns("Dropout3d of six", lambda: nn.Dropout3d()(lab.floats(1, 2, 2, 2, 2, 2)), match="6-D")
+    lab.warns("Dropout3d of three", lambda: nn.Dropout3d()(lab.floats(1, 2, 2)), match="3-D")
+
+
+@behaviour("nn", capabilities=("random",), sees=("value",))
+def alpha_dropout(lab: Lab) -> None:
+    """Alpha dropout keeps a mean of zero and a variance of one."""
+    x = lab.put(torch.randn(20_000, generator=torch.Generator().manual_seed(3)))
+    for p in (0.2, 0.5, 0.8):
+        for make, source in ((nn.AlphaDropout, x), (nn.FeatureAlphaDropout, x.view(1000, 20, 1, 1))):
+            y = make(p)(source)
+            with own_work():
+                host = y.double().cpu()
+            # The variance of a square of SELU's floor is below ten.
+            lab.holds(f"{make.__name__}, {p}: mean", abs(float(host.mean())) < 0.05)
+            lab.holds(f"{make.__name__}, {p}: deviation", abs(float(host.std()) - 1) < 0.05)
+    lab.same("in eval mode", nn.AlphaDropout(0.5).eval()(x))
+
+
+@behaviour("nn", level="core", sees=("value", "error", "warning"))
+def constant_initialization(lab: Lab) -> None:
+    """constant_, ones_, zeros_, eye_ and dirac_ fill what they are given, without a graph, and return it."""
+    for shape in ((3,), (3, 4), (2, 3, 1, 2)):
+        x = torch.empty(shape, device=lab.device, requires_grad=True)
+        lab.holds(f"returned itself, {shape}", init.constant_(x, 2.5) is x and x.is_leaf)
+        lab.expect(f"constant {shape}", x.detach() + 0, torch.full(shape, 2.5))
+        lab.expect(f"ones {shape}", init.ones_(x).detach() + 0, torch.ones(shape))
+        lab.expect(f"zeros {shape}", init.zeros_(x).detach() + 0, torch.zeros(shape))
+    lab.expect("eye", init.eye_(torch.empty(2, 3, device=lab.device)), [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    for groups in (1, 3):
+        for dims, call in ((1, F.conv1d), (2, F.conv2d), (3, F.conv3d)):
+            weight = init.dirac_(torch.empty(9, 3, *(3,) * dims, device=lab.device), groups)
+            lab.same(f"dirac of {groups} groups, {dims}", weight)
+            x = lab.integers(2, 3, *(5,) * dims)
+            y = call(x, weight)
+            inner = x[tuple([slice(None)] * 2 + [slice(1, -1)] * dims)]
+            for part in range(groups):
+                start = part * 9 // groups
+                lab.holds(
+                    f"keeps channels, group {part} of {groups}, {dims}",
+                    torch.equal(y[:, start : start + 3], inner),
+                )
+            if groups == 1:
+                lab.expect(f"the rest is zero, {dims}", y[:, 3:].abs().sum(), 0.0)
+    for shape in ((3,), (2, 2, 2)):
+        lab.raises(f"eye of {shape}", lambda: init.eye_(torch.empty(shape, device=lab.device)), ValueError)
+        lab.raises(
+            f"sparse of {shape}",
+            lambda: init.sparse_(torch.empty(shape, device=lab.device), 0.1),
+            ValueError,
+        )
+    for shape in ((3,), (2, 2), (1,) * 6):
+        lab.raises(
+            f"dirac of {shape}",
+            lambda: init.dirac_(torch.empty(shape, device=lab.device)),
+            ValueError,
+        )
+    lab.raises(
+        "dirac of groups that do not divide",
+        lambda: init.dirac_(torch.empty(4, 2, 3, device=lab.device), 3),
+        ValueError,
+    )
+    for shape in ((), (3,)):
+        for call in (init.xavier_uniform_, init.xavier_normal_, init.kaiming_uniform_, init.kaiming_normal_):
+            lab.raises(
+                f"{call.__name__} of {shape}",
+                lambda: call(torch.empty(shape, device=lab.device)),
+                ValueError,
+            )
+    for call in (init.kaiming_uniform_, init.kaiming_normal_):
+        lab.warns(
+            f"{call.__name__} of nothing",
+            lambda: call(torch.empty(0, 1, device=lab.device)),
+            match="(?i)no-op",
+        )
+    lab.warns(
+        "a name without an underscore",
+        lambda: init.normal(torch.empty(2, 2, device=lab.device)),
+        category=FutureWarning,
+        match="(?i)deprecated",
+    )
+
+
+@behaviour("nn", sees=("error",))
+def gains_of_nonlinearities(lab: Lab) -> None:
+    """calculate_gain knows what each nonlinearity asks for, and refuses slopes that are no numbers and other
+    names.
+    """
+    for name, gain in (
+        ("linear", 1.0),
+        ("conv2d", 1.0),
+        ("conv_transpose3d", 1.0),
+        ("sigmoid", 1.0),
+        ("tanh", 5 / 3),
+        ("relu", math.sqrt(2)),
+        ("selu", 0.75),
+    ):
+        lab.holds(f"the gain of {name} is {gain:.3f}", abs(init.calculate_gain(name) - gain) < 1e-12)
+    for slope in (None, 0, 0.01, 10):
+        due = math.sqrt(2 / (1 + (0.01 if slope is None else slope) ** 2))
+        lab.holds(f"of leaky_relu, {slope}", abs(init.calculate_gain("leaky_relu", slope) - due) < 1e-12)
+    for slope in (True, [1], {"a": 1}):
+        lab.raises(f"a slope of {slope}", lambda: init.calculate_gain("leaky_relu", slope), ValueError)
+    lab.raises("an unknown name", lambda: init.calculate_gain("garbage"), ValueError)
+
+
+def _uniform(lab: Lab, name: str, tensor: torch.Tensor, low: float, high: float) -> None:
+    """Mean, variance and range are those of a uniform distribution."""
+    with own_work():
+        host = tensor.detach().double().cpu().flatten()
+    count, width = host.numel(), high - low
+    lab.holds(f"{name} lies in its range", bool((host >= low - 1e-6).all() and (host <= high + 1e-6).all()))
+    lab.holds(
+        f"{name} has its mean",
+        abs(float(host.mean()) - (low + high) / 2) < SIGMAS * width / math.sqrt(12 * count),
+    )
+    # The variance of a sample's variance of a uniform distribution is width**4 / (180 * count).
+    lab.holds(
+        f"{name} has its variance",
+        abs(float(host.var()) - width**2 / 12) < SIGMAS * width**2 / math.sqrt(180 * count),
+    )
+    quarters = ((host - low) / width * 4).clamp(0, 3.999).long().bincount(minlength=4).double() / count
+    lab.holds(f"{name} is even", float((quarters - 0.25).abs().max()) < SIGMAS * math.sqrt(3 / 16 / count))
+
+
+def _normal(lab: Lab, name: str, tensor: torch.Tensor, mean: float, deviation: float) -> None:
+    """Mean, variance and the share within one deviation are those of a normal distribution."""
+    with own_work():
+        host = tensor.detach().double().cpu().flatten()
+    count = host.numel()
+    lab.holds(f"{name} has its mean", abs(float(host.mean()) - mean) < SIGMAS * deviation / math.sqrt(count))
+    lab.holds(
+        f"{name} has its variance", abs(float(host.var()) / deviation**2 - 1) < SIGMAS * math.sqrt(2 / count)
+    )
+    inside = float(((host - mean).abs() < deviation).double().mean())
+    lab.holds(
+        f"{name} has its share within one deviation",
+        abs(inside - 0.682689) < SIGMAS * math.sqrt(0.2166 / count),
+    )
+
+
+@behaviour("nn", level="core", capabilities=("random",), sees=("value",))
+def random_initialization(lab: Lab) -> None:
+    """Random initialization draws from the distributions that it promises, scaled by fans and gains."""
+    for shape in ((2000,), (50, 40), (20, 10, 3, 4)):
+        x = torch.empty(shape, device=lab.device)
+        _uniform(lab, f"uniform {shape}", init.uniform_(x, -2.0, 3.0), -2.0, 3.0)
+        _normal(lab, f"normal {shape}", init.normal_(x, 1.0, 2.0), 1.0, 2.0)
+        if len(shape) == 1:
+            continue
+        receptive = 12 if len(shape) == 4 else 1
+        fans = {"fan_in": shape[1] * receptive, "fan_out": shape[0] * receptive}
+        for gain in (1.0, 0.5):
+            spread = gain * math.sqrt(2 / sum(fans.values()))
+            _uniform(
+                lab,
+                f"xavier uniform {shape}, {gain}",
+                init.xavier_uniform_(x, gain),
+                -spread * math.sqrt(3),
+                spread * math.sqrt(3),
+            )
+            _normal(lab, f"xavier normal {shape}, {gain}", init.xavier_normal_(x, gain), 0.0, spread)
+        for mode, fan in fans.items():
+            for slope in (0.0, 1.5):
+                spread = math.sqrt(2 / ((1 + slope**2) * fan))
+                bound = spread * math.sqrt(3)
+                _uniform(
+                    lab,
+                    f"kaiming uniform {shape}, {mode}, {slope}",
+                    init.kaiming_uniform_(x, slope, mode=mode),
+                    -bound,
+                    bound,
+                )
+                _normal(
+                    lab,
+                    f"kaiming normal {shape}, {mode}, {slope}",
+                    init.kaiming_normal_(x, slope, mode=mode),
+                    0.0,
+                    spread,
+                )
+    few = init.sparse_(torch.empty(100, 30, device=lab.device), 0.2, 0.5)
+    with own_work():
+        host = few.cpu()
+    lab.holds("sparse columns have their zeros", bool(((host == 0).sum(0) == 20).all()))
+    _normal(lab, "the rest of a sparse one", host[host != 0], 0.0, 0.5)
+    for shape in ((3, 4), (4, 3), (20, 2, 3, 4), (2, 3, 4, 5)):
+        for gain in (1.0, 1.5):
+            flat = init.orthogonal_(torch.empty(shape, device=lab.device), gain).flatten(1)
+            square = flat @ flat.t() if flat.shape[0] <= flat.shape[1] else flat.t() @ flat
+            lab.expect(
+                f"orthogonal {shape}, {gain}",
+                square,
+                torch.eye(len(square)) * gain**2,
+                roundings=64,
+                matrix=True,
+            )
+    lab.expect("at last", init.ones_(x).sum(), 2400.0)
+
+
+@behaviour("nn", level="core", dtypes=("float32", "float16", "bfloat16"), capabilities=("random",), sees=())
+def truncated_normal_initialization(lab: Lab) -> None:
+    """trunc_normal_ draws many values between its bounds, from the normal distribution that is cut there."""
+    for mean, deviation, low, high in (
+        (0.0, 1.0, -2.0, 2.0),
+        (0.0, 1.0, 2.0, 3.0),
+        (0.0, 0.1, -2.0, 2.0),
+        (1.0, 0.5, 0.5, 3.0),
+    ):
+        x = init.trunc_normal_(
+            torch.empty(10_000, device=lab.device, dtype=lab.dtype), mean, deviation, low, high
+        )
+        with own_work():
+            host = x.double().cpu()
+        word = f"N({mean}, {deviation}) in [{low}, {high}]"
+        lab.holds(f"within its bounds: {word}", bool((host >= low).all() and (host <= high).all()))
+        a, b = (low - mean) / deviation, (high - mean) / deviation
+
+        def density(z: float) -> float:
+            return math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+
+        def below(z: float) -> float:
+            return 0.5 * (1 + math.erf(z / math.sqrt(2)))
+
+        mass = below(b) - below(a)
+        due = mean + deviation * (density(a) - density(b)) / mass
+        # Rounding to few bits moves values by half a unit at most, in both directions.
+        slack = float(torch.finfo(lab.dtype).eps) * max(abs(low), abs(high))
+        lab.holds(f"with its mean: {word}", abs(float(host.mean()) - due) < SIGMAS * deviation / 100 + slack)
+        unique = host.unique().numel()
+        floor = {torch.float32: 5000, torch.float16: 400, torch.bfloat16: 50}[lab.dtype]
+        lab.holds(f"of many values: {word}", unique > floor)
+        if deviation == 0.1:
+            lab.holds(f"none at the bounds: {word}", not bool(((host == low) | (host == high)).any()))
+    lab.expect("at last", init.zeros_(x).sum(), 0.0)

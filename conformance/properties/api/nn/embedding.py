@@ -1,0 +1,291 @@
+"""Embeddings and bags of them: padding, norms, sparse gradients, offsets, weights of samples, and
+refusals.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._nn import whole
+
+MODES = ("sum", "mean", "max")
+
+
+@behaviour(
+    "nn",
+    level="core",
+    dtypes=("float32", "bfloat16", "float64"),
+    capabilities=("autograd",),
+    sees=("value", "error"),
+)
+def embeddings(lab: Lab) -> None:
+    """An embedding picks rows, its gradient adds up over repeated ones, and the padding row gets none."""
+    table = lab.integers(6, 3, requires_grad=True)
+    index = lab.put([[0, 2, 5], [2, 2, 1]])
+    y = F.embedding(index, table)
+    lab.same("rows", y)
+    push = lab.integers(2, 3, 3)
+    lab.same("gradient", torch.autograd.grad(y, table, push))
+    lab.same("int32 indices", F.embedding(index.int(), table))
+    lab.same("one index", F.embedding(lab.put(3), table))
+    lab.same("no index", F.embedding(lab.put(torch.empty(0, dtype=torch.int64)), table))
+    for padding in (2, -4):
+        found = F.embedding(index, table, padding_idx=padding)
+        lab.same(f"rows with padding {padding}", found)
+        lab.same(f"gradient with padding {padding}", torch.autograd.grad(found, table, push))
+    scaled = F.embedding(index, table, scale_grad_by_freq=True)
+    lab.close("gradient by frequency", torch.autograd.grad(scaled, table, push), roundings=8)
+    for padding in (0, -2):
+        module = nn.Embedding(10, 4, padding_idx=padding, device=lab.device, dtype=lab.dtype)
+        row = padding % 10
+        lab.expect(f"the row of padding {padding} starts at zero", module(lab.put([row])), [[0.0] * 4])
+        for count in (1, 40):
+            module.zero_grad()
+            module(lab.put([row] * count + [1, 3])).sum().backward()
+            lab.expect(f"{count} of padding {padding} give no gradient", module.weight.grad[row], [0.0] * 4)
+            lab.expect(f"beside {count} others do", module.weight.grad[1], [1.0] * 4)
+    given = nn.Embedding.from_pretrained(table.detach(), padding_idx=1)
+    lab.same("from given rows", given(index))
+    lab.holds("they are frozen", not given.weight.requires_grad)
+    lab.holds("unless told", nn.Embedding.from_pretrained(table.detach(), freeze=False).weight.requires_grad)
+    ints = lab.integers(4, 2, dtype=torch.int32)
+    lab.same("from rows of integers", nn.Embedding.from_pretrained(ints)(lab.put([0, 3])))
+    first = torch.autograd.grad(F.embedding(index, table).square().sum(), table, create_graph=True)
+    lab.same("second gradient", torch.autograd.grad(first[0].sum(), table))
+    lab.raises("a table of no dimension", lambda: F.embedding(index, table.sum()), RuntimeError, IndexError)
+    lab.raises("a table of three", lambda: F.embedding(index, table[None]), match="2-D")
+    lab.raises("indices of floats", lambda: F.embedding(index.float(), table))
+    for padding in (6, -7):
+        lab.raises(
+            f"padding {padding}",
+            lambda: F.embedding(index, table, padding_idx=padding),
+            AssertionError,
+        )
+        lab.raises(
+            f"padding {padding} of the module",
+            lambda: nn.Embedding(6, 3, padding_idx=padding),
+            AssertionError,
+        )
+
+
+@behaviour("nn", capabilities=("sparse", "autograd"), sees=("value",))
+def sparse_embeddings(lab: Lab) -> None:
+    """With sparse=True the gradient is a COO tensor of the rows that were picked, as often as they were."""
+    module = whole(lab, nn.Embedding(10, 3, sparse=True))
+    module(lab.put([7, 1, 3])).sum().backward()
+    grad = module.weight.grad
+    lab.holds("the gradient is sparse", grad.is_sparse and not grad.is_coalesced())
+    lab.same("rows", (grad._indices(), grad._values(), grad.shape))
+    module(lab.put([8, 1, 3])).sum().backward()
+    lab.same("added up", module.weight.grad.to_dense())
+    lab.same("coalesced", module.weight.grad.coalesce().values())
+    for size in ((0, 0), (10, 0)):
+        none = nn.Embedding(*size, sparse=True, device=lab.device)
+        index = lab.put(torch.empty(0, dtype=torch.int64)) if size[0] == 0 else lab.put([1, 2])
+        none(index).sum().backward()
+        lab.same(f"of {size}", (none.weight.grad.is_sparse, none.weight.grad.shape))
+    half = module.to(torch.float16)
+    lab.same("cast", (half.weight.dtype, half(lab.put([1, 2]))))
+    for mode in ("sum", "mean"):
+        bag = whole(lab, nn.EmbeddingBag(6, 2, mode=mode, sparse=True))
+        bag(lab.put([1, 1, 4, 5]), lab.put([0, 3])).sum().backward()
+        lab.close(f"of bags by {mode}", bag.weight.grad.to_dense(), roundings=8)
+
+
+@behaviour("nn", capabilities=("autograd",), sees=("value",))
+def norms_of_embeddings(lab: Lab) -> None:
+    """max_norm shortens the rows that are picked, and only those, in place, before they are returned."""
+    table = lab.put([[3.0, 4.0], [0.5, 0.5], [6.0, 8.0], [0.0, 2.0]], dtype=lab.dtype)
+    kept = table.clone()
+    y = F.embedding(lab.put([0, 1, 0]), table, max_norm=1.0)
+    lab.expect("rows", y, [[0.6, 0.8], [0.5, 0.5], [0.6, 0.8]], roundings=16)
+    lab.expect("the table", table[[0, 2]], [[0.6, 0.8], [6.0, 8.0]], roundings=16)
+    lab.expect(
+        "by the sum", F.embedding(lab.put([2]), kept, max_norm=7.0, norm_type=1.0), [[3.0, 4.0]], roundings=16
+    )
+    many = lab.put([0, 3]).repeat(300)
+    module = nn.Embedding.from_pretrained(kept.clone(), freeze=False, max_norm=1.0)
+    found = module(many)
+    lab.expect("repeated rows are shortened once", found[-2:], [[0.6, 0.8], [0.0, 1.0]], roundings=16)
+    found.sum().backward()
+    lab.same("gradient", module.weight.grad)
+    bag = nn.EmbeddingBag.from_pretrained(kept.clone(), max_norm=1.0, mode="sum")
+    lab.expect("of bags", bag(lab.put([[0, 3]])), [[0.6, 1.8]], roundings=32)
+
+
+@behaviour(
+    "nn", level="core", dtypes=("float32", "float64", "bfloat16"), capabilities=("autograd",), sees=("value",)
+)
+def bags_of_embeddings(lab: Lab) -> None:
+    """A bag is the sum, mean or maximum of its rows, of zeros where it is empty, with gradients for each row
+    it holds.
+    """
+    rows = torch.arange(1.0, 11).view(5, 2)
+    for mode in MODES:
+        if mode == "max" and lab.dtype == torch.bfloat16:
+            continue
+        for index_type in (torch.int32, torch.int64):
+            bag = nn.EmbeddingBag.from_pretrained(lab.put(rows, dtype=lab.dtype), freeze=False, mode=mode)
+            index = lab.put([3, 1, 1, 1, 4, 0], dtype=index_type)
+            offsets = lab.put([0, 0, 3, 3, 6], dtype=index_type)
+            word = f"{mode} of {index_type}"
+            y = bag(index, offsets)
+            known = {
+                "sum": [[0, 0], [13, 16], [0, 0], [13, 16], [0, 0]],
+                "max": [[0, 0], [7, 8], [0, 0], [9, 10], [0, 0]],
+            }
+            if mode in known:
+                lab.expect(word, y, known[mode])
+            lab.close(f"again, {word}", y, roundings=8)
+            y.backward(lab.put([[99, 99], [1, 2], [99, 99], [3, 4], [99, 99]], dtype=lab.dtype))
+            lab.close(f"gradient, {word}", bag.weight.grad, roundings=8)
+            lab.close(f"in rows, {word}", bag(index.view(2, 3)), roundings=8)
+            last = nn.EmbeddingBag.from_pretrained(
+                lab.put(rows, dtype=lab.dtype), mode=mode, include_last_offset=True
+            )
+            lab.close(
+                f"with the last offset, {word}",
+                last(index, lab.put([0, 0, 3, 3, 6, 6], dtype=index_type)),
+                roundings=8,
+            )
+            none = bag(lab.put(torch.empty(0), dtype=index_type), lab.put([0, 0, 0], dtype=index_type))
+            lab.expect(f"empty bags, {word}", none, [[0.0, 0.0]] * 3)
+            bag.zero_grad()
+            none.sum().backward()
+            lab.expect(f"their gradient, {word}", bag.weight.grad, [[0.0, 0.0]] * 5)
+        table = lab.integers(9, 3, requires_grad=True)
+        index = lab.integers(4, 5, low=0, high=9, dtype=torch.int64)
+        plain = F.embedding(index, table)
+        by_hand = {"sum": lambda: plain.sum(1), "mean": lambda: plain.mean(1), "max": lambda: plain.amax(1)}[
+            mode
+        ]()
+        lab.close(f"embeddings and {mode}", (F.embedding_bag(index, table, mode=mode), by_hand), roundings=8)
+        wide = lab.integers(9, 6)[:, ::2]
+        lab.close(f"a table with gaps, {mode}", F.embedding_bag(index, wide, mode=mode), roundings=8)
+    for mode in ("sum", "mean", "max") if lab.dtype != torch.bfloat16 else ("sum", "mean"):
+        for padding in (1, -4):
+            flat, starts = lab.put([3, 1, 1, 4, 0, 1]), lab.put([0, 2, 3, 3])
+            y = F.embedding_bag(flat, table[:5], starts, mode=mode, padding_idx=padding)
+            lab.close(f"padding {padding}, {mode}", y, roundings=8)
+            if mode != "max":
+                lab.close(
+                    f"gradient with padding {padding}, {mode}",
+                    torch.autograd.grad(y.sum(), table),
+                    roundings=8,
+                )
+            square = lab.put([[3, 1, 4], [1, 1, 1], [0, 2, 1]])
+            lab.close(
+                f"rows with padding {padding}, {mode}",
+                F.embedding_bag(square, table[:5], mode=mode, padding_idx=padding),
+                roundings=8,
+            )
+    cut = nn.EmbeddingBag.from_pretrained(table.detach(), include_last_offset=True, padding_idx=7)
+    lab.close("a last offset before the end", cut(lab.put([0, 1, 2, 3]), lab.put([0, 3, 4])), roundings=8)
+
+
+@behaviour("nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",))
+def weights_of_samples(lab: Lab) -> None:
+    """per_sample_weights scale the rows of a sum before it is taken, and have gradients of their own."""
+    for index_type in (torch.int32, torch.int64):
+        table = lab.integers(5, 3, requires_grad=True)
+        flat = lab.put([3, 1, 1, 1, 4, 0], dtype=index_type)
+        scale = lab.integers(6, requires_grad=True)
+        for last in (False, True):
+            offsets = lab.put([0, 0, 3, 3, 6] + ([6] if last else []), dtype=index_type)
+            y = F.embedding_bag(
+                flat, table, offsets, mode="sum", per_sample_weights=scale, include_last_offset=last
+            )
+            lab.same(f"{index_type}, {last}", y)
+            push = lab.integers(*y.shape)
+            lab.same(f"gradients, {index_type}, {last}", torch.autograd.grad(y, (table, scale), push))
+            fixed = F.embedding_bag(
+                flat, table, offsets, mode="sum", per_sample_weights=scale.detach(), include_last_offset=last
+            )
+            lab.same(f"fixed weights, {index_type}, {last}", torch.autograd.grad(fixed, table, push))
+        square = flat.view(2, 3)
+        by_hand = (F.embedding(square, table) * scale.view(2, 3, 1)).sum(1)
+        lab.same(
+            f"rows, {index_type}",
+            (F.embedding_bag(square, table, mode="sum", per_sample_weights=scale.view(2, 3)), by_hand),
+        )
+        none = lab.put(torch.empty(0), dtype=index_type)
+        empty = lab.integers(0, requires_grad=True)
+        y = F.embedding_bag(
+            none, table, lab.put([0, 0], dtype=index_type), mode="sum", per_sample_weights=empty
+        )
+        y.sum().backward()
+        lab.same(f"no samples, {index_type}", (y, table.grad, empty.grad))
+        table.grad = None
+    for bag_needs in (True, False):
+        for scale_needs in (True, False):
+            rows = lab.integers(5, 3, requires_grad=bag_needs)
+            scale = lab.integers(2, 3, requires_grad=scale_needs)
+            y = F.embedding_bag(lab.put([[0, 1, 2], [4, 4, 0]]), rows, mode="sum", per_sample_weights=scale)
+            lab.same(f"needs {bag_needs}, {scale_needs}", (y, y.requires_grad))
+
+
+@behaviour("nn", sees=("error", "message"))
+def refusals_of_bags(lab: Lab) -> None:
+    """Bags refuse offsets with rows, none with a flat index, bad offsets and padding, and weights that do
+    not fit.
+    """
+    table = lab.floats(5, 2)
+    flat, square = lab.put([0, 1, 4]), lab.put([[0, 1], [2, 3]])
+    lab.raises(
+        "offsets with rows",
+        lambda: F.embedding_bag(square, table, lab.put([0, 1])),
+        ValueError,
+        match="(?i)offsets",
+    )
+    lab.raises("no offsets", lambda: F.embedding_bag(flat, table), ValueError, match="(?i)offsets")
+    lab.raises(
+        "offsets of two dimensions",
+        lambda: F.embedding_bag(flat, table, lab.put([[0]])),
+        ValueError,
+        match="(?i)1D",
+    )
+    lab.raises(
+        "an index of three dimensions",
+        lambda: F.embedding_bag(square[None], table),
+        ValueError,
+        match="(?i)1D or 2D",
+    )
+    lab.raises(
+        "a table of three dimensions", lambda: F.embedding_bag(square, table[None]), ValueError, RuntimeError
+    )
+    lab.raises("an unknown mode", lambda: F.embedding_bag(square, table, mode="product"), ValueError)
+    for padding in (5, -6):
+        lab.raises(
+            f"padding {padding}",
+            lambda: F.embedding_bag(square, table, padding_idx=padding),
+            match="padding_idx",
+        )
+        lab.raises(
+            f"padding {padding} of the module",
+            lambda: nn.EmbeddingBag(5, 2, padding_idx=padding),
+            AssertionError,
+        )
+    scale = lab.floats(2, 2)
+    lab.raises(
+        "weights of another shape",
+        lambda: F.embedding_bag(square, table, mode="sum", per_sample_weights=lab.floats(4)),
+        ValueError,
+        match="(?i)shape",
+    )
+    for mode in ("mean", "max"):
+        lab.raises(
+            f"weights by {mode}",
+            lambda: F.embedding_bag(square, table, mode=mode, per_sample_weights=scale),
+            NotImplementedError,
+            match="(?i)sum",
+        )
+    lab.raises("sparse maxima", lambda: F.embedding_bag(square, table, mode="max", sparse=True), ValueError)
+    lab.raises(
+        "maxima by frequency",
+        lambda: F.embedding_bag(square, table, mode="max", scale_grad_by_freq=True),
+        ValueError,
+    )

@@ -1,0 +1,336 @@
+"""Hooks on modules: before and after forward and backward, for one module and for all."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules import module as registry
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._nn import whole
+
+
+def _net(lab: Lab) -> nn.Sequential:
+    return nn.Sequential(whole(lab, nn.Linear(2, 2)), whole(lab, nn.Linear(2, 2)))
+
+
+@behaviour("nn", level="core", sees=("value",))
+def forward_hooks(lab: Lab) -> None:
+    """Forward hooks run in their order, prepended ones first, see the module, its input and output, and
+    change both.
+    """
+    net, x = _net(lab), lab.integers(3, 2)
+    order: list[Any] = []
+
+    def note(word: str) -> Any:
+        return lambda module, args, *rest: order.append((word, module is net[0], len(args), len(rest)))
+
+    handles = [
+        net[0].register_forward_hook(note("a")),
+        net[0].register_forward_hook(note("b"), prepend=True),
+        net[0].register_forward_hook(note("c")),
+        net[0].register_forward_pre_hook(note("d")),
+        net[0].register_forward_pre_hook(note("e"), prepend=True),
+    ]
+    lab.same("result with hooks that look", net(x))
+    lab.same("order", order)
+    for handle in handles:
+        handle.remove()
+    order.clear()
+    net(x)
+    lab.same("removed", order)
+    before = net[0].register_forward_pre_hook(lambda module, args: (args[0] * 2,))
+    lab.same("a changed input", net(x))
+    single = net[0].register_forward_pre_hook(lambda module, args: args[0] + 1)
+    lab.same("changed again, as a single value", net(x))
+    after = net[0].register_forward_hook(lambda module, args, output: -output)
+    lab.same("a changed output", net(x))
+    seen: list[torch.Tensor] = []
+    last = net[0].register_forward_hook(lambda module, args, output: seen.extend((args[0], output)))
+    net(x)
+    lab.same("what the last hook sees", seen)
+    for handle in (before, single, after, last):
+        handle.remove()
+    with net[0].register_forward_hook(lambda module, args, output: output * 5):
+        lab.same("within a context", net(x))
+    lab.same("after it", net(x))
+    once: list[Any] = []
+
+    def leave(module: nn.Module, args: Any) -> None:
+        once.pop().remove()
+
+    once.append(net.register_forward_pre_hook(leave))
+    net(x)
+    lab.same("a hook that removes itself", (len(once), net(x)))
+
+
+class _Shift(nn.Module):
+    def forward(self, input: torch.Tensor, shift: torch.Tensor | None = None) -> torch.Tensor:
+        return input if shift is None else input + shift
+
+
+@behaviour("nn", sees=("value",))
+def hooks_with_keywords(lab: Lab) -> None:
+    """Hooks that ask for keyword arguments see and change them; always-called ones run when forward fails."""
+    module, x, shift = _Shift(), lab.integers(3), lab.integers(3)
+    seen: list[Any] = []
+
+    def before(one: nn.Module, args: Any, kwargs: Any) -> Any:
+        seen.append((len(args), sorted(kwargs)))
+        return args, {"shift": kwargs["shift"] * 2}
+
+    def after(one: nn.Module, args: Any, kwargs: Any, output: torch.Tensor) -> torch.Tensor:
+        seen.append((len(args), sorted(kwargs)))
+        changed: torch.Tensor = output + kwargs["shift"]
+        return changed
+
+    first = module.register_forward_pre_hook(before, with_kwargs=True)
+    lab.same("changed before", module(x, shift=shift))
+    second = module.register_forward_hook(after, with_kwargs=True)
+    lab.same("changed before and after", module(x, shift=shift))
+    lab.same("seen", seen)
+    first.remove()
+    lab.same("the first removed", module(x, shift=shift))
+    second.remove()
+    lab.same("both removed", module(x, shift=shift))
+    calls: list[str] = []
+    module.register_forward_hook(lambda *args: calls.append("always"), always_call=True)
+    module.register_forward_hook(lambda *args: calls.append("else"))
+    lab.raises("a call that fails", lambda: module(x, shift="word"), TypeError, RuntimeError)
+    lab.same("hooks of a call that fails", calls)
+    module(x)
+    lab.same("and of one that does not", calls)
+
+
+@behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
+def backward_hooks(lab: Lab) -> None:
+    """Full backward hooks see gradients of inputs and outputs and replace them; pre-hooks change what comes
+    in.
+    """
+    net = _net(lab)
+    x = lab.integers(3, 2, requires_grad=True)
+    order: list[str] = []
+    seen: list[Any] = []
+
+    def note(word: str) -> Any:
+        return lambda module, *rest: order.append(word)
+
+    handles = [
+        net.register_full_backward_hook(note("a")),
+        net.register_full_backward_hook(note("b"), prepend=True),
+        net.register_full_backward_pre_hook(note("c")),
+        net.register_full_backward_pre_hook(note("d"), prepend=True),
+        net.register_forward_hook(note("f")),
+        net.register_forward_pre_hook(note("p")),
+        net[0].register_full_backward_hook(lambda module, given, got: seen.append((given[0], got[0]))),
+    ]
+    net(x).sum().backward()
+    lab.same("order", order)
+    lab.same("what a hook sees", seen)
+    lab.same("gradient", x.grad)
+    net(x).sum().backward()
+    lab.same("once for each pass", (len(order), len(seen)))
+    for handle in handles:
+        handle.remove()
+    x.grad = None
+    with net[0].register_full_backward_hook(lambda module, given, got: (given[0] * 2,)):
+        net(x).sum().backward()
+    lab.same("a replaced gradient", x.grad)
+    x.grad = None
+    before = net[1].register_full_backward_pre_hook(lambda module, got: (got[0] * 3,))
+    after = net[1].register_full_backward_hook(lambda module, given, got: seen.append(got[0]))
+    with before, after:
+        net(x).sum().backward()
+    lab.same("a changed output gradient", (x.grad, seen[-1]))
+    out = net(x)
+    counts: list[int] = []
+    net[0].register_full_backward_hook(lambda *args: counts.append(1))
+    out = net(x).sum()
+    out.backward(retain_graph=True)
+    out.backward()
+    lab.same("with a graph that is kept", len(counts))
+    sizes: list[Any] = []
+    module = _Sizes()
+    with module.register_full_backward_hook(
+        lambda one, given, got: sizes.append(([list(g.shape) for g in given], [list(g.shape) for g in got]))
+    ):
+        module(lab.integers(2, 2, requires_grad=True), lab.integers(5, requires_grad=True)).sum().backward()
+    lab.same("sizes of several inputs", sizes)
+
+
+class _Sizes(nn.Module):
+    def forward(self, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        return (one.sum() * other + other.sum() * one.sum()).sum().view(1).expand(8).contiguous()
+
+
+class _Words(nn.Module):
+    """Takes and gives things that are no tensors."""
+
+    def forward(self, word: str, tensor: torch.Tensor) -> tuple[torch.Tensor, str]:
+        return tensor.clone(), word
+
+
+class _Writes(nn.Module):
+    def forward(self, input: torch.Tensor, write: bool) -> torch.Tensor:
+        if write:
+            input += 1
+        return input.clone()
+
+
+@behaviour("nn", level="training", capabilities=("autograd",), sees=("value", "error", "message"))
+def corners_of_backward_hooks(lab: Lab) -> None:
+    """Backward hooks keep requires_grad, pass over what is no tensor, refuse wrong results, and forbid in-
+    place writes.
+    """
+    x = lab.integers(2, requires_grad=True)
+    seen: list[Any] = []
+    needs = _Needs(seen)
+    needs.register_full_backward_hook(lambda *args: None)
+    needs(x, x.detach(), x)
+    lab.same("which inputs need gradients", seen)
+    words = _Words()
+    given: list[Any] = []
+    words.register_full_backward_hook(lambda module, inputs, outputs: given.append((inputs, outputs)))
+    out, word = words("word", x)
+    out.sum().backward()
+    lab.same("None beside tensors", (given, word))
+    linear = whole(lab, nn.Linear(2, 3))
+    calls: list[Any] = []
+    handle = linear.register_full_backward_hook(
+        lambda module, inputs, outputs: calls.append((inputs, outputs))
+    )
+    linear(lab.integers(1, 2)).sum().backward()
+    lab.same("an input that needs no gradient", calls)
+    handle.remove()
+    with linear.register_full_backward_hook(lambda module, inputs, outputs: lab.integers(1, 2)):
+        lab.raises("a gradient for no one", lambda: linear(lab.integers(1, 2)).sum().backward())
+    lab.same("the last argument alone", nn.L1Loss()(x.detach(), x))
+    act = nn.ReLU()
+    for name, hook in (("too few", lambda m, got: ()), ("too many", lambda m, got: (*got, x))):
+        with act.register_full_backward_pre_hook(hook):
+            lab.raises(f"{name} from a pre-hook", lambda: act(x).sum().backward(), match="expected 1")
+    for name, after in (("too few", lambda m, i, o: ()), ("too many", lambda m, i, o: (*i, x))):
+        with act.register_full_backward_hook(after):
+            lab.raises(f"{name} from a hook", lambda: act(x).sum().backward(), match="expected 1")
+    writes = _Writes()
+    for register in (writes.register_full_backward_hook, writes.register_full_backward_pre_hook):
+        with register(lambda *args: None):
+            writes(x, False).sum().backward()
+            lab.raises("a write to the input", lambda: writes(x.clone(), True), match="(?i)inplace")
+            out = writes(x, False)
+            lab.raises("a write to the output", lambda: out.add_(1), match="(?i)inplace")
+    lab.same("gradient at last", x.grad)
+    with act.register_full_backward_hook(lambda *args: None):
+        lab.raises(
+            "two kinds at once", lambda: act.register_backward_hook(lambda *args: None), match="(?i)full"
+        )
+    table = _Table()
+    table.register_full_backward_hook(lambda *args: calls.append("never"))
+    lab.warns("a dict of tensors", lambda: table({"x": x}), match="(?i)tuple of Tensors")
+
+
+class _Needs(nn.Module):
+    def __init__(self, seen: list[Any]) -> None:
+        super().__init__()
+        self.seen = seen
+
+    def forward(self, *args: torch.Tensor) -> torch.Tensor:
+        self.seen.append([one.requires_grad for one in args])
+        return args[0].sum() + args[1].sum() + args[2].sum()
+
+
+class _Table(nn.Module):
+    def forward(self, table: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return {"x": table["x"] * 2}
+
+
+@behaviour("nn", sees=("value", "error"))
+def hooks_for_all_modules(lab: Lab) -> None:
+    """Global hooks run for every module, before local ones; registration hooks see what is registered."""
+    net = _net(lab)
+    x = lab.integers(3, 2, requires_grad=True)
+    order: list[Any] = []
+    handles = [
+        registry.register_module_forward_pre_hook(lambda module, args: order.append(("pre", len(args)))),
+        registry.register_module_forward_hook(lambda module, args, output: order.append(("post", len(args)))),
+        registry.register_module_full_backward_pre_hook(
+            lambda module, got: order.append(("back pre", len(got)))
+        ),
+        registry.register_module_full_backward_hook(
+            lambda module, given, got: order.append(("back", len(given)))
+        ),
+    ]
+    local = net[0].register_forward_hook(lambda module, args, output: order.append("local"))
+    try:
+        net(x).sum().backward()
+        lab.same("order", order)
+        lab.same("gradient", x.grad)
+    finally:
+        local.remove()
+        for handle in handles:
+            handle.remove()
+    order.clear()
+    net(x)
+    lab.same("removed", order)
+    handle = registry.register_module_forward_hook(lambda module, args, output: -output)
+    try:
+        lab.same("an output that all change", net(x))
+    finally:
+        handle.remove()
+    handle = registry.register_module_full_backward_hook(lambda module, given, got: (given[0] * 2,))
+    try:
+        x.grad = None
+        nn.ReLU()(x).sum().backward()
+        lab.same("a gradient that all change", x.grad)
+    finally:
+        handle.remove()
+    handle = registry.register_module_full_backward_hook(lambda module, given, got: ())
+    try:
+        lab.raises("too few gradients", lambda: nn.ReLU()(x).sum().backward())
+    finally:
+        handle.remove()
+    names: list[str] = []
+    handles = [
+        registry.register_module_parameter_registration_hook(
+            lambda module, name, one: names.append(f"parameter {name}")
+        ),
+        registry.register_module_buffer_registration_hook(
+            lambda module, name, one: names.append(f"buffer {name}")
+        ),
+        registry.register_module_module_registration_hook(
+            lambda module, name, one: names.append(f"module {name}")
+        ),
+    ]
+    try:
+        nn.Sequential(nn.BatchNorm1d(2, device=lab.device))
+    finally:
+        for handle in handles:
+            handle.remove()
+    lab.same("registrations", names)
+    kept = nn.Parameter(lab.integers(2))
+    handle = registry.register_module_parameter_registration_hook(lambda module, name, one: kept)
+    try:
+        module = nn.Module()
+        module.a = nn.Parameter(lab.integers(3))
+    finally:
+        handle.remove()
+    lab.holds("a hook may give another parameter", module.a is kept)
+
+
+def _doubled(module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
+    return output * 2
+
+
+@behaviour("nn", sees=("value",))
+def hooks_of_copies(lab: Lab) -> None:
+    """Copies of a module by deepcopy and pickle keep its hooks."""
+    net, x = _net(lab), lab.integers(3, 2)
+    net[0].register_forward_hook(_doubled)
+    lab.same("the module", net(x))
+    lab.same("a deep copy", copy.deepcopy(net)(x))
+    lab.same("through pickle", pickle.loads(pickle.dumps(net))(x))

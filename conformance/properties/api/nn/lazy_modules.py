@@ -1,0 +1,206 @@
+"""Lazy modules: parameters that wait for the first input."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._nn import whole
+
+#: Lazy class, its arguments, the class that it becomes with its arguments, and the input's shape.
+CASES: tuple[tuple[Any, tuple[Any, ...], Any, tuple[Any, ...], tuple[int, ...]], ...] = (
+    (nn.LazyLinear, (3,), nn.Linear, (4, 3), (2, 4)),
+    (nn.LazyConv1d, (3, 2), nn.Conv1d, (4, 3, 2), (2, 4, 5)),
+    (nn.LazyConv2d, (3, 2), nn.Conv2d, (4, 3, 2), (2, 4, 5, 3)),
+    (nn.LazyConv3d, (3, 2), nn.Conv3d, (4, 3, 2), (2, 4, 3, 3, 2)),
+    (nn.LazyConvTranspose1d, (3, 2), nn.ConvTranspose1d, (4, 3, 2), (2, 4, 5)),
+    (nn.LazyConvTranspose2d, (3, 2), nn.ConvTranspose2d, (4, 3, 2), (2, 4, 5, 3)),
+    (nn.LazyConvTranspose3d, (3, 2), nn.ConvTranspose3d, (4, 3, 2), (2, 4, 3, 3, 2)),
+    (nn.LazyBatchNorm1d, (), nn.BatchNorm1d, (4,), (3, 4)),
+    (nn.LazyBatchNorm2d, (), nn.BatchNorm2d, (4,), (3, 4, 2, 2)),
+    (nn.LazyBatchNorm3d, (), nn.BatchNorm3d, (4,), (3, 4, 2, 2, 2)),
+    (nn.LazyInstanceNorm1d, (), nn.InstanceNorm1d, (4,), (3, 4, 5)),
+    (nn.LazyInstanceNorm2d, (), nn.InstanceNorm2d, (4,), (3, 4, 2, 3)),
+    (nn.LazyInstanceNorm3d, (), nn.InstanceNorm3d, (4,), (3, 4, 2, 3, 2)),
+)
+
+
+def _lazy(lab: Lab, make: Any, arguments: tuple[Any, ...], **options: Any) -> Any:
+    return make(*arguments, device=lab.device, **options)
+
+
+def _norm(make: Any) -> bool:
+    return "Norm" in make.__name__
+
+
+@behaviour("nn", sees=("value",))
+def lazy_modules_become_real(lab: Lab) -> None:
+    """The first input gives a lazy module its sizes, its class and parameters on the device; then it
+    computes as such.
+    """
+    for make, few, real, _, shape in CASES:
+        module = _lazy(lab, make, few, **({"affine": True} if _norm(make) else {}))
+        lab.holds(f"{make.__name__} waits", module.has_uninitialized_params())
+        lab.holds(f"{make.__name__} has no values yet", isinstance(module.weight, UninitializedParameter))
+        x = lab.integers(*shape)
+        module(x)
+        lab.holds(f"{make.__name__} has become {real.__name__}", type(module) is real)
+        names = {
+            name: (list(one.shape), one.device.type == lab.device.type)
+            for name, one in module.state_dict().items()
+        }
+        lab.same(f"{make.__name__}: sizes", names)
+        if not _norm(make):
+            lab.holds(f"{make.__name__} has random values", bool((module.weight != 0).any()))
+        whole(lab, module, low=0)
+        lab.close(f"{make.__name__}: result", module(x), roundings=64, matrix=True)
+        if "Transpose" in make.__name__:
+            size = tuple(one + 1 for one in shape[2:])
+            other = _lazy(lab, make, few)
+            lab.same(f"{make.__name__}: with output_size", other(x, output_size=size).shape)
+    for affine in (True, False):
+        for track in (True, False):
+            for make in (nn.LazyBatchNorm1d, nn.LazyInstanceNorm1d):
+                module = _lazy(lab, make, (), affine=affine, track_running_stats=track)
+                y = module(lab.integers(3, 4, 5))
+                lab.close(f"{make.__name__} {affine} {track}", y, roundings=64)
+                lab.same(f"state of {make.__name__} {affine} {track}", sorted(module.state_dict()))
+    named = _lazy(lab, nn.LazyBatchNorm1d, ())
+    lab.close("called with a keyword", named(input=lab.integers(3, 4)), roundings=64)
+    chain = nn.Sequential(_lazy(lab, nn.LazyLinear, (5,)), _lazy(lab, nn.LazyLinear, (2,)))
+    chain(lab.integers(3, 4))
+    lab.same("one after another", [list(one.shape) for one in chain.parameters()])
+
+
+@behaviour("nn", sees=("value", "error"))
+def states_of_lazy_modules(lab: Lab) -> None:
+    """A lazy module takes its sizes from a state dict too; one that waits cannot be loaded into a real
+    one.
+    """
+    for make, few, real, full, shape in CASES:
+        options = {"affine": True, "track_running_stats": True} if _norm(make) else {}
+        source = whole(lab, real(*full, **options), low=0).eval()
+        module = _lazy(lab, make, few, **options)
+        module.load_state_dict(source.state_dict())
+        module.eval()
+        lab.same(f"{make.__name__}: loaded", dict(module.state_dict()))
+        x = lab.integers(*shape)
+        if "Instance" not in make.__name__:
+            lab.close(f"{make.__name__}: result", (module(x), source(x)), roundings=64, matrix=True)
+            lab.holds(f"{make.__name__} has become {real.__name__}", type(module) is real)
+        waiting = _lazy(lab, make, few, **options)
+        lab.raises(
+            f"{make.__name__}: a real one from a waiting one",
+            lambda: source.load_state_dict(waiting.state_dict()),
+            match="(?i)uninitialized",
+        )
+        other = _lazy(lab, make, few, **options)
+        other.load_state_dict(waiting.state_dict())
+        lab.holds(f"{make.__name__} goes on waiting for one that waits", other.has_uninitialized_params())
+
+
+@behaviour("nn", sees=("value",))
+def copies_of_lazy_modules(lab: Lab) -> None:
+    """Lazy modules are pickled while they wait, and copied and pickled when they are real."""
+    for make, few, real, _, shape in CASES:
+        options = {"affine": True} if _norm(make) else {}
+        for word, again in (
+            ("pickle", lambda one: pickle.loads(pickle.dumps(one))),
+            ("deepcopy", copy.deepcopy),
+        ):
+            module = _lazy(lab, make, few, **options)
+            if word == "pickle":
+                module = again(module).to(lab.device)
+                lab.holds(
+                    f"{make.__name__} waits after {word}",
+                    type(module) is make and module.has_uninitialized_params(),
+                )
+            x = lab.integers(*shape)
+            module(x)
+            whole(lab, module, low=0)
+            made = again(module)
+            lab.holds(f"{make.__name__} is real after {word}", type(made) is real)
+            lab.close(f"{make.__name__}: result after {word}", made(x), roundings=64, matrix=True)
+
+
+class _Waiting(nn.modules.lazy.LazyModuleMixin, nn.Module):
+    """Holds a parameter and a buffer that wait."""
+
+    def __init__(self, device: Any = None) -> None:
+        super().__init__()
+        self.value = UninitializedParameter(device=device)
+        self.count = UninitializedBuffer(device=device)
+
+    def initialize_parameters(self, input: torch.Tensor) -> None:
+        return None
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return input * 2
+
+
+@behaviour("nn", sees=("value", "error"))
+def parameters_that_wait(lab: Lab) -> None:
+    """Waiting parameters move and cast without values, become real in place, and refuse to compute and to be
+    shared.
+    """
+    module = _Waiting()
+    module.to(lab.device).half()
+    module.value.materialize((2, 3))
+    module.count.materialize((4,))
+    lab.same(
+        "made where it was moved to",
+        (module.value.shape, module.value.dtype, module.value.device.type == lab.device.type),
+    )
+    lab.same(
+        "buffers too", (module.count.shape, module.count.dtype, module.count.device.type == lab.device.type)
+    )
+    made: Any = module.value
+    lab.holds("it is a parameter", type(made) is nn.Parameter and not module.has_uninitialized_params())
+    module = _Waiting(lab.device)
+    optimizers = [
+        make(module.parameters())
+        for make in (
+            torch.optim.SGD,
+            torch.optim.Adam,
+            torch.optim.AdamW,
+            torch.optim.RMSprop,
+            torch.optim.LBFGS,
+        )
+    ]
+    lab.raises(
+        "Adagrad, which makes its state at once", lambda: torch.optim.Adagrad(module.parameters()), ValueError
+    )
+    module.value.materialize((3,))
+    with torch.no_grad():
+        module.value.fill_(1)
+    for optimizer in optimizers[:1]:
+        module.value.grad = torch.ones_like(module.value)
+        optimizer.param_groups[0]["lr"] = 2.0
+        optimizer.step()
+    lab.expect("an optimizer that knew it before moves it", module.value.detach() + 0, [-1.0, -1.0, -1.0])
+    waiting = UninitializedParameter(device=lab.device)
+    for word, call in (
+        ("+", lambda: waiting + 1),
+        ("add", lambda: torch.add(waiting, waiting)),
+        ("empty_like", lambda: torch.empty_like(waiting)),
+        ("shape", lambda: waiting.shape),
+    ):
+        lab.raises(word, call, ValueError, RuntimeError)
+    lab.raises("sharing memory", lambda: _Waiting(lab.device).share_memory())
+    lab.raises("weight norm", lambda: nn.utils.weight_norm(nn.LazyLinear(3, device=lab.device)), ValueError)
+    lab.raises(
+        "spectral norm", lambda: nn.utils.spectral_norm(nn.LazyLinear(3, device=lab.device)), ValueError
+    )
+    hooked = _Waiting(lab.device)
+    hooked.register_forward_pre_hook(lambda one, args: (args[0] + 1,))
+    hooked.register_forward_hook(lambda one, args, output: output + args[0])
+    hooked.value.materialize((1,))
+    hooked.count.materialize((1,))
+    lab.expect("hooks work as in others", hooked(lab.put([0.0, 1.0])), [3.0, 6.0])

@@ -1,0 +1,252 @@
+"""Normalization: statistics, their update, affine parameters, memory formats, and refusals."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._nn import gradients, whole
+
+
+@behaviour("nn", level="core", sees=("value",))
+def batch_norm_statistics(lab: Lab) -> None:
+    """Batch norm moves its statistics by its momentum, or averages all batches, in train mode only, and
+    counts them.
+    """
+    x = lab.put([[0.0, 4.0], [2.0, 8.0]], dtype=lab.dtype)
+    norm = nn.BatchNorm1d(2, eps=1e-30, momentum=0.5, device=lab.device, dtype=lab.dtype)
+    lab.expect("normalized", norm(x), [[-1.0, -1.0], [1.0, 1.0]], roundings=8)
+    lab.expect("mean", norm.running_mean, [0.5, 3.0])
+    lab.expect("variance, unbiased", norm.running_var, [1.5, 4.5])
+    norm(x)
+    lab.expect("mean of two", norm.running_mean, [0.75, 4.5])
+    lab.expect("count", norm.num_batches_tracked, 2)
+    norm.eval()
+    lab.close("in eval mode", norm(x), roundings=16)
+    lab.expect("they rest", norm.running_mean, [0.75, 4.5])
+    norm.reset_running_stats()
+    lab.expect("reset", torch.stack((norm.running_mean, norm.running_var)), [[0.0, 0.0], [1.0, 1.0]])
+    average = nn.BatchNorm1d(2, momentum=None, device=lab.device, dtype=lab.dtype)
+    for factor in (1, 3):
+        average(x * factor)
+    lab.expect("the average of all batches", average.running_mean, [2.0, 12.0], roundings=8)
+    lab.close("of variances", average.running_var, roundings=8)
+    free = nn.BatchNorm1d(2, track_running_stats=False, eps=1e-30, device=lab.device, dtype=lab.dtype).eval()
+    lab.expect(
+        "without statistics those of the batch count", free(x), [[-1.0, -1.0], [1.0, 1.0]], roundings=8
+    )
+    tracked = nn.BatchNorm1d(2, device=lab.device, dtype=lab.dtype)
+    tracked.track_running_stats = False
+    tracked(x)
+    lab.same("switched off they are still there", (tracked.running_mean, tracked.num_batches_tracked))
+    mean, variance = lab.put([0.0, 0.0], dtype=lab.dtype), lab.put([1.0, 1.0], dtype=lab.dtype)
+    F.batch_norm(x, mean, variance, training=True, momentum=1.0)
+    lab.expect(
+        "a momentum of one takes the batch's",
+        torch.stack((mean, variance)),
+        [[1.0, 6.0], [2.0, 8.0]],
+        roundings=4,
+    )
+    F.batch_norm(x, mean, variance, training=True, momentum=0.0)
+    lab.expect("one of zero leaves them", mean, [1.0, 6.0])
+
+
+@behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
+def batch_norm_gradients(lab: Lab) -> None:
+    """Gradients of batch norm in train and eval mode, with and without affine parameters, in one dimension
+    to three.
+    """
+    for dims, make in ((1, nn.BatchNorm1d), (2, nn.BatchNorm2d), (3, nn.BatchNorm3d)):
+        for affine in (True, False) if dims == 2 else (True,):
+            for training in (True, False) if dims == 2 else (True,):
+                norm = whole(lab, make(2, affine=affine), low=1).train(training)
+                x = lab.floats(3, 2, *(2,) * dims, requires_grad=True)
+                y = norm(x)
+                push = lab.floats(*y.shape)
+                y.backward(push)
+                word = f"{dims} dimensions, affine={affine}, training={training}"
+                lab.close(f"result, {word}", y, roundings=64)
+                lab.close(f"gradients, {word}", (x.grad, gradients(norm)), roundings=512)
+    x = lab.floats(2, 3, 2, 2, requires_grad=True)
+    norm = whole(lab, nn.BatchNorm2d(3), low=1)
+    first = norm(x)
+    strided = norm(x.detach().clone(memory_format=torch.channels_last))
+    lab.close("channels last", (strided, first), roundings=64)
+    lab.close("with gaps", norm(lab.floats(2, 6, 2, 4)[:, ::2, :, ::2]), roundings=64)
+    lab.close("one row of many", norm(lab.floats(1, 3, 5, 5)), roundings=64)
+
+
+@behaviour("nn", dtypes=("bfloat16", "float16"), sees=("dtype",))
+def mixed_batch_norm(lab: Lab) -> None:
+    """Batch norm of a reduced input with parameters and statistics of float32 gives the input's dtype."""
+    for training in (True, False):
+        norm = nn.BatchNorm2d(3, device=lab.device).train(training)
+        x = lab.floats(4, 3, 2, 2, requires_grad=True)
+        y = norm(x)
+        lab.close(f"result, training={training}", y, roundings=8, dtype=lab.dtype)
+        y.sum().backward()
+        lab.same(
+            f"dtypes, training={training}",
+            (y.dtype, x.grad.dtype, norm.weight.grad.dtype, norm.running_mean.dtype),
+        )
+        lab.close(f"statistics, training={training}", norm.running_mean, roundings=8, dtype=lab.dtype)
+    layer = nn.LayerNorm(8).to(lab.device)
+    x = lab.floats(4, 8)
+    with torch.no_grad():
+        lab.close("layer norm of a reduced dtype", layer.to(lab.dtype)(x), roundings=8)
+
+
+@behaviour("nn", sees=("error", "message"))
+def refusals_of_normalization(lab: Lab) -> None:
+    """Normalization refuses single values in train mode, statistics and parameters of other sizes, and other
+    channels.
+    """
+    lab.raises(
+        "one value for each channel",
+        lambda: whole(lab, nn.BatchNorm1d(3))(lab.floats(1, 3)),
+        ValueError,
+        match="(?i)more than 1",
+    )
+    lab.raises(
+        "one value by function",
+        lambda: F.batch_norm(lab.floats(1, 3, 1), None, None, training=True),
+        ValueError,
+        match="(?i)more than 1",
+    )
+    x = lab.floats(3, 4)
+    good, bad = torch.ones(4, device=lab.device), torch.ones(5, device=lab.device)
+    lab.raises("a mean of another size", lambda: F.batch_norm(x, bad, good), match="running_mean")
+    lab.raises("a variance of another size", lambda: F.batch_norm(x, good, bad), match="running_var")
+    lab.raises("a weight of another size", lambda: F.batch_norm(x, good, good, weight=bad), match="weight")
+    lab.raises("a bias of another size", lambda: F.batch_norm(x, good, good, bias=bad), match="bias")
+    for dims, make in ((4, nn.BatchNorm1d), (3, nn.BatchNorm2d), (4, nn.BatchNorm3d), (5, nn.InstanceNorm1d)):
+        lab.raises(
+            f"{make.__name__} of {dims} dimensions",
+            lambda: whole(lab, make(2))(lab.floats(*(2,) * dims)),
+            ValueError,
+            match="(?i)expected",
+        )
+    for make in (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d):
+        dims = int(make.__name__[-2])
+        lab.raises(
+            f"a single element of {make.__name__}",
+            lambda: whole(lab, make(2))(lab.floats(3, 2, *(1,) * dims)),
+            ValueError,
+            match="(?i)more than 1",
+        )
+        lab.raises(
+            f"other channels of {make.__name__}",
+            lambda: whole(lab, make(2, affine=True))(lab.floats(3, 5, *(2,) * dims)),
+            ValueError,
+            match="(?i)channel|num_features",
+        )
+        lab.warns(
+            f"other channels of {make.__name__} without parameters",
+            lambda: whole(lab, make(2))(lab.floats(3, 5, *(2,) * dims)),
+            match="(?i)num_features",
+        )
+    lab.raises(
+        "one value for each group",
+        lambda: F.group_norm(lab.floats(1, 4), 4),
+        ValueError,
+        match="(?i)more than 1",
+    )
+    lab.raises("groups that do not divide", lambda: nn.GroupNorm(3, 4), ValueError, match="(?i)divisible")
+    lab.raises("channels that do not divide", lambda: F.group_norm(lab.floats(2, 4, 3), 3))
+    lab.raises(
+        "a normalized shape that differs",
+        lambda: whole(lab, nn.LayerNorm(5))(lab.floats(2, 4)),
+        match="(?i)normalized_shape",
+    )
+    lab.raises(
+        "no normalized shape", lambda: F.layer_norm(lab.floats(2, 4), ()), match="(?i)normalized_shape"
+    )
+
+
+@behaviour("nn", level="core", sees=("value",))
+def instance_norm(lab: Lab) -> None:
+    """Instance norm makes each channel of each sample zero in mean and one in variance, and may keep
+    statistics.
+    """
+    for dims, make in ((1, nn.InstanceNorm1d), (2, nn.InstanceNorm2d), (3, nn.InstanceNorm3d)):
+        x = lab.floats(3, 2, *(4,) * dims, low=1, high=5, requires_grad=True)
+        norm = make(2, eps=0.0).to(lab.device)
+        y = norm(x)
+        flat = y.flatten(2)
+        lab.holds(f"means of zero, {dims}", (flat.mean(2).abs() < 1e-5).all())
+        lab.holds(f"variances of one, {dims}", ((flat.var(2, unbiased=False) - 1).abs() < 1e-4).all())
+        lab.close(f"result, {dims}", y, roundings=128)
+        y.backward(lab.floats(*y.shape))
+        lab.holds(f"gradients that add up to nothing, {dims}", (x.grad.flatten(2).sum(2).abs() < 1e-4).all())
+        kept = whole(lab, make(2, affine=True, track_running_stats=True), low=1)
+        lab.close(f"affine, {dims}", kept(x.detach()), roundings=128)
+        lab.close(f"statistics, {dims}", (kept.running_mean, kept.running_var), roundings=64)
+        lab.close(f"in eval mode, {dims}", kept.eval()(x.detach()), roundings=128)
+        lab.close(f"without a batch, {dims}", norm(x.detach()[0]), roundings=128)
+
+
+@behaviour("nn", level="core", sees=("value",))
+def layer_and_group_norm(lab: Lab) -> None:
+    """Layer norm works over the last dimensions, group norm over groups of channels; both take empty and
+    strided input.
+    """
+    x = lab.put([[0.0, 2.0, 4.0, 6.0], [1.0, 1.0, 3.0, 3.0]], dtype=lab.dtype, requires_grad=True)
+    lab.expect("layer norm", F.layer_norm(x[1:], (4,), eps=0.0), [[-1.0, -1.0, 1.0, 1.0]], roundings=16)
+    lab.expect(
+        "with parameters",
+        F.layer_norm(x[1:], (4,), lab.put([1.0, 2.0, 3.0, 4.0]), lab.put([1.0, 1.0, 1.0, 1.0]), eps=0.0),
+        [[0.0, -1.0, 4.0, 5.0]],
+        roundings=16,
+    )
+    lab.close("both dimensions", F.layer_norm(x, (2, 4)), roundings=64)
+    lab.close("a large eps", F.layer_norm(x, (4,), eps=3.0), roundings=64)
+    for bias in (True, False):
+        norm = whole(lab, nn.LayerNorm((3, 2), bias=bias), low=1)
+        y = norm(lab.floats(4, 3, 2))
+        lab.close(f"bias={bias}", y, roundings=64)
+        y.sum().backward()
+        lab.close(f"gradients, bias={bias}", gradients(norm), roundings=512)
+    y = F.layer_norm(x, (4,), eps=1.0)
+    (first,) = torch.autograd.grad(y.square().sum(), x, create_graph=True)
+    lab.close("with create_graph", first, roundings=512)
+    first.square().sum().backward()
+    lab.close("second gradient", x.grad, roundings=2048)
+    wide = lab.put([[1.0, 3.0, 10.0, 10.0], [2.0, 6.0, 5.0, 7.0]], dtype=lab.dtype)
+    groups = F.group_norm(wide.view(1, 4, 2), 2, eps=0.0)
+    lab.close("group norm", groups, roundings=64)
+    for count in (1, 2, 4):
+        norm = whole(lab, nn.GroupNorm(count, 4), low=1)
+        for shape in ((3, 4, 5), (3, 4, 2, 3), (2, 4, 2, 2, 2), (3, 4) if count < 4 else (3, 4, 2)):
+            lab.close(f"{count} groups of {shape}", norm(lab.floats(*shape)), roundings=128)
+        images = lab.floats(2, 4, 3, 3).contiguous(memory_format=torch.channels_last).requires_grad_()
+        y = norm(images)
+        lab.close(f"{count} groups, channels last", y, roundings=128)
+        y.backward(lab.floats(2, 4, 3, 3))
+        lab.close(f"{count} groups, gradients", (images.grad, gradients(norm)), roundings=1024)
+    for empty in ((0, 4, 3), (2, 4, 0)):
+        lab.same(
+            f"group norm of {empty}",
+            whole(lab, nn.GroupNorm(2, 4))(lab.integers(*empty))
+            if empty[0] == 0
+            else F.layer_norm(lab.integers(2, 0, 4), (4,)),
+        )
+    for make in (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d):
+        dims = int(make.__name__[-2])
+        norm = whole(lab, make(4))
+        y = norm(lab.integers(0, 4, *(2,) * dims).requires_grad_())
+        y.sum().backward()
+        lab.same(f"{make.__name__} of no samples", (y, norm.weight.grad))
+    lab.same("local response norm of no samples", F.local_response_norm(lab.integers(0, 4, 3), 2))
+    lab.close(
+        "local response norm",
+        F.local_response_norm(lab.floats(2, 5, 3), 3, alpha=0.5, beta=0.5, k=2.0),
+        roundings=64,
+    )
+    lab.expect(
+        "normalize", F.normalize(lab.put([[3.0, 4.0], [0.0, 0.0]])), [[0.6, 0.8], [0.0, 0.0]], roundings=8
+    )
+    lab.expect("normalize by the sum", F.normalize(lab.put([[3.0, 1.0]]), p=1), [[0.75, 0.25]], roundings=8)
+    lab.close("normalize along another", F.normalize(lab.floats(3, 2), dim=0, p=3), roundings=32)

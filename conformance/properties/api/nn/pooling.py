@@ -1,0 +1,381 @@
+"""Pooling: known values, indices, unpooling, sizes, empty input, memory formats, and refusals."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+INF, NAN = float("inf"), float("nan")
+AVERAGE = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
+MAXIMUM = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
+ADAPTIVE_AVERAGE = {1: F.adaptive_avg_pool1d, 2: F.adaptive_avg_pool2d, 3: F.adaptive_avg_pool3d}
+ADAPTIVE_MAXIMUM = {1: F.adaptive_max_pool1d, 2: F.adaptive_max_pool2d, 3: F.adaptive_max_pool3d}
+
+
+@behaviour("nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",))
+def average_pooling(lab: Lab) -> None:
+    """Average pooling is the sum over windows by their size, or by a divisor, counting the padding or not."""
+    x = lab.put([[[0.0, 4.0, 8.0, 12.0, 20.0]]], dtype=lab.dtype)
+    lab.expect("windows of two", F.avg_pool1d(x, 2), [[[2.0, 10.0]]])
+    lab.expect("with ceil_mode", F.avg_pool1d(x, 2, ceil_mode=True), [[[2.0, 10.0, 20.0]]])
+    lab.expect("padding counts", F.avg_pool1d(x, 2, padding=1), [[[0.0, 6.0, 16.0]]])
+    lab.expect("or does not", F.avg_pool1d(x, 2, padding=1, count_include_pad=False), [[[0.0, 6.0, 16.0]]])
+    ones = torch.ones(1, 1, 3, 4, 3, device=lab.device, dtype=lab.dtype)
+    lab.expect(
+        "of ones without padding", F.avg_pool3d(ones, 2, padding=1, count_include_pad=False).unique(), [1.0]
+    )
+    for dims, call in AVERAGE.items():
+        if dims > 1:
+            for divisor in (1, 2, 8):
+                y = call(lab.integers(2, *(4, 6, 4)[:dims], low=0), 2, divisor_override=divisor)
+                lab.same(f"{dims}: by {divisor}", y)
+        for options in (
+            {"kernel_size": 2},
+            {"kernel_size": 4, "stride": 2},
+            {"kernel_size": 2, "padding": 1, "stride": 1},
+        ):
+            for ceil in (True, False):
+                z = lab.integers(2, 3, *(5, 6, 7)[:dims], requires_grad=True)
+                y = call(z, ceil_mode=ceil, **options)
+                lab.close(f"{dims}: {options}, {ceil}", y, roundings=8)
+                lab.close(
+                    f"{dims}: gradient of {options}, {ceil}", torch.autograd.grad(y.sum(), z), roundings=32
+                )
+        y = call(
+            lab.integers(1, 2, *(4,) * dims), kernel_size=1, stride=2, ceil_mode=True, count_include_pad=True
+        )
+        lab.holds(f"{dims}: windows beyond the end hold no NaN", y.isfinite().all())
+    windows = F.unfold(z4 := lab.integers(1, 1, 6, 8, low=0), (2, 4), stride=(2, 4)).sum(1)
+    lab.same("by windows", F.avg_pool2d(z4, (2, 4), divisor_override=1).flatten(1) == windows)
+
+
+@behaviour(
+    "nn", level="core", dtypes=("float32", "bfloat16", "float64"), capabilities=("autograd",), sees=("value",)
+)
+def maximum_pooling(lab: Lab) -> None:
+    """Max pooling gives the largest of each window with its place in the input, and its gradient goes
+    there.
+    """
+    row = lab.put([[[1.0, 2.0, 3.0, 4.0]]], dtype=lab.dtype, requires_grad=True)
+    y, where = F.max_pool1d(row, 2, return_indices=True)
+    lab.expect("values", y, [[[2.0, 4.0]]])
+    lab.expect("places", where, [[[1, 3]]])
+    y.sum().backward()
+    lab.expect("gradient", row.grad, [[[0.0, 1.0, 0.0, 1.0]]])
+    square = torch.arange(1.0, 17, device=lab.device).view(1, 1, 4, 4).to(lab.dtype)
+    y, where = nn.MaxPool2d(2, return_indices=True)(square)
+    lab.expect("of a square", y, [[[[6.0, 8.0], [14.0, 16.0]]]])
+    lab.expect("its places", where, [[[[5, 7], [13, 15]]]])
+    y, where = nn.AdaptiveMaxPool2d(2, return_indices=True)(square)
+    lab.expect("adaptive", y, [[[[6.0, 8.0], [14.0, 16.0]]]])
+    lab.expect("its places too", where, [[[[5, 7], [13, 15]]]])
+    for dims, call in MAXIMUM.items():
+        shuffled = lab.permutation(2 * 3 * 6**dims).to(lab.dtype) if lab.dtype != torch.bfloat16 else None
+        for options in (
+            {"kernel_size": 2},
+            {"kernel_size": 3, "stride": 2, "padding": 1},
+            {"kernel_size": 2, "dilation": 2, "stride": 1},
+        ):
+            for ceil in (True, False):
+                if shuffled is None:
+                    x = lab.floats(2, 3, *(6,) * dims)
+                    lab.same(f"{dims}: values of {options}, {ceil}", call(x, ceil_mode=ceil, **options))
+                    continue
+                x = shuffled.view(2, 3, *(6,) * dims).clone().requires_grad_()
+                y, where = call(x, return_indices=True, ceil_mode=ceil, **options)
+                lab.same(f"{dims}: {options}, {ceil}", (y, where))
+                lab.same(
+                    f"{dims}: without places, {options}, {ceil}", call(x.detach(), ceil_mode=ceil, **options)
+                )
+                lab.same(f"{dims}: gradient of {options}, {ceil}", torch.autograd.grad(y.sum(), x))
+                lab.same(
+                    f"{dims}: without a batch, {options}, {ceil}",
+                    call(x.detach()[0], return_indices=True, ceil_mode=ceil, **options),
+                )
+        if shuffled is not None:
+            x = shuffled.view(2, 3, *(6,) * dims)
+            lab.same(f"{dims}: adaptive", ADAPTIVE_MAXIMUM[dims](x, 4, return_indices=True))
+            lab.same(
+                f"{dims}: adaptive without a batch", ADAPTIVE_MAXIMUM[dims](x[0], 4, return_indices=True)[1]
+            )
+    lab.expect(
+        "one element and padding", F.max_pool1d(lab.put([[1.0]], dtype=lab.dtype), 2, None, 1, 2), [[-INF]]
+    )
+    lab.expect("steps of one", F.max_pool1d(lab.put([[1.0, 2.0]], dtype=lab.dtype), 2, 1, 1, 2), [[2.0, 1.0]])
+    lab.expect(
+        "a window beyond the end",
+        F.max_pool1d(lab.put([[1.0, 2.0]], dtype=lab.dtype), 2, 2, 1, 2, ceil_mode=True),
+        [[2.0, 2.0]],
+    )
+    gaps = lab.integers(4, 9, 8)[::2, ::3, ::2]
+    lab.same("with gaps", (F.max_pool1d(gaps, 3, 2, 1), F.max_pool1d(gaps.transpose(1, 2), 2, 2)))
+    flat = torch.ones(3, 4, 5, 9, device=lab.device, dtype=lab.dtype, requires_grad=True)
+    F.max_pool3d(flat, 1).sum().backward()
+    lab.holds("every place has a gradient", (flat.grad == 1).all())
+
+
+@behaviour("nn", level="core", sees=("value",))
+def extremes_in_pooling(lab: Lab) -> None:
+    """NaN comes through max pooling, minus infinity is a value like others, and places of such are in
+    range.
+    """
+    for dims in (1, 2, 3):
+        for word, call in (
+            ("max", lambda x: MAXIMUM[dims](x, 3)),
+            ("adaptive", lambda x: ADAPTIVE_MAXIMUM[dims](x, 1)),
+        ):
+            for value in (NAN, -INF, INF):
+                x = torch.full(
+                    (1, 1, *(3,) * dims), value, device=lab.device, dtype=lab.dtype, requires_grad=True
+                )
+                y = call(x)
+                lab.same(f"{word}, {dims}, {value}", (y, call(x.detach())))
+                y.backward(torch.ones_like(y))
+                lab.expect(f"one gradient: {word}, {dims}, {value}", x.grad.sum(), 1.0)
+        y, where = MAXIMUM[dims](
+            torch.full((1, 1, *(1,) * dims), -INF, device=lab.device), 1, return_indices=True
+        )
+        lab.same(f"of minus infinity, {dims}", (y, where))
+        if dims > 1:
+            pool = (nn.FractionalMaxPool2d if dims == 2 else nn.FractionalMaxPool3d)(2, output_size=1)
+            for value in (NAN, -INF):
+                x = torch.full(
+                    (1, 1, *(3,) * dims), value, device=lab.device, dtype=lab.dtype, requires_grad=True
+                )
+                lab.same(f"fractional, {dims}, {value}", pool(x))
+    mixed = lab.put([[[1.0, NAN, 3.0, 2.0]]])
+    lab.same("beside numbers", F.max_pool1d(mixed, 2))
+    whole = lab.put([[[[-1, -2], [-3, -4]]]], dtype=torch.int64)
+    for layout in (torch.contiguous_format, torch.channels_last):
+        found = F.max_pool2d(whole.contiguous(memory_format=layout), 2, 2, 1, 2, ceil_mode=True)
+        lab.expect(f"negative integers in {layout}", found, [[[[-4, -4], [-4, -4]]]])
+
+
+@behaviour("nn", level="core", sees=("value", "error"))
+def unpooling(lab: Lab) -> None:
+    """Unpooling puts values back to the places that pooling named, with zeros between, in any size that
+    fits.
+    """
+    for dims, pool, back in (
+        (1, F.max_pool1d, F.max_unpool1d),
+        (2, F.max_pool2d, F.max_unpool2d),
+        (3, F.max_pool3d, F.max_unpool3d),
+    ):
+        x = lab.permutation(2 * 4**dims).to(lab.dtype).view(1, 2, *(4,) * dims)
+        y, where = pool(x, 2, return_indices=True)
+        y = y.requires_grad_()
+        made = back(y, where, 2)
+        lab.same(f"{dims}: put back", made)
+        lab.same(f"{dims}: with a stride", back(y, where, 2, stride=2))
+        push = lab.integers(*made.shape)
+        lab.same(f"{dims}: gradient", torch.autograd.grad(made, y, push))
+        odd = lab.permutation(2 * 5**dims).to(lab.dtype).view(1, 2, *(5,) * dims)
+        y, where = pool(odd, 2, return_indices=True)
+        lab.same(f"{dims}: to a size", back(y, where, 2, output_size=odd.shape))
+        lab.same(f"{dims}: to the last dimensions of it", back(y, where, 2, output_size=odd.shape[2:]))
+        lab.same(f"{dims}: without a batch", back(y[0], where[0], 2, output_size=(5,) * dims))
+        none = lab.integers(0, 2, *(4,) * dims, requires_grad=True)
+        y, where = pool(none, 2, return_indices=True)
+        found = back(y, where, 2)
+        found.sum().backward()
+        lab.same(f"{dims}: no samples", (found, none.grad))
+    pool2, back2 = nn.MaxPool2d(3, stride=2, return_indices=True), nn.MaxUnpool2d(3, stride=2)
+    y, where = pool2(lab.permutation(25).float().view(1, 1, 5, 5))
+    for height in (3, 4, 5, 6, 7):
+        if 4 <= height <= 6:
+            lab.holds(
+                f"a size of {height}",
+                back2(y, torch.zeros_like(where), output_size=(height, 5)).shape[2] == height,
+            )
+        else:
+            lab.raises(f"a size of {height}", lambda: back2(y, where, output_size=(height, 5)), ValueError)
+    layout = torch.channels_last
+    image = lab.permutation(2 * 3 * 36).float().view(2, 3, 6, 6).contiguous(memory_format=layout)
+    y, where = F.max_pool2d(image, 2, return_indices=True)
+    lab.same("channels last", F.max_unpool2d(y, where, 2))
+    lab.raises(
+        "too few sizes of a kernel",
+        lambda: F.max_unpool3d(
+            torch.ones(1, 3, 1, 1, 1, device=lab.device),
+            torch.zeros(1, 3, 1, 1, 1, dtype=torch.int64, device=lab.device),
+            [1, 1],
+        ),
+    )
+    lab.raises("places of another shape", lambda: F.max_unpool2d(y, where[:1], 2))
+    lab.raises("places of another dtype", lambda: F.max_unpool2d(y, where.int(), 2))
+
+
+@behaviour(
+    "nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value", "error")
+)
+def adaptive_pooling(lab: Lab) -> None:
+    """Adaptive pooling gives the size that is asked for, None keeping a dimension; one gives the mean or the
+    largest.
+    """
+    x = lab.put([[[0.0, 2.0, 4.0, 6.0, 8.0]]], dtype=lab.dtype)
+    lab.expect("averages", F.adaptive_avg_pool1d(x, 2), [[[2.0, 6.0]]])
+    lab.expect("maxima", F.adaptive_max_pool1d(x, 2), [[[4.0, 8.0]]])
+    for dims in (1, 2, 3):
+        z = lab.integers(2, 3, *(4, 8, 6)[:dims], requires_grad=True)
+        for call in (ADAPTIVE_AVERAGE[dims], ADAPTIVE_MAXIMUM[dims]):
+            for size in (1, 3, 7):
+                y = call(z, size)
+                lab.close(f"{call.__name__} to {size}", y, roundings=8)
+                if call is ADAPTIVE_AVERAGE[dims]:
+                    lab.close(
+                        f"gradient of {call.__name__} to {size}",
+                        torch.autograd.grad(y.sum(), z),
+                        roundings=32,
+                    )
+            if dims > 1:
+                lab.same(
+                    f"{call.__name__} that keeps a dimension", call(z, (2,) * (dims - 1) + (None,)).shape
+                )
+            lab.same(f"{call.__name__} of no samples", call(lab.integers(0, 3, *(4,) * dims), 2))
+        lab.close(f"one is the mean, {dims}", ADAPTIVE_AVERAGE[dims](z, 1).flatten(), roundings=8)
+        lab.close(f"the mean, {dims}", z.flatten(2).mean(2).flatten(), roundings=8)
+        lab.same(
+            f"one is the largest, {dims}",
+            ADAPTIVE_MAXIMUM[dims](z, 1).flatten() == z.flatten(2).amax(2).flatten(),
+        )
+        lab.raises(
+            f"no channels, {dims}",
+            lambda: ADAPTIVE_MAXIMUM[dims](lab.integers(1, 0, *(4,) * dims), 2),
+        )
+    lab.raises("a size that no memory holds", lambda: F.adaptive_max_pool1d(lab.integers(2, 2, 2), 2**62))
+    for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
+        for call in (F.adaptive_avg_pool2d, F.adaptive_avg_pool3d):
+            shape = (1, 4, 4) if call is F.adaptive_avg_pool2d else (1, 4, 4, 4)
+            lab.raises(
+                f"{call.__name__} of {dtype}",
+                lambda: call(lab.integers(*shape, low=0, dtype=dtype), 2),
+                RuntimeError,
+                NotImplementedError,
+            )
+
+
+@behaviour(
+    "nn", level="core", dtypes=("float32", "bfloat16"), capabilities=("channels_last",), sees=("value",)
+)
+def channels_last_pooling(lab: Lab) -> None:
+    """Pooling of channels-last input, contiguous or cut from one, equals that of contiguous input, places
+    too.
+    """
+    image = (
+        lab.permutation(2 * 6 * 64).to(lab.dtype).view(2, 6, 8, 8)
+        if lab.dtype == torch.float32
+        else lab.integers(2, 6, 8, 8, low=0)
+    )
+    volume = image.view(2, 6, 4, 4, 4)
+    unique = lab.dtype == torch.float32
+    sources = [("image", image, torch.channels_last), ("volume", volume, torch.channels_last_3d)]
+    # The host averages volumes of float32 and float64 alone.
+    for word, source, layout in sources if unique else sources[:1]:
+        dims = source.dim() - 2
+        for cut in (False, True):
+            last = source.contiguous(memory_format=layout)
+            last = (last[:, ::2] if cut else last).detach().requires_grad_()
+            plain = last.detach().clone(memory_format=torch.contiguous_format).requires_grad_()
+            for name, call in (
+                ("max", lambda x: MAXIMUM[dims](x, 3, 2, return_indices=unique)),
+                ("adaptive max", lambda x: ADAPTIVE_MAXIMUM[dims](x, 3, return_indices=unique)),
+                ("average", lambda x: AVERAGE[dims](x, 2, 2)),
+                ("padded average", lambda x: AVERAGE[dims](x, 4, 2, 1, count_include_pad=False)),
+                ("adaptive average", lambda x: ADAPTIVE_AVERAGE[dims](x, 2)),
+            ):
+                found, base = call(last), call(plain)
+                lab.close(f"{name} of {word}, cut={cut}", (found, base), roundings=8)
+                one, other = (found[0], base[0]) if isinstance(found, tuple) else (found, base)
+                if "max" not in name or unique:
+                    both = torch.autograd.grad(one.sum(), last), torch.autograd.grad(other.sum(), plain)
+                    lab.close(f"gradients of {name} of {word}, cut={cut}", both, roundings=16)
+
+
+@behaviour("nn", sees=("value", "error"))
+def fractional_pooling(lab: Lab) -> None:
+    """Fractional max pooling with given samples is determined, also without a batch; sizes that cannot be
+    are refused.
+    """
+    for dims, call in ((2, F.fractional_max_pool2d), (3, F.fractional_max_pool3d)):
+        samples = lab.floats(1, 2, dims, low=0.0)
+        x = lab.permutation(2 * 7**dims).to(lab.dtype).view(1, 2, *(7,) * dims).requires_grad_()
+        y, where = call(x, 2, output_size=3, _random_samples=samples, return_indices=True)
+        lab.same(f"{dims}: with samples", (y, where))
+        lab.same(f"{dims}: gradient", torch.autograd.grad(y.sum(), x))
+        lab.same(f"{dims}: without a batch", call(x[0], 2, output_size=3, _random_samples=samples))
+        lab.same(f"{dims}: by a ratio", call(x, 2, output_ratio=(0.5,) * dims, _random_samples=samples))
+        lab.same(f"{dims}: no samples", call(lab.integers(0, 2, *(7,) * dims), 2, output_size=3).shape)
+        lab.same(f"{dims}: of random places", call(x, 2, output_size=3).shape)
+        lab.raises(
+            f"{dims}: too large",
+            lambda: call(x, 2, output_size=(9,) + (3,) * (dims - 1), _random_samples=samples),
+            match="(?i)too large",
+        )
+        for size in ((), (3,)):
+            lab.raises(
+                f"{dims}: a size of {size}",
+                lambda: call(x, 2, output_size=size, _random_samples=samples),
+                match="output_size",
+            )
+            lab.raises(
+                f"{dims}: a kernel of {size}",
+                lambda: call(x, size, output_size=3, _random_samples=samples),
+                match="kernel_size",
+            )
+        lab.raises(f"{dims}: no channels", lambda: call(lab.integers(1, 0, *(7,) * dims), 2, output_size=3))
+        lab.raises(
+            f"{dims}: samples of another batch",
+            lambda: call(x, 2, output_size=3, _random_samples=samples[:0]),
+        )
+    lab.raises("neither size nor ratio", lambda: nn.FractionalMaxPool2d(2), ValueError)
+    lab.raises("both", lambda: nn.FractionalMaxPool2d(2, output_size=3, output_ratio=0.5), ValueError)
+    lab.raises("a ratio of one and a half", lambda: nn.FractionalMaxPool2d(2, output_ratio=1.5), ValueError)
+
+
+@behaviour("nn", level="core", sees=("value", "error"))
+def sizes_of_pooling(lab: Lab) -> None:
+    """Sizes of pooled results follow from kernel, stride, padding and ceil_mode; no samples give none, and
+    bad sizes errors.
+    """
+    for dims in (1, 2, 3):
+        for call in (MAXIMUM[dims], AVERAGE[dims]):
+            x = lab.integers(1, 2, *(5, 6, 7)[:dims])
+            for options in (
+                {"kernel_size": 1, "stride": 2, "ceil_mode": True},
+                {"kernel_size": 2, "stride": 2, "padding": 1},
+                {"kernel_size": 2, "stride": 2, "padding": 1, "ceil_mode": True},
+                {"kernel_size": 3, "stride": 2, "ceil_mode": True},
+            ):
+                lab.same(f"{call.__name__} {options}", call(x, **options).shape)
+            lab.same(f"{call.__name__} of no samples", call(lab.integers(0, 2, *(5,) * dims), 3))
+            lab.raises(f"{call.__name__}: a stride of zero", lambda: call(x, 2, stride=0), match="(?i)stride")
+            lab.raises(f"{call.__name__}: a kernel that does not fit", lambda: call(x, 9))
+            lab.raises(f"{call.__name__}: too much padding", lambda: call(x, 2, padding=2), match="(?i)pad")
+            if dims > 1:
+                lab.raises(
+                    f"{call.__name__}: no channels in a batch",
+                    lambda: call(lab.integers(1, 0, *(0,) * dims), 2),
+                )
+    lab.expect(
+        "the last window begins inside",
+        F.max_pool2d(lab.integers(1, 1, 6, 7), 1, stride=2, ceil_mode=True).new_ones(()),
+        1.0,
+    )
+    lab.same("shape of it", F.max_pool2d(lab.integers(1, 1, 6, 7), 1, stride=2, ceil_mode=True).shape)
+    odd = lab.integers(7, 1, 5, 3, 2)
+    strange = odd.as_strided(odd.shape, (30, 1234, 6, 2, 1))
+    lab.same(
+        "a stride that does not matter", (F.max_pool3d(strange, (5, 1, 1)), F.avg_pool3d(strange, (4, 1, 1)))
+    )
+    x = lab.integers(1, 3, 4, 4, 4, requires_grad=True)
+    y = F.avg_pool3d(x, 2)
+    push = lab.integers(1, 3, 2, 2, 2)
+    wide = push.as_strided(push.shape, (48, *push.stride()[1:]))
+    lab.same("a gradient of such a stride", torch.autograd.grad(y, x, wide))
+    lp = F.lp_pool1d(lab.put([[[3.0, 4.0, 0.0, 2.0]]]), 2.0, 2)
+    lab.expect("by the norm", lp, [[[5.0, 2.0]]], roundings=8)
+    lab.close("by the norm, two dimensions", F.lp_pool2d(lab.floats(1, 2, 4, 4, low=0), 3.0, 2), roundings=32)

@@ -1,0 +1,307 @@
+"""Recurrent modules and cells: known values, forms of input, packed sequences, dropout, and refusals."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import nn
+from torch.nn.utils import rnn
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._nn import gradients, whole
+
+MODULES = (nn.RNN, nn.LSTM, nn.GRU)
+
+
+def _small(lab: Lab, module: nn.Module) -> nn.Module:
+    """With weights between minus one and one, so that gates do not saturate."""
+    whole(lab, module)
+    with torch.no_grad():
+        for one in module.parameters():
+            one.mul_(0.25)
+    return module
+
+
+@behaviour("nn", level="core", sees=("value",))
+def recurrent_modules(lab: Lab) -> None:
+    """RNN, LSTM and GRU agree over layouts, without a batch, with states given or not, layers, directions
+    and biases.
+    """
+    for make in MODULES:
+        for options in (
+            {},
+            {"num_layers": 2},
+            {"bidirectional": True},
+            {"bias": False},
+            {"num_layers": 2, "bidirectional": True},
+        ):
+            module = _small(lab, make(3, 4, **options))
+            x = lab.floats(5, 2, 3, requires_grad=True)
+            y, last = module(x)
+            word = f"{make.__name__} {options}"
+            lab.close(f"{word}: result", (y, last), roundings=256)
+            push = lab.floats(*y.shape)
+            y.backward(push)
+            lab.close(f"{word}: gradients", (x.grad, gradients(module)), roundings=1024)
+    for make in MODULES:
+        module = _small(lab, make(3, 4))
+        x = lab.floats(5, 2, 3)
+        y, last = module(x)
+        first = copy.deepcopy(module)
+        first.batch_first = True
+        lab.close(f"{make.__name__}: batch first", first(x.transpose(0, 1))[0].transpose(0, 1), roundings=256)
+        lab.close(f"{make.__name__}: without a batch", module(x[:, 0])[0], roundings=256)
+        zeros = torch.zeros(1, 2, 4, device=lab.device)
+        start = (zeros, zeros) if make is nn.LSTM else zeros
+        lab.close(f"{make.__name__}: a state of zeros is none", module(x, start)[0], roundings=256)
+        half, state = module(x[:2])
+        rest, _ = module(x[2:], state)
+        lab.close(f"{make.__name__}: in two parts", torch.cat((half, rest)), roundings=256)
+        lab.close(f"{make.__name__}: with gaps", module(lab.floats(5, 4, 6)[:, ::2, ::2])[0], roundings=256)
+        lab.same(f"{make.__name__}: no samples", module(lab.floats(5, 0, 3))[0].shape)
+    relu = whole(lab, nn.RNN(2, 2, nonlinearity="relu", bias=False), low=0, high=3)
+    lab.same("relu of whole numbers", relu(lab.integers(3, 1, 2)))
+    project = _small(lab, nn.LSTM(3, 4, proj_size=2, num_layers=2))
+    y, (h, c) = project(lab.floats(5, 2, 3))
+    lab.close("projections", (y, h, c), roundings=256)
+
+
+@behaviour("nn", level="core", sees=("value",))
+def recurrent_cells(lab: Lab) -> None:
+    """Cells make one step of their modules, with a state or without, in a batch or not, and of size zero."""
+    for make, whole_module in ((nn.RNNCell, nn.RNN), (nn.LSTMCell, nn.LSTM), (nn.GRUCell, nn.GRU)):
+        cell = _small(lab, make(3, 4))
+        x = lab.floats(2, 3, requires_grad=True)
+        found = cell(x)
+        lab.close(f"{make.__name__}: result", found, roundings=128)
+        module = whole_module(3, 4).to(lab.device)
+        values = {f"{name}_l0": value for name, value in cell.state_dict().items()}
+        module.load_state_dict(values)
+        lab.close(f"{make.__name__}: the module's step", module(x[None])[0][0], roundings=128)
+        lab.close(f"{make.__name__}: another step", cell(x, found), roundings=128)
+        lab.close(f"{make.__name__}: without a batch", cell(x[0]), roundings=128)
+        total = found[0] if isinstance(found, tuple) else found
+        total.sum().backward()
+        lab.close(f"{make.__name__}: gradients", (x.grad, gradients(cell)), roundings=512)
+        bare = _small(lab, make(3, 4, bias=False))
+        lab.close(f"{make.__name__}: without bias", bare(x.detach()), roundings=128)
+        none = make(3, 0).to(lab.device)
+        shown = none(x.detach())
+        lab.same(f"{make.__name__}: a state of no elements", shown)
+    relu = whole(lab, nn.RNNCell(2, 2, nonlinearity="relu"))
+    lab.same("relu of whole numbers", relu(lab.integers(3, 2), lab.integers(3, 2)))
+    lstm = _small(lab, nn.LSTMCell(3, 4))
+    x = lab.floats(2, 3, requires_grad=True)
+    h, c = lstm(x)
+    lab.close(
+        "gradient of the output alone", torch.autograd.grad(h.sum(), x, retain_graph=True), roundings=512
+    )
+    lab.close("gradient of the cell alone", torch.autograd.grad(c.sum(), x), roundings=512)
+
+
+@behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
+def recurrent_gradients_again(lab: Lab) -> None:
+    """Backward passes of recurrent modules can be repeated with a kept graph, and have second gradients."""
+    for make in MODULES:
+        module = _small(lab, make(2, 3, num_layers=2))
+        x = lab.floats(4, 2, 2, requires_grad=True)
+        y, _ = module(x)
+        first = torch.autograd.grad(y.sum(), x, retain_graph=True)
+        lab.close(f"{make.__name__}: twice", (first, torch.autograd.grad(y.sum(), x)), roundings=1024)
+        y, _ = module(x)
+        (slope,) = torch.autograd.grad(y.square().sum(), x, create_graph=True)
+        lab.close(
+            f"{make.__name__}: second gradient", torch.autograd.grad(slope.square().sum(), x), roundings=8192
+        )
+        x.grad = None
+        for _ in range(2):
+            module(x)[0].sum().backward()
+        lab.close(f"{make.__name__}: added up", x.grad, roundings=1024)
+
+
+@behaviour("nn", level="core", sees=("value", "error"))
+def packed_sequences_in_modules(lab: Lab) -> None:
+    """A packed batch of sequences of several lengths gives for each what it gives alone, in sorted and other
+    orders.
+    """
+    lengths = [4, 2, 3]
+    padded = lab.floats(4, 3, 2, requires_grad=True)
+    for make in MODULES:
+        for options in ({}, {"bidirectional": True, "num_layers": 2}):
+            module = _small(lab, make(2, 3, **options))
+            packed = rnn.pack_padded_sequence(padded, torch.tensor(lengths), enforce_sorted=False)
+            out, last = module(packed)
+            unpacked, sizes = rnn.pad_packed_sequence(out)
+            word = f"{make.__name__} {options}"
+            lab.same(f"{word}: lengths", sizes, host=True)
+            lab.close(f"{word}: padded again", unpacked, roundings=256)
+            lab.close(f"{word}: last states", last, roundings=256)
+            for place, size in enumerate(lengths):
+                alone = module(padded[:size, place])[0]
+                lab.holds(
+                    f"{word}: sequence {place} alone",
+                    torch.allclose(alone, unpacked[:size, place], rtol=1e-4, atol=1e-5),
+                )
+            padded.grad = None
+            unpacked.sum().backward()
+            lab.close(f"{word}: gradient", padded.grad, roundings=1024)
+            lab.holds(f"{word}: none of the padding", padded.grad[2:, 1].abs().max() == 0)
+    start = lab.floats(1, 3, 3)
+    gru = _small(lab, nn.GRU(2, 3))
+    out, last = gru(packed, start)
+    lab.close("a start in the caller's order", (out.data, last), roundings=256)
+    lab.raises(
+        "an unsorted batch", lambda: rnn.pack_padded_sequence(padded, torch.tensor([2, 4, 3])), match="sorted"
+    )
+
+
+@behaviour("nn", sees=("value",))
+def dropout_in_recurrent_modules(lab: Lab) -> None:
+    """Dropout between layers acts in train mode alone: at zero it is none, at one it cuts the layers above
+    off.
+    """
+    for make in MODULES:
+        module = _small(lab, make(3, 4, num_layers=2, dropout=0.5))
+        x = lab.floats(5, 2, 3)
+        still = copy.deepcopy(module)
+        still.dropout = 0.0
+        lab.close(f"{make.__name__}: in eval mode there is none", module.eval()(x)[0], roundings=256)
+        lab.close(f"{make.__name__}: at zero", still(x)[0], roundings=256)
+        module.train()
+        module.dropout = 1.0
+        cut = module(x)[0]
+        lab.close(f"{make.__name__}: at one", cut, roundings=256)
+        lab.close(f"{make.__name__}: whatever the input", module(x * 2)[0], roundings=256)
+        module.dropout = 0.5
+        torch.manual_seed(3)
+        first = module(x)[0]
+        torch.manual_seed(3)
+        lab.holds(f"{make.__name__}: a seed repeats it", torch.equal(first, module(x)[0]))
+        lab.holds(f"{make.__name__}: it is at work", not torch.equal(first, module(x)[0]))
+    lab.warns("dropout with one layer", lambda: nn.LSTM(2, 2, dropout=0.5), match="(?i)num_layers")
+
+
+@behaviour("nn", sees=("error", "message"))
+def refusals_of_recurrent_modules(lab: Lab) -> None:
+    """Recurrent modules refuse bad options, sizes of input and state, devices that differ, and empty
+    sequences.
+    """
+    for make in MODULES:
+        for name, options in (
+            ("a size of zero", {"hidden_size": 0}),
+            ("a negative size", {"hidden_size": -1}),
+            ("a size that is no number", {"hidden_size": 2.5}),
+            ("no layers", {"num_layers": 0}),
+            ("layers that are no number", {"num_layers": 1.5}),
+            ("dropout above one", {"dropout": 1.5}),
+            ("dropout that is a word", {"dropout": "much"}),
+        ):
+            arguments = {"input_size": 2, "hidden_size": 3} | options
+            lab.raises(f"{make.__name__} with {name}", lambda: make(**arguments), ValueError, TypeError)
+        module = whole(lab, make(2, 3))
+        x = lab.floats(4, 2, 2)
+        lab.raises(f"{make.__name__}: another size of input", lambda: module(lab.floats(4, 2, 5)))
+        lab.raises(
+            f"{make.__name__}: four dimensions",
+            lambda: module(lab.floats(1, 4, 2, 2)),
+            ValueError,
+            RuntimeError,
+            AssertionError,
+        )
+        lab.raises(f"{make.__name__}: no steps", lambda: module(x[:0]), match="(?i)sequence length")
+        for shape in ((1, 5, 3), (1, 2, 4), (2, 2, 3)):
+            wrong = lab.floats(*shape)
+            state = (wrong, wrong) if make is nn.LSTM else wrong
+            lab.raises(
+                f"{make.__name__}: a state of {shape}",
+                lambda: module(x, state),
+                match="(?i)expected hidden",
+            )
+        flat = (lab.floats(1, 3),) * 2 if make is nn.LSTM else lab.floats(1, 3)
+        lab.raises(f"{make.__name__}: a state without a batch", lambda: module(x, flat))
+        lab.raises(
+            f"{make.__name__}: another dtype",
+            lambda: module(x.to(torch.bfloat16)),
+            ValueError,
+            RuntimeError,
+        )
+    for make in (nn.RNN, nn.GRU):
+        lab.raises(
+            f"projections in {make.__name__}",
+            lambda: make(2, 3, proj_size=1),
+            ValueError,
+            match="(?i)proj_size",
+        )
+    lab.raises(
+        "a projection as large as the state",
+        lambda: nn.LSTM(2, 3, proj_size=3),
+        ValueError,
+        match="(?i)proj_size",
+    )
+    lab.raises(
+        "a negative projection", lambda: nn.LSTM(2, 3, proj_size=-1), ValueError, match="(?i)proj_size"
+    )
+    short = whole(lab, nn.LSTM(2, 3, proj_size=2))
+    lab.raises(
+        "a state of another projection",
+        lambda: short(lab.floats(4, 2, 2), (lab.floats(1, 2, 3), lab.floats(1, 2, 3))),
+        match="(?i)expected hidden",
+    )
+    lab.raises(
+        "a nonlinearity that is unknown",
+        lambda: nn.RNN(2, 3, nonlinearity="garbage"),
+        ValueError,
+        match="(?i)nonlinearity",
+    )
+    lab.raises(
+        "no nonlinearity", lambda: nn.RNN(2, 3, nonlinearity=None), ValueError, match="(?i)nonlinearity"
+    )
+    for kind in (nn.RNNCell, nn.LSTMCell, nn.GRUCell):
+        cell = whole(lab, kind(2, 3))
+        lab.raises(f"{kind.__name__}: another size of input", lambda: cell(lab.floats(4, 5)))
+        lab.raises(f"{kind.__name__}: three dimensions", lambda: cell(lab.floats(4, 2, 2)), ValueError)
+        for shape in ((1, 3), (5, 3), (4, 4)):
+            wrong = lab.floats(*shape)
+            state = (wrong, wrong) if kind is nn.LSTMCell else wrong
+            lab.raises(f"{kind.__name__}: a state of {shape}", lambda: cell(lab.floats(4, 2), state))
+
+
+@behaviour("nn", sees=("value",))
+def weights_of_recurrent_modules(lab: Lab) -> None:
+    """Weights of recurrent modules may be replaced, shared, left out and moved; copies and saved ones
+    compute the same.
+    """
+    module = _small(lab, nn.LSTM(2, 3, num_layers=2))
+    x = lab.floats(4, 2, 2)
+    y = module(x)[0]
+    lab.close("result", y, roundings=256)
+    module.weight_hh_l0 = nn.Parameter(module.weight_hh_l1.detach().clone())
+    lab.close("a replaced weight counts", module(x)[0], roundings=256)
+    module.weight_hh_l0 = module.weight_hh_l1
+    shared = module(x)[0]
+    lab.close("a shared weight", shared, roundings=256)
+    lab.same("is listed once", [name for name, _ in module.named_parameters()])
+    with torch.no_grad():
+        module.weight_hh_l1.zero_()
+    lab.close("and changes both", module(x)[0], roundings=256)
+    copied = copy.deepcopy(module)
+    lab.close("a copy", copied(x)[0], roundings=256)
+    with torch.no_grad():
+        copied.bias_ih_l0.add_(1)
+    lab.close("is its own", module(x)[0], roundings=256)
+    moved = module.to("cpu").to(lab.device)
+    lab.close("to the host and back", moved(x)[0], roundings=256)
+
+    class Partial(nn.LSTM):
+        """Sets its sizes after its weights."""
+
+        def flatten_parameters(self) -> None:
+            return None
+
+    partial = Partial(2, 3).to(lab.device)
+    partial.load_state_dict(
+        {name: value for name, value in module.state_dict().items() if name.endswith("l0")}
+    )
+    lab.close("one that does not flatten", partial(x)[0], roundings=256)

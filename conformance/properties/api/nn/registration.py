@@ -1,0 +1,236 @@
+"""What a module holds: parameters, buffers, submodules, and their names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._nn import whole
+
+
+@behaviour("nn", level="core", sees=("value", "error"))
+def registering_parameters(lab: Lab) -> None:
+    """Parameters register by assignment and by name, may be replaced and be None, and refuse what they
+    cannot be.
+    """
+    module = nn.Module()
+    first, second = nn.Parameter(lab.integers(2)), nn.Parameter(lab.integers(3))
+    module.register_parameter("a", first)
+    module.b = second
+    module.register_parameter("none", None)
+    lab.same("names", ([n for n, _ in module.named_parameters()], module.none))
+    module.register_parameter("a", second)
+    lab.holds("a name may be registered again", module.a is second)
+    module.a = first
+    lab.same("assigned", module.a * 2)
+    module.a = None
+    lab.same("without", [n for n, _ in module.named_parameters()])
+    module.none = first
+    lab.same("in place of None", module.none + 1)
+    lab.holds("get_parameter finds it", module.get_parameter("b") is second)
+    outer = nn.Module()
+    outer.add_module("inner", module)
+    lab.holds("also in submodules", outer.get_parameter("inner.b") is second)
+    del module.b
+    lab.same("after a deletion", [n for n, _ in outer.named_parameters()])
+    module.plain = 3
+    lab.raises("a name that is no word", lambda: module.register_parameter(5, first), TypeError)
+    lab.raises("a name that is taken", lambda: module.register_parameter("plain", first), KeyError)
+    lab.raises("a name with a dot", lambda: module.register_parameter("x.y", first), KeyError)
+    lab.raises("an empty name", lambda: module.register_parameter("", first), KeyError)
+    lab.raises("a tensor", lambda: module.register_parameter("t", lab.integers(2)), TypeError)
+    lab.raises("a result", lambda: module.register_parameter("r", first * 2), TypeError, ValueError)
+    lab.raises("a tensor in its place", lambda: setattr(module, "none", lab.integers(2)), TypeError)
+    lab.raises("a parameter that is missing", lambda: outer.get_parameter("inner.zz"), AttributeError)
+    lab.raises("a number for a parameter", lambda: setattr(module, "none", 5), TypeError)
+
+
+@behaviour("nn", level="core", sees=("value", "error"))
+def registering_buffers(lab: Lab) -> None:
+    """Buffers register by name, persist in the state dict unless they are told not to, and are found by
+    name.
+    """
+    module = nn.Module()
+    first, second = lab.integers(2), lab.integers(3)
+    module.register_buffer("a", first)
+    module.register_buffer("b", second, persistent=False)
+    module.register_buffer("none", None)
+    lab.same("names", ([n for n, _ in module.named_buffers()], list(module.state_dict())))
+    lab.same("values", list(module.buffers()))
+    module.register_buffer("a", second)
+    lab.holds("a name may be registered again", module.get_buffer("a") is second)
+    module.a = first
+    lab.same("assigned", (module.a * 3, list(module.state_dict())))
+    module.b = first
+    lab.same("assigned, it stays out of the state", list(module.state_dict()))
+    module.register_buffer("b", second)
+    lab.same("registered again, it persists", list(module.state_dict()))
+    module.register_buffer("b", second, persistent=False)
+    del module.b
+    module.register_buffer("b", second)
+    lab.same("deleted and registered, it persists", list(module.state_dict()))
+    module.b = None
+    lab.same("None is left out", (list(module.state_dict()), [n for n, _ in module.named_buffers()]))
+    outer = nn.Module()
+    outer.inner = module
+    lab.holds("found in submodules", outer.get_buffer("inner.a") is first)
+    module.register_buffer("late", first, persistent=False)
+    found = outer.load_state_dict({"inner.a": second[:2]}, strict=True)
+    lab.same(
+        "what does not persist need not be loaded", (found.missing_keys, found.unexpected_keys, module.a)
+    )
+    holder = nn.Module()
+    holder.held = nn.Buffer(first, persistent=False)
+    lab.same(
+        "a Buffer registers by assignment",
+        ([n for n, _ in holder.named_buffers()], list(holder.state_dict())),
+    )
+    module.plain = 3
+    lab.raises("a name that is no word", lambda: module.register_buffer(5, first), TypeError)
+    lab.raises("a name that is taken", lambda: module.register_buffer("plain", first), KeyError)
+    lab.raises("a name with a dot", lambda: module.register_buffer("x.y", first), KeyError)
+    lab.raises("a word", lambda: module.register_buffer("w", "word"), TypeError)
+    lab.raises("a buffer that is missing", lambda: module.get_buffer("zz"), AttributeError)
+    lab.raises(
+        "a parameter is no buffer", lambda: whole(lab, nn.Linear(1, 1)).get_buffer("weight"), AttributeError
+    )
+
+
+@behaviour("nn", sees=("value", "error"))
+def registering_modules(lab: Lab) -> None:
+    """Modules register by assignment and by name, may be replaced and be None, and are found by their
+    path.
+    """
+    first, second = whole(lab, nn.Linear(2, 2)), whole(lab, nn.Linear(2, 2))
+    outer = nn.Module()
+    outer.add_module("a", first)
+    outer.register_module("b", second)
+    outer.add_module("none", None)
+    x = lab.integers(1, 2)
+    lab.same("children", ([n for n, _ in outer.named_children()], outer.a(x), outer.none))
+    outer.add_module("a", second)
+    lab.holds("a name may be registered again", outer.a is second)
+    lab.same("each child once", [n for n, _ in outer.named_children()])
+    outer.a = nn.Sequential(first)
+    lab.holds("a path leads to it", outer.get_submodule("a.0") is first and outer.get_submodule("") is outer)
+    outer.set_submodule("a.0", second)
+    lab.same("set by a path", outer.a(x))
+    outer.plain = 3
+    lab.raises("a name that is no word", lambda: outer.add_module(5, first), TypeError)
+    lab.raises("a name that is taken", lambda: outer.add_module("plain", first), KeyError)
+    lab.raises("a name with a dot", lambda: outer.add_module("x.y", first), KeyError)
+    lab.raises("an empty name", lambda: outer.add_module("", first), KeyError)
+    lab.raises("a number", lambda: outer.add_module("n", 5), TypeError)
+    lab.raises("a path that ends early", lambda: outer.get_submodule("a.7"), AttributeError)
+    lab.raises("an attribute that is missing", lambda: outer.zz, AttributeError)
+    lab.raises("a module without super().__init__()", lambda: _Bare(), AttributeError)
+    lab.raises("a property that fails", lambda: _Failing().some, AttributeError)
+    lab.same("a property that works", _Failing().fine)
+
+
+class _Bare(nn.Module):
+    def __init__(self) -> None:
+        self.layer = nn.Linear(1, 1)
+
+
+class _Failing(nn.Module):
+    @property
+    def some(self) -> Any:
+        return self.other
+
+    @property
+    def fine(self) -> int:
+        return 3
+
+
+class _Both(nn.Module):
+    """Parents that are not modules get their turn too."""
+
+    def __init__(self, lab: Lab) -> None:
+        super().__init__()
+        self.shared = whole(lab, nn.Linear(2, 2))
+        self.again = self.shared
+        self.norm = whole(lab, nn.BatchNorm1d(2))
+        self.deep = nn.Sequential(self.shared, nn.ReLU())
+
+
+@behaviour("nn", level="core", sees=("value",))
+def names_and_iteration(lab: Lab) -> None:
+    """Parameters, buffers, children and modules are listed once, by path, unless duplicates are asked for."""
+    net = _Both(lab)
+    lab.same("parameters", [n for n, _ in net.named_parameters()])
+    lab.same("all of them", [n for n, _ in net.named_parameters(remove_duplicate=False)])
+    lab.same("with a prefix", [n for n, _ in net.named_parameters(prefix="net")])
+    lab.same("own ones", [n for n, _ in net.named_parameters(recurse=False)])
+    lab.same("buffers", [n for n, _ in net.named_buffers()])
+    lab.same("own buffers", [n for n, _ in net.norm.named_buffers(prefix="p", recurse=False)])
+    lab.same("children", [n for n, _ in net.named_children()])
+    lab.same("count of children", len(list(net.children())))
+    lab.same("modules", [n for n, _ in net.named_modules()])
+    lab.same("all modules", [n for n, _ in net.named_modules(remove_duplicate=False)])
+    lab.holds("the first is the module itself", next(net.modules()) is net)
+    lab.same("sum over parameters", torch.stack([one.sum() for one in net.parameters()]))
+    lab.same("sum over buffers", torch.stack([one.sum().to(lab.dtype) for one in net.buffers()]))
+    names = dir(net)
+    lab.holds("dir lists what it holds", {"shared", "norm", "deep", "forward"} <= set(names))
+    lab.holds("dir leaves out numbers", not any(name.isdigit() for name in dir(nn.Sequential(nn.ReLU()))))
+    lab.holds("names are printed", "(shared): Linear(in_features=2, out_features=2, bias=True)" in repr(net))
+    seen: list[str] = []
+    lab.holds("apply returns the module", net.apply(lambda one: seen.append(type(one).__name__)) is net)
+    lab.same("apply goes from the inside", seen)
+
+
+@behaviour("nn", level="training", sees=("value", "error"))
+def switches_of_modules(lab: Lab) -> None:
+    """train, eval, requires_grad_ and zero_grad reach every submodule and return the module or nothing."""
+    net = nn.Sequential(
+        whole(lab, nn.Linear(2, 2)), nn.Sequential(nn.Dropout(0.5), whole(lab, nn.Linear(2, 1)))
+    )
+    lab.holds("eval returns the module", net.eval() is net)
+    lab.same("flags after eval", [one.training for one in net.modules()])
+    x = lab.integers(4, 2)
+    lab.same("result in eval mode", net(x))
+    lab.holds("train returns the module", net.train() is net)
+    lab.same("flags after train", [one.training for one in net.modules()])
+    net.train(False)
+    lab.same("flags after train(False)", [one.training for one in net.modules()])
+    lab.raises("train with a word", lambda: net.train("yes"), ValueError)
+    lab.holds("requires_grad_ returns the module", net[0].requires_grad_(False) is net[0])
+    lab.same("which need gradients", [one.requires_grad for one in net.parameters()])
+    net(x).sum().backward()
+    lab.same("gradients", [one.grad for one in net.parameters()])
+    net(x).sum().backward()
+    lab.same("added up", [one.grad for one in net.parameters()])
+    kept = net[1][1].weight.grad
+    net.zero_grad(set_to_none=False)
+    lab.holds("zeroes the same tensor", net[1][1].weight.grad is kept and net[0].weight.grad is None)
+    lab.expect("zeros", kept, [[0.0, 0.0]])
+    net.zero_grad()
+    lab.same("cleared", [one.grad is None for one in net.parameters()])
+    with torch.no_grad():
+        lab.holds("no graph without gradients", not net(x).requires_grad)
+    net.requires_grad_(True)
+    lab.holds("a graph with them", net(x).requires_grad)
+
+
+class _Dict(nn.Module):
+    def forward(self, input: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"twice": input * 2, "same": input}
+
+
+@behaviour("nn", sees=("value", "error"))
+def calls_of_modules(lab: Lab) -> None:
+    """A module returns whatever forward returns; one without forward cannot be called."""
+    x = lab.integers(3, requires_grad=True)
+    found = _Dict()(x)
+    lab.same("a dict", found)
+    found["twice"].sum().backward()
+    lab.expect("its gradient", x.grad, [2.0, 2.0, 2.0])
+    lab.raises("no forward", lambda: nn.Module()(x), NotImplementedError)
+    lab.raises("an argument too many", lambda: _Dict()(x, x), TypeError)
+    lab.raises("an argument of another name", lambda: _Dict()(y=x), TypeError)
+    lab.raises("a constructor's word", lambda: nn.Module(5), TypeError)

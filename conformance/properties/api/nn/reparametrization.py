@@ -1,0 +1,310 @@
+"""Weights in another form: norms, spectral norms, pruning, vectors, clipped gradients and fused layers."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.utils import parametrizations, parametrize, prune
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._nn import gradients, whole
+
+
+@behaviour("nn", level="training", capabilities=("autograd",), sees=("value", "error"))
+def vectors_of_parameters(lab: Lab) -> None:
+    """Parameters become one vector in their order and come back from it; other devices in one vector are
+    refused.
+    """
+    net = nn.Sequential(whole(lab, nn.Conv2d(1, 2, 2)), whole(lab, nn.Linear(2, 2)))
+    vector = nn.utils.parameters_to_vector(net.parameters())
+    lab.same("the vector", vector)
+    other = lab.integers(len(vector))
+    nn.utils.vector_to_parameters(other, net.parameters())
+    lab.same("back", [one.detach() for one in net.parameters()])
+    lab.same("a vector again", nn.utils.parameters_to_vector(net.parameters()).detach() == other)
+    lab.raises("no tensor", lambda: nn.utils.vector_to_parameters([1.0], net.parameters()), TypeError)
+    vector = nn.utils.parameters_to_vector(net.parameters())
+    vector.sum().backward()
+    lab.expect("a gradient of one each", net[1].bias.grad, [1.0, 1.0])
+
+
+@behaviour("nn", level="training", capabilities=("autograd",), sees=("value", "error"))
+def clipped_gradients(lab: Lab) -> None:
+    """Clipping scales gradients to a norm of any order, or cuts them to a range, in place, and returns the
+    norm before.
+    """
+    for order, total in ((1.0, 18.0), (2.0, 10.0), (float("inf"), 8.0)):
+        for foreach in (None, False, True) if lab.target.capable("foreach") else (None, False):
+            one, other = (nn.Parameter(torch.zeros(2, device=lab.device, dtype=lab.dtype)) for _ in range(2))
+            one.grad, other.grad = lab.put([0.0, -6.0], dtype=lab.dtype), lab.put([8.0, 0.0], dtype=lab.dtype)
+            if order == 1.0:
+                other.grad = lab.put([8.0, 4.0], dtype=lab.dtype)
+            kept = one.grad
+            norm = nn.utils.clip_grad_norm_([one, other], total / 2, norm_type=order, foreach=foreach)
+            lab.expect(f"norm {order}, {foreach}", norm, total, roundings=8)
+            lab.close(f"gradients {order}, {foreach}", (one.grad, other.grad), roundings=16)
+            lab.expect(f"are halved {order}, {foreach}", one.grad, [0.0, -3.0], roundings=64)
+            lab.holds(f"in place {order}, {foreach}", one.grad is kept)
+            again = nn.utils.clip_grad_norm_([one, other], total * 2, norm_type=order, foreach=foreach)
+            lab.close(f"short ones are left alone {order}, {foreach}", (again, one.grad), roundings=16)
+    single = nn.Parameter(torch.zeros(2, device=lab.device, dtype=lab.dtype))
+    for bad in (float("nan"), float("inf")):
+        single.grad = lab.put([bad, 1.0], dtype=lab.dtype)
+        lab.raises(
+            f"a norm of {bad}",
+            lambda: nn.utils.clip_grad_norm_(single, 1.0, error_if_nonfinite=True),
+            match="(?i)non-finite",
+        )
+        lab.same("is an error that changes nothing", single.grad)
+        nn.utils.clip_grad_norm_(single, 1.0)
+    single.grad = lab.put([-5.0, 5.0], dtype=lab.dtype)
+    nn.utils.clip_grad_value_(single, 2.0)
+    lab.expect("cut to a range", single.grad, [-2.0, 2.0])
+    several = [nn.Parameter(torch.zeros(2, device=lab.device, dtype=lab.dtype)) for _ in range(2)]
+    several[0].grad = lab.put([-5.0, 1.0], dtype=lab.dtype)
+    nn.utils.clip_grad_value_(several, 2.0)
+    lab.same("one of two", (several[0].grad, several[1].grad))
+    lab.close("get_total_norm", nn.utils.get_total_norm([lab.put([3.0, 4.0], dtype=lab.dtype)]), roundings=8)
+
+
+@behaviour("nn", capabilities=("autograd",), sees=("value", "error"))
+def weight_normalization(lab: Lab) -> None:
+    """Weight norm keeps a length and a direction, gives the weight that was, trains both, and can be removed
+    and copied.
+    """
+    x = lab.floats(3, 4)
+    for dim in (0, 1, None, -1):
+        plain = whole(lab, nn.Linear(4, 2), low=1)
+        before = plain(x)
+        for word, wrap in (("old", nn.utils.weight_norm), ("new", parametrizations.weight_norm)):
+            module = wrap(copy.deepcopy(plain), dim=dim)
+            lab.close(f"result, {word}, {dim}", (module(x), before), roundings=64, matrix=True)
+            lab.same(
+                f"names, {word}, {dim}",
+                sorted((name, list(one.shape)) for name, one in module.named_parameters()),
+            )
+            module(x).sum().backward()
+            lab.close(f"gradients, {word}, {dim}", gradients(module), roundings=512, matrix=True)
+            copied = copy.deepcopy(module) if word == "new" else None
+            if copied is not None:
+                lab.close(f"a copy, {dim}", copied(x), roundings=64, matrix=True)
+                parametrize.remove_parametrizations(module, "weight")
+            else:
+                nn.utils.remove_weight_norm(module)
+            lab.close(f"removed, {word}, {dim}", module(x), roundings=64, matrix=True)
+            lab.same(
+                f"names after that, {word}, {dim}", sorted(name for name, _ in module.named_parameters())
+            )
+    lab.raises(
+        "removing what is not there",
+        lambda: nn.utils.remove_weight_norm(whole(lab, nn.Linear(2, 2))),
+        ValueError,
+    )
+    twice = nn.utils.weight_norm(whole(lab, nn.Linear(2, 2), low=1))
+    lab.raises("twice", lambda: nn.utils.weight_norm(twice))
+    recurrent = whole(lab, nn.LSTM(2, 3), low=1)
+    with torch.no_grad():
+        for one in recurrent.parameters():
+            one.mul_(0.1)
+    y = lab.floats(4, 1, 2)
+    before = recurrent(y)[0]
+    normed = nn.utils.weight_norm(recurrent, name="weight_hh_l0")
+    lab.close("of a recurrent module", (normed(y)[0], before), roundings=256, matrix=True)
+    by_pickle = pickle.loads(
+        pickle.dumps(parametrizations.weight_norm(whole(lab, nn.Linear(2, 2), low=1)).state_dict())
+    )
+    lab.close("its state, pickled", dict(by_pickle), roundings=16)
+
+
+@behaviour("nn", capabilities=("autograd",), sees=("value", "error"))
+def spectral_normalization(lab: Lab) -> None:
+    """Spectral norm divides by the largest singular value, which power iteration in train mode finds; eval
+    mode rests.
+    """
+    diagonal = torch.diag(torch.tensor([4.0, 2.0, 1.0]))
+    for word, wrap in (("old", nn.utils.spectral_norm), ("new", parametrizations.spectral_norm)):
+        module = nn.Linear(3, 3, bias=False)
+        with torch.no_grad():
+            module.weight.copy_(diagonal)
+        module = wrap(module.to(lab.device), n_power_iterations=40)
+        x = lab.put(torch.eye(3))
+        y = module(x)
+        lab.expect(f"{word}: of a diagonal", y, (diagonal / 4).tolist(), roundings=256, matrix=True)
+        y.sum().backward()
+        lab.holds(
+            f"{word}: gradients are finite", all(one.grad.isfinite().all() for one in module.parameters())
+        )
+        module.eval()
+        first = module(x)
+        lab.holds(f"{word}: eval mode rests", torch.equal(first, module(x)))
+        lab.same(f"{word}: names", sorted(name for name, _ in module.named_parameters()))
+        lab.same(f"{word}: buffers", sorted((name, list(one.shape)) for name, one in module.named_buffers()))
+        other = wrap(nn.Linear(3, 3, bias=False, device=lab.device), n_power_iterations=40)
+        other.load_state_dict(module.state_dict())
+        other.eval()
+        lab.close(f"{word}: loaded", other(x), roundings=256, matrix=True)
+        if word == "old":
+            nn.utils.remove_spectral_norm(module)
+            lab.raises(
+                "removing what is not there",
+                lambda: nn.utils.remove_spectral_norm(nn.Linear(2, 2)),
+                ValueError,
+            )
+        else:
+            parametrize.remove_parametrizations(module, "weight")
+        lab.close(f"{word}: removed", module(x), roundings=256, matrix=True)
+        transposed = wrap(whole(lab, nn.ConvTranspose2d(2, 3, 2), low=1))
+        vectors = sorted(list(one.shape) for name, one in transposed.named_buffers())
+        lab.same(f"{word}: of a transposed convolution", vectors)
+        lab.raises(f"{word}: twice", lambda: nn.utils.spectral_norm(nn.utils.spectral_norm(nn.Linear(2, 2))))
+
+
+@behaviour("nn", level="training", capabilities=("autograd",), sees=("value", "error"))
+def pruned_modules(lab: Lab) -> None:
+    """Pruning masks the smallest entries, rows or chosen places, keeps the original, and can be made
+    final.
+    """
+    rows = [[1.0, 2.0, 3.0, 4.0], [-4.0, -3.0, -2.0, -1.0]]
+
+    def linear() -> nn.Linear:
+        return whole(lab, nn.Linear(4, 2))
+
+    def given(values: Any) -> nn.Linear:
+        module = linear()
+        module.weight = nn.Parameter(lab.put(values))
+        return module
+
+    module = given(rows)
+    parameter = module.weight
+    prune.l1_unstructured(module, "weight", amount=2)
+    lab.expect("the two smallest", module.weight + 0, [[0.0, 2.0, 3.0, 4.0], [-4.0, -3.0, -2.0, 0.0]])
+    lab.holds("the parameter is still there", module.weight_orig is parameter and prune.is_pruned(module))
+    lab.same(
+        "names", (sorted(n for n, _ in module.named_parameters()), [n for n, _ in module.named_buffers()])
+    )
+    prune.l1_unstructured(module, "weight", amount=2)
+    lab.expect("and the next two", module.weight + 0, [[0.0, 0.0, 3.0, 4.0], [-4.0, -3.0, 0.0, 0.0]])
+    x = lab.integers(3, 4)
+    y = module(x)
+    lab.same("result", y)
+    y.sum().backward()
+    lab.same("gradients of what is left", module.weight_orig.grad)
+    lab.same("through pickle", pickle.loads(pickle.dumps(module.state_dict())))
+    copied = copy.deepcopy(nn.Sequential(given(rows)))
+    lab.same("a copy", copied(x))
+    prune.remove(module, "weight")
+    lab.same("made final", (module(x), sorted(n for n, _ in module.named_parameters())))
+    lab.holds("it is the same parameter", module.weight is parameter and not prune.is_pruned(module))
+    scored = given(rows)
+    scores = lab.put([[4.0, 2.0, 1.0, 3.0], [-3.0, -1.0, -2.0, -4.0]])
+    prune.l1_unstructured(scored, "weight", amount=2, importance_scores=scores)
+    lab.expect("by scores", scored.weight + 0, [[1.0, 2.0, 0.0, 4.0], [-4.0, 0.0, -2.0, -1.0]])
+    prune.ln_structured(scored, "weight", amount=1, n=1, dim=1)
+    lab.same("then a column", (scored.weight, scored.weight_mask))
+    image = whole(lab, nn.Conv2d(3, 1, 2))
+    with torch.no_grad():
+        image.weight.copy_(
+            torch.tensor([[[[1.0, 2.0], [1.0, 2.5]], [[0.5, 1.0], [0.1, 0.1]], [[-3.0, -5.0], [0.1, -1.0]]]])
+        )
+    prune.ln_structured(image, "weight", amount=1, n=2, dim=1)
+    lab.same("a channel by its norm", image.weight_mask)
+    prune.ln_structured(image, "weight", amount=1, n=1, dim=-1)
+    lab.same("and a column", image.weight_mask)
+    scored_image = whole(lab, nn.Conv2d(3, 1, 2))
+    importance = lab.put([[[[10.0, 1.0]] * 2, [[30.0, 3.0]] * 2, [[-20.0, -2.0]] * 2]])
+    prune.ln_structured(scored_image, "weight", amount=1, n=2, dim=1, importance_scores=importance)
+    lab.same("a channel by scores", scored_image.weight_mask)
+    first, second = given(rows), given([[0.0, 0.125, -2.0, 9.0], [9.0, 9.0, 9.0, 9.0]])
+    prune.global_unstructured(
+        ((first, "weight"), (second, "weight")), pruning_method=prune.L1Unstructured, amount=4
+    )
+    lab.expect(
+        "over two modules",
+        torch.cat((first.weight, second.weight)),
+        [[0.0, 2.0, 3.0, 4.0], [-4.0, -3.0, -2.0, 0.0], [0.0, 0.0, -2.0, 9.0], [9.0] * 4],
+    )
+    masked = given(rows)
+    prune.custom_from_mask(masked, "weight", lab.put([[0.0, 1.0, 1.0, 0.0], [0.0, 0.0, 1.0, 1.0]]))
+    lab.expect("by a mask", masked.weight + 0, [[0.0, 2.0, 3.0, 0.0], [0.0, 0.0, -2.0, -1.0]])
+    container = prune.PruningContainer()
+    known = lab.put([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]])
+    before = lab.put([[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 0.0, 1.0]])
+    lab.expect(
+        "beside an earlier mask",
+        prune.L1Unstructured(amount=2).prune(known, before),
+        [[0.0, 0.0, 3.0, 0.0], [5.0, 6.0, 0.0, 8.0]],
+    )
+    lab.raises("adding no method", lambda: container.add_pruning_method(10), TypeError)
+    equal = prune.L1Unstructured(amount=0.2).compute_mask(
+        torch.ones(10, 7, device=lab.device), torch.ones(10, 7, device=lab.device)
+    )
+    lab.expect("equal entries are cut by their number", (equal == 0).sum(), 14)
+    lab.raises("removing from a whole one", lambda: prune.remove(linear(), "weight"), ValueError)
+    for amount in (1.5, -1, 99):
+        lab.raises(
+            f"an amount of {amount}",
+            lambda: prune.l1_unstructured(linear(), "weight", amount),
+            ValueError,
+        )
+    lab.raises(
+        "an amount that is a word", lambda: prune.l1_unstructured(linear(), "weight", "some"), TypeError
+    )
+
+
+@behaviour("nn", capabilities=("random",), sees=("value",))
+def random_pruning(lab: Lab) -> None:
+    """Random pruning cuts the promised number of entries or rows, keeps the original, and no pruning changes
+    nothing.
+    """
+    x = lab.integers(3, 4)
+    for make in (lambda: whole(lab, nn.Linear(4, 6)), lambda: whole(lab, nn.Conv1d(4, 6, 1))):
+        for name in ("weight", "bias"):
+            module = make()
+            original = getattr(module, name)
+            prune.random_unstructured(module, name, amount=3)
+            mask = getattr(module, f"{name}_mask")
+            lab.holds(f"three are cut of {name}", int((mask == 0).sum()) == 3)
+            lab.holds(f"the original of {name} is kept", getattr(module, f"{name}_orig") is original)
+            lab.holds(f"{name} is masked", torch.equal(getattr(module, name), original * mask))
+            lab.same(f"sizes of {name}", (mask.shape, getattr(module, name).shape))
+    identity = whole(lab, nn.Linear(4, 2))
+    before = identity(x)
+    prune.identity(identity, "weight")
+    lab.same("no pruning", (identity(x), before))
+    identity(x).sum().backward()
+    lab.same("its gradient", identity.weight_orig.grad)
+    method = prune.RandomStructured(amount=0.6, dim=2)
+    mask = method.compute_mask(lab.integers(5, 4, 2).float(), torch.ones(5, 4, 2, device=lab.device))
+    lab.same("one column of two", sorted((mask == 0).sum((0, 1)).tolist()))
+    recurrent = whole(lab, nn.LSTM(3, 2))
+    prune.l1_unstructured(recurrent, "weight_ih_l0", 0.5)
+    lab.same("a recurrent module", sorted(n for n, _ in recurrent.named_parameters()))
+    prune.remove(recurrent, "weight_ih_l0")
+    lab.same("and after removal", sorted(n for n, _ in recurrent.named_parameters()))
+
+
+@behaviour("nn", sees=("value",))
+def fused_layers(lab: Lab) -> None:
+    """A convolution or linear layer fused with its batch norm computes the same, and keeps what needs
+    gradients.
+    """
+    cases: tuple[tuple[Any, Any, Any, tuple[int, ...]], ...] = (
+        (nn.utils.fusion.fuse_conv_bn_eval, nn.Conv1d(2, 3, 2), nn.BatchNorm1d(3), (2, 2, 5)),
+        (nn.utils.fusion.fuse_conv_bn_eval, nn.Conv2d(2, 3, 2, bias=False), nn.BatchNorm2d(3), (2, 2, 5, 4)),
+        (nn.utils.fusion.fuse_conv_bn_eval, nn.Conv3d(2, 3, 2), nn.BatchNorm3d(3), (2, 2, 4, 3, 3)),
+        (nn.utils.fusion.fuse_linear_bn_eval, nn.Linear(2, 3), nn.BatchNorm1d(3), (4, 2)),
+    )
+    for fuse, make, norm, shape in cases:
+        first, second = whole(lab, make).eval(), whole(lab, norm).eval()
+        first.weight.requires_grad_(False)
+        x = lab.integers(*shape)
+        fused = fuse(first, second)
+        word = f"{type(make).__name__}, {getattr(make, 'bias', None) is not None}"
+        lab.close(f"{word}: both", second(first(x)), roundings=128, matrix=True)
+        lab.close(f"{word}: fused", fused(x), roundings=128, matrix=True)
+        lab.same(f"{word}: what needs gradients", [one.requires_grad for one in fused.parameters()])

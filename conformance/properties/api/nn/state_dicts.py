@@ -1,0 +1,337 @@
+"""State dicts of modules: what they hold, and what loading makes of it."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import weakref
+from typing import Any
+
+import numpy
+import torch
+from torch import nn
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._nn import state, whole
+
+
+def _net(lab: Lab) -> nn.Module:
+    net = nn.Module()
+    net.first = whole(lab, nn.Linear(2, 3))
+    net.again = net.first
+    net.norm = whole(lab, nn.BatchNorm1d(3))
+    net.block = nn.Sequential(whole(lab, nn.Conv1d(1, 2, 2)), nn.ReLU())
+    net.add_module("empty", None)
+    return net
+
+
+@behaviour("nn", level="core", sees=("value", "alias"))
+def contents_of_state_dicts(lab: Lab) -> None:
+    """A state dict lists parameters and buffers by path, detached and sharing memory, unless variables are
+    kept.
+    """
+    net = _net(lab)
+    found = net.state_dict()
+    lab.same("state", dict(found))
+    lab.shares("entries and parameters", found["first.weight"], net.first.weight)
+    lab.shares("both names", found["first.weight"], found["again.weight"])
+    lab.holds("entries need no gradient", not any(one.requires_grad for one in found.values()))
+    kept = net.state_dict(keep_vars=True)
+    lab.holds("variables are kept when asked for", kept["first.weight"] is net.first.weight)
+    with torch.no_grad():
+        net.first.weight.mul_(2)
+    lab.same("a later write is seen", found["first.weight"])
+    lab.same("with a prefix", list(net.norm.state_dict(prefix="p.")))
+    into: dict[str, Any] = {}
+    net.norm.state_dict(destination=into)
+    lab.same("into a dict", into)
+    lab.same("versions of modules are noted", found._metadata["norm"])
+
+
+@behaviour("nn", level="core", sees=("value", "error", "message"))
+def loading_state_dicts(lab: Lab) -> None:
+    """Loading copies by name; missing, unexpected and misshapen entries are errors, or reported where not
+    strict.
+    """
+    net = _net(lab)
+    weight = net.first.weight
+    values = state(net) | {
+        "first.weight": torch.ones(3, 2, dtype=lab.dtype),
+        "again.weight": torch.ones(3, 2, dtype=lab.dtype),
+        "norm.running_mean": lab.integers(3),
+    }
+    keys = net.load_state_dict(values)
+    lab.same("nothing to report", (keys.missing_keys, keys.unexpected_keys, "All keys matched" in str(keys)))
+    lab.holds("parameters stay themselves", net.first.weight is weight and weight.requires_grad)
+    lab.expect("loaded from the host", net.first.weight, [[1.0, 1.0]] * 3)
+    lab.same("all of it", state(net))
+    values["extra.part"] = lab.integers(1)
+    lab.raises("an unexpected entry", lambda: net.load_state_dict(values), match="(?i)unexpected")
+    lab.same("reported", net.load_state_dict(values, strict=False).unexpected_keys)
+    values["first.weight.more"] = lab.integers(1)
+    lab.same("under a name of another", net.load_state_dict(values, strict=False).unexpected_keys)
+    del values["norm.bias"]
+    lab.raises("a missing entry", lambda: net.load_state_dict(values), match="(?i)missing")
+    keys = net.load_state_dict(values, strict=False)
+    lab.same("both reported", (keys.missing_keys, keys.unexpected_keys))
+    wrong = state(net) | {"norm.running_mean": lab.integers(5, 2)}
+    for strict in (True, False):
+        lab.raises(
+            f"a wrong size, strict={strict}",
+            lambda: net.load_state_dict(wrong, strict=strict),
+            match="(?i)size",
+        )
+    before = copy.deepcopy(state(net))
+    net.load_state_dict({"block.0.bias": lab.put([5.0, 6.0]), "other": lab.integers(1)}, strict=False)
+    lab.expect("a part of it", net.block[0].bias, [5.0, 6.0])
+    before["block.0.bias"] = net.block[0].bias.detach()
+    lab.holds(
+        "the rest is as it was", all(torch.equal(one, before[name]) for name, one in state(net).items())
+    )
+    lab.raises("a word for a dict", lambda: net.load_state_dict("word"), TypeError, match="(?i)dict")
+    one = whole(lab, nn.Linear(2, 2, bias=False))
+    for other in (numpy.ones((2, 2)), ((1.0, 1.0), (1.0, 1.0))):
+        lab.raises(
+            "an entry that is no tensor",
+            lambda: one.load_state_dict({"weight": other}),
+            match="(?i)tensor",
+        )
+    prefixed = {f"module.{name}": value for name, value in state(net).items()}
+    nn.modules.utils.consume_prefix_in_state_dict_if_present(prefixed, "module.")
+    lab.same("after a prefix was taken off", sorted(prefixed) == sorted(state(net)))
+
+
+@behaviour("nn", sees=("value",))
+def older_state_dicts(lab: Lab) -> None:
+    """A state of a batch norm from before it counted batches loads, and the count keeps or takes its
+    start.
+    """
+    norm = whole(lab, nn.BatchNorm1d(2))
+    for version in (1, None):
+        values = norm.state_dict()
+        del values["num_batches_tracked"]
+        values._metadata[""].pop("version")
+        if version is not None:
+            values._metadata[""]["version"] = version
+        norm.load_state_dict(values)
+        lab.same(f"count after version {version}", norm.num_batches_tracked)
+    norm.train()
+    norm(lab.integers(4, 2))
+    lab.expect("it counts", norm.num_batches_tracked + 0, 1)
+    plain = nn.BatchNorm1d(2, track_running_stats=False)
+    lab.same("without statistics there are none", list(plain.state_dict()))
+    lab.same(
+        "a state without them", sorted(norm.load_state_dict(plain.state_dict(), strict=False).missing_keys)
+    )
+    lab.same("what stays", state(norm))
+
+
+@behaviour("nn", sees=("value", "error", "message"))
+def assigned_state_dicts(lab: Lab) -> None:
+    """With assign=True entries become the parameters: they may come to a meta module, in other strides and
+    dtypes.
+    """
+    net = nn.Sequential(whole(lab, nn.Linear(2, 3)), whole(lab, nn.BatchNorm1d(3)))
+    net[0].weight.requires_grad_(False)
+    with torch.device("meta"):
+        made = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    made.load_state_dict(net.state_dict(), assign=True)
+    lab.same("state", state(made))
+    lab.same("gradients are asked for as before", [one.requires_grad for one in made.parameters()])
+    lab.shares("entries and parameters", made[0].weight, net[0].weight)
+    lab.same("names keep their order", [name for name, _ in made.named_parameters()])
+    x = lab.integers(4, 2)
+    lab.same("runs", made[0](x))
+    values = dict(net.state_dict()) | {"0.weight": lab.integers(2, 3).t()}
+    made.load_state_dict(values, assign=True)
+    lab.same("other strides", made[0].weight.stride())
+    values["0.weight"] = lab.integers(3, 2, dtype=torch.float16)
+    made.load_state_dict(values, assign=True)
+    lab.same("another dtype", made[0].weight.dtype)
+    values["0.weight"] = lab.integers(2, 5)
+    lab.raises("another shape", lambda: made.load_state_dict(values, assign=True), match="size mismatch")
+    with torch.device("meta"):
+        lost = nn.Linear(2, 3)
+    lab.warns("copying into meta", lambda: lost.load_state_dict(net[0].state_dict()), match="(?i)meta")
+    lab.holds("it stays meta", lost.weight.is_meta)
+
+
+@behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
+def assigned_states_and_optimizers(lab: Lab) -> None:
+    """An optimizer over assigned parameters, with a loaded state, goes on as the one that was saved."""
+    net = whole(lab, nn.Linear(2, 3))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.5, momentum=0.5)
+    x = lab.integers(4, 2)
+
+    def step(module: nn.Module, steps: torch.optim.Optimizer) -> None:
+        steps.zero_grad()
+        module(x).sum().backward()
+        steps.step()
+
+    step(net, optimizer)
+    with torch.device("meta"):
+        other = nn.Linear(2, 3)
+    other.load_state_dict(copy.deepcopy(net.state_dict()), assign=True)
+    resumed = torch.optim.SGD(other.parameters(), lr=0.5, momentum=0.5)
+    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    for _ in range(2):
+        step(net, optimizer)
+        step(other, resumed)
+    lab.same("the one that went on", state(net))
+    lab.same("the one that was loaded", state(other))
+    lab.same("their momentum", [optimizer.state[net.weight], resumed.state[other.weight]])
+
+
+class _Extra(nn.Module):
+    """A module with state that is no tensor, or one of its own shape."""
+
+    def __init__(self, extra: Any) -> None:
+        super().__init__()
+        self.extra = extra
+
+    def get_extra_state(self) -> Any:
+        return self.extra
+
+    def set_extra_state(self, extra: Any) -> None:
+        self.extra = extra
+
+
+class _OnlyGets(nn.Module):
+    def get_extra_state(self) -> Any:
+        return 5
+
+
+class _OnlySets(nn.Module):
+    def set_extra_state(self, extra: Any) -> None:
+        self.extra = extra
+
+
+class _Own(nn.Module):
+    """A module that saves another form of its parameter."""
+
+    def __init__(self, lab: Lab) -> None:
+        super().__init__()
+        self.value = nn.Parameter(lab.integers(2))
+        self.inner = whole(lab, nn.Linear(1, 1))
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        destination[prefix + "form"] = self.value.detach() + 1
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        with torch.no_grad():
+            self.value.copy_(state_dict[prefix + "form"] - 1)
+
+
+@behaviour("nn", sees=("value", "error"))
+def state_of_another_form(lab: Lab) -> None:
+    """Extra state and overridden saving and loading go through state dicts, nested ones too."""
+    for extra in ({"a": 1}, lab.integers(3), "word", 7):
+        first, second = nn.Sequential(_Extra(extra)), nn.Sequential(_Extra(None))
+        values = first.state_dict()
+        lab.same("names", list(values))
+        second.load_state_dict(values)
+        lab.same("extra state", second[0].extra)
+    values = nn.Sequential(_Extra(1)).state_dict()
+    lab.raises(
+        "nothing that sets it", lambda: nn.Sequential(_OnlyGets()).load_state_dict(values), RuntimeError
+    )
+    lab.same("nothing that gets it", list(_OnlySets().state_dict()))
+    lab.raises("nothing to set", lambda: _OnlySets().load_state_dict({}), RuntimeError)
+    lab.raises(
+        "nothing that takes it", lambda: nn.Linear(1, 1).load_state_dict({"_extra_state": 5}, strict=True)
+    )
+    saved, other = nn.Sequential(_Own(lab)), nn.Sequential(_Own(lab))
+    values = saved.state_dict()
+    lab.same("its own form", dict(values))
+    other.load_state_dict(values)
+    lab.same("loaded", [other[0].value, other[0].inner.weight])
+
+
+@behaviour("nn", sees=("value", "error", "message"))
+def hooks_of_state_dicts(lab: Lab) -> None:
+    """Hooks run before and after saving and loading, see the right part, may change it, and can be
+    removed.
+    """
+    net = nn.Sequential(whole(lab, nn.Linear(2, 2)), whole(lab, nn.Linear(2, 2)))
+    order: list[Any] = []
+    before = net[1].register_state_dict_pre_hook(
+        lambda module, prefix, keep: order.append(("saving", prefix, keep))
+    )
+    net.state_dict(keep_vars=True)
+    lab.same("before saving", order)
+    before.remove()
+
+    def after(module: nn.Module, values: Any, prefix: str, metadata: Any) -> None:
+        values[prefix + "doubled"] = values[prefix + "weight"] * 2
+
+    later = net[1].register_state_dict_post_hook(after)
+    lab.same("after saving", dict(net.state_dict()))
+    later.remove()
+    seen: list[Any] = []
+
+    def loading(module: Any, values: Any, prefix: str, metadata: Any, strict: bool, *rest: Any) -> None:
+        seen.append((module is net[1], prefix, strict, sorted(values), [len(one) for one in rest]))
+        values[prefix + "weight"] = values[prefix + "weight"] * 3
+
+    first = net[1].register_load_state_dict_pre_hook(loading)
+    values = copy.deepcopy(net.state_dict())
+    net.load_state_dict(values)
+    lab.same("before loading", seen)
+    lab.same("changed while loading", state(net))
+    lab.holds("the caller's dict is not changed", torch.equal(values["0.weight"], net[0].weight))
+    first.remove()
+
+    def reports(module: nn.Module, keys: Any) -> None:
+        keys.missing_keys.append("lost")
+        keys.unexpected_keys.append("found")
+
+    handle = net[1].register_load_state_dict_post_hook(reports)
+    keys = net.load_state_dict(net.state_dict(), strict=False)
+    lab.same("reported by a hook", (keys.missing_keys, keys.unexpected_keys))
+    lab.raises(
+        "strict with what a hook reports",
+        lambda: net.load_state_dict(net.state_dict()),
+        match="(?s)found.*lost|lost.*found",
+    )
+    handle.remove()
+
+    def forgives(module: nn.Module, keys: Any) -> None:
+        keys.unexpected_keys.clear()
+
+    net.register_load_state_dict_post_hook(forgives)
+    keys = net.load_state_dict(dict(net.state_dict()) | {"more": lab.integers(1)}, strict=True)
+    lab.same("forgiven by a hook", keys.unexpected_keys)
+    copied = copy.deepcopy(net)
+    keys = copied.load_state_dict(dict(net.state_dict()) | {"more": lab.integers(1)}, strict=True)
+    lab.same("copies keep their hooks", keys.unexpected_keys)
+
+
+@behaviour("nn", sees=("value",))
+def loading_children(lab: Lab) -> None:
+    """Each submodule is given its own part of a state dict, and loading leaves no cycles of references
+    behind.
+    """
+    net = nn.Sequential(*[nn.Sequential(*[whole(lab, nn.Linear(1, 1)) for _ in range(3)]) for _ in range(3)])
+    seen: list[int] = []
+
+    def look(module: nn.Module, values: Any, prefix: str, *rest: Any) -> None:
+        seen.append(sum(name.startswith(prefix) for name in values))
+
+    net[1].register_load_state_dict_pre_hook(look)
+    net[1][2].register_load_state_dict_pre_hook(look)
+    net.load_state_dict(net.state_dict())
+    lab.same("entries that each sees", seen)
+    lab.same("sum of weights", torch.stack([one.sum() for one in net.parameters()]))
+    recurrent = whole(lab, nn.LSTM(2, 2))
+    values = copy.deepcopy(recurrent).state_dict()
+    kept = [weakref.ref(one) for one in values.values()]
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        recurrent.load_state_dict(values)
+        del values
+        lab.holds("no entry is held by a cycle of references", all(one() is None for one in kept))
+    finally:
+        if on:
+            gc.enable()

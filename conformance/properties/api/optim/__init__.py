@@ -1,0 +1,1 @@
+"""Behaviours of area ``optim``: optimizers and schedulers."""

@@ -1,0 +1,290 @@
+"""Optimizers beyond the database: zero gradients, copies, older states, hooks, averages, and schedules known
+by hand.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import lr_scheduler as schedules
+from torch.optim.swa_utils import SWALR, AveragedModel, get_ema_multi_avg_fn, update_bn
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._nn import state, whole
+
+#: Optimizers that take dense gradients and need no closure, with options that make them move nothing
+#: by themselves.
+PLAIN: dict[str, Any] = {
+    name: getattr(torch.optim, name)
+    for name in (
+        "Adadelta",
+        "Adagrad",
+        "Adam",
+        "AdamW",
+        "Adamax",
+        "ASGD",
+        "NAdam",
+        "RAdam",
+        "RMSprop",
+        "Rprop",
+        "SGD",
+    )
+}
+#: Flags that came after the first releases, which older states lack.
+LATER = ("maximize", "foreach", "fused", "differentiable", "capturable", "decoupled_weight_decay")
+
+
+def _make(name: str, parameters: Any, **options: Any) -> Any:
+    if name in ("AdamW", "ASGD"):
+        options.setdefault("weight_decay", 0.0)
+    if name == "ASGD":
+        options.setdefault("lambd", 0.0)
+    return PLAIN[name](parameters, **options)
+
+
+def _parameters(lab: Lab) -> list[nn.Parameter]:
+    return [nn.Parameter(lab.floats(3, 2)), nn.Parameter(lab.floats(4))]
+
+
+@behaviour("optim", level="training", sees=("value",))
+def steps_without_gradients(lab: Lab) -> None:
+    """A step with gradients of zeros leaves parameters where they are; a closure's value is returned."""
+    for name in PLAIN:
+        parameters = _parameters(lab)
+        before = [one.detach().clone() for one in parameters]
+        optimizer = _make(name, parameters)
+        for one in parameters:
+            one.grad = torch.zeros_like(one)
+        found = [optimizer.step(lambda: torch.ones(1)) for _ in range(2)]
+        lab.holds(f"{name}: the closure's value", all(float(one) == 1.0 for one in found))
+        lab.same(
+            f"{name}: stays",
+            [(one.detach() - other).abs().sum() for one, other in zip(parameters, before, strict=True)],
+        )
+    known = nn.Parameter(lab.put([1.0, 2.0]))
+    known.grad = lab.put([2.0, -4.0])
+    torch.optim.SGD([known], lr=0.25).step()
+    lab.expect("SGD by hand", known.detach() + 0, [0.5, 3.0])
+    adam = nn.Parameter(lab.put([1.0, 2.0]))
+    adam.grad = lab.put([2.0, -4.0])
+    torch.optim.Adam([adam], lr=0.5, eps=0.0).step()
+    lab.expect("Adam's first step is the rate", adam.detach() + 0, [0.5, 2.5], roundings=16)
+    best = nn.Parameter(lab.put([1.0]))
+    best.grad = lab.put([2.0])
+    torch.optim.SGD([best], lr=0.25, maximize=True).step()
+    lab.expect("upwards", best.detach() + 0, [1.5])
+
+
+@behaviour("optim", level="training", sees=("value",))
+def older_states_of_optimizers(lab: Lab) -> None:
+    """A state without later flags, or with steps that are numbers, loads; the next step is that of the
+    original.
+    """
+    for name in PLAIN:
+        first = _parameters(lab)
+        pushes = [[lab.floats(*one.shape) for one in first] for _ in range(3)]
+        optimizer = _make(name, first)
+
+        def step(parameters: list[nn.Parameter], one: Any, place: int) -> None:
+            for parameter, push in zip(parameters, pushes[place], strict=True):
+                parameter.grad = push.clone()
+            one.step()
+
+        step(first, optimizer, 0)
+        step(first, optimizer, 1)
+        older = copy.deepcopy(optimizer.state_dict())
+        for group in older["param_groups"]:
+            for flag in LATER:
+                group.pop(flag, None)
+        numbers = copy.deepcopy(optimizer.state_dict())
+        for values in numbers["state"].values():
+            if isinstance(values.get("step"), torch.Tensor):
+                values["step"] = values["step"].item()
+        start = [one.detach().clone() for one in first]
+        step(first, optimizer, 2)
+        lab.close(f"{name}: goes on", [one.detach() for one in first], roundings=256)
+        for word, values in (("older", older), ("with numbers", numbers)):
+            other = [nn.Parameter(one.clone()) for one in start]
+            loaded = _make(name, other)
+            loaded.load_state_dict(values)
+            step(other, loaded, 2)
+            lab.close(f"{name}, {word}: goes on", [one.detach() for one in other], roundings=256)
+            same = all(torch.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(first, other, strict=True))
+            lab.holds(f"{name}, {word}: as the original", same)
+
+
+@behaviour("optim", level="training", sees=("value", "error"))
+def copies_and_hooks_of_optimizers(lab: Lab) -> None:
+    """Optimizers print, copy with all they hold, run hooks around steps and states, and refuse bad groups."""
+    for name in PLAIN:
+        parameters = _parameters(lab)
+        optimizer = _make(name, parameters)
+        for one in parameters:
+            one.grad = torch.ones_like(one)
+        optimizer.step()
+        copied = copy.deepcopy(optimizer)
+        public = {word for word in vars(optimizer) if not word.startswith("_")}
+        lab.holds(
+            f"{name}: a copy holds the same",
+            public == {word for word in vars(copied) if not word.startswith("_")},
+        )
+        lab.holds(f"{name}: it prints its options", name in repr(optimizer) and "lr" in repr(optimizer))
+        keys = [sorted(key for key in values) for values in optimizer.state_dict()["state"].values()]
+        lab.same(f"{name}: what it keeps", keys)
+    parameters = _parameters(lab)
+    optimizer = torch.optim.SGD(parameters, lr=0.5)
+    order: list[str] = []
+    handles = [
+        optimizer.register_step_pre_hook(lambda one, args, kwargs: order.append("before")),
+        optimizer.register_step_post_hook(lambda one, args, kwargs: order.append("after")),
+        optimizer.register_state_dict_pre_hook(lambda one: order.append("saving")),
+        optimizer.register_load_state_dict_post_hook(lambda one: order.append("loaded")),
+    ]
+    for one in parameters:
+        one.grad = torch.ones_like(one)
+    optimizer.step()
+    optimizer.load_state_dict(optimizer.state_dict())
+    lab.same("hooks", order)
+    for handle in handles:
+        handle.remove()
+    optimizer.step()
+    lab.same("removed", (order, [one.detach() for one in parameters]))
+    lab.raises("no parameters", lambda: torch.optim.SGD([], lr=0.5), ValueError)
+    lab.raises("a tensor for a list", lambda: torch.optim.SGD(parameters[0], lr=0.5), TypeError)
+    lab.raises("a result of a graph", lambda: torch.optim.SGD([parameters[0] * 2], lr=0.5), ValueError)
+    lab.raises(
+        "a parameter in two groups", lambda: optimizer.add_param_group({"params": parameters[:1]}), ValueError
+    )
+    lab.raises("no tensor", lambda: torch.optim.SGD([1.0], lr=0.5), TypeError)
+    lab.raises(
+        "a state of other groups",
+        lambda: optimizer.load_state_dict(torch.optim.SGD(parameters[:1], lr=0.5).state_dict()),
+        ValueError,
+    )
+    lab.raises("a negative rate", lambda: torch.optim.SGD(parameters, lr=-1.0), ValueError)
+
+
+@behaviour("optim", level="training", sees=("value",))
+def rates_by_schedule(lab: Lab) -> None:
+    """Schedules set the rates that their formulas give, one after another and together, and go on from a
+    saved state.
+    """
+    makers: dict[str, tuple[Any, Any]] = {
+        "step": (lambda o: schedules.StepLR(o, 2, 0.5), lambda t: 0.5 ** (t // 2)),
+        "milestones": (
+            lambda o: schedules.MultiStepLR(o, [1, 3], 0.5),
+            lambda t: 0.5 ** ((t >= 1) + (t >= 3)),
+        ),
+        "exponential": (lambda o: schedules.ExponentialLR(o, 0.5), lambda t: 0.5**t),
+        "constant": (lambda o: schedules.ConstantLR(o, 0.25, 3), lambda t: 0.25 if t < 3 else 1.0),
+        "linear": (lambda o: schedules.LinearLR(o, 0.5, 1.0, 4), lambda t: 0.5 + 0.5 * min(t, 4) / 4),
+        "polynomial": (lambda o: schedules.PolynomialLR(o, 4, 2.0), lambda t: (1 - min(t, 4) / 4) ** 2),
+        "cosine": (
+            lambda o: schedules.CosineAnnealingLR(o, 6),
+            lambda t: (1 + math.cos(math.pi * t / 6)) / 2,
+        ),
+        "restarts": (
+            lambda o: schedules.CosineAnnealingWarmRestarts(o, 3),
+            lambda t: (1 + math.cos(math.pi * (t % 3) / 3)) / 2,
+        ),
+        "a function": (lambda o: schedules.LambdaLR(o, lambda t: 1 / (1 + t)), lambda t: 1 / (1 + t)),
+        "factors": (lambda o: schedules.MultiplicativeLR(o, lambda t: 0.5), lambda t: 0.5**t),
+    }
+    for name, (make, formula) in makers.items():
+        parameter = nn.Parameter(lab.put([100.0]))
+        optimizer = torch.optim.SGD([parameter], lr=2.0)
+        schedule = make(optimizer)
+        moved = 0.0
+        for t in range(6):
+            due = 2.0 * formula(t)
+            lab.holds(f"{name} at {t}", abs(optimizer.param_groups[0]["lr"] - due) < 1e-9)
+            lab.holds(f"{name} tells it at {t}", abs(schedule.get_last_lr()[0] - due) < 1e-9)
+            parameter.grad = lab.put([1.0])
+            optimizer.step()
+            moved += due
+            schedule.step()
+            if t == 2 and name != "a function":
+                other = make(torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=2.0))
+                other.load_state_dict(schedule.state_dict())
+                lab.holds(
+                    f"{name} from its state",
+                    other.last_epoch == schedule.last_epoch and other.get_last_lr() == schedule.get_last_lr(),
+                )
+        lab.expect(f"{name} moves by them", parameter.detach() + 0, [100.0 - moved], roundings=16)
+    optimizer = torch.optim.SGD([nn.Parameter(lab.put([1.0]))], lr=1.0)
+    both = schedules.SequentialLR(
+        optimizer, [schedules.ConstantLR(optimizer, 0.5, 10), schedules.ExponentialLR(optimizer, 0.5)], [2]
+    )
+    rates = []
+    for _ in range(5):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        both.step()
+    lab.same("one after another", rates)
+    plateau = schedules.ReduceLROnPlateau(
+        optimizer := torch.optim.SGD([nn.Parameter(lab.put([1.0]))], lr=1.0), factor=0.5, patience=1
+    )
+    for loss in (3.0, 2.0, 2.0, 2.0, 2.0):
+        plateau.step(loss)
+    lab.holds("less on a plateau", optimizer.param_groups[0]["lr"] == 0.5)
+    cycle = schedules.OneCycleLR(
+        optimizer := torch.optim.SGD([nn.Parameter(lab.put([1.0]))], lr=1.0), max_lr=2.0, total_steps=6
+    )
+    ups = []
+    for _ in range(5):
+        ups.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        cycle.step()
+    lab.holds("one cycle has its top inside", 0 < ups.index(max(ups)) < 5 and abs(max(ups) - 2.0) < 0.5)
+    two = torch.optim.SGD(
+        [{"params": [nn.Parameter(lab.put([1.0]))], "lr": 4.0}, {"params": [nn.Parameter(lab.put([1.0]))]}],
+        lr=1.0,
+    )
+    schedules.StepLR(two, 1, 0.5).step()
+    lab.same("each group from its own", [group["lr"] for group in two.param_groups])
+
+
+@behaviour("optim", level="training", sees=("value",))
+def averaged_models(lab: Lab) -> None:
+    """An averaged model holds the mean of what it was given, or a moving one, and update_bn counts its
+    statistics anew.
+    """
+    net = nn.Sequential(whole(lab, nn.Linear(2, 3)), whole(lab, nn.BatchNorm1d(3)))
+    mean = AveragedModel(net)
+    moving = AveragedModel(net, multi_avg_fn=get_ema_multi_avg_fn(0.5))
+    kept = []
+    for factor in (1.0, 2.0, 4.0, 1.0):
+        with torch.no_grad():
+            for one in net.parameters():
+                one.mul_(factor)
+        kept.append(net[0].weight.detach().clone())
+        mean.update_parameters(net)
+        moving.update_parameters(net)
+    lab.close("the mean", mean.module[0].weight.detach(), roundings=32)
+    lab.close("is that of all", torch.stack(kept).mean(0), roundings=32)
+    lab.close("a moving one", moving.module[0].weight.detach(), roundings=32)
+    by_hand = kept[0]
+    for one in kept[1:]:
+        by_hand = by_hand * 0.5 + one * 0.5
+    lab.close("by hand", by_hand, roundings=32)
+    lab.holds("how many", int(mean.n_averaged) == 4)
+    lab.same("its state", sorted(state(mean)))
+    update_bn([lab.integers(4, 2), lab.integers(4, 2)], mean)
+    lab.close(
+        "statistics of the data", (mean.module[1].running_mean, mean.module[1].running_var), roundings=64
+    )
+    x = lab.integers(3, 2)
+    lab.close("runs", mean.eval()(x), roundings=128)
+    optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+    anneal = SWALR(optimizer, swa_lr=0.5, anneal_epochs=2, anneal_strategy="linear")
+    rates = []
+    for _ in range(3):
+        optimizer.step()
+        anneal.step()
+        rates.append(optimizer.param_groups[0]["lr"])
+    lab.same("rates on the way", rates)

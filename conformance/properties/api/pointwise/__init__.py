@@ -1,0 +1,1 @@
+"""Behaviours of area ``pointwise``: unary and binary operators."""

@@ -1,0 +1,375 @@
+"""Functions of two numbers at values that are known."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy
+import torch
+
+from conformance.behaviours.behaviour import FLOATS, INTEGERS, WIDE_FLOATS, behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._host import refuses_two_devices, values
+
+_INF, _NAN = math.inf, math.nan
+
+
+@behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS), level="core", sees=("value",))
+def rounded_division(lab: Lab) -> None:
+    """// and div rounding down or towards zero, remainder and fmod are Python's: for every mixture of
+    signs, of tensors, numbers, in place and the other way round."""
+    signed = lab.dtype.is_signed
+    pairs = [
+        (a, b)
+        for a in ((-7, -6, -1, 0, 1, 6, 7) if signed else (0, 1, 6, 7, 250))
+        for b in ((-3, -2, -1, 1, 2, 3) if signed else (1, 2, 3, 200))
+    ]
+    a, b = (lab.put([pair[place] for pair in pairs], dtype=lab.dtype) for place in (0, 1))
+    floor, trunc = [x // y for x, y in pairs], [math.trunc(x / y) for x, y in pairs]
+    lab.expect("//", a // b, floor)
+    lab.expect("floor_divide", torch.floor_divide(a, b), floor)
+    lab.expect("div by floor", torch.div(a, b, rounding_mode="floor"), floor)
+    lab.expect("div by trunc", torch.div(a, b, rounding_mode="trunc"), trunc)
+    lab.expect("%", a % b, [x % y for x, y in pairs])
+    lab.expect("remainder", torch.remainder(a, b), [x % y for x, y in pairs])
+    lab.expect("fmod", torch.fmod(a, b), [math.fmod(x, y) for x, y in pairs])
+    for number in (3, 2, *((-2,) if signed else ())):
+        lab.expect(f"// {number}", a // number, [x // number for x, _ in pairs])
+        lab.expect(f"% {number}", a % number, [x % number for x, _ in pairs])
+        lab.expect(f"fmod {number}", a.fmod(number), [math.fmod(x, number) for x, _ in pairs])
+        lab.expect(f"{number} //", number // b, [number // y for _, y in pairs])
+        lab.expect(f"{number} %", number % b, [number % y for _, y in pairs])
+    copy = a.clone()
+    copy //= b
+    lab.expect("//=", copy, floor)
+    copy = a.clone()
+    lab.expect("remainder_", copy.remainder_(b), [x % y for x, y in pairs])
+    found = a / b
+    lab.expect("/", found, numpy.array([x / y for x, y in pairs]), roundings=2.0)
+    lab.expect("true_divide", torch.true_divide(a, b), numpy.array([x / y for x, y in pairs]), roundings=2.0)
+    lab.expect("12 /", 12 / b, numpy.array([12 / y for _, y in pairs]), roundings=2.0)
+    if not lab.dtype.is_floating_point and lab.device.type == "cpu":
+        lab.raises("// 0", lambda: a // 0, RuntimeError, ZeroDivisionError)
+    else:
+        lab.holds("// 0 raises", True)
+
+
+@behaviour("pointwise", dtypes=FLOATS, level="core", sees=("value",))
+def division_by_zero_and_infinity(lab: Lab) -> None:
+    """Quotients and remainders by zero, of infinities and of NaN are those of IEEE 754 and of Python's
+    rounding."""
+    a = lab.put([1.0, -1, 0, _INF, -_INF, _NAN, 5, -5], dtype=lab.dtype)
+    zero, inf = torch.zeros_like(a), torch.full_like(a, _INF)
+    over = [_INF, -_INF, _NAN, _INF, -_INF, _NAN, _INF, -_INF]
+    for mode in (None, "floor", "trunc"):
+        lab.expect(f"by zero, {mode}", torch.div(a, zero, rounding_mode=mode), over)
+        lab.expect(f"by the number 0, {mode}", torch.div(a, 0.0, rounding_mode=mode), over)
+    lab.expect("by infinity", a / inf, [0.0, 0, 0, _NAN, _NAN, _NAN, 0, 0])
+    lab.expect(
+        "by infinity, down", torch.div(a, inf, rounding_mode="floor"), [0.0, -1, 0, _NAN, _NAN, _NAN, 0, -1]
+    )
+    lab.expect(
+        "by infinity, towards zero",
+        torch.div(a, inf, rounding_mode="trunc"),
+        [0.0, 0, 0, _NAN, _NAN, _NAN, 0, 0],
+    )
+    for word in ("fmod", "remainder"):
+        lab.expect(f"{word} by zero", getattr(torch, word)(a, zero), [_NAN] * 8)
+        lab.expect(f"{word} of infinity", getattr(torch, word)(a[3:6], 3.0), [_NAN] * 3)
+    lab.expect("fmod by infinity", torch.fmod(a[[0, 1, 6]], inf[:3]), [1.0, -1, 5])
+
+
+@behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS, "complex64"), level="core", sees=("value", "error"))
+def powers(lab: Lab) -> None:
+    """pow of tensors and numbers either way, in place and with negative exponents is exact where it can
+    be; integers to negative powers are refused, as is a result in place that does not fit."""
+    base = lab.put([1, 2, 3, -2] if lab.dtype.is_signed else [1, 2, 3, 4], dtype=lab.dtype)
+    array = values(base)
+    for exponent in (0, 1, 2, 3):
+        wanted = array**exponent
+        lab.expect(
+            f"to {exponent}", base**exponent, wanted, **({"roundings": 8.0} if lab.dtype.is_complex else {})
+        )
+        copy = base.clone()
+        lab.holds(f"pow_ to {exponent} returns its input", copy.pow_(exponent) is copy)
+        lab.expect(
+            f"in place to {exponent}", copy, wanted, **({"roundings": 8.0} if lab.dtype.is_complex else {})
+        )
+        power = torch.full_like(base, exponent)
+        lab.expect(f"to a tensor of {exponent}", base**power, wanted, roundings=8.0)
+    small = lab.put([0, 1, 2, 5], dtype=lab.dtype)
+    lab.expect("2 to", 2**small, [1, 2, 4, 32], roundings=8.0)
+    lab.expect("torch.pow of 3", torch.pow(3, small[:3]), [1, 3, 9], roundings=8.0)
+    lab.expect("1 to", torch.pow(1, small), [1, 1, 1, 1], roundings=2.0)
+    if lab.dtype.is_floating_point:
+        lab.expect("to 0.5", lab.put([0.0, 1, 4, 9], dtype=lab.dtype) ** 0.5, [0.0, 1, 2, 3], roundings=2.0)
+        lab.expect("to -1 and -2", [(base**-1)[1].item(), (base**-2)[1].item()], [0.5, 0.25])
+        lab.expect(
+            "special",
+            lab.put([0.0, _INF, -_INF, _NAN, 1, -1], dtype=lab.dtype)
+            ** lab.put([0.0, -1, 3, 0, _NAN, _INF], dtype=lab.dtype),
+            [1.0, 0, -_INF, 1, 1, 1],
+        )
+        lab.expect("zero to -1", lab.put([0.0, -0.0], dtype=lab.dtype) ** -1, [_INF, -_INF])
+    elif not lab.dtype.is_complex:
+        lab.raises("integers to -1", lambda: base**-1, match="(?i)negative integer powers")
+        lab.expect("integers to 0.5", lab.put([0, 4, 9], dtype=lab.dtype) ** 0.5, [0.0, 2, 3], roundings=2.0)
+        lab.raises("integers in place to 0.5", lambda: base.clone().pow_(0.5), match="(?i)can't be cast")
+    lab.raises(
+        "in place to a larger shape",
+        lambda: base.clone()[:1].pow_(base.repeat(2, 1)),
+        match="(?i)shape|size|broadcast",
+    )
+    lab.expect("float_power", torch.float_power(base, 2), array**2, roundings=8.0)
+    lab.expect(
+        "its dtype",
+        torch.float_power(base, 2).dtype,
+        torch.complex128 if lab.dtype.is_complex else torch.float64,
+    )
+    if lab.dtype not in (torch.float64, torch.complex128):
+        lab.raises("float_power_", lambda: base.clone().float_power_(2), match="(?i)dtype|type")
+    refuses_two_devices(lab, "to a tensor elsewhere", lambda: base ** torch.ones(4, dtype=lab.dtype))
+    lab.expect("to a number of the host", base ** torch.tensor(2, dtype=lab.dtype), array**2, roundings=8.0)
+    lab.expect(
+        "a number of the host to", torch.tensor(2, dtype=lab.dtype) ** small, [1, 2, 4, 32], roundings=8.0
+    )
+
+
+@behaviour("pointwise", dtypes=INTEGERS, level="core", sees=("value", "error"))
+def functions_of_two_integers(lab: Lab) -> None:
+    """gcd, lcm, shifts and bitwise operators are NumPy's, of tensors and numbers, in place and with
+    operators."""
+    a, b = lab.integers(40, low=-12, high=13), lab.integers(40, low=-12, high=13)
+    x, y = values(a), values(b)
+    lab.expect("gcd", torch.gcd(a, b), numpy.gcd(x, y))
+    lab.expect("lcm", torch.lcm(a, b), numpy.lcm(x, y))
+    lab.expect(
+        "gcd and lcm of zeros",
+        [torch.gcd(a * 0, a * 0).sum().item(), torch.lcm(a, a * 0).sum().item()],
+        [0, 0],
+    )
+    for word, symbol, reference in (
+        ("bitwise_and", "__and__", numpy.bitwise_and),
+        ("bitwise_or", "__or__", numpy.bitwise_or),
+        ("bitwise_xor", "__xor__", numpy.bitwise_xor),
+    ):
+        lab.expect(word, getattr(torch, word)(a, b), reference(x, y))
+        lab.expect(symbol, getattr(a, symbol)(b), reference(x, y))
+        lab.expect(f"{word} with 5", getattr(torch, word)(a, 5), reference(x, 5))
+        copy = a.clone()
+        getattr(copy, f"{word}_")(b)
+        lab.expect(f"{word}_", copy, reference(x, y))
+    small = lab.integers(40, low=0, high=3)
+    count = values(small)
+    few = lab.integers(40, low=-3, high=4)
+    lab.expect("<<", few << small, values(few) << count)
+    lab.expect(">>", a >> small, x >> count)
+    lab.expect("<< 2", few << 2, values(few) << 2)
+    lab.expect(">> 1", torch.bitwise_right_shift(a, 1), x >> 1)
+    copy = a.clone()
+    copy >>= small
+    lab.expect(">>=", copy, x >> count)
+    lab.expect(
+        "logical",
+        [torch.logical_and(a, b).tolist(), torch.logical_or(a, b).tolist(), torch.logical_xor(a, b).tolist()],
+        [numpy.logical_and(x, y).tolist(), numpy.logical_or(x, y).tolist(), numpy.logical_xor(x, y).tolist()],
+    )
+    lab.raises("gcd of floats", lambda: torch.gcd(a.float(), b.float()), match="(?i)implemented|integ")
+    lab.raises("& of floats", lambda: a.float() & b.float(), match="(?i)implemented|bitwise|integ")
+
+
+@behaviour("pointwise", dtypes=FLOATS, level="core", sees=("value", "error"))
+def functions_of_two_floats(lab: Lab) -> None:
+    """copysign, nextafter, heaviside, hypot, atan2, ldexp, logaddexp, xlogy and xlog1py have their known
+    values, special ones included."""
+
+    def put(*numbers: float) -> torch.Tensor:
+        return lab.put(list(numbers), dtype=lab.dtype)
+
+    lab.expect("copysign", torch.copysign(put(1, -2, 0, _INF), put(-0.0, 3, -1, -1)), [-1.0, 2, -0.0, -_INF])
+    lab.expect("copysign's zero", torch.signbit(torch.copysign(put(0, 0), put(-1, 1))), [True, False])
+    lab.expect("copysign by a number", torch.copysign(put(1, -2), -3.0), [-1.0, -2])
+    step = torch.finfo(lab.dtype).eps
+    if lab.dtype == torch.float64:
+        lab.expect(
+            "nextafter",
+            torch.nextafter(put(1, 1, 0, 2), put(2, 1, 0, 1)),
+            torch.tensor([1 + step, 1, 0, 2 - step], dtype=torch.float64),
+        )
+        lab.expect("nextafter of NaN", torch.nextafter(put(_NAN, 1), put(1, _NAN)), [_NAN, _NAN])
+    lab.expect("heaviside", torch.heaviside(put(-1, 0, 2, -0.0), put(9, 9, 9, 7)), [0.0, 9, 1, 7])
+    lab.raises(
+        "heaviside of two dtypes", lambda: torch.heaviside(put(1), lab.put([1])), match="(?i)dtype|type"
+    )
+    lab.raises(
+        "heaviside of complex numbers",
+        lambda: torch.heaviside(lab.put([1j]), lab.put([1j])),
+        match="(?i)complex",
+    )
+    refuses_two_devices(
+        lab, "heaviside of two devices", lambda: torch.heaviside(put(1, 2), torch.ones(2, dtype=lab.dtype))
+    )
+    lab.expect(
+        "hypot", torch.hypot(put(3, -5, 0, _INF), put(4, 12, -2, _NAN)), [5.0, 13, 2, _INF], roundings=2.0
+    )
+    ys, xs = put(0, -0.0, 0, -0.0, 1, -1, _INF, 3), put(1, 1, -1, -1, 0, 0, _INF, -_INF)
+    lab.expect(
+        "atan2",
+        torch.atan2(ys, xs),
+        numpy.array([0, -0.0, math.pi, -math.pi, math.pi / 2, -math.pi / 2, math.pi / 4, math.pi]),
+        roundings=4.0,
+    )
+    lab.expect("ldexp", torch.ldexp(put(1, -3, 0.5, 0), lab.put([3, 1, -2, 5])), [8.0, -6, 0.125, 0])
+    one, other = put(1, -2, 3, _INF, -_INF, -_INF), put(2, 2, 3, _INF, -_INF, 1)
+    with numpy.errstate(all="ignore"):
+        lab.expect(
+            "logaddexp",
+            torch.logaddexp(one, other),
+            numpy.logaddexp(values(one), values(other)),
+            roundings=8.0,
+        )
+        lab.expect(
+            "logaddexp2",
+            torch.logaddexp2(one, other),
+            numpy.logaddexp2(values(one), values(other)),
+            roundings=8.0,
+        )
+    lab.expect("xlogy", torch.xlogy(put(0, 0, 0, 2, 1), put(0, _INF, _NAN, 1, _NAN)), [0.0, 0, _NAN, 0, _NAN])
+    lab.expect("xlogy of numbers", torch.xlogy(0, put(0, 5)), [0.0, 0])
+    lab.expect(
+        "xlog1py",
+        torch.special.xlog1py(put(0, 0, 2, 1), put(-1, _NAN, 0, 1)),
+        numpy.array([0, _NAN, 0, math.log(2)]),
+        roundings=4.0,
+    )
+    lab.expect("lerp", torch.lerp(put(0, 2, -4), put(8, 2, 4), 0.25), [2.0, 2, -2])
+    lab.expect("lerp by tensors", torch.lerp(put(0, 2), put(8, 4), put(0.75, 1)), [6.0, 4])
+    lab.expect("clamped ends of lerp", torch.lerp(put(1, 1), put(5, 5), put(0, 1)), [1.0, 5])
+    lab.expect("a remainder of a large number", torch.remainder(put(1024), put(3)), [1.0])
+    if lab.dtype in WIDE_NAMES:
+        lab.expect(
+            "zeta",
+            torch.special.zeta(put(2, 4), put(1, 1)),
+            numpy.array([math.pi**2 / 6, math.pi**4 / 90]),
+            roundings=16.0,
+        )
+
+
+WIDE_NAMES = tuple(getattr(torch, name) for name in WIDE_FLOATS)
+
+
+@behaviour(
+    "pointwise",
+    dtypes=("float32", "float64", "int64", "int32", "bool", "complex64"),
+    level="core",
+    sees=("value", "error"),
+)
+def operators_between_tensors_and_numbers(lab: Lab) -> None:
+    """Arithmetic and comparison operators of Python work between tensors that broadcast, numbers on
+    either side and in place; what does not broadcast is an error, a number of the host is not."""
+    a, b = lab.integers(4, 3, low=1, high=4), lab.integers(3, low=1, high=4)
+    x, y = values(a), values(b)
+    plain = lab.dtype != torch.bool
+    for symbol in (
+        "add",
+        "mul",
+        "eq",
+        "ne",
+        *(("sub", "truediv") if plain else ()),
+        *(() if lab.dtype.is_complex else ("lt", "le", "gt", "ge")),
+    ):
+        method = f"__{symbol}__"
+        function = getattr(numpy.ndarray, method)
+        room = {"roundings": 4.0} if symbol == "truediv" or lab.dtype.is_complex else {}
+        first, second = (
+            (x.astype(float), y.astype(float)) if symbol == "truediv" and not lab.dtype.is_complex else (x, y)
+        )
+        if plain:
+            lab.expect(symbol, getattr(a, method)(b), function(first, second), **room)
+            lab.expect(
+                f"{symbol} transposed",
+                getattr(a.t(), method)(b.view(3, 1)),
+                function(first.T, second.reshape(3, 1)),
+                **room,
+            )
+            lab.expect(f"{symbol} by 2", getattr(a, method)(2), function(first, 2), **room)
+            lab.expect(
+                f"{symbol} of a number of the host",
+                getattr(a, method)(torch.tensor(2, dtype=lab.dtype)),
+                function(first, 2),
+                **room,
+            )
+        else:
+            wanted = {"add": x | y, "mul": x & y}.get(symbol)
+            lab.expect(symbol, getattr(a, method)(b), function(x, y) if wanted is None else wanted)
+        lab.same(f"{symbol} with nothing", getattr(a[:0], method)(b))
+        lab.raises(
+            f"{symbol} of other sizes", lambda m=method: getattr(a, m)(a[:2]), match="(?i)size|broadcast"
+        )
+        refuses_two_devices(
+            lab,
+            f"{symbol} of two devices",
+            lambda m=method: getattr(a, m)(torch.ones(3, dtype=lab.dtype)),
+            match="(?i)device",
+        )
+    if plain:
+        lab.expect("2 -", 2 - a, 2 - x)
+        lab.expect("2 *", 2 * a, 2 * x)
+        lab.expect("rsub", torch.rsub(a, 5), 5 - x)
+        lab.expect("sub by alpha", torch.sub(a, b, alpha=2), x - 2 * y)
+        copy = a.clone()
+        copy += b
+        copy *= 2
+        copy -= a
+        lab.expect("in place", copy, (x + y) * 2 - x)
+        lab.expect("addcmul", torch.addcmul(a, a, b, value=2), x + 2 * x * y)
+    out = torch.empty(2, dtype=(a + b).dtype, device=lab.device)
+    found = lab.warns("an out of another shape", lambda: torch.add(a, b, out=out), match="(?i)resized")
+    lab.holds("the out is returned", found is out)
+    memory = lab.integers(6, low=1, high=4)
+    lab.raises(
+        "into overlapping memory",
+        lambda: memory[:1].expand(3).add_(memory[:3]),
+        match="(?i)memory|single|expanded",
+    )
+    lab.raises(
+        "into part of an operand",
+        lambda: torch.add(memory[:5], memory[:5], out=memory[1:]),
+        match="(?i)memory|overlap",
+    )
+    lab.raises(
+        "a larger result in place", lambda: memory[:1].clone().add_(memory), match="(?i)shape|size|broadcast"
+    )
+    logic = [
+        ("logical_and", numpy.logical_and),
+        ("logical_or", numpy.logical_or),
+        ("logical_xor", numpy.logical_xor),
+    ]
+    for (word, reference), other in itertools.product(logic, (b, b.to(torch.bool), b.to(torch.float32))):
+        lab.expect(f"{word} with {other.dtype}", getattr(torch, word)(a, other), reference(x, values(other)))
+    odd = torch.zeros(17, dtype=torch.bool, device=lab.device)[1:]
+    lab.expect("logical_xor at an offset", torch.logical_xor(odd, torch.ones_like(odd)), [True] * 16)
+
+
+@behaviour("pointwise", capabilities=("autograd",), level="training", sees=("value",))
+def gradients_where_two_are_equal(lab: Lab) -> None:
+    """maximum and minimum share the gradient between equal operands; copysign has none at zero; xlogy
+    and lerp those of their definitions."""
+    for word in ("maximum", "minimum"):
+        a, b = lab.put([1.0, 2, 3], requires_grad=True), lab.put([1.0, 3, 2], requires_grad=True)
+        getattr(torch, word)(a, b).sum().backward()
+        first = [0.5, 0, 1] if word == "maximum" else [0.5, 1, 0]
+        lab.expect(word, [a.grad.tolist(), b.grad.tolist()], [first, [1 - value for value in first]])
+    a = lab.put([0.0, -0.0, 2, -3], requires_grad=True)
+    torch.copysign(a, lab.put([1.0, -1, -1, -1])).sum().backward()
+    lab.expect("copysign", a.grad, [0.0, 0, -1, 1])
+    x, y = lab.put([2.0, 0], requires_grad=True), lab.put([4.0, 2], requires_grad=True)
+    torch.xlogy(x, y).sum().backward()
+    lab.expect("xlogy by its factor", x.grad, numpy.log([4.0, 2]), roundings=4.0)
+    lab.expect("xlogy by its argument", y.grad, [0.5, 0])
+    x, y, w = (lab.put(v, requires_grad=True) for v in ([1.0, 2], [5.0, 8], [0.25, 0.5]))
+    torch.lerp(x, y, w).sum().backward()
+    lab.expect(
+        "lerp", [x.grad.tolist(), y.grad.tolist(), w.grad.tolist()], [[0.75, 0.5], [0.25, 0.5], [4.0, 6]]
+    )

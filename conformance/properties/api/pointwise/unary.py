@@ -1,0 +1,272 @@
+"""Functions of one number at values that are known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy
+import torch
+
+from conformance.behaviours.behaviour import FLOATS, INTEGERS, WIDE_FLOATS, behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._host import values
+
+_INF, _NAN = math.inf, math.nan
+
+
+@behaviour("pointwise", dtypes=FLOATS, level="core", sees=("value",))
+def replacing_special_values(lab: Lab) -> None:
+    """nan_to_num replaces NaN by 0 and infinities by the extremes of the dtype, or by what is given, out
+    of place, in place and into out=."""
+    base = lab.put([_NAN, _INF, -_INF, 1.5], dtype=lab.dtype)
+    top = torch.finfo(lab.dtype).max
+    lab.expect("by default", base.nan_to_num(), torch.tensor([0, top, -top, 1.5], dtype=torch.float64))
+    lab.expect("by numbers", torch.nan_to_num(base, 2.0, 3.0, -4.0), [2.0, 3, -4, 1.5])
+    lab.expect("by one number", torch.nan_to_num(base, posinf=7.0)[1:2], [7.0])
+    out = torch.empty(4, dtype=lab.dtype, device=lab.device)
+    lab.holds("nan_to_num returns out", torch.nan_to_num(base, 2.0, 3.0, -4.0, out=out) is out)
+    lab.expect("out", out, [2.0, 3, -4, 1.5])
+    lab.holds("nan_to_num_ returns its input", base.nan_to_num_(1.0, 2.0, 3.0) is base)
+    lab.expect("in place", base, [1.0, 2, 3, 1.5])
+
+
+@behaviour("pointwise", dtypes=("complex64", "complex128"), level="core", sees=("value", "dtype"))
+def functions_of_complex_numbers(lab: Lab) -> None:
+    """nan_to_num works on both parts, abs and angle give real numbers, silu, log1p, exp and reciprocal
+    are those of the definition."""
+    top = torch.finfo(lab.dtype).max
+    special = lab.put([complex(_NAN, 1), complex(_INF, -_INF), complex(2, _NAN)], dtype=lab.dtype)
+    wanted = torch.tensor([complex(0, 1), complex(top, -top), 2 + 0j], dtype=torch.complex128)
+    lab.expect("nan_to_num", special.nan_to_num(), wanted)
+    base = lab.put([3 + 4j, -5 + 12j, 0j, -1 + 0j, 1j], dtype=lab.dtype)
+    array = values(base)
+    real = torch.float32 if lab.dtype == torch.complex64 else torch.float64
+    lab.expect("abs", base.abs(), [5.0, 13, 0, 1, 1], roundings=2.0)
+    lab.expect("angle", base.angle(), numpy.angle(array), roundings=4.0)
+    lab.expect(
+        "dtypes",
+        (
+            base.abs().dtype,
+            base.angle().dtype,
+            torch.abs(base, out=torch.empty(5, dtype=real, device=lab.device)).dtype,
+        ),
+        (real,) * 3,
+    )
+    lab.raises("abs in place", lambda: base.clone().abs_(), match="(?i)complex")
+    lab.expect("silu", torch.nn.functional.silu(base), array / (1 + numpy.exp(-array)), roundings=32.0)
+    lab.expect("log1p", torch.log1p(base[:3] / 8), numpy.log1p(array[:3] / 8), roundings=16.0)
+    lab.expect("exp", torch.exp(base[2:]), numpy.exp(array[2:]), roundings=16.0)
+    lab.expect("reciprocal", base[:2].reciprocal(), 1 / array[:2], roundings=8.0)
+    turns = 1j * numpy.arange(18) / 3 * math.pi
+    lab.expect(
+        "turns",
+        torch.exp(lab.put(torch.from_numpy(turns), dtype=lab.dtype)),
+        numpy.exp(turns),
+        roundings=64.0,
+    )
+
+
+@behaviour("pointwise", dtypes=(*WIDE_FLOATS, "float16"), level="core", sees=("value", "error"))
+def mantissas_and_exponents(lab: Lab) -> None:
+    """frexp gives a mantissa from 0.5 to 1 and an int32 exponent that ldexp puts together again;
+    integers are refused."""
+    base = lab.put([0.0, 1.0, -3.0, 0.15625, 1024.0, -0.5], dtype=lab.dtype)
+    found = torch.frexp(base)
+    mantissa, exponent = numpy.frexp(values(base))
+    lab.expect("mantissas", found.mantissa, mantissa)
+    lab.expect("exponents", found.exponent, exponent)
+    lab.expect("dtypes", (found.mantissa.dtype, found.exponent.dtype), (lab.dtype, torch.int32))
+    lab.expect("together", torch.ldexp(found.mantissa, found.exponent), values(base))
+    lab.expect("infinities", torch.frexp(lab.put([_INF, -_INF], dtype=lab.dtype)).mantissa, [_INF, -_INF])
+    out = (
+        torch.empty(6, dtype=lab.dtype, device=lab.device),
+        torch.empty(6, dtype=torch.int32, device=lab.device),
+    )
+    torch.frexp(base, out=out)
+    lab.expect("out", out[1], exponent)
+    lab.raises("integers", lambda: torch.frexp(base.int()), match="(?i)float")
+    lab.raises(
+        "a mantissa of another dtype",
+        lambda: torch.frexp(base, out=(out[1].clone(), out[1])),
+        match="(?i)dtype",
+    )
+    lab.raises(
+        "an exponent of another dtype",
+        lambda: torch.frexp(base, out=(out[0], out[1].long())),
+        match="(?i)dtype|int",
+    )
+
+
+@behaviour("pointwise", dtypes=WIDE_FLOATS, level="core", sees=("value",))
+def special_functions(lab: Lab) -> None:
+    """digamma, polygamma, igamma, igammac, i0, i1, ndtr, log_ndtr, sinc and lgamma have their known
+    values, at poles, zero and infinity too."""
+
+    def put(*numbers: float) -> torch.Tensor:
+        return lab.put(list(numbers), dtype=lab.dtype)
+
+    euler = 0.5772156649015329
+    lab.expect(
+        "digamma",
+        torch.digamma(put(1, 2, 0.5, 10)),
+        numpy.array([-euler, 1 - euler, -euler - 2 * math.log(2), 2.251752589066721]),
+        roundings=16.0,
+    )
+    lab.expect(
+        "digamma at poles and infinity",
+        torch.digamma(put(0.0, -0.0, -1, -2, _INF, _NAN)),
+        [-_INF, _INF, _NAN, _NAN, _INF, _NAN],
+    )
+    lab.expect(
+        "polygamma",
+        torch.polygamma(1, put(1, 2)),
+        numpy.array([math.pi**2 / 6, math.pi**2 / 6 - 1]),
+        roundings=16.0,
+        dtype=torch.float32,
+    )
+    lab.raises(
+        "polygamma of -1", lambda: torch.polygamma(-1, put(1)), match="(?i)n >= 0|negative|not support"
+    )
+    x = put(0.0, 0.5, 1, 3, 20)
+    lab.expect("igamma of 1", torch.igamma(torch.ones_like(x), x), -numpy.expm1(-values(x)), roundings=32.0)
+    lab.expect("igammac of 1", torch.igammac(torch.ones_like(x), x), numpy.exp(-values(x)), roundings=32.0)
+    lab.expect(
+        "igamma of 2",
+        torch.igamma(2 * torch.ones_like(x), x),
+        1 - (1 + values(x)) * numpy.exp(-values(x)),
+        roundings=32.0,
+    )
+    lab.expect(
+        "both together",
+        torch.igamma(put(0.5, 2, 7), put(1, 2, 3)) + torch.igammac(put(0.5, 2, 7), put(1, 2, 3)),
+        [1.0, 1, 1],
+        roundings=16.0,
+    )
+    lab.expect(
+        "igamma at edges",
+        torch.igamma(put(0, 0, 3, _INF, -1, 2, _NAN), put(0, 1, _INF, 3, 1, 0, 1)),
+        [_NAN, 1, 1, 0, _NAN, 0, _NAN],
+    )
+    lab.expect(
+        "igammac at edges",
+        torch.igammac(put(0, 0, 3, _INF, -1, 2), put(0, 1, _INF, 3, 1, 0)),
+        [_NAN, 0, 0, 1, _NAN, 1],
+    )
+    lab.expect(
+        "i0",
+        torch.i0(put(0, 1, -1, 3, 10, -15)),
+        numpy.i0(numpy.array([0.0, 1, 1, 3, 10, 15])),
+        roundings=32.0,
+    )
+    lab.expect(
+        "i1",
+        torch.special.i1(put(0, 1, -1)),
+        numpy.array([0.0, 0.565159103992485, -0.565159103992485]),
+        roundings=32.0,
+    )
+    lab.expect(
+        "scaled",
+        torch.special.i0e(put(0, 1, 30)),
+        numpy.i0(numpy.array([0.0, 1, 30])) * numpy.exp(-numpy.array([0.0, 1, 30])),
+        roundings=32.0,
+    )
+    half = [0.5 * math.erfc(-v / math.sqrt(2)) for v in (0.0, 1, -1, 3)]
+    lab.expect("ndtr", torch.special.ndtr(put(0, 1, -1, 3)), numpy.array(half), roundings=16.0)
+    lab.expect("log_ndtr", torch.special.log_ndtr(put(0, 1, -1, 3)), numpy.log(half), roundings=16.0)
+    lab.expect(
+        "far out",
+        torch.special.log_ndtr(put(-50)),
+        numpy.array([-1254.8313611394]),
+        roundings=16.0,
+        dtype=torch.float32,
+    )
+    lab.expect("sinc", torch.sinc(put(0, 0.5, 1, -0.25)), numpy.sinc([0, 0.5, 1, -0.25]), roundings=16.0)
+    lab.expect("sinc close to zero", torch.sinc(put(1e-20, -1e-30)), [1.0, 1])
+
+
+@behaviour("pointwise", dtypes=FLOATS, level="core", capabilities=("autograd",), sees=("value",))
+def activations(lab: Lab) -> None:
+    """hardshrink, hardswish, hardsigmoid, threshold, silu and mish are what their definitions say, at
+    the bounds of their pieces too, and so are the gradients of hardsigmoid."""
+
+    def put(*numbers: float) -> torch.Tensor:
+        return lab.put(list(numbers), dtype=lab.dtype)
+
+    functional = torch.nn.functional
+    x = put(-8, -3, -1, -0.5, 0, 0.5, 1, 3, 8)
+    array = values(x)
+    lab.expect("hardshrink", functional.hardshrink(x), numpy.where(abs(array) > 0.5, array, 0))
+    for bound in (0.0, 1.0, _INF):
+        lab.expect(
+            f"hardshrink by {bound}",
+            x.hardshrink(bound),
+            numpy.where((array < -bound) | (array > bound), array, 0),
+        )
+    lab.expect("hardshrink of NaN", put(_NAN).hardshrink(0.5), [_NAN])
+    lab.expect("hardswish", functional.hardswish(x), array * (array + 3).clip(0, 6) / 6, roundings=4.0)
+    lab.expect("hardsigmoid", functional.hardsigmoid(x), (array + 3).clip(0, 6) / 6, roundings=4.0)
+    copy = x.clone()
+    functional.hardswish(copy, inplace=True)
+    lab.expect("hardswish in place", copy, array * (array + 3).clip(0, 6) / 6, roundings=4.0)
+    lab.expect("threshold", functional.threshold(x, 0.5, 20.0), numpy.where(array > 0.5, array, 20))
+    lab.expect("threshold of integers", functional.threshold(lab.put([-1, 0, 5]), 0, 20), [20, 20, 5])
+    lab.expect("silu", functional.silu(x), array / (1 + numpy.exp(-array)), roundings=8.0)
+    lab.expect("mish", functional.mish(x), array * numpy.tanh(numpy.log1p(numpy.exp(array))), roundings=16.0)
+    given = put(-4, -3.5, -1, 0, 2, 3.5, 4).requires_grad_()
+    functional.hardsigmoid(given).sum().backward()
+    lab.expect(
+        "gradient of hardsigmoid",
+        given.grad,
+        numpy.array([0, 0, 1, 1, 1, 0, 0]) / 6,
+        roundings=4.0,
+        dtype=torch.float32,
+    )
+
+
+@behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS), level="core", sees=("value", "error"))
+def signs_and_bits(lab: Lab) -> None:
+    """abs loses signs, also of zero and of large numbers; ~ inverts bits and truth values and refuses
+    floats; isposinf and isneginf write truth into bool alone."""
+    if lab.dtype.is_floating_point:
+        x = lab.put([-0.0, 0.0, -_INF, _NAN, -2.5], dtype=lab.dtype)
+        lab.expect("abs", x.abs(), [0.0, 0, _INF, _NAN, 2.5])
+        lab.expect("signs after abs", torch.signbit(x.abs()[:3]), [False] * 3)
+        lab.expect(
+            "abs of the extreme",
+            lab.put([torch.finfo(lab.dtype).min], dtype=lab.dtype).abs() == torch.finfo(lab.dtype).max,
+            [True],
+        )
+        lab.expect("signbit", torch.signbit(x[:3]), [True, False, True])
+        lab.raises("~ of floats", lambda: ~x, TypeError, RuntimeError, match="(?i)implemented|bool|integ")
+        for word, wanted in (
+            ("isposinf", [False, False, False, False, False]),
+            ("isneginf", [False, False, True, False, False]),
+        ):
+            lab.expect(word, getattr(torch, word)(x), wanted)
+            lab.raises(
+                f"{word} into floats",
+                lambda w=word: getattr(torch, w)(x, out=torch.empty(5, device=lab.device)),
+                match="(?i)bool",
+            )
+    else:
+        x = lab.put([0, 1, 5, 100], dtype=lab.dtype)
+        top = 255 if lab.dtype == torch.uint8 else -1
+        lab.expect("~", ~x, [top - value for value in (0, 1, 5, 100)])
+        lab.expect("~ twice", ~~x, [0, 1, 5, 100])
+        lab.expect("~ of truth", ~lab.put([True, False]), [False, True])
+        if lab.dtype.is_signed:
+            lab.expect("abs", (-x).abs(), [0, 1, 5, 100])
+    lab.expect("abs of zeros", torch.zeros(5, dtype=lab.dtype, device=lab.device).abs(), [0] * 5)
+    memory = lab.integers(6, low=1, high=4).to(torch.float32)
+    for word in ("sin", "exp", "neg", "sqrt"):
+        lab.raises(
+            f"{word} into overlapping memory",
+            lambda w=word: getattr(torch, w)(memory[:1].expand(3), out=memory[:1].expand(3)),
+            match="(?i)memory|overlap|expanded",
+        )
+        lab.raises(
+            f"{word} into part of its input",
+            lambda w=word: getattr(torch, w)(memory[:5], out=memory[1:]),
+            match="(?i)memory|overlap",
+        )
+    lab.same("into its own input", torch.neg(memory, out=memory))

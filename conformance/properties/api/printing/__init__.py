@@ -1,0 +1,1 @@
+"""Behaviours of area ``printing``: how tensors print."""

@@ -1,0 +1,152 @@
+"""How tensors print."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+
+from conformance.behaviours.behaviour import ALL, behaviour
+from conformance.behaviours.lab import Lab
+
+
+def text(tensor: torch.Tensor) -> str:
+    """What repr says, without the device and the line breaks that its name leads to."""
+    return " ".join(re.sub(r",?\s*device='[^']*'", "", repr(tensor)).split())
+
+
+@behaviour("printing", dtypes=ALL, level="bringup", sees=("value",))
+def printed_values(lab: Lab) -> None:
+    """repr shows the values, the dtype where it is not a default one, and shapes of what is empty."""
+    rows = lab.put([[0, 1], [1, 1]], dtype=lab.dtype)
+    lab.same("a matrix", text(rows + 0))
+    lab.same("a scalar", text(rows[1, 0].clone()))
+    lab.same("a vector", text(rows[0].clone()))
+    lab.same("nothing", text(rows[:0]))
+    lab.same("a part", text(rows[:, 1:]))
+    lab.same("deep", text(rows.reshape(1, 2, 2, 1).clone()))
+    lab.same("str", re.sub(r",?\s*device='[^']*'", "", str(rows)))
+    lab.same("formatted", f"{rows[1, 1].clone()}")
+    lab.same("with a width", f"{rows[1, 1].clone().item()}")
+
+
+@behaviour("printing", level="core", sees=("value",))
+def printed_device(lab: Lab) -> None:
+    """repr names the device of a tensor where it is not the default one."""
+    made = lab.put([0, 1, 2]) + 0
+    lab.same("the values", text(made))
+    if lab.device.type == "cpu":
+        lab.holds("the device is named where it is not the default", "device" not in repr(made))
+    else:
+        lab.holds("the device is named where it is not the default", f"device='{made.device}'" in repr(made))
+    lab.expect("of a meta tensor", "device='meta'" in repr(torch.empty(2, device="meta")), True)
+    with torch.device(lab.device):
+        lab.holds("the values are there", "[0, 1, 2]" in repr(made))
+    lab.holds(
+        "a Parameter says so", repr(torch.nn.Parameter(made.float())).startswith("Parameter containing")
+    )
+    lab.expect(
+        "the device itself", repr(torch.device(lab.device.type)) == f"device(type='{lab.device.type}')", True
+    )
+
+
+@behaviour("printing", sees=("value",))
+def printed_numbers(lab: Lab) -> None:
+    """Numbers print in one format per tensor: plain, scientific where sizes are apart, with signs,
+    NaN and infinity.
+    """
+    cases = {
+        "integral floats": [1.0, 2.0, 300.0],
+        "fractions": [0.5, 1.25, -3.0],
+        "sizes apart": [1e-5, 1.0, 1e6],
+        "large": [1e10, 2e10],
+        "small": [1e-7, 2.5e-7],
+        "not finite": [float("inf"), float("-inf"), float("nan"), 1.0],
+        "only NaN": [float("nan")],
+        "zeros": [0.0, -0.0],
+        "negative": [-1.5, -20.25],
+    }
+    for name, values in cases.items():
+        for dtype in (torch.float32, torch.float64, torch.float16):
+            made = torch.tensor(values, dtype=torch.float64, device=lab.device).to(dtype)
+            lab.same(f"{name}, {dtype}", text(made))
+    lab.same("complex", text(torch.tensor([1 + 2j, -0.5j, 3], device=lab.device) + 0))
+    lab.same(
+        "complex, not finite",
+        text(torch.tensor([complex(float("inf"), float("nan"))], device=lab.device) + 0),
+    )
+    lab.same("integers of all widths", text(torch.tensor([-1, 10, 2**40], device=lab.device) + 0))
+    lab.same("bools", text(torch.tensor([True, False], device=lab.device).logical_not()))
+    lab.same("a long tensor", text(torch.arange(1200, device=lab.device) + 0))
+    lab.same("a wide tensor", text(torch.zeros(2, 40, device=lab.device) + 1))
+    lab.same("a large deep one", text(torch.zeros(20, 20, 20, device=lab.device) + 1))
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        lab.same(
+            "under another default", text(torch.tensor([1.5], dtype=torch.float32, device=lab.device) + 0)
+        )
+        lab.same("in that default", text(torch.tensor([1.5], device=lab.device) + 0))
+    finally:
+        torch.set_default_dtype(before)
+
+
+@behaviour("printing", sees=("value",))
+def print_options(lab: Lab) -> None:
+    """set_printoptions governs digits, width, the number of elements shown, and scientific notation."""
+    made = torch.tensor([1 / 3, 1000.0, 1e-3], dtype=torch.float64, device=lab.device) * 1
+    options = (
+        {"precision": 2},
+        {"precision": 8},
+        {"sci_mode": True},
+        {"sci_mode": False},
+        {"profile": "short"},
+        {"profile": "full"},
+        {"linewidth": 20},
+        {"threshold": 2, "edgeitems": 1},
+    )
+    for option in options:
+        try:
+            torch.set_printoptions(**option)
+            lab.same(f"with {option}", text(made))
+            lab.same(f"more with {option}", text(torch.arange(30, device=lab.device) + 0))
+        finally:
+            torch.set_printoptions(profile="default")
+    lab.same("back to the default", text(made))
+
+
+@behaviour("printing", capabilities=("autograd",), sees=("value",))
+def printed_history(lab: Lab) -> None:
+    """repr says that gradients are required, or which operator made a result."""
+    leaf = lab.put([1.0, 2.0], requires_grad=True)
+    lab.same("a leaf", text(leaf))
+    lab.same("a result", text(leaf * 2))
+    lab.same("a detached one", text((leaf * 2).detach()))
+    with torch.no_grad():
+        lab.same("without gradients", text(leaf * 3))
+    lab.same("a view", text((leaf * 2)[0]))
+
+
+@behaviour("printing", sees=("value",), capabilities=("conj_neg_views",))
+def printed_lazy_bits(lab: Lab) -> None:
+    """Conjugate and negative views print their values."""
+    base = lab.put([1 + 2j, -3j], dtype=torch.complex64)
+    lab.same("a conjugate", text((base + 0).conj()))
+    lab.same("a negative view", text((base + 0).conj().imag))
+    lab.same("an expanded one", text((base[:1] + 0).expand(3)))
+    lab.same("a transposed one", text((base.view(1, 2) + 0).t()))
+    lab.same("parts", [text(base.real + 0), text(base.imag + 0)])
+
+
+@behaviour("printing", sees=("value",), capabilities=("sparse", "sparse_compressed"))
+def printed_sparse(lab: Lab) -> None:
+    """Sparse tensors print indices, values, size and number of elements."""
+    dense = lab.put([[0.0, 1.0], [2.0, 0.0]]) + 0
+
+    def flat(tensor: torch.Tensor) -> str:
+        return re.sub(r"\s+", " ", text(tensor))
+
+    lab.same("COO", flat(dense.to_sparse()))
+    lab.same("CSR", flat(dense.to_sparse_csr()))
+    lab.same("CSC", flat(dense.to_sparse_csc()))
+    lab.same("indices", text(dense.to_sparse().indices() + 0))

@@ -1,0 +1,401 @@
+"""Which dtype a result has: the lattice of dtypes, dimensions and Python numbers."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy
+import torch
+
+from conformance.behaviours.behaviour import ANY, behaviour
+from conformance.behaviours.lab import Lab
+
+_ORDER = (
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.complex64,
+    torch.complex128,
+)
+
+
+def known(lab: Lab) -> list[torch.dtype]:
+    """The dtypes that the target declares, from narrow to wide."""
+    return [dtype for dtype in _ORDER if lab.target.declares(str(dtype).removeprefix("torch."))]
+
+
+def category(dtype: torch.dtype) -> int:
+    """0 for truth values, 1 for integers, 2 for floating, 3 for complex numbers."""
+    if dtype.is_complex:
+        return 3
+    return 2 if dtype.is_floating_point else int(dtype != torch.bool)
+
+
+def wanted(
+    one: torch.dtype, other: torch.dtype, one_counts: bool = True, other_counts: bool = True
+) -> torch.dtype:
+    """The documented result of two operands, of which one may be a number without dimensions that counts
+    only where its category is higher.
+    """
+    if one_counts == other_counts:
+        return torch.promote_types(one, other)
+    strong, weak = (one, other) if one_counts else (other, one)
+    if category(weak) <= category(strong):
+        return strong
+    if category(weak) == 3 and category(strong) == 2:
+        return torch.complex128 if strong == torch.float64 else torch.complex64
+    return weak
+
+
+def _halves_of_complex(one: torch.dtype, other: torch.dtype) -> bool:
+    """Whether the result would be a complex number of halves, which few devices have."""
+    return one.is_floating_point and one.itemsize == 2 and other.is_complex
+
+
+def _made(lab: Lab, dtype: torch.dtype, *shape: int) -> torch.Tensor:
+    return lab.integers(*shape, low=1, high=3, dtype=dtype)
+
+
+@behaviour("promotion", dtypes=ANY, level="core", sees=("dtype",))
+def arithmetic_of_mixed_dtypes(lab: Lab) -> None:
+    """Sums, differences, products, maxima, comparisons and choices of tensors of two dtypes have the
+    dtype that promote_types gives, and true division a floating one."""
+    for one, other in itertools.product(known(lab), repeat=2):
+        a, b = _made(lab, one, 3), _made(lab, other, 3)
+        name = f"{one} and {other}"
+        both = torch.promote_types(one, other)
+        lab.expect(f"result_type of {name}", torch.result_type(a, b), both)
+        lab.expect(f"sum of {name}", (a + b).dtype, both)
+        lab.expect(f"product of {name}", (a * b).dtype, both)
+        if torch.bool not in (one, other):
+            lab.expect(f"difference of {name}", (a - b).dtype, both)
+        lab.expect(f"quotient of {name}", (a / b).dtype, both if category(both) > 1 else torch.float32)
+        lab.expect(f"comparison of {name}", (a == b).dtype, torch.bool)
+        lab.expect(f"choice of {name}", torch.where(a == a, a, b).dtype, both)
+        lab.expect(f"joined {name}", torch.cat([a, b]).dtype, both)
+        if category(both) < 3:
+            lab.expect(f"maximum of {name}", torch.maximum(a, b).dtype, both)
+            lab.expect(f"order of {name}", (a < b).dtype, torch.bool)
+
+
+@behaviour("promotion", dtypes=ANY, level="core", sees=("dtype",))
+def numbers_without_dimensions(lab: Lab) -> None:
+    """A tensor without dimensions and a Python number change the dtype of a tensor with dimensions only
+    where they are of a higher category."""
+    numbers = {True: torch.bool, 2: torch.int64, 1.5: torch.float32, 1 + 1j: torch.complex64}
+    for one in known(lab):
+        a = _made(lab, one, 3)
+        for other in known(lab):
+            if _halves_of_complex(one, other):
+                continue
+            b = _made(lab, other, 1)[0]
+            due = wanted(one, other, True, False)
+            lab.expect(
+                f"{one} and a number of {other}",
+                (torch.result_type(a, b), (a + b).dtype, (b * a).dtype),
+                (due,) * 3,
+            )
+            two = torch.promote_types(one, other)
+            lab.expect(f"numbers of {one} and {other}", (a[0] + b).dtype, two)
+        for number, other in numbers.items():
+            if _halves_of_complex(one, other):
+                continue
+            due = wanted(one, other, True, False)
+            lab.expect(
+                f"{one} and {number}",
+                (torch.result_type(a, number), (a + number).dtype, (number * a).dtype),
+                (due,) * 3,
+            )
+            lab.expect(f"a number of {one} and {number}", (a[0] + number).dtype, due)
+    lab.expect(
+        "two Python numbers",
+        (torch.result_type(1, 2), torch.result_type(1, 2.0)),
+        (torch.int64, torch.float32),
+    )
+    lab.expect(
+        "sum of tensors that count and do not",
+        (_made(lab, torch.int32, 2) + _made(lab, torch.int64, 1)[0]).dtype,
+        torch.int32,
+    )
+    lab.expect("with no elements", (_made(lab, torch.int32, 2)[:0] + 1.5).dtype, torch.float32)
+
+
+@behaviour("promotion", dtypes=ANY, level="core", sees=("value", "dtype"))
+def values_of_mixed_dtypes(lab: Lab) -> None:
+    """Results of mixed dtypes are computed in the common dtype: a large integer beside a small one, halves
+    beside integers, signed beside unsigned."""
+    byte, short = lab.put([200, 255], dtype=torch.uint8), lab.put([-1, 100], dtype=torch.int8)
+    lab.expect("uint8 + int8", byte + short, [199, 355])
+    lab.expect("uint8 + 1 wraps", byte + 1, [201, 0])
+    lab.expect("int8 + 100 wraps", short + 100, [99, -56])
+    lab.expect("uint8 * int32", byte * lab.put([2, 2], dtype=torch.int32), [400, 510])
+    lab.expect("int64 / int64", lab.put([7, 8]) / lab.put([2, 4]), [3.5, 2.0])
+    lab.expect("int32 * 0.5", lab.put([3, 4], dtype=torch.int32) * 0.5, [1.5, 2.0])
+    lab.expect("bool + bool", lab.put([True, True]) + lab.put([True, False]), [True, True])
+    lab.expect("bool * 3", lab.put([True, False]) * 3, [3, 0])
+    lab.expect("bool + 0.5", lab.put([True, False]) + 0.5, [1.5, 0.5])
+    lab.expect(
+        "float32 + float64",
+        lab.put([0.5], dtype=torch.float32) + lab.put([2.0**-40], dtype=torch.float64),
+        numpy.array([0.5 + 2.0**-40]),
+    )
+    lab.expect("int64 + float16", lab.put([2, 3]) + lab.put([0.5, 0.25], dtype=torch.float16), [2.5, 3.25])
+    lab.expect(
+        "float16 + bfloat16",
+        lab.put([0.5], dtype=torch.float16) + lab.put([256.0], dtype=torch.bfloat16),
+        [256.5],
+    )
+    lab.expect("complex64 * int32", lab.put([1 + 2j]) * lab.put([3], dtype=torch.int32), [3 + 6j])
+    lab.expect("int64 + 1j", lab.put([2, 3]) + 1j, [2 + 1j, 3 + 1j])
+    lab.expect("float64 + 1j", (lab.put([2.0], dtype=torch.float64) + 1j).dtype, torch.complex128)
+    lab.expect("a comparison of int64 and float32", lab.put([1, 2]) < lab.put([1.5, 1.5]), [True, False])
+    lab.expect(
+        "a comparison of int8 and a tensor",
+        lab.put([-1, 1], dtype=torch.int8) < lab.put([1, 200], dtype=torch.uint8),
+        [True, True],
+    )
+    lab.expect(
+        "an outer sum of a transpose",
+        lab.put([[1, 2], [3, 4]]).t() + lab.put([[0.5], [0.25]]),
+        [[1.5, 3.5], [2.25, 4.25]],
+    )
+
+
+@behaviour("promotion", dtypes=ANY, level="core", sees=("value", "error"))
+def in_place_keeps_the_dtype(lab: Lab) -> None:
+    """An operator in place keeps the dtype of its tensor; a result of a higher category cannot be cast
+    into it and is an error."""
+    for one, other in itertools.product(known(lab), repeat=2):
+        a, b = _made(lab, one, 3), _made(lab, other, 3)
+        both = torch.promote_types(one, other)
+        if torch.can_cast(both, one):
+            a += b
+            lab.same(f"{one} += {other}", a)
+        else:
+            lab.raises(f"{one} += {other}", lambda a=a, b=b: a.add_(b), match="(?i)can't be cast")
+    small = _made(lab, torch.int64, 3)
+    small.mul_(_made(lab, torch.int64, 1)[0].to(torch.int8)).add_(True)
+    lab.same("int64 by numbers", small)
+    lab.raises("int64 += 0.5", lambda: small.add_(0.5), match="(?i)can't be cast")
+    lab.raises("int64 /= int64", lambda: small.div_(small), match="(?i)can't be cast")
+    lab.raises("bool += int64", lambda: (small > 0).add_(small), match="(?i)can't be cast")
+    lab.raises("float32 += 1j", lambda: _made(lab, torch.float32, 2).add_(1j), match="(?i)can't be cast")
+    half = _made(lab, torch.float16, 3)
+    half += _made(lab, torch.float64, 3)
+    lab.same("float16 += float64", half)
+
+
+@behaviour("promotion", dtypes=ANY, level="core", sees=("value", "error"))
+def results_are_cast_into_out(lab: Lab) -> None:
+    """A result is computed in its own dtype and then cast into out=, if that is of no lower category;
+    the dtype of out= does not change the computation."""
+    for source, target in itertools.product(known(lab), repeat=2):
+        a = _made(lab, source, 3)
+        out = torch.empty(3, dtype=target, device=lab.device)
+        if torch.can_cast(source, target):
+            lab.same(f"{source} + {source} into {target}", torch.add(a, a, out=out))
+        else:
+            lab.raises(
+                f"{source} + {source} into {target}",
+                lambda a=a, out=out: torch.add(a, a, out=out),
+                match="(?i)can't be cast",
+            )
+        if torch.can_cast(torch.promote_types(source, torch.float32), target) and source.itemsize != 2:
+            found = torch.square(a if category(source) > 1 else a.to(torch.float32), out=out)
+            lab.expect(f"square of {source} into {target}", found.dtype, target)
+    lab.expect(
+        "square roots of int64 into float64",
+        torch.sqrt(lab.put([4, 9]), out=torch.empty(2, dtype=torch.float64, device=lab.device)),
+        [2.0, 3],
+    )
+    lab.raises(
+        "square roots of int64 into int64",
+        lambda: torch.sqrt(lab.put([4]), out=lab.put([0])),
+        match="(?i)can't be cast",
+    )
+    big = lab.put([2**24 + 1, 3], dtype=torch.int32)
+    lab.expect(
+        "int32 sums into float64",
+        torch.add(big, 0, out=torch.empty(2, dtype=torch.float64, device=lab.device)),
+        [2**24 + 1, 3],
+    )
+    wide = torch.empty(2, dtype=torch.int64, device=lab.device)
+    top = lab.put([2**31 - 1, 1], dtype=torch.int32)
+    lab.expect("int32 sums into int64 wrap first", torch.add(top, 1, out=wide), [-(2**31), 2])
+    floats = torch.empty(2, dtype=torch.float64, device=lab.device)
+    lab.expect("float32 thirds into float64", torch.div(lab.put([1.0, 2]), 4, out=floats), [0.25, 0.5])
+    lab.same("comparisons into float32", torch.lt(big, 5, out=torch.empty(2, device=lab.device)))
+    lab.expect("clamp of int64 by floats", lab.put([1, 5]).clamp(1.5, 3.5).dtype, torch.float32)
+    lab.expect("clamp of int32 by int64", lab.put([1, 5], dtype=torch.int32).clamp(lab.put([2, 2])), [2, 5])
+    lab.raises(
+        "clamp of int64 into int64 by floats", lambda: lab.put([1, 5]).clamp_(1.5), match="(?i)can't be cast"
+    )
+    mixed = torch.addcmul(
+        lab.put([1.0]), lab.put([2], dtype=torch.int32), lab.put([3.0], dtype=torch.float64)
+    )
+    lab.expect("addcmul of three dtypes", (mixed.dtype, mixed.item()), (torch.float64, 7.0))
+    lab.raises(
+        "addcmul of floats into int64",
+        lambda: torch.addcmul(lab.put([1.0]), lab.put([1.0]), lab.put([1.0]), out=wide[:1]),
+        match="(?i)can't be cast|dtype",
+    )
+
+
+@behaviour("promotion", dtypes=ANY, level="core", sees=("value", "error"))
+def scaling_factors_fit_the_dtype(lab: Lab) -> None:
+    """alpha of add and sub must be of a category that the operands have: no fraction for integers, no
+    integer for truth values; integer addcdiv and subtraction of truth values are refused."""
+    whole, truth, real = lab.put([1, 2]), lab.put([True, False]), lab.put([0.5, 1.5])
+    lab.expect("integers", whole.add(whole, alpha=3), [4, 8])
+    lab.expect("floats", real.add(real, alpha=2), [1.5, 4.5])
+    lab.expect("truth values", truth.add(truth, alpha=True), [True, False])
+    lab.raises("integers by True", lambda: whole.add(whole, alpha=True), match="(?i)alpha")
+    lab.raises("integers by 1.5", lambda: whole.add(whole, alpha=1.5), match="(?i)alpha")
+    lab.raises("floats by 1j", lambda: real.add(real, alpha=1j), match="(?i)alpha|complex")
+    lab.raises("truth values subtracted", lambda: truth - truth, match="(?i)bool")
+    lab.raises("truth values negated", lambda: -truth, match="(?i)bool")
+    lab.raises("integer addcdiv", lambda: torch.addcdiv(whole, whole, whole), match="(?i)integer division")
+    lab.expect("addcdiv of integers and floats", torch.addcdiv(real, whole, lab.put([2.0, 4])), [1.0, 2.0])
+    lab.raises(
+        "complex numbers in order", lambda: lab.put([1j]) < lab.put([1j]), match="(?i)complex|not implemented"
+    )
+    lab.raises("complex clamp", lambda: lab.put([1j]).clamp(0, 1), RuntimeError, match="(?i)complex")
+    lab.raises("lerp of two dtypes", lambda: torch.lerp(real, real.double(), 0.5), match="(?i)dtype")
+    lab.raises("dot of two dtypes", lambda: torch.dot(real, real.double()), match="(?i)dtype|scalar type")
+    lab.raises(
+        "mm of two dtypes", lambda: torch.mm(real.view(1, 2), whole.view(2, 1)), match="(?i)dtype|scalar type"
+    )
+
+
+@behaviour("promotion", dtypes=ANY, capabilities=("autograd",), level="training", sees=("value", "dtype"))
+def gradients_have_the_dtype_of_inputs(lab: Lab) -> None:
+    """Where dtypes are mixed, each input gets its gradient in its own dtype."""
+    for one, other in itertools.permutations(
+        (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64), 2
+    ):
+        a, b = _made(lab, one, 2).requires_grad_(), _made(lab, other, 2).requires_grad_()
+        (a * b).abs().sum().backward()
+        lab.expect(f"{one} and {other}", (a.grad.dtype, b.grad.dtype), (one, other))
+    x = lab.put([2.0, 3], dtype=torch.float32, requires_grad=True)
+    (x * lab.put([2, 5])).sum().backward()
+    lab.expect("float32 and int64", x.grad, [2.0, 5])
+    x = lab.put([2.0, 3], dtype=torch.float32, requires_grad=True)
+    (x.double() * lab.put(0.5, dtype=torch.float64)).sum().backward()
+    lab.expect("through float64", x.grad, [0.5, 0.5])
+    x = lab.put([1.0, 2], requires_grad=True)
+    torch.cat([x, lab.put([1.0], dtype=torch.float64)]).sum().backward()
+    lab.expect("through cat", (x.grad.dtype, x.grad.tolist()), (torch.float32, [1.0, 1.0]))
+
+
+@behaviour("promotion", dtypes=ANY, sees=("value", "error"))
+def division_of_integers(lab: Lab) -> None:
+    """True division of integers and truth values gives the default dtype; with rounding_mode integers stay
+    integers; the result fits into no integer out=, nor in place."""
+    for one, other in itertools.product([d for d in known(lab) if category(d) < 2], repeat=2):
+        a, b = _made(lab, one, 4), lab.put([1, 1, 1, 1], dtype=other)
+        lab.expect(f"{one} / {other}", ((a / b).dtype, torch.div(a, 1).dtype), (torch.float32, torch.float32))
+        if torch.bool not in (one, other):
+            both = torch.promote_types(one, other)
+            for mode in ("trunc", "floor"):
+                lab.expect(f"{one} and {other} by {mode}", torch.div(a, b, rounding_mode=mode).dtype, both)
+    seven, two = lab.put([7, -7]), lab.put([2, 2])
+    lab.expect("7 / 2", seven / two, [3.5, -3.5])
+    lab.expect("trunc", torch.div(seven, two, rounding_mode="trunc"), [3, -3])
+    lab.expect("floor", torch.div(seven, two, rounding_mode="floor"), [4 - 1, -4])
+    lab.expect(
+        "into float64",
+        torch.true_divide(seven, two, out=torch.empty(2, dtype=torch.float64, device=lab.device)),
+        [3.5, -3.5],
+    )
+    lab.raises(
+        "into int64", lambda: torch.div(seven, two, out=torch.empty_like(seven)), match="(?i)can't be cast"
+    )
+    lab.raises("in place", lambda: seven.true_divide_(two), match="(?i)can't be cast")
+    seven.div_(two, rounding_mode="floor")
+    lab.expect("floor in place", seven, [3, -4])
+    lab.raises("another mode", lambda: seven.div(two, rounding_mode="up"), match="(?i)rounding_mode")
+
+
+@behaviour("promotion", dtypes=ANY, sees=("value", "error"))
+def joining_mixed_dtypes(lab: Lab) -> None:
+    """cat, stack and their kin give the common dtype of all; out= may be of a higher category, not a
+    lower."""
+    one, other = lab.put([1, 2], dtype=torch.int8), lab.put([0.5], dtype=torch.float16)
+    found = torch.cat([one, other, lab.put([True])])
+    lab.expect("cat", (found.dtype, found.tolist()), (torch.float16, [1.0, 2.0, 0.5, 1.0]))
+    lab.expect("stack", torch.stack([one[0], other[0]]), [1.0, 0.5])
+    lab.expect(
+        "cat with nothing of float64",
+        torch.cat([one, torch.empty(0, dtype=torch.float64, device=lab.device)]).dtype,
+        torch.float64,
+    )
+    lab.expect(
+        "into float64",
+        torch.cat([one, other], out=torch.empty(3, dtype=torch.float64, device=lab.device)),
+        [1.0, 2.0, 0.5],
+    )
+    lab.expect(
+        "into complex64",
+        torch.cat([one, other], out=torch.empty(3, dtype=torch.complex64, device=lab.device)),
+        [1 + 0j, 2, 0.5],
+    )
+    lab.raises(
+        "floats into int64",
+        lambda: torch.cat([one, other], out=torch.empty(3, dtype=torch.int64, device=lab.device)),
+        TypeError,
+        RuntimeError,
+        match="(?i)cast",
+    )
+    base = lab.put([1.0, 2, 3])
+    base[lab.put([0, 2])] = lab.put([7.0, 9])
+    lab.expect("assigned by index", base, [7.0, 2, 9])
+    base[1] = lab.put(5)
+    base[:1] = lab.put([4], dtype=torch.int8)
+    lab.expect("assigned of integers", base, [4.0, 5, 9])
+    lab.raises(
+        "index_put_ of another dtype",
+        lambda: base.index_put_((lab.put([0]),), lab.put([1])),
+        match="(?i)dtype|type",
+    )
+
+
+@behaviour("promotion", dtypes=ANY, sees=("value",))
+def sums_with_numpy_numbers(lab: Lab) -> None:
+    """NumPy's numbers count like Python's beside a tensor."""
+    cases: dict[str, Any] = {
+        "int64": numpy.int64(3),
+        "float32": numpy.float32(0.5),
+        "float64": numpy.float64(0.25),
+        "complex128": numpy.complex128(1j),
+    }
+    for name, number in cases.items():
+        for dtype in (torch.int32, torch.float32, torch.complex64):
+            found = lab.put([1, 2], dtype=dtype) + number
+            lab.same(f"{dtype} + {name}", found)
+            lab.same(f"{dtype} * {name}", lab.put([1, 2], dtype=dtype).mul(number))
+
+
+@behaviour("promotion", dtypes=ANY, capabilities=("sparse",), sees=("value",))
+def mixed_dtypes_of_sparse_tensors(lab: Lab) -> None:
+    """Sums, differences, products and quotients of sparse tensors of two dtypes have the dtype and the
+    values of the dense ones."""
+    places = lab.put([[0, 1, 1], [2, 0, 2]])
+    for one, other in itertools.product((torch.int32, torch.int64, torch.float32, torch.float64), repeat=2):
+        a = torch.sparse_coo_tensor(places, lab.put([1, 2, 3], dtype=one), (2, 3)).coalesce()
+        b = torch.sparse_coo_tensor(places, lab.put([4, 5, 6], dtype=other), (2, 3)).coalesce()
+        both = torch.promote_types(one, other)
+        name = f"{one} and {other}"
+        lab.expect(f"sum of {name}", (a + b).to_dense(), [[0, 0, 5], [7, 0, 9]])
+        lab.expect(f"difference of {name}", (b - a).to_dense(), [[0, 0, 3], [3, 0, 3]])
+        lab.expect(f"product of {name}", (a * b).to_dense(), [[0, 0, 4], [10, 0, 18]])
+        lab.expect(f"dtypes of {name}", ((a + b).dtype, (a - b).dtype, (a * b).dtype), (both,) * 3)
+        quotient = a / lab.put(2, dtype=other)
+        lab.expect(f"quotient of {name}", quotient.to_dense(), [[0, 0, 0.5], [1, 0, 1.5]])

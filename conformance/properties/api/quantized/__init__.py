@@ -1,0 +1,1 @@
+"""Behaviours of area ``quantized``: quantized tensors."""

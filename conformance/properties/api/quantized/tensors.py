@@ -1,0 +1,83 @@
+"""Quantized tensors: steps, zero points, and the way there and back."""
+
+from __future__ import annotations
+
+import copy
+import io
+
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+STORED = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}
+
+
+@behaviour("quantized", level="core", sees=("value",))
+def quantizing(lab: Lab) -> None:
+    """quantize_per_tensor and per_channel round to steps, clamp to a range, and come back by dequantize."""
+    values = [-1000.0, -1.0, -0.25, 0.0, 0.5, 0.75, 1.5, 1000.0]
+    x = lab.put(values)
+    for kind in STORED:
+        made = torch.quantize_per_tensor(x, 0.5, 4, kind)
+        info = torch.iinfo(
+            {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}[kind]
+        )
+        steps = [min(max(round(v / 0.5) + 4, info.min), info.max) for v in values]
+        lab.expect(f"steps of {kind}", made.int_repr(), steps)
+        lab.expect(f"values of {kind}", made.dequantize(), [(s - 4) * 0.5 for s in steps])
+        lab.same(
+            f"what {kind} is",
+            [made.dtype, made.q_scale(), made.q_zero_point(), made.qscheme(), made.is_quantized],
+        )
+        lab.same(f"device of {kind}", made.device.type == lab.device.type)
+    rows = lab.put([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
+    scales, zeros = lab.put([0.5, 0.25], dtype=torch.float64), lab.put([0, 2])
+    by_channel = torch.quantize_per_channel(rows, scales, zeros, 0, torch.quint8)
+    lab.expect("steps by channel", by_channel.int_repr(), [[2, 4, 6], [6, 10, 14]])
+    lab.expect("values by channel", by_channel.dequantize(), [[1.0, 2.0, 3.0]] * 2)
+    lab.same("scales", [by_channel.q_per_channel_scales(), by_channel.q_per_channel_zero_points()])
+    lab.same("axis", by_channel.q_per_channel_axis())
+
+
+@behaviour("quantized", level="core", sees=("value",))
+def moving_quantized(lab: Lab) -> None:
+    """Quantized tensors keep step and zero point when viewed, copied, saved and moved between devices."""
+    made = torch.quantize_per_tensor(lab.put([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), 0.5, 1, torch.quint8)
+    buffer = io.BytesIO()
+    torch.save(made, buffer)
+    buffer.seek(0)
+    for name, other in {
+        "view": made.view(2, 3),
+        "transposed": made.t(),
+        "slice": made[1:],
+        "clone": made.clone(),
+        "deepcopy": copy.deepcopy(made),
+        "saved": torch.load(buffer, weights_only=True),
+        "round trip": made.cpu().to(lab.device),
+        "contiguous": made.t().contiguous(),
+    }.items():
+        lab.same(f"values of {name}", other.dequantize())
+        lab.same(f"parameters of {name}", [other.q_scale(), other.q_zero_point(), other.dtype, other.shape])
+    lab.same("on the host", made.cpu().dequantize(), host=True)
+    lab.same("equal", torch.equal(made, made.clone()))
+    lab.holds("printed", "quantization_scheme" in repr(made) and "zero_point=1" in repr(made))
+    lab.raises(
+        "a step of a float tensor", lambda: lab.put([1.0]).q_scale(), RuntimeError, NotImplementedError
+    )
+
+
+@behaviour("quantized", sees=("value",))
+def fake_quantization(lab: Lab) -> None:
+    """fake_quantize rounds in floating point, and passes gradients where nothing was clamped."""
+    x = lab.put([-20.0, -1.0, 0.25, 0.5, 3.0, 200.0], requires_grad=True)
+    found = torch.fake_quantize_per_tensor_affine(x, 0.5, 4, 0, 255)
+    lab.expect("values", found.detach(), [-2.0, -1.0, 0.0, 0.5, 3.0, 125.5])
+    found.sum().backward()
+    lab.expect("gradient", x.grad, [0.0, 1.0, 1.0, 1.0, 1.0, 0.0])
+    rows = lab.put([[1.1, 2.0], [1.1, 2.0]], requires_grad=True)
+    scales, zeros = lab.put([0.5, 1.0]), lab.put([0, 0], dtype=torch.int32)
+    made = torch.fake_quantize_per_channel_affine(rows, scales, zeros, 0, 0, 3)
+    lab.expect("by channel", made.detach(), [[1.0, 1.5], [1.0, 2.0]])
+    made.sum().backward()
+    lab.expect("gradient by channel", rows.grad, [[1.0, 0.0], [1.0, 1.0]])

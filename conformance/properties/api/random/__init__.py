@@ -1,0 +1,1 @@
+"""Behaviours of area ``random``: random numbers and generators."""

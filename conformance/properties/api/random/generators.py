@@ -1,0 +1,214 @@
+"""Generators: seeds, states, and what they govern."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+def draw(lab: Lab, generator: torch.Generator | None = None) -> torch.Tensor:
+    """A few numbers, by the generator given or the device's own."""
+    return torch.rand(8, device=lab.device, generator=generator)
+
+
+@behaviour("random", level="training", sees=())
+def seeds_repeat(lab: Lab) -> None:
+    """After the same seed every random operator draws the same numbers, after another seed others."""
+    device = lab.device
+    base = torch.zeros(64, device=device)
+    calls = {
+        "rand": lambda: torch.rand(64, device=device),
+        "randn": lambda: torch.randn(64, device=device),
+        "randint": lambda: torch.randint(0, 1000, (64,), device=device),
+        "randperm": lambda: torch.randperm(64, device=device),
+        "normal": lambda: torch.normal(base, 1.0),
+        "normal_": lambda: base.clone().normal_(),
+        "uniform_": lambda: base.clone().uniform_(),
+        "random_": lambda: base.clone().random_(0, 1000),
+        "bernoulli_": lambda: base.clone().bernoulli_(0.5),
+        "exponential_": lambda: base.clone().exponential_(),
+        "geometric_": lambda: base.clone().geometric_(0.1),
+        "cauchy_": lambda: base.clone().cauchy_(),
+        "log_normal_": lambda: base.clone().log_normal_(),
+        "multinomial": lambda: torch.multinomial(torch.ones(64, device=device), 32),
+        "poisson": lambda: torch.poisson(base + 10),
+        "dropout": lambda: torch.nn.functional.dropout(base + 1),
+        "rand_like": lambda: torch.rand_like(base),
+        "randint_like": lambda: torch.randint_like(base, 1000),
+        "alpha dropout": lambda: torch.nn.functional.alpha_dropout(base + 1, training=True),
+    }
+    for name, call in calls.items():
+        torch.manual_seed(11)
+        first, second = call(), call()
+        torch.manual_seed(11)
+        again = call()
+        torch.manual_seed(12)
+        other = call()
+        lab.holds(f"{name} repeats after the same seed", torch.equal(first, again))
+        lab.holds(f"{name} goes on to other numbers", not torch.equal(first, second))
+        lab.holds(f"{name} draws others after another seed", not torch.equal(first, other))
+        lab.same(f"what {name} gives", [first.shape, first.dtype])
+
+
+@behaviour("random", level="training", capabilities=("generator",), sees=())
+def generator_objects(lab: Lab) -> None:
+    """A generator of the device repeats after its seed, keeps a state that can be set, and leaves the
+    device's own alone.
+    """
+    generator = torch.Generator(device=lab.device)
+    lab.holds("it is of the device", generator.device.type == lab.device.type)
+    lab.holds("manual_seed gives itself", generator.manual_seed(5) is generator)
+    lab.expect("its seed", generator.initial_seed(), 5)
+    first = draw(lab, generator)
+    state = generator.get_state()
+    second, third = draw(lab, generator), draw(lab, generator)
+    lab.same("a state", [state.dtype, state.device.type, state.dim()])
+    generator.set_state(state)
+    lab.holds("a state repeats", torch.equal(second, draw(lab, generator)))
+    lab.holds("and goes on", torch.equal(third, draw(lab, generator)))
+    generator.manual_seed(5)
+    lab.holds("a seed repeats", torch.equal(first, draw(lab, generator)))
+    other = torch.Generator(device=lab.device).manual_seed(5)
+    lab.holds("another generator of the same seed", torch.equal(first, draw(lab, other)))
+    torch.manual_seed(3)
+    own = draw(lab)
+    torch.manual_seed(3)
+    draw(lab, generator)
+    lab.holds("the device's own is left alone", torch.equal(own, draw(lab)))
+    twin = torch.Generator(device=lab.device)
+    twin.set_state(generator.get_state())
+    lab.holds("a state goes to another generator", torch.equal(draw(lab, twin), draw(lab, generator)))
+    copied = generator.clone_state()
+    lab.holds("a clone draws the same", torch.equal(draw(lab, copied), draw(lab, generator)))
+    seed = generator.seed()
+    lab.holds(
+        "a new seed is what the generator says", seed == generator.initial_seed() and isinstance(seed, int)
+    )
+    generator.manual_seed(-1)
+    negative = draw(lab, generator)
+    lab.holds(
+        "a negative seed works",
+        torch.equal(negative, draw(lab, torch.Generator(device=lab.device).manual_seed(-1))),
+    )
+    held = torch.Generator().manual_seed(9)
+    restored = pickle.loads(pickle.dumps(held))
+    lab.holds(
+        "a generator of the host is pickled",
+        torch.equal(torch.rand(3, generator=held), torch.rand(3, generator=restored)),
+    )
+
+
+@behaviour("random", capabilities=("generator",), sees=("error",))
+def generator_refusals(lab: Lab) -> None:
+    """Generators of another device, states of another size and things that are none are refused."""
+    generator = torch.Generator(device=lab.device)
+    lab.raises("an unknown device", lambda: torch.Generator("nosuch"), RuntimeError)
+    lab.raises("a seed that is no number", lambda: generator.manual_seed("a"), TypeError, RuntimeError)
+    lab.raises("a state that is no tensor", lambda: generator.set_state([1, 2]), TypeError)
+    lab.raises("a state of floats", lambda: generator.set_state(torch.zeros(16)), RuntimeError, TypeError)
+    lab.raises(
+        "a state of one byte", lambda: generator.set_state(torch.zeros(1, dtype=torch.uint8)), RuntimeError
+    )
+    lab.raises("a number for a generator", lambda: torch.rand(2, device=lab.device, generator=3), TypeError)
+    if lab.device.type == "cpu":
+        lab.holds("a generator of another device is refused", True)
+        return
+    try:
+        torch.rand(2, device=lab.device, generator=torch.Generator())
+        refused = False
+    except RuntimeError:
+        refused = True
+    lab.holds("a generator of another device is refused", refused)
+
+
+def _functions(lab: Lab) -> Any:
+    """``torch.<device>`` where it has the functions for random states, else torch itself."""
+    return torch if lab.device.type == "cpu" else torch.get_device_module(lab.device)
+
+
+@behaviour("random", level="training", sees=())
+def device_random_state(lab: Lab) -> None:
+    """The state of the device's generator is saved, set again, forked, and seeded through
+    torch.manual_seed.
+    """
+    module = _functions(lab)
+    torch.manual_seed(21)
+    state = module.get_rng_state()
+    first = draw(lab)
+    later = module.get_rng_state()
+    lab.holds("drawing moves the state", not torch.equal(state, later))
+    lab.same("a state", [state.dtype, state.device.type])
+    module.set_rng_state(state)
+    lab.holds("a state repeats", torch.equal(first, draw(lab)))
+    copied = state.clone()
+    draw(lab)
+    lab.holds("a state that was taken stays", torch.equal(state, copied))
+    lab.expect("the seed", module.initial_seed(), 21)
+    with _fork(lab):
+        torch.manual_seed(1)
+        inside = draw(lab)
+    module.set_rng_state(later)
+    with _fork(lab):
+        torch.manual_seed(1)
+        lab.holds("inside a fork seeds repeat", torch.equal(inside, draw(lab)))
+    outside = draw(lab)
+    module.set_rng_state(later)
+    lab.holds("a fork leaves the state alone", torch.equal(outside, draw(lab)))
+    generator = torch.manual_seed(4)
+    lab.holds("manual_seed gives the host's generator", generator.device.type == "cpu")
+    one = draw(lab)
+    module.manual_seed(4) if lab.device.type != "cpu" else torch.manual_seed(4)
+    lab.holds("the device's own manual_seed does the same", torch.equal(one, draw(lab)))
+    lab.holds("torch.seed draws a new one", torch.seed() != torch.seed())
+
+
+def _fork(lab: Lab) -> Any:
+    """A context that gives the states of the host's and the device's generator back."""
+    if lab.device.type == "cpu":
+        return torch.random.fork_rng([])
+    return torch.random.fork_rng([0], device_type=lab.device.type)
+
+
+@behaviour("random", sees=())
+def random_in_parts(lab: Lab) -> None:
+    """Numbers drawn one call after another differ, also across shapes, dtypes and strides, and a
+    copied state brings them back.
+    """
+    torch.manual_seed(2)
+    seen = [torch.rand(4, device=lab.device) for _ in range(20)]
+    lab.holds(
+        "no two calls draw the same", all(not torch.equal(a, b) for i, a in enumerate(seen) for b in seen[:i])
+    )
+    torch.manual_seed(2)
+    halves = [
+        torch.randn(10, device=lab.device, dtype=dtype)
+        for dtype in (torch.float64, torch.float16, torch.bfloat16)
+    ]
+    torch.manual_seed(2)
+    again = [
+        torch.randn(10, device=lab.device, dtype=dtype)
+        for dtype in (torch.float64, torch.float16, torch.bfloat16)
+    ]
+    lab.holds("every dtype repeats", all(torch.equal(a, b) for a, b in zip(halves, again, strict=True)))
+    strided = torch.zeros(6, 4, device=lab.device)
+    torch.manual_seed(2)
+    strided[::2].normal_()
+    kept = copy.deepcopy(strided)
+    torch.manual_seed(2)
+    strided[::2].normal_()
+    lab.holds("a part repeats", torch.equal(strided, kept))
+    lab.expect("the rest is left alone", strided[1::2], torch.zeros(3, 4))
+    lab.expect("nothing", torch.rand(0, device=lab.device), torch.zeros(0))
+    odd = torch.randn(3, device=lab.device)
+    lab.holds("an odd number of normal ones", bool(odd.isfinite().all()))
+    state = torch.get_rng_state()
+    torch.set_rng_state(state)
+    one = torch.randn(1)
+    torch.set_rng_state(state)
+    lab.holds("the host's state repeats single numbers", torch.equal(one, torch.randn(1)))

@@ -1,0 +1,325 @@
+"""What random operators draw: ranges, moments and shapes of distributions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from conformance.behaviours.behaviour import FLOATS, INTEGERS, behaviour
+from conformance.behaviours.lab import Lab
+
+COUNT = 2_000
+
+#: How many standard errors a mean, and how many units of 1/sqrt(n) a distribution function, may be off: one
+#: in ten thousand million correct devices is.
+SIGMAS = 7.0
+KOLMOGOROV = 3.5
+
+
+def mean_is(lab: Lab, name: str, sample: torch.Tensor, mean: float, deviation: float) -> None:
+    """The mean of a sample is that of its distribution, within what its size allows, and rounding."""
+    found = float(sample.double().mean())
+    unit = torch.finfo(sample.dtype).eps if sample.is_floating_point() else 0.0
+    allowed = SIGMAS * deviation / math.sqrt(sample.numel()) + unit * (abs(mean) + deviation)
+    lab.holds(f"the mean of {name} is {mean}", abs(found - mean) <= allowed)
+
+
+def distributed(
+    lab: Lab, name: str, sample: torch.Tensor, function: Callable[[torch.Tensor], torch.Tensor]
+) -> None:
+    """The sample's distribution function is ``function`` within what its size and its dtype's steps allow."""
+    values = sample.double().cpu().view(-1).sort().values
+    count = values.numel()
+    steps = torch.arange(1, count + 1, dtype=torch.float64) / count
+    unit = torch.finfo(sample.dtype).eps if sample.is_floating_point() else 0.0
+    wanted, above, below = function(values), function(values * (1 + unit)), function(values * (1 - unit))
+    blur = float((above - below).abs().max())
+    distance = float(torch.maximum((steps - wanted).abs(), (steps - 1 / count - wanted).abs()).max())
+    lab.holds(f"{name} has its distribution function", distance <= KOLMOGOROV / math.sqrt(count) + 2 * blur)
+
+
+def normal_function(mean: float, deviation: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The distribution function of normal numbers."""
+    return lambda x: 0.5 * (1 + torch.erf((x - mean) / (deviation * math.sqrt(2))))
+
+
+@behaviour("random", dtypes=FLOATS, level="training", sees=("dtype",))
+def uniform_numbers(lab: Lab) -> None:
+    """rand, rand_like and uniform_ draw from [0, 1) or the range asked for, evenly, and never the
+    upper end.
+    """
+    where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
+    made = {
+        "rand": torch.rand(COUNT, **where),
+        "rand_like": torch.rand_like(torch.zeros(COUNT, **where)),
+        "uniform_": torch.zeros(COUNT, **where).uniform_(),
+        "into out": torch.rand(COUNT, out=torch.empty(0, **where)),
+    }
+    for name, sample in made.items():
+        lab.same(name, [sample.shape, sample.dtype])
+        lab.holds(f"{name} is in [0, 1)", bool(((sample >= 0) & (sample < 1)).all()))
+        mean_is(lab, name, sample, 0.5, math.sqrt(1 / 12))
+        distributed(lab, name, sample, lambda x: x.clamp(0, 1))
+    for low, high in ((-2.0, 5.0), (3.0, 3.5), (-8.0, -7.0)):
+        sample = torch.zeros(COUNT, **where).uniform_(low, high)
+        lab.holds(f"uniform_ is in [{low}, {high})", bool(((sample >= low) & (sample <= high)).all()))
+        mean_is(lab, f"uniform_({low}, {high})", sample, (low + high) / 2, (high - low) * math.sqrt(1 / 12))
+    lab.expect("a range of one number", torch.zeros(3, **where).uniform_(2.0, 2.0), [2.0, 2.0, 2.0])
+    lab.raises("a range that is none", lambda: torch.zeros(3, **where).uniform_(1.0, 0.0))
+    lab.same(
+        "shapes",
+        [torch.rand(2, 3, **where).shape, torch.rand((4,), **where).shape, torch.rand((), **where).shape],
+    )
+
+
+@behaviour("random", dtypes=FLOATS, level="training", sees=("dtype",))
+def normal_numbers(lab: Lab) -> None:
+    """randn, normal and normal_ draw normal numbers of the mean and deviation asked for, which may be
+    tensors.
+    """
+    where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
+    made = {
+        "randn": torch.randn(COUNT, **where),
+        "randn_like": torch.randn_like(torch.zeros(COUNT, **where)),
+        "normal_": torch.zeros(COUNT, **where).normal_(),
+        "into out": torch.randn(COUNT, out=torch.empty(0, **where)),
+        "normal": torch.normal(0.0, 1.0, (COUNT,), **where),
+    }
+    for name, sample in made.items():
+        lab.same(name, [sample.shape, sample.dtype])
+        mean_is(lab, name, sample, 0.0, 1.0)
+        mean_is(lab, f"the squares of {name}", sample.double() ** 2, 1.0, math.sqrt(2))
+        distributed(lab, name, sample, normal_function(0.0, 1.0))
+    for mean, deviation in ((-10.0, 4.0), (3.0, 0.5)):
+        distributed(
+            lab,
+            f"normal_({mean}, {deviation})",
+            torch.zeros(COUNT, **where).normal_(mean, deviation),
+            normal_function(mean, deviation),
+        )
+    means = torch.full((COUNT,), 2.0, **where)
+    spreads = torch.full((COUNT,), 3.0, **where)
+    distributed(lab, "normal of means", torch.normal(means, 1.0), normal_function(2.0, 1.0))
+    distributed(lab, "normal of deviations", torch.normal(1.0, spreads), normal_function(1.0, 3.0))
+    distributed(lab, "normal of both", torch.normal(means, spreads), normal_function(2.0, 3.0))
+    lab.expect("a deviation of zero", torch.zeros(2, **where).normal_(5.0, 0.0), [5.0, 5.0])
+    lab.same("broadcast", torch.normal(torch.zeros(3, 1, **where), torch.ones(4, **where)).shape)
+    lab.raises("a negative deviation", lambda: torch.zeros(2, **where).normal_(0.0, -1.0), match="std")
+    lab.raises("a negative deviation of normal", lambda: torch.normal(0.0, -1.0, (2,), **where), match="std")
+    lab.raises("negative deviations", lambda: torch.normal(means, -spreads), match="std")
+    lab.raises(
+        "shapes that do not fit", lambda: torch.normal(torch.zeros(3, **where), torch.ones(4, **where))
+    )
+
+
+@behaviour("random", dtypes=(*INTEGERS, "float32", "float64"), level="training", sees=("dtype",))
+def random_integers(lab: Lab) -> None:
+    """randint and random_ draw every whole number of their range, evenly, and none beyond it."""
+    where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
+    made = {
+        "randint": torch.randint(2, 10, (COUNT,), **where),
+        "randint_like": torch.randint_like(torch.zeros(COUNT, **where), 2, 10),
+        "random_": torch.zeros(COUNT, **where).random_(2, 10),
+    }
+    for name, sample in made.items():
+        lab.same(name, [sample.shape, sample.dtype])
+        lab.expect(f"numbers of {name}", sample.unique(), list(range(2, 10)))
+        counts = torch.bincount(sample.long(), minlength=10)[2:].double() / COUNT
+        lab.holds(
+            f"{name} draws evenly",
+            bool(((counts - 0.125).abs() < SIGMAS * math.sqrt(0.125 * 0.875 / COUNT)).all()),
+        )
+    lab.expect("up to one", torch.randint(1, (5,), **where), [0] * 5)
+    lab.expect("one number", torch.zeros(3, **where).random_(7, 8), [7, 7, 7])
+    below = torch.zeros(COUNT, **where).random_(100)
+    lab.holds(
+        "random_ of an end stays below it",
+        bool(((below >= 0) & (below < 100)).all()) and int(below.max()) == 99,
+    )
+    if lab.dtype.is_signed:
+        signed = torch.randint(-5, 6, (COUNT,), **where)
+        lab.expect("numbers of both signs", signed.unique(), list(range(-5, 6)))
+    free = torch.zeros(COUNT, **where).random_()
+    lab.holds(
+        "random_ without a range is not negative", bool((free >= 0).all()) and free.unique().numel() > 1
+    )
+    if not lab.dtype.is_floating_point:
+        top = torch.iinfo(lab.dtype).max
+        lab.holds("it reaches the upper half", int(free.long().max()) > top // 2)
+        edge = torch.randint(top - 1, top, (4,), **where)
+        lab.expect("close to the end of the dtype", edge, [top - 1] * 4)
+        lab.raises(
+            "beyond the dtype", lambda: torch.zeros(1, **where).random_(0, 2**63 - 1 if top < 2**62 else -1)
+        )
+    lab.raises("an empty range", lambda: torch.randint(3, 3, (2,), **where))
+    lab.raises("an empty range of random_", lambda: torch.zeros(1, **where).random_(5, 5), match="(?i)from")
+    lab.same("without a dtype", torch.randint(0, 5, (3,), device=lab.device).dtype)
+    lab.same("into out", torch.randint(0, 5, (3,), out=torch.empty(0, **where)).dtype)
+
+
+@behaviour("random", level="training", sees=("value",))
+def permutations(lab: Lab) -> None:
+    """randperm is a permutation in any dtype that holds it, every one as likely; a dtype that does
+    not is refused.
+    """
+    device = lab.device
+    for size in (0, 1, 2, 7, 100, 5000):
+        for dtype in (torch.int64, torch.int32, torch.float32, torch.float64):
+            made = torch.randperm(size, device=device, dtype=dtype)
+            lab.expect(f"{size} of {dtype}, sorted", made.sort().values, list(range(size)))
+    lab.expect(
+        "into out",
+        torch.randperm(9, out=torch.empty(0, dtype=torch.int64, device=device)).sort().values,
+        list(range(9)),
+    )
+    strided = torch.zeros(18, dtype=torch.int64, device=device)[::2]
+    torch.randperm(9, out=strided)
+    lab.expect("into a strided out", strided.sort().values, list(range(9)))
+    lab.holds(
+        "two differ", not torch.equal(torch.randperm(100, device=device), torch.randperm(100, device=device))
+    )
+    firsts = torch.stack([torch.randperm(3, device=device)[0] for _ in range(300)])
+    lab.holds("every element comes first", torch.bincount(firsts, minlength=3).min().item() > 50)
+    lab.raises("a negative size", lambda: torch.randperm(-1, device=device))
+    lab.raises("more than a half can count", lambda: torch.randperm(5000, dtype=torch.float16, device=device))
+    lab.raises("more than a byte can count", lambda: torch.randperm(300, dtype=torch.uint8, device=device))
+
+
+@behaviour("random", dtypes=("float32", "float64", "float16"), sees=("error",))
+def special_distributions(lab: Lab) -> None:
+    """exponential_, cauchy_, log_normal_ and geometric_ have their distributions, ranges and limits
+    on parameters.
+    """
+    where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
+
+    def fresh() -> torch.Tensor:
+        return torch.zeros(COUNT, **where)
+
+    for rate in (0.5, 1.0, 4.0):
+        sample = fresh().exponential_(rate)
+        lab.holds(
+            f"exponential_({rate}) is above zero", bool((sample > 0).all()) and bool(sample.isfinite().all())
+        )
+        distributed(lab, f"exponential_({rate})", sample, lambda x, rate=rate: 1 - torch.exp(-rate * x))
+    for median, width in ((0.0, 1.0), (-2.0, 0.5)):
+        sample = fresh().cauchy_(median, width)
+        distributed(
+            lab,
+            f"cauchy_({median}, {width})",
+            sample,
+            lambda x, m=median, w=width: torch.atan((x - m) / w) / math.pi + 0.5,
+        )
+    for mean, deviation in ((0.0, 0.5), (0.5, 0.25)):
+        sample = fresh().log_normal_(mean, deviation)
+        lab.holds(f"log_normal_({mean}, {deviation}) is above zero", bool((sample > 0).all()))
+        function = normal_function(mean, deviation)
+        distributed(lab, f"log_normal_({mean}, {deviation})", sample, lambda x, f=function: f(x.log()))
+    for chance in (0.2, 0.5, 0.8):
+        sample = fresh().geometric_(chance)
+        lab.holds(
+            f"geometric_({chance}) counts from one",
+            bool((sample >= 1).all()) and bool((sample == sample.round()).all()),
+        )
+        mean_is(lab, f"geometric_({chance})", sample, 1 / chance, math.sqrt(1 - chance) / chance)
+        mean_is(lab, f"ones of geometric_({chance})", (sample == 1).double(), chance, 0.5)
+    lab.raises("a rate of zero", lambda: fresh().exponential_(0.0), match="lambda|lambd")
+    lab.raises("a negative rate", lambda: fresh().exponential_(-1.0), match="lambda|lambd")
+    lab.raises("a width of zero", lambda: fresh().cauchy_(0.0, 0.0), match="sigma")
+    lab.raises("a negative deviation", lambda: fresh().log_normal_(0.0, -1.0), match="std")
+    for chance in (0.0, 1.0, -0.5, 2.0):
+        lab.raises(
+            f"a chance of {chance}", lambda chance=chance: fresh().geometric_(chance), match="geometric_|p"
+        )
+    whole = torch.zeros(3, dtype=torch.int64, device=lab.device)
+    lab.raises("exponential_ of integers", lambda: whole.exponential_(), RuntimeError, NotImplementedError)
+    lab.raises("cauchy_ of integers", lambda: whole.cauchy_(), RuntimeError, NotImplementedError)
+
+
+@behaviour("random", dtypes=(*FLOATS, "int64", "uint8", "bool"), level="training", sees=("error",))
+def bernoulli_draws(lab: Lab) -> None:
+    """bernoulli gives ones as often as the chance says, a number or a tensor of any dtype; none and
+    all are exact.
+    """
+    where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
+    for chance in (0.25, 0.5, 0.9):
+        sample = torch.zeros(COUNT, **where).bernoulli_(chance)
+        lab.holds(f"bernoulli_({chance}) is zeros and ones", bool(((sample == 0) | (sample == 1)).all()))
+        mean_is(lab, f"bernoulli_({chance})", sample.double(), chance, 0.5)
+    for kind in (torch.float32, torch.float64):
+        chances = torch.full((COUNT,), 0.75, dtype=kind, device=lab.device)
+        mean_is(
+            lab, f"bernoulli_ of {kind}", torch.zeros(COUNT, **where).bernoulli_(chances).double(), 0.75, 0.5
+        )
+    lab.expect("never", torch.ones(5, **where).bernoulli_(0.0), [0] * 5)
+    lab.expect("always", torch.zeros(5, **where).bernoulli_(1.0), [1] * 5)
+    ends = torch.tensor([0.0, 1.0, 0.0, 1.0], device=lab.device)
+    lab.expect("by element", torch.zeros(4, **where).bernoulli_(ends), [0, 1, 0, 1])
+    if lab.dtype.is_floating_point:
+        lab.expect("out of place", torch.bernoulli(ends.to(lab.dtype)), [0, 1, 0, 1])
+        lab.same("out of place with a chance", torch.bernoulli(torch.zeros(3, **where), 1.0))
+        out = torch.empty(0, **where)
+        lab.same("into out", torch.bernoulli(ends.to(lab.dtype), out=out))
+    strided = torch.zeros(6, 4, **where)
+    strided[::2].bernoulli_(1.0)
+    lab.same("a part", strided)
+    for chance in (-0.1, 1.1):
+        lab.raises(
+            f"a chance of {chance}",
+            lambda chance=chance: torch.zeros(2, **where).bernoulli_(chance),
+            match="p",
+        )
+
+
+@behaviour("random", dtypes=("float32", "float64", "float16"), level="training", sees=("error",))
+def multinomial_draws(lab: Lab) -> None:
+    """multinomial draws places as often as their weights say, never those of weight zero, nor twice
+    without replacement.
+    """
+    where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
+    weights = torch.tensor([1.0, 0.0, 2.0, 5.0], **where)
+    drawn = torch.multinomial(weights, COUNT, replacement=True)
+    lab.same("drawn", [drawn.shape, drawn.dtype])
+    shares = torch.bincount(drawn, minlength=4).double() / COUNT
+    wanted = torch.tensor([0.125, 0.0, 0.25, 0.625], dtype=torch.float64, device=lab.device)
+    lab.holds(
+        "shares follow weights", bool(((shares - wanted).abs() < SIGMAS * 0.5 / math.sqrt(COUNT)).all())
+    )
+    lab.holds("weight zero is never drawn", float(shares[1]) == 0.0)
+    rows = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 3.0]], **where)
+    lab.expect("certain rows", torch.multinomial(rows, 4, replacement=True), [[0] * 4, [2] * 4])
+    once = torch.multinomial(torch.tensor([[1.0, 1.0, 0.0, 1.0]] * 50, **where), 3)
+    lab.expect("without replacement", once.sort(1).values, [[0, 1, 3]] * 50)
+    lab.holds("in different orders", once.unique(dim=0).size(0) > 1)
+    firsts = torch.multinomial(torch.tensor([[1.0, 3.0]] * 4000, **where), 1).double()
+    mean_is(lab, "the first of two without replacement", firsts, 0.75, 0.5)
+    lab.same("one row", torch.multinomial(weights, 2).shape)
+    lab.same("into out", torch.multinomial(rows, 1, out=torch.empty(0, dtype=torch.int64, device=lab.device)))
+    lab.same("no rows", torch.multinomial(rows[:0], 1, replacement=True).shape)
+    lab.same("no rows without replacement", torch.multinomial(rows[:0], 1).shape)
+    lab.same("strided", torch.multinomial(torch.tensor([[0.0, 1.0], [1.0, 0.0]], **where).t(), 1))
+    lab.raises(
+        "more than there are",
+        lambda: torch.multinomial(weights, 5),
+        match="without replacement|larger sample|prob_dist",
+    )
+    lab.raises("none", lambda: torch.multinomial(weights, 0), match="n_sample")
+    lab.raises("of a cube", lambda: torch.multinomial(lab.floats(2, 2, 2, low=0), 1), match="1 or 2 dim")
+    lab.raises(
+        "of integers", lambda: torch.multinomial(torch.ones(3, dtype=torch.int64, device=lab.device), 1)
+    )
+    lab.raises(
+        "into integers of another width",
+        lambda: torch.multinomial(weights, 1, out=torch.empty(0, dtype=torch.int32, device=lab.device)),
+    )
+    torch.manual_seed(6)
+    first = torch.multinomial(weights, 50, True)
+    second = torch.multinomial(weights, 50, True)
+    torch.manual_seed(6)
+    lab.holds("a seed repeats", torch.equal(first, torch.multinomial(weights, 50, True)))
+    lab.holds(
+        "the generator moves on",
+        torch.equal(second, torch.multinomial(weights, 50, True)) and not torch.equal(first, second),
+    )

@@ -1,0 +1,1 @@
+"""Behaviours of area ``reductions``: reductions and scans."""

@@ -1,0 +1,314 @@
+"""Variances, medians, modes, quantiles and counts by value."""
+
+from __future__ import annotations
+
+import math
+
+import numpy
+import torch
+
+from conformance.behaviours.behaviour import FLOATS, WIDE_FLOATS, behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._host import values
+
+_MOMENTS = ("float32", "float64", "complex64", "complex128")
+
+
+@behaviour("reductions", dtypes=_MOMENTS, level="core", sees=("value", "error"))
+def variances(lab: Lab) -> None:
+    """var, std, var_mean and std_mean agree with NumPy for every correction, by dimensions, kept or not,
+    into out=, and are NaN with a warning where no degree of freedom is left."""
+    base = lab.integers(4, 5, 3)
+    array = values(base)
+    for dim in (None, 0, -1, (0, 2)):
+        for correction in (0, 1, 0.5):
+            count = (
+                array.size
+                if dim is None
+                else int(numpy.prod([array.shape[d] for d in ((dim,) if isinstance(dim, int) else dim)]))
+            )
+            scale = count / (count - correction)
+            for keep in (False, True):
+                name = f"of {dim} by {correction}{' kept' if keep else ''}"
+                wanted = array.var(dim, keepdims=keep) * scale
+                mean = array.mean(dim, keepdims=keep)
+                lab.expect(
+                    f"var {name}",
+                    torch.var(base, dim, correction=correction, keepdim=keep),
+                    wanted,
+                    roundings=16.0,
+                )
+                lab.expect(
+                    f"std {name}",
+                    torch.std(base, dim, correction=correction, keepdim=keep),
+                    numpy.sqrt(wanted),
+                    roundings=16.0,
+                )
+                found = torch.var_mean(base, dim, correction=correction, keepdim=keep)
+                lab.expect(f"var of var_mean {name}", found[0], wanted, roundings=16.0)
+                lab.expect(f"mean of var_mean {name}", found[1], mean, roundings=16.0)
+                found = torch.std_mean(base, dim, correction=correction, keepdim=keep)
+                lab.expect(f"std of std_mean {name}", found[0], numpy.sqrt(wanted), roundings=16.0)
+                lab.expect(f"mean of std_mean {name}", found[1], mean, roundings=16.0)
+    for unbiased in (False, True):
+        wanted = array.var(1, ddof=int(unbiased))
+        lab.expect(f"unbiased={unbiased}", base.var(1, unbiased), wanted, roundings=16.0)
+        lab.expect(
+            f"std of all, unbiased={unbiased}",
+            base.std(unbiased),
+            numpy.sqrt(array.var(ddof=int(unbiased))),
+            roundings=16.0,
+        )
+        lab.expect(
+            f"pair, unbiased={unbiased}",
+            torch.std_mean(base, unbiased)[0],
+            array.std(ddof=int(unbiased)),
+            roundings=16.0,
+        )
+    lab.expect(
+        "permuted", base.permute(2, 0, 1).var(1), array.transpose(2, 0, 1).var(1, ddof=1), roundings=16.0
+    )
+    out = torch.empty(5, 3, dtype=base.real.dtype, device=lab.device)
+    lab.holds("var returns out", torch.var(base, 0, out=out) is out)
+    lab.expect("out", out, array.var(0, ddof=1), roundings=16.0)
+    lab.expect("one element with correction 0", base[0, 0, :1].var(correction=0), 0.0)
+    for name in ("var", "std"):
+        found = lab.warns(
+            f"{name} of one element",
+            lambda name=name: getattr(base[0, 0, :1], name)(),
+            match="(?i)degrees of freedom",
+        )
+        lab.expect(f"{name} of one element", found, math.nan)
+        lab.expect(f"{name} of nothing", getattr(torch, name)(base[:0], 0), numpy.full((5, 3), math.nan))
+    lab.raises("the same dimension twice", lambda: base.var((0, 0)), match="(?i)multiple times")
+
+
+@behaviour("reductions", dtypes=WIDE_FLOATS, level="core", sees=("value",))
+def variances_are_stable(lab: Lab) -> None:
+    """The variance of numbers far from zero, and of many, is not lost to cancellation."""
+    base = lab.put([65536.0, 65538, 65540, 65542], dtype=lab.dtype)
+    wanted = values(base).var(ddof=1)
+    # The condition number of a variance is that of the mean over the deviation, not its square.
+    lab.expect("far from zero", base.var(), wanted, roundings=4 * 65539 / wanted**0.5)
+    lab.expect("in rows", base.repeat(3, 1).var(1), [wanted] * 3, roundings=4 * 65539 / wanted**0.5)
+    lab.expect("in columns", base.repeat(3, 1).t().var(0), [wanted] * 3, roundings=4 * 65539 / wanted**0.5)
+    many = lab.put(torch.arange(20000) % 7).to(lab.dtype) + 1000
+    wanted = values(many).var(ddof=1)
+    lab.expect("of many", many.var(), wanted, roundings=64 * 1003 / wanted**0.5)
+    wide = values(many).reshape(1000, 20).std(0, ddof=1)
+    lab.expect("std of many columns", many.view(1000, 20).std(0), wide, roundings=64 * 1003 / wanted**0.5)
+    equal = torch.full((4099,), 0.1, dtype=lab.dtype, device=lab.device).var()
+    lab.holds("the variance of equal numbers is next to nothing", 0 <= equal.item() < 1e-12)
+
+
+@behaviour("reductions", dtypes=(*FLOATS, "int64", "int32", "uint8"), level="core", sees=("value",))
+def medians(lab: Lab) -> None:
+    """median gives the middle element, the lower of two, of all or by dimension with an index that
+    points at it; NaN is the median of what holds one, nanmedian leaves them out; of nothing it is
+    NaN."""
+    for shape in ((1,), (6,), (3, 5), (4, 2, 3)):
+        base = lab.integers(*shape, low=0, high=50)
+        array = values(base)
+        middle = numpy.sort(array.ravel())[(array.size - 1) // 2]
+        lab.expect(f"of {shape}", (base.median().item(), base.nanmedian().item()), (middle, middle))
+        for dim in range(-1, len(shape)):
+            found = base.median(dim)
+            wanted = numpy.sort(array, dim).take((array.shape[dim] - 1) // 2, dim)
+            lab.expect(f"of dimension {dim} of {shape}", found.values, wanted)
+            lab.expect(
+                f"where it is in {dim} of {shape}",
+                base.gather(dim, found.indices.unsqueeze(dim)).squeeze(dim),
+                wanted,
+            )
+            kept = base.nanmedian(dim, True)
+            lab.expect(f"kept {dim} of {shape}", kept.values, numpy.expand_dims(wanted, dim))
+    turned = lab.integers(4, 5, low=0, high=50).t()
+    lab.expect("transposed", turned.median(0).values, numpy.sort(values(turned), 0)[2])
+    lab.same("of a number", [base[0, 0, 0].median(), base[0, 0, 0].median(0)])
+    if lab.dtype.is_floating_point:
+        special = lab.put(
+            [[1.0, math.nan, 3, 2], [math.inf, 0, -math.inf, 1], [math.nan] * 4], dtype=lab.dtype
+        )
+        lab.expect("NaN", special.median(1).values, [math.nan, 0, math.nan])
+        lab.expect("without NaN", special.nanmedian(1).values, [2.0, 0, math.nan])
+        lab.expect("where the NaN is", special[:1].median(1).indices, [1])
+        lab.expect("of all", (special.median().isnan().item(), special.nanmedian().item()), (True, 1.0))
+        lab.expect("of nothing", special[:0].median(), math.nan)
+    lab.raises("of no rows", lambda: base[:0].median(0), IndexError, RuntimeError)
+    lab.raises("a dimension that is none", lambda: base.median(3), IndexError)
+
+
+@behaviour(
+    "reductions", dtypes=(*FLOATS, "int64", "int32", "uint8", "bool"), level="core", sees=("value", "error")
+)
+def modes(lab: Lab) -> None:
+    """mode gives the element that comes most often, the smallest of several, with an index at which it
+    is."""
+    data = [[1, 0, 1, 0, 1], [0, 0, 1, 1, 0], [1, 1, 1, 1, 1]]
+    base = lab.put(data, dtype=lab.dtype)
+    found = base.mode(1)
+    lab.expect("rows", found.values.long(), [1, 0, 1])
+    lab.expect("where", base.gather(1, found.indices.unsqueeze(1)).long(), [[1], [0], [1]])
+    kept = base.mode(0, True)
+    lab.expect("columns", kept.values.long(), [[1, 0, 1, 1, 1]])
+    lab.expect("transposed", base.t().mode(0).values.long(), [1, 0, 1])
+    if lab.dtype != torch.bool:
+        wide = lab.integers(3, 400, low=0, high=9)
+        array = values(wide)
+        lab.expect("of many", wide.mode().values, [numpy.bincount(row.astype(int)).argmax() for row in array])
+        ties = lab.put([5, 3, 3, 5, 2], dtype=lab.dtype)
+        lab.expect("the smaller of two", ties.mode().values, 3)
+        lab.expect("each once", lab.put([4, 9, 2], dtype=lab.dtype).mode().values, 2)
+    lab.same("of a number", [base[0, 0].mode().values, base[0, 0].mode(0).indices])
+    lab.raises("of nothing", lambda: base[:, :0].mode(1), IndexError, RuntimeError)
+    lab.raises("a dimension that is none", lambda: base.mode(2), IndexError)
+
+
+@behaviour("reductions", dtypes=WIDE_FLOATS, level="core", sees=("value", "error"))
+def quantiles(lab: Lab) -> None:
+    """quantile and nanquantile agree with NumPy for one or several q, every interpolation and dimension;
+    NaN goes through quantile; q must lie between 0 and 1."""
+    base = lab.integers(4, 5, 3, low=-20, high=20)
+    array = values(base)
+    for method in ("linear", "lower", "higher", "midpoint", "nearest"):
+        for dim in (None, 0, -1):
+            for q in (0.0, 0.25, 0.5, 1.0):
+                found = torch.quantile(base, q, dim, interpolation=method)
+                lab.expect(
+                    f"{q} of {dim} by {method}",
+                    found,
+                    numpy.quantile(array, q, dim, method=method),
+                    roundings=2.0,
+                )
+        lab.expect(
+            f"kept by {method}",
+            base.quantile(0.75, 1, True, interpolation=method),
+            numpy.quantile(array, 0.75, 1, keepdims=True, method=method),
+            roundings=2.0,
+        )
+    several = lab.put([0.0, 0.75, 1.0], dtype=lab.dtype)
+    lab.expect(
+        "several", torch.quantile(base, several, 1), numpy.quantile(array, [0, 0.75, 1], 1), roundings=2.0
+    )
+    lab.expect(
+        "several of all, kept",
+        torch.quantile(base, several, keepdim=True),
+        numpy.quantile(array, [0, 0.75, 1], keepdims=True),
+        roundings=2.0,
+    )
+    special = lab.put([[1.0, math.nan, 3], [4, 5, 6]], dtype=lab.dtype)
+    lab.expect("NaN", special.quantile(0.5, 1), [math.nan, 5])
+    lab.expect("without NaN", special.nanquantile(0.5, 1), [2.0, 5])
+    lab.expect(
+        "without NaN of all",
+        special.nanquantile(several),
+        numpy.nanquantile([[1.0, math.nan, 3], [4, 5, 6]], [0, 0.75, 1]),
+        roundings=16.0,
+    )
+    out = torch.empty(0, dtype=lab.dtype, device=lab.device)
+    lab.expect("out", torch.quantile(base, 0.5, 0, out=out), numpy.quantile(array, 0.5, 0), roundings=16.0)
+    lab.raises("q above 1", lambda: base.quantile(1.5), match="(?i)range|0.*1")
+    lab.raises("q of two dimensions", lambda: base.quantile(several.view(1, 3)), match="(?i)scalar or 1D|dim")
+    lab.raises("integers", lambda: base.long().quantile(0.5), match="(?i)float")
+    lab.raises(
+        "q of another dtype",
+        lambda: base.quantile(several.to(torch.float64 if lab.dtype != torch.float64 else torch.float32)),
+        match="(?i)dtype",
+    )
+    lab.raises("nothing", lambda: base[:0].quantile(0.5), match="(?i)non-empty")
+    lab.raises(
+        "another interpolation", lambda: base.quantile(0.5, interpolation="cubic"), match="(?i)interpolation"
+    )
+    lab.raises(
+        "an out of another dtype",
+        lambda: torch.quantile(base, 0.5, out=torch.empty(0, dtype=torch.int64, device=lab.device)),
+        match="(?i)dtype",
+    )
+
+
+@behaviour("reductions", capabilities=("autograd",), level="training", sees=("value",))
+def backward_through_reductions(lab: Lab) -> None:
+    """Gradients of quantile go to the two elements beside it, those of median, amax and prod to what was
+    chosen or multiplied, also where a factor is zero."""
+    x = lab.put([4.0, 1, 3], requires_grad=True)
+    torch.quantile(x, 0.25).backward()
+    lab.expect("quantile", x.grad, [0.0, 0.5, 0.5], roundings=4.0)
+    x = lab.put([4.0, 1, 3], requires_grad=True)
+    x.median().backward()
+    lab.expect("median", x.grad, [0.0, 0, 1])
+    x = lab.put([4.0, 4, 3], requires_grad=True)
+    x.amax().backward()
+    lab.expect("amax of two", x.grad, [0.5, 0.5, 0])
+    for data, wanted in (([2.0, 3, 4], [12.0, 8, 6]), ([2.0, 0, 4], [0.0, 8, 0]), ([0.0, 0, 4], [0.0, 0, 0])):
+        x = lab.put(data, requires_grad=True)
+        x.prod().backward()
+        lab.expect(f"prod of {data}", x.grad, wanted)
+        x = lab.put([data], requires_grad=True)
+        x.prod(1).sum().backward()
+        lab.expect(f"prod of a row of {data}", x.grad, [wanted])
+    x = lab.put([1.0, 2, 3, 4], requires_grad=True)
+    x.var().backward()
+    lab.expect("var", x.grad, numpy.array([-1.0, -1 / 3, 1 / 3, 1]), roundings=8.0)
+    x = lab.put([3.0, 4], requires_grad=True)
+    x.norm().backward()
+    lab.expect("norm", x.grad, numpy.array([0.6, 0.8]), roundings=4.0)
+    x = lab.put([0.0, 0], requires_grad=True)
+    x.norm().backward()
+    lab.expect("norm at zero", x.grad, [0.0, 0])
+
+
+@behaviour(
+    "reductions",
+    dtypes=("int64", "int32", "int16", "int8", "uint8"),
+    level="core",
+    capabilities=("data_dependent_shapes",),
+    sees=("value", "error"),
+)
+def counts_by_value(lab: Lab) -> None:
+    """bincount counts whole numbers, or adds weights; negative ones and two dimensions are refused."""
+    base = lab.put([0, 3, 1, 3, 7, 1, 3], dtype=lab.dtype)
+    array = values(base)
+    lab.expect("counts", base.bincount(), numpy.bincount(array))
+    lab.expect("of at least", torch.bincount(base, minlength=10), numpy.bincount(array, minlength=10))
+    weights = lab.put([0.5, 1, 2, 4, 8, 16, 32])
+    lab.expect("weights", base.bincount(weights), numpy.bincount(array, values(weights)))
+    lab.expect("weights of float64", base.bincount(weights.double()).dtype, torch.float64)
+    lab.expect(
+        "integer weights",
+        base.bincount(lab.put([1, 2, 3, 4, 5, 6, 7])),
+        numpy.bincount(array, [1, 2, 3, 4, 5, 6, 7]),
+    )
+    lab.expect("with gaps", base[::2].bincount(), numpy.bincount(array[::2]))
+    lab.expect(
+        "of nothing", [base[:0].bincount().tolist(), base[:0].bincount(minlength=2).tolist()], [[], [0, 0]]
+    )
+    many = lab.integers(5000, low=0, high=30)
+    lab.expect("of many", many.bincount(), numpy.bincount(values(many)))
+    lab.raises("two dimensions", lambda: base.view(7, 1).bincount(), match="(?i)1-d")
+    lab.raises("floats", lambda: weights.bincount(), RuntimeError)
+    lab.raises("weights of another number", lambda: base.bincount(weights[:3]), match="(?i)length|shape|size")
+    lab.raises("a negative minlength", lambda: base.bincount(minlength=-1), match="(?i)minlength|negative")
+    if lab.dtype.is_signed:
+        lab.raises(
+            "negative numbers", lambda: lab.put([1, -1], dtype=lab.dtype).bincount(), match="(?i)non-negative"
+        )
+
+
+@behaviour("reductions", dtypes=("float32", "float64", "bfloat16"), level="core", sees=("value", "error"))
+def histograms(lab: Lab) -> None:
+    """histc counts elements in bins of equal width between bounds, by default those of the data; what
+    lies outside is not counted, the upper bound is."""
+    base = lab.put([1.0, 2, 1, 4, 4, 0, 3.5, 8], dtype=lab.dtype)
+    lab.expect("bounds", torch.histc(base, 4, 0, 4), [1.0, 2, 1, 3])
+    lab.expect("default bounds", base.histc(4), [3.0, 2, 2, 1])
+    lab.expect("one bin", base.histc(1, 0, 10), [8.0])
+    lab.expect("outside", base.histc(3, 10, 40), [0.0, 0, 0])
+    lab.expect("equal elements", torch.ones(5, dtype=lab.dtype, device=lab.device).histc(3), [0.0, 5, 0])
+    lab.expect("with gaps", base[::2].histc(2, 0, 4), [2.0, 2])
+    lab.expect("of nothing", base[:0].histc(3, 0, 1), [0.0, 0, 0])
+    lab.expect("of two dimensions", base.view(2, 4).t().histc(4, 0, 4), [1.0, 2, 1, 3])
+    lab.expect("dtype", base.histc(2).dtype, lab.dtype)
+    lab.raises("no bins", lambda: base.histc(0), match="(?i)bins")
+    lab.raises("bounds the wrong way round", lambda: base.histc(4, 5, 1), match="(?i)max|larger|min")
+    lab.raises("an infinite bound", lambda: base.histc(4, 0, math.inf), match="(?i)finite")
+    lab.raises("infinite elements", lambda: (base / 0).histc(4), match="(?i)finite")

@@ -1,0 +1,339 @@
+"""Sums, products, means, counts and scans."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import torch
+
+from conformance.behaviours.behaviour import COMPLEX, FLOATS, INTEGERS, WIDE_FLOATS, behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._host import Array, refuses_two_devices, values
+
+_DIMS: tuple[Any, ...] = (None, 0, 1, -1, (0, 2), (1, -1), (0, 1, 2))
+
+
+@behaviour(
+    "reductions", dtypes=(*FLOATS, *INTEGERS, *COMPLEX), level="bringup", sees=("value", "error", "shape")
+)
+def sums_by_dimension(lab: Lab) -> None:
+    """sum and mean add along none, one or several dimensions, kept or not, for any strides and into
+    out=; a dimension that is none or comes twice is an error."""
+    base = lab.integers(3, 4, 5)
+    array = values(base)
+    turned = base.permute(2, 0, 1)
+    gapped = lab.integers(6, 4, 10)[::2, :, 1::2]
+    for dim in _DIMS:
+        for keep in (False, True):
+            name = f"of {dim}{' kept' if keep else ''}"
+            lab.expect(name, torch.sum(base, dim, keep), array.sum(dim, keepdims=keep))
+            lab.expect(
+                f"permuted {name}", turned.sum(dim, keep), array.transpose(2, 0, 1).sum(dim, keepdims=keep)
+            )
+            lab.expect(f"with gaps {name}", gapped.sum(dim, keep), values(gapped).sum(dim, keepdims=keep))
+            if lab.dtype.is_floating_point or lab.dtype.is_complex:
+                lab.expect(
+                    f"mean {name}", torch.mean(base, dim, keep), array.mean(dim, keepdims=keep), roundings=2.0
+                )
+    lab.expect("NumPy's names", torch.sum(base, axis=1, keepdims=True), array.sum(1, keepdims=True))
+    lab.expect("expanded", base[:1].expand(7, 4, 5).sum(0), 7 * array[0])
+    out = torch.empty(4, 5, dtype=base.sum(0).dtype, device=lab.device)
+    lab.holds("sum returns out", torch.sum(base, 0, out=out) is out)
+    lab.expect("out", out, array.sum(0))
+    lab.same("of nothing", [base[:0].sum(), base[:0].sum(0), base[:0].sum(1), base[0, 0, 0].sum(0)])
+    lab.raises("a dimension that is none", lambda: base.sum(3), IndexError, match="(?i)dim")
+    lab.raises("the same dimension twice", lambda: base.sum((1, 1)), match="(?i)multiple times")
+    lab.raises("the same dimension from both ends", lambda: base.sum((0, -3)), match="(?i)multiple times")
+    refuses_two_devices(
+        lab, "an out elsewhere", lambda: torch.sum(base, 0, out=torch.empty(4, 5, dtype=out.dtype))
+    )
+
+
+@behaviour("reductions", dtypes=(*INTEGERS, "bool"), level="core", sees=("value", "dtype"))
+def integer_sums_are_wide(lab: Lab) -> None:
+    """sum, prod, cumsum, cumprod, nansum and trace of integers and truth values are int64 and do not
+    wrap at the input's dtype, unless another dtype is asked for; mean takes integers with a floating
+    dtype only."""
+    one = torch.ones(300, 3, dtype=lab.dtype, device=lab.device)
+    lab.expect("sum", one.sum(), 900)
+    lab.expect("sum of a dimension", one.sum(0), [300] * 3)
+    lab.expect("cumsum", one.cumsum(0)[-1], [300] * 3)
+    lab.expect("nansum", one.nansum(0), [300] * 3)
+    lab.expect(
+        "dtypes",
+        [
+            x.dtype
+            for x in (
+                one.sum(),
+                one.sum(1),
+                one.prod(),
+                one.prod(0),
+                one.cumsum(0),
+                one.cumprod(1),
+                one.nansum(),
+            )
+        ],
+        [torch.int64] * 7,
+    )
+    two = torch.full((10,), 2, dtype=lab.dtype, device=lab.device)
+    base = 1 if lab.dtype == torch.bool else 2
+    lab.expect("prod", two.prod(), base**10)
+    lab.expect("cumprod", two.cumprod(0), [base**k for k in range(1, 11)])
+    lab.expect(
+        "sum as int32",
+        (one.sum(dtype=torch.int32).dtype, one.sum(0, dtype=torch.float64).dtype),
+        (torch.int32, torch.float64),
+    )
+    lab.expect("prod as float32", two.prod(dtype=torch.float32), float(base**10))
+    lab.expect("mean as float32", one.mean(dtype=torch.float32), 1.0)
+    lab.expect("mean of a dimension as float64", one.mean(0, dtype=torch.float64), [1.0] * 3)
+    lab.expect("cumsum as float32", one[:3].cumsum(0, dtype=torch.float32)[:, 0], [1.0, 2, 3])
+    lab.raises("mean", lambda: one.mean(), match="(?i)dtype")
+    lab.raises("std", lambda: one.std(), match="(?i)float")
+
+
+@behaviour("reductions", dtypes=FLOATS, level="core", sees=("value",))
+def sums_of_many(lab: Lab) -> None:
+    """Sums and means of many elements keep what small partial sums would lose: of halves that exceed
+    their range on the way, of long rows and columns, of elements that cancel."""
+    ones = torch.ones(70000, dtype=lab.dtype, device=lab.device)
+    lab.expect("mean of ones", ones.mean(), 1.0, roundings=2.0)
+    lab.expect("sum of ones as float32", ones.sum(dtype=torch.float32), 70000.0)
+    lab.expect("sum of rows", ones.view(70, 1000).sum(1), [1000.0] * 70)
+    lab.expect("sum of columns", ones.view(1000, 70)[:256].sum(0), [256.0] * 70)
+    both = torch.stack([ones, -ones], 1)
+    lab.expect("what cancels", both.sum(), 0.0)
+    lab.expect("what cancels in columns", both.view(-1, 40).t().sum(0)[:3], [0.0] * 3)
+    lab.expect("with gaps", ones[:512:2].sum(), 256.0)
+    square = ones[:10000].view(100, 100)
+    lab.expect("norm", torch.linalg.vector_norm(square), 100.0, roundings=2.0)
+    if lab.dtype == torch.float16:
+        large = torch.full((64,), 60000.0, dtype=lab.dtype, device=lab.device)
+        lab.expect("mean of large halves", large.mean(), 60000.0, roundings=2.0)
+    corner = torch.ones(33, 65, dtype=lab.dtype, device=lab.device)
+    for dims in (0, 1, (0, 1)):
+        lab.expect(f"odd sizes {dims}", corner.sum(dims), numpy.ones((33, 65)).sum(dims), roundings=1.0)
+        lab.expect(
+            f"at an offset {dims}", corner[1:, 3:].sum(dims), numpy.ones((32, 62)).sum(dims), roundings=1.0
+        )
+
+
+@behaviour("reductions", dtypes=(*WIDE_FLOATS, "int32", "int64", "complex64"), level="core", sees=("value",))
+def products_and_scans(lab: Lab) -> None:
+    """prod, cumsum, cumprod, diff and trapezoid agree with NumPy along every dimension."""
+    base = lab.integers(3, 4, 2, low=-2, high=3)
+    array = values(base)
+    functions: dict[str, tuple[Callable[..., Any], Callable[..., Array]]] = {
+        "prod": (torch.prod, numpy.prod),
+        "cumsum": (torch.cumsum, numpy.cumsum),
+        "cumprod": (torch.cumprod, numpy.cumprod),
+        "diff": (lambda x, dim: torch.diff(x, dim=dim), lambda x, dim: numpy.diff(x, axis=dim)),
+        "second diff": (lambda x, dim: torch.diff(x, 2, dim), lambda x, dim: numpy.diff(x, 2, dim)),
+    }
+    for name, (function, reference) in functions.items():
+        for dim in (0, 1, -1):
+            lab.expect(f"{name} of {dim}", function(base, dim), reference(array, dim))
+            lab.expect(
+                f"{name} of {dim} permuted",
+                function(base.permute(1, 2, 0), dim),
+                reference(array.transpose(1, 2, 0), dim),
+            )
+    lab.expect("prod of all", base[:1].prod(), array[:1].prod())
+    lab.expect("prod kept", base.prod(1, keepdim=True), array.prod(1, keepdims=True))
+    lab.same(
+        "of nothing",
+        [
+            base[:0].prod(),
+            base[:0].prod(0),
+            base[:0].cumsum(0),
+            base[:, :0].cumprod(1),
+            base[0, 0, 0].cumsum(0),
+        ],
+    )
+    copy = base.clone()
+    lab.holds("cumsum_ returns its input", copy.cumsum_(1) is copy)
+    lab.expect("cumsum_", copy, array.cumsum(1))
+    if not lab.dtype.is_complex:
+        pairs = [base.cummax(1), base.cummin(1)]
+        lab.expect("cummax", pairs[0].values, numpy.maximum.accumulate(array, 1))
+        lab.expect("cummin", pairs[1].values, numpy.minimum.accumulate(array, 1))
+        lab.expect("where cummax is", base.gather(1, pairs[0].indices), numpy.maximum.accumulate(array, 1))
+    y, x = base.to(torch.complex64) if lab.dtype.is_complex else base, lab.put([0, 1, 4, 6], dtype=lab.dtype)
+    weights = (array[:, 1:] + array[:, :-1]) / 2
+    steps = numpy.array([1, 3, 2]).reshape(3, 1)
+    lab.expect("trapezoid", torch.trapezoid(y, dim=1), weights.sum(1), roundings=4.0)
+    lab.expect("trapezoid of steps", torch.trapezoid(y, dx=2.0, dim=1), 2 * weights.sum(1), roundings=4.0)
+    lab.expect(
+        "trapezoid at places",
+        torch.trapezoid(y, x.view(4, 1), dim=1),
+        (weights * steps).sum(1),
+        roundings=4.0,
+    )
+    lab.expect(
+        "cumulative_trapezoid",
+        torch.cumulative_trapezoid(y, x.view(4, 1), dim=1),
+        (weights * steps).cumsum(1),
+        roundings=4.0,
+    )
+    lab.expect(
+        "cumulative_trapezoid of 1", torch.cumulative_trapezoid(y, dim=1), weights.cumsum(1), roundings=4.0
+    )
+    lab.raises(
+        "trapezoid at places of another number", lambda: torch.trapezoid(base, x[:3].view(3, 1), dim=1)
+    )
+    lab.raises("trapezoid of a number", lambda: torch.trapezoid(base[0, 0, 0]), IndexError, RuntimeError)
+
+
+@behaviour("reductions", dtypes=(*FLOATS, *COMPLEX), level="core", sees=("value", "error"))
+def sums_without_nan(lab: Lab) -> None:
+    """nansum and nanmean leave out NaNs, also where all is NaN; sum, mean and prod do not."""
+    data = [[1.0, math.nan, 3], [math.nan, math.nan, math.nan], [4, 5, -6]]
+    base = lab.put(data, dtype=lab.dtype)
+    lab.expect("sum", base.sum(1).real.isnan(), [True, True, False])
+    lab.expect("mean", base.mean(1).real.isnan(), [True, True, False])
+    lab.expect("prod", base.prod(0).real.isnan(), [True, True, True])
+    if lab.dtype.is_complex:
+        lab.raises("nansum of complex numbers", lambda: base.nansum(), match="(?i)complex")
+        return
+    lab.expect("nansum", base.nansum(1), [4.0, 0, 3])
+    lab.expect("nansum of all", base.nansum(), 7.0)
+    lab.expect("nansum of columns", base.t().nansum(0, keepdim=True), [[4.0, 0, 3]])
+    lab.expect("nanmean", base.nanmean(1), [2.0, math.nan, 1])
+    lab.expect("nansum of several dimensions", base.view(3, 3, 1).nansum((0, 2)), [5.0, 5, -3])
+    wide = torch.float64 if lab.dtype == torch.float64 else torch.float32
+    lab.expect(
+        "as another dtype",
+        (base.nansum(1, dtype=wide).dtype, base.nansum(1, dtype=wide).tolist()),
+        (wide, [4.0, 0.0, 3.0]),
+    )
+    out = torch.empty(3, dtype=lab.dtype, device=lab.device)
+    lab.holds("nansum returns out", torch.nansum(base, 1, out=out) is out)
+    lab.expect("out", out, [4.0, 0, 3])
+    lab.raises(
+        "an out of another dtype",
+        lambda: torch.nansum(base, 1, out=torch.empty(3, dtype=torch.int64, device=lab.device)),
+    )
+    lab.expect("infinities", lab.put([math.inf, 1, math.nan], dtype=lab.dtype).nansum(), math.inf)
+
+
+@behaviour("reductions", dtypes=(*FLOATS, *INTEGERS, *COMPLEX, "bool"), level="core", sees=("value", "error"))
+def truth_of_many(lab: Lab) -> None:
+    """all, any and count_nonzero take what is not zero for true, by dimensions, of nothing, and into
+    out=."""
+    base = lab.integers(4, 5, 3, low=0, high=2)
+    base[1], base[2] = 1, 0
+    array = values(base)
+    for dim in _DIMS:
+        for keep in (False, True):
+            name = f"of {dim}{' kept' if keep else ''}"
+            lab.expect(
+                f"all {name}",
+                torch.all(base, dim=dim, keepdim=keep),
+                array.astype(bool).all(dim, keepdims=keep),
+            )
+            lab.expect(
+                f"any {name}",
+                torch.any(base, dim=dim, keepdim=keep),
+                array.astype(bool).any(dim, keepdims=keep),
+            )
+        if dim is not None:
+            lab.expect(f"count of {dim}", torch.count_nonzero(base, dim), numpy.count_nonzero(array, dim))
+    lab.expect(
+        "of all",
+        [base.all().item(), base.any().item(), base[1].all().item(), base[2].any().item()],
+        [False, True, True, False],
+    )
+    kind = torch.uint8 if lab.dtype == torch.uint8 else torch.bool
+    lab.expect("dtypes", {x.dtype for x in (base.all(), base.all(0), base.any(), base.any(1))}, {kind})
+    lab.expect("permuted", base.permute(2, 0, 1).all(1), values(base).transpose(2, 0, 1).astype(bool).all(1))
+    lab.expect("with gaps", base[::2, ::2].any(0), array[::2, ::2].astype(bool).any(0))
+    lab.expect(
+        "of nothing",
+        [base[:0].all().item(), base[:0].any().item(), base[:0].count_nonzero().item()],
+        [True, False, 0],
+    )
+    lab.same(
+        "of nothing by dimension",
+        [base[:0].all(0), base[:0].any(0), base[:0].all(1), base[:, :0].any(1, keepdim=True)],
+    )
+    lab.same("of a number", [base[0, 0, 0].all(), base[0, 0, 0].any(0), base[1, 0, 0].all(-1)])
+    large = torch.ones(30000, dtype=lab.dtype, device=lab.device)
+    large[29999] = 0
+    lab.expect(
+        "one of many",
+        (large.all().item(), large[:-1].all().item(), (large == 0).any().item()),
+        (False, True, True),
+    )
+    if lab.dtype.is_floating_point:
+        lab.expect(
+            "NaN is true",
+            lab.put([math.nan, 0.0, -0.0], dtype=lab.dtype).view(3, 1).any(1),
+            [True, False, False],
+        )
+    for kind in (torch.bool, torch.uint8):
+        out = torch.empty(5, 3, dtype=kind, device=lab.device)
+        lab.holds(f"any returns out of {kind}", torch.any(base, 0, out=out) is out)
+        lab.same(f"out of {kind}", out)
+    lab.raises("a dimension that is none", lambda: base.all(3), IndexError)
+    lab.raises(
+        "an out of floats",
+        lambda: torch.all(base, 0, out=torch.empty(5, 3, device=lab.device)),
+        match="(?i)bool|dtype|type",
+    )
+
+
+@behaviour("reductions", dtypes=("complex64", "complex128"), sees=("value",))
+def complex_logarithms_of_sums(lab: Lab) -> None:
+    """logcumsumexp and logsumexp of complex numbers are the logarithm of the sum of exponentials, up to
+    whole turns of the imaginary part."""
+    base = lab.floats(4, 5)
+    wanted = numpy.exp(values(base)).cumsum(1)
+    lab.expect("exponential of logcumsumexp", torch.logcumsumexp(base, 1).exp(), wanted, roundings=64.0)
+    lab.expect("exponential of logsumexp", torch.logsumexp(base, 1).exp(), wanted[:, -1], roundings=64.0)
+    lab.expect("by rows", torch.logcumsumexp(base.t(), 0).exp(), wanted.T, roundings=64.0)
+
+
+@behaviour("reductions", dtypes=(*WIDE_FLOATS, "int64", "bool"), level="core", sees=("value",))
+def logarithms_of_sums(lab: Lab) -> None:
+    """logsumexp neither overflows nor underflows, takes integers, keeps infinities, and gives -inf for
+    nothing."""
+    base = lab.integers(3, 4, 2)
+    array = values(base).astype(float)
+    for dim in (0, 1, -1, (0, 2)):
+        for keep in (False, True):
+            lab.expect(
+                f"of {dim}{' kept' if keep else ''}",
+                torch.logsumexp(base, dim, keep),
+                numpy.log(numpy.exp(array).sum(dim, keepdims=keep)),
+                roundings=16.0,
+            )
+    lab.expect("of nothing", torch.logsumexp(base[:0], 0), numpy.full((4, 2), -math.inf))
+    if lab.dtype.is_floating_point:
+        special = lab.put(
+            [
+                [1000.0, 1000],
+                [-1000, -1000],
+                [math.inf, 1],
+                [-math.inf, -math.inf],
+                [-math.inf, 2],
+                [math.inf, -math.inf],
+                [math.nan, 1],
+            ],
+            dtype=lab.dtype,
+        )
+        two = math.log(2.0)
+        lab.expect(
+            "special values",
+            torch.logsumexp(special[:2], 1),
+            numpy.array([1000 + two, -1000 + two]),
+            roundings=4.0,
+        )
+        lab.expect(
+            "infinities", torch.logsumexp(special[2:], 1), [math.inf, -math.inf, 2, math.inf, math.nan]
+        )
+        lab.expect(
+            "cumulative", torch.logcumsumexp(special[2:6], 1)[:, 1], [math.inf, -math.inf, 2, math.inf]
+        )

@@ -1,0 +1,1 @@
+"""Behaviours of area ``scatter``: gather and scatter."""

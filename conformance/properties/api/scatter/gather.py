@@ -1,0 +1,384 @@
+"""gather, scatter and their reductions, and reductions of segments."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+import torch
+
+from conformance.behaviours.behaviour import ALL, COMPLEX, FLOATS, INTEGERS, behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._host import Array, made, values
+
+_SHAPE = (4, 5, 3)
+
+
+def _index(lab: Lab, dim: int, count: int, *, unique: bool) -> torch.Tensor:
+    """Places in dimension ``dim`` of a tensor of shape (4, 5, 3)."""
+    shape = list(_SHAPE)
+    shape[dim] = count
+    if not unique:
+        return lab.integers(*shape, low=0, high=_SHAPE[dim], dtype=torch.int64)
+    order = values(lab.permutation(_SHAPE[dim]))[:count]
+    view = [1, 1, 1]
+    view[dim] = count
+    shift = numpy.arange(math.prod(shape)).reshape(shape).sum(dim, keepdims=True)
+    return made(lab, (order.reshape(view) + shift) % _SHAPE[dim], torch.int64)
+
+
+def _scattered(base: Array, dim: int, index: Array, source: Array, fold: Any) -> Array:
+    """``base`` after ``fold(old, new)`` at each place of ``index``."""
+    found = base.copy()
+    for place in numpy.ndindex(index.shape):
+        to = list(place)
+        to[dim] = index[place]
+        found[tuple(to)] = fold(found[tuple(to)], source[place])
+    return found
+
+
+@behaviour("scatter", dtypes=ALL, level="core", sees=("value", "error"))
+def gathering(lab: Lab) -> None:
+    """gather reads along a dimension at the places that an index of any strides gives, expanded ones
+    too; the index must be of integers, of as many dimensions, and no larger beside the dimension."""
+    base = lab.integers(*_SHAPE, low=0, high=9)
+    array = values(base)
+    for dim in (0, 1, 2, -1):
+        index = _index(lab, dim % 3, 2, unique=False)
+        wanted = numpy.take_along_axis(array, values(index), dim)
+        lab.expect(f"dimension {dim}", base.gather(dim, index), wanted)
+        lab.expect(f"again in dimension {dim}", torch.gather(base, dim, index), wanted)
+        part = index[:2, :2, :2]
+        trimmed = array[tuple(slice(None) if d == dim % 3 else slice(part.shape[d]) for d in range(3))]
+        lab.expect(
+            f"a smaller index in dimension {dim}",
+            base.gather(dim, part),
+            numpy.take_along_axis(trimmed, values(part), dim),
+        )
+        turned = base.permute(2, 1, 0).contiguous().permute(2, 1, 0)
+        lab.expect(f"permuted in dimension {dim}", turned.gather(dim, index), wanted)
+    row = lab.put([4, 0, 2])
+    lab.expect("expanded index", base.gather(1, row.view(1, 3, 1).expand(4, 3, 3)), array[:, [4, 0, 2]])
+    lab.expect(
+        "an index expanded the other way",
+        base.gather(0, row[1:].view(2, 1, 1).expand(2, 5, 3)),
+        array[[0, 2]],
+    )
+    wide = lab.integers(6, 70, low=0, high=9)
+    columns = lab.integers(40, low=0, high=70, dtype=torch.int64)
+    lab.expect("many columns", wide.gather(1, columns.expand(6, 40)), values(wide)[:, values(columns)])
+    lab.expect(
+        "at an offset",
+        wide[:, 1:].gather(1, columns[:5].clamp(max=68).expand(6, 5)),
+        values(wide)[:, 1:][:, values(columns[:5]).clip(max=68)],
+    )
+    lab.same(
+        "nothing",
+        [base.gather(0, lab.put([], dtype=torch.int64).view(0, 5, 3)), base[0, 0, 0].gather(0, lab.put(0))],
+    )
+    index = _index(lab, 0, 2, unique=False)
+    out = torch.empty(0, dtype=lab.dtype, device=lab.device)
+    lab.holds("gather returns out", torch.gather(base, 0, index, out=out) is out)
+    lab.expect("out", out, numpy.take_along_axis(array, values(index), 0))
+    lab.raises("an index of floats", lambda: base.gather(0, index.double()), match="(?i)int")
+    lab.raises("an index of fewer dimensions", lambda: base.gather(0, index[0]), match="(?i)dimension")
+    lab.raises("an index that is too large", lambda: base[:, :3].gather(0, index), match="(?i)size")
+    lab.raises("a dimension that is none", lambda: base.gather(3, index), IndexError)
+
+
+@behaviour("scatter", dtypes=ALL, level="core", sees=("value", "error"))
+def scattering(lab: Lab) -> None:
+    """scatter writes a source or one number at the places that an index gives and leaves the rest; out
+    of place, in place and into out=; the source may be larger than the index."""
+    base = lab.integers(*_SHAPE, low=0, high=9)
+    array = values(base)
+    for dim in (0, 1, 2, -1):
+        index = _index(lab, dim % 3, 2, unique=True)
+        source = lab.integers(5, 6, 4, low=0, high=9)
+        wanted = _scattered(array, dim, values(index), values(source), lambda old, new: new)
+        lab.expect(f"a source in dimension {dim}", base.scatter(dim, index, source), wanted)
+        copy = base.clone()
+        lab.holds("scatter_ returns its input", copy.scatter_(dim, index, source) is copy)
+        lab.expect(f"in place in dimension {dim}", copy, wanted)
+        turned = base.permute(1, 2, 0).contiguous().permute(2, 0, 1)
+        lab.expect(f"permuted in dimension {dim}", turned.scatter_(dim, index, source), wanted)
+        numbers = _scattered(array, dim, values(index), numpy.ones(index.shape), lambda old, new: new)
+        lab.expect(f"a number in dimension {dim}", base.scatter(dim, index, 1), numbers)
+    lab.same("nothing", base.scatter(0, lab.put([], dtype=torch.int64), source))
+    lab.same("no dimensions", base[0, 0, 0].scatter(0, lab.put(0), source[0, 0, 0]))
+    lab.expect("base", base, array)
+    lab.raises("an index of floats", lambda: base.scatter(0, index.double(), 1), match="(?i)int")
+    lab.raises(
+        "a source of another dtype",
+        lambda: base.scatter(
+            0, index, source.to(torch.float64 if lab.dtype != torch.float64 else torch.float32)
+        ),
+        match="(?i)dtype|type",
+    )
+    lab.raises(
+        "a source that is too small", lambda: base.scatter(0, index, source[:1, :1]), match="(?i)size|shape"
+    )
+    lab.raises(
+        "an index of fewer dimensions", lambda: base.scatter(0, index[0], source), match="(?i)dimension"
+    )
+
+
+@behaviour("scatter", dtypes=(*FLOATS, *INTEGERS, *COMPLEX), level="core", sees=("value",))
+def adding_by_scatter(lab: Lab) -> None:
+    """scatter_add sums all that comes to a place, as often as it comes; so does scatter with reduce,
+    which also multiplies; an expanded index adds rows."""
+    base = lab.integers(*_SHAPE, low=0, high=3)
+    array = values(base)
+    for dim in (0, 1, -1):
+        index = _index(lab, dim % 3, 2, unique=False)
+        source = lab.integers(*_SHAPE, low=0, high=3)
+        wanted = _scattered(array, dim, values(index), values(source), lambda old, new: old + new)
+        lab.expect(f"scatter_add of dimension {dim}", base.scatter_add(dim, index, source), wanted)
+        lab.expect(f"in place of dimension {dim}", base.clone().scatter_add_(dim, index, source), wanted)
+        lab.expect(
+            f"scatter that adds in dimension {dim}", base.scatter(dim, index, source, reduce="add"), wanted
+        )
+    index = _index(lab, 1, 2, unique=True)
+    wanted = _scattered(array, 1, values(index), values(source), lambda old, new: old * new)
+    if not lab.dtype.is_complex:
+        lab.expect("scatter that multiplies", base.scatter(1, index, source, reduce="multiply"), wanted)
+        lab.expect(
+            "by a number",
+            base.scatter(1, index, 2, reduce="multiply"),
+            _scattered(array, 1, values(index), values(source), lambda old, new: 2 * old),
+        )
+    lab.expect(
+        "adding a number",
+        base.scatter(1, index, 2, reduce="add"),
+        _scattered(array, 1, values(index), values(source), lambda old, new: old + 2),
+    )
+    zeros = torch.zeros(30, 40, dtype=lab.dtype, device=lab.device)
+    nowhere = torch.zeros(30, 40, dtype=torch.int64, device=lab.device)
+    ones = torch.ones(30, 40, dtype=lab.dtype, device=lab.device)
+    lab.expect("all to the first row", zeros.scatter_add(0, nowhere, ones)[:2], [[30] * 40, [0] * 40])
+    lab.expect("all to the first column", zeros.scatter_add(1, nowhere, ones)[:, :2], [[40, 0]] * 30)
+    rows = lab.integers(20, low=0, high=4, dtype=torch.int64)
+    source = lab.integers(20, 5, low=0, high=3)
+    wanted = _scattered(
+        values(zeros[:4, :5]),
+        0,
+        values(rows.view(20, 1).expand(20, 5)),
+        values(source),
+        lambda old, new: old + new,
+    )
+    for form, index in {
+        "expanded": rows.view(20, 1).expand(20, 5),
+        "contiguous": rows.view(20, 1).expand(20, 5).contiguous(),
+    }.items():
+        lab.expect(
+            f"rows by an {form} index", zeros[:4, :5].contiguous().scatter_add(0, index, source), wanted
+        )
+        lab.expect(f"rows of gaps by an {form} index", zeros[:4, :5].scatter_add(0, index, source), wanted)
+    lab.same("nothing", base.scatter_add(0, lab.put([], dtype=torch.int64), source))
+
+
+_FOLDS: dict[str, Any] = {
+    "sum": lambda old, new: old + new,
+    "prod": lambda old, new: old * new,
+    "amax": max,
+    "amin": min,
+}
+
+
+@behaviour("scatter", dtypes=(*FLOATS, "int32", "int64", "int16"), level="core", sees=("value", "error"))
+def reducing_by_scatter(lab: Lab) -> None:
+    """scatter_reduce and index_reduce fold what comes to a place by sum, prod, amax, amin or mean, with
+    what was there or without it; places to which nothing comes stay."""
+    base = lab.integers(*_SHAPE, low=1, high=4)
+    array = values(base)
+    for dim in (0, 1):
+        index = _index(lab, dim, 3, unique=False)
+        source = lab.integers(*_SHAPE, low=1, high=3)
+        counts = _scattered(
+            numpy.zeros(_SHAPE), dim, values(index), numpy.ones(_SHAPE), lambda old, new: old + new
+        )
+        for name, fold in _FOLDS.items():
+            wanted = _scattered(array, dim, values(index), values(source), fold)
+            lab.expect(f"{name} of dimension {dim}", base.scatter_reduce(dim, index, source, name), wanted)
+            start = {"sum": 0, "prod": 1, "amax": -99, "amin": 99}[name]
+            alone = _scattered(
+                numpy.where(counts > 0, start, array), dim, values(index), values(source), fold
+            )
+            lab.expect(
+                f"{name} without self of dimension {dim}",
+                base.scatter_reduce(dim, index, source, name, include_self=False),
+                alone,
+            )
+        for own in (True, False):
+            sums = _scattered(
+                array if own else numpy.where(counts > 0, 0, array),
+                dim,
+                values(index),
+                values(source),
+                _FOLDS["sum"],
+            )
+            divisor = numpy.maximum(counts + own, 1)
+            wanted = sums / divisor if lab.dtype.is_floating_point else numpy.floor_divide(sums, divisor)
+            found = base.scatter_reduce(dim, index, source, "mean", include_self=own)
+            lab.expect(
+                f"mean of dimension {dim}{' with self' if own else ''}",
+                found,
+                wanted.astype(float),
+                roundings=2.0,
+            )
+    places, rows = lab.put([2, 0, 2]), lab.integers(3, 5, 3, low=1, high=3)
+    for name, fold in _FOLDS.items():
+        if name == "sum":
+            continue
+        wanted = array.copy()
+        for place, row in zip([2, 0, 2], values(rows), strict=True):
+            wanted[place] = numpy.vectorize(fold)(wanted[place], row)
+        lab.expect(f"index_reduce by {name}", base.index_reduce(0, places, rows, name), wanted)
+    lab.raises(
+        "another reduction",
+        lambda: base.scatter_reduce(0, index, source, "median"),
+        match="(?i)reduce|median",
+    )
+
+
+@behaviour("scatter", dtypes=FLOATS, level="core", sees=("value",))
+def reducing_special_values_by_scatter(lab: Lab) -> None:
+    """NaN and infinities go through amax, amin and sum of scatter_reduce."""
+    source = lab.put([1.0, math.nan, -math.inf, -math.inf, 2, math.inf], dtype=lab.dtype)
+    index = lab.put([0, 0, 1, 1, 2, 2])
+    zeros = torch.zeros(3, dtype=lab.dtype, device=lab.device)
+    lab.expect("amax", zeros.scatter_reduce(0, index, source, "amax"), [math.nan, 0, math.inf])
+    lab.expect(
+        "amax alone",
+        zeros.scatter_reduce(0, index, source, "amax", include_self=False),
+        [math.nan, -math.inf, math.inf],
+    )
+    lab.expect("amin", zeros.scatter_reduce(0, index, source, "amin"), [math.nan, -math.inf, 0])
+    lab.expect(
+        "amin alone",
+        zeros.scatter_reduce(0, index, source, "amin", include_self=False),
+        [math.nan, -math.inf, 2],
+    )
+    lab.expect("sum", zeros.scatter_reduce(0, index, source, "sum"), [math.nan, -math.inf, math.inf])
+
+
+@behaviour("scatter", capabilities=("autograd",), level="training", sees=("value",))
+def backward_through_scatter(lab: Lab) -> None:
+    """Gradients of gather go back to what was read, also where nothing was; those of scatter and
+    scatter_add to what was written and what was kept."""
+    x = lab.integers(3, 2).requires_grad_()
+    x.gather(0, lab.put([[0, 2], [0, 1]])).sum().backward()
+    lab.expect("gather", x.grad, [[2.0, 0], [0, 1], [0, 1]])
+    for sparse in (False, True):
+        x = lab.integers(3, 2).requires_grad_()
+        torch.gather(
+            x,
+            -1,
+            torch.empty(2, 0, dtype=torch.int64, device=lab.device),
+            sparse_grad=sparse and lab.target.capable("sparse"),
+        ).sum().backward()
+        grad = x.grad.to_dense() if x.grad is not None and x.grad.is_sparse else x.grad
+        lab.expect(f"gather of nothing {sparse}", grad, [[0.0, 0]] * 3)
+    x, y = lab.integers(3, 2).requires_grad_(), lab.integers(2, 2).requires_grad_()
+    index = lab.put([[0, 2], [1, 1]])
+    (x.scatter(0, index, y) * lab.put([[1.0, 2], [3, 4], [5, 6]])).sum().backward()
+    lab.expect("what scatter kept", x.grad, [[0.0, 2], [0, 0], [5, 0]])
+    lab.expect("what scatter wrote", y.grad, [[1.0, 6], [3, 4]])
+    x, y = lab.integers(3, 2).requires_grad_(), lab.integers(2, 2).requires_grad_()
+    (x.scatter_add(0, lab.put([[0, 2], [0, 2]]), y) * lab.put([[1.0, 2], [3, 4], [5, 6]])).sum().backward()
+    lab.expect(
+        "scatter_add", [x.grad.tolist(), y.grad.tolist()], [[[1.0, 2], [3, 4], [5, 6]], [[1.0, 6], [1, 6]]]
+    )
+    x, y = lab.put([1.0, 5], requires_grad=True), lab.put([3.0, 2, 4], requires_grad=True)
+    (x.scatter_reduce(0, lab.put([0, 0, 1]), y, "amax") * lab.put([10.0, 100])).sum().backward()
+    lab.expect("amax", [x.grad.tolist(), y.grad.tolist()], [[0.0, 100], [10.0, 0, 0]])
+
+
+@behaviour("scatter", capabilities=("deterministic",), sees=("value",))
+def scattering_deterministically(lab: Lab) -> None:
+    """With deterministic algorithms scatter and scatter_add give the same values, twice."""
+    before = torch.are_deterministic_algorithms_enabled()
+    warn = torch.is_deterministic_algorithms_warn_only_enabled()
+    base = lab.integers(3, 4, 5)
+    rows = lab.integers(10, low=0, high=3, dtype=torch.int64).view(10, 1, 1).expand(10, 4, 5)
+    source = lab.integers(10, 4, 5)
+    wanted = _scattered(values(base), 0, values(rows), values(source), _FOLDS["sum"])
+    try:
+        torch.use_deterministic_algorithms(True)
+        for attempt in range(2):
+            lab.expect(f"scatter_add {attempt}", base.scatter_add(0, rows, source), wanted)
+            lab.expect(
+                f"one dimension {attempt}",
+                base[0, 0].scatter_add(0, lab.put([1, 1, 0]), lab.put([1.0, 2, 3])),
+                values(base[0, 0]) + numpy.array([3, 3, 0, 0, 0]),
+            )
+            unique = lab.put([[2, 0, 1, 2, 0]])
+            lab.expect(
+                f"scatter {attempt}",
+                base[:, 0].scatter(0, unique, source[:1, 0]),
+                _scattered(
+                    values(base[:, 0]), 0, values(unique), values(source[:1, 0]), lambda old, new: new
+                ),
+            )
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=warn)
+
+
+@behaviour("scatter", dtypes=FLOATS, capabilities=("autograd",), sees=("value", "error"))
+def reducing_segments(lab: Lab) -> None:
+    """segment_reduce folds segments of given lengths by sum, mean, max, min or prod, from an initial
+    value or the identity; NaN goes through, and gradients go back to what was chosen."""
+    data = [[1.0, 8], [math.nan, 2], [3, 1], [4, 4], [5, 2], [5, 2]]
+    lengths = [1, 2, 0, 3]
+    wanted: dict[str, list[list[float]]] = {
+        "sum": [[1.0, 8], [math.nan, 3], [0, 0], [14, 8]],
+        "max": [[1.0, 8], [math.nan, 2], [-math.inf, -math.inf], [5, 4]],
+        "min": [[1.0, 8], [math.nan, 1], [math.inf, math.inf], [4, 2]],
+        "prod": [[1.0, 8], [math.nan, 2], [1, 1], [100, 16]],
+        "mean": [[1.0, 8], [math.nan, 1.5], [math.nan, math.nan], [14 / 3, 8 / 3]],
+    }
+    starts = {"sum": 1.0, "max": 6.0, "min": 0.5, "prod": 2.0}
+    for reduce, expected in wanted.items():
+        for kind in (torch.int32, torch.int64):
+            for unsafe in (False, True):
+                found = torch.segment_reduce(
+                    lab.put(data, dtype=lab.dtype),
+                    reduce,
+                    lengths=lab.put(lengths, dtype=kind),
+                    unsafe=unsafe,
+                )
+                lab.expect(
+                    f"{reduce} by {kind}{' unsafe' if unsafe else ''}",
+                    found,
+                    numpy.array(expected),
+                    roundings=4.0,
+                )
+        if reduce in starts:
+            column = lab.put([2.0, 3, 4, 1], dtype=lab.dtype, requires_grad=True)
+            found = torch.segment_reduce(column, reduce, lengths=lab.put([2, 0, 2]), initial=starts[reduce])
+            fold = {"sum": [6.0, 1, 6], "max": [6.0, 6, 6], "min": [0.5, 0.5, 0.5], "prod": [12.0, 2, 8]}[
+                reduce
+            ]
+            lab.expect(f"{reduce} from {starts[reduce]}", found, fold)
+    for reduce, gradient in {
+        "sum": [1.0, 1, 1, 1],
+        "mean": [0.5, 0.5, 0.5, 0.5],
+        "max": [0.0, 1, 1, 0],
+        "min": [1.0, 0, 0, 1],
+        "prod": [3.0, 2, 1, 4],
+    }.items():
+        column = lab.put([2.0, 3, 4, 1], dtype=lab.dtype, requires_grad=True)
+        torch.segment_reduce(column, reduce, lengths=lab.put([2, 2])).sum().backward()
+        lab.expect(f"gradient of {reduce}", column.grad, gradient)
+    deep = lab.integers(5, 2, 3, low=0, high=5)
+    found = torch.segment_reduce(deep, "sum", lengths=lab.put([0, 2, 3, 0]))
+    array = values(deep)
+    lab.expect(
+        "three dimensions",
+        found,
+        numpy.stack([0 * array[0], array[:2].sum(0), array[2:].sum(0), 0 * array[0]]),
+    )
+    lab.raises("lengths of another sum", lambda: torch.segment_reduce(deep, "sum", lengths=lab.put([1, 1])))
+    lab.raises("another reduction", lambda: torch.segment_reduce(deep, "median", lengths=lab.put([5])))
+    lab.raises("no lengths", lambda: torch.segment_reduce(deep, "sum"))

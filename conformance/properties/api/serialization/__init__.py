@@ -1,0 +1,1 @@
+"""Behaviours of area ``serialization``: saving and loading."""

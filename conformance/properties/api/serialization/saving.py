@@ -1,0 +1,404 @@
+"""Saving and loading."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import gzip
+import io
+import pathlib
+import pickle
+import tempfile
+import zipfile
+from typing import Any
+
+import torch
+
+from conformance.behaviours.behaviour import ALL, behaviour
+from conformance.behaviours.lab import Lab
+
+
+def saved(thing: Any, **options: Any) -> io.BytesIO:
+    """A buffer that holds ``thing``, at its start."""
+    buffer = io.BytesIO()
+    torch.save(thing, buffer, **options)
+    buffer.seek(0)
+    return buffer
+
+
+def again(thing: Any, **options: Any) -> Any:
+    """What is loaded of what was saved."""
+    return torch.load(saved(thing), **options)
+
+
+@behaviour("serialization", dtypes=ALL, level="core", sees=("value",))
+def saved_tensors(lab: Lab) -> None:
+    """A saved tensor loads to its device with values, dtype, shape and strides, by either reader and
+    either format.
+    """
+    base = lab.integers(3, 4) + lab.integers(3, 4)
+    parts = {
+        "whole": base,
+        "transposed": base.t(),
+        "part": base[1:, ::2],
+        "scalar": base[1, 1],
+        "nothing": base[:0],
+    }
+    for name, part in parts.items():
+        for weights_only in (True, False):
+            lab.same(
+                f"{name}, weights_only={weights_only}", again(part, weights_only=weights_only), strides=True
+            )
+        old = torch.load(saved(part, _use_new_zipfile_serialization=False))
+        lab.same(f"{name} in the old format", old, strides=True)
+    lab.same("pickled", pickle.loads(pickle.dumps(base)))
+    lab.same(
+        "pickled by each protocol", [pickle.loads(pickle.dumps(base, protocol)) for protocol in (2, 4, 5)]
+    )
+    one = again(base)
+    lab.apart("a tensor and what was loaded", base, one)
+    lab.holds("the device is that of the tensor", one.device == base.device)
+
+
+@behaviour("serialization", level="core", sees=("value",))
+def saved_sharing(lab: Lab) -> None:
+    """Tensors that share memory do so after loading; one object stays one, and only memory in use is
+    told apart.
+    """
+    base = lab.integers(5, 5) * 1
+    thing = [base, base, base[1:3], base.view(25)[2:9], base.clone(), base.t()]
+    for name, found in (
+        ("the new format", again(thing)),
+        ("the old format", torch.load(saved(thing, _use_new_zipfile_serialization=False))),
+        ("weights_only=False", again(thing, weights_only=False)),
+        ("pickle", pickle.loads(pickle.dumps(thing[:4]))),
+        ("deepcopy", copy.deepcopy(thing)),
+    ):
+        lab.same(f"{name}: values", list(found[:4]))
+        if name == "pickle":
+            continue
+        lab.shares(f"{name}: a tensor and its row", found[0], found[2])
+        lab.shares(f"{name}: a tensor and its range", found[0], found[3])
+        lab.shares(f"{name}: a tensor and its transpose", found[0], found[5])
+        lab.apart(f"{name}: a tensor and a clone", found[0], found[4])
+        found[2].fill_(9)
+        lab.same(f"{name}: after a write", found[0])
+        lab.same(f"{name}: the clone after it", found[4])
+    views = torch.arange(100.0, device=lab.device)[:2]
+    lab.holds("the whole storage of a view is saved", again(views).untyped_storage().nbytes() == 400)
+    lab.holds("that of its clone is small", again(views.clone()).untyped_storage().nbytes() == 8)
+
+
+@behaviour("serialization", level="core", sees=("value",))
+def map_locations(lab: Lab) -> None:
+    """map_location moves what is loaded: by name, device, dictionary or function; a device of the
+    host gives plain tensors.
+    """
+    base = lab.integers(2, 3) * 1
+    state = {"weight": base, "step": 3, "nested": [base[0]]}
+    device = str(base.device)
+    for name, location in {
+        "a name": "cpu",
+        "a device": torch.device("cpu"),
+        "a dictionary": {device: "cpu"},
+        "a function": lambda storage, where: storage.cpu(),
+        "a function by name": lambda storage, where: storage if where == "cpu" else storage.cpu(),
+    }.items():
+        found = torch.load(saved(state), map_location=location)
+        lab.same(f"to the host by {name}", found["weight"], host=True)
+        lab.shares(f"by {name}, a tensor and its row", found["weight"], found["nested"][0])
+    host = {"weight": base.cpu()}
+    for name, location in {
+        "a name": lab.device.type,
+        "a device": lab.device,
+        "a dictionary": {"cpu": device},
+    }.items():
+        lab.same(f"to the device by {name}", torch.load(saved(host), map_location=location)["weight"])
+    lab.same("nothing to move", torch.load(saved(state), map_location={})["weight"])
+    with torch.device(lab.device):
+        lab.same("under torch.device", torch.load(saved(host))["weight"].shape)
+    meta = torch.load(saved(state), map_location="meta")["weight"]
+    lab.expect("to meta", [meta.device.type, list(meta.shape)], ["meta", [2, 3]])
+    lab.raises(
+        "a dictionary that names no device",
+        lambda: torch.load(saved(state), map_location={device: "nosuch"}),
+        RuntimeError,
+        AttributeError,
+    )
+    lab.raises(
+        "a device that is not there", lambda: torch.load(saved(state), map_location="nosuch:0"), RuntimeError
+    )
+
+
+@behaviour("serialization", level="core", sees=("value",))
+def save_targets(lab: Lab) -> None:
+    """torch.save writes to paths, files, buffers and compressed files, after other data too;
+    torch.load reads them.
+    """
+    base = lab.integers(4, 4) * 1
+    with tempfile.TemporaryDirectory(suffix="é パス") as folder:
+        path = pathlib.Path(folder) / "tensor.pt"
+        torch.save(base, path)
+        lab.same("a path", torch.load(path))
+        lab.same("a name", torch.load(str(path)))
+        with open(path, "rb") as file:
+            lab.same("a file", torch.load(file))
+        torch.save(base, str(path))
+        lab.same("a name to write", torch.load(path))
+        lab.same("mapped", torch.load(path, mmap=True, map_location="cpu"), host=True)
+        lab.same("mapped, to the device", torch.load(path, mmap=True))
+        packed = pathlib.Path(folder) / "tensor.gz"
+        with gzip.open(packed, "wb") as file:
+            pickle.dump(41, file)
+            torch.save(base, file, _use_new_zipfile_serialization=False)
+        with gzip.open(packed, "rb") as file:
+            lab.expect("what comes before", pickle.load(file), 41)
+            lab.same("compressed", torch.load(file))
+        lab.same("a zip", zipfile.is_zipfile(path))
+    buffer = io.BytesIO()
+    for number in (1, 2):
+        pickle.dump(number, buffer)
+        torch.save(base * number, buffer, _use_new_zipfile_serialization=False)
+    buffer.seek(0)
+    for number in (1, 2):
+        lab.expect("a number between", pickle.load(buffer), number)
+        lab.same("a tensor between", torch.load(buffer))
+    fake = torch.tensor([80, 75, 5, 6] + [0] * 100, dtype=torch.uint8, device=lab.device)
+    lab.same("bytes that look like a zip", torch.load(saved(fake, _use_new_zipfile_serialization=False)))
+
+
+class _Reader(io.RawIOBase):
+    """A file with nothing but what torch.load promises to need; writes down whether ``readinto`` was used."""
+
+    def __init__(self, data: bytes) -> None:
+        self.inner = io.BytesIO(data)
+        self.used: set[str] = set()
+
+    def read(self, size: int = -1) -> bytes:
+        self.used.add("read")
+        return self.inner.read(size)
+
+    def readline(self, size: int | None = -1) -> bytes:
+        return self.inner.readline(-1 if size is None else size)
+
+    def readinto(self, view: Any) -> int:
+        self.used.add("readinto")
+        return self.inner.readinto(view)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self.inner.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self.inner.tell()
+
+
+class _Once:
+    """A stream that cannot be rewound."""
+
+    def __init__(self, data: bytes) -> None:
+        self.inner = io.BytesIO(data)
+
+    def read(self, size: int = -1) -> bytes:
+        return self.inner.read(size)
+
+    def readline(self) -> bytes:
+        return self.inner.readline()
+
+
+@behaviour("serialization", sees=("value", "error", "message"))
+def file_like_objects(lab: Lab) -> None:
+    """Anything with read, readline, seek and tell can be loaded from, with readinto where there is
+    one; less is refused.
+    """
+    base = lab.integers(30, 40) * 1
+    for zipped in (True, False):
+        data = saved(base, _use_new_zipfile_serialization=zipped).getvalue()
+        reader = _Reader(data)
+        lab.same(f"a reader, zip={zipped}", torch.load(reader))
+        lab.holds(f"readinto is used, zip={zipped}", "readinto" in reader.used)
+    data = saved(base).getvalue()
+    lab.raises("a stream that cannot seek", lambda: torch.load(_Once(data)), AttributeError, match="seekable")
+    lab.raises("saving into a tensor", lambda: torch.save("text", base), AttributeError, TypeError)
+    lab.raises("saving into a list", lambda: torch.save(base, []), AttributeError, TypeError)
+    lab.raises("an empty file", lambda: torch.load(io.BytesIO()), EOFError, RuntimeError)
+    lab.raises(
+        "half a file",
+        lambda: torch.load(io.BytesIO(data[: len(data) // 2])),
+        RuntimeError,
+        EOFError,
+        pickle.UnpicklingError,
+    )
+    lab.raises("a missing path", lambda: torch.load("/nonexistent/nothing.pt"), FileNotFoundError)
+    lab.raises(
+        "rubbish",
+        lambda: torch.load(io.BytesIO(b"nothing of the kind")),
+        pickle.UnpicklingError,
+        RuntimeError,
+        EOFError,
+    )
+
+
+class Greeting:
+    """What a weights-only load must refuse."""
+
+    def __reduce__(self) -> Any:
+        return (print, ("loaded",))
+
+
+Pair = collections.namedtuple("Pair", ["left", "right"])
+
+
+@behaviour("serialization", level="core", sees=("value", "error"))
+def weights_only_loading(lab: Lab) -> None:
+    """A weights-only load takes tensors in plain containers and numbers, and refuses all else by name."""
+    base = lab.integers(2, 2) * 1
+    state = collections.OrderedDict(
+        weight=base,
+        parameter=torch.nn.Parameter(base.clone()),
+        numbers=[1, 2.5, True, None, 1 + 2j],
+        words=("text", b"bytes"),
+        size=torch.Size([2, 3]),
+        dtype=torch.float16,
+        device=torch.device("cpu"),
+        kinds={1, 2},
+        nested={"a": {"b": [base[0]]}},
+    )
+    found = again(state)
+    lab.same("tensors", [found["weight"], found["nested"]["a"]["b"][0], found["parameter"].detach()])
+    lab.holds("a parameter stays one", isinstance(found["parameter"], torch.nn.Parameter))
+    lab.same("the others", [found[key] for key in ("numbers", "words", "size", "dtype", "device", "kinds")])
+    lab.same("the order of keys", list(found))
+    lab.raises(
+        "a function to call",
+        lambda: again(Greeting(), weights_only=True),
+        pickle.UnpicklingError,
+        match="(?i)weights_only|unsupported",
+    )
+    lab.raises("by default, too", lambda: again(Greeting()), pickle.UnpicklingError, match="(?i)weights")
+    lab.raises("a module", lambda: again(torch.nn.Linear(1, 1)), pickle.UnpicklingError, match="Linear")
+    lab.raises("another class", lambda: again(Pair(base, 1)), pickle.UnpicklingError, match="Pair")
+    with torch.serialization.safe_globals([Pair]):
+        lab.same("a class that was allowed", list(again(Pair(base, 1))))
+    lab.raises("after that", lambda: again(Pair(base, 1)), pickle.UnpicklingError, match="Pair")
+    lab.same("without the limit", list(again(Pair(base, 1), weights_only=False)))
+    module = torch.nn.Linear(2, 2, device=lab.device)
+    with torch.no_grad():
+        module.weight.copy_(base)
+    lab.same("a state dict", again(module.state_dict())["weight"])
+    whole = again(module, weights_only=False)
+    lab.same("a module without the limit", whole.weight.detach())
+
+
+@behaviour("serialization", sees=("value",))
+def saved_attributes_and_bits(lab: Lab) -> None:
+    """Gradients' flags, attributes in Python, conjugate and negative bits come back with what was saved."""
+    base = lab.floats(2, 2) * 1
+    base.note = "kept"
+    for weights_only in (True, False):
+        lab.expect(f"an attribute, {weights_only}", again(base, weights_only=weights_only).note, "kept")
+        leaf = base.detach().clone().requires_grad_()
+        lab.same(
+            f"gradients are required, {weights_only}", again(leaf, weights_only=weights_only).requires_grad
+        )
+        weight = torch.nn.Parameter(base.detach().clone(), requires_grad=False)
+        found = again(weight, weights_only=weights_only)
+        lab.same(f"a frozen parameter, {weights_only}", [found.requires_grad, type(found).__name__])
+        turned = torch.tensor([1 + 2j, 3j], device=lab.device).conj()
+        other = again(turned, weights_only=weights_only)
+        lab.expect(f"a conjugate, {weights_only}", other.resolve_conj(), [1 - 2j, -3j])
+        negative = again(turned.imag, weights_only=weights_only)
+        lab.expect(f"a negative view, {weights_only}", negative.resolve_neg(), [-2.0, -3.0])
+    lab.same("pickled", pickle.loads(pickle.dumps(turned)).resolve_conj())
+    lab.same("pickled flags", pickle.loads(pickle.dumps(leaf)).requires_grad)
+    lab.same("a dtype", [pickle.loads(pickle.dumps(torch.int16)), again(torch.bfloat16)])
+    lab.same("a size", [pickle.loads(pickle.dumps(base.shape)), again(base.shape)])
+    lab.holds(
+        "a device", pickle.loads(pickle.dumps(base.device)) == base.device == copy.deepcopy(base.device)
+    )
+    lab.raises(
+        "a view as another dtype beside its base",
+        lambda: saved([base, base.view(torch.int32)]),
+        RuntimeError,
+        match="view the same data as different types",
+    )
+
+
+@behaviour(
+    "serialization",
+    dtypes=("float8_e4m3fn", "float8_e5m2", "complex32", "uint16", "uint32", "uint64"),
+    sees=("value",),
+)
+def saved_rare_dtypes(lab: Lab) -> None:
+    """Tensors of rarer dtypes and views of them load as they were saved."""
+    bytes_of = torch.arange(64, dtype=torch.uint8, device=lab.device) ^ torch.ones(
+        64, dtype=torch.uint8, device=lab.device
+    )
+    base = bytes_of.view(lab.dtype)
+    for weights_only in (True, False):
+        found = again({"all": base, "odd": base[1::2]}, weights_only=weights_only)
+        lab.same(
+            f"bytes, {weights_only}", [found["all"].view(torch.uint8), found["all"].dtype, found["odd"].shape]
+        )
+        lab.shares(f"a tensor and its part, {weights_only}", found["all"], found["odd"])
+    lab.same(
+        "meta",
+        [again(torch.empty(3, 4, device="meta")).shape, again(torch.empty(2, device="meta")).device.type],
+    )
+
+
+@behaviour("serialization", capabilities=("sparse", "sparse_compressed"), sees=("value",))
+def saved_sparse(lab: Lab) -> None:
+    """Sparse tensors load in their layout with values, size and coalescing; contradictions are refused."""
+    dense = lab.put([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 2.0, 0.0], [0.0] * 4, [3.0, 0.0, 0.0, 4.0]]) * 1
+    made = {
+        "COO": dense.to_sparse(),
+        "CSR": dense.to_sparse_csr(),
+        "CSC": dense.to_sparse_csc(),
+        "BSR": dense.to_sparse_bsr((2, 2)),
+        "BSC": dense.to_sparse_bsc((2, 2)),
+    }
+    for name, sparse in made.items():
+        for weights_only in (True, False):
+            found = again({"x": sparse}, weights_only=weights_only)["x"]
+            lab.same(f"{name}, {weights_only}", [found.layout, found.shape, found.to_dense()])
+        lab.same(f"{name}, moved", torch.load(saved(sparse), map_location="cpu").to_dense(), host=True)
+    again_coo = again(made["COO"])
+    lab.same("coalesced", again_coo.is_coalesced())
+    loose = torch.sparse_coo_tensor(lab.put([[0, 0]]), lab.put([1.0, 2.0]), (2,), device=lab.device)
+    lab.same("not coalesced", [again(loose).is_coalesced(), again(loose).to_dense()])
+
+
+@behaviour("serialization", level="training", capabilities=("autograd",), sees=("value",))
+def saved_training(lab: Lab) -> None:
+    """State of modules, optimizers and schedulers loads on the device and on the host, and training
+    goes on alike.
+    """
+    weights = lab.floats(2, 3)
+    inputs = lab.floats(4, 3)
+
+    def fresh() -> tuple[torch.nn.Linear, torch.optim.Optimizer, Any]:
+        module = torch.nn.Linear(3, 2, bias=False, device=lab.device)
+        with torch.no_grad():
+            module.weight.copy_(weights)
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.5)
+        return module, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+
+    def step(module: torch.nn.Linear, optimizer: torch.optim.Optimizer, scheduler: Any) -> None:
+        optimizer.zero_grad()
+        module(inputs).sum().backward()
+        optimizer.step()
+        scheduler.step()
+
+    first = fresh()
+    step(*first)
+    buffer = saved([part.state_dict() for part in first])
+    step(*first)
+    lab.close("the weights of a run without pause", first[0].weight.detach(), roundings=64)
+    for location in (None, "cpu"):
+        buffer.seek(0)
+        other = fresh()
+        for part, state in zip(other, torch.load(buffer, map_location=location), strict=True):
+            part.load_state_dict(state)
+        step(*other)
+        lab.close(f"the weights of a run loaded by way of {location}", other[0].weight.detach(), roundings=64)
+    lab.same("the state of the scheduler", again(first[2].state_dict())["last_epoch"])

@@ -1,0 +1,1 @@
+"""Behaviours of area ``shape``: operators that move elements."""

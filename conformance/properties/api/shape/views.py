@@ -1,0 +1,299 @@
+"""Reshaping: view, reshape, flatten, resize_ and the functions that split and turn tensors."""
+
+from __future__ import annotations
+
+import numpy
+import torch
+
+from conformance.behaviours.behaviour import ALL, behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._host import values
+
+
+@behaviour("shape", dtypes=ALL, level="bringup", sees=("error", "shape"))
+def view_keeps_elements(lab: Lab) -> None:
+    """view gives the elements in order under another shape, works out one -1, and refuses what its strides
+    cannot show."""
+    base = lab.integers(3, 5, low=0, high=6)
+    for shape in ((15,), (5, 3), (1, 15), (3, 1, 5), (-1,), (-1, 5), (5, -1), (1, 1, -1)):
+        lab.expect(f"view{shape}", base.view(shape), values(base).reshape(shape))
+        lab.same(f"strides of view{shape}", base.view(*shape).stride())
+    lab.raises("15 elements as 14", lambda: base.view(14), match="(?i)invalid")
+    lab.raises("two -1", lambda: base.view(-1, -1), match="(?i)one dimension")
+    lab.raises("a -1 that has no answer", lambda: base.view(7, -1), match="(?i)invalid")
+    lab.raises("-1 beside a 0", lambda: base[:0].view(-1, 0), match="(?i)ambiguous")
+    lab.raises("a transposed matrix", lambda: base.t().view(15), match="(?i)reshape")
+    gapped = lab.integers(4, 3, 6)[:, :, ::2]
+    lab.same("dimensions with gaps taken apart", gapped.view(2, 2, 3, 3), strides=True)
+    lab.same("dimensions with gaps that still merge", gapped.view(12, 3), strides=True)
+    lab.raises("dimensions with gaps that do not merge", lambda: lab.integers(4, 3, 6)[:, :2].view(8, 6))
+    lab.same("no elements", [base[:0].view(shape) for shape in ((0,), (5, 0), (2, 0, 3))], strides=True)
+    lab.same("no dimensions", [lab.integers(1).view(()), lab.integers(1)[0].view(1, 1)], strides=True)
+
+
+@behaviour("shape", dtypes=("float32", "int64", "bool"), level="core", sees=("value", "error"))
+def reshape_and_flatten(lab: Lab) -> None:
+    """reshape, flatten, unflatten and ravel give the elements in order whatever the strides; sizes that
+    do not fit and dimensions that are none are errors."""
+    base = lab.integers(2, 3, 4)
+    turned = base.permute(2, 0, 1)
+    for shape in ((24,), (4, 6), (-1, 3), (2, 2, 6), (1, -1)):
+        lab.expect(f"reshape{shape}", torch.reshape(base, shape), values(base).reshape(shape))
+        lab.expect(
+            f"turned reshape{shape}", turned.reshape(shape), values(base).transpose(2, 0, 1).reshape(shape)
+        )
+    for bounds in ((0, -1), (0, 1), (1, 2), (-2, -1), (1, 1)):
+        lab.same(f"flatten{bounds}", [x.flatten(*bounds) for x in (base, turned)])
+    lab.same("flatten of no dimensions", lab.integers(1)[0].flatten())
+    lab.same("unflatten", [base.unflatten(2, (2, -1)), base.unflatten(-2, (3, 1))])
+    lab.expect("ravel", turned.ravel(), values(base).transpose(2, 0, 1).ravel())
+    lab.same("ravel of no dimensions", torch.ravel(lab.integers(1)[0]))
+    lab.same("reshape_as", base.reshape_as(lab.integers(6, 4)))
+    lab.same("nothing", [base[:0].reshape(shape) for shape in ((0, 7), (3, 0), (-1, 7))])
+    lab.raises("reshape to another number", lambda: base.reshape(5, 5), match="(?i)invalid")
+    lab.raises("reshape of nothing to something", lambda: base[:0].reshape(2), match="(?i)invalid")
+    lab.raises("-1 beside a 0", lambda: base[:0].reshape(-1, 0), match="(?i)ambiguous")
+    lab.raises("flatten the other way round", lambda: base.flatten(2, 0), match="(?i)start_dim")
+    lab.raises("flatten a dimension that is none", lambda: base.flatten(0, 3), IndexError)
+    lab.raises("unflatten to another number", lambda: base.unflatten(1, (2, 2)))
+
+
+@behaviour("shape", dtypes=("float32", "int64"), level="core", sees=("shape", "error"))
+def expansion(lab: Lab) -> None:
+    """expand and broadcast_to repeat sizes of 1 and add dimensions in front; another size cannot grow,
+    and a dimension in front cannot be -1."""
+    column = lab.integers(3, 1)
+    row = lab.integers(4)
+    lab.expect("column", column.expand(3, 4), numpy.broadcast_to(values(column), (3, 4)))
+    lab.expect("row", row.expand(2, 3, 4), numpy.broadcast_to(values(row), (2, 3, 4)))
+    lab.same("-1", [column.expand(-1, 2), row.expand(5, -1), column.expand(2, -1, -1)], strides=True)
+    lab.same("no dimensions", lab.integers(1)[0].expand(2, 2))
+    lab.same("nothing", [column[:0].expand(0, 4), lab.integers(1).expand(0), column.expand(0, 3, 1)])
+    lab.same("arguments as a list", torch.broadcast_to(row, [2, 4]))
+    lab.raises("a size of 4 to 5", lambda: row.expand(5), match="(?i)size")
+    lab.raises("fewer dimensions", lambda: column.expand(3), match="(?i)dimensions")
+    lab.raises("-1 in front", lambda: row.expand(-1, 4), match="(?i)-1|size")
+    one, other = torch.broadcast_tensors(column, row)
+    lab.same("broadcast_tensors", [one, other], strides=True)
+    lab.same("three", list(torch.broadcast_tensors(column, row, lab.integers(2, 1, 1))))
+    lab.raises(
+        "broadcast_tensors of 3 and 4",
+        lambda: torch.broadcast_tensors(lab.integers(3), row),
+        match="(?i)size",
+    )
+    lab.raises("broadcast_to 3", lambda: torch.broadcast_to(row, (3,)), match="(?i)size")
+
+
+@behaviour("shape", dtypes=ALL, level="core", sees=("value", "error"))
+def splitting(lab: Lab) -> None:
+    """split, chunk, narrow, unbind and tensor_split give the rows that are due, the last of them shorter
+    where the sizes do not divide."""
+    base = lab.integers(7, 3, low=0, high=6)
+    lab.same("split", list(base.split(3)))
+    lab.same("split by sizes", list(torch.split(base, [1, 4, 2])))
+    lab.same("split of dimension 1", list(base.split(2, 1)))
+    lab.expect(
+        "lengths of chunks",
+        [[len(c) for c in base.chunk(n)] for n in (1, 2, 3, 5, 9)],
+        [[7], [4, 3], [3, 3, 1], [2, 2, 2, 1], [1] * 7],
+    )
+    lab.same("chunks", list(base.chunk(3, 0)))
+    lab.same("chunks of nothing", list(base[:0].chunk(2)))
+    lab.same("narrow", [base.narrow(0, 2, 3), base.narrow(1, -2, 2), base.narrow(0, 7, 0)])
+    lab.same("narrow from a tensor", base.narrow(0, lab.put(2), 3))
+    lab.same("unbind", [list(base.unbind()), list(torch.unbind(base, -1))])
+    for sections in (1, 2, 3, 7, 9):
+        expected = [part.tolist() for part in numpy.array_split(numpy.arange(7), sections)]
+        found = lab.put(torch.arange(7)).tensor_split(sections)
+        lab.expect(f"tensor_split into {sections}", [part.tolist() for part in found], expected)
+    for places in ((2,), (1, 4), (0, 3, 3), (5, 2), (2, 20), (-3,)):
+        expected = [part.tolist() for part in numpy.array_split(numpy.arange(7), places)]
+        found = lab.put(torch.arange(7)).tensor_split(places)
+        lab.expect(f"tensor_split at {places}", [part.tolist() for part in found], expected)
+    where = torch.tensor([2, 5])
+    lab.same("tensor_split at places in a tensor of the host", list(base.tensor_split(where)))
+    lab.same("sections in a tensor of the host", list(torch.tensor_split(base, torch.tensor(3), 0)))
+    lab.raises("split into 0", lambda: base.split(0), match="(?i)split")
+    lab.raises("split to other sizes", lambda: base.split([3, 3]), match="(?i)split")
+    lab.raises("0 chunks", lambda: base.chunk(0), match="(?i)greater than 0")
+    lab.raises("narrow too far", lambda: base.narrow(0, 5, 3), match="(?i)exceeds|length")
+    lab.raises("narrow a negative length", lambda: base.narrow(0, 1, -1), match="(?i)non-negative")
+    lab.raises("unbind a dimension that is none", lambda: base.unbind(2), IndexError)
+    lab.raises("tensor_split into 0", lambda: base.tensor_split(0), match="(?i)larger than 0")
+    lab.raises("tensor_split of no dimensions", lambda: base[0, 0].tensor_split(2), match="(?i)at least")
+    lab.raises(
+        "places that are floats", lambda: base.tensor_split(torch.tensor([1.0, 2.0])), match="(?i)long"
+    )
+    lab.raises(
+        "places of two dimensions", lambda: base.tensor_split(torch.tensor([[1], [2]])), match="(?i)dim"
+    )
+
+
+@behaviour("shape", dtypes=("float32", "int64", "bool"), level="core", sees=("value", "error"))
+def transposing(lab: Lab) -> None:
+    """transpose, permute, t, T, mT, swapdims and movedim are NumPy's; dimensions may be negative, must
+    exist and may come once."""
+    base = lab.integers(2, 3, 4, 2)
+    array = values(base)
+    for one in range(-4, 4):
+        for other in (0, -1, 2):
+            lab.expect(
+                f"transpose({one}, {other})", base.transpose(one, other), numpy.swapaxes(array, one, other)
+            )
+    lab.expect("permute", torch.permute(base, (3, 1, -4, 2)), array.transpose(3, 1, 0, 2))
+    lab.expect("movedim", base.movedim((0, -1), (2, 0)), numpy.moveaxis(array, (0, -1), (2, 0)))
+    lab.expect("moveaxis", torch.moveaxis(base, 1, -1), numpy.moveaxis(array, 1, -1))
+    lab.expect("swapdims", base.swapdims(0, 3), numpy.swapaxes(array, 0, 3))
+    lab.expect("mT", base.mT, numpy.swapaxes(array, -1, -2))
+    lab.expect("T", base[0, 0].T, array[0, 0].T)
+    lab.same("t of vectors and numbers", [lab.integers(3).t(), lab.integers(1)[0].t()])
+    lab.same("no dimensions", [lab.integers(1)[0].transpose(0, 0), lab.integers(1)[0].permute(())])
+    large = lab.integers(130, 67, low=1)
+    lab.expect("a large matrix", large.t().contiguous(), values(large).T)
+    lab.raises(
+        "transpose a dimension that is none", lambda: base.transpose(0, 4), IndexError, match="(?i)dim"
+    )
+    lab.raises("permute too few", lambda: base.permute(0, 1), match="(?i)dim")
+    lab.raises(
+        "permute twice the same", lambda: base.permute(0, 0, 1, 2), match="(?i)unique|repeated|duplicate"
+    )
+    lab.raises("t of three dimensions", lambda: base[0].t(), match="(?i)2D|2 dim|<= 2")
+    lab.raises("mT of a vector", lambda: lab.integers(3).mT, match="(?i)matri")
+    lab.raises("movedim of other numbers", lambda: base.movedim((0, 1), (2,)), match="(?i)dim")
+    lab.raises(
+        "movedim twice the same source", lambda: base.movedim((0, 0), (1, 2)), match="(?i)unique|repeated"
+    )
+    lab.raises("movedim out of range", lambda: base.movedim(0, 5), IndexError)
+
+
+@behaviour("shape", dtypes=ALL, level="core", sees=("value",))
+def resizing_in_place(lab: Lab) -> None:
+    """resize_ and resize_as_ change shape and strides in place, keep the first elements of the memory,
+    grow it where it is short and never shrink it."""
+    base = lab.integers(2, 3, low=0, high=6)
+    kept = values(base).ravel()
+    found = base.resize_(3, 2)
+    lab.holds("resize_ returns its input", found is base)
+    lab.expect("the same number", base, kept.reshape(3, 2))
+    size = base.untyped_storage().nbytes()
+    base.resize_(2)
+    lab.expect("fewer", base, kept[:2])
+    lab.expect("the memory after fewer", base.untyped_storage().nbytes(), size)
+    base.resize_(4, 3)
+    lab.expect("the first of more", base.view(-1)[:6], kept)
+    lab.same("shape and strides of more", (base.shape, base.stride()))
+    lab.holds("the memory has grown", base.untyped_storage().nbytes() >= 12 * base.element_size())
+    lab.same("nothing", (base.resize_(0, 4).shape, base.stride()))
+    turned = lab.integers(3, 2, low=0, high=6).t()
+    like = lab.integers(2, 2).resize_as_(turned)
+    lab.same("resize_as_", (like.shape, like.stride(), like.is_contiguous()))
+    lab.raises("a negative size", lambda: base.resize_(-1, 2))
+
+
+@behaviour("shape", capabilities=("channels_last",), sees=("error",))
+def resizing_to_memory_formats(lab: Lab) -> None:
+    """resize_ and resize_as_ take a memory format, resize_as_ with preserve_format that of the other
+    tensor, which resize_ itself cannot take; it changes no strides of a tensor that has the shape."""
+    base = lab.integers(2, 3, 4, 5)
+    last = base.to(memory_format=torch.channels_last)
+    for memory_format in (torch.contiguous_format, torch.channels_last):
+        found = lab.integers(40).resize_(2, 3, 4, 5, memory_format=memory_format)
+        lab.same(f"strides for {memory_format}", found.stride())
+        found = lab.integers(40).resize_as_(last, memory_format=memory_format)
+        lab.same(f"strides like another for {memory_format}", found.stride())
+    found = lab.integers(40).resize_as_(last, memory_format=torch.preserve_format)
+    lab.same(
+        "strides for preserve_format",
+        (found.stride(), found.is_contiguous(memory_format=torch.channels_last)),
+    )
+    turned = lab.integers(4, 3).t()
+    lab.expect(
+        "strides of what has the shape already",
+        (turned.resize_as_(turned).stride(), turned.resize_as_(lab.integers(3, 4)).stride()),
+        ((1, 3), (1, 3)),
+    )
+    lab.raises(
+        "resize_ with preserve_format",
+        lambda: base.resize_(2, memory_format=torch.preserve_format),
+        match="(?i)memory format",
+    )
+
+
+@behaviour("shape", sees=("error",))
+def sizes_beyond_memory(lab: Lab) -> None:
+    """resize_ and empty refuse sizes whose product or number of bytes no 64-bit integer can hold."""
+    base = lab.integers(2)
+    lab.raises("a product beyond 64 bits", lambda: base.resize_(2**40, 2**40), RuntimeError, TypeError)
+    lab.raises("bytes beyond 64 bits", lambda: base.resize_(2**62, 2), RuntimeError, TypeError)
+    lab.expect("shape afterwards", list(lab.integers(2).shape), [2])
+
+
+@behaviour("shape", dtypes=("float32", "int64"), level="core", sees=("value",))
+def contiguity(lab: Lab) -> None:
+    """is_contiguous follows from sizes and strides alone: dimensions of size 1 and tensors without elements
+    have any; contiguous makes rows follow each other."""
+    base = lab.integers(4, 1, 5)
+    lab.expect("base", base.is_contiguous(), True)
+    lab.expect("a size of 1 with any stride", base.as_strided((4, 1, 5), (5, 77, 1)).is_contiguous(), True)
+    lab.expect("transposed", base.transpose(0, 2).is_contiguous(), False)
+    lab.expect("transposed over a size of 1", base.transpose(0, 1).is_contiguous(), True)
+    lab.expect("gaps", base[:, :, ::2].is_contiguous(), False)
+    lab.expect("no elements", base[:, :, ::2][:0].is_contiguous(), True)
+    lab.expect("expanded", base.expand(4, 3, 5).is_contiguous(), False)
+    turned = base.transpose(0, 2).contiguous()
+    lab.same("contiguous", turned, strides=True)
+    lab.holds("contiguous is so", turned.is_contiguous())
+    lab.same("of a row", base[2].contiguous(), strides=True)
+
+
+@behaviour("shape", dtypes=("float32", "int64"), level="core", sees=("shape", "error"))
+def at_least_so_many_dimensions(lab: Lab) -> None:
+    """atleast_1d, atleast_2d and atleast_3d add dimensions as NumPy does, of one tensor and of several."""
+    given = [
+        lab.integers(1)[0],
+        lab.integers(3),
+        lab.integers(2, 3),
+        lab.integers(2, 3, 4),
+        lab.integers(1, 2, 3, 2),
+    ]
+    for name in ("atleast_1d", "atleast_2d", "atleast_3d"):
+        function, reference = getattr(torch, name), getattr(numpy, name)
+        for one in given:
+            lab.expect(f"{name} of {one.dim()} dimensions", function(one), reference(values(one)))
+        lab.same(f"{name} of several", list(function(*given)))
+        lab.same(f"{name} of a list", list(function(given)))
+        lab.raises(f"{name} of a number", lambda f=function: f(3), TypeError, RuntimeError)
+
+
+@behaviour("shape", capabilities=("autograd",), level="training", sees=("value",))
+def backward_through_shapes(lab: Lab) -> None:
+    """Gradients go back to the elements that were moved: through atleast_nd, expand, reshape, split, flip,
+    repeat, roll and movedim."""
+    programs = {
+        "atleast_3d": lambda x: torch.atleast_3d(x).mul(lab.put([[[2.0]], [[3.0]]])),
+        "expand": lambda x: x.expand(3, 2, 3),
+        "reshape of a transpose": lambda x: x.t().reshape(-1)[:4],
+        "split": lambda x: x.split(2, 1)[1],
+        "flip": lambda x: x.flip(0)[0] * 2,
+        "repeat": lambda x: x.repeat(2, 2),
+        "roll": lambda x: x.roll(1, 1)[:, :2],
+        "movedim": lambda x: x.movedim(0, 1)[1],
+        "diagonal": lambda x: x.diagonal(),
+        "unfold": lambda x: x.unfold(1, 2, 1),
+        "masked_select": lambda x: x.masked_select(lab.put([True, False, True])),
+    }
+    for name, program in programs.items():
+        x = lab.integers(2, 3).requires_grad_()
+        program(x).sum().backward()
+        lab.same(name, x.grad)
+
+
+@behaviour("shape", sees=("shape", "error"))
+def broadcast_shapes_of_sizes(lab: Lab) -> None:
+    """broadcast_shapes gives the shape that tensors of these shapes would have together, and refuses
+    those that do not fit."""
+    for shapes in (((2, 1), (3,)), ((1,), ()), ((4, 1, 3), (2, 1)), ((0, 1), (5,)), (3, (2, 3))):
+        wanted = torch.broadcast_tensors(*[torch.empty(s, device=lab.device) for s in shapes])[0].shape
+        lab.expect(f"of {shapes}", torch.broadcast_shapes(*shapes), wanted)
+    lab.raises("2 and 3", lambda: torch.broadcast_shapes((2,), (3,)), RuntimeError, ValueError)
+    lab.raises("a negative size", lambda: torch.broadcast_shapes((-2,), (1,)), RuntimeError, ValueError)

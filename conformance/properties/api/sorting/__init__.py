@@ -1,0 +1,1 @@
+"""Behaviours of area ``sorting``: sort, select, search."""

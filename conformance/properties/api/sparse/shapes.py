@@ -1,0 +1,205 @@
+"""COO tensors moved about: transposed, joined, selected and broadcast."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import gradcheck
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.sparse.construction import repeated
+
+KINDS = ("float32", "int64")
+
+
+def _flags(made: torch.Tensor) -> list[object]:
+    return [made.shape, made.layout, made.dtype, made.sparse_dim(), made.dense_dim()]
+
+
+@behaviour("sparse", dtypes=KINDS, level="core", sees=("value",))
+def transposed_sparse(lab: Lab) -> None:
+    """transpose, t and permute of sparse tensors, in place too, equal those of dense ones; dense dimensions
+    stay dense.
+    """
+    for dense in ((), (2,)):
+        for kind, made in {
+            "repeated": repeated(lab, *dense),
+            "coalesced": repeated(lab, *dense).coalesce(),
+        }.items():
+            for name, found in {
+                "transpose": made.transpose(0, 1),
+                "negative": made.transpose(-made.dim(), 1 - made.dim()),
+                "in place": made.clone().transpose_(0, 1),
+                "permute": made.permute(1, 0, *range(2, made.dim())),
+                "identity": made.permute(*range(made.dim())),
+            }.items():
+                lab.same(f"{name} of {kind} {dense}", found.to_dense())
+                lab.same(f"flags of {name} of {kind} {dense}", _flags(found))
+    lab.same("t", repeated(lab).t().to_dense())
+    lab.same("t in place", repeated(lab).t_().to_dense())
+    lab.same("t of none", torch.sparse_coo_tensor((2, 3), dtype=lab.dtype, device=lab.device).t().shape)
+    lab.raises("t of three dimensions", lambda: repeated(lab, 2).t())
+    lab.raises("a dimension outside", lambda: repeated(lab).transpose(0, 3), IndexError, RuntimeError)
+    lab.raises("permute with a dimension twice", lambda: repeated(lab).permute(0, 0))
+    lab.raises("sparse with dense dimension", lambda: repeated(lab, 2).transpose(0, 2))
+
+
+@behaviour("sparse", dtypes=KINDS, level="core", sees=("value",))
+def joined_sparse(lab: Lab) -> None:
+    """cat, stack and unsqueeze of sparse tensors equal those of dense ones, over sparse and dense
+    dimensions.
+    """
+    a, b = repeated(lab, 2), repeated(lab, 2).coalesce()
+    for dim in (0, 1, 2, -1):
+        found = torch.cat((a, b, a), dim)
+        lab.same(f"cat over {dim}", found.to_dense())
+        lab.same(f"flags of cat over {dim}", _flags(found))
+    for dim in (0, 1, 2, -2):
+        lab.same(f"stack over {dim}", torch.stack((a, b), dim).to_dense())
+    for dim in (0, 1, 2, -1, -4):
+        found = a.unsqueeze(dim)
+        lab.same(f"unsqueeze {dim}", found.to_dense())
+        lab.same(f"flags of unsqueeze {dim}", _flags(found))
+    lab.same("cat with none", torch.cat((a, torch.zeros_like(a))).to_dense())
+    lab.raises("cat of other sizes", lambda: torch.cat((repeated(lab), repeated(lab).t())))
+    lab.raises("cat with a dense", lambda: torch.cat((a, a.to_dense())))
+    lab.raises("unsqueeze outside", lambda: a.unsqueeze(5), IndexError)
+
+
+@behaviour("sparse", dtypes=KINDS, level="core", sees=("value",))
+def selected_from_sparse(lab: Lab) -> None:
+    """select, index_select, narrow and slices of sparse tensors equal those of dense ones, with repeated
+    indices.
+    """
+    for dense in ((), (2,)):
+        made = repeated(lab, *dense)
+        full = made.to_dense()
+        for dim in range(made.dim()):
+            for place in (0, -1, 1):
+                lab.same(f"select {dim} {place} {dense}", _plain(made.select(dim, place)))
+            for where in ([0], [1, 0], [1, 1, 0, 1], []):
+                index = torch.tensor(where, dtype=torch.int64, device=lab.device)
+                found = made.index_select(dim, index)
+                lab.same(f"index_select {dim} {where} {dense}", found.to_dense())
+                lab.same(f"flags {dim} {where} {dense}", _flags(found))
+            lab.same(f"narrow_copy {dim} {dense}", made.narrow_copy(dim, 0, 1).to_dense())
+        lab.same(f"rows {dense}", _plain(made[1]))
+        lab.same(f"reading by tuple {dense}", _plain(made[0, 1]))
+        lab.same(f"the dense one {dense}", full)
+    strided = lab.put([1, 9, 0, 9])[::2]
+    lab.same("a strided index", repeated(lab).index_select(0, strided).to_dense())
+    lab.raises(
+        "an index outside", lambda: repeated(lab).index_select(0, lab.put([3])), IndexError, RuntimeError
+    )
+    lab.raises("a dimension outside", lambda: repeated(lab).select(4, 0), IndexError)
+    lab.raises("a place outside", lambda: repeated(lab).select(0, 3), IndexError)
+
+
+def _plain(value: torch.Tensor) -> torch.Tensor:
+    return value.to_dense() if value.layout is not torch.strided else value
+
+
+@behaviour("sparse", level="core", sees=("value",))
+def broadcast_sparse(lab: Lab) -> None:
+    """A sparse tensor broadcast to a larger shape, and built of diagonals, has the dense values."""
+    row = torch.sparse_coo_tensor(lab.put([[0, 0], [1, 3]]), lab.integers(2), (1, 4))
+    for size in ((3, 4), (2, 3, 4), (1, 4)):
+        lab.same(f"to {size}", torch._sparse_broadcast_to(row, size).to_dense())
+    lab.raises("to another size", lambda: torch._sparse_broadcast_to(row, (3, 5)))
+    diagonals = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    for layout in (None, torch.sparse_coo, torch.sparse_csr):
+        made = torch.sparse.spdiags(diagonals, torch.tensor([0, -1]), (3, 3), layout=layout)
+        found = made.to(lab.device)
+        lab.expect(
+            f"of diagonals, {layout}", found.to_dense(), [[1.0, 0.0, 0.0], [4.0, 2.0, 0.0], [0.0, 5.0, 3.0]]
+        )
+    lab.raises("a diagonal twice", lambda: torch.sparse.spdiags(diagonals, torch.tensor([0, 0]), (3, 3)))
+
+
+@behaviour("sparse", level="core", sees=("value",))
+def gradients_of_sparse(lab: Lab) -> None:
+    """Gradients pass through sparse tensors: made from values, to dense, sums, masks, products and
+    reductions.
+    """
+    places = lab.put([[0, 2, 0], [1, 3, 1]])
+    values = lab.integers(3, requires_grad=True)
+    weights = lab.integers(3, 4)
+
+    def grad(name: str, out: torch.Tensor, *inputs: torch.Tensor) -> None:
+        found = torch.autograd.grad(out, inputs)
+        lab.same(name, [_plain(t) for t in found])
+
+    made = torch.sparse_coo_tensor(places, values, (3, 4))
+    lab.same("need of a gradient", [made.requires_grad, made.is_leaf])
+    grad("to_dense", (made.to_dense() * weights).sum(), values)
+    made = torch.sparse_coo_tensor(places, values, (3, 4))
+    grad("coalesced values", (made.coalesce().values() * lab.integers(2)).sum(), values)
+    dense = lab.integers(3, 4, requires_grad=True)
+    grad("to_sparse", (dense.to_sparse().to_dense() * weights).sum(), dense)
+    grad("sparse_mask", (dense.sparse_mask(made.detach().coalesce()).to_dense() * weights).sum(), dense)
+    made = torch.sparse_coo_tensor(places, values, (3, 4))
+    right = lab.integers(4, 2, requires_grad=True)
+    grad("sparse.mm", (torch.sparse.mm(made, right) * 2).sum(), values, right)
+    leaf = repeated(lab).coalesce().requires_grad_()
+    torch.sparse.mm(leaf, right).sum().backward()
+    lab.same(
+        "gradient of a sparse leaf", [leaf.grad.layout, _plain(leaf.grad) * (leaf.detach().to_dense() != 0)]
+    )
+    made = torch.sparse_coo_tensor(places, values, (3, 4))
+    grad("sparse.sum", torch.sparse.sum(made * 3), values)
+    made = torch.sparse_coo_tensor(places, values, (3, 4))
+    grad("sum over a dimension", torch.sparse.sum(made, 0).to_dense().sum(), values)
+    made = torch.sparse_coo_tensor(places, values, (3, 4))
+    other = torch.sparse_coo_tensor(places, values * 2, (3, 4))
+    grad("sum of two", ((made + other).to_dense() * weights).sum(), values)
+    made = torch.sparse_coo_tensor(places, values, (3, 4))
+    grad("transposed", (made.t().to_dense() * weights.t()).sum(), values)
+
+
+@behaviour("sparse", level="core", dtypes=("float32", "float64"), sees=("value",))
+def sparse_gradients_of_dense(lab: Lab) -> None:
+    """gather and embedding with sparse_grad give sparse gradients that equal the dense ones and accumulate
+    with them.
+    """
+    weight = lab.integers(5, 3, requires_grad=True)
+    where = lab.put([[1, 4], [1, 0]])
+    out = torch.nn.functional.embedding(where, weight, sparse=True)
+    out.sum().backward()
+    lab.same("layout", weight.grad.layout)
+    lab.same("embedding", weight.grad.to_dense())
+    torch.nn.functional.embedding(where, weight, sparse=True).sum().backward()
+    lab.same("twice", weight.grad.to_dense())
+    (weight * 2).sum().backward()
+    lab.same("with a dense one", _plain(weight.grad))
+    lab.same("layout after both", weight.grad.layout)
+    for dim, index in ((0, [[0, 4, 1]]), (1, [[0, 2], [1, 1]]), (-1, [[0], [2]])):
+        x = lab.integers(5, 3, requires_grad=True)
+        torch.gather(x, dim, lab.put(index), sparse_grad=True).sum().backward()
+        lab.same(f"gather over {dim}", [x.grad.layout, x.grad.to_dense()])
+    scalar = lab.put(3.0, dtype=lab.dtype, requires_grad=True)
+    torch.gather(scalar, 0, lab.put(0), sparse_grad=True).backward()
+    lab.same("gather from no dimensions", _plain(scalar.grad))
+    line = lab.integers(4, requires_grad=True)
+    torch.gather(line, 0, lab.put([2]), sparse_grad=True).sum().backward()
+    lab.same("gather from a line", line.grad.to_dense())
+
+
+@behaviour("sparse", level="core", dtypes=("float64",), sees=("value",))
+def gradcheck_of_sparse(lab: Lab) -> None:
+    """gradcheck passes for conversions, masks and products of sparse tensors."""
+    dense = lab.floats(3, 4, low=0.5, high=1.5)
+    mask = (dense > 0.9).to(dense.dtype)
+    sparse = (dense * mask).to_sparse().requires_grad_()
+    lab.same("to_dense", gradcheck(lambda s: s.to_dense(masked_grad=True), (sparse,), masked=True))
+    right = lab.floats(4, 2).requires_grad_()
+    lab.same("product", gradcheck(lambda s, r: torch.sparse.mm(s, r), (sparse, right), masked=True))
+    lab.same("sum", gradcheck(lambda s: torch.sparse.sum(s), (sparse,), masked=True))
+    values = sparse.detach().values().clone().requires_grad_()
+    places = sparse.detach().indices()
+    lab.same(
+        "construction",
+        gradcheck(
+            lambda v: torch.sparse_coo_tensor(places, v, (3, 4), is_coalesced=True).to_dense(), (values,)
+        ),
+    )
+    lab.same("number of elements", mask.sum())

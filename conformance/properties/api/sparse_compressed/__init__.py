@@ -1,0 +1,1 @@
+"""Behaviours of area ``sparse-compressed``: CSR, CSC, BSR and BSC tensors."""

@@ -1,0 +1,151 @@
+"""Arithmetic of compressed tensors: the result is the dense one's."""
+
+from __future__ import annotations
+
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.sparse_compressed.construction import LAYOUTS, compressed
+
+
+def _dense(value: torch.Tensor) -> torch.Tensor:
+    return value.to_dense() if value.layout is not torch.strided else value
+
+
+@behaviour("sparse-compressed", level="core", dtypes=("float32", "float64", "complex64"), sees=("value",))
+def compressed_products(lab: Lab) -> None:
+    """Products of CSR and CSC matrices with dense matrices, vectors and one another equal those of dense
+    ones.
+    """
+    dense = lab.integers(4, 6, low=-1, high=2)
+    right, vector, added = lab.integers(6, 2), lab.integers(6), lab.integers(4, 2)
+    for layout in LAYOUTS[:2]:
+        made = compressed(dense, layout)
+        other = compressed(lab.integers(6, 4, low=-1, high=2), layout)
+        for name, found in {
+            "mm": made @ right,
+            "strided right": made @ lab.integers(2, 6).t(),
+            "sparse.mm": torch.sparse.mm(made, right),
+            "addmm": torch.addmm(added, made, right, beta=2, alpha=3),
+            "sparse by sparse": made @ other,
+            "dense on the left": lab.integers(2, 4) @ made,
+        }.items():
+            lab.same(f"{name} {layout}", _dense(found))
+        lab.raises(f"sizes that do not fit {layout}", lambda m=made: m @ lab.integers(4, 2))
+    csr = dense.to_sparse_csr()
+    lab.same("vector", csr @ vector)
+    lab.same("addmv", torch.addmv(lab.integers(4), csr, vector, beta=3, alpha=2))
+    out = torch.empty(4, 2, dtype=lab.dtype, device=lab.device)
+    lab.holds("out= is returned", torch.mm(csr, right, out=out) is out)
+    lab.same("out=", out)
+    lab.same("of none", torch.zeros(4, 6, dtype=lab.dtype, device=lab.device).to_sparse_csr() @ right)
+    lab.same("of no columns", csr @ lab.integers(6, 0))
+    sampled = torch.sparse.sampled_addmm(csr, lab.integers(4, 3), lab.integers(3, 6), beta=0.5, alpha=2)
+    lab.same("sampled_addmm", [sampled.layout, sampled.to_dense()])
+
+
+@behaviour("sparse-compressed", level="core", dtypes=("float32", "float64"), sees=("value",))
+def block_products(lab: Lab) -> None:
+    """Products of block matrices with dense ones equal those of dense ones."""
+    dense = lab.integers(4, 6, low=-1, high=2)
+    bsr = compressed(dense, torch.sparse_bsr)
+    right = lab.integers(6, 4)
+    lab.same("mm", _dense(bsr @ right))
+    lab.same("addmm", _dense(torch.addmm(lab.integers(4, 4), bsr, right, beta=2, alpha=3)))
+    lab.same("linear", _dense(torch.nn.functional.linear(lab.integers(2, 6), bsr)))
+
+
+@behaviour("sparse-compressed", level="core", dtypes=("float32", "float64", "complex64"), sees=("value",))
+def compressed_sums(lab: Lab) -> None:
+    """Sums of CSR matrices of any patterns, with factors and with dense ones, and products with numbers."""
+    a, b = (
+        lab.integers(4, 6, low=-1, high=2).to_sparse_csr(),
+        lab.integers(4, 6, low=-1, high=2).to_sparse_csr(),
+    )
+    full = lab.integers(4, 6)
+    none = torch.zeros(4, 6, dtype=lab.dtype, device=lab.device).to_sparse_csr()
+    for name, found in {
+        "sum": a + b,
+        "factor": torch.add(a, b, alpha=2),
+        "with none": a + none,
+        "dense": full + a,
+        "dense factor": torch.add(full, a, alpha=3),
+        "number": a * 3,
+        "number in place": a.clone().mul_(2),
+        "product": a * b,
+        "with a dense": a * full,
+        "negative": -a,
+        "in place": a.clone().add_(b),
+    }.items():
+        lab.same(name, _dense(found))
+        lab.same(f"layout of {name}", found.layout)
+    lab.raises("other sizes", lambda: a + lab.integers(2, 6).to_sparse_csr())
+    lab.same("sum of everything", a.sum())
+
+
+@behaviour("sparse-compressed", level="core", dtypes=("float32", "float64"), sees=("value",))
+def compressed_functions(lab: Lab) -> None:
+    """Functions that keep zero keep the pattern of compressed tensors; in place and out= as well."""
+    dense = lab.integers(4, 6, low=-1, high=2)
+    for layout in LAYOUTS:
+        made = compressed(dense, layout)
+        for name in [
+            "abs",
+            "neg",
+            "sign",
+            "sin",
+            "tanh",
+            "relu",
+            "sqrt",
+            "expm1",
+            "floor",
+            "isnan",
+            "signbit",
+            "angle",
+            "round",
+            "positive",
+        ]:
+            source = compressed(dense * dense, layout) if name == "sqrt" else made
+            found = getattr(torch, name)(source)
+            lab.same(f"pattern of {name} {layout}", [found.layout, found._nnz(), found.dtype])
+            lab.close(f"{name} {layout}", found.to_dense().float(), roundings=64)
+    csr = dense.to_sparse_csr()
+    changed = csr.clone()
+    lab.holds("in place it is itself", changed.sin_() is changed)
+    lab.close("in place", changed.to_dense(), roundings=64)
+    out = csr.clone()
+    torch.neg(csr, out=out)
+    lab.same("out=", out.to_dense())
+
+
+@behaviour("sparse-compressed", level="core", dtypes=("float32",), sees=("value",))
+def compressed_gradients(lab: Lab) -> None:
+    """Gradients pass through conversions to and from compressed layouts, and through products with them."""
+    dense = lab.integers(4, 6, low=-1, high=2)
+    weights = lab.integers(4, 6)
+    for layout in LAYOUTS:
+        leaf = dense.clone().requires_grad_()
+        (compressed(leaf, layout).to_dense() * weights).sum().backward()
+        lab.same(f"dense, compressed and back {layout}", _dense(leaf.grad) * (dense != 0))
+    csr = dense.to_sparse_csr().requires_grad_()
+    right = lab.integers(6, 2, requires_grad=True)
+    (csr @ right).sum().backward()
+    lab.same("gradient of the dense factor", right.grad)
+    lab.same("gradient of the CSR factor", [_dense(csr.grad) * (dense != 0)])
+    values = lab.integers(3, requires_grad=True)
+    made = torch.sparse_csr_tensor(lab.put([0, 1, 3]), lab.put([1, 0, 2]), values, (2, 3))
+    (made.to_dense() * lab.integers(2, 3)).sum().backward()
+    lab.same("gradient of values", values.grad)
+
+
+@behaviour("sparse-compressed", level="core", dtypes=("float32", "float64"), sees=("value",))
+def compressed_solves(lab: Lab) -> None:
+    """triangular_solve with a CSR matrix solves the same system as with a dense one."""
+    lower = torch.tril(lab.integers(4, 4)) + 5 * torch.eye(4, dtype=lab.dtype, device=lab.device)
+    right = lab.integers(4, 2)
+    dense = torch.linalg.solve_triangular(lower, right, upper=False)
+    lab.close("dense", dense, roundings=512)
+    found = torch.triangular_solve(right, lower.to_sparse_csr(), upper=False)
+    lab.close("CSR", found.solution, roundings=512)
+    lab.close("residual", lower @ found.solution, roundings=512)

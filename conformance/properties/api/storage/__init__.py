@@ -1,0 +1,1 @@
+"""Behaviours of area ``storage``: storages, and tensors over them."""

@@ -1,0 +1,206 @@
+"""Storages and tensors over them."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+
+import torch
+
+from conformance.behaviours.behaviour import ALL, behaviour
+from conformance.behaviours.lab import Lab
+
+
+def typed(tensor: torch.Tensor) -> torch.TypedStorage:
+    """The typed storage of a tensor, without the warning that it is deprecated."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found: torch.TypedStorage = tensor.storage()
+    return found
+
+
+@behaviour("storage", dtypes=ALL, level="core", sees=("value", "shape"))
+def untyped_storages(lab: Lab) -> None:
+    """A tensor's storage has its bytes and device, is shared by its views, and outlives it."""
+    base = lab.integers(3, 4)
+    storage = base.untyped_storage()
+    lab.same("bytes", [storage.nbytes(), storage.size(), len(storage), base.element_size() * base.numel()])
+    lab.holds("it is on the device", storage.device.type == lab.device.type)
+    lab.expect("kinds", [storage.is_sparse, storage.is_shared() and lab.device.type == "cpu"], [False, False])
+    lab.shares("a tensor and a row", base, base[1])
+    lab.holds("a view has the storage of its base", base[1].untyped_storage().nbytes() == storage.nbytes())
+    lab.holds("addresses agree", storage.data_ptr() == base.data_ptr())
+    other = torch.empty(0, dtype=lab.dtype, device=lab.device).set_(storage, 4, (4,), (1,))
+    lab.same("a tensor over a part of it", other)
+    wanted = base.clone()
+    del base
+    lab.same(
+        "after the tensor is gone",
+        torch.empty(0, dtype=lab.dtype, device=lab.device).set_(storage).view(3, 4),
+    )
+    lab.holds("and its values", torch.equal(other, wanted[1]))
+    twice = storage.clone()
+    lab.holds(
+        "a clone is elsewhere", twice.data_ptr() != storage.data_ptr() and twice.nbytes() == storage.nbytes()
+    )
+    other.zero_()
+    lab.same("the clone", torch.empty(0, dtype=lab.dtype, device=lab.device).set_(twice))
+    lab.same("the original", torch.empty(0, dtype=lab.dtype, device=lab.device).set_(storage))
+
+
+@behaviour("storage", level="core", sees=("value", "error"))
+def storage_copies_and_sizes(lab: Lab) -> None:
+    """Storages are filled, copied between host and device, resized with their bytes kept, and
+    compared by content.
+    """
+    base = torch.arange(6, dtype=torch.uint8, device=lab.device) + 1
+    storage = base.untyped_storage()
+    lab.expect("as a list", storage.tolist(), [1, 2, 3, 4, 5, 6])
+    host = storage.cpu()
+    lab.expect("on the host", [host.device.type, host.tolist()], ["cpu", [1, 2, 3, 4, 5, 6]])
+    made = torch.UntypedStorage(6, device=lab.device)
+    lab.expect("bytes of a new one", [made.nbytes(), made.device.type == lab.device.type], [6, True])
+    made.copy_(storage)
+    lab.expect("copied", made.tolist(), [1, 2, 3, 4, 5, 6])
+    made.copy_(host)
+    lab.expect("copied from the host", made.tolist(), [1, 2, 3, 4, 5, 6])
+    host.fill_(0)
+    host.copy_(made)
+    lab.expect("and back", host.tolist(), [1, 2, 3, 4, 5, 6])
+    made.fill_(7)
+    lab.expect("filled", made.tolist(), [7] * 6)
+    storage.resize_(8)
+    lab.expect("larger", [storage.nbytes(), storage.tolist()[:6]], [8, [1, 2, 3, 4, 5, 6]])
+    lab.expect("the tensor over it", base.clone(), [1, 2, 3, 4, 5, 6])
+    storage.resize_(0)
+    lab.expect("nothing", [storage.nbytes(), storage.tolist()], [0, []])
+    lab.raises("a copy of another size", lambda: made.copy_(torch.UntypedStorage(3, device=lab.device)))
+    lab.same("deeply copied", copy.deepcopy(made).tolist())
+
+
+@behaviour("storage", dtypes=ALL, sees=("value", "dtype"))
+def typed_storages(lab: Lab) -> None:
+    """A typed storage, deprecated, counts, reads, writes and casts elements of the tensor's dtype."""
+    base = lab.put([1, 0, 1, 1, 0, 1], dtype=lab.dtype)
+    storage = typed(base.view(2, 3)[1:])
+    lab.same("facts", [storage.size(), len(storage), storage.nbytes(), storage.element_size(), storage.dtype])
+    lab.holds("it is on the device", storage.device.type == lab.device.type)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        lab.expect("as a list", storage.tolist(), [1, 0, 1, 1, 0, 1])
+        storage[1] = 1
+        lab.expect("after one was set", base + torch.zeros_like(base), [1, 1, 1, 1, 0, 1])
+        storage[0:2] = 0
+        lab.expect("after two were set", base + torch.zeros_like(base), [0, 0, 1, 1, 0, 1])
+        lab.expect("read one by one", [storage[2], storage[-1]], [1, 1])
+        storage.fill_(1)
+        lab.expect("after all were", base + torch.zeros_like(base), [1] * 6)
+        lab.expect("iterated", list(storage), [1] * 6)
+        made = torch.empty(0, dtype=lab.dtype, device=lab.device).set_(storage, 1, (2, 2), (2, 1))
+        lab.same("a tensor over it", made)
+        lab.shares("both", base, made)
+        for word in (
+            "float",
+            "double",
+            "int",
+            "long",
+            "half",
+            "bool",
+            "byte",
+            "char",
+            "short",
+            "complex_float",
+        ):
+            cast = getattr(storage, word)()
+            lab.same(f"cast by {word}", [cast.dtype, cast.tolist()])
+        lab.same("cloned", storage.clone().tolist())
+        lab.same("on the host", [storage.cpu().device.type, storage.cpu().tolist()])
+
+
+@behaviour("storage", sees=("error",))
+def storage_refusals(lab: Lab) -> None:
+    """Storages refuse places beyond their end, kinds that do not fit, and construction on two devices."""
+    base = lab.integers(4)
+    storage = typed(base)
+
+    def quietly(call: object) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            call()
+
+    lab.raises("beyond the end", lambda: quietly(lambda: storage[4]), IndexError)
+    lab.raises("beyond the start", lambda: quietly(lambda: storage[-5]), IndexError)
+    lab.raises("setting beyond the end", lambda: quietly(lambda: storage.__setitem__(4, 0)), IndexError)
+    lab.raises("by a string", lambda: quietly(lambda: storage["a"]), RuntimeError, TypeError)
+    lab.raises(
+        "setting a string",
+        lambda: quietly(lambda: storage.__setitem__(0, "a")),
+        TypeError,
+        RuntimeError,
+        ValueError,
+    )
+    lab.raises("a negative size", lambda: torch.UntypedStorage(-1, device=lab.device))
+    lab.raises(
+        "resized to less than nothing", lambda: base.untyped_storage().resize_(-1), RuntimeError, ValueError
+    )
+    lab.raises("a size and a sequence", lambda: torch.UntypedStorage(1, [1], device=lab.device), TypeError)
+    lab.raises("an unknown keyword", lambda: torch.UntypedStorage(1, nosuch=2), TypeError)
+
+
+@behaviour("storage", sees=("error",))
+def meta_storages(lab: Lab) -> None:
+    """Storages of meta tensors have sizes and no content, which they say when it is asked for."""
+    like = torch.empty_like(lab.integers(3, 2), device="meta")
+    storage = like.untyped_storage()
+    lab.expect("facts", [storage.nbytes(), storage.device.type, storage.data_ptr()], [24, "meta", 0])
+    lab.expect("a part", like[1:].untyped_storage().nbytes(), 24)
+    made = torch.empty(0, device="meta").set_(storage, 2, (2,), (1,))
+    lab.expect("a tensor over it", [made.shape, made.storage_offset()], [torch.Size([2]), 2])
+    lab.raises("its values", lambda: like.tolist(), NotImplementedError, RuntimeError)
+    lab.raises("its bytes", lambda: storage.tolist(), NotImplementedError, RuntimeError)
+    lab.raises(
+        "copied to the device",
+        lambda: like.to(lab.device),
+        NotImplementedError,
+        match="(?i)cannot copy out of meta",
+    )
+    lab.same("cloned", [like.clone().shape, like.clone().device.type])
+    held = torch.empty_like(like, device=lab.device).zero_()
+    lab.same("an empty one on the device", held)
+
+
+@behaviour("storage", sees=("alias",), level="core", dtypes=("float32", "int64", "bool"))
+def storages_of_views(lab: Lab) -> None:
+    """Views, detach and work in place keep one storage; out-of-place work, clone and deepcopy make
+    another.
+    """
+    base = lab.integers(4, 4)
+    views = {
+        "view": base.view(16),
+        "transpose": base.t(),
+        "slice": base[1:3],
+        "select": base[0],
+        "expand": base[:1].expand(4, 4),
+        "detach": base.detach(),
+        "unsqueeze": base.unsqueeze(0),
+        "diagonal": base.diagonal(),
+        "split": base.split(2)[1],
+        "unfold": base.unfold(0, 2, 1),
+        "narrow": base.narrow(1, 1, 2),
+        "reshape": base.reshape(2, 8),
+        "empty": base[4:],
+    }
+    for name, view in views.items():
+        lab.shares(f"a tensor and its {name}", base, view)
+        lab.same(name, view, strides=True)
+    for name, other in {
+        "clone": base.clone(),
+        "contiguous of a transposed": base.t().contiguous(),
+        "deepcopy": copy.deepcopy(base),
+        "sum with zero": base + torch.zeros_like(base),
+        "reshape of a transposed": base.t().reshape(16),
+    }.items():
+        lab.apart(f"a tensor and its {name}", base, other)
+        lab.same(name, other)
+    views["view"].zero_()
+    lab.same("after a write through a view", base)

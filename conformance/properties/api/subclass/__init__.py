@@ -1,0 +1,1 @@
+"""Behaviours of area ``subclass``: tensor subclasses, modes and overrides."""

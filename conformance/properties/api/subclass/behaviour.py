@@ -1,0 +1,241 @@
+"""How subclasses and modes behave: calling on, saving, data, sizes of their own, and refusing."""
+
+from __future__ import annotations
+
+import io
+from typing import Any, ClassVar
+
+import torch
+from torch.nn.utils.parametrize import register_parametrization, remove_parametrizations
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.subclass.dispatch import Wrapped
+
+
+class Direct(torch.Tensor):
+    """A subclass that writes operators down and calls torch's own behaviour."""
+
+    calls: ClassVar[list[str]] = []
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @classmethod
+    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        Direct.calls.append(str(function))
+        return super().__torch_dispatch__(function, types, list(args), kwargs or {})
+
+
+@behaviour("subclass", sees=("value",))
+def calling_on(lab: Lab) -> None:
+    """A subclass may leave an operator to torch by super, takes tensors of any dtype, and sees .data and
+    set_ as operators.
+    """
+    x, y = lab.integers(3), lab.integers(3)
+    Direct.calls.clear()
+    lab.same("sum", (x.as_subclass(Direct) + y.as_subclass(Direct)).as_subclass(torch.Tensor))
+    lab.same("calls", [call for call in Direct.calls if "add" in call])
+    lab.holds("whole numbers", type(lab.integers(2, dtype=torch.int32).as_subclass(Direct)) is Direct)
+    Direct.calls.clear()
+    held = x.as_subclass(Direct)
+    held.data = lab.integers(4)
+    lab.same("other data", [list(held.shape), type(held) is Direct])
+    z = lab.integers(2, dtype=torch.complex64).as_subclass(Direct)
+    lab.close("with a lazy conjugate", z.conj().exp().as_subclass(torch.Tensor).resolve_conj(), roundings=128)
+    leaf = lab.integers(3).as_subclass(Direct).requires_grad_()
+    lab.holds("a result carries its graph", (-leaf).requires_grad)
+
+
+@behaviour("subclass", sees=("value",))
+def what_subclasses_are_given(lab: Lab) -> None:
+    """Arguments at their defaults are left out, dtypes come as dtypes, out= by its name and lists with
+    None.
+    """
+    seen: list[Any] = []
+
+    class Looks(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append([str(function), len(args), sorted(kwargs or {})])
+            return function(*args, **(kwargs or {}))
+
+    x, matrix, vector = lab.integers(2), lab.integers(2, 2), lab.integers(2)
+    out = lab.integers(2)
+    with Looks():
+        first = torch.addmv(x, matrix, vector)
+        second = torch.addmv(x, matrix, vector, beta=1)
+        third = torch.addmv(x, matrix, vector, beta=2, alpha=3)
+        torch.abs(x, out=out)
+        torch.cumprod(x, 0, dtype=torch.float64)
+        x.to(torch.float64)
+        matrix[:, 1].contiguous(memory_format=torch.contiguous_format)
+    lab.same("seen", [entry for entry in seen if "slice" not in entry[0] and "select" not in entry[0]])
+    lab.same("values", [first, second, third, out])
+
+    line = lab.integers(4)
+    with torch.library._scoped_library("conformance_suite", "FRAGMENT") as library:
+        library.define("maybes(Tensor?[] xs) -> Tensor")
+        library.impl("maybes", lambda xs: xs[1] * 2, "CompositeExplicitAutograd")
+        op = torch.ops.conformance_suite.maybes
+        lab.same("a list with None", op([None, line]))
+        wrapped = op([None, Wrapped(line)])
+        lab.same("with a subclass", wrapped.inner)
+
+
+@behaviour("subclass", sees=("value", "error"))
+def modes_that_refuse(lab: Lab) -> None:
+    """A mode may leave a call to others by NotImplemented; modes go before subclasses; a mode by
+    classmethod is refused.
+    """
+    counts = {"mode": 0, "class": 0}
+
+    class Polite(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            counts["mode"] += 1
+            if any(t is not torch.Tensor for t in types):
+                return NotImplemented
+            return function(*args, **(kwargs or {}))
+
+    class Counted(Wrapped):
+        @classmethod
+        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            counts["class"] += 1
+            return function(*[a.inner if isinstance(a, Counted) else a for a in args], **(kwargs or {}))
+
+    x = lab.integers(3)
+    made = Counted(x)
+    with torch._C.DisableTorchFunctionSubclass():
+        with Polite():
+            found = torch.abs(made)
+        lab.same("value", found)
+        lab.same("counts", dict(counts))
+        with Polite(), Polite():
+            lab.same("twice", torch.abs(made))
+
+    class First(Exception):
+        pass
+
+    class Fails(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            raise First
+
+    def run() -> None:
+        with Fails():
+            Wrapped(x) + 1
+
+    lab.raises("a mode goes before a subclass", run, First)
+
+    class ByClass(TorchDispatchMode):
+        @classmethod
+        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return function(*args, **(kwargs or {}))
+
+    def by_class() -> None:
+        with ByClass():
+            x + 1
+
+    lab.raises("a classmethod", by_class, match="classmethod")
+
+    class Makes(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            found = function(*[a.inner if isinstance(a, Wrapped) else a for a in args], **(kwargs or {}))
+            return Wrapped(found) if isinstance(found, torch.Tensor) else found
+
+    with Makes():
+        y = x + x
+        z = y + y
+    lab.holds("a mode may make subclasses", type(y) is Wrapped and type(z) is Wrapped)
+    lab.same("their value", z.inner)
+    lab.raises("a subclass as a list", lambda: Wrapped(x).tolist())
+    lab.raises("or as NumPy", lambda: Wrapped(x).numpy(), RuntimeError, TypeError)
+
+
+@behaviour("subclass", sees=("value", "error"))
+def metadata_of_subclasses(lab: Lab) -> None:
+    """A wrapper that asks to is asked for its own sizes, strides, device and layout; without an answer it
+    is an error.
+    """
+
+    def made(answers: dict[Any, Any], **policy: Any) -> torch.Tensor:
+        class Answers(torch.Tensor):
+            @classmethod
+            def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                return answers.get(function.overloadpacket, NotImplemented)
+
+        return torch.Tensor._make_wrapper_subclass(Answers, (6, 2), device=lab.device, **policy)
+
+    aten, prim = torch.ops.aten, torch.ops.prim
+    lab.same("dimensions", made({aten.dim: 2}, dispatch_sizes_strides_policy="sizes").dim())
+    lab.same(
+        "sizes", made({aten.dim: 2, aten.sym_size: (5, 3)}, dispatch_sizes_strides_policy="sizes").size()
+    )
+    lab.same(
+        "sizes as they are",
+        made({aten.dim: 2, aten.sym_size: None}, dispatch_sizes_strides_policy="sizes").size(),
+    )
+    lab.same("strides", made({aten.sym_stride: (4, 2)}, dispatch_sizes_strides_policy="strides").stride())
+    lab.same(
+        "strides as they are", made({aten.sym_stride: None}, dispatch_sizes_strides_policy="strides").stride()
+    )
+    lab.same(
+        "contiguous",
+        made({aten.is_contiguous: True}, dispatch_sizes_strides_policy="strides").is_contiguous(),
+    )
+    lab.same("device", made({prim.device: torch.device("meta")}, dispatch_device=True).device.type)
+    lab.same("layout", made({prim.layout: torch.sparse_csr}, dispatch_layout=True).layout)
+    for name, call in {
+        "sizes": lambda: made({aten.dim: 2}, dispatch_sizes_strides_policy="sizes").size(),
+        "dimensions": lambda: made({}, dispatch_sizes_strides_policy="sizes").dim(),
+        "strides": lambda: made({}, dispatch_sizes_strides_policy="strides").stride(),
+        "contiguity": lambda: made({}, dispatch_sizes_strides_policy="strides").is_contiguous(),
+        "layout": lambda: made({}, dispatch_layout=True).layout,
+    }.items():
+        lab.raises(f"no answer for {name}", call, TypeError)
+    lab.same("a plain one", lab.integers(2) + 1)
+
+
+@behaviour("subclass", sees=("value",))
+def subclasses_saved_and_parametrized(lab: Lab) -> None:
+    """Wrappers pass through torch.save, may be parametrized in modules, and hold tensors with graphs of
+    their own.
+    """
+    x = Wrapped(lab.integers(3))
+    buffer = io.BytesIO()
+    torch.save(x, buffer)
+    buffer.seek(0)
+    loaded = torch.load(buffer, weights_only=False)
+    lab.holds("loaded it is wrapped", type(loaded) is Wrapped and loaded is not x)
+    lab.same("loaded value", loaded.inner)
+
+    class Negative(torch.nn.Module):
+        def forward(self, t: torch.Tensor) -> torch.Tensor:
+            return -t
+
+    class Plain(torch.Tensor):
+        pass
+
+    for leave in (True, False):
+        module = torch.nn.Module()
+        module.weight = torch.nn.Parameter(lab.integers(3).as_subclass(Plain))
+        register_parametrization(module, "weight", Negative())
+        lab.holds("a parametrized weight keeps its class", isinstance(module.weight, Plain))
+        lab.same("its value", module.weight.detach().as_subclass(torch.Tensor))
+        remove_parametrizations(module, "weight", leave_parametrized=leave)
+        lab.same(f"removed, left {leave}", module.weight.detach().as_subclass(torch.Tensor))
+
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, t: torch.Tensor) -> Any:
+            ctx.save_for_backward(t)
+            return t * t
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            (t,) = ctx.saved_tensors
+            kinds.append((type(t).__name__, type(grad).__name__))
+            return grad * 2 * t
+
+    kinds: list[Any] = []
+    leaf = Wrapped(lab.integers(3)).requires_grad_()
+    Square.apply(leaf).backward(Wrapped(lab.put([1.0, 1.0, 1.0])))
+    lab.same("kinds in a Function", kinds)
+    lab.same("gradient", leaf.grad.inner)

@@ -1,0 +1,272 @@
+"""Subclasses by __torch_dispatch__, and modes over all operators."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, ClassVar
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+class Wrapped(torch.Tensor):
+    """A tensor that holds another one and writes down which operators it meets."""
+
+    log: ClassVar[list[str]] = []
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor) -> Wrapped:
+        made = torch.Tensor._make_wrapper_subclass(
+            cls,
+            inner.size(),
+            strides=inner.stride(),
+            storage_offset=inner.storage_offset(),
+            dtype=inner.dtype,
+            device=inner.device,
+            requires_grad=inner.requires_grad,
+        )
+        made.inner = inner.detach()
+        return made
+
+    def __repr__(self, **options: Any) -> str:  # type: ignore[override]
+        return f"Wrapped({self.inner!r})"
+
+    def __tensor_flatten__(self) -> Any:
+        return ["inner"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner: Any, context: Any, size: Any, stride: Any) -> Wrapped:
+        return Wrapped(inner["inner"])
+
+    @classmethod
+    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        Wrapped.log.append(str(function.overloadpacket.__name__))
+        plain = tree_map(lambda t: t.inner if isinstance(t, Wrapped) else t, (args, kwargs or {}))
+        found = function(*plain[0], **plain[1])
+        if function.overloadpacket.__name__.endswith("_"):
+            return args[0]
+        return tree_map(lambda t: Wrapped(t) if isinstance(t, torch.Tensor) else t, found)
+
+
+class Notes(TorchDispatchMode):
+    """A mode that writes down each operator."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.append(function.overloadpacket.__name__)
+        return function(*args, **(kwargs or {}))
+
+
+@behaviour("subclass", level="core", sees=("value",))
+def wrapper_subclasses(lab: Lab) -> None:
+    """A wrapper subclass says the metadata of what it holds, meets every operator, and carries gradients."""
+    inner = lab.integers(4, 6).t().diagonal(offset=1)
+    Wrapped.log.clear()
+    x = Wrapped(inner)
+    lab.same("metadata", [x.shape, x.stride(), x.storage_offset(), x.dtype, x.device.type == lab.device.type])
+    y = (x * 2 + x).sum()
+    lab.holds("results are wrapped", type(y) is Wrapped)
+    lab.same("value", y.inner)
+    lab.same("operators", list(Wrapped.log))
+    leaf = Wrapped(lab.integers(3)).requires_grad_()
+    Wrapped.log.clear()
+    (leaf * leaf).sum().backward()
+    lab.holds("gradients are wrapped", type(leaf.grad) is Wrapped)
+    lab.same("gradient", leaf.grad.inner)
+    lab.holds("backward met operators too", "mul" in Wrapped.log and "add" in Wrapped.log)
+    changed = Wrapped(lab.integers(3))
+    version = changed._version
+    lab.holds("in place it is itself", changed.add_(1) is changed)
+    lab.same("changed", [changed.inner, changed._version - version])
+    for name in ("empty_like", "ones_like", "zeros_like"):
+        lab.holds(f"{name} is wrapped", type(getattr(torch, name)(x)) is Wrapped)
+    lab.holds("new_ones is wrapped", type(x.new_ones(2)) is Wrapped)
+    lab.holds("so are views and parts", all(type(t) is Wrapped for t in (x[1:], x.view(-1), *x.unbind(0))))
+    mixed = torch.ones(4, device=lab.device)
+    lab.same("with a plain tensor", (mixed[: x.shape[0]] + x).inner)
+    target = lab.integers(5)
+    lab.holds("as an index", type(target[Wrapped(lab.put([1, 0]))]) is Wrapped)
+    lab.holds("printed", repr(x).startswith("Wrapped(") and str(x) == repr(x) == f"{x}")
+    huge = torch.Tensor._make_wrapper_subclass(Wrapped, (10**12,))
+    lab.same("a huge one takes no memory", huge.numel())
+    lab.same("host copy", x.cpu().inner, host=True)
+
+
+@behaviour("subclass", sees=("value",))
+def subclasses_as_parameters(lab: Lab) -> None:
+    """Subclasses may be parameters, of modules and of optimizers, keep their type, and copy deeply."""
+    for wanted in (True, False):
+        source = Wrapped(lab.integers(3))
+        parameter = torch.nn.Parameter(source, requires_grad=wanted)
+        lab.holds(f"a parameter with gradient {wanted}", isinstance(parameter, torch.nn.Parameter))
+        lab.same(f"need of gradients {wanted}", [parameter.requires_grad, source.requires_grad])
+        lab.holds("the source is no parameter", not isinstance(source, torch.nn.Parameter))
+    module = torch.nn.Module()
+    module.weight = torch.nn.Parameter(Wrapped(lab.integers(3)))
+    lab.same("listed", [name for name, _ in module.named_parameters()])
+    lab.same("in the state", list(module.state_dict()))
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.5, foreach=False)
+    (module.weight * 2).sum().backward()
+    optimizer.step()
+    lab.same("after a step", module.weight.inner)
+    copied = copy.deepcopy(Wrapped(lab.integers(3)))
+    lab.holds("a deep copy is wrapped", type(copied) is Wrapped)
+    plain = lab.integers(3).as_subclass(Plain)
+    lab.holds("type is kept by operators", type(plain + 1) is Plain and type(plain.t()) is Plain)
+    lab.holds(
+        "a parameter of it adds to it", not isinstance(torch.nn.Parameter(plain) + 1, torch.nn.Parameter)
+    )
+    lab.same("its value", (plain + 1).as_subclass(torch.Tensor))
+    lab.holds("prints", "Plain(" in repr(plain))
+
+
+class Plain(torch.Tensor):
+    """A subclass that changes nothing."""
+
+
+@behaviour("subclass", sees=("error",))
+def misuse_of_subclasses(lab: Lab) -> None:
+    """Storage of a wrapper has no data; wrong results and a class without __torch_dispatch__ are errors;
+    errors come out.
+    """
+
+    class Refuses(torch.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            raise KeyError("refused")
+
+    class Later(Refuses):
+        @classmethod
+        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            raise IndexError("later")
+
+    class Word(torch.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return "a word"
+
+    x = lab.integers(2)
+    first, second = x.as_subclass(Refuses), x.as_subclass(Later)
+    with torch._C.DisableTorchFunctionSubclass():
+        lab.raises("an error comes out", lambda: first + 1, KeyError)
+        lab.raises("the more derived class is asked first", lambda: first + second, IndexError)
+        lab.raises("on the left as well", lambda: second + first, IndexError)
+        lab.raises("a result that is no tensor", lambda: x.as_subclass(Word).neg(), RuntimeError, TypeError)
+    lab.raises(
+        "a class without the method", lambda: torch.Tensor._make_wrapper_subclass(Plain, (2,)), TypeError
+    )
+    storage = Wrapped(x).untyped_storage()
+    lab.raises("data of a wrapper", lambda: storage.data_ptr(), match="storage")
+    lab.raises("writing it", lambda: storage.fill_(0), match="storage")
+    lab.raises("a wrapper made into another", lambda: Wrapped(x).as_subclass(Plain), match="already")
+    lab.same("plain", x)
+
+
+@behaviour("subclass", level="core", sees=("value",))
+def dispatch_modes(lab: Lab) -> None:
+    """A mode sees each operator with its views, factories and backward, nests inside out, and lets go
+    afterwards.
+    """
+    x = lab.integers(3, 3, requires_grad=True)
+    with Notes() as outer:
+        y = (x @ x).t()
+        made = torch.zeros(2, device=lab.device)
+        with Notes() as inner:
+            z = y * 2
+        z.sum().backward()
+    after = x + 1
+    lab.same("outer", outer.seen)
+    lab.same("inner", inner.seen)
+    lab.same("gradient", x.grad)
+    lab.same("values", [z.detach(), made, after.detach()])
+
+    class Doubles(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            found = function(*args, **(kwargs or {}))
+            return found * 2 if function is torch.ops.aten.neg.default else found
+
+    with Doubles():
+        doubled = -x.detach()
+    lab.same("a mode that changes a result", doubled)
+    mode = Doubles()
+    with mode, mode:
+        lab.same("entered twice", -x.detach())
+
+    class Fails(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            raise KeyError("in the mode")
+
+    def run() -> None:
+        with Fails():
+            torch.ones(2, device=lab.device)
+
+    lab.raises("an error in a mode", run, KeyError)
+    lab.same("is left behind", torch.ones(2, device=lab.device))
+    with Notes() as notes:
+        wrapped = Wrapped(lab.integers(2)) + 1
+    lab.holds(
+        "a mode sees subclasses before they do", notes.seen.count("add") >= 1 and type(wrapped) is Wrapped
+    )
+
+
+@behaviour("subclass", level="core", sees=("value",))
+def function_overrides(lab: Lab) -> None:
+    """__torch_function__ of a subclass or of any class sees functions, methods and attributes; a mode sees
+    all calls.
+    """
+    calls: list[str] = []
+
+    class Listens(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            calls.append(getattr(function, "__name__", str(function)))
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    class Stands:
+        """No tensor, but like one to torch."""
+
+        def __init__(self, inner: torch.Tensor) -> None:
+            self.inner = inner
+
+        @classmethod
+        def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            plain = [a.inner if isinstance(a, Stands) else a for a in args]
+            return function(*plain, **(kwargs or {}))
+
+    class Cannot:
+        @classmethod
+        def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return NotImplemented
+
+    x = lab.integers(3)
+    listens = x.as_subclass(Listens)
+    found = torch.add(listens, 1).mul(2)
+    lab.holds("results are of the class", type(found) is Listens)
+    lab.same("value", found.as_subclass(torch.Tensor))
+    lab.same("calls", [c for c in calls if c in ("add", "mul")])
+    lab.same("a stand-in", torch.add(Stands(x), 2))
+    lab.same("on the right", torch.mul(x, Stands(x)))
+    lab.same("of a functional", torch.nn.functional.relu(Stands(x)))
+    lab.raises("nobody can", lambda: torch.add(Cannot(), 1), TypeError)
+
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if function is torch.neg:
+                return function(*args, **(kwargs or {})) * 3
+            return function(*args, **(kwargs or {}))
+
+    with Mode():
+        lab.same("under a mode", torch.neg(x))
+        with torch._C.DisableTorchFunction():
+            lab.same("with overrides off", torch.neg(x))
+    lab.same("afterwards", torch.neg(x))
+    with torch._C.DisableTorchFunctionSubclass():
+        lab.holds("a subclass without its override", type(torch.neg(listens)) is torch.Tensor)
+    lab.same("overridable", [torch.overrides.is_tensor_like(t) for t in (x, Stands(x), 3)])

@@ -1,0 +1,1 @@
+"""Behaviours of area ``tensor``: attributes, conversions and methods of tensors."""

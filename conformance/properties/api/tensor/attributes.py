@@ -1,0 +1,212 @@
+"""What tensors say of themselves, and how they become Python numbers."""
+
+from __future__ import annotations
+
+import operator
+
+import torch
+
+from conformance.behaviours.behaviour import ALL, FLOATS, INTEGERS, behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("tensor", dtypes=ALL, level="bringup", sees=("shape", "dtype"))
+def tensor_facts(lab: Lab) -> None:
+    """Shape, strides, sizes in elements and bytes, dtype and device are what the tensor was made with."""
+    for shape in ((), (0,), (4,), (2, 0, 3), (2, 3, 4)):
+        made = lab.integers(*shape)
+        item = made.element_size()
+        lab.same(f"{shape}", [made.shape, made.size(), made.stride(), made.dtype, made.layout])
+        lab.same(
+            f"{shape} counted", [made.dim(), made.ndim, made.numel(), made.nelement(), torch.numel(made)]
+        )
+        lab.same(f"{shape} in bytes", [item, made.itemsize, made.nbytes, made.numel() * item])
+        lab.same(
+            f"{shape} elsewhere",
+            [made.is_contiguous(), made.storage_offset(), made.is_leaf, made.requires_grad],
+        )
+        lab.same(f"the kinds of {shape}", [made.is_floating_point(), made.is_complex(), made.is_signed()])
+        lab.same(f"what {shape} is not", [made.is_sparse, made.is_quantized, made.is_meta, made.is_nested])
+        lab.holds(f"{shape} is on the device", made.device.type == lab.device.type)
+        lab.holds("get_device agrees", lab.device.type == "cpu" or made.get_device() == made.device.index)
+    grown = torch.cat((lab.integers(2, 3), lab.integers(1, 3)))
+    lab.same("after an operator", [grown.shape, grown.dtype, grown.numel(), grown.nbytes])
+    part = lab.integers(4, 6)[1:3, ::2]
+    lab.same(
+        "of a part", [part.shape, part.stride(), part.storage_offset(), part.nbytes, part.is_contiguous()]
+    )
+    lab.same("sizes one by one", [part.size(0), part.size(-1), part.stride(0), part.stride(-1)])
+    lab.raises("a size too far", lambda: part.size(2), IndexError, match="(?i)dimension out of range")
+    lab.raises("a stride too far", lambda: part.stride(-3), IndexError, match="(?i)dimension out of range")
+    lab.same("the order of dimensions", [part.dim_order(), part.t().dim_order(), lab.integers().dim_order()])
+
+
+@behaviour("tensor", dtypes=ALL, level="bringup", sees=("value", "error"))
+def python_numbers(lab: Lab) -> None:
+    """item, tolist and the conversions of Python give the element of a tensor that has one, and
+    refuse others.
+    """
+    one = lab.put(1, dtype=lab.dtype)
+    lab.expect("item of a scalar", one.item(), 1)
+    lab.same("its type", type(one.item()))
+    lab.expect("item of one element", (one + 0).reshape(1, 1, 1).item(), 1)
+    lab.expect("bool", bool(one.clone()), True)
+    lab.expect("bool of none", bool(lab.put(0, dtype=lab.dtype).clone()), False)
+    if not lab.dtype.is_complex:
+        lab.expect("float", float(one.clone()), 1.0)
+        lab.expect("int", int(one.clone()), 1)
+    lab.expect("complex", complex(one.clone()), 1 + 0j)
+    rows = lab.put([[0, 1], [1, 1]], dtype=lab.dtype)
+    lab.expect("tolist", (rows + 0).tolist(), [[0, 1], [1, 1]])
+    lab.expect("tolist of a transposed part", rows.t()[0].clone().tolist(), [0, 1])
+    lab.expect("tolist of nothing", rows[:0].tolist(), [])
+    lab.expect("tolist of a scalar", one.clone().tolist(), 1)
+    lab.raises("item of two", lambda: rows[0].item(), RuntimeError, match="cannot be converted to Scalar")
+    lab.raises("item of none", lambda: rows[:0].item(), RuntimeError, match="cannot be converted to Scalar")
+    lab.raises("bool of two", lambda: bool(rows[0]), RuntimeError, match="ambiguous")
+    lab.raises("bool of none", lambda: bool(rows[:0]), RuntimeError, match="ambiguous")
+    lab.raises("float of two", lambda: float(rows[0]), RuntimeError, ValueError)
+    lab.expect("is_nonzero", torch.is_nonzero(one.clone()), True)
+    lab.raises("is_nonzero of two", lambda: torch.is_nonzero(rows[0]), RuntimeError, match="ambiguous")
+    if not (lab.dtype.is_floating_point or lab.dtype.is_complex):
+        lab.expect("as an index", operator.index(one.clone()), 1)
+        lab.expect("in a range", list(range(one.clone() + one)), list(range(int((one + one).item()))))
+    else:
+        lab.raises(
+            "a float as an index", lambda: operator.index(one), TypeError, match="only integer tensors"
+        )
+
+
+@behaviour("tensor", level="core", sees=("value", "warning"), capabilities=("autograd",))
+def numbers_and_gradients(lab: Lab) -> None:
+    """Turning a tensor that requires gradients into a number works; item does so silently."""
+    grown = lab.put([2.0], requires_grad=True)
+    lab.expect("item", lab.silent("item", (grown * 1).item), 2.0)
+    lab.expect("tolist", (grown * 1).tolist(), [2.0])
+    lab.expect("detached", float((grown * 1).detach()), 2.0)
+    found = lab.warns("float", lambda: float(grown * 1), match="requires_grad")
+    lab.expect("float", found, 2.0)
+
+
+@behaviour("tensor", level="core", dtypes=(*FLOATS, *INTEGERS), sees=("value", "error"))
+def iteration_and_membership(lab: Lab) -> None:
+    """Tensors iterate over their first dimension, reverse it, and know whether a number is among them."""
+    rows = lab.put([[1, 2], [3, 4], [5, 6]], dtype=lab.dtype)
+    lab.expect("length", len(rows), 3)
+    lab.same("iterated", [row.clone() for row in rows])
+    lab.expect("unpacked", [pair.clone().tolist() for pair in rows], [[1, 2], [3, 4], [5, 6]])
+    lab.expect("reversed", reversed(rows), [[5, 6], [3, 4], [1, 2]])
+    lab.expect("the others with it", [3 in rows, 7 in rows, rows[0] in rows], [True, False, True])
+    lab.raises("a string in it", lambda: "a" in rows, RuntimeError)
+    lab.raises("iterating a scalar", lambda: list(rows[0, 0]), TypeError, match="0-d")
+    lab.raises("the length of a scalar", lambda: len(rows[0, 0]), TypeError, match="0-d")
+    lab.expect("enumerated", [place for place, _ in enumerate(rows)], [0, 1, 2])
+    empty = rows[:0]
+    lab.expect("nothing", [list(empty), len(empty)], [[], 0])
+    first, second, third = rows
+    lab.shares("a tensor and an iterated row", rows, second)
+    lab.same("three", [first + 0, third + 0])
+    lab.same("a set of hashes", len({first, first, second}))
+
+
+@behaviour("tensor", dtypes=ALL, level="core", sees=("value",))
+def whole_equality(lab: Lab) -> None:
+    """equal compares shapes and all values at once; is_same_size only sizes."""
+    a = lab.integers(3, 4)
+    lab.expect("itself", torch.equal(a, a), True)
+    lab.expect("a copy", [torch.equal(a, a + 0), a.clone().equal(a)], [True, True])
+    other = a.clone()
+    other[1, 2] = 1 - other[1, 2] if lab.dtype != torch.bool else ~other[1, 2]
+    lab.expect("one element off", [torch.equal(a, other), torch.equal(other, a)], [False, False])
+    lab.expect("another shape", torch.equal(a, a.reshape(4, 3)), False)
+    lab.expect("other strides", torch.equal(a, a.t().clone().t()), True)
+    lab.expect("parts", torch.equal(a[:, ::2], a.clone()[:, ::2]), True)
+    lab.expect("nothing", [torch.equal(a[:0], a[:0]), torch.equal(a[:0], a)], [True, False])
+    lab.expect("scalars", torch.equal(a[0, 0], a[0, 0].clone()), True)
+    if lab.dtype.is_floating_point or lab.dtype.is_complex:
+        undefined = torch.full((2,), float("nan"), dtype=lab.dtype, device=lab.device)
+        lab.expect("NaN", torch.equal(undefined, undefined.clone()), False)
+    lab.expect("sizes", [a.is_same_size(other), a.is_same_size(a.t())], [True, False])
+    elementwise = (a == other).sum()
+    lab.expect("all but one", elementwise, 11)
+
+
+@behaviour("tensor", sees=("dtype", "error"))
+def type_words(lab: Lab) -> None:
+    """type(), the conversions by name and is_tensor agree about what a tensor is made of."""
+    base = lab.floats(2, 2)
+    conversions = (
+        "float",
+        "double",
+        "half",
+        "bfloat16",
+        "int",
+        "long",
+        "short",
+        "char",
+        "byte",
+        "bool",
+        "cfloat",
+        "cdouble",
+    )
+    for word in conversions:
+        made = getattr(base, word)()
+        lab.same(f"{word}()", [made.dtype, made.shape])
+        lab.same(f"type after {word}()", made.type().rsplit(".", 1)[1])
+    lab.same("type(dtype)", base.type(torch.float64))
+    lab.same("type(word)", base.type(torch.int32).dtype)
+    lab.holds("the same type is the tensor itself", base.type(base.dtype) is base)
+    lab.holds("float of float is the tensor itself", base.float() is base)
+    lab.holds("isinstance", isinstance(base, torch.Tensor) and torch.is_tensor(base))
+    lab.holds("type names the dtype", base.type().endswith("FloatTensor"))
+    lab.same("type_as", base.double().type_as(base))
+    lab.raises("an unknown type", lambda: base.type("torch.NoSuchTensor"), ValueError, match="invalid type")
+    lab.raises("a number as dtype", lambda: base.to(dtype=3), TypeError)
+    for dtype in (torch.float32, torch.int64, torch.bool, torch.uint8, torch.complex64):
+        made = torch.zeros(1, dtype=dtype, device=lab.device)
+        lab.same(
+            f"predicates of {dtype}",
+            [torch.is_floating_point(made), torch.is_complex(made), made.is_signed()],
+        )
+
+
+@behaviour("tensor", sees=("value", "alias", "error"), dtypes=("complex64", "complex128"))
+def complex_parts(lab: Lab) -> None:
+    """real and imag are views that can be written; numbers and tensors can be set through them."""
+    base = lab.integers(2, 3)
+    lab.same("parts", [base.real.clone(), base.imag.clone()])
+    lab.shares("a tensor and its imaginary part", base, base.imag)
+    base.real = 3
+    base.imag = lab.integers(2, 3, dtype=base.imag.dtype)
+    lab.same("after both were set", base)
+    base.imag[0] = 0
+    lab.same("after a row was", base)
+    lab.same("conj and back", base.conj().conj())
+    lab.expect("conjugate numbers", lab.put([1 + 2j, -3j], dtype=lab.dtype).conj().tolist(), [1 - 2j, 3j])
+    lab.expect("imaginary parts of those", lab.put([1 + 2j], dtype=lab.dtype).conj().imag.tolist(), [-2.0])
+    lab.same("as pairs", torch.view_as_real(base + 0))
+    plain = lab.floats(2, dtype=torch.float32)
+    lab.raises("imag of a real tensor", lambda: plain.imag, match="imag is not implemented")
+    lab.holds("real of a real tensor is itself", plain.real is plain or torch.equal(plain.real, plain))
+
+
+@behaviour("tensor", level="core", sees=("value", "shape"))
+def where_of_numbers(lab: Lab) -> None:
+    """where takes numbers and scalars in place of tensors, promoting as arithmetic does."""
+    condition = lab.put([[True, False], [False, True]])
+    x = lab.put([[1.0, 2.0], [3.0, 4.0]])
+    lab.expect("a number for the rest", torch.where(condition, x, 0), [[1.0, 0.0], [0.0, 4.0]])
+    lab.expect("a number for the chosen", torch.where(condition, 5.5, x), [[5.5, 2.0], [3.0, 5.5]])
+    lab.same("two numbers", torch.where(condition, 1, 0))
+    lab.same("two floats", torch.where(condition, 1.0, -1.0))
+    lab.same("an integer and a float", torch.where(condition, 1, 0.5))
+    lab.same("a complex one", torch.where(condition, x, 1j))
+    lab.same(
+        "a scalar tensor",
+        torch.where(condition, x, torch.tensor(7.0, dtype=torch.float64, device=lab.device)),
+    )
+    lab.same("a condition of no dimensions", torch.where(condition[0, 0], x, -x))
+    lab.same("broadcast", torch.where(condition[:, :1], x, x[0]))
+    lab.same("special values", torch.where(condition, float("inf"), float("nan")))
+    lab.same("places", list(torch.where(condition)))
+    lab.raises("a condition of floats", lambda: torch.where(x, x, x), RuntimeError)

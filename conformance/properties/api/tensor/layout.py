@@ -1,0 +1,221 @@
+"""Memory formats, resizing, and operators that would write into what they read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from conformance.behaviours.behaviour import ALL, behaviour
+from conformance.behaviours.lab import Lab
+
+FORMATS = ((torch.channels_last, (2, 3, 4, 5)), (torch.channels_last_3d, (2, 3, 2, 3, 2)))
+
+
+@behaviour("tensor", capabilities=("channels_last",), level="core", sees=("value", "stride"))
+def memory_format_conversions(lab: Lab) -> None:
+    """contiguous, to and clone lay elements out in the memory format asked for and leave values alone."""
+    for memory_format, shape in FORMATS:
+        base = lab.integers(*shape)
+        last = base.contiguous(memory_format=memory_format)
+        lab.same("contiguous", last, strides=True)
+        lab.holds("it is of that format", last.is_contiguous(memory_format=memory_format))
+        lab.holds("it is not of the plain one", not last.is_contiguous())
+        lab.holds("asking again gives itself", last.contiguous(memory_format=memory_format) is last)
+        lab.holds("asking a contiguous tensor gives itself", base.contiguous() is base)
+        lab.same("to", base.to(memory_format=memory_format), strides=True)
+        lab.same("to with a dtype", base.to(torch.float64, memory_format=memory_format), strides=True)
+        lab.same("clone", base.clone(memory_format=memory_format), strides=True)
+        lab.same("clone keeps", last.clone(), strides=True)
+        lab.same("clone back", last.clone(memory_format=torch.contiguous_format), strides=True)
+        lab.same("to keeps", last.to(torch.float64), strides=True)
+        for word in ("double", "int", "half", "bool"):
+            lab.same(f"{word} keeps", getattr(last, word)(), strides=True)
+            wanted = getattr(base, word)(memory_format=memory_format)
+            lab.same(f"{word} with the format", wanted, strides=True)
+        lab.same(
+            "empty in the format", torch.empty(shape, device=lab.device, memory_format=memory_format).stride()
+        )
+        for call in (torch.zeros_like, torch.ones_like):
+            lab.same(f"{call.__name__} keeps", call(last), strides=True)
+        for call in (torch.rand_like, torch.randn_like, torch.empty_like):
+            lab.same(f"{call.__name__} keeps", call(last).stride())
+        lab.same("randint_like keeps", torch.randint_like(last, 5).stride())
+        lab.raises(
+            "of a vector",
+            lambda memory_format=memory_format: lab.integers(3).contiguous(memory_format=memory_format),
+        )
+        back = last.contiguous()
+        lab.same("back", back, strides=True)
+
+
+@behaviour("tensor", capabilities=("channels_last",), sees=("value",))
+def operators_and_formats(lab: Lab) -> None:
+    """Pointwise operators on channels-last tensors keep the format, in every order of sizes and after
+    permuting.
+    """
+    for memory_format, shape in FORMATS:
+        base = lab.floats(*shape, low=0.1, high=0.9)
+        last = base.contiguous(memory_format=memory_format)
+        calls: dict[str, Any] = {
+            "add": lambda x: x + x,
+            "multiply by a number": lambda x: x * 3,
+            "exp": torch.exp,
+            "relu": torch.relu,
+            "compare": lambda x: x > 0.5,
+            "where": lambda x: torch.where(x > 0.5, x, -x),
+            "clamp": lambda x: x.clamp(0.2, 0.8),
+            "negate": torch.neg,
+            "cast": lambda x: x.to(torch.float64),
+            "with a scalar tensor": lambda x: x + torch.ones((), device=x.device),
+            "with one channel": lambda x: x * x[:, :1],
+            "sign": torch.sign,
+        }
+        for name, call in calls.items():
+            found, plain = call(last), call(base)
+            lab.holds(f"{name} keeps the format", found.is_contiguous(memory_format=memory_format))
+            lab.holds(f"{name} gives the same values", torch.equal(found, plain))
+            lab.close(name, found, roundings=4)
+        inplace = last.clone().add_(1)
+        lab.holds("in place keeps it", inplace.is_contiguous(memory_format=memory_format))
+        order = (0, *range(2, last.dim()), 1)
+        moved = last.permute(order)
+        lab.same("permuted to contiguous", [moved.is_contiguous(), moved.stride()])
+        lab.same("and worked upon", (moved + 1).stride())
+    ambiguous = torch.ones(4, 1, 3, 1, device=lab.device)
+    lab.same(
+        "both formats at once",
+        [ambiguous.is_contiguous(memory_format=f) for f in (torch.contiguous_format, torch.channels_last)],
+    )
+
+
+@behaviour("tensor", dtypes=ALL, level="core", sees=("value", "shape", "error"))
+def resizing(lab: Lab) -> None:
+    """resize_ keeps the elements that fit, grows the memory as needed, and refuses bad sizes and
+    memory it may not move.
+    """
+    base = lab.integers(2, 3)
+    before = base.reshape(-1).clone()
+    grown = base.resize_(4, 3)
+    lab.holds("resize_ gives itself", grown is base)
+    lab.same("after growing", [base.shape, base.stride()])
+    lab.same("the first elements", base.reshape(-1)[:6] + torch.zeros_like(before))
+    base.zero_()
+    lab.same("zeroed", base)
+    base.resize_(2, 2)
+    lab.same("after shrinking", base)
+    lab.holds("the memory stays", base.untyped_storage().nbytes() == 12 * base.element_size())
+    base.resize_(0)
+    lab.same("to nothing", base)
+    base.resize_((3,)).fill_(1)
+    lab.same("and back", base)
+    like = torch.zeros(2, 2, dtype=lab.dtype, device=lab.device)
+    lab.same("resize_as_", base.resize_as_(like).shape)
+    last = torch.zeros(0, dtype=lab.dtype, device=lab.device).resize_(
+        (1, 2, 3, 3), memory_format=torch.channels_last
+    )
+    lab.same("in a memory format", last.stride())
+    part = lab.integers(10)[4:6]
+    part.resize_(3)
+    lab.same("from an offset", [part.shape, part.storage_offset()])
+    lab.raises("to a negative size", lambda: base.resize_(-1))
+    if lab.dtype.is_floating_point:
+        graded = torch.ones(2, dtype=lab.dtype, device=lab.device, requires_grad=True)
+        lab.raises("with gradients", lambda: graded.resize_(3), match="require grad")
+
+
+@behaviour("tensor", sees=("error",))
+def overlap_refused(lab: Lab) -> None:
+    """Writing to memory that several elements share, or that shifts into what is read, is a RuntimeError."""
+
+    def folded() -> torch.Tensor:
+        return torch.zeros(1, device=lab.device).expand(6)
+
+    index = lab.put([0, 1, 2])
+    ones = torch.ones(3, device=lab.device)
+    words = "unsupported operation|single memory location|overlap"
+    into_folded: dict[str, Any] = {
+        "copy_": lambda: folded().copy_(torch.ones(6, device=lab.device)),
+        "index_add_": lambda: folded().index_add_(0, index, ones),
+        "index_copy_": lambda: folded().index_copy_(0, index, ones),
+        "put_": lambda: folded().put_(index, ones),
+        "masked_scatter_": lambda: folded().masked_scatter_(
+            torch.ones(6, dtype=torch.bool, device=lab.device), ones.repeat(2)
+        ),
+        "scatter_": lambda: folded().scatter_(0, index, ones),
+        "add_": lambda: folded().add_(1),
+        "addcmul_": lambda: folded().addcmul_(folded(), folded()),
+        "addcdiv_": lambda: folded().addcdiv_(folded(), folded()),
+        "lerp_": lambda: folded().lerp_(folded(), 0.5),
+        "bernoulli_ of probabilities": lambda: folded().bernoulli_(torch.full((6,), 0.5, device=lab.device)),
+        "neg_": lambda: folded().neg_(),
+        "sub_": lambda: folded().sub_(folded()),
+    }
+    for name, call in into_folded.items():
+        lab.raises(f"{name} into shared elements", call, match=words)
+    line = torch.arange(8.0, device=lab.device)
+    shifted: dict[str, Any] = {
+        "index_add_": lambda: line[:4].index_add_(0, index, line[1:4]),
+        "index_copy_": lambda: line[:4].index_copy_(0, index, line[2:5]),
+        "index_put_": lambda: line[:4].index_put_((index,), line[1:4]),
+        "put_": lambda: line[:4].put_(index, line[1:4]),
+        "scatter_": lambda: line[:4].scatter_(0, index, line[1:4]),
+        "exp into a shift": lambda: torch.exp(line[:4], out=line[1:5]),
+        "add into a shift": lambda: torch.add(line[:4], line[:4], out=line[1:5]),
+        "addcmul into a shift": lambda: torch.addcmul(line[:4], line[4:], line[4:], out=line[1:5]),
+    }
+    for name, call in shifted.items():
+        lab.raises(f"{name} from where it writes", call, match=words)
+
+
+@behaviour("tensor", level="core", sees=("value", "error"))
+def set_to_other_memory(lab: Lab) -> None:
+    """set_ makes a tensor one of another's memory with any geometry within dtype and device, and
+    refuses others.
+    """
+    base = torch.arange(12.0, device=lab.device)
+    other = torch.empty(0, device=lab.device)
+    other.set_(base)
+    lab.same("the same", other, strides=True)
+    lab.holds("is_set_to knows", other.is_set_to(base) and not other.is_set_to(base.view(3, 4)))
+    lab.holds("it knows parts apart", not base[1:].is_set_to(base[:-1]))
+    other.set_(base.untyped_storage(), 2, (2, 3), (4, 1))
+    lab.expect("a part", other, [[2, 3, 4], [6, 7, 8]])
+    other.set_(base.untyped_storage(), 1, (3,))
+    lab.expect("a part without strides", other, [1, 2, 3])
+    other.fill_(-1)
+    lab.expect("what was written", base[:5], [0, -1, -1, -1, 4])
+    lab.shares("both", base, other)
+    other.set_()
+    lab.same("nothing", [other.shape, other.untyped_storage().nbytes()])
+    storage = base.untyped_storage()
+    whole = torch.empty(0, device=lab.device).set_(storage)
+    lab.same("of a storage alone", whole)
+    lab.raises("another dtype", lambda: torch.empty(0, dtype=torch.int32, device=lab.device).set_(base))
+    lab.raises("another device", lambda: torch.empty(0, device="meta").set_(base))
+    lab.raises("a negative offset", lambda: torch.empty(0, device=lab.device).set_(storage, -1, (2,), (1,)))
+    lab.raises(
+        "sizes without as many strides",
+        lambda: torch.empty(0, device=lab.device).set_(storage, 0, (2,), (1, 1)),
+    )
+
+
+@behaviour("tensor", dtypes=("float32", "int64"), sees=("value", "alias"))
+def addresses_of_parts(lab: Lab) -> None:
+    """data_ptr moves with the offset by whole elements, is 0 of nothing, and stays under work in place."""
+    base = lab.integers(4, 5)
+    item = base.element_size()
+    lab.holds("a row is further by its elements", base[2].data_ptr() - base.data_ptr() == 10 * item)
+    lab.holds("a column by its place", base[:, 3].data_ptr() - base.data_ptr() == 3 * item)
+    lab.holds(
+        "the storage begins where the tensor does", base.untyped_storage().data_ptr() == base.data_ptr()
+    )
+    before = base.data_ptr()
+    base.add_(1).mul_(2).zero_()
+    lab.holds("work in place stays", base.data_ptr() == before)
+    lab.same("what it left", base)
+    lab.holds("a detached tensor is in place", base.detach().data_ptr() == before)
+    lab.expect("of nothing", torch.empty(0, device=lab.device).data_ptr(), 0)
+    lab.expect("of a part of nothing", base[4:].data_ptr(), 0)
+    lab.expect("of a view of nothing", base[:, 5:].view(-1).data_ptr(), 0)
+    lab.expect("of nothing with memory", base.new_empty(4).resize_(0).data_ptr(), 0)

@@ -1,0 +1,1 @@
+"""Behaviours of area ``views``: views and what they share."""

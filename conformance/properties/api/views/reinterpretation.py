@@ -1,0 +1,207 @@
+"""Views that read the same memory as another dtype, or through a conjugate or a sign."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from conformance.behaviours.behaviour import ALL, COMPLEX, behaviour
+from conformance.behaviours.lab import Lab
+
+_SIZES = {1: ("int8", "uint8", "bool"), 2: ("int16", "float16", "bfloat16"), 4: ("int32", "float32")}
+_ROOMY = {8: ("int64", "float64", "complex64")}
+
+
+@behaviour("views", dtypes=ALL, level="core", sees=("value", "alias"))
+def views_of_another_dtype(lab: Lab) -> None:
+    """view(dtype) shares the memory: of one size shape and strides stay, a smaller dtype makes the last
+    dimension longer, a larger one shorter; the bytes come back unchanged."""
+    base = lab.integers(2, 4, low=0, high=2)
+    size = base.element_size()
+    known = {**_SIZES, **_ROOMY}
+    for other_size, names in known.items():
+        for name in names:
+            if not lab.target.declares(name) or (other_size > size and base.shape[1] * size % other_size):
+                continue
+            view = base.view(getattr(torch, name))
+            lab.shares(f"{name} and the base", base, view)
+            lab.same(f"shape and strides as {name}", (list(view.shape), list(view.stride())))
+            lab.expect(f"length as {name}", view.shape[-1], base.shape[-1] * size // other_size)
+            lab.same(f"there and back by {name}", view.view(lab.dtype), strides=True)
+    view = base[1].view(torch.uint8)
+    lab.same("bytes of a row at an offset", (view, view.storage_offset()))
+    bytes_of = base.view(torch.uint8)
+    bytes_of.zero_()
+    lab.same("base after its bytes were zeroed", base)
+    lab.holds("a view of the same dtype is a view", base.view(lab.dtype).data_ptr() == base.data_ptr())
+
+
+@behaviour("views", sees=("error", "message"))
+def views_of_a_larger_dtype_need_room(lab: Lab) -> None:
+    """view(dtype) to a larger dtype is an error where the last dimension is not contiguous, has no whole
+    number of new elements, or the offset and strides do not divide; so is a smaller one of no
+    dimensions."""
+    base = lab.integers(4, 6, dtype=torch.int16)
+    lab.raises("5 elements", lambda: base[:, :5].view(torch.int32), match="(?i)divisible")
+    lab.raises("an odd offset", lambda: base.view(-1)[1:5].view(torch.int32), match="(?i)divisible")
+    lab.raises("a transposed matrix", lambda: base.t().view(torch.int32), match="(?i)stride")
+    lab.raises(
+        "odd rows",
+        lambda: lab.integers(4, 5, dtype=torch.int16)[:, :4].view(torch.int32),
+        match="(?i)divisible",
+    )
+    lab.raises("a transposed matrix to smaller", lambda: base.t().view(torch.int8), match="(?i)stride")
+    scalar = lab.put(3, dtype=torch.int16)
+    lab.raises("no dimensions to smaller", lambda: scalar.view(torch.int8), match="(?i)dim")
+    lab.raises("no dimensions to larger", lambda: scalar.view(torch.int32), match="(?i)dim")
+    lab.expect("no dimensions to the same size", scalar.view(torch.float16).view(torch.int16), 3)
+
+
+@behaviour("views", dtypes=COMPLEX, level="core", capabilities=("conj_neg_views",), sees=("value", "alias"))
+def parts_of_complex_tensors(lab: Lab) -> None:
+    """view_as_real, view_as_complex, real and imag are views: what is written there is seen in the complex
+    tensor."""
+    base = lab.integers(3, 2)
+    pairs = torch.view_as_real(base)
+    lab.same("view_as_real", pairs, strides=True)
+    lab.shares("view_as_real and its base", base, pairs)
+    pairs[0, 1, 1] = 9
+    lab.same("base after a write to its pairs", base)
+    back = torch.view_as_complex(pairs)
+    lab.same("view_as_complex", back, strides=True)
+    lab.shares("view_as_complex and its base", pairs, back)
+    back[2] = 1 - 1j
+    lab.same("pairs after a write to the complex view", pairs)
+    for name, part in {"real": base.real, "imag": base.imag}.items():
+        lab.same(name, part, strides=True)
+        lab.shares(f"{name} and its base", base, part)
+        part.fill_(5)
+        lab.same(f"base after a write to {name}", base)
+    lab.same("imag of a column", base[:, 1].imag, strides=True)
+
+
+@behaviour("views", dtypes=COMPLEX, capabilities=("conj_neg_views",), sees=("value",))
+def setting_parts_of_complex_tensors(lab: Lab) -> None:
+    """Assigning to real and imag sets that part, of a lazy conjugate too, whose imaginary part is
+    negated in the memory."""
+    base = lab.integers(4)
+    base.real = lab.put([1.0, 2, 3, 4])
+    base.imag = lab.put([5.0, 6, 7, 8])
+    lab.expect("both parts", base, [1 + 5j, 2 + 6j, 3 + 7j, 4 + 8j])
+    base.imag = 0
+    base.real = -1
+    lab.expect("numbers", base, [-1 + 0j] * 4)
+    lazy = base.conj()
+    lazy.imag = lab.put([1.0, 2, 3, 4])
+    lab.expect("the conjugate", lazy.resolve_conj(), [-1 + 1j, -1 + 2j, -1 + 3j, -1 + 4j])
+    lab.expect("its base", base, [-1 - 1j, -1 - 2j, -1 - 3j, -1 - 4j])
+
+
+@behaviour("views", dtypes=COMPLEX, level="core", capabilities=("conj_neg_views",), sees=("value", "alias"))
+def lazy_conjugates(lab: Lab) -> None:
+    """conj is a view with a bit, its imaginary part a negative view; resolve_conj copies; twice conj has no
+    bit; conj_physical is no view."""
+    base = lab.integers(3, 2)
+    lazy = base.conj()
+    lab.shares("conj and its base", base, lazy)
+    lab.expect(
+        "bits",
+        (base.is_conj(), lazy.is_conj(), lazy.conj().is_conj(), lazy.imag.is_neg()),
+        (False, True, False, True),
+    )
+    lab.same("values", lazy)
+    lab.same("imag of the conjugate", lazy.imag)
+    lab.same("imag resolved", lazy.imag.resolve_neg())
+    resolved = lazy.resolve_conj()
+    lab.apart("resolve_conj and the base", base, resolved)
+    lab.expect("bit after resolve_conj", resolved.is_conj(), False)
+    lab.same("resolved", resolved)
+    lab.holds("resolve_conj of what has no bit is it", base.resolve_conj() is base)
+    lab.apart("conj_physical and the base", base, base.conj_physical())
+    lab.same("conj_physical", torch.conj_physical(base))
+    lazy.add_(1 + 2j)
+    lab.same("base after a sum into the conjugate", base)
+    lazy[0].copy_(lab.integers(2))
+    lab.same("base after a copy into the conjugate", base)
+    lab.same("rows of conjugates", torch.cat([base.conj(), lazy]))
+
+
+@behaviour("views", dtypes=("float32", "int64", "bool"), sees=("error",))
+def real_numbers_have_no_imaginary_part(lab: Lab) -> None:
+    """real and conj of a real tensor are the tensor; imag and view_as_real of it are errors, and so is
+    view_as_complex of what holds no pairs."""
+    base = lab.integers(3, 2)
+    lab.holds("real is the tensor", base.real is base)
+    lab.holds("conj is the tensor", base.conj() is base)
+    lab.holds("resolve_conj is the tensor", base.resolve_conj() is base)
+    lab.expect("bits", (base.is_conj(), base.is_neg()), (False, False))
+    lab.same("conj_physical", base.conj_physical())
+    lab.raises("imag", lambda: base.imag, match="(?i)imag")
+    lab.raises("view_as_real", lambda: torch.view_as_real(base), match="(?i)complex")
+    if base.is_floating_point():
+        lab.raises(
+            "view_as_complex of threes", lambda: torch.view_as_complex(lab.integers(2, 3)), match="(?i)size 2"
+        )
+        lab.raises("view_as_complex of a transpose", lambda: torch.view_as_complex(lab.integers(2, 4).t()))
+        lab.raises("view_as_complex of no dimension", lambda: torch.view_as_complex(lab.put(1.0)))
+    else:
+        lab.raises("view_as_complex", lambda: torch.view_as_complex(base))
+
+
+@behaviour("views", dtypes=COMPLEX, capabilities=("conj_neg_views",), sees=("error",))
+def lazy_bits_and_numpy(lab: Lab) -> None:
+    """numpy() refuses a lazy conjugate or negative, and takes it once it is resolved."""
+    base = lab.integers(3)
+    host = base.cpu()
+    lab.raises("numpy of a conjugate", lambda: host.conj().numpy(), match="(?i)conj")
+    lab.raises("numpy of a negative view", lambda: host.conj().imag.numpy(), match="(?i)neg")
+    lab.same("resolved", base.conj().resolve_conj().cpu().numpy(), host=True)
+    lab.same("resolved negative", base.conj().imag.resolve_neg().cpu().numpy(), host=True)
+    lab.same("numpy by force", base.conj().numpy(force=True), host=True)
+
+
+_COPIES: dict[str, Callable[..., torch.Tensor]] = {
+    "view_copy": lambda x, **o: torch.view_copy(x, (4, 3), **o),
+    "transpose_copy": lambda x, **o: torch.transpose_copy(x, 0, 1, **o),
+    "t_copy": lambda x, **o: torch.t_copy(x, **o),
+    "select_copy": lambda x, **o: torch.select_copy(x, 0, 1, **o),
+    "slice_copy": lambda x, **o: torch.slice_copy(x, 1, 0, 4, 2, **o),
+    "permute_copy": lambda x, **o: torch.permute_copy(x, (1, 0), **o),
+    "diagonal_copy": lambda x, **o: torch.diagonal_copy(x, 1, **o),
+    "expand_copy": lambda x, **o: torch.expand_copy(x, (2, 3, 4), **o),
+    "unsqueeze_copy": lambda x, **o: torch.unsqueeze_copy(x, 1, **o),
+    "as_strided_copy": lambda x, **o: torch.as_strided_copy(x, (2, 3), (1, 4), **o),
+    "unfold_copy": lambda x, **o: torch.unfold_copy(x, 1, 2, 2, **o),
+}
+
+
+@behaviour("views", dtypes=("float32", "int64"), level="core", sees=("value",))
+def copying_twins_of_views(lab: Lab) -> None:
+    """The functions called ..._copy give the values of the views in new, contiguous memory; with out= they
+    write there and return it."""
+    base = lab.integers(3, 4)
+    for name, function in _COPIES.items():
+        copy = function(base)
+        lab.apart(f"{name} and its base", base, copy)
+        lab.same(name, copy)
+        lab.holds(f"{name} is contiguous", copy.is_contiguous())
+        out = torch.empty(0, dtype=base.dtype, device=base.device)
+        lab.holds(f"{name} returns out", function(base, out=out) is out)
+        lab.same(f"{name} with out", out)
+        copy.fill_(7)
+    in_parts: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+        "split_copy": (torch.split_copy, (2, 1)),
+        "unbind_copy": (torch.unbind_copy, (1,)),
+        "split_with_sizes_copy": (torch.split_with_sizes_copy, ([1, 3], 1)),
+    }
+    for name, (function, arguments) in in_parts.items():
+        parts = function(base, *arguments)
+        lab.same(name, list(parts))
+        for part in parts:
+            lab.apart(f"a part of {name} and its base", base, part)
+    outs = [torch.empty(3, 2, dtype=base.dtype, device=base.device) for _ in range(2)]
+    torch.split_copy(base, 2, 1, out=outs)
+    lab.same("split_copy with out", outs)
+    lab.same("base", base)

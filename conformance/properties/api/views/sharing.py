@@ -1,0 +1,217 @@
+"""Views share the memory of their base."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from conformance.behaviours.behaviour import ALL, behaviour
+from conformance.behaviours.lab import Lab
+
+#: Views of a tensor of shape (2, 3, 4), by what they are called.
+_VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "select": lambda x: x.select(1, 2),
+    "narrow": lambda x: x.narrow(2, 1, 2),
+    "diagonal": lambda x: x.diagonal(1, 0, 2),
+    "transpose": lambda x: x.transpose(0, 2),
+    "swapaxes": lambda x: x.swapaxes(0, 1),
+    "permute": lambda x: x.permute(2, 0, 1),
+    "movedim": lambda x: x.movedim(0, 2),
+    "mT": lambda x: x.mT,
+    "unsqueeze": lambda x: x.unsqueeze(1),
+    "unfold": lambda x: x.unfold(2, 2, 2),
+    "as_strided": lambda x: x.as_strided((3, 2), (4, 1), 1),
+    "view": lambda x: x.view(6, 4),
+    "view with -1": lambda x: x.view(-1),
+    "view_as": lambda x: x.view_as(x.new_empty(4, 6)),
+    "reshape": lambda x: x.reshape(3, 8),
+    "reshape_as": lambda x: x.reshape_as(x.new_empty(24)),
+    "flatten": lambda x: x.flatten(1),
+    "unflatten": lambda x: x.unflatten(2, (2, 2)),
+    "ravel": lambda x: x.ravel(),
+    "slice": lambda x: x[:, 1:, ::2],
+    "ellipsis": lambda x: x[..., 1],
+    "new axis": lambda x: x[None, 1],
+    "integers": lambda x: x[1, 2],
+    "detach": lambda x: x.detach(),
+    "alias": lambda x: torch.ops.aten.alias(x),
+}
+
+_PARTS: dict[str, Callable[[torch.Tensor], tuple[torch.Tensor, ...]]] = {
+    "unbind": lambda x: x.unbind(1),
+    "split": lambda x: x.split(2, dim=2),
+    "split by sizes": lambda x: x.split([1, 3], dim=2),
+    "chunk": lambda x: x.chunk(3, dim=2),
+    "tensor_split": lambda x: x.tensor_split(3, dim=2),
+    "tensor_split at": lambda x: x.tensor_split((1, 2), dim=1),
+    "hsplit": lambda x: x.hsplit(3),
+    "vsplit": lambda x: x.vsplit(2),
+    "dsplit": lambda x: x.dsplit(2),
+    "unsafe_split": lambda x: x.unsafe_split(2, dim=2),
+}
+
+
+def _is_view(lab: Lab, name: str, base: torch.Tensor, view: torch.Tensor) -> None:
+    lab.same(name, view, strides=True)
+    lab.shares(f"{name} and its base", base, view)
+    if name not in ("detach", "unsafe_split"):
+        lab.holds(f"{name} knows its base", view._is_view() and view._base is base)
+    with torch.no_grad():
+        view.fill_(1)
+    lab.same(f"base after {name}", base)
+
+
+@behaviour("views", dtypes=ALL, level="core", sees=("value", "alias", "shape"))
+def view_functions_share(lab: Lab) -> None:
+    """Functions that return views give part of the memory of their base, with the geometry that is due;
+    what is written to the view is seen in the base."""
+    for name, function in _VIEWS.items():
+        base = lab.integers(2, 3, 4, low=2, high=6)
+        _is_view(lab, name, base, function(base))
+
+
+@behaviour("views", dtypes=("float32", "int64", "complex64", "bool"), level="core", sees=("value", "alias"))
+def views_in_parts(lab: Lab) -> None:
+    """Functions that take a tensor apart give views of it, which together are all of it."""
+    for name, function in _PARTS.items():
+        base = lab.integers(2, 3, 4, low=2, high=6)
+        parts = function(base)
+        lab.holds(f"{name} gives a tuple", isinstance(parts, (tuple, list)))
+        for part in parts:
+            lab.shares(f"a part of {name} and the base", base, part)
+        lab.same(name, list(parts), strides=True)
+        parts[-1].fill_(1)
+        lab.same(f"base after a write to a part of {name}", base)
+
+
+@behaviour("views", dtypes=ALL, level="core", sees=("value", "alias"))
+def two_dimensional_views(lab: Lab) -> None:
+    """t, T, H, adjoint, diag_embed's diagonal and squeeze give views of matrices."""
+    functions: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "t": torch.t,
+        "T": lambda x: x.T,
+        "transposed twice": lambda x: x.t().t(),
+        "diagonal": lambda x: x.diagonal(-1),
+        "squeeze": lambda x: x.unsqueeze(0).squeeze(0),
+        "squeeze of several": lambda x: x[None, :, None].squeeze((0, 2)),
+        "squeeze of all": lambda x: x.view(3, 1, 4, 1).squeeze(),
+    }
+    for name, function in functions.items():
+        base = lab.integers(3, 4, low=2, high=6)
+        view = function(base)
+        lab.shares(f"{name} and its base", base, view)
+        lab.same(name, view, strides=True)
+        view.fill_(1)
+        lab.same(f"base after {name}", base)
+    base = lab.integers(3, 4)
+    if not base.is_complex():
+        lab.shares("H of real numbers and the base", base, base.H)
+        lab.shares("adjoint of real numbers and the base", base, base.adjoint())
+
+
+@behaviour("views", dtypes=("float32", "int64", "bool"), level="core", sees=("value", "alias"))
+def expanded_views(lab: Lab) -> None:
+    """expand, expand_as and broadcast_to repeat elements without copying them: strides of 0."""
+    base = lab.integers(3, 1, low=2, high=6)
+    for name, view in {
+        "expand": base.expand(2, 3, 4),
+        "expand with -1": base.expand(-1, 5),
+        "expand_as": base.expand_as(base.new_empty(3, 2)),
+        "broadcast_to": base.broadcast_to(2, 3, 2),
+        "broadcast_tensors": torch.broadcast_tensors(base, base.new_empty(1, 4))[0],
+    }.items():
+        lab.same(name, view, strides=True)
+        lab.shares(f"{name} and its base", base, view)
+    base.expand(3, 4)[1, 2:3].fill_(1)
+    lab.same("base", base)
+
+
+@behaviour("views", dtypes=("float32", "int64", "complex64"), level="core", sees=("value",))
+def in_place_view_functions(lab: Lab) -> None:
+    """transpose_, t_, squeeze_, unsqueeze_, as_strided_, swapdims_ and detach_ change how a tensor sees its
+    memory, return it, and leave the memory alone."""
+    functions: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "transpose_": lambda x: x.transpose_(0, 1),
+        "t_": lambda x: x.t_(),
+        "swapdims_": lambda x: x.swapdims_(0, 1),
+        "swapaxes_": lambda x: x.swapaxes_(-1, 0),
+        "unsqueeze_": lambda x: x.unsqueeze_(1),
+        "squeeze_": lambda x: x.squeeze_(),
+        "as_strided_": lambda x: x.as_strided_((2, 2), (1, 4)),
+    }
+    for name, function in functions.items():
+        base = lab.integers(3, 4)
+        view = base.view(3, 4) if name != "squeeze_" else base.view(3, 1, 4)
+        found = function(view)
+        lab.holds(f"{name} returns its input", found is view)
+        lab.same(name, view, strides=True)
+        lab.shares(f"the view after {name} and its base", base, view)
+        lab.holds(f"the view after {name} is one still", view._is_view() and view._base is base)
+        view[0].fill_(9)
+        lab.same(f"base after {name}", base)
+
+
+@behaviour("views", dtypes=("float32", "int64", "complex64"), level="core", sees=("value",))
+def copies_where_no_view_can_be(lab: Lab) -> None:
+    """contiguous, reshape, flatten and ravel copy what no view can show, and return the tensor itself or a
+    view of it where one can."""
+    base = lab.integers(3, 4)
+    turned = base.t()
+    for name, copy in {
+        "contiguous": turned.contiguous(),
+        "reshape": turned.reshape(12),
+        "reshape_as": turned.reshape_as(base.new_empty(2, 6)),
+        "flatten": turned.flatten(),
+        "ravel": turned.ravel(),
+        "an index": base[[0, 2]],
+        "a mask": base[lab.put([True, False, True])],
+        "an index of tensors": base[lab.put([1, 2]), lab.put([0, 3])],
+        "index_select": base.index_select(1, lab.put([3, 0])),
+        "repeat": base.repeat(1, 1),
+        "clone": base.clone(),
+    }.items():
+        lab.apart(f"the base and {name}", base, copy)
+        lab.same(name, copy)
+        copy.fill_(7)
+    lab.same("base", base)
+    lab.holds("contiguous returns what is contiguous", base.contiguous() is base)
+    lab.holds(
+        "detach of a reshape to the same shape is no copy", base.reshape(3, 4).data_ptr() == base.data_ptr()
+    )
+    lab.holds("flatten of one dimension is the tensor", base[0].flatten().data_ptr() == base.data_ptr())
+
+
+@behaviour("views", dtypes=("float32", "int64", "bool"), level="core", sees=("value",))
+def writes_through_indices(lab: Lab) -> None:
+    """Assignments to an index write to the tensor; assignments to what an index returned do not."""
+    base = lab.integers(4, 3, low=2, high=6)
+    place = base.data_ptr()
+    base[[0, 2]] = lab.integers(2, 3, low=0)
+    lab.same("rows", base)
+    base[lab.put([3, 1]), lab.put([0, 2])] = lab.put([1, 0]).to(lab.dtype)
+    lab.same("elements", base)
+    base[1:, :2][:, 0] = lab.put([1, 1, 0]).to(lab.dtype)
+    lab.same("slices of slices", base)
+    copied = base[[1, 2]]
+    copied.fill_(1)
+    lab.same("base after a write to a copy", base)
+    lab.holds("assignments keep the memory", base.data_ptr() == place)
+
+
+@behaviour("views", capabilities=("autograd",), level="training", sees=("value", "error"))
+def as_strided_backward(lab: Lab) -> None:
+    """The gradient of as_strided adds up where elements of the memory are seen more than once;
+    as_strided on an offset view goes back to the view."""
+    base = lab.integers(12).requires_grad_()
+    base.as_strided((3, 4), (2, 1)).sum().backward()
+    lab.expect("overlapping rows", base.grad, [1.0, 1, 2, 2, 2, 2, 1, 1, 0, 0, 0, 0])
+    base = lab.integers(3, 4).requires_grad_()
+    base.as_strided((2, 2), (4, 1), 5).mul(3).sum().backward()
+    lab.expect("offset", base.grad, [[0.0, 0, 0, 0], [0, 3, 3, 0], [0, 3, 3, 0]])
+    base = lab.integers(2, 3).requires_grad_()
+    base.t().as_strided((4,), (0,)).sum().backward()
+    lab.expect("stride 0", base.grad, [[4.0, 0, 0], [0, 0, 0]])
+    lab.raises("beyond the memory", lambda: lab.integers(4).as_strided((5,), (1,)), match="(?i)storage")
+    lab.raises("a negative stride", lambda: lab.integers(4).as_strided((2,), (-1,)))
+    lab.raises("sizes and strides that differ", lambda: lab.integers(4).as_strided((2, 2), (1,)))

@@ -1,0 +1,78 @@
+"""``junit.xml``: one test case per case, for tools that read nothing else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from conformance.model.verdicts import ResultId, Verdict
+
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ERRORS = (Verdict.CRASH, Verdict.TIMEOUT, Verdict.ERROR)
+_SKIPPED = (Verdict.XFAIL, Verdict.UNSUPPORTED, Verdict.SKIP)
+
+
+def clean(text: str) -> str:
+    """Text without the characters that XML cannot hold."""
+    return _FORBIDDEN.sub("\ufffd", text)
+
+
+def write(path: Path, results: dict[str, Any]) -> None:
+    """Write a results document as JUnit XML: a suite per leg, a test case per case."""
+    root = ElementTree.Element("testsuites", name="conformance")
+    for leg in results["legs"]:
+        root.append(_suite(leg))
+    ElementTree.indent(root)
+    ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
+
+
+def _suite(leg: dict[str, Any]) -> ElementTree.Element:
+    by_case: dict[str, list[dict[str, Any]]] = {}
+    for row in leg["results"]:
+        by_case.setdefault(row["id"].rpartition("@")[0], []).append(row)
+    suite = ElementTree.Element("testsuite", name=clean(leg["name"]), timestamp=leg["started"])
+    counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+    seconds = 0.0
+    for case, rows in by_case.items():
+        verdict = Verdict(leg["cases"][case])
+        took = sum(row["seconds"] for row in rows)
+        seconds += took
+        name, _, subject = case.partition("/")
+        element = ElementTree.SubElement(
+            suite,
+            "testcase",
+            classname=f"{leg['mode']}.{clean(name)}",
+            name=clean(subject),
+            time=f"{took:.3f}",
+        )
+        counts["tests"] += 1
+        if verdict in _ERRORS:
+            counts["errors"] += 1
+            _detail(element, "error", verdict, rows)
+        elif verdict.unexpected:
+            counts["failures"] += 1
+            _detail(element, "failure", verdict, rows)
+        elif verdict in _SKIPPED:
+            counts["skipped"] += 1
+            _detail(element, "skipped", verdict, rows)
+    for key, value in counts.items():
+        suite.set(key, str(value))
+    suite.set("time", f"{seconds:.3f}")
+    return suite
+
+
+def _detail(case: ElementTree.Element, tag: str, verdict: Verdict, rows: list[dict[str, Any]]) -> None:
+    worst = [row for row in rows if row["verdict"] == verdict.value]
+    dtypes = ", ".join(ResultId.parse(row["id"]).dtype for row in worst)
+    element = ElementTree.SubElement(
+        case, tag, type=verdict.value, message=clean(f"{verdict.value}: {dtypes}")
+    )
+    lines = []
+    for row in rows:
+        if row["verdict"] != Verdict.PASS.value:
+            lines.append(f"{row['id']} {row['verdict']} (seed {row.get('seed', 0)})")
+            lines += [f"  {failure['kind']}: {failure['message']}" for failure in row.get("failures", ())]
+            lines += [f"  note: {note}" for note in row.get("notes", ())]
+    element.text = clean("\n".join(lines))

@@ -1,0 +1,124 @@
+"""The last words of a run: totals of each leg, what was unexpected and how to repeat it, files."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from conformance.model.verdicts import Verdict
+from conformance.report import groups
+from conformance.results import folders, merge
+from conformance.runner.progress import duration
+from conformance.target import file as target_file
+
+#: Marks of a target file, with the words that stand beside the target's name.
+MARKS = {"simulated": "simulated", "untested": "untested target file"}
+#: Causes of unexpected results that are shown one by one.
+SHOWN = 10
+
+
+def lines(results: dict[str, Any], *, folder: Path, target: str | None = None) -> Iterator[str]:
+    """The summary of a results document, line by line.
+
+    ``target`` is what the user gave as ``--target``; without it the commands name what each leg names.
+    """
+    legs = results["legs"]
+    for leg in legs:
+        yield from _leg(leg)
+    yield from _unexpected(legs, target)
+    state = {0: "as expected", 1: "unexpected results", 2: "not run", 3: "incomplete"}[results["exit"]]
+    absent = "; ".join(dict.fromkeys(filter(None, map(merge.absent, legs))))
+    yield f"{state}: {absent}; exit {results['exit']}" if absent else f"{state}: exit {results['exit']}"
+    for part in folders.to_resume(folder, legs):
+        yield f"go on with: {shlex.join(['conformance', 'run', '--resume', str(part)])}"
+    yield f"files: {folder / 'results.json'}, {folder / 'report.html'}, {folder / 'junit.xml'}"
+
+
+def title(leg: dict[str, Any]) -> str:
+    """What a leg is of: target, mode and build."""
+    target = leg["target"]
+    words = [name for mark, name in MARKS.items() if target.get(mark)]
+    marks = f" ({', '.join(words)})" if words else ""
+    shard = f", shard {leg['shard']}" if leg.get("shard", "1/1") != "1/1" else ""
+    return f"{target['name']}{marks}, {leg['mode']}, torch {leg['torch']}{shard}"
+
+
+def _leg(leg: dict[str, Any]) -> Iterator[str]:
+    totals = ", ".join(f"{count} {verdict}" for verdict, count in reversed(leg["totals"].items()))
+    state = {2: " (not run)", 3: " (incomplete)"}.get(leg["exit"], "")
+    took = f" in {len(leg['cases'])} cases, {duration(leg['seconds'])}" if leg["cases"] else ""
+    yield f"{title(leg)}{state}: {totals or 'no results'}{took}"
+    if leg["missing"]["count"]:
+        missing = leg["missing"]
+        yield f"  {missing['count']} of {leg['planned']} results are missing, first {missing['first'][0]}"
+    for problem in leg["problems"][:SHOWN]:
+        yield f"  problem: {problem}"
+    if len(leg["problems"]) > SHOWN:
+        yield f"  and {len(leg['problems']) - SHOWN} more problems; report.html has them all"
+    for difference in leg["oracle"]["differences"][:SHOWN]:
+        yield f"  oracle: {difference}"
+
+
+Row = dict[str, Any]
+
+
+def _unexpected(legs: list[dict[str, Any]], target: str | None) -> Iterator[str]:
+    """Unexpected results by cause, the largest first: who mends one thing sees it once."""
+    found = groups.of(legs)
+    if not found:
+        return
+    yield f"{sum(group.count for group in found)} unexpected, by cause (largest first):"
+    yield from group_lines(found, legs, target)
+
+
+def group_lines(
+    found: list[groups.Group], legs: list[dict[str, Any]], target: str | None = None, *, shown: int = SHOWN
+) -> Iterator[str]:
+    """Groups of results, each with the result to look at first and the command that repeats it."""
+    for group in found[:shown]:
+        where = ""
+        if len(legs) > 1:
+            where = " in " + ", ".join(_column(legs, number) for number in group.legs)
+        yield f"  {group.name()}: {group.counts()}{where}"
+        number, row = group.example
+        yield f"    {row['id']}{_kind(row)} {_first(row)}"[:220]
+        yield f"    {repeat(row['id'], target or target_word(legs[number]), legs[number])}"
+    hidden = found[shown:]
+    if hidden:
+        rest = sum(group.count for group in hidden)
+        yield f"  and {rest} more of {len(hidden)} other causes; report.html has them all"
+
+
+def _column(legs: list[dict[str, Any]], number: int) -> str:
+    """The name of a leg among others: its mode alone where that says which one it is."""
+    mode = legs[number]["mode"]
+    alone = sum(leg["mode"] == mode for leg in legs) == 1
+    return str(mode if alone else f"{mode} on {legs[number]['build']}")
+
+
+def _kind(row: Row) -> str:
+    return f" ({row['failures'][0]['kind']})" if row.get("failures") else ""
+
+
+def _first(row: Row) -> str:
+    """The first line of what a row says."""
+    if row["verdict"] == Verdict.XPASS.value:
+        return str((row.get("notes") or [""])[-1])
+    message = row["failures"][0]["message"] if row.get("failures") else ""
+    return next(iter(message.splitlines()), "")
+
+
+def target_word(leg: dict[str, Any]) -> str:
+    """What to give as ``--target``: the name of one of the suite's targets, else that of its file."""
+    name, file = leg["target"]["name"], leg["target"]["file"]
+    return str(name if name in target_file.known_targets() and file == f"{name}.toml" else file)
+
+
+def repeat(result_id: str, target: str, leg: dict[str, Any]) -> str:
+    """The command that repeats one result of a leg."""
+    words = ["conformance", "repro", result_id, "--target", target, "--mode", leg["mode"]]
+    if leg["samples"] != "default":
+        words += ["--samples", leg["samples"]]
+    return shlex.join(words)

@@ -1,0 +1,222 @@
+"""What has changed between two runs: regressed, fixed, new, vanished, still failing; leg by leg."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from conformance.errors import UsageError
+from conformance.expectations import Aliases
+from conformance.model.verdicts import Verdict
+from conformance.results.merge import spoken
+
+Leg = dict[str, Any]
+Row = dict[str, Any]
+
+#: How far a verdict is from a pass. A step up is a regression, also where an expectation or a declaration
+#: makes it no surprise: that says why, not that it works.
+_DISTANCE = {
+    Verdict.PASS: 0,
+    Verdict.XPASS: 0,
+    Verdict.SKIP: 0,
+    Verdict.UNSUPPORTED: 1,
+    Verdict.XFAIL: 2,
+}
+_FAILS = 3
+#: What must agree between two legs for a result that is gone to count.
+_SAME = ("level", "shard", "selection", "samples")
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """One result in both runs; a verdict is None where it is not there."""
+
+    id: str
+    old: str | None
+    new: str | None
+    row: Row
+
+    def words(self) -> str:
+        """The verdicts before and after."""
+        return f"{self.old or 'absent'} → {self.new or 'absent'}"
+
+
+@dataclasses.dataclass
+class Difference:
+    """Two legs of the same mode, and what became of each result."""
+
+    old: Leg
+    new: Leg
+    regressed: list[Change] = dataclasses.field(default_factory=list)
+    fixed: list[Change] = dataclasses.field(default_factory=list)
+    excused: list[Change] = dataclasses.field(default_factory=list)
+    still_failing: list[Change] = dataclasses.field(default_factory=list)
+    added: list[Change] = dataclasses.field(default_factory=list)
+    vanished: list[Change] = dataclasses.field(default_factory=list)
+    unchanged: int = 0
+    notes: list[str] = dataclasses.field(default_factory=list)
+    #: Why results that are gone do not count, or the empty string where they do.
+    excuse: str = ""
+
+    @property
+    def worse(self) -> bool:
+        """Whether the new leg is worse: something regressed, or is gone without a reason."""
+        return bool(self.regressed) or bool(self.vanished and not self.excuse)
+
+
+@dataclasses.dataclass
+class Report:
+    """All pairs of legs, and the legs that only one of the runs has."""
+
+    pairs: list[Difference]
+    notes: list[str]
+
+    @property
+    def worse(self) -> bool:
+        return any(pair.worse for pair in self.pairs)
+
+
+def compare(old: Sequence[Leg], new: Sequence[Leg], aliases: Aliases | None = None) -> Report:
+    """Compare the legs of two runs; UsageError where they have no mode in common."""
+    known = Aliases.load() if aliases is None else aliases
+    pairs, notes = _pairs(old, new)
+    if not pairs:
+        have = [", ".join(sorted({leg["mode"] for leg in legs})) or "no leg" for legs in (old, new)]
+        raise UsageError(
+            f"the runs have no leg in common (the old one has {have[0]}, the new one {have[1]}); compare "
+            "runs of one mode"
+        )
+    return Report([_difference(*pair, known) for pair in pairs], notes)
+
+
+def _pairs(old: Sequence[Leg], new: Sequence[Leg]) -> tuple[list[tuple[Leg, Leg]], list[str]]:
+    """Legs that belong together: of one target, mode and build, else the only two of a mode that are left."""
+    keys = (
+        lambda leg: (leg["target"]["name"], leg["name"]),
+        lambda leg: (leg["target"]["name"], leg["mode"]),
+        lambda leg: (leg["mode"],),
+    )
+    before, after = list(old), list(new)
+    pairs = []
+    for key in keys:
+        for leg in list(before):
+            fitting = [other for other in after if key(other) == key(leg)]
+            rivals = [other for other in before if key(other) == key(leg)]
+            if len(fitting) == len(rivals) == 1:
+                pairs.append((leg, fitting[0]))
+                before.remove(leg)
+                after.remove(fitting[0])
+    order = [id(leg) for leg in new]
+    pairs.sort(key=lambda pair: order.index(id(pair[1])))
+    notes = [f"{_title(leg)} is only in the old run and is not compared" for leg in before]
+    notes += [f"{_title(leg)} is only in the new run and is not compared" for leg in after]
+    return pairs, notes
+
+
+def _title(leg: Leg) -> str:
+    return f"leg {leg['name']} of {leg['target']['name']}"
+
+
+def fails(verdict: str | None) -> bool:
+    """Whether a verdict is an unexpected failure."""
+    return verdict is not None and _distance(verdict) == _FAILS
+
+
+def _distance(verdict: str) -> int:
+    return _DISTANCE.get(Verdict(verdict), _FAILS)
+
+
+def _difference(old: Leg, new: Leg, aliases: Aliases) -> Difference:
+    found = Difference(old, new)
+    found.notes = list(_notes(old, new))
+    found.excuse = _excuse(old, new)
+    before = {aliases.resolve(row["id"]): row for row in old["results"]}
+    after = {aliases.resolve(row["id"]): row for row in new["results"]}
+    for name, row in after.items():
+        was = before.get(name)
+        change = Change(name, was and was["verdict"], row["verdict"], row)
+        if was is None:
+            found.added.append(change)
+            continue
+        start, end = _distance(was["verdict"]), _distance(row["verdict"])
+        if end > start:
+            found.regressed.append(change)
+        elif end < start:
+            (found.excused if end else found.fixed).append(change)
+        elif end == _FAILS:
+            found.still_failing.append(change)
+        else:
+            found.unchanged += 1
+    found.vanished = [
+        Change(name, row["verdict"], None, row) for name, row in before.items() if name not in after
+    ]
+    return found
+
+
+def _notes(old: Leg, new: Leg) -> list[str]:
+    """What else is different between two legs."""
+    notes = []
+    if old["torch"] != new["torch"]:
+        notes.append(f"torch {old['torch']}, now {new['torch']}")
+    if old["target"]["name"] != new["target"]["name"]:
+        notes.append(f"target {old['target']['name']}, now {new['target']['name']}")
+    words = {"suite": "the suite", "target": "the target file", "expectations": "the expectations"}
+    for word, what in words.items():
+        if old["digests"].get(word) != new["digests"].get(word):
+            notes.append(f"{what} is another one" if word != "expectations" else f"{what} are other ones")
+    if old["digests"].get("backend") != new["digests"].get("backend"):
+        notes.append("the backend is another build")
+    for word in _SAME:
+        if old[word] != new[word]:
+            notes.append(f"{word} {spoken(word, old[word])}, now {spoken(word, new[word])}")
+    for leg, which in ((old, "old"), (new, "new")):
+        if not leg["complete"]:
+            notes.append(f"the {which} run is incomplete ({leg['missing']['count']} results are missing)")
+    return notes
+
+
+def _excuse(old: Leg, new: Leg) -> str:
+    """Why a result that is gone from the new leg is no regression; empty where it is one.
+
+    Where suite, torch, level, shard, selection and samples agree, the same results were due: what is missing
+    was lost, or was taken out of the target file. Anywhere else the set of results may be another one.
+    """
+    if not new["complete"] and all(old[word] == new[word] for word in _SAME):
+        return ""
+    if _minor(old["torch"]) != _minor(new["torch"]):
+        return "torch is another one"
+    if old["digests"].get("suite") != new["digests"].get("suite"):
+        return "the suite is another one"
+    differ = [word for word in _SAME if old[word] != new[word]]
+    return f"{' and '.join(differ)} differ" if differ else ""
+
+
+def _minor(version: str) -> str:
+    found = re.match(r"\d+\.\d+", version)
+    return found.group() if found else version
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    """Everything about a comparison, for programs."""
+    lists = ("regressed", "fixed", "excused", "still_failing", "added", "vanished")
+    return {
+        "schema": 1,
+        "exit": int(report.worse),
+        "notes": report.notes,
+        "legs": [
+            {
+                "old": {key: pair.old[key] for key in ("name", "mode", "torch", "target", "digests")},
+                "new": {key: pair.new[key] for key in ("name", "mode", "torch", "target", "digests")},
+                "notes": pair.notes,
+                "vanished_count": not pair.excuse,
+                "unchanged": pair.unchanged,
+                **{
+                    key: [{"id": one.id, "old": one.old, "new": one.new} for one in getattr(pair, key)]
+                    for key in lists
+                },
+            }
+            for pair in report.pairs
+        ],
+    }

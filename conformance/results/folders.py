@@ -1,0 +1,203 @@
+"""Output folders: what an earlier run left in one, when that may go, and which of its runs can go on."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from conformance.errors import UsageError
+from conformance.plan import levels
+from conformance.plan.request import Options
+from conformance.results import merge
+from conformance.results.journal import decode
+
+#: The files that everyone who writes results writes, and all that a run leaves behind.
+WRITTEN = ("results.json", "junit.xml", "report.html")
+_OWN = ("journal.jsonl", *WRITTEN, "tracebacks", "logs", "legs")
+#: What stands in the first line of a results file, before its legs.
+_COMPLETE = re.compile(rb'^\{"schema":[^\[]*?"complete":true,')
+_HEAD = 4096
+
+
+def check_foreign(folder: Path, names: Iterable[str] = _OWN) -> None:
+    """Raise UsageError where a folder holds files of these names that no run can have left."""
+    ours = bool(journals(folder)) or any(
+        _head(path).startswith(b'{"schema":')
+        for pattern in ("results.json", "legs/*/results.json")
+        for path in folder.glob(pattern)
+    )
+    others = [name for name in names if (folder / name).exists()]
+    if others and not ours:
+        raise UsageError(
+            f"--output {folder} holds {', '.join(others)} that no earlier run has left; name another folder"
+        )
+
+
+def clear(folder: Path) -> None:
+    """Make an output folder and remove what an earlier run left in it, saying what that was.
+
+    UsageError where files of these names are there that no run can have left: they are somebody's.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    check_foreign(folder)
+    before = earlier(folder)
+    if before:
+        print(
+            f"the results of an earlier run in {short(folder)} ({described(before)}) are replaced",
+            file=sys.stderr,
+        )
+    for name in _OWN:
+        path = folder / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Earlier:
+    """One leg of the run that a folder holds."""
+
+    target: str
+    mode: str
+    level: str
+    shard: str
+    selection: str | None
+    started: str
+    complete: bool
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing of its level is left out. The quick choice is made again in seconds."""
+        everything = self.selection is None and self.shard == "1/1"
+        return self.complete and everything and self.level != levels.SMOKE
+
+
+def earlier(folder: Path) -> list[Earlier]:
+    """The legs of the run that a folder holds; none where it holds no run, or one that cannot be read."""
+    found = []
+    for journal in journals(folder):
+        found += _leg(header(journal), complete=complete(journal.parent))
+    if found:
+        return found
+    try:
+        legs = json.loads((folder / "results.json").read_text())["legs"]
+        return [one for leg in legs for one in _leg(leg, complete=leg["complete"])]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []
+
+
+def _leg(words: dict[str, Any], *, complete: bool) -> list[Earlier]:
+    try:
+        return [
+            Earlier(
+                target=str(words["target"]["name"]),
+                mode=str(words["mode"]),
+                level=str(words["level"]),
+                shard=str(words["shard"]),
+                selection=words["selection"],
+                started=str(words["started"]),
+                complete=complete,
+            )
+        ]
+    except (KeyError, TypeError):
+        return []
+
+
+def described(legs: Sequence[Earlier]) -> str:
+    """What a run was of, in a few words: that of its first leg, with the modes of all."""
+    first = legs[0]
+    words = [first.target, *dict.fromkeys(leg.mode for leg in legs), f"level {first.level}"]
+    if first.selection is not None:
+        words.append(f"-k {first.selection!r}")
+    if first.shard != "1/1":
+        words.append(f"shard {first.shard}")
+    return ", ".join([*words, first.started])
+
+
+def check_narrower(chosen: Options) -> None:
+    """Raise UsageError where a run would replace a whole one of the same target and mode by a part of it.
+
+    That one may have taken an hour, and a look at one operator takes seconds, often without any ``-o``.
+    """
+    for leg in earlier(chosen.output):
+        if not leg.whole or leg.target != chosen.target.name or leg.mode not in chosen.modes:
+            continue
+        known = levels.ALL_LEVELS
+        smaller = leg.level in known and known.index(chosen.level) < known.index(leg.level)
+        if chosen.select is None and not smaller:
+            continue
+        words = f"level {chosen.level}" if chosen.select is None else f"-k {chosen.select!r}"
+        raise UsageError(
+            f"--output {short(chosen.output)} holds a whole run ({described([leg])}), which one with {words} "
+            "would replace; name another folder with -o"
+        )
+
+
+def journals(folder: Path) -> list[Path]:
+    """The journals of the run that a folder holds."""
+    own = folder / "journal.jsonl"
+    return [own] if own.is_file() else sorted(folder.glob("legs/*/journal.jsonl"))
+
+
+def header(journal: Path) -> dict[str, Any]:
+    """The first event of a journal, with which a run says what it is; empty where it is damaged."""
+    try:
+        with journal.open("rb") as file:
+            events, _ = decode(file.readline().decode("utf-8", "replace"))
+    except OSError:
+        return {}
+    return events[0] if events and events[0]["event"] == "run" else {}
+
+
+def complete(folder: Path) -> bool:
+    """Whether the results of a folder say that they are complete."""
+    return _COMPLETE.match(_head(folder / "results.json")) is not None
+
+
+def to_resume(folder: Path, legs: Sequence[dict[str, Any]]) -> list[Path]:
+    """The folders with which ``run --resume`` has something to go on, of a folder with these legs."""
+    unfinished = {leg["name"] for leg in legs if _can_go_on(leg)}
+    found = journals(folder)
+    if not unfinished or not found:
+        return []
+    if found[0].parent == folder or of_one_run(found):
+        return [folder]
+    return [journal.parent for journal in found if journal.parent.name in unfinished]
+
+
+def of_one_run(found: Sequence[Path]) -> bool:
+    """Whether the journals below ``legs`` are of one run of several modes, and not of runs put together."""
+    options = header(found[0]).get("options")
+    modes = options.get("modes") if isinstance(options, dict) else None
+    return isinstance(modes, list) and len(modes) > 1
+
+
+def _can_go_on(leg: dict[str, Any]) -> bool:
+    """Whether a leg lacks what it can still find out. Other oracle values stay, and shards run elsewhere."""
+    if merge.alone(leg)["complete"]:
+        return False
+    return bool(leg["missing"]["count"]) or not leg["oracle"]["differences"]
+
+
+def short(path: Path) -> Path:
+    """A path as a person would name it from here."""
+    try:
+        return path.relative_to(Path.cwd())
+    except ValueError:
+        return path
+
+
+def _head(path: Path) -> bytes:
+    """How a file begins; nothing where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD)
+    except OSError:
+        return b""

@@ -1,0 +1,196 @@
+"""The ledger: what the events of a journal say about each result and each worker."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from conformance.model.verdicts import Kind, Verdict
+from conformance.results.execution_words import unusable
+
+Row = dict[str, Any]
+
+#: Verdicts that say that something went wrong in an attempt.
+BAD = frozenset(
+    verdict.value
+    for verdict in (Verdict.CRASH, Verdict.TIMEOUT, Verdict.ERROR, Verdict.FAIL, Verdict.VACUOUS)
+)
+_LOST = (Verdict.CRASH.value, Verdict.TIMEOUT.value)
+
+
+@dataclasses.dataclass
+class Worker:
+    """What is known of a worker: the result that it works on, the last that it finished, and its own end."""
+
+    name: str
+    open: str | None = None
+    attempt: int = 1
+    last: str | None = None
+    probing: str | None = None
+    ended: str | None = None
+    buried: bool = False
+
+
+class Ledger:
+    """Takes events in order. All attempts at a result are kept."""
+
+    def __init__(self) -> None:
+        self.attempts: dict[str, list[Row]] = {}
+        self.workers: dict[str, Worker] = {}
+        self.header: dict[str, Any] = {}
+        self.plan: dict[str, Any] | None = None
+        self.end: dict[str, Any] | None = None
+        self.oracle: dict[tuple[str, str, int], str] = {}
+        self.oracle_check: dict[str, Any] | None = None
+        self.problems: list[str] = []
+        self.interrupted = False
+        #: Workers that started since a result last passed.
+        self.starts_without_pass = 0
+        #: Seconds of all runs that went into this journal, as far as they came to an end.
+        self.seconds = 0.0
+        self.rounds = 0
+        #: Results after which the device was being probed when a run was killed.
+        self.unprobed: set[str] = set()
+
+    def apply(self, event: dict[str, Any]) -> None:
+        """Take one event. Words that this version does not know are ignored; a malformed one is a problem."""
+        handler = getattr(self, "_on_" + event["event"].replace("-", "_"), None)
+        if handler is None:
+            return
+        try:
+            handler(event)
+        except (KeyError, TypeError, ValueError) as error:
+            self.problems.append(f"event {event['event']!r} of the journal is malformed: {error!r}")
+
+    def _worker(self, event: dict[str, Any]) -> Worker:
+        name = str(event.get("worker", "?"))
+        return self.workers.setdefault(name, Worker(name))
+
+    def _on_run(self, event: dict[str, Any]) -> None:
+        self.header = {key: value for key, value in event.items() if key != "event"}
+
+    def _on_plan(self, event: dict[str, Any]) -> None:
+        self.plan = event
+
+    def _on_round(self, event: dict[str, Any]) -> None:
+        self.rounds = max(self.rounds, int(event["number"]))
+
+    def _on_resume(self, event: dict[str, Any]) -> None:
+        """A run goes on. Whoever worked before was killed with it: what they owe is no failure."""
+        for worker in self.workers.values():
+            if worker.ended is None and not worker.buried:
+                worker.buried = True
+                if worker.probing is not None:
+                    self.unprobed.add(worker.probing)
+        self.end, self.interrupted, self.oracle_check = None, False, None
+        self.starts_without_pass = 0
+
+    def _on_worker(self, event: dict[str, Any]) -> None:
+        # The number of a process, and with it the name, may come again once a run has been resumed.
+        name = str(event.get("worker", "?"))
+        self.workers[name] = Worker(name)
+        self.starts_without_pass += 1
+
+    def _on_worker_end(self, event: dict[str, Any]) -> None:
+        self._worker(event).ended = event.get("reason", "done")
+
+    def _on_dtype(self, event: dict[str, Any]) -> None:
+        worker = self._worker(event)
+        worker.open, worker.attempt = event["id"], event.get("attempt", 1)
+
+    def _on_result(self, event: dict[str, Any]) -> None:
+        row: Row = event["result"]
+        worker = self._worker(event)
+        worker.open, worker.last = None, row["id"]
+        self.attempts.setdefault(row["id"], []).append(row)
+        self.unprobed.discard(row["id"])
+        if row["verdict"] == Verdict.PASS.value:
+            self.starts_without_pass = 0
+
+    def _on_probe(self, event: dict[str, Any]) -> None:
+        worker = self._worker(event)
+        state = event["state"]
+        worker.probing = event["id"] if state == "start" else None
+        if state == "failed":
+            self._poison(event["id"], event.get("message", ""))
+
+    def _poison(self, result_id: str, message: str) -> None:
+        row = self.attempts[result_id][-1]
+        row.setdefault("failures", []).append({"kind": Kind.STATE.value, "message": unusable(message)})
+        row["failure_count"] = row.get("failure_count", 0) + 1
+        if row["verdict"] not in BAD or row["verdict"] == Verdict.VACUOUS.value:
+            row["verdict"] = Verdict.FAIL.value
+
+    def _on_oracle(self, event: dict[str, Any]) -> None:
+        operator = event["operator"] if "operator" in event else event["op"]
+        self.oracle[(operator, event["dtype"], event["index"])] = event["digest"]
+
+    def _on_oracle_check(self, event: dict[str, Any]) -> None:
+        self.oracle_check = {key: value for key, value in event.items() if key != "event"}
+
+    def _on_problem(self, event: dict[str, Any]) -> None:
+        self.problems.append(event["message"])
+
+    def _on_interrupted(self, event: dict[str, Any]) -> None:
+        self.interrupted = True
+
+    def _on_end(self, event: dict[str, Any]) -> None:
+        self.end = event
+        self.seconds += float(event.get("seconds", 0.0))
+
+    def _on_lost(self, event: dict[str, Any]) -> None:
+        worker = self._worker(event)
+        worker.buried = True
+        if worker.probing is not None:
+            self._poison(worker.probing, "the process ended while the known-answer probe ran")
+            worker.probing = None
+
+    def dead(self) -> list[Worker]:
+        """Workers that neither said that they end nor were given up; call it when all processes are gone."""
+        return [worker for worker in self.workers.values() if worker.ended is None and not worker.buried]
+
+    def last_attempt(self) -> int:
+        """The highest number of an attempt at any result."""
+        return max((row.get("attempt", 1) for rows in self.attempts.values() for row in rows), default=0)
+
+    def tried(self, result_id: str, attempt: int) -> bool:
+        """Whether there is such an attempt at a result."""
+        return any(row.get("attempt", 1) == attempt for row in self.attempts.get(result_id, ()))
+
+    def to_retry(self) -> list[str]:
+        """Results whose only attempt was lost, or was blamed for an unusable device."""
+        return [
+            result_id
+            for result_id, rows in self.attempts.items()
+            if rows[-1].get("attempt", 1) == 1 and (rows[-1]["verdict"] in _LOST or _poisoned(rows[-1]))
+        ]
+
+
+def _poisoned(row: Row) -> bool:
+    return any(failure["kind"] == Kind.STATE.value for failure in row.get("failures", ()))
+
+
+def settle(rows: list[Row]) -> tuple[str, Row]:
+    """The verdict of all attempts at a result, before expectations, and the attempt that shows it best.
+
+    A good last attempt after a bad one is ``flaky``; where the last one is bad, the worst counts. An attempt
+    that was blamed for an unusable device does not count against a later, bad one in a fresh process that was
+    not; that a device broke stays in its failures, where no expectation of another kind excuses it.
+    """
+    last = rows[-1]
+    bad = [row for row in rows if row["verdict"] in BAD]
+    if not bad:
+        return last["verdict"], last
+    if last["verdict"] not in BAD:
+        return Verdict.FLAKY.value, bad[-1]
+    blamed = [row for row in bad if _poisoned(row)]
+    if blamed and not _poisoned(last):
+        bad = [row for row in bad if not _poisoned(row)]
+        first = next(failure for failure in blamed[0]["failures"] if failure["kind"] == Kind.STATE.value)
+        message = (
+            f"the first attempt {first['message']}; this one did not, so an earlier case may have done it"
+        )
+        failures = [*last.get("failures", ()), {"kind": Kind.STATE.value, "message": message}]
+        bad[-1] = {**last, "failures": failures, "failure_count": last.get("failure_count", 0) + 1}
+    worst = Verdict.worst([Verdict(row["verdict"]) for row in bad])
+    return worst.value, next(row for row in reversed(bad) if row["verdict"] == worst.value)

@@ -1,0 +1,121 @@
+"""From attempts to verdicts: what a result counts as once expectations are held against it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from conformance.expectations import Expectation, Index, judge
+from conformance.model.verdicts import Verdict
+from conformance.results.ledger import BAD, Row, settle
+
+#: Verdicts that an expectation can excuse.
+_EXCUSABLE = (Verdict.FAIL.value, Verdict.CRASH.value, Verdict.TIMEOUT.value)
+
+#: Characters kept of what one attempt among several said.
+MAX_ATTEMPT_MESSAGE = 1000
+
+
+@dataclasses.dataclass
+class Outcome:
+    """Rows of the results file by result id, and the expectations whose results all pass."""
+
+    rows: dict[str, Row]
+    obsolete: list[Expectation]
+
+
+def decide(
+    attempts: Mapping[str, list[Row]],
+    expectations: list[Expectation],
+    covers: Callable[[Expectation, int], bool] = lambda entry, matched: True,
+) -> Outcome:
+    """The final row of every result.
+
+    A failing result becomes ``xfail`` where expectations name every kind of failure that it showed in any
+    attempt. Where all results that an expectation matches pass, they become ``xpass``: the entry must go.
+    That is asked only of entries which ``covers`` says have all their results here, given their number.
+    """
+    rows = {result_id: _row(kept) for result_id, kept in attempts.items()}
+    if not expectations:
+        return Outcome(rows, [])
+    index = Index(rows)
+    by_result: dict[str, list[Expectation]] = {}
+    matched: list[tuple[Expectation, list[str]]] = []
+    for entry in expectations:
+        ids = index.matching(entry.id)
+        if ids:
+            matched.append((entry, ids))
+        for result_id in ids:
+            by_result.setdefault(result_id, []).append(entry)
+    obsolete = [
+        entry
+        for entry, ids in matched
+        if covers(entry, len(ids)) and all(_passes(rows[result_id]) for result_id in ids)
+    ]
+    for entry, ids in matched:
+        if entry in obsolete:
+            for result_id in ids:
+                rows[result_id]["verdict"] = Verdict.XPASS.value
+                _note(rows[result_id], f"passes although {entry.kind.value} is expected; remove {entry}")
+    for result_id, entries in by_result.items():
+        _excuse(rows[result_id], entries)
+    return Outcome(rows, obsolete)
+
+
+def waive(rows: Mapping[str, Row], waivers: Mapping[str, Mapping[str, str]]) -> None:
+    """Excuse the failures for which torch itself is at fault, whatever the target expects.
+
+    ``waivers`` are links by kind of failure by result id, those of the manifest that speak of this mode and
+    torch. A row becomes ``xfail`` where they name every kind of failure that it showed.
+    """
+    for result_id, links in waivers.items():
+        row = rows.get(result_id)
+        if row is None or row["verdict"] not in _EXCUSABLE:
+            continue
+        found = judge.kinds(row)
+        if found and found <= set(links):
+            row["verdict"] = Verdict.XFAIL.value
+            for kind in sorted(found):
+                _note(row, f"waived for every backend, since torch itself is at fault: {links[kind]}")
+
+
+def _passes(row: Row) -> bool:
+    return bool(row["verdict"] in (Verdict.PASS.value, Verdict.XPASS.value))
+
+
+def _row(attempts: list[Row]) -> Row:
+    verdict, shown = settle(attempts)
+    row: dict[str, Any] = {**shown, "verdict": verdict}
+    row.pop("attempt", None)
+    if len(attempts) > 1:
+        row["attempts"] = [_attempt(kept) for kept in attempts]
+    return row
+
+
+def _attempt(kept: Row) -> Row:
+    """What is kept of one attempt among several: its verdict and, where it was bad, in which ways."""
+    found = {
+        "verdict": kept["verdict"],
+        "seconds": kept.get("seconds", 0.0),
+        "attempt": kept.get("attempt", 1),
+    }
+    if kept["verdict"] in BAD and kept.get("failures"):
+        found["kinds"] = list(dict.fromkeys(failure["kind"] for failure in kept["failures"]))
+        found["message"] = kept["failures"][0]["message"][:MAX_ATTEMPT_MESSAGE]
+    return found
+
+
+def _excuse(row: Row, entries: list[Expectation]) -> None:
+    if row["verdict"] not in _EXCUSABLE:
+        return
+    found = judge.kinds(row)
+    if found and found <= {entry.kind.value for entry in entries}:
+        row["verdict"] = Verdict.XFAIL.value
+        for entry in entries:
+            if entry.kind.value in found:
+                _note(row, f"expected until {entry.until}: {entry.reason}, {entry.link}")
+
+
+def _note(row: Row, text: str) -> None:
+    row["notes"] = [*row.get("notes", ()), text]

@@ -1,0 +1,62 @@
+"""Several modes of a target, one leg after the other; every process that loads the backend has one mode."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from conformance.builds import installed
+from conformance.errors import UsageError
+from conformance.plan.request import Options
+from conformance.report import files
+from conformance.results import document, folders
+from conformance.runner import leg
+
+
+def run(options: Options) -> list[dict[str, Any]]:
+    """Run a leg per mode into ``legs/BUILD-MODE``; what was found, also where the user stops it.
+
+    A mode that cannot start does not keep the others from running: it is a leg with exit code 2. One for
+    which the user's selection leaves nothing is left out.
+
+    Raises:
+        UsageError: no mode has anything to run.
+    """
+    folders.clear(options.output)
+    build = installed.version()
+
+    def one(mode: str) -> dict[str, Any]:
+        return leg.run(options, mode, options.output / "legs" / installed.leg_name(build, mode))
+
+    return each(options, one)
+
+
+def each(options: Options, one: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
+    """The legs that ``one`` finds for the modes of a run."""
+    build = installed.version()
+    found: list[dict[str, Any]] = []
+    for mode in options.modes:
+        folder = options.output / "legs" / installed.leg_name(build, mode)
+        try:
+            found.append(one(mode))
+        except leg.NothingToRun as nothing:
+            print(f"mode {mode} is left out: {nothing}", file=sys.stderr)
+            continue
+        except leg.Interrupted as stop:
+            found += stop.found
+            files.write(folder, found[-1:])
+            raise leg.Interrupted(found) from None
+        except KeyboardInterrupt:
+            # Before the leg had a journal. The file must not read as if the modes so far were all.
+            why = "stopped by the user before it began"
+            found.append(document.not_run(options, mode, build, why, code=document.INCOMPLETE))
+            raise leg.Interrupted(found) from None
+        except UsageError as error:
+            print(f"mode {mode} did not run: {error}", file=sys.stderr)
+            found.append(document.not_run(options, mode, build, str(error)))
+            continue
+        files.write(folder, found[-1:])
+    if not found:
+        raise leg.NothingToRun(f"none of the modes {', '.join(options.modes)} has anything to run")
+    return found

@@ -1,0 +1,1 @@
+"""Inputs of operators, modules and optimizers, and private copies of them."""

@@ -1,0 +1,140 @@
+"""Samples of optimizers: options, parameters, and a sequence of gradients.
+
+They are made on the CPU from a seed of (optimizer, dtype) only. :meth:`OptimizerSample.problem` makes private
+copies on a device.
+"""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from conformance import torch_private
+from conformance.samples.copies import Copier
+from conformance.samples.operators import dtype_name
+from conformance.subjects.databases import Subject, find
+
+#: Steps that a run takes.
+STEPS = 4
+_OPTIMIZERS_KEPT = 3
+#: Shapes of the parameters; the third is laid out in memory with swapped dimensions, the last holds nothing.
+_SHAPES: tuple[tuple[int, ...], ...] = ((3, 4), (5,), (4, 3), (), (2, 3, 2), (0, 3))
+#: Muon takes matrices only.
+_MATRICES: tuple[tuple[int, ...], ...] = ((3, 4), (6, 2), (4, 3))
+_SWAPPED = 2
+
+Optimizer = torch.optim.Optimizer
+
+
+@dataclasses.dataclass
+class Problem:
+    """Private parameters on one device, with their gradients for each step."""
+
+    parameters: list[torch.Tensor]
+    gradients: list[list[torch.Tensor]]
+
+    def give(self, step: int, parameters: Sequence[torch.Tensor] | None = None) -> None:
+        """Hand the gradients of a step to the parameters."""
+        for parameter, gradient in zip(parameters or self.parameters, self.gradients[step], strict=True):
+            parameter.grad = gradient.clone()
+
+
+@dataclasses.dataclass
+class OptimizerSample:
+    """One set of options of one optimizer. ``capturable`` tells that they ask for capturable=True."""
+
+    index: int
+    optimizer_cls: Callable[..., Optimizer]
+    options: dict[str, Any]
+    description: str
+    dtype: torch.dtype
+    parameters: list[torch.Tensor]
+    gradients: list[list[torch.Tensor]]
+    seed: int
+    needs_closure: bool
+
+    @property
+    def capturable(self) -> bool:
+        return bool(self.options.get("capturable", False))
+
+    @property
+    def tensor_lr(self) -> bool:
+        return isinstance(self.options.get("lr"), torch.Tensor)
+
+    def problem(
+        self, device: torch.device | str = "cpu", dtypes: Mapping[torch.dtype, torch.dtype] | None = None
+    ) -> Problem:
+        """Private copies of parameters and gradients."""
+        parameters, gradients = Copier(torch.device(device), dtypes).tree((self.parameters, self.gradients))
+        return Problem([one.requires_grad_(True) for one in parameters], gradients)
+
+    def build(self, parameters: Any, **options: Any) -> Optimizer:
+        """An optimizer over ``parameters`` with private copies of the options; ``options`` win over them."""
+        return self.optimizer_cls(parameters, **{**copy.deepcopy(self.options), **options})
+
+    def describe(self) -> str:
+        """The options in one short line."""
+        name = getattr(self.optimizer_cls, "__name__", "optimizer")
+        return f"{name}({', '.join(f'{key}={value}' for key, value in self.options.items())})"
+
+
+_cache: collections.OrderedDict[str, dict[tuple[str, bool], Sequence[OptimizerSample]]] = (
+    collections.OrderedDict()
+)
+
+
+def optimizer_samples(subject: Subject, dtype: torch.dtype, *, capturable: bool) -> Sequence[OptimizerSample]:
+    """The shared samples of (optimizer, dtype); with ``capturable`` also those that ask for it."""
+    sets = _cache.pop(subject.name, None)
+    if sets is None:
+        sets = {}
+        while len(_cache) >= _OPTIMIZERS_KEPT:
+            _cache.popitem(last=False)
+    _cache[subject.name] = sets
+    key = (dtype_name(dtype), capturable)
+    if key not in sets:
+        sets[key] = _make(find(subject.kind, subject.name).info, subject.name, dtype, capturable)
+    return sets[key]
+
+
+def _make(info: Any, name: str, dtype: torch.dtype, capturable: bool) -> list[OptimizerSample]:
+    seed = torch_private.seed_for("optimizer", name, dtype_name(dtype))
+    generator = torch.Generator().manual_seed(seed)
+    wide = torch.complex64 if dtype.is_complex else torch.float32
+
+    def values(shape: tuple[int, ...], swapped: bool = False) -> torch.Tensor:
+        made = torch.randn(shape, generator=generator, dtype=wide).to(dtype)
+        return made.t().contiguous().t() if swapped else made
+
+    shapes = _MATRICES if name == "Muon" else _SHAPES
+    if name == "Adafactor":  # divides by the number of elements
+        shapes = tuple(shape for shape in shapes if 0 not in shape)
+    swapped = _SWAPPED if name != "LBFGS" else None  # it takes views of its gradients
+    parameters = [values(shape, index == swapped) for index, shape in enumerate(shapes)]
+    gradients = [
+        [values(shape, index == _SWAPPED) for index, shape in enumerate(shapes)] for _ in range(STEPS)
+    ]
+    return [
+        OptimizerSample(
+            index=index,
+            optimizer_cls=info.optim_cls,
+            options=dict(item.kwargs),
+            description=item.desc,
+            dtype=dtype,
+            parameters=parameters,
+            gradients=gradients,
+            seed=seed,
+            needs_closure=bool(info.step_requires_closure),
+        )
+        for index, item in enumerate(torch_private.optimizer_inputs(info, capturable=capturable))
+    ]
+
+
+def forget() -> None:
+    """Drop all cached samples (for tests)."""
+    _cache.clear()

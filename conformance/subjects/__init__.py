@@ -1,0 +1,1 @@
+"""The subjects of properties: torch's databases, areas of the API and extra modules."""

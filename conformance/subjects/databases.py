@@ -1,0 +1,83 @@
+"""Subjects: what properties are checked on, taken from the databases that torch carries."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from conformance import torch_private
+from conformance.distributed.collectives import COLLECTIVES
+from conformance.subjects import areas, extra_modules
+from conformance.subjects.catalogue import KINDS
+
+#: Parts of a device's API.
+DEVICE = ("Stream", "Event", "Memory", "Copy", "Thread", "Graph", "Compile")
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """One entry. ``name`` is unique within its kind; ``info`` is torch's own record (OpInfo, ModuleInfo,
+    …).
+    """
+
+    kind: str
+    name: str
+    info: Any = dataclasses.field(compare=False, repr=False)
+
+
+def operator_name(info: Any) -> str:
+    """``name`` or ``name.variant`` of an OpInfo; unique within one release."""
+    variant = info.variant_test_name
+    return f"{info.name}.{variant}" if variant else str(info.name)
+
+
+@functools.cache
+def subjects(kind: str) -> Sequence[Subject]:
+    """All subjects of a kind in the order of torch's database.
+
+    Entries that cannot run on the CPU are left out by :func:`conformance.torch_private.is_device_specific`:
+    there is no oracle for them. Raises LookupError for an unknown kind.
+    """
+    if kind == "operator":
+        found = [
+            Subject(kind, operator_name(info), info)
+            for info in torch_private.op_db()
+            if not torch_private.is_device_specific(info)
+        ]
+    elif kind == "module":
+        found = [Subject(kind, info.name, info) for info in torch_private.module_db()]
+        found += [
+            Subject(kind, info.name, info) for info in extra_modules.entries([one.name for one in found])
+        ]
+    elif kind == "optimizer":
+        found = [Subject(kind, info.optim_cls.__name__, info) for info in torch_private.optim_db()]
+    elif kind == "device":
+        found = [Subject(kind, name, None) for name in DEVICE]
+    elif kind == "collective":
+        found = [Subject(kind, one.name, one) for one in COLLECTIVES]
+    elif kind == "world":
+        found = [Subject(kind, name, None) for name in areas.WORLD]
+    elif kind == "api":
+        found = [Subject(kind, name, None) for name in areas.AREAS]
+    else:
+        raise LookupError(f"no subjects of kind {kind!r}; known kinds are {', '.join(KINDS)}")
+    names = [subject.name for subject in found]
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise LookupError(f"{kind} names are not unique in torch's database: {', '.join(twice)}")
+    return tuple(found)
+
+
+@functools.cache
+def _by_name(kind: str) -> dict[str, Subject]:
+    return {subject.name: subject for subject in subjects(kind)}
+
+
+def find(kind: str, name: str) -> Subject:
+    """The subject of that name; raises LookupError where there is none."""
+    try:
+        return _by_name(kind)[name]
+    except KeyError:
+        raise LookupError(f"no {kind} named {name!r} in torch's database") from None

@@ -1,0 +1,1 @@
+"""The backend under test, as its target file describes it."""

@@ -1,0 +1,393 @@
+"""Target files: which TOML says what about a backend, checked word by word, without importing torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from conformance.errors import UsageError
+from conformance.plan.needs import CAPABILITIES
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from conformance.target.target import Target
+
+SCHEMA = 1
+MODES = ("eager", "lazy", "compile", "graph", "distributed")
+PRECISIONS = ("ieee", "tf32", "flush-denormals")
+#: Words under which a target file names functions of its backend, with what each must do.
+HOOKS: dict[str, str] = {
+    "synchronize": "() -> None: waits for the device",
+    "count_fallbacks": "() -> number, or numbers by operator, of calls that ran on the CPU so far",
+    "delay": "(seconds) -> None: puts that much work on the current stream and returns at once",
+    "graph": "() -> object with capture_begin(), capture_end() and replay()",
+    "mark_step": "() -> None: ends the graph that lazy mode is recording and starts it",
+    "executed_ops": "() -> calls by operator (aten::add.Tensor) that ran from a graph or a queue so far",
+    "compiled_graphs": "() -> graphs by kind of executable that ran as one so far",
+}
+#: Keys of the table [distributed].
+_DISTRIBUTED = ("backend", "device_per_rank")
+#: Keys of the table [compile].
+_COMPILE = ("backend", "options", "fused_options")
+#: The dtypes of the CPU, which a target has unless it says otherwise.
+DTYPES = (
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+    "complex32",
+    "complex64",
+    "complex128",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "bool",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+)
+_KEYS = (
+    "schema",
+    "name",
+    "module",
+    "device",
+    "modes",
+    "precision",
+    "dtypes",
+    "expectations",
+    "capabilities",
+    "unsupported",
+    "operators",
+    "hooks",
+    "environment",
+    "compile",
+    "distributed",
+    "mode_builds",
+    "rehearse",
+    "simulated",
+    "untested",
+)
+#: On which builds of torch a mode can run.
+BUILDS = ("any", "public", "fork-like")
+_FOLDER = Path(__file__).parent / "known"
+
+
+@dataclasses.dataclass(frozen=True)
+class TargetFile:
+    """A target file that was read and checked.
+
+    ``environment`` holds the variables of every mode under ``""`` and those of one mode under its name.
+    ``expectations`` is the folder or file with the vendor's own expectations, if the file names one. The
+    table ``[compile]`` names the ``backend`` of ``torch.compile`` (default ``inductor``), its ``options``,
+    and ``fused_options``: those with which it makes one kernel of several operators, where it can.
+    The table ``[distributed]`` names the ``backend`` of process groups (default: torch's for the device),
+    and says with ``device_per_rank`` whether a rank uses the device of its number (as a process that sees
+    all of them must) or the one that its process sees. ``mode_builds`` says which builds of torch a mode
+    needs (``any`` where it is not named). In the modes of ``rehearse`` (default: lazy) each check runs
+    twice and the second run counts, for devices that run a call at once the first time. ``simulated`` says
+    that no hardware stands behind the device; every page that speaks of its results says so. ``untested``
+    says that nobody has proved the file by a run yet.
+    """
+
+    path: Path
+    digest: str
+    name: str
+    module: str | None
+    device: str
+    modes: tuple[str, ...]
+    precision: str
+    dtypes: frozenset[str]
+    capabilities: dict[str, bool]
+    unsupported: dict[str, str]
+    dtype_overrides: dict[str, frozenset[str]]
+    hooks: dict[str, str]
+    environment: dict[str, dict[str, str]]
+    compile_backend: str
+    compile_options: dict[str, Any]
+    fused_options: dict[str, Any] | None
+    process_group: str | None
+    device_per_rank: bool
+    mode_builds: dict[str, str]
+    rehearse: tuple[str, ...]
+    expectations: Path | None
+    simulated: bool = False
+    untested: bool = False
+
+    @property
+    def default_mode(self) -> str:
+        """The mode that is meant where none is named: ``eager``, else the first."""
+        return "eager" if "eager" in self.modes else self.modes[0]
+
+    def declared(self) -> dict[str, Any]:
+        """What the file says that the device can and cannot do, as results carry it."""
+        return {
+            "dtypes": sorted(self.dtypes),
+            "capabilities": dict(sorted(self.capabilities.items())),
+            "unsupported": dict(self.unsupported),
+            "operators": {name: sorted(dtypes) for name, dtypes in sorted(self.dtype_overrides.items())},
+            "hooks": sorted(self.hooks),
+        }
+
+    def variables(self, mode: str) -> dict[str, str]:
+        """The environment variables of a process that runs a mode."""
+        return {**self.environment.get("", {}), **self.environment.get(mode, {})}
+
+    def check_mode(self, mode: str) -> None:
+        """Raise UsageError unless the target declares the mode."""
+        if mode not in MODES:
+            raise UsageError(f"mode {mode!r} does not exist; use one of {', '.join(MODES)}")
+        if mode not in self.modes:
+            known = ", ".join(self.modes)
+            raise UsageError(
+                f"target {self.name!r} declares no mode {mode!r}; use {known} or add it to {self.path.name}"
+            )
+
+    def target(self, mode: str) -> Target:
+        """The target in one mode. Imports torch, but not yet the backend."""
+        from conformance.target.target import Target
+
+        return Target(
+            name=self.name,
+            module=self.module,
+            device=self.device,
+            dtypes=self.dtypes,
+            capabilities=self.capabilities,
+            precision=self.precision,
+            unsupported=self.unsupported,
+            dtype_overrides=self.dtype_overrides,
+            hooks=self.hooks,
+            modes=self.modes,
+            mode=mode,
+            compile_backend=self.compile_backend,
+            compile_options=self.compile_options,
+            process_group=self.process_group,
+            device_per_rank=self.device_per_rank,
+            fused_options=self.fused_options,
+            environment=self.variables(mode),
+            rehearses=mode in self.rehearse,
+            file=str(self.path.resolve()),
+        )
+
+
+def known_targets() -> list[str]:
+    """Names of the target files that come with the suite."""
+    return sorted(path.stem for path in _FOLDER.glob("*.toml"))
+
+
+def find(name_or_file: str) -> Path:
+    """The target file behind a name (``cpu``) or a path (``my.toml``)."""
+    if name_or_file.endswith(".toml") or "/" in name_or_file:
+        path = Path(name_or_file)
+        if not path.is_file():
+            raise UsageError(
+                f"target file {name_or_file!r} does not exist; write one with 'conformance targets --new'"
+            )
+        return path
+    path = _FOLDER / f"{name_or_file}.toml"
+    if not path.is_file():
+        known = ", ".join(known_targets())
+        raise UsageError(
+            f"no target is called {name_or_file!r}; known are {known}, or give the path of a .toml file"
+        )
+    return path
+
+
+def load(name_or_file: str) -> TargetFile:
+    """Read and check a target file by name or path; UsageError names the first mistake."""
+    path = find(name_or_file)
+    content = path.read_bytes()
+    try:
+        data = tomllib.loads(content.decode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"target file {path} is not TOML: {error}") from None
+    return _Reader(path, data).read(hashlib.sha256(content).hexdigest())
+
+
+class _Reader:
+    def __init__(self, path: Path, data: dict[str, Any]) -> None:
+        self.path = path
+        self.data = data
+
+    def fail(self, what: str) -> UsageError:
+        return UsageError(f"target file {self.path}: {what}")
+
+    def unknown(self, what: str, word: str, known: Any) -> UsageError:
+        return self.fail(f"unknown {what} {word!r}; known are {', '.join(known)}")
+
+    def text(self, key: str, default: str | None = None) -> str:
+        value = self.data.get(key, default)
+        if not isinstance(value, str) or not value:
+            raise self.fail(f"{key} is {value!r}; it must be a non-empty string")
+        return value
+
+    def table(self, key: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
+        value = (self.data if data is None else data).get(key, {})
+        if not isinstance(value, dict):
+            raise self.fail(f"{key} is {value!r}; it must be a table")
+        return value
+
+    def words(self, where: str, value: Any, known: tuple[str, ...]) -> tuple[str, ...]:
+        if not isinstance(value, list) or not value:
+            raise self.fail(f"{where} is {value!r}; it must be a non-empty list of words")
+        for word in value:
+            if word not in known:
+                raise self.unknown(f"word in {where}:", word, known)
+        return tuple(value)
+
+    def read(self, digest: str) -> TargetFile:
+        schema = self.data.get("schema")
+        if schema != SCHEMA:
+            raise self.fail(f"schema is {schema!r}; this version of the suite reads schema = {SCHEMA}")
+        for key in self.data:
+            if key not in _KEYS:
+                raise self.unknown("key", key, _KEYS)
+        precision = self.text("precision", "ieee")
+        if precision not in PRECISIONS:
+            raise self.unknown("precision", precision, PRECISIONS)
+        return TargetFile(
+            path=self.path,
+            digest=digest,
+            name=self.text("name"),
+            module=self.text("module") if "module" in self.data else None,
+            device=self.text("device"),
+            modes=self.words("modes", self.data.get("modes", ["eager"]), MODES),
+            precision=precision,
+            dtypes=frozenset(self.words("dtypes", self.data.get("dtypes", list(DTYPES)), DTYPES)),
+            capabilities=self.capabilities(),
+            unsupported=self.unsupported(),
+            dtype_overrides=self.operators(),
+            hooks=self.hooks(),
+            environment=self.environment(),
+            compile_backend=self.compile("backend", "inductor"),
+            compile_options=self.compile("options", {}),
+            fused_options=self.compile("fused_options", None),
+            process_group=self.distributed("backend", str, None),
+            device_per_rank=self.distributed("device_per_rank", bool, False),
+            mode_builds=self.mode_builds(),
+            rehearse=self.words("rehearse", self.data.get("rehearse", ["lazy"]), MODES),
+            expectations=self.path.parent / self.text("expectations")
+            if "expectations" in self.data
+            else None,
+            simulated=self.truth("simulated"),
+            untested=self.truth("untested"),
+        )
+
+    def truth(self, key: str) -> bool:
+        value = self.data.get(key, False)
+        if not isinstance(value, bool):
+            raise self.fail(f"{key} is {value!r}; it must be true or false")
+        return value
+
+    def capabilities(self) -> dict[str, bool]:
+        table = self.table("capabilities")
+        for word, value in table.items():
+            if word not in CAPABILITIES:
+                raise self.unknown("capability", word, CAPABILITIES)
+            if not isinstance(value, bool):
+                raise self.fail(f"capability {word} is {value!r}; it must be true or false")
+        return table
+
+    def unsupported(self) -> dict[str, str]:
+        table = self.table("unsupported")
+        for pattern, reason in table.items():
+            if pattern.count("/") != 1 or pattern.count("@") != 1:
+                raise self.fail(
+                    f"unsupported pattern {pattern!r} is not of the form property/subject@dtype, "
+                    "e.g. '*/fft.*@float16'"
+                )
+            if not isinstance(reason, str) or not reason.strip():
+                raise self.fail(f"unsupported pattern {pattern!r} has no reason; give one as its value")
+        return table
+
+    def operators(self) -> dict[str, frozenset[str]]:
+        overrides: dict[str, frozenset[str]] = {}
+        for name, entry in self.table("operators").items():
+            if not isinstance(entry, dict):
+                raise self.fail(f"operators.{name} is {entry!r}; it must be a table with the key dtypes")
+            for key in entry:
+                if key != "dtypes":
+                    raise self.unknown(f"key in operators.{name}:", key, ("dtypes",))
+            listed = entry.get("dtypes")
+            overrides[name] = frozenset(
+                self.words(f"operators.{name}.dtypes", listed, DTYPES) if listed != [] else ()
+            )
+        return overrides
+
+    def hooks(self) -> dict[str, str]:
+        table = self.table("hooks")
+        for word, value in table.items():
+            if word not in HOOKS:
+                raise self.unknown("hook", word, HOOKS)
+            module, colon, attribute = value.partition(":") if isinstance(value, str) else ("", "", "")
+            if not (module and colon and attribute):
+                raise self.fail(f"hook {word} is {value!r}; it must be of the form module:function")
+        return table
+
+    def distributed(self, key: str, kind: type, default: Any) -> Any:
+        """An entry of the table [distributed]."""
+        table = self.table("distributed")
+        for word in table:
+            if word not in _DISTRIBUTED:
+                raise self.unknown("key in distributed:", word, _DISTRIBUTED)
+        value = table.get(key, default)
+        if value is not default and not isinstance(value, kind):
+            raise self.fail(f"distributed.{key} is {value!r}; it must be a {kind.__name__}")
+        return value
+
+    def compile(self, key: str, default: Any) -> Any:
+        """An entry of the table [compile]: a name, or a table of what ``torch.compile`` takes as options."""
+        table = self.table("compile")
+        for word in table:
+            if word not in _COMPILE:
+                raise self.unknown("key in compile:", word, _COMPILE)
+        if key not in table:
+            return default
+        if key != "backend":
+            return self.table(key, table)
+        value = table[key]
+        if not isinstance(value, str) or not value:
+            raise self.fail(
+                f"compile.backend is {value!r}; it must be the name of a backend of torch.compile"
+            )
+        return value
+
+    def mode_builds(self) -> dict[str, str]:
+        table = self.table("mode_builds")
+        for mode, build in table.items():
+            if mode not in MODES:
+                raise self.unknown("mode in mode_builds:", mode, MODES)
+            if build not in BUILDS:
+                raise self.unknown(f"build in mode_builds.{mode}:", build, BUILDS)
+        return table
+
+    def environment(self) -> dict[str, dict[str, str]]:
+        variables: dict[str, dict[str, str]] = {"": {}}
+        for key, value in self.table("environment").items():
+            if isinstance(value, str):
+                variables[""][key] = value
+                continue
+            if not isinstance(value, dict):
+                raise self.fail(
+                    f"environment.{key} is {value!r}; it must be a string, or a table named after a mode"
+                )
+            if key not in MODES:
+                raise self.unknown("mode in environment:", key, MODES)
+            for name, text in value.items():
+                if not isinstance(text, str):
+                    raise self.fail(f"environment.{key}.{name} is {text!r}; it must be a string")
+            variables[key] = value
+        return variables

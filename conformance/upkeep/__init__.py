@@ -1,0 +1,1 @@
+"""Generators of committed tables, run by maintainers; nothing imports this package."""

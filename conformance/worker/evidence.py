@@ -1,0 +1,187 @@
+"""Evidence: whether the subject of a result ran in the mode that the result speaks of.
+
+A comparison of values that came about in another way than the mode's proves nothing about the mode.
+Properties of the modes ``compile`` and ``graph`` see for themselves what was compiled or replayed
+(:mod:`conformance.device.compilation`, :mod:`conformance.device.capture`); those of ``lazy`` are the
+properties of eager mode, which know nothing of it, so that the harness watches around them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from conformance import torch_private
+from conformance.checking.property import Property
+from conformance.checking.recorder import Recorder
+from conformance.samples.kernels import base_name, kernels_of
+from conformance.target.target import Target
+
+#: Operators that the harness itself calls to bring values in and out; for any other subject they prove
+#: nothing.
+_HARNESS = frozenset(
+    {"copy", "_to_copy", "clone", "fill", "zero", "empty_like", "eq", "equal", "_local_scalar_dense", "all"}
+)
+
+#: Operators that only fill memory, which a device may do by kernels of any of these names.
+_FILLING = frozenset(
+    {
+        *("full", "zeros", "ones", "eye", "arange", "linspace", "logspace", "scalar_tensor", "lift_fresh"),
+        *("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full"),
+    }
+)
+
+#: Properties that take the tensors among a sample's arguments: of a factory they only see calls that name no
+#: device, which the host makes.
+_ABOUT_ARGUMENTS = frozenset({"bits", "layout"})
+
+#: Property and subject where nothing can run on the device, with the reason.
+_NOTHING_RUNS = {
+    # torch's fallback for lazy negatives takes no operator that writes more than one argument
+    ("bits", "_batch_norm_with_update"): "every call is refused",
+    # the form with tensors asks the host for their values and names no device after that
+    ("bits", "logspace.tensor_overload"): "the host makes the result",
+    ("layout", "logspace.tensor_overload"): "the host makes the result",
+    # it has no state that training or evaluation could change
+    ("train-eval", "nn.RReLU"): "there is nothing to compare but flags",
+    # training is off by default: the input comes back as it is
+    ("bits", "nn.functional.alpha_dropout"): "it gives its input back",
+    ("random", "nn.functional.alpha_dropout"): "it gives its input back",
+    ("variants", "nn.functional.alpha_dropout"): "it gives its input back",
+    ("random", "nn.functional.feature_alpha_dropout.with_train"): "it gives its input back",
+}
+
+#: Samples of an operator that are looked at to tell which kernels it has.
+_SAMPLES = 8
+
+
+@contextlib.contextmanager
+def observed(target: Target, entry: Property, subject: Any, recorder: Recorder) -> Iterator[None]:
+    """Around one result: watch the mode at work and mark the result vacuous where it was not."""
+    if target.mode == "compile":
+        torch_private.reset_dynamo()
+        try:
+            yield
+        finally:
+            torch_private.reset_dynamo()
+        return
+    before = target.executed() if target.mode == "lazy" and entry.runs else None
+    yield
+    if target.mode != "lazy" or not entry.runs:
+        return
+    if before is None:
+        recorder.note(
+            "whether the result ran in lazy mode cannot be seen: the target has no hook executed_ops"
+        )
+        return
+    target.mark_step()
+    target.synchronize()
+    after = target.executed() or {}
+    expected = expected_kernels(subject, recorder.id.dtype)
+    if expected is not None and recorder.samples_used and not ran(before, after, expected):
+        reason = _NOTHING_RUNS.get((entry.name, subject.name))
+        if reason is not None:
+            recorder.note(f"nothing runs on the device: {reason}")
+            return
+        if entry.name in _ABOUT_ARGUMENTS and not _has_tensors(subject.name, recorder.id.dtype):
+            recorder.note(
+                "the operator takes no tensors, and the calls here name no device: the host runs them"
+            )
+            return
+        if expected and all(is_composite(name, target.device) for name in expected):
+            recorder.note(
+                f"the device makes {', '.join(sorted(expected)[:5])} of views, copies and fills, which "
+                "cannot be told from the harness's own in the graphs"
+            )
+            return
+        names = ", ".join(sorted(expected)[:5]) or "an operator of its own"
+        recorder.vacuous(f"nothing of the subject ran from a lazy graph; expected was {names}")
+
+
+def is_composite(name: str, device: str) -> bool:
+    """Whether no overload of an operator has a kernel of the device's own."""
+    key = torch_private.dispatch_key(device)
+    overloads = torch_private.overloads(name)
+    return bool(key and overloads) and not any(
+        torch_private.has_kernel(f"aten::{name}.{overload}".removesuffix("."), key) for overload in overloads
+    )
+
+
+def ran(before: Mapping[str, int], after: Mapping[str, int], expected: Iterable[str]) -> bool:
+    """Whether the counts show one of the expected operators, or one that is not the harness's own.
+
+    A device may have a kernel where the CPU's operator is made of others, so that any foreign name will do.
+    Of a subject that itself only copies or fills, the harness's own calls cannot be told.
+    """
+    grown = {base_name(name) for name, count in after.items() if count > before.get(name, 0)}
+    wanted = set(expected)
+    alike = bool(wanted) and all(name in _HARNESS | _FILLING or name.endswith("_copy") for name in wanted)
+    return bool(grown & wanted) or bool(grown - _HARNESS) or (alike and bool(grown))
+
+
+def expected_kernels(subject: Any, dtype: str) -> frozenset[str] | None:
+    """Names of the kernels that the subject runs on the CPU and that a graph can hold, without overloads.
+
+    None where there are none: views, what depends on data for its shape, and what needs the host run at once
+    in every mode.
+    """
+    if subject.kind == "operator":
+        return _of_operator(subject.name, dtype)
+    if subject.kind in ("module", "optimizer"):
+        if subject.name in _WITHOUT_KERNELS:
+            return None
+        return frozenset({"copy", "fill"}) if subject.name in _COPYING else frozenset()
+    return None
+
+
+#: Modules that only give their input back, in another shape at most: some in evaluation, where alone they
+#: have values to compare.
+_WITHOUT_KERNELS = frozenset(
+    {
+        *("nn.Identity", "nn.Flatten", "nn.Unflatten"),
+        *("nn.Dropout", "nn.Dropout1d", "nn.Dropout2d", "nn.Dropout3d"),
+        *("nn.AlphaDropout", "nn.FeatureAlphaDropout"),
+    }
+)
+
+
+#: Modules that a device makes of copies and fills alone, which are the harness's own names as well.
+_COPYING = frozenset(
+    f"nn.{kind}Pad{dimensions}d" for kind in ("Zero", "Constant", "Circular") for dimensions in (1, 2, 3)
+)
+
+
+@functools.lru_cache(maxsize=64)
+def _has_tensors(name: str, dtype: str) -> bool:
+    from conformance.samples.operators import dtype_of, samples_of
+    from conformance.subjects.databases import find
+
+    subject = find("operator", name)
+    chosen = dtype if dtype != "any" else _some_dtype(subject.info)
+    samples = samples_of(subject, dtype_of(chosen)).chosen(_SAMPLES)
+    return any(list(sample.tensors()) for sample in samples)
+
+
+@functools.lru_cache(maxsize=64)
+def _of_operator(name: str, dtype: str) -> frozenset[str] | None:
+    from conformance.samples.operators import dtype_of, samples_of
+    from conformance.subjects.databases import find
+
+    subject = find("operator", name)
+    chosen = dtype if dtype != "any" else _some_dtype(subject.info)
+    names: set[str] = set()
+    for sample in samples_of(subject, dtype_of(chosen)).chosen(_SAMPLES):
+        found = kernels_of(subject.info.op, sample)
+        if found is not None:
+            names.update(found.recordable)
+    return frozenset(names) or None
+
+
+def _some_dtype(info: Any) -> str:
+    known = {str(dtype).removeprefix("torch.") for dtype in torch_private.forward_dtypes(info)}
+    for name in ("float32", "int64", "complex64", "bool"):
+        if name in known:
+            return name
+    return sorted(known)[0]

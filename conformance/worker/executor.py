@@ -1,0 +1,192 @@
+"""Running one case: a fresh recorder per dtype, the device's time to fail, and a look at what was left."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import traceback
+from collections.abc import Iterator
+
+from conformance.checking import refusal
+from conformance.checking.invocation import is_answer, report_error
+from conformance.checking.property import Property
+from conformance.checking.property import find as find_property
+from conformance.checking.recorder import MAX_MESSAGE, Recorder
+from conformance.device import probe, process_state
+from conformance.model.verdicts import CaseId, Failure, Kind, Result, ResultId, Verdict, seed_of
+from conformance.plan import needs
+from conformance.plan.plan import Case
+from conformance.processes.watchdog import Watchdog
+from conformance.results.execution_words import unusable
+from conformance.results.journal import Journal
+from conformance.subjects import catalogue
+from conformance.target.target import Target
+from conformance.worker import evidence
+
+#: Seconds that the known-answer probe may take.
+PROBE_SECONDS = 30.0
+
+#: Exit code of a worker that replaces itself because its device is unusable.
+UNUSABLE = 86
+
+
+class DeviceUnusable(BaseException):
+    """The known-answer probe failed: nothing that this process finds from now on means anything."""
+
+
+class Executor:
+    """Runs cases of one target in this process.
+
+    Without a journal it only returns results; with one, every step is on disk before the next begins, so that
+    whoever started this process can tell what it was doing when it died.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        journal: Journal | None = None,
+        watchdog: Watchdog | None = None,
+        worker: str = "main",
+        attempt: int = 1,
+        driven: bool = False,
+    ) -> None:
+        self.target = target
+        self.journal = journal
+        self.watchdog = watchdog
+        self.worker = worker
+        self.attempt = attempt
+        #: Whether a runner drives this process: then no user can interrupt it, and who does is the backend.
+        self.driven = driven
+        #: The result that was found last, also where the device was unusable after it.
+        self.last: Result | None = None
+        self._subjects: dict[str, dict[str, catalogue.Subject]] = {}
+        self._properties: dict[tuple[str, str], Property] = {}
+        #: Parts of the probe that this device never could; they say nothing about its health.
+        own = not target.is_cpu and not target.elsewhere
+        self._never = frozenset(self._probe()) if own else frozenset()
+        self._state = process_state.capture()
+
+    def subject(self, kind: str, name: str) -> catalogue.Subject:
+        """The subject of a planned case."""
+        if kind not in self._subjects:
+            self._subjects[kind] = {subject.name: subject for subject in catalogue.subjects(kind)}
+        return self._subjects[kind][name]
+
+    def property(self, kind: str, name: str) -> Property:
+        """The property of a planned case."""
+        if (kind, name) not in self._properties:
+            self._properties[(kind, name)] = find_property(kind, name)
+        return self._properties[(kind, name)]
+
+    def run(self, case: Case) -> list[Result]:
+        """All results of a case. DeviceUnusable where the probe fails after one of them."""
+        try:
+            return list(self.results(case))
+        finally:
+            if self.watchdog is not None:
+                self.watchdog.rest()
+
+    def results(self, case: Case) -> Iterator[Result]:
+        """The results of a case, one by one as they are found."""
+        entry = self.property(case.kind, case.property)
+        subject = self.subject(case.kind, case.subject)
+        for dtype in case.dtypes:
+            result_id = ResultId(CaseId(case.property, case.subject), dtype)
+            self._write("dtype", id=str(result_id), attempt=self.attempt)
+            result = self.last = self._check(entry, subject, result_id)
+            self._write("result", result=result.to_json())
+            if result.verdict is not Verdict.PASS:
+                self._after(result)
+            yield result
+
+    def _check(self, entry: Property, subject: catalogue.Subject, result_id: ResultId) -> Result:
+        seed = seed_of(subject.name, result_id.dtype)
+        if self.watchdog is not None:
+            self.watchdog.feed()
+        recorder = Recorder(result_id, seed=seed, about_emptiness=entry.about_emptiness)
+        recorder.lacking = needs.lacking(self.target, entry, subject.kind, subject.name)
+        if self.target.rehearses:
+            # The device learns each call the first time, running it at once; only later ones enter its graph.
+            self._rehearse(entry, subject, result_id, seed)
+        trouble: str | None = None
+        try:
+            with evidence.observed(self.target, entry, subject, recorder):
+                process_state.seed(seed, self.target)
+                entry.check(self.target, subject, recorder)
+        except DeviceUnusable:
+            raise
+        except KeyboardInterrupt as error:
+            if not self.driven:
+                raise
+            trouble = _describe(error)
+        except BaseException as error:
+            if isinstance(error, Exception) and not self.target.is_cpu and is_answer(self.target, error):
+                report_error(self.target, recorder, error, what="what the property builds on")
+            else:
+                trouble = _describe(error)
+        try:
+            self.target.synchronize()
+        except Exception as error:
+            recorder.fail(
+                Kind.EXCEPTION, f"synchronising after the case raised {type(error).__name__}: {error}"
+            )
+        changed = process_state.restore(self._state)
+        if changed and trouble is None:
+            trouble = f"property {entry.name!r} left {', '.join(changed)} changed; restore it where it is set"
+        result = refusal.judged(self.target, recorder.result(), recorder.lacking)
+        if trouble is not None:
+            found = Failure(Kind.HARNESS, trouble[:MAX_MESSAGE])
+            kept = [failure for failure in result.failures if failure.kind is not Kind.VACUOUS]
+            result = dataclasses.replace(
+                result,
+                verdict=Verdict.ERROR,
+                failures=[found, *kept],
+                failure_count=recorder.failure_count + 1,
+            )
+        result.attempt = self.attempt
+        return result
+
+    def _rehearse(self, entry: Property, subject: catalogue.Subject, result_id: ResultId, seed: int) -> None:
+        """Run a check for its effect on the device alone; whatever is wrong shows again when it counts."""
+        recorder = Recorder(result_id, seed=seed, about_emptiness=entry.about_emptiness)
+        with contextlib.suppress(Exception):
+            process_state.seed(seed, self.target)
+            entry.check(self.target, subject, recorder)
+        with contextlib.suppress(Exception):
+            self.target.mark_step()
+            self.target.synchronize()
+        process_state.restore(self._state)
+
+    def _after(self, result: Result) -> None:
+        """Ask the device for known answers after a result that did not pass."""
+        self._write("probe", id=str(result.id), state="start", attempt=self.attempt)
+        with self.watchdog.bound(PROBE_SECONDS) if self.watchdog is not None else contextlib.nullcontext():
+            wrong = {name: text for name, text in self._probe().items() if name not in self._never}
+        state = "failed" if wrong else "ok"
+        message = "; ".join(wrong.values())
+        self._write("probe", id=str(result.id), state=state, attempt=self.attempt, message=message)
+        if wrong:
+            text = unusable(message)
+            result.failures.append(Failure(Kind.STATE, text))
+            result.failure_count += 1
+            raise DeviceUnusable(text)
+
+    def _probe(self) -> dict[str, str]:
+        return {} if self.target.elsewhere else probe.known_answers(self.target)
+
+    def _write(self, event: str, **fields: object) -> None:
+        if self.journal is not None:
+            self.journal.write(event, worker=self.worker, **fields)
+
+
+def leave(code: int = UNUSABLE) -> None:
+    """End this process at once: a broken device may hang whatever would be tidied up."""
+    os._exit(code)
+
+
+def _describe(error: BaseException) -> str:
+    lines = traceback.format_exception(type(error), error, error.__traceback__)
+    first = lines[-1].strip().splitlines()[0][:300]
+    return f"{first} left the property\n{''.join(lines)[-MAX_MESSAGE + 400 :]}"

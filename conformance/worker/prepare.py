@@ -1,0 +1,176 @@
+"""``python -m conformance.worker.prepare``: brings a target up once, and decides what there is to run.
+
+It is a process of its own because a backend may crash while it is imported, and because whoever runs the
+suite must not load a backend itself. Its answer is a JSON file; without one the target cannot be used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+from conformance.errors import UsageError
+from conformance.processes import orphan
+
+
+def facts(module_name: str | None, extra: list[str]) -> dict[str, Any]:
+    """Versions and digests of torch and of the backend in this process, and what else it was started with."""
+    import torch
+
+    from conformance.builds import describe, installed
+    from conformance.model import digests
+
+    build = describe.of_folder(Path(torch.__file__).parents[1])
+    found: dict[str, Any] = {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        # What torch itself says goes before what its files say.
+        "torch": {
+            **build.facts(),
+            "version": torch.__version__,
+            "revision": str(torch.version.git_version),
+            "debug": bool(torch.version.debug),
+        },
+        "backend": {"module": module_name, "version": None, "digest": None, "abi": None},
+        "environment": installed.environment(),
+        "extra": list(extra),
+    }
+    if module_name is not None:
+        module = importlib.import_module(module_name)
+        version = getattr(module, "__version__", None)
+        found["backend"]["version"] = None if version is None else str(version)
+        file = getattr(module, "__file__", None)
+        if file is not None:
+            found["backend"]["digest"] = digests.package(Path(file).parent)
+            found["backend"]["abi"] = _abi(Path(file).parent)
+    return found
+
+
+def _abi(package: Path) -> str | None:
+    """The C++ ABI that a package's libraries were built for; None where it has none.
+
+    Of those that this process has loaded, where that can be seen: a wheel may hold some for each torch.
+    """
+    from conformance.builds import abi
+
+    package = package.resolve()  # what is loaded is told by its true name
+    try:
+        mapped = {
+            line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if ".so" in line
+        }
+    except OSError:
+        mapped = set()
+    loaded = [path for path in map(Path, sorted(mapped)) if package in path.parents and path.is_file()]
+    try:
+        found = {abi.of_extension(path).value for path in loaded or [package]} - {"unknown"}
+        return found.pop() if len(found) == 1 else "unknown"
+    except UsageError:
+        return None
+
+
+def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> dict[str, Any]:
+    """The facts, the plan of the level in its mode, and that of the full level in all modes of the target.
+
+    UsageError where the target is unfit, or its file speaks of results that do not exist.
+    """
+    from conformance.checking.property import properties
+    from conformance.device import probe
+    from conformance.device.accelerator import use
+    from conformance.expectations import declarations
+    from conformance.plan import plan
+    from conformance.subjects import catalogue
+    from conformance.target import file as files
+
+    catalogue.load_extra(extra)
+    file = files.load(target_file)
+    target = file.target(mode)
+    use(target)
+    if not target.is_cpu:
+        wrong = probe.known_answers(target)
+        if "copy" in wrong:
+            raise UsageError(
+                f"device {target.device!r} of target {target.name!r} does not copy to and from the CPU: "
+                f"{wrong['copy']}; run 'conformance doctor' to see what is missing"
+            )
+    full = plan.build(target, "full", target.modes)
+    declarations.check(file, lambda: full)
+    chosen = plan.build(target, level)
+    # Kinds and names of the properties that the mode has.
+    here = [
+        [kind, entry.name]
+        for kind in catalogue.kinds()
+        for entry in properties(kind)
+        if target.mode in entry.modes
+    ]
+    return {
+        "facts": facts(target.module, extra),
+        "plan": chosen.to_json(),
+        "full": full.to_json(),
+        "here": here,
+    }
+
+
+def names(target_file: str, mode: str, extra: list[str]) -> dict[str, Any]:
+    """The plan of the full level in each mode of the target, for which its device need not work.
+
+    The backend is imported only where torch does not know the name of its device without it: expectations
+    are also looked at where there is no device. UsageError where the name stays unknown.
+    """
+    from conformance.device.accelerator import check_device, import_backend
+    from conformance.plan import plan
+    from conformance.subjects import catalogue
+    from conformance.target import file as files
+
+    catalogue.load_extra(extra)
+    file = files.load(target_file)
+    target = file.target(mode)
+    if not _nameable(target.device):
+        import_backend(target)
+        if not _nameable(target.device):
+            check_device(target)
+    plans = {each: plan.build(file.target(each), "full", [each]) for each in file.modes}
+    return {"names": {each: found.to_json() for each, found in plans.items()}}
+
+
+def _nameable(device: str) -> bool:
+    import torch
+
+    try:
+        torch.device(device)
+    except RuntimeError:
+        return False
+    return True
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the answer to a file; exit code 2 with ``error`` in the answer where the target is unfit."""
+    parser = argparse.ArgumentParser(prog="python -m conformance.worker.prepare")
+    parser.add_argument("answer", type=Path)
+    parser.add_argument("--target", required=True)
+    parser.add_argument("--mode", required=True)
+    parser.add_argument("--level", required=True)
+    parser.add_argument("--extra", action="append", default=[])
+    parser.add_argument("--names", action="store_true", help="only the names of results, by mode")
+    options = parser.parse_args(arguments)
+    if orphan.VARIABLE in os.environ:
+        orphan.follow()
+    try:
+        if options.names:
+            answer = names(options.target, options.mode, options.extra)
+        else:
+            answer = prepare(options.target, options.mode, options.level, options.extra)
+    except UsageError as error:
+        options.answer.write_text(json.dumps({"error": str(error)}))
+        return 2
+    options.answer.write_text(json.dumps(answer, separators=(",", ":")))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
