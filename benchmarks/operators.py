@@ -16,9 +16,10 @@ import traceback
 import torch
 
 from conformance import torch_private
-from conformance.checking.property import Property, properties
+from conformance.checking.property import Property
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import CaseId, Failure, Kind, Result, ResultId, Verdict
+from conformance.properties.registry import properties
 from conformance.samples import extent
 from conformance.samples import operators as samples
 from conformance.subjects.databases import Subject, subjects

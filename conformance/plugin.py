@@ -19,8 +19,7 @@ from conformance.errors import UsageError
 from conformance.model.verdicts import Result, Verdict
 from conformance.plan.plan import Case, Plan, Shard, build
 from conformance.processes import memory_limit, orphan
-from conformance.results import journal as journal_module
-from conformance.results.journal import Journal
+from conformance.results.journal import Journal, oracle_events
 from conformance.samples import extent
 from conformance.suite import Cases
 
@@ -108,6 +107,7 @@ class Session:
         """The executor of this process; the first call brings the backend up."""
         if self._executor is None:
             from conformance.device.accelerator import bring_up
+            from conformance.oracle import announcements
             from conformance.processes.watchdog import Watchdog
             from conformance.worker.executor import Executor
 
@@ -119,7 +119,7 @@ class Session:
                 folder.mkdir(parents=True, exist_ok=True)
                 self._journal = Journal(self.output / "journal.jsonl")
                 self._journal.write("worker", worker=self.worker, pid=os.getpid())
-                journal_module.activate(self._journal)
+                announcements.send_to(oracle_events(self._journal))
                 watchdog = Watchdog(
                     folder / f"{self.worker}.txt", self.config.getoption("--conformance-timeout")
                 )

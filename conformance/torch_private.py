@@ -18,8 +18,6 @@ from typing import Any
 
 import torch
 
-from conformance.device import accelerator
-
 #: The oldest release whose private modules this file was read against, as (major, minor).
 OLDEST = (2, 6)
 #: The newest one.
@@ -28,6 +26,14 @@ NEWEST = (2, 13)
 
 class UnsupportedTorch(RuntimeError):
     """The torch that is installed does not carry the operator database in a form that is known here."""
+
+
+def current_accelerator() -> torch.device | None:
+    """Return the accelerator of this process, or None. (torch 2.6 raises if there is none.)"""
+    try:
+        return torch.accelerator.current_accelerator()
+    except RuntimeError:
+        return None
 
 
 def torch_version() -> tuple[int, int]:
@@ -80,7 +86,7 @@ def _spare_absent_generators() -> None:
 
     @contextlib.contextmanager
     def freeze_rng_state() -> Iterator[None]:
-        current = accelerator.current()
+        current = current_accelerator()
         module = None if current is None else getattr(torch, current.type, None)
         if current is None or (hasattr(module, "get_rng_state") and hasattr(module, "set_rng_state")):
             with original():

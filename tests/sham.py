@@ -23,6 +23,7 @@ from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.device import probe
 from conformance.model.verdicts import Kind
+from conformance.oracle import announcements
 from conformance.results import journal
 from conformance.subjects import catalogue
 from conformance.target.target import Target
@@ -146,7 +147,7 @@ def crash_after(recorder: Recorder) -> None:
 
 def oracle_good(recorder: Recorder) -> None:
     recorder.compared(1)
-    journal.emit({"event": "oracle", "op": "sham", "dtype": recorder.id.dtype, "index": 0, "digest": "d0"})
+    announcements.announce("sham", recorder.id.dtype, 0, "d0")
 
 
 def stops(recorder: Recorder) -> None:

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import torch
 
-from conformance.checking import property
 from conformance.checking.invocation import report_error
 from conformance.checking.recorder import Recorder
+from conformance.model import vocabulary
 from conformance.model.verdicts import Kind, Result, Verdict
 from conformance.plan import needs, plan
 from conformance.plan.plan import Case
+from conformance.properties import registry
 from conformance.subjects import catalogue
 from conformance.target import file as target_file
 from conformance.target.target import Target
@@ -139,7 +140,7 @@ def test_without_what_nothing_refuses_there_is_no_result(monkeypatch: pytest.Mon
 
 
 def test_subjects_bring_needs_of_their_own() -> None:
-    entry = property.find("operator", "out")
+    entry = registry.find("operator", "out")
     assert needs.needed(entry, "operator", "add") == ("out_variants",)
     assert needs.needed(entry, "operator", "bernoulli") == ("out_variants", "random")
     target = _target(random=False)
@@ -150,13 +151,13 @@ def test_subjects_bring_needs_of_their_own() -> None:
 def test_undeclared_capabilities_of_the_suites_properties_leave_results_in_the_plan() -> None:
     """A declaration that is too modest is seen: what it takes away is run all the same."""
     target = target_file.load("hpu-reference").target("eager")
-    modest = dataclasses.replace(target, capabilities=dict.fromkeys(needs.CAPABILITIES, False))
+    modest = dataclasses.replace(target, capabilities=dict.fromkeys(vocabulary.CAPABILITIES, False))
     full, rest = (set(plan.build(one, "full").result_ids()) for one in (target, modest))
     lost = {text.partition("/")[0] for text in full - rest}
     silent = {
         entry.name
         for kind in catalogue.kinds()
-        for entry in property.properties(kind)
-        if needs.WITHOUT_REFUSAL & set(entry.capabilities)
+        for entry in registry.properties(kind)
+        if vocabulary.WITHOUT_REFUSAL & set(entry.capabilities)
     }
     assert rest <= full and lost == silent, lost ^ silent

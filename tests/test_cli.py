@@ -17,7 +17,7 @@ from suite_process import Run, bare_target, environment
 from test_merge import leg as make_leg
 
 from conformance.errors import UsageError
-from conformance.plan.request import Options
+from conformance.plan.request import Request
 from conformance.report import files
 from conformance.results import folders
 from conformance.target import file as target_file
@@ -292,7 +292,7 @@ def test_a_whole_run_is_not_replaced_by_a_part_of_it(
 ) -> None:
     files.write(tmp_path, [make_leg(**before)])
     words: dict[str, Any] = {"modes": ("eager",), "output": tmp_path, **now}
-    chosen = Options(target=target_file.load("cpu"), target_argument="cpu", **words)
+    chosen = Request(target=target_file.load("cpu"), target_argument="cpu", **words)
     if not refused:
         folders.check_narrower(chosen)
         return

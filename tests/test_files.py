@@ -15,7 +15,8 @@ from conformance import expectations as expectation
 from conformance.errors import UsageError
 from conformance.model.schema import FOLDER, Schema, SchemaError
 from conformance.model.verdicts import Kind, Placement, Verdict
-from conformance.plan.needs import CAPABILITIES
+from conformance.model.vocabulary import CAPABILITIES
+from conformance.oracle import announcements
 from conformance.report import html, junit
 from conformance.report.compact import LETTERS, compact
 from conformance.results import document as results
@@ -68,15 +69,17 @@ def test_a_journal_is_followed_while_it_grows(tmp_path: Path) -> None:
     assert [event["event"] for event in tail.read()] == ["b"]
 
 
-def test_emit_is_silent_outside_of_a_run(tmp_path: Path) -> None:
-    journal.emit({"event": "oracle"})
+def test_announcements_reach_the_journal_of_a_run_only(tmp_path: Path) -> None:
+    assert not announcements.wanted()
+    announcements.announce("mul", "float32", 0, "d0")
     writer = journal.Journal(tmp_path / "journal.jsonl")
-    journal.activate(writer)
+    announcements.send_to(journal.oracle_events(writer))
     try:
-        journal.emit({"event": "oracle", "operator": "add"})
+        announcements.announce("add", "float32", 1, "d1")
     finally:
-        journal.activate(None)
-    assert journal.read(writer.path)[0] == [{"event": "oracle", "operator": "add"}]
+        announcements.send_to(None)
+    expected = {"event": "oracle", "op": "add", "dtype": "float32", "index": 1, "digest": "d1"}
+    assert journal.read(writer.path)[0] == [expected]
 
 
 def document() -> dict[str, Any]:

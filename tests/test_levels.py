@@ -13,14 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from conformance.checking.property import LEVELS, properties
 from conformance.errors import UsageError
+from conformance.model import vocabulary
 from conformance.model.verdicts import Kind
+from conformance.model.vocabulary import LEVELS
 from conformance.plan import levels, needs, plan
 from conformance.plan.levels import manifest
 from conformance.plan.levels.manifest import Group, Manifest, Statement
+from conformance.properties.registry import properties
 from conformance.subjects.catalogue import subjects
 from conformance.target import file as target_file
+from conformance.target.neutral import neutral
 from conformance.upkeep import manifest as generate
 
 MODES = ("eager", "lazy", "compile", "graph", "distributed")
@@ -77,9 +80,9 @@ def test_native_operators_are_placed_from_core_up(committed: Manifest) -> None:
 
 def test_floors_name_words_without_which_a_result_still_exists() -> None:
     for level in map(levels.load, LEVELS):
-        for mode in target_file.MODES:
+        for mode in vocabulary.MODES:
             floor = level.floor(mode)
-            assert floor.capabilities <= set(needs.CAPABILITIES) - needs.WITHOUT_REFUSAL
+            assert floor.capabilities <= set(vocabulary.CAPABILITIES) - vocabulary.WITHOUT_REFUSAL
             assert floor.dtypes <= set(target_file.DTYPES)
             assert "float32" in floor.dtypes
 
@@ -152,7 +155,7 @@ def test_every_id_is_in_it_once(committed: Manifest, mode: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_the_reference_device_has_every_result_that_the_neutral_target_has(mode: str) -> None:
     target = target_file.load("hpu-reference").target(mode)
-    built = [set(plan.build(one, "full").result_ids()) for one in (target, generate.neutral(mode))]
+    built = [set(plan.build(one, "full").result_ids()) for one in (target, neutral(mode))]
     assert built[0] == built[1]
 
 

@@ -16,7 +16,7 @@ from conformance.model.verdicts import CaseId, ResultId, seed_of
 from conformance.oracle import recheck
 from conformance.plan import selection
 from conformance.plan.plan import Case, Plan, Shard
-from conformance.results.execution_words import unusable
+from conformance.results.ledger import unusable
 from conformance.target import file as target_file
 from conformance.worker.scheduler import SubjectScheduling
 

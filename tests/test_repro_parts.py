@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from conformance.checking.property import find
 from conformance.model.verdicts import CaseId, Failure, Kind, ResultId, Verdict
+from conformance.properties.registry import find
 from conformance.reproduction import shrinking
 from conformance.reproduction.literal import Writer
 from conformance.reproduction.source import Collector, Unwritable

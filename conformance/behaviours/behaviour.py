@@ -29,10 +29,11 @@ import torch
 from conformance.behaviours import observation
 from conformance.behaviours.lab import Lab
 from conformance.checking.invocation import report_error
-from conformance.checking.property import ANY_DTYPE, CALLS, register
+from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.device import process_state
 from conformance.model.verdicts import Kind
+from conformance.model.vocabulary import ANY_DTYPE, CALLS
 from conformance.subjects import areas
 from conformance.target.target import Target
 

@@ -7,9 +7,9 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from conformance.checking.property import ANY_DTYPE
 from conformance.errors import UsageError
 from conformance.model.patterns import matches
+from conformance.model.vocabulary import ANY_DTYPE
 from conformance.plan.levels.manifest import Entry
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from conformance.certificate.claims import Declaration
-from conformance.checking.property import LEVELS
 from conformance.model.verdicts import Placement, Verdict, seed_of
+from conformance.model.vocabulary import LEVELS
 from conformance.plan import levels
 from conformance.plan.levels.manifest import Demand, Entry, Manifest, words
 from conformance.results import document, merge

@@ -1,28 +1,16 @@
-"""What a property is, and the registry of all of them."""
+"""The type of a property, and the decorator that registers one."""
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import pkgutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from conformance.plan.needs import CAPABILITIES
-from conformance.target.file import MODES
+from conformance.model.vocabulary import CALLS, CAPABILITIES, LEVELS, MODES
 
 if TYPE_CHECKING:
     from conformance.checking.recorder import Recorder
     from conformance.target.target import Target
-
-#: From narrow to broad. ``smoke`` stands beside them: a fixed quick choice, never certifiable.
-LEVELS = ("bringup", "core", "training", "full")
-
-#: Modes of a property that names none: what holds of a call holds of a call in a lazy graph.
-CALLS = ("eager", "lazy")
-
-#: Word used where a result does not vary with the dtype.
-ANY_DTYPE = "any"
 
 Check = Callable[["Target", Any, "Recorder"], None]
 Applies = Callable[["Target", Any], Sequence[str]]
@@ -37,7 +25,7 @@ class Property:
     without touching the device; an empty sequence means that there is no such case. ``modes`` are the modes
     in which it is checked. ``runs`` says that the subject's kernels run in every result of it, so that a
     result without any is vacuous in a mode that counts them. ``capabilities`` are the words of
-    :mod:`conformance.plan.needs` that a target must declare to be held to it.
+    :data:`conformance.model.vocabulary.CAPABILITIES` that a target must declare to be held to it.
     """
 
     name: str
@@ -53,7 +41,8 @@ class Property:
     capabilities: tuple[str, ...] = ()
 
 
-_REGISTRY: dict[tuple[str, str], Property] = {}
+#: Registered properties by kind of subject and name.
+REGISTRY: dict[tuple[str, str], Property] = {}
 
 
 def register(
@@ -81,11 +70,11 @@ def register(
 
     def wrap(check: Check) -> Check:
         key = (subject_kind, name)
-        if key in _REGISTRY:
+        if key in REGISTRY:
             raise ValueError(
                 f"property {name!r} of {subject_kind} is registered twice; give one of them another name"
             )
-        _REGISTRY[key] = Property(
+        REGISTRY[key] = Property(
             name,
             subject_kind,
             statement,
@@ -101,45 +90,3 @@ def register(
         return check
 
     return wrap
-
-
-_FOLDERS = {
-    "operator": "operators",
-    "module": "modules",
-    "optimizer": "optimizers",
-    "device": "device",
-    "api": "api",
-    "collective": "collective",
-    "world": "world",
-}
-
-
-def load(subject_kind: str) -> None:
-    """Import the modules of ``conformance.properties`` that register properties of a kind of subject.
-
-    A kind without a folder of its own comes from an extra module, which registers when it is imported.
-    """
-    folder = _FOLDERS.get(subject_kind)
-    if folder is None:
-        return
-    package = importlib.import_module(f"conformance.properties.{folder}")
-    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        importlib.import_module(module.name)
-
-
-def properties(subject_kind: str) -> Iterator[Property]:
-    """All registered properties of a kind of subject, in order of name."""
-    load(subject_kind)
-    for key in sorted(_REGISTRY):
-        if key[0] == subject_kind:
-            yield _REGISTRY[key]
-
-
-def find(subject_kind: str, name: str) -> Property:
-    """The property of that name; LookupError names the known ones."""
-    load(subject_kind)
-    try:
-        return _REGISTRY[(subject_kind, name)]
-    except KeyError:
-        known = ", ".join(n for k, n in sorted(_REGISTRY) if k == subject_kind)
-        raise LookupError(f"no property {name!r} for {subject_kind}; known are: {known}") from None

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from conformance.errors import UsageError
+from conformance.model.vocabulary import MODES
 from conformance.plan import levels
 from conformance.target import file as target_file
-from conformance.target.file import MODES
 
 FILE = Path(__file__).parent / "templates" / "hardware.yml"
 _SUITE = re.compile(r"([A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100})@([0-9a-f]{40})")

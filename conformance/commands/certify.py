@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from conformance.certificate import bundle, entitlement, issue, words
-from conformance.checking.property import LEVELS
 from conformance.commands import common
 from conformance.errors import UsageError
+from conformance.model.vocabulary import LEVELS
 from conformance.plan import levels
 from conformance.plan.levels import manifest
 from conformance.report import files, summary

@@ -89,14 +89,14 @@ def _import(target: Any) -> None:
     """Import the backend; its device need not be the accelerator yet, only known to torch."""
     import torch
 
-    from conformance.device import accelerator
+    from conformance import torch_private
     from conformance.device.accelerator import check_device, import_backend
 
     import_backend(target)
     try:
         check_device(target)
     except UsageError:
-        current = accelerator.current()
+        current = torch_private.current_accelerator()
         try:
             torch.empty(1, device=target.device)
         except Exception:

@@ -14,7 +14,7 @@ from conformance.commands import common
 from conformance.errors import UsageError
 from conformance.expectations import check, decided, edit, propose
 from conformance.plan.plan import Plan
-from conformance.plan.request import Options
+from conformance.plan.request import Request
 from conformance.report import files
 from conformance.runner.leg import prepare
 from conformance.target import file as target_file
@@ -153,7 +153,7 @@ def _seen(legs: list[dict[str, Any]], file: target_file.TargetFile) -> list[prop
 
 def plans(file: target_file.TargetFile, extra: list[str]) -> dict[str, frozenset[str]]:
     """All result ids that the suite has for a target, by mode; from a process of its own, as in a run."""
-    options = Options(file, str(file.path.resolve()), file.modes, Path(), extra=tuple(extra))
+    options = Request(file, str(file.path.resolve()), file.modes, Path(), extra=tuple(extra))
     answer = prepare(options, file.default_mode, names=True)
     return {mode: frozenset(Plan.from_json(found).result_ids()) for mode, found in answer["names"].items()}
 

@@ -83,9 +83,9 @@ def _here(
     """All that touches the device, in a process that the device may take down."""
     faulthandler.enable()
 
-    from conformance.checking.property import find
     from conformance.device.accelerator import bring_up
     from conformance.plan.plan import Case
+    from conformance.properties.registry import find
     from conformance.reproduction.trial import Trial
     from conformance.samples import extent
     from conformance.subjects import catalogue
@@ -226,7 +226,7 @@ def show_recorded(folder: Path, result_id: ResultId) -> None:
 
 def find_kind(result_id: ResultId) -> str:
     """The kind of subject that a result id speaks of; UsageError with near names where there is none."""
-    from conformance.checking.property import properties
+    from conformance.properties.registry import properties
     from conformance.subjects import catalogue
 
     name, wanted = result_id.case.property, result_id.case.subject

@@ -14,12 +14,13 @@ from conformance.distributed import USUAL_LIMIT
 from conformance.errors import UsageError
 from conformance.plan import levels, selection
 from conformance.plan.plan import Shard
-from conformance.plan.request import Options, cores
+from conformance.plan.request import Request
 from conformance.report import files, summary
 from conformance.results import document as results
 from conformance.results import folders
 from conformance.runner import leg as legs
 from conformance.runner import modes, multi_mode, resume
+from conformance.runner.process_environment import cores
 from conformance.target import file as target_file
 
 
@@ -70,7 +71,7 @@ def add(commands: Any) -> None:
     parser.set_defaults(execute=execute)
 
 
-def options(arguments: argparse.Namespace) -> Options:
+def options(arguments: argparse.Namespace) -> Request:
     """The checked options of a run; UsageError names what is wrong."""
     if arguments.target is None:
         raise UsageError("no --target is given; name a known target or a target file")
@@ -81,7 +82,7 @@ def options(arguments: argparse.Namespace) -> Options:
         selection.parse(arguments.select)
     _check_timeout(arguments)
     known = Path(arguments.target)
-    return Options(
+    return Request(
         target=target,
         target_argument=str(known.resolve()) if known.suffix == ".toml" else arguments.target,
         modes=modes.chosen(target, arguments.mode),
@@ -139,7 +140,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return _say(files.write(chosen.output, found), arguments, chosen)
 
 
-def _say(document: dict[str, Any], arguments: argparse.Namespace, chosen: Options) -> int:
+def _say(document: dict[str, Any], arguments: argparse.Namespace, chosen: Request) -> int:
     """Print the summary of a run and return its exit code."""
     for line in summary.lines(document, target=arguments.target, folder=folders.short(chosen.output)):
         print(line)
@@ -151,7 +152,7 @@ def _check_timeout(arguments: argparse.Namespace) -> None:
         raise UsageError(f"--timeout is {arguments.timeout:g}; it must be above zero")
 
 
-def _of_before(folder: Path, arguments: argparse.Namespace) -> Options:
+def _of_before(folder: Path, arguments: argparse.Namespace) -> Request:
     """The options of the run that goes on; UsageError where the user names other ones."""
     _check_timeout(arguments)
     chosen = resume.options(folder, resume.Wish(arguments.workers, arguments.timeout))

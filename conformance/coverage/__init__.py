@@ -127,11 +127,12 @@ def unknown_properties(found: list[Method]) -> list[str]:
     """What maps name that the suite does not have: properties, and subjects that a property has no case
     of.
     """
-    from conformance.checking.property import properties
+    from conformance.model.vocabulary import KINDS
+    from conformance.properties.registry import properties
     from conformance.subjects import catalogue
 
     names: dict[str, set[str]] = {}
-    for kind in catalogue.KINDS:
+    for kind in KINDS:
         subjects = {subject.name for subject in catalogue.subjects(kind)}
         for entry in properties(kind):
             names.setdefault(entry.name, set()).update(subjects)

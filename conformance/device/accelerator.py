@@ -6,17 +6,10 @@ import importlib
 
 import torch
 
+from conformance import torch_private
 from conformance.checking.invocation import one_line
 from conformance.errors import UsageError
 from conformance.target.target import Target
-
-
-def current() -> torch.device | None:
-    """The accelerator of this process, if any. torch 2.6 raises where there is none, newer ones say None."""
-    try:
-        return torch.accelerator.current_accelerator()
-    except RuntimeError:
-        return None
 
 
 def import_backend(target: Target) -> None:
@@ -47,7 +40,7 @@ def check_device(target: Target) -> None:
         ) from None
     if wanted == "cpu":
         return
-    found = current()
+    found = torch_private.current_accelerator()
     if found is None:
         after = f" after importing {target.module!r}" if target.module is not None else ""
         raise UsageError(

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from conformance.device import accelerator
+from conformance import torch_private
 from conformance.target.target import Target
 
 #: What torch calls on a device's module, with the capability that it belongs to (None: every device).
@@ -102,7 +102,7 @@ def _accelerator(target: Target) -> Iterator[Fact]:
         "register the device's hooks (for PrivateUse1: at::RegisterPrivateUse1HooksInterface) and override "
         "isAvailable, deviceCount and getCurrentDevice in them"
     )
-    current = accelerator.current()
+    current = torch_private.current_accelerator()
     kind = torch.device(target.device).type
     there = current is not None and current.type == kind
     words = "no accelerator is present" if current is None else f"{current.type} is the accelerator"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from conformance.device.accelerator import bring_up
 from conformance.doctor import isolated, trials
-from conformance.plan.needs import CAPABILITIES
+from conformance.model.vocabulary import CAPABILITIES
 from conformance.target.file import DTYPES
 from conformance.target.target import Target
 

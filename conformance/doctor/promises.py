@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from conformance.doctor import facts, isolated, operators, trials
 from conformance.doctor.facts import Fact
-from conformance.plan.needs import CAPABILITIES
+from conformance.model.vocabulary import CAPABILITIES
 from conformance.target.file import TargetFile
 from conformance.target.target import Target
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from conformance.errors import UsageError
 from conformance.expectations.index import Index
 from conformance.model.patterns import matches
+from conformance.model.vocabulary import MODES
 from conformance.plan.levels import manifest
 from conformance.plan.plan import Case, Plan
-from conformance.target.file import DTYPES, MODES, TargetFile
+from conformance.target.file import DTYPES, TargetFile
 
 #: Mistakes that one message names.
 _SHOWN = 10
@@ -96,6 +97,6 @@ def _committed() -> Plan:
 def _installed() -> Plan:
     """All that the suite has on this torch for a target that can do everything. Imports torch."""
     from conformance.plan import plan
-    from conformance.upkeep import manifest as generate
+    from conformance.target.neutral import neutral
 
-    return plan.build(generate.neutral(), "full", MODES)
+    return plan.build(neutral(), "full", MODES)

@@ -15,7 +15,7 @@ from conformance.errors import UsageError
 from conformance.expectations.aliases import FOLDER, Aliases
 from conformance.model.torch_range import TorchScope, minor
 from conformance.model.verdicts import Kind, ResultId
-from conformance.target.file import MODES
+from conformance.model.vocabulary import MODES
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -21,7 +21,7 @@ import torch
 from conformance import torch_private
 from conformance.checking import trees
 from conformance.checking.tolerances import Rule, rule, unit_of
-from conformance.oracle import promises
+from conformance.oracle import announcements, promises
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, SampleSet, bits, dtype_name, dtype_of, samples_of
 from conformance.subjects.databases import Subject, find
@@ -336,13 +336,8 @@ def chosen_for_recomputation(operator: str, dtype: str, index: int) -> bool:
 
 
 def _announce(operator: str, dtype: str, index: int, found: Expected) -> None:
-    try:
-        from conformance.results import journal
-    except ImportError:  # the oracle is usable without the harness
-        return
-    journal.emit(
-        {"event": "oracle", "op": operator, "dtype": dtype, "index": index, "digest": digest_of(found)}
-    )
+    if announcements.wanted():
+        announcements.announce(operator, dtype, index, digest_of(found))
 
 
 def _coarse(leaf: torch.Tensor) -> torch.Tensor:

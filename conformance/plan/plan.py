@@ -126,8 +126,8 @@ def build(target: Target, level: str, modes: Sequence[str] | None = None) -> Pla
     Needs the properties and torch's databases, no backend.
     """
     from conformance.builds import installed
-    from conformance.checking.property import properties
     from conformance.plan import levels, needs, releases
+    from conformance.properties.registry import properties
     from conformance.subjects import catalogue
 
     levels.check(level)
@@ -139,7 +139,7 @@ def build(target: Target, level: str, modes: Sequence[str] | None = None) -> Pla
         known = [entry for entry in properties(kind) if wanted & set(entry.modes)]
         if level == levels.SMOKE:
             known = [entry for entry in known if entry.smoke]
-            quick = catalogue.smoke_subjects(kind)
+            quick = levels.smoke_subjects(kind)
             subjects = (
                 [subject for subject in catalogue.subjects(kind) if subject.name in quick] if known else []
             )

@@ -9,8 +9,8 @@ from typing import Any
 
 from conformance.model.verdicts import Verdict
 from conformance.report import groups
+from conformance.report.words import duration
 from conformance.results import folders, merge
-from conformance.runner.progress import duration
 from conformance.target import file as target_file
 
 #: Marks of a target file, with the words that stand beside the target's name.

@@ -19,7 +19,7 @@ from conformance.model.schema import Schema, SchemaError
 from conformance.model.verdicts import ResultId, Verdict
 from conformance.plan.levels import manifest
 from conformance.plan.plan import Plan
-from conformance.plan.request import Options
+from conformance.plan.request import Request
 from conformance.results import journal
 from conformance.results.ledger import Ledger
 from conformance.results.outcome import decide, waive
@@ -130,7 +130,7 @@ def _installed() -> dict[str, Any]:
 
 
 def not_run(
-    options: Options, mode: str, torch_version: str, why: str, *, code: int = USAGE
+    options: Request, mode: str, torch_version: str, why: str, *, code: int = USAGE
 ) -> dict[str, Any]:
     """The leg of a mode that did not start: nothing in it but the reason and the exit code."""
     target = options.target

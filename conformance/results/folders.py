@@ -13,7 +13,7 @@ from typing import Any
 
 from conformance.errors import UsageError
 from conformance.plan import levels
-from conformance.plan.request import Options
+from conformance.plan.request import Request
 from conformance.results import merge
 from conformance.results.journal import decode
 
@@ -121,7 +121,7 @@ def described(legs: Sequence[Earlier]) -> str:
     return ", ".join([*words, first.started])
 
 
-def check_narrower(chosen: Options) -> None:
+def check_narrower(chosen: Request) -> None:
     """Raise UsageError where a run would replace a whole one of the same target and mode by a part of it.
 
     That one may have taken an hour, and a look at one operator takes seconds, often without any ``-o``.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,20 +44,13 @@ class Journal:
         os.close(self._file)
 
 
-_active: Journal | None = None
+def oracle_events(journal: Journal) -> Callable[[str, str, int, str], None]:
+    """Return a function that writes each announced oracle value to a journal."""
 
+    def write(operator: str, dtype: str, index: int, digest: str) -> None:
+        journal.write("oracle", op=operator, dtype=dtype, index=index, digest=digest)
 
-def activate(journal: Journal | None) -> None:
-    """Make a journal the one that :func:`emit` of this process writes to; None for none."""
-    global _active
-    _active = journal
-
-
-def emit(event: dict[str, Any]) -> None:
-    """Append an event (an object with the key ``event``) to the run's journal; outside of a run, nothing."""
-    if _active is not None:
-        fields = dict(event)
-        _active.write(fields.pop("event"), **fields)
+    return write
 
 
 def decode(line: str) -> tuple[list[dict[str, Any]], bool]:

@@ -6,7 +6,6 @@ import dataclasses
 from typing import Any
 
 from conformance.model.verdicts import Kind, Verdict
-from conformance.results.execution_words import unusable
 
 Row = dict[str, Any]
 
@@ -16,6 +15,11 @@ BAD = frozenset(
     for verdict in (Verdict.CRASH, Verdict.TIMEOUT, Verdict.ERROR, Verdict.FAIL, Verdict.VACUOUS)
 )
 _LOST = (Verdict.CRASH.value, Verdict.TIMEOUT.value)
+
+
+def unusable(message: str) -> str:
+    """Return the message with which a worker reports a device that it left unusable."""
+    return f"left the device unusable: {message}"
 
 
 @dataclasses.dataclass

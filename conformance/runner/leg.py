@@ -19,10 +19,11 @@ from conformance.model import digests
 from conformance.model.patterns import is_literal
 from conformance.plan import selection
 from conformance.plan.plan import Plan
-from conformance.plan.request import Options
+from conformance.plan.request import Request
 from conformance.results import document, folders
 from conformance.results.journal import Journal, Tail
 from conformance.results.ledger import Ledger
+from conformance.runner import process_environment
 from conformance.runner.progress import Progress
 from conformance.runner.rounds import GivenUp, Rounds
 
@@ -42,7 +43,7 @@ class Interrupted(Exception):
         self.found = found
 
 
-def prepare(options: Options, mode: str, *, names: bool = False) -> dict[str, Any]:
+def prepare(options: Request, mode: str, *, names: bool = False) -> dict[str, Any]:
     """Bring the target up in a process of its own; UsageError where it cannot be.
 
     With ``names`` only as far as the names of its results need it.
@@ -63,7 +64,7 @@ def prepare(options: Options, mode: str, *, names: bool = False) -> dict[str, An
         try:
             done = subprocess.run(
                 command,
-                env=options.environment(mode),
+                env=process_environment.variables(options, mode),
                 capture_output=True,
                 text=True,
                 timeout=_PREPARE_SECONDS,
@@ -85,7 +86,7 @@ def prepare(options: Options, mode: str, *, names: bool = False) -> dict[str, An
     return answer
 
 
-def choose(options: Options, mode: str, answer: dict[str, Any]) -> tuple[Plan, Plan, int]:
+def choose(options: Request, mode: str, answer: dict[str, Any]) -> tuple[Plan, Plan, int]:
     """The plan of the level, the part of it that runs, and how many results ``-k`` left out."""
     level = Plan.from_json(answer["plan"])
     if not level.cases:
@@ -104,7 +105,7 @@ def choose(options: Options, mode: str, answer: dict[str, Any]) -> tuple[Plan, P
     return level, chosen, len(part) - len(chosen)
 
 
-def run(options: Options, mode: str, folder: Path, *, loud: bool = True) -> dict[str, Any]:
+def run(options: Request, mode: str, folder: Path, *, loud: bool = True) -> dict[str, Any]:
     """Run one leg and return it; Interrupted on Ctrl-C, UsageError where it cannot start."""
     started = datetime.datetime.now(datetime.timezone.utc)
     clock = time.monotonic()
@@ -186,7 +187,7 @@ def check_oracle(rounds: Rounds) -> None:
             for (operator, dtype, index), digest in sorted(ledger.oracle.items())
         ]
         file.write_text(json.dumps(rows))
-        environment = rounds.options.environment(rounds.mode)
+        environment = process_environment.variables(rounds.options, rounds.mode)
         environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
         command = [sys.executable, "-m", "conformance.oracle.recheck", str(file)]
         command += ["--samples", rounds.options.samples]
@@ -228,7 +229,7 @@ def near(index: expectation.Index, pattern: str) -> str:
 
 
 def header(
-    options: Options,
+    options: Request,
     mode: str,
     answer: dict[str, Any],
     level: Plan,

@@ -8,13 +8,13 @@ from typing import Any
 
 from conformance.builds import installed
 from conformance.errors import UsageError
-from conformance.plan.request import Options
+from conformance.plan.request import Request
 from conformance.report import files
 from conformance.results import document, folders
 from conformance.runner import leg
 
 
-def run(options: Options) -> list[dict[str, Any]]:
+def run(options: Request) -> list[dict[str, Any]]:
     """Run a leg per mode into ``legs/BUILD-MODE``; what was found, also where the user stops it.
 
     A mode that cannot start does not keep the others from running: it is a leg with exit code 2. One for
@@ -32,7 +32,7 @@ def run(options: Options) -> list[dict[str, Any]]:
     return each(options, one)
 
 
-def each(options: Options, one: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
+def each(options: Request, one: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
     """The legs that ``one`` finds for the modes of a run."""
     build = installed.version()
     found: list[dict[str, Any]] = []

@@ -7,6 +7,7 @@ import time
 from typing import TextIO
 
 from conformance.model.verdicts import Verdict
+from conformance.report.words import duration
 from conformance.results.ledger import Ledger
 
 
@@ -60,13 +61,3 @@ class Progress:
         failing = f"{bad} failing, expected ones included" if bad else "none failing"
         counts = f"{done}/{self.planned} results ({share} %), {failing}"
         return f"{self.label}: {counts}, {rate:.0f}/s, {left} left"
-
-
-def duration(seconds: float) -> str:
-    """Seconds in the form that a person reads."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -16,7 +16,7 @@ from conformance.errors import UsageError
 from conformance.model import digests
 from conformance.model.verdicts import Verdict
 from conformance.plan.plan import Plan, Shard
-from conformance.plan.request import Options, cores
+from conformance.plan.request import Request
 from conformance.report import files
 from conformance.results import document
 from conformance.results import folders as outputs
@@ -24,6 +24,7 @@ from conformance.results.journal import Journal, Tail
 from conformance.results.ledger import Ledger
 from conformance.results.merge import spoken
 from conformance.runner import leg, multi_mode
+from conformance.runner.process_environment import cores
 from conformance.runner.progress import Progress
 from conformance.runner.rounds import Rounds
 from conformance.target import file as target_file
@@ -60,7 +61,7 @@ def read(folder: Path) -> tuple[Ledger, Tail]:
     return ledger, tail
 
 
-def options(folder: Path, wish: Wish) -> Options:
+def options(folder: Path, wish: Wish) -> Request:
     """The options of the run whose output folder this is; UsageError where there is none."""
     journals = outputs.journals(folder)
     if not journals:
@@ -77,7 +78,7 @@ def options(folder: Path, wish: Wish) -> Options:
         )
     try:
         kept = header["options"]
-        return Options(
+        return Request(
             target=target_file.load(kept["target"]),
             target_argument=kept["target"],
             modes=tuple(kept["modes"]),
@@ -96,7 +97,7 @@ def options(folder: Path, wish: Wish) -> Options:
         raise UsageError(f"journal of {parts[0]} is damaged ({error!r}); run it anew") from None
 
 
-def run(chosen: Options, *, failed: bool) -> list[dict[str, Any]]:
+def run(chosen: Request, *, failed: bool) -> list[dict[str, Any]]:
     """Go on with every leg of a run: with ``failed`` what failed, else what is missing.
 
     UsageError where something that decides about results is not as it was.
@@ -132,7 +133,7 @@ def run(chosen: Options, *, failed: bool) -> list[dict[str, Any]]:
         raise leg.Interrupted([*stop.found, *(files.from_journal(each, book) for each in later)]) from None
 
 
-def _folders(chosen: Options) -> dict[str, Path]:
+def _folders(chosen: Request) -> dict[str, Path]:
     """The folder of each mode's leg."""
     if (chosen.output / "journal.jsonl").is_file():
         return {chosen.modes[0]: chosen.output}
@@ -140,7 +141,7 @@ def _folders(chosen: Options) -> dict[str, Path]:
     return {mode: chosen.output / "legs" / installed.leg_name(build, mode) for mode in chosen.modes}
 
 
-def finished(chosen: Options, *, failed: bool) -> dict[str, Any] | None:
+def finished(chosen: Request, *, failed: bool) -> dict[str, Any] | None:
     """The results of a run of which nothing is left to do; None where something is, or must be looked into.
 
     It is told from the folder alone: bringing up the target only to find no work takes many seconds.
@@ -175,11 +176,11 @@ class _Refused(Exception):
     """A leg cannot go on. Unlike one that cannot start, it has results, which nothing may replace."""
 
 
-def _book(chosen: Options) -> expectation.Book:
+def _book(chosen: Request) -> expectation.Book:
     return expectation.load(expectation.sources(chosen.target.name, chosen.target.expectations))
 
 
-def resume(chosen: Options, mode: str, folder: Path, *, failed: bool) -> dict[str, Any]:
+def resume(chosen: Request, mode: str, folder: Path, *, failed: bool) -> dict[str, Any]:
     """Go on with one leg and return it; Interrupted on Ctrl-C."""
     started = datetime.datetime.now(datetime.timezone.utc)
     clock = time.monotonic()

@@ -13,10 +13,11 @@ from pathlib import Path
 
 from conformance.model.verdicts import Failure, Kind, Result, ResultId, Verdict, seed_of
 from conformance.plan.plan import Plan
-from conformance.plan.request import Options
+from conformance.plan.request import Request
 from conformance.processes.watchdog import last_words
 from conformance.results.journal import Journal, Tail
 from conformance.results.ledger import Ledger, Worker
+from conformance.runner import process_environment
 
 #: Worker losses in a row, without one passing result between them, after which a run is given up.
 MAX_LOSSES = 20
@@ -33,7 +34,7 @@ class GivenUp(Exception):
 class Rounds:
     """Runs rounds for one leg and keeps its ledger up to date."""
 
-    options: Options
+    options: Request
     mode: str
     folder: Path
     journal: Journal
@@ -62,7 +63,7 @@ class Rounds:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=self.options.environment(self.mode),
+                env=process_environment.variables(self.options, self.mode),
                 start_new_session=True,
             )
         hung = False

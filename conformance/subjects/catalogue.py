@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from conformance.errors import UsageError
-
-#: Kinds with a module in ``conformance.suite``.
-KINDS = ("operator", "module", "optimizer", "device", "api", "collective", "world")
+from conformance.model.vocabulary import KINDS
 
 #: Restricts a process to some kinds (words joined by commas); for the suite's own tests.
 KINDS_VARIABLE = "CONFORMANCE_KINDS"
@@ -65,10 +63,6 @@ def subjects(kind: str) -> Sequence[Subject]:
     return found
 
 
-def smoke_subjects(kind: str) -> set[str]:
-    """Names of the subjects that the level ``smoke`` takes."""
-    if kind in _smoke:
-        return _smoke[kind]
-    from conformance.plan import levels
-
-    return levels.smoke_subjects(kind)
+def smoke_subjects(kind: str) -> set[str] | None:
+    """Names of the subjects of an extra kind that the level ``smoke`` takes; None for torch's own kinds."""
+    return _smoke.get(kind)

@@ -9,8 +9,8 @@ from typing import Any
 
 from conformance import torch_private
 from conformance.distributed.collectives import COLLECTIVES
+from conformance.model.vocabulary import KINDS
 from conformance.subjects import areas, extra_modules
-from conformance.subjects.catalogue import KINDS
 
 #: Parts of a device's API.
 DEVICE = ("Stream", "Event", "Memory", "Copy", "Thread", "Graph", "Compile")

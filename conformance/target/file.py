@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conformance.errors import UsageError
-from conformance.plan.needs import CAPABILITIES
+from conformance.model.vocabulary import CAPABILITIES, MODES
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from conformance.target.target import Target
 
 SCHEMA = 1
-MODES = ("eager", "lazy", "compile", "graph", "distributed")
 PRECISIONS = ("ieee", "tf32", "flush-denormals")
 #: Words under which a target file names functions of its backend, with what each must do.
 HOOKS: dict[str, str] = {

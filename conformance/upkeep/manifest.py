@@ -19,10 +19,11 @@ from typing import Any
 
 from conformance import expectations as expectation
 from conformance.checking.property import Property
+from conformance.model.vocabulary import MODES
 from conformance.plan.levels import manifest as manifests
 from conformance.plan.levels.manifest import Manifest, Minor, Statement, Waiver
-from conformance.target.file import DTYPES, HOOKS, MODES
-from conformance.target.target import Target
+from conformance.target.file import HOOKS
+from conformance.target.neutral import neutral
 
 #: The suite's own targets: what they expect for the reason ``upstream`` is torch's own fault, for everyone.
 _OWN = ("cpu", "hpu-reference")
@@ -31,28 +32,10 @@ _OWN = ("cpu", "hpu-reference")
 _Found = dict[tuple[str, str], dict[str, tuple[str, ...]]]
 
 
-def neutral(mode: str = "eager", *, without: str | None = None) -> Target:
-    """A target that can do everything: all dtypes of the CPU, all capabilities, all hooks but one at most.
-
-    It is no device, and nothing ever runs on it.
-    """
-    return Target(
-        name="neutral",
-        module=None,
-        device="privateuseone",
-        dtypes=frozenset(DTYPES),
-        capabilities={},
-        hooks={word: "none:none" for word in HOOKS if word != without},
-        modes=MODES,
-        mode=mode,
-        fused_options={},
-    )
-
-
 def observed() -> tuple[_Found, dict[tuple[str, str], Property]]:
     """What the suite has on the installed torch: dtypes by property and subject, and the properties."""
-    from conformance.checking.property import properties
     from conformance.plan import plan
+    from conformance.properties.registry import properties
     from conformance.subjects import catalogue
 
     found: _Found = {}

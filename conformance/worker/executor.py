@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from conformance.checking import refusal
 from conformance.checking.invocation import is_answer, report_error
 from conformance.checking.property import Property
-from conformance.checking.property import find as find_property
 from conformance.checking.recorder import MAX_MESSAGE, Recorder
 from conformance.device import probe, process_state
 from conformance.model.verdicts import CaseId, Failure, Kind, Result, ResultId, Verdict, seed_of
 from conformance.plan import needs
 from conformance.plan.plan import Case
 from conformance.processes.watchdog import Watchdog
-from conformance.results.execution_words import unusable
+from conformance.properties.registry import find as find_property
 from conformance.results.journal import Journal
+from conformance.results.ledger import unusable
 from conformance.subjects import catalogue
 from conformance.target.target import Target
 from conformance.worker import evidence

@@ -79,11 +79,11 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> dict[s
 
     UsageError where the target is unfit, or its file speaks of results that do not exist.
     """
-    from conformance.checking.property import properties
     from conformance.device import probe
     from conformance.device.accelerator import use
     from conformance.expectations import declarations
     from conformance.plan import plan
+    from conformance.properties.registry import properties
     from conformance.subjects import catalogue
     from conformance.target import file as files
 

@@ -17,9 +17,9 @@ import faults
 
 from conformance.behaviours import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.checking.property import find, properties
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
+from conformance.properties.registry import find, properties
 from conformance.subjects.databases import find as find_subject
 from conformance.target import file as target_file
 

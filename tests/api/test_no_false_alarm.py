@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from different import RoundsOtherwise
 
 from conformance.behaviours import behaviour
-from conformance.checking.property import find, properties
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import CaseId, Kind, ResultId, Verdict
+from conformance.properties.registry import find, properties
 from conformance.subjects.databases import find as find_subject
 from conformance.target import file as target_file
 

@@ -52,7 +52,7 @@ def conformance(
 
 def target(folder: Path, *lines: str, **capabilities: bool) -> str:
     """A target file for the complete device: what it has, and nothing more; ``capabilities`` change that."""
-    from conformance.plan.needs import CAPABILITIES
+    from conformance.model.vocabulary import CAPABILITIES
 
     has = [
         "autograd",

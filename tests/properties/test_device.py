@@ -15,10 +15,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import fake_device
 
-from conformance.checking.property import find, properties
 from conformance.checking.recorder import Recorder
 from conformance.device import api as device_api
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
+from conformance.properties.registry import find, properties
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 

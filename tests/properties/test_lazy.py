@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from conformance.checking import property
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import CaseId, ResultId, Verdict
 from conformance.plan.plan import Case
+from conformance.properties import registry
 from conformance.subjects.databases import find
 from conformance.target.target import Target
 from conformance.worker import evidence
@@ -73,7 +73,7 @@ def _counting(calls: list[int], name: str | None) -> Callable[..., None]:
 def _run(monkeypatch: pytest.MonkeyPatch, check: Callable[..., None], target: Target, **words: Any) -> Any:
     import dataclasses
 
-    entry = dataclasses.replace(property.find("operator", "value"), check=check, **words)
+    entry = dataclasses.replace(registry.find("operator", "value"), check=check, **words)
     executor = Executor(target)
     executor._properties[("operator", "value")] = entry
     return executor.run(Case("operator", "value", "add", ("float32",)))[0]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from conformance.checking.property import find, properties
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import CaseId, Result, ResultId, Verdict
+from conformance.properties.registry import find, properties
 from conformance.subjects import databases
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target

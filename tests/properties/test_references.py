@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from conformance.checking.invocation import Outcome
-from conformance.checking.property import find
 from conformance.checking.recorder import Recorder
 from conformance.checking.tolerances import rule
 from conformance.model.verdicts import CaseId, Result, ResultId, Verdict
 from conformance.oracle import operators as oracle
 from conformance.properties.operators import _transforms as transforms
+from conformance.properties.registry import find
 from conformance.samples.operators import Sample
 from conformance.subjects.databases import find as find_subject
 from conformance.target import file as target_file

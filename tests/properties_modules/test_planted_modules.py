@@ -9,10 +9,10 @@ import module_faults
 import pytest
 import torch
 
-from conformance.checking import property
 from conformance.checking.recorder import Recorder
 from conformance.device import process_state
 from conformance.model.verdicts import CaseId, Result, ResultId, Verdict, seed_of
+from conformance.properties import registry
 from conformance.properties.modules import _common as modules
 from conformance.properties.optimizers import _common as optimizers
 from conformance.subjects.databases import find
@@ -34,7 +34,7 @@ def target() -> Target:
 
 
 def check(target: Target, planted: module_faults.Planted) -> Result:
-    entry = property.find(planted.kind, planted.property)
+    entry = registry.find(planted.kind, planted.property)
     subject = find(planted.kind, planted.subject)
     assert planted.dtype in entry.applies(target, subject)
     seed = seed_of(subject.name, planted.dtype)
@@ -46,7 +46,7 @@ def check(target: Target, planted: module_faults.Planted) -> Result:
 
 @pytest.mark.parametrize("kind", ["module", "optimizer"])
 def test_every_property_has_a_planted_fault(kind: str) -> None:
-    assert {entry.name for entry in property.properties(kind)} == module_faults.names(kind)
+    assert {entry.name for entry in registry.properties(kind)} == module_faults.names(kind)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from conformance.checking.property import properties
 from conformance.distributed import team
 from conformance.model.verdicts import Verdict
 from conformance.plan.plan import Case, build
+from conformance.properties.registry import properties
 from conformance.target import file as target_file
 from conformance.target.target import Target
 from conformance.worker.executor import Executor

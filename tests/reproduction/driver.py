@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.checking.property import find
 from conformance.commands.repro import find_kind
 from conformance.device.accelerator import bring_up
 from conformance.model.verdicts import ResultId
+from conformance.properties.registry import find
 from conformance.reproduction import making
 from conformance.reproduction.trial import Trial
 from conformance.target import file as target_file

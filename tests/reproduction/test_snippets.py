@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import red_results
 
 from conformance.behaviours.behaviour import BEHAVIOURS
-from conformance.checking.property import properties
+from conformance.properties.registry import properties
 from conformance.reproduction import whole
 from conformance.reproduction.literal import Writer
 from conformance.reproduction.source import Collector

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.checking.property import ANY_DTYPE, LEVELS
 from conformance.errors import UsageError
-from conformance.subjects.catalogue import KINDS
+from conformance.model.vocabulary import ANY_DTYPE, KINDS, LEVELS
+from conformance.subjects import catalogue
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -155,6 +155,9 @@ def _subjects_of(level: str, kind: str) -> list[str]:
 
 
 def smoke_subjects(kind: str) -> set[str]:
-    """Names of the subjects of the quick choice, from ``smoke.toml``."""
+    """Names of the subjects of the quick choice: from ``smoke.toml``, or of an extra module's kind."""
+    extra = catalogue.smoke_subjects(kind)
+    if extra is not None:
+        return extra
     data = tomllib.loads((FOLDER / "smoke.toml").read_text())
     return set(data.get(kind, {}).get("subjects", []))

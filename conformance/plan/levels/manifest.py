@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.checking.property import LEVELS
 from conformance.errors import UsageError
 from conformance.model.verdicts import ResultId
+from conformance.model.vocabulary import LEVELS
 from conformance.plan import levels
 from conformance.plan import needs as capabilities
 

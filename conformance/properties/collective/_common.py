@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from conformance.checking.compare import compare_values
-from conformance.checking.property import ANY_DTYPE
 from conformance.checking.recorder import Recorder
 from conformance.checking.tolerances import EXACT, Tolerance, unit_of
 from conformance.distributed import team
@@ -16,6 +15,7 @@ from conformance.distributed.calls import Call, Shape, Tensors
 from conformance.distributed.collectives import LARGEST, Collective, find, numbers
 from conformance.distributed.programs import Rank, program
 from conformance.model.verdicts import Kind
+from conformance.model.vocabulary import ANY_DTYPE
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 

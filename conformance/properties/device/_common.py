@@ -9,9 +9,9 @@ import torch
 
 from conformance.checking.compare import compare_exact
 from conformance.checking.invocation import Outcome, attempt_on, report_error
-from conformance.checking.property import ANY_DTYPE
 from conformance.checking.recorder import Recorder
 from conformance.device.api import DeviceApi
+from conformance.model.vocabulary import ANY_DTYPE
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 

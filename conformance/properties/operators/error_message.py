@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from conformance.checking.compare import fact
 from conformance.checking.invocation import one_line
-from conformance.checking.property import ANY_DTYPE, register
+from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Kind
+from conformance.model.vocabulary import ANY_DTYPE
 from conformance.properties.operators import _errors
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target

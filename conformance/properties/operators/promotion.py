@@ -10,9 +10,10 @@ import torch
 from conformance import torch_private
 from conformance.checking.compare import compare_metadata, fact
 from conformance.checking.invocation import attempt, one_line
-from conformance.checking.property import ANY_DTYPE, register
+from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Kind
+from conformance.model.vocabulary import ANY_DTYPE
 from conformance.properties.operators._common import copy_in, declared, failed_call, pristine, run
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, dtype_name

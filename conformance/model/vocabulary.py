@@ -1,0 +1,94 @@
+"""The closed lists of words that target files, levels, properties and results share."""
+
+from __future__ import annotations
+
+#: Every mode that a target file may name; one process runs one mode.
+MODES = ("eager", "lazy", "compile", "graph", "distributed")
+
+#: Modes of a property that names none: what is true of a call is true of a call in a lazy graph.
+CALLS = ("eager", "lazy")
+
+#: Levels that can be certified, from narrow to broad. ``smoke`` is beside them: a fixed quick choice.
+LEVELS = ("bringup", "core", "training", "full")
+
+#: The dtype word of a result that does not vary with the dtype.
+ANY_DTYPE = "any"
+
+#: Kinds of subjects with a module in ``conformance.suite``.
+KINDS = ("operator", "module", "optimizer", "device", "api", "collective", "world")
+
+#: Every capability word with what a backend promises by it. A word that a target file leaves out is declared.
+CAPABILITIES: dict[str, str] = {
+    # Operators
+    "autograd": "backward passes run on the device",
+    "double_backward": "gradients of gradients run on the device",
+    "forward_ad": "forward-mode differentiation runs on the device",
+    "out_variants": "operators accept out=",
+    "inplace": "operators have in-place variants",
+    "views": "views share storage with their base",
+    "non_contiguous": "operators accept strided, offset and overlapping inputs",
+    "channels_last": "memory formats other than contiguous are kept",
+    "conj_neg_views": "conjugate and negative views are lazy, as bits of a tensor",
+    "data_dependent_shapes": "operators may return shapes that depend on values",
+    "sparse": "COO tensors live on the device",
+    "sparse_compressed": "CSR, CSC, BSR and BSC tensors live on the device",
+    "quantized": "quantized tensors live on the device",
+    "nested": "nested tensors live on the device",
+    "foreach": "the torch._foreach_* operators run on the device",
+    "custom_operators": "operators defined with torch.library run on the device",
+    "functorch": "vmap, jvp and vjp run on the device",
+    "cpu_fallback": "an operator without a device kernel runs on the CPU instead of raising",
+    # Randomness and determinism
+    "random": "random operators run on the device",
+    "generator": "torch.Generator exists for the device",
+    "deterministic": "torch.use_deterministic_algorithms is honoured",
+    # Runtime
+    "streams": "streams exist and order work",
+    "events": "events exist and can be waited for",
+    "event_timing": "events measure elapsed time",
+    "asynchronous": "operators return before the device has finished",
+    "non_blocking": "copies between host and device can be asynchronous",
+    "pinned_memory": "page-locked host memory exists",
+    "memory_statistics": "torch.accelerator reports allocated and reserved bytes",
+    "memory_limit": "running out of device memory raises torch.OutOfMemoryError",
+    "record_stream": "memory is not reused while a stream still works on it",
+    "multiple_devices": "more than one device in a process",
+    "peer_copy": "tensors are copied between devices",
+    "graphs": "device graphs capture and replay",
+    "profiler": "torch.profiler sees work on the device",
+    # Around the device
+    "autocast": "torch.autocast knows the device",
+    "grad_scaler": "torch.amp.GradScaler knows the device",
+    "fused_optimizers": "optimizers accept fused=True",
+    "capturable_optimizers": "optimizers accept capturable=True",
+    "foreach_optimizers": "optimizers accept foreach=True",
+    "serialization": "torch.save, torch.load and map_location work",
+    "dataloader": "DataLoader workers and pinning work",
+    "multiprocessing": "tensors are shared between processes",
+    "fork": "a forked child reports clearly that it may not use the device",
+    "dlpack": "tensors are exchanged through DLPack",
+    "fake_tensors": "fake tensors of the device predict its metadata",
+    "compile": "torch.compile runs on the device",
+    "export": "torch.export keeps the device",
+    "distributed": "torch.distributed has a backend for the device",
+    "reduce_average": "process groups reduce by ReduceOp.AVG",
+    "reduce_bitwise": "process groups reduce by ReduceOp.BAND, BOR and BXOR",
+}
+
+#: Words whose absence nothing refuses: without them a property says nothing (there is no second device,
+#: nothing to wait for), or trying it does harm (memory of the host without a limit, a child that hangs; a
+#: nested tensor on a device without kernels for them makes torch itself end the process).
+#: Where one is not declared there is no result; where any other is not declared the result exists, and a
+#: clean refusal is ``unsupported``.
+WITHOUT_REFUSAL = frozenset(
+    {
+        "asynchronous",
+        "channels_last",
+        "deterministic",
+        "fork",
+        "memory_limit",
+        "multiple_devices",
+        "nested",
+        "profiler",
+    }
+)

@@ -1,0 +1,39 @@
+"""The environment variables of the processes that a run starts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from conformance.distributed import LIMIT, RANKS
+from conformance.plan.request import Request
+from conformance.processes import memory_limit, orphan
+
+
+def variables(request: Request, mode: str) -> dict[str, str]:
+    """Return the environment variables of a process that works for a run in a mode.
+
+    Backends that register themselves for autoloading stay away unless the user asks for them: the
+    target's own module is imported by name, and no other backend may become the accelerator.
+    """
+    variables = dict(os.environ)
+    variables.pop("PYTEST_ADDOPTS", None)
+    variables.update(request.target.variables(mode))
+    variables.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+    processes = request.processes(mode)
+    variables.setdefault("OMP_NUM_THREADS", str(max(1, cores() // processes)))
+    variables[RANKS] = str(request.ranks)
+    variables[LIMIT] = str(request.timeout)
+    variables.setdefault(memory_limit.VARIABLE, str(memory_limit.share(processes)))
+    variables[orphan.VARIABLE] = str(os.getpid())
+    variables["PYTHONWARNINGS"] = "ignore"
+    variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    root = str(Path(__file__).resolve().parents[2])
+    if "site-packages" not in root:
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH"))))
+    return variables
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,88 @@
+"""``python -m conformance.upkeep.seconds``: writes the table of seconds by which shards are dealt out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from conformance.errors import UsageError
+from conformance.plan import shards
+
+#: Seconds are kept as powers of two, in these steps: no value is off by more than 20 per cent.
+_STEPS = 2
+#: Subjects that took less stand in one entry of the table.
+_LEAST = 2.0**-4
+
+
+def rounded(seconds: float) -> float:
+    """Seconds as the table keeps them."""
+    if seconds <= _LEAST:
+        return _LEAST
+    power = round(math.log2(seconds) * _STEPS) / _STEPS
+    return float(f"{2.0**power:.3g}")
+
+
+def record(legs: Iterable[dict[str, Any]], kinds: Mapping[tuple[str, str], str]) -> dict[str, Any]:
+    """A table from legs; the mean where a mode was run several times. ``kinds``: of property and subject."""
+    sums: dict[str, dict[str, list[float]]] = {}
+    for leg in legs:
+        took: dict[str, float] = {}
+        for row in leg["results"]:
+            name, _, rest = row["id"].partition("/")
+            subject = rest.rpartition("@")[0]
+            kind = kinds.get((name, subject))
+            if kind is not None:
+                word = shards.key(kind, subject)
+                took[word] = took.get(word, 0.0) + row["seconds"]
+        for word, seconds in took.items():
+            sums.setdefault(leg["mode"], {}).setdefault(word, []).append(seconds)
+    modes: dict[str, dict[str, list[str]]] = {}
+    for mode in sorted(sums):
+        groups: dict[float, list[str]] = {}
+        for word, each in sums[mode].items():
+            groups.setdefault(rounded(sum(each) / len(each)), []).append(word)
+        modes[mode] = {f"{seconds:g}": sorted(groups[seconds]) for seconds in sorted(groups, reverse=True)}
+    return {"schema": shards.SCHEMA, "modes": modes}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the table from the output folders of runs; modes that they do not have stay as they are."""
+    parser = argparse.ArgumentParser(prog="python -m conformance.upkeep.seconds", description=main.__doc__)
+    parser.add_argument(
+        "directories", nargs="+", type=Path, metavar="DIR", help="output folder of a full run"
+    )
+    parser.add_argument("-o", "--output", type=Path, default=shards.FILE, metavar="FILE")
+    options = parser.parse_args(arguments)
+    from conformance.plan import plan
+    from conformance.report import files
+    from conformance.target import file as target_file
+
+    try:
+        legs = [leg for folder in options.directories for leg in files.read(folder)]
+        for leg in legs:
+            if not (leg["complete"] and leg["level"] == "full" and leg["selection"] is None):
+                raise UsageError(f"leg {leg['name']} is not a complete run of the full level; run it so")
+        kinds = {}
+        for name, mode in sorted({(leg["target"]["name"], leg["mode"]) for leg in legs}):
+            for case in plan.build(target_file.load(name).target(mode), "full", [mode]).cases:
+                kinds[(case.property, case.subject)] = case.kind
+    except UsageError as error:
+        print(f"conformance.upkeep.seconds: {error}", file=sys.stderr)
+        return 2
+    found = record(legs, kinds)
+    if options.output.is_file():
+        found["modes"] = {**json.loads(options.output.read_text())["modes"], **found["modes"]}
+    options.output.write_text(json.dumps(found, indent=0, sort_keys=False).replace('",\n"', '", "') + "\n")
+    for mode, groups in found["modes"].items():
+        total = sum(float(seconds) * len(names) for seconds, names in groups.items())
+        print(f"{mode}: {sum(map(len, groups.values()))} subjects, {total:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
