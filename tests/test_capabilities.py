@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from conformance.checking.invocation import report_error
+from conformance.checking.property import REGISTRY, register
 from conformance.checking.recorder import Recorder
 from conformance.model import vocabulary
 from conformance.model.verdicts import Kind, Result, Verdict
@@ -83,7 +84,7 @@ BEHAVIOURS: dict[str, tuple[Callable[[Recorder, Target], None], Verdict, Verdict
 def registered() -> Iterator[None]:
     catalogue.add_subjects("capable", [Subject(name) for name in BEHAVIOURS])
     for name, words in (("streamed", ("streams",)), ("waits", ("asynchronous",))):
-        property.register(
+        register(
             name,
             subject_kind="capable",
             statement="It behaves.",
@@ -94,7 +95,7 @@ def registered() -> Iterator[None]:
     yield
     catalogue._extra.pop("capable")
     for name in ("streamed", "waits"):
-        property._REGISTRY.pop(("capable", name))
+        REGISTRY.pop(("capable", name))
 
 
 def _target(**declared: bool) -> Target:

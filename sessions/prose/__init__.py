@@ -1,0 +1,1 @@
+"""The check of the project's English, part of ``nox -s lint``."""
