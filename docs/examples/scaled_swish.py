@@ -1,0 +1,122 @@
+"""An ``--extra`` module: a vendor's own operator, ``vendor::scaled_swish``, with properties and an oracle.
+
+Run it with ``conformance run --target cpu --extra scaled_swish`` in a folder that Python imports from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from conformance.extension import (
+    Kind,
+    Recorder,
+    Target,
+    Tolerance,
+    add_subjects,
+    attempt_on,
+    cases,
+    compare_metadata,
+    compare_values,
+    fact,
+    register,
+    report_error,
+    unit_of,
+)
+
+# A vendor's package defines the operator; this one stands for it, so that the example runs on any device.
+torch.library.define("vendor::scaled_swish", "(Tensor x, float scale) -> Tensor")
+
+
+@torch.library.impl("vendor::scaled_swish", "CompositeExplicitAutograd")
+def scaled_swish(x: torch.Tensor, scale: float) -> torch.Tensor:
+    """Return ``x * sigmoid(scale * x)``, elementwise, in the dtype of ``x``."""
+    return x * torch.sigmoid(scale * x)
+
+
+@dataclasses.dataclass(frozen=True)
+class VendorOperator:
+    """A subject: its name is the middle part of result ids such as ``vendor-value/scaled_swish@float32``."""
+
+    name: str
+    kind: str = "vendor"
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """One input: the tensor on the CPU, and the scale."""
+
+    x: torch.Tensor
+    scale: float
+
+
+def samples(dtype: torch.dtype, seed: int) -> Iterator[Sample]:
+    """Yield samples from a seed: contiguous, transposed, without elements, and far from zero."""
+    generator = torch.Generator().manual_seed(seed)
+    plain = torch.randn(8, 5, generator=generator)
+    yield Sample(plain.to(dtype), 1.0)
+    yield Sample(plain.to(dtype).t(), 0.5)
+    yield Sample(torch.empty(0, 3, dtype=dtype), 1.0)
+    yield Sample((plain * 30).to(dtype), -2.0)
+
+
+def oracle(sample: Sample) -> torch.Tensor:
+    """Compute the expected value in float64, by the formula and not by the operator."""
+    x = sample.x.double()
+    return x / (1 + torch.exp(-sample.scale * x))
+
+
+def floating(target: Target, subject: VendorOperator) -> Sequence[str]:
+    """Return the dtypes for which a result exists: those that the target declares."""
+    return [name for name in ("float32", "float16", "bfloat16") if target.declares(name)]
+
+
+@register(
+    "vendor-value",
+    subject_kind="vendor",
+    statement="Results equal the formula in float64, within eight units of the dtype.",
+    level="core",
+    applies=floating,
+    smoke=True,
+)
+def check_value(target: Target, subject: VendorOperator, recorder: Recorder) -> None:
+    """Compare the operator on the device with the oracle, sample by sample."""
+    dtype = getattr(torch, recorder.id.dtype)
+    for number, sample in enumerate(samples(dtype, recorder.seed)):
+        x = sample.x.to(target.device, copy=True)  # on the target cpu too, or a write would change both
+        outcome = attempt_on(target, lambda x=x, scale=sample.scale: torch.ops.vendor.scaled_swish(x, scale))
+        if outcome.error is not None:
+            report_error(target, recorder, outcome.error, what=subject.name, sample=number)
+            continue
+        compare_metadata(recorder, outcome.value, sample.x, what=subject.name, sample=number)
+        # Two rounded factors; exp() may be off by some units, and its argument was rounded (the spread).
+        bound = Tolerance(relative=8 * unit_of(dtype), floor=8 * float(torch.finfo(dtype).tiny))
+        spread = (sample.x.double() * sample.scale).abs() * oracle(sample).abs()
+        compare_values(recorder, outcome.value, oracle(sample), tolerance=bound, spread=spread, sample=number)
+
+
+@register(
+    "vendor-leaves-input",
+    subject_kind="vendor",
+    statement="The input is not written to.",
+    level="core",
+    applies=floating,
+)
+def check_leaves_input(target: Target, subject: VendorOperator, recorder: Recorder) -> None:
+    """Compare the input after the call with what it was before, bit by bit."""
+    dtype = getattr(torch, recorder.id.dtype)
+    for number, sample in enumerate(samples(dtype, recorder.seed)):
+        x = sample.x.to(target.device, copy=True)  # on the target cpu too, or a write would change both
+        outcome = attempt_on(target, lambda x=x, scale=sample.scale: torch.ops.vendor.scaled_swish(x, scale))
+        if outcome.error is not None:
+            report_error(target, recorder, outcome.error, what=subject.name, sample=number)
+            continue
+        fact(recorder, torch.equal(x.cpu(), sample.x), Kind.STATE, "the input was written to", sample=number)
+
+
+add_subjects("vendor", [VendorOperator("scaled_swish")], smoke=["scaled_swish"])
+
+#: Makes one pytest item of each property and subject of the kind.
+test_vendor = cases("vendor")
