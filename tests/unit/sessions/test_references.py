@@ -1,0 +1,43 @@
+"""Everything that the documentation names exists, and a name that does not is seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sessions import references
+
+
+@pytest.mark.parametrize("page", references.pages(), ids=lambda page: page.name)
+def test_every_reference_of_a_page_exists(page: Path) -> None:
+    assert references.faults(page.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("see `conformance/plan/gone.py`", "no file conformance/plan/gone.py"),
+        ("see `csrc/graph/recorder`", "no file csrc/graph/recorder"),
+        ("see `csrc/{memory,gone}/arena.cpp`", "no file"),
+        ("run `conformance rum -o DIR`", "no command 'conformance rum'"),
+        ("run `conformance run --modes eager`", "no option --modes"),
+        ("```sh\nconformance diff a b \\\n  --quietly\n```", "no option --quietly"),
+        ("```sh\n.venv/bin/nox -s conformence\n```", "no session 'conformence'"),
+        ("```sh\npython -m conformance.timing DIR\n```", "no module 'conformance.timing'"),
+        ("`conformance.plan.plan.biuld` does it", "no module or name"),
+        ("`engine::function_of_no_name` does it", "no symbol engine::function_of_no_name"),
+        ("set `PT_HPU_NO_SUCH_VARIABLE=1`", "no code reads the variable PT_HPU_NO_SUCH_VARIABLE"),
+        ("`function_of_no_name()` does it", "no code has the name function_of_no_name"),
+    ],
+)
+def test_a_reference_to_nothing_is_seen(text: str, words: str) -> None:
+    assert any(words in message for _, message in references.faults(text)), references.faults(text)
+
+
+def test_what_exists_is_not_blamed() -> None:
+    text = (
+        "`conformance/plan/plan.py`, `conformance run --mode eager`, `conformance.plan.plan.build`,\n"
+        "`at::Tensor`, `OMP_NUM_THREADS`, `results.json`\n```sh\n.venv/bin/nox -s conformance -- --level smoke\n```"
+    )
+    assert references.faults(text) == []
