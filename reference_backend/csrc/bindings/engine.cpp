@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "bindings/bindings.h"
-#include "graph/engine.h"
+#include "engine/engine.h"
 #include "runtime/interpreter.h"
 #include "runtime/notices.h"
 #include "runtime/queue.h"

@@ -8,10 +8,10 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "bindings/bindings.h"
-#include "dispatch/host_call.h"
 #include "graph/cache.h"
 #include "graph/capture.h"
 #include "graph/lazy.h"
+#include "kernels/host_call.h"
 
 namespace py = pybind11;
 

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "dispatch/operator_plan.h"
+#include "kernels/operator_plan.h"
 
 namespace hpu_reference::dispatch {
 

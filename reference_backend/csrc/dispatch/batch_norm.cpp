@@ -12,7 +12,7 @@
 #include <unordered_map>
 
 #include "dispatch/boxed_kernel.h"
-#include "graph/engine.h"
+#include "engine/engine.h"
 
 namespace hpu_reference::dispatch {
 

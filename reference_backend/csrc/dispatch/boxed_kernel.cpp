@@ -3,8 +3,8 @@
 #include <ATen/core/List.h>
 #include <ATen/core/ivalue.h>
 
-#include "dispatch/host_call.h"
-#include "graph/engine.h"
+#include "engine/engine.h"
+#include "kernels/host_call.h"
 #include "runtime/generator.h"
 #include "runtime/queue.h"
 

@@ -4,7 +4,7 @@
 #include <ATen/core/boxing/OperatorKernel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include "dispatch/operator_plan.h"
+#include "kernels/operator_plan.h"
 
 namespace hpu_reference::dispatch {
 

@@ -8,9 +8,9 @@
 #include <torch/library.h>
 
 #include "dispatch/boxed_kernel.h"
-#include "dispatch/host_call.h"
 #include "graph/capture.h"
 #include "graph/lazy.h"
+#include "kernels/host_call.h"
 #include "memory/pinned.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"

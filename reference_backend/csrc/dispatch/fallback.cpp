@@ -9,8 +9,8 @@
 #include <set>
 #include <sstream>
 
-#include "dispatch/host_call.h"
-#include "graph/engine.h"
+#include "engine/engine.h"
+#include "kernels/host_call.h"
 #include "runtime/notices.h"
 
 namespace hpu_reference::dispatch {

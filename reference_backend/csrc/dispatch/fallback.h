@@ -12,7 +12,7 @@
 #include <map>
 #include <string>
 
-#include "dispatch/operator_plan.h"
+#include "kernels/operator_plan.h"
 
 namespace hpu_reference::dispatch {
 

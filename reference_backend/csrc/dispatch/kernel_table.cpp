@@ -10,7 +10,7 @@
 
 #include "dispatch/boxed_kernel.h"
 #include "dispatch/fallback.h"
-#include "graph/engine.h"
+#include "engine/engine.h"
 
 namespace hpu_reference::dispatch {
 

@@ -12,7 +12,7 @@
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
 
-#include "dispatch/host_call.h"
+#include "kernels/host_call.h"
 
 namespace hpu_reference::dispatch {
 

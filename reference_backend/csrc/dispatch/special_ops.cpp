@@ -15,7 +15,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
-#include "dispatch/host_call.h"
+#include "kernels/host_call.h"
 #include "torch_release.h"
 
 namespace hpu_reference::dispatch {

@@ -2,7 +2,7 @@
 
 #include <c10/util/Exception.h>
 
-#include "memory/device_memory.h"
+#include "memory/allocator.h"
 #include "runtime/device.h"
 #include "runtime/event.h"
 #include "runtime/queue.h"

@@ -2,8 +2,8 @@
 
 #include <ATen/ops/from_blob.h>
 
-#include "dispatch/host_call.h"
-#include "memory/device_memory.h"
+#include "kernels/host_call.h"
+#include "memory/allocator.h"
 
 namespace hpu_reference::distributed {
 

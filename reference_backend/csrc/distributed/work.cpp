@@ -1,6 +1,6 @@
 #include "distributed/work.h"
 
-#include "dispatch/host_call.h"
+#include "kernels/host_call.h"
 #include "runtime/stream.h"
 
 namespace hpu_reference::distributed {

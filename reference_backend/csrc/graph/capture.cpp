@@ -6,8 +6,8 @@
 #include <cstring>
 #include <tuple>
 
-#include "dispatch/host_call.h"
 #include "graph/cache.h"
+#include "kernels/host_call.h"
 #include "runtime/notices.h"
 #include "runtime/stream.h"
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <unordered_set>
 
-#include "graph/engine.h"
+#include "engine/engine.h"
 #include "graph/fused_program.h"
 #include "graph/recipe.h"
 

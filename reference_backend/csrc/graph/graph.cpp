@@ -3,7 +3,7 @@
 #include <atomic>
 #include <sstream>
 
-#include "dispatch/host_call.h"
+#include "kernels/host_call.h"
 
 namespace hpu_reference::graph {
 

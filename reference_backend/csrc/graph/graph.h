@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "graph/call.h"
+#include "engine/call.h"
 
 namespace hpu_reference::graph {
 

@@ -6,10 +6,10 @@
 #include <random>
 #include <utility>
 
-#include "dispatch/host_call.h"
+#include "engine/engine.h"
 #include "graph/cache.h"
-#include "graph/engine.h"
 #include "graph/recipe.h"
+#include "kernels/host_call.h"
 #include "runtime/generator.h"
 #include "runtime/notices.h"
 #include "runtime/stream.h"

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "memory/device_memory.h"
+#include "memory/allocator.h"
 #include "runtime/fork.h"
 
 namespace hpu_reference::runtime {

@@ -1,4 +1,4 @@
-#include "memory/device_memory.h"
+#include "memory/allocator.h"
 
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>

@@ -9,8 +9,8 @@
 #include <functional>
 #include <vector>
 
-#include "graph/learned.h"
-#include "memory/device_memory.h"
+#include "engine/learned.h"
+#include "memory/allocator.h"
 
 namespace hpu_reference::graph {
 

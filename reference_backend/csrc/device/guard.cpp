@@ -1,7 +1,7 @@
 // What torch asks of a device: current device and stream, events, synchronisation.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
-#include "memory/device_memory.h"
+#include "memory/allocator.h"
 #include "runtime/device.h"
 #include "runtime/event.h"
 #include "runtime/stream.h"

@@ -13,7 +13,7 @@
 
 #include <unordered_map>
 
-#include "memory/device_memory.h"
+#include "memory/allocator.h"
 #include "runtime/device.h"
 
 namespace hpu_reference::dispatch {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "dispatch/operator_plan.h"
+#include "kernels/operator_plan.h"
 
 namespace hpu_reference::graph {
 

@@ -1,4 +1,4 @@
-#include "dispatch/operator_plan.h"
+#include "kernels/operator_plan.h"
 
 #include <ATen/core/enum_tag.h>
 #include <c10/util/StringUtil.h>

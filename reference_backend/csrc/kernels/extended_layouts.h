@@ -3,7 +3,7 @@
 
 #include <ATen/SparseCsrTensorImpl.h>
 
-#include "dispatch/host_call.h"
+#include "kernels/host_call.h"
 
 namespace hpu_reference::dispatch {
 

@@ -1,13 +1,13 @@
-#include "dispatch/host_call.h"
+#include "kernels/host_call.h"
 
 #include <cstring>
 
 #include <ATen/EmptyTensor.h>
 #include <c10/core/GradMode.h>
 
-#include "dispatch/extended_layouts.h"
-#include "dispatch/tensor_access.h"
-#include "graph/engine.h"
+#include "engine/engine.h"
+#include "kernels/extended_layouts.h"
+#include "kernels/tensor_access.h"
 #include "runtime/queue.h"
 
 namespace hpu_reference::dispatch {

@@ -1,4 +1,4 @@
-#include "graph/engine.h"
+#include "engine/engine.h"
 
 #include <mutex>
 

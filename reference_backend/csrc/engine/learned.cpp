@@ -1,4 +1,4 @@
-#include "graph/learned.h"
+#include "engine/learned.h"
 
 #include <ATen/Context.h>
 #include <c10/core/DefaultDtype.h>
@@ -10,8 +10,8 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "dispatch/host_call.h"
-#include "memory/device_memory.h"
+#include "kernels/host_call.h"
+#include "memory/allocator.h"
 
 namespace hpu_reference::graph {
 

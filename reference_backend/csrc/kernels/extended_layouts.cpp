@@ -1,11 +1,11 @@
-#include "dispatch/extended_layouts.h"
+#include "kernels/extended_layouts.h"
 
 #include <ATen/NestedTensorImpl.h>
 #include <ATen/SparseTensorImpl.h>
 #include <ATen/quantized/QTensorImpl.h>
 #include <ATen/quantized/Quantizer.h>
 
-#include "dispatch/tensor_access.h"
+#include "kernels/tensor_access.h"
 
 namespace hpu_reference::dispatch {
 

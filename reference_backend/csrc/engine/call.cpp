@@ -1,4 +1,4 @@
-#include "graph/call.h"
+#include "engine/call.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/List.h>
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "dispatch/host_call.h"
+#include "kernels/host_call.h"
 #include "runtime/generator.h"
 #include "runtime/queue.h"
 

@@ -5,7 +5,7 @@
 #include <ATen/core/stack.h>
 
 #include "dispatch/boxed_kernel.h"
-#include "graph/call.h"
+#include "engine/call.h"
 
 namespace hpu_reference::graph {
 
