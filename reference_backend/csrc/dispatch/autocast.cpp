@@ -166,7 +166,7 @@ class AutocastKernel final : public c10::OperatorKernel {
     return widest;
   }
 
-  OperatorPlan plan_;
+  kernels::OperatorPlan plan_;
   Cast cast_;
 };
 
@@ -205,7 +205,7 @@ void register_autocast(const std::optional<NameList>& lower, const std::optional
     if (!op.has_value() || found == casts.end()) {
       continue;
     }
-    const OperatorPlan plan(*op);
+    const kernels::OperatorPlan plan(*op);
     const bool writes = std::find(plan.written.begin(), plan.written.end(), true) != plan.written.end();
     if (writes) {
       continue;  // out= and in-place variants keep the dtype of what they write

@@ -12,7 +12,6 @@
 #include <unordered_map>
 
 #include "dispatch/boxed_kernel.h"
-#include "engine/engine.h"
 
 namespace hpu_reference::dispatch {
 
@@ -38,7 +37,6 @@ const BoxedKernel& host_kernel(const c10::OperatorHandle& op) {
   auto& kernel = (*kernels)[c10::toString(op.operator_name())];
   if (kernel == nullptr) {
     kernel = std::make_unique<BoxedKernel>(op, c10::DispatchKey::CPU);
-    graph::register_plan(&kernel->plan());
   }
   return *kernel;
 }

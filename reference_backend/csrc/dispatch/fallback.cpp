@@ -9,8 +9,9 @@
 #include <set>
 #include <sstream>
 
-#include "engine/engine.h"
 #include "kernels/host_call.h"
+#include "runtime/device.h"
+#include "runtime/host_access.h"
 #include "runtime/notices.h"
 
 namespace hpu_reference::dispatch {
@@ -82,7 +83,7 @@ struct Moved {
 using MovedList = std::vector<Moved>;
 
 at::Tensor to_cpu(const at::Tensor& tensor, bool written, MovedList& moved) {
-  if (!tensor.defined() || !is_device_tensor(tensor)) {
+  if (!tensor.defined() || !kernels::is_device_tensor(tensor)) {
     return tensor;
   }
   for (auto& pair : moved) {
@@ -104,7 +105,7 @@ at::Tensor to_device(const at::Tensor& tensor, const MovedList& moved) {
       return pair.device;
     }
   }
-  return tensor.to(kDevice);
+  return tensor.to(runtime::kDevice);
 }
 
 template <class Convert>
@@ -149,7 +150,7 @@ void catch_all(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
       "' with arguments from the 'HPU' backend: it has no kernel for HPU",
       name.rfind("c10d::", 0) == 0 ? "" : " and none for CPU to fall back to",
       "; register one with torch.library, or move the tensors with .cpu()");
-  run_fallback(OperatorPlan(op), op, stack);
+  run_fallback(kernels::OperatorPlan(op), op, stack);
 }
 
 TORCH_LIBRARY_IMPL(_, HPU, m) {
@@ -158,9 +159,11 @@ TORCH_LIBRARY_IMPL(_, HPU, m) {
 
 }  // namespace
 
-void run_fallback(const OperatorPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+void run_fallback(const kernels::OperatorPlan& plan,
+                  const c10::OperatorHandle& op,
+                  torch::jit::Stack* stack) {
   const std::string name = short_name(op);
-  TORCH_CHECK(!graph::is_capturing(),
+  TORCH_CHECK(!runtime::is_capturing(),
               "cpu fallback is not supported during hpu graph capturing, but ",
               op.operator_name().name,
               " needs it; move the operator out of the capture");

@@ -17,7 +17,7 @@
 namespace hpu_reference::dispatch {
 
 // Runs one call through the CPU. Throws where the policy forbids it.
-void run_fallback(const OperatorPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack);
+void run_fallback(const kernels::OperatorPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 class FallbackKernel final : public c10::OperatorKernel {
  public:
@@ -28,7 +28,7 @@ class FallbackKernel final : public c10::OperatorKernel {
   }
 
  private:
-  OperatorPlan plan_;
+  kernels::OperatorPlan plan_;
 };
 
 std::map<std::string, std::int64_t> fallback_counts();

@@ -10,7 +10,6 @@
 
 #include "dispatch/boxed_kernel.h"
 #include "dispatch/fallback.h"
-#include "engine/engine.h"
 
 namespace hpu_reference::dispatch {
 
@@ -103,9 +102,6 @@ void register_host_kernels() {
       }
       const bool fallback = fallbacks.count(operator_name.name) != 0;
       auto functor = fallback ? nullptr : std::make_unique<BoxedKernel>(*op, host);
-      if (functor != nullptr) {
-        graph::register_plan(&functor->plan());
-      }
       auto kernel = fallback
                         ? c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<FallbackKernel>(*op))
                         : c10::KernelFunction::makeFromBoxedFunctor(std::move(functor));

@@ -13,6 +13,9 @@
 #include <torch/library.h>
 
 #include "kernels/host_call.h"
+#include "memory/allocator.h"
+#include "memory/host_storage.h"
+#include "runtime/device.h"
 
 namespace hpu_reference::dispatch {
 
@@ -98,7 +101,7 @@ at::Tensor& set_storage(at::Tensor& self, at::Storage source) {
 }
 
 at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
-  TORCH_CHECK(is_device_tensor(source),
+  TORCH_CHECK(kernels::is_device_tensor(source),
               "set_() needs tensors on the same device, but got self on ",
               self.device(),
               " and source on ",

@@ -24,6 +24,7 @@
 #include <torch/library.h>
 
 #include "kernels/extended_layouts.h"
+#include "runtime/device.h"
 
 namespace hpu_reference::dispatch {
 
@@ -43,7 +44,8 @@ at::Tensor compressed_tensor_unsafe(const at::Tensor& compressed_indices,
     at::_validate_sparse_compressed_tensor_args(
         compressed_indices.cpu(), plain_indices.cpu(), values.cpu(), C10_AS_INTARRAYREF_SLOW(size), *layout);
   }
-  auto impl = make_compressed(*layout, c10::scalarTypeToTypeMeta(dtype.value_or(values.scalar_type())));
+  auto impl =
+      kernels::make_compressed(*layout, c10::scalarTypeToTypeMeta(dtype.value_or(values.scalar_type())));
   impl->set_member_tensors(compressed_indices, plain_indices, values, C10_AS_INTARRAYREF_SLOW(size));
   return at::Tensor(std::move(impl));
 }
@@ -60,14 +62,14 @@ at::Tensor compressed_zeros_like(const at::Tensor& self,
     return at::native::zeros_like(self, dtype, layout, device, pin_memory, memory_format);
   }
   const auto* source = static_cast<const at::SparseCsrTensorImpl*>(self.unsafeGetTensorImpl());
-  const auto options = at::TensorOptions().device(kDevice);
+  const auto options = at::TensorOptions().device(runtime::kDevice);
   auto plain = source->plain_indices().sizes().vec();
   auto values = source->values().sizes().vec();
   values[plain.size() - 1] = 0;  // the number of elements, after the batch dimensions
   plain.back() = 0;
   const auto indices = options.dtype(source->plain_indices().scalar_type());
   const at::ScalarType type = dtype.value_or(self.scalar_type());
-  auto impl = make_compressed(self.layout(), c10::scalarTypeToTypeMeta(type));
+  auto impl = kernels::make_compressed(self.layout(), c10::scalarTypeToTypeMeta(type));
   impl->set_member_tensors(at::zeros(source->compressed_indices().sizes(), indices),
                            at::empty(plain, indices),
                            at::empty(values, options.dtype(type)),

@@ -9,10 +9,14 @@
 #include <mutex>
 
 #include "kernels/host_call.h"
+#include "kernels/operator_plan.h"
+#include "memory/allocator.h"
+#include "memory/detour.h"
+#include "memory/host_storage.h"
 #include "runtime/generator.h"
 #include "runtime/queue.h"
 
-namespace hpu_reference::graph {
+namespace hpu_reference::engine {
 
 namespace {
 
@@ -105,7 +109,7 @@ class HostForm {
       }
     }
     at::Tensor host =
-        dispatch::is_device_tensor(given) ? host_tensor(given, resolve_) : cpu_value(given, by_reference_);
+        kernels::is_device_tensor(given) ? host_tensor(given, resolve_) : cpu_value(given, by_reference_);
     done_.emplace_back(given.unsafeGetTensorImpl(), host);
     return host;
   }
@@ -212,7 +216,7 @@ void set_fresh(Call& call, std::vector<HostStorage>&& storages) {
   }
 }
 
-Call make_call(const dispatch::OperatorPlan& plan,
+Call make_call(const kernels::OperatorPlan& plan,
                const c10::OperatorHandle& op,
                c10::DispatchKeySet key,
                const c10::IValue* arguments,
@@ -239,7 +243,7 @@ Call make_call(const dispatch::OperatorPlan& plan,
   return call;
 }
 
-Call make_host_copy(const dispatch::OperatorPlan& plan,
+Call make_host_copy(const kernels::OperatorPlan& plan,
                     const at::Tensor& self,
                     const at::Tensor& source,
                     const ResolveStorage& resolve) {
@@ -351,8 +355,7 @@ std::vector<std::string> written_metadata(const CallArguments& arguments) {
   return result;
 }
 
-std::vector<at::Tensor> flattened_results(const dispatch::OperatorPlan& plan,
-                                          const torch::jit::Stack& stack) {
+std::vector<at::Tensor> flattened_results(const kernels::OperatorPlan& plan, const torch::jit::Stack& stack) {
   std::vector<at::Tensor> result;
   for (std::size_t i = stack.size() - plan.returns; i < stack.size(); i++) {
     if (stack[i].isTensor()) {
@@ -370,7 +373,7 @@ namespace {
 
 // The out= arguments that were empty before the call and have another size now, where no other argument that
 // it writes has changed; else none.
-std::vector<Grown> grown_arguments(const dispatch::OperatorPlan& plan,
+std::vector<Grown> grown_arguments(const kernels::OperatorPlan& plan,
                                    const CallArguments& arguments,
                                    const std::vector<std::string>& before) {
   std::vector<Grown> result;
@@ -418,7 +421,7 @@ void grow(const Learned& learned, const CallArguments& arguments) {
   }
 }
 
-Learned learn_results(const dispatch::OperatorPlan& plan,
+Learned learn_results(const kernels::OperatorPlan& plan,
                       const CallArguments& arguments,
                       const std::vector<std::string>& metadata,
                       const torch::jit::Stack& stack,
@@ -453,7 +456,7 @@ Learned learn_results(const dispatch::OperatorPlan& plan,
       continue;
     }
     c10::TensorImpl* impl = made.unsafeGetTensorImpl();
-    if (!dispatch::is_device_tensor(made) || !impl->has_storage() || impl->layout() != c10::kStrided ||
+    if (!kernels::is_device_tensor(made) || !impl->has_storage() || impl->layout() != c10::kStrided ||
         !is_plain(made)) {
       refuse("its result is not a dense tensor of the device");
       return learned;
@@ -506,4 +509,4 @@ void set_line_source(std::function<std::string()> source) {
   line_source() = std::move(source);
 }
 
-}  // namespace hpu_reference::graph
+}  // namespace hpu_reference::engine

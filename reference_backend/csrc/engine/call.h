@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "engine/learned.h"
-#include "memory/allocator.h"
+#include "kernels/operator_plan.h"
+#include "memory/detour.h"
 
-namespace hpu_reference::graph {
+namespace hpu_reference::engine {
 
 using HostStorage = c10::intrusive_ptr<c10::StorageImpl>;
 
@@ -20,13 +21,13 @@ using HostStorage = c10::intrusive_ptr<c10::StorageImpl>;
 HostStorage make_host_storage(void* host, std::size_t bytes, bool resizable = true);
 
 struct Call {
-  Call(const dispatch::OperatorPlan& operator_plan,
+  Call(const kernels::OperatorPlan& operator_plan,
        const c10::OperatorHandle& handle,
        c10::DispatchKeySet keys)
       : plan(&operator_plan), op(handle), key(keys) {
   }
 
-  const dispatch::OperatorPlan* plan;
+  const kernels::OperatorPlan* plan;
   c10::OperatorHandle op;
   c10::DispatchKeySet key;
   LearnedPtr learned;
@@ -57,7 +58,7 @@ using ResolveStorage = std::function<HostStorage(c10::StorageImpl* device)>;
 
 // The call of these arguments. Values that are not tensors of the device's are copied, so that a later change
 // of theirs is not seen, but for `by_reference`: CPU tensors stay the caller's.
-Call make_call(const dispatch::OperatorPlan& plan,
+Call make_call(const kernels::OperatorPlan& plan,
                const c10::OperatorHandle& op,
                c10::DispatchKeySet key,
                const c10::IValue* arguments,
@@ -76,7 +77,7 @@ class KernelGuard {
 };
 
 // The copy between a device tensor and a CPU tensor, whose memory is read or written when the call runs.
-Call make_host_copy(const dispatch::OperatorPlan& plan,
+Call make_host_copy(const kernels::OperatorPlan& plan,
                     const at::Tensor& self,
                     const at::Tensor& source,
                     const ResolveStorage& resolve);
@@ -95,7 +96,7 @@ void push_results(const Learned& learned,
                   torch::jit::Stack* stack);
 
 // What a run returned: the stack's end holds the results, `metadata` what written_metadata() said before it.
-Learned learn_results(const dispatch::OperatorPlan& plan,
+Learned learn_results(const kernels::OperatorPlan& plan,
                       const CallArguments& arguments,
                       const std::vector<std::string>& metadata,
                       const torch::jit::Stack& stack,
@@ -109,7 +110,7 @@ std::vector<std::string> written_metadata(const CallArguments& arguments);
 void grow(const Learned& learned, const CallArguments& arguments);
 
 // The device tensors among the last `returns` values of the stack, in order; undefined ones included.
-std::vector<at::Tensor> flattened_results(const dispatch::OperatorPlan& plan, const torch::jit::Stack& stack);
+std::vector<at::Tensor> flattened_results(const kernels::OperatorPlan& plan, const torch::jit::Stack& stack);
 
 // Remembers the line for the calls that this thread makes next. Takes the interpreter's lock: before any
 // other.
@@ -118,4 +119,4 @@ void note_line();
 // For the Python line of a call; an empty function: not recorded.
 void set_line_source(std::function<std::string()> source);
 
-}  // namespace hpu_reference::graph
+}  // namespace hpu_reference::engine

@@ -4,30 +4,25 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
-#include "dispatch/boxed_kernel.h"
 #include "engine/call.h"
+#include "kernels/host_kernel.h"
+#include "kernels/operator_plan.h"
 
-namespace hpu_reference::graph {
+namespace hpu_reference::engine {
 
 // Returns true where the call has been taken care of, its results on the stack; false: the caller runs it.
 // `large`: worth a queue also where nothing is pending.
-bool dispatch(const dispatch::BoxedKernel& kernel,
-              const c10::OperatorHandle& op,
-              torch::jit::Stack* stack,
-              bool large);
-
-// Makes host access to device data safe on this thread: launches what is recorded, waits for the current
-// stream. Throws during a capture, which could not repeat what the host does.
-void wait_for_earlier_work(bool surface);
-
-bool is_capturing();
+bool hold_back(const kernels::HostKernel& kernel,
+               const c10::OperatorHandle& op,
+               torch::jit::Stack* stack,
+               bool large);
 
 // Something that receives the calls of all threads instead of their being run: a capture or lazy mode.
 class Recorder {
  public:
   virtual ~Recorder() = default;
-  // As graph::dispatch.
-  virtual bool record(const dispatch::BoxedKernel& kernel,
+  // As hold_back().
+  virtual bool record(const kernels::HostKernel& kernel,
                       const c10::OperatorHandle& op,
                       torch::jit::Stack* stack) = 0;
 };
@@ -37,22 +32,10 @@ void set_capture(Recorder* recorder);
 void set_lazy(Recorder* recorder);
 
 // Runs the call inline and learns what it returns. `key`: that of its arguments.
-LearnedPtr run_and_learn(const dispatch::BoxedKernel& kernel,
+LearnedPtr run_and_learn(const kernels::HostKernel& kernel,
                          const c10::OperatorHandle& op,
                          const std::string& key,
                          torch::jit::Stack* stack);
-
-// On this thread, calls run inline while one lives, whatever is recorded or queued.
-class InlineScope {
- public:
-  InlineScope();
-  ~InlineScope();
-  InlineScope(const InlineScope&) = delete;
-  InlineScope& operator=(const InlineScope&) = delete;
-
- private:
-  bool before_;
-};
 
 struct EngineCounters {
   std::int64_t learned = 0;
@@ -64,6 +47,6 @@ EngineCounters& counters();  // of no exact meaning while threads run
 // Every operator's calls that ran from a queue, a flushed graph or a replay.
 std::vector<std::pair<std::string, std::int64_t>> executed_operators();
 void reset_executed_operators();
-void register_plan(const dispatch::OperatorPlan* plan);
+void register_plan(const kernels::OperatorPlan* plan);
 
-}  // namespace hpu_reference::graph
+}  // namespace hpu_reference::engine

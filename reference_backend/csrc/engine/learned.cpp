@@ -13,7 +13,7 @@
 #include "kernels/host_call.h"
 #include "memory/allocator.h"
 
-namespace hpu_reference::graph {
+namespace hpu_reference::engine {
 
 namespace {
 
@@ -59,7 +59,7 @@ bool is_plain(const at::Tensor& tensor) {
   return !tensor.unsafeGetTensorImpl()->key_set().has_any(other);
 }
 
-CallArguments::CallArguments(const dispatch::OperatorPlan& plan, const c10::IValue* arguments) : plan_(plan) {
+CallArguments::CallArguments(const kernels::OperatorPlan& plan, const c10::IValue* arguments) : plan_(plan) {
   thread_local std::string key;
   key_ = &key;
   key.clear();
@@ -136,7 +136,7 @@ void CallArguments::add_tensor(const at::Tensor& tensor, std::size_t position, b
     return;
   }
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  if (!dispatch::is_device_tensor(tensor)) {
+  if (!kernels::is_device_tensor(tensor)) {
     if (!tensor.device().is_cpu() || tensor.dim() != 0 || !is_plain(tensor) || nested ||
         plan_.written[position]) {
       reason_ = "it has an argument in host memory";
@@ -242,4 +242,4 @@ void clear_learned() {
   table().clear();
 }
 
-}  // namespace hpu_reference::graph
+}  // namespace hpu_reference::engine

@@ -14,7 +14,7 @@
 
 #include "kernels/operator_plan.h"
 
-namespace hpu_reference::graph {
+namespace hpu_reference::engine {
 
 struct Result {
   enum class Kind : std::uint8_t { Undefined, Argument, View, Fresh };
@@ -61,7 +61,7 @@ using LearnedPtr = std::shared_ptr<const Learned>;
 class CallArguments {
  public:
   // `arguments`: the call's, in schema order; they must outlive this object.
-  CallArguments(const dispatch::OperatorPlan& plan, const c10::IValue* arguments);
+  CallArguments(const kernels::OperatorPlan& plan, const c10::IValue* arguments);
 
   // Whether the engine can hold such a call back at all; `reason` says what stands in the way.
   bool deferrable() const {
@@ -103,7 +103,7 @@ class CallArguments {
     }
   }
 
-  const dispatch::OperatorPlan& plan_;
+  const kernels::OperatorPlan& plan_;
   std::string* key_;  // of the thread
   const char* reason_ = nullptr;
   c10::SmallVector<TensorArgument, 8> tensors_;
@@ -119,4 +119,4 @@ void forget_learned(std::uint64_t id);
 std::size_t learned_count();
 void clear_learned();
 
-}  // namespace hpu_reference::graph
+}  // namespace hpu_reference::engine

@@ -9,12 +9,14 @@
 #include <unordered_set>
 
 #include "engine/engine.h"
+#include "engine/learned.h"
 #include "graph/fused_program.h"
 #include "graph/recipe.h"
+#include "kernels/host_kernel.h"
 
 namespace hpu_reference::graph {
 
-class Capture final : public Recorder {
+class Capture final : public engine::Recorder {
  public:
   ~Capture() override;
 
@@ -36,7 +38,7 @@ class Capture final : public Recorder {
   bool accepts(const std::vector<at::Tensor>& inputs) const;
   std::vector<at::Tensor> call(const std::vector<at::Tensor>& inputs, bool asynchronous);
 
-  bool record(const dispatch::BoxedKernel& kernel,
+  bool record(const kernels::HostKernel& kernel,
               const c10::OperatorHandle& op,
               torch::jit::Stack* stack) override;
   // A copy between host and device memory: the host's side is read or written anew at each replay.
@@ -64,21 +66,21 @@ class Capture final : public Recorder {
   void compile();
   void launch(Launch&& launch, bool asynchronous);
   void save(const c10::StorageImpl* device);
-  void save_written(const CallArguments& arguments);
+  void save_written(const engine::CallArguments& arguments);
   void finish_earlier_work();
   void restore();
-  void run_recorded(const dispatch::BoxedKernel& kernel,
+  void run_recorded(const kernels::HostKernel& kernel,
                     const c10::OperatorHandle& op,
                     torch::jit::Stack* stack);
 
-  struct Slot {             // one tensor of the interface
-    int buffer = -1;        // -1: memory that no call touches
-    int input = -1;         // outputs: the input whose memory it is
-    Result metadata;        // sizes, strides, offset, dtype, bits
-    std::size_t bytes = 0;  // of the storage
-    std::size_t first = 0;  // inputs: the first one with the same storage
-    bool unique = true;     // inputs: no other shares the storage
-    std::size_t begin = 0;  // inputs: the bytes of the storage that calls look at
+  struct Slot {               // one tensor of the interface
+    int buffer = -1;          // -1: memory that no call touches
+    int input = -1;           // outputs: the input whose memory it is
+    engine::Result metadata;  // sizes, strides, offset, dtype, bits
+    std::size_t bytes = 0;    // of the storage
+    std::size_t first = 0;    // inputs: the first one with the same storage
+    bool unique = true;       // inputs: no other shares the storage
+    std::size_t begin = 0;    // inputs: the bytes of the storage that calls look at
     std::size_t end = 0;
     at::Tensor kept;  // outputs that no call makes: the tensor itself
   };

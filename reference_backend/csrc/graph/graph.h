@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/call.h"
+#include "memory/block_pool.h"
 
 namespace hpu_reference::graph {
 
@@ -24,15 +25,15 @@ const char* word(Role role);
 struct Buffer {
   std::size_t bytes = 0;
   Role role = Role::Input;
-  bool alive = true;        // after the graph
-  HostStorage host;         // what the calls' tensors refer to
-  void* address = nullptr;  // on the host, while recording
-  c10::Storage owner;       // of captures: keeps the memory
+  bool alive = true;         // after the graph
+  engine::HostStorage host;  // what the calls' tensors refer to
+  void* address = nullptr;   // on the host, while recording
+  c10::Storage owner;        // of captures: keeps the memory
 };
 
 struct Graph {
   std::vector<Buffer> buffers;
-  std::vector<Call> calls;
+  std::vector<engine::Call> calls;
 
   // The buffer of a tensor of a call; -1: none (no memory, or host memory).
   int buffer_of(const at::Tensor& host_tensor) const;
@@ -50,7 +51,7 @@ class BufferTable {
 
   // Position of the storage's buffer, made where it is new; -1 where the storage has no memory.
   int position(const c10::StorageImpl* device);
-  HostStorage host(c10::StorageImpl* device);
+  engine::HostStorage host(c10::StorageImpl* device);
 
   bool holds(const c10::StorageImpl* device) const;
   std::vector<Buffer>& buffers() {
@@ -80,6 +81,6 @@ struct Use {
   std::size_t argument;
   bool written;
 };
-std::vector<Use> uses_of(const Call& call);
+std::vector<Use> uses_of(const engine::Call& call);
 
 }  // namespace hpu_reference::graph

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "graph/graph.h"
+#include "kernels/operator_plan.h"
 #include "runtime/queue.h"
 
 namespace hpu_reference::graph {
@@ -77,7 +78,7 @@ class Recipe {
   std::vector<std::size_t> offsets_;        // of each temporary in the workspace
   std::vector<at::Generator> generators_;   // per recorded call
   std::vector<bool> random_;                // per recorded call
-  std::vector<const dispatch::OperatorPlan*> removed_plans_;  // of the calls that the passes took away
+  std::vector<const kernels::OperatorPlan*> removed_plans_;  // of the calls that the passes took away
   std::size_t workspace_bytes_ = 0;
   std::size_t removed_ = 0;
   bool constants_;

@@ -6,8 +6,10 @@
 #include <ATen/quantized/Quantizer.h>
 
 #include "kernels/tensor_access.h"
+#include "memory/allocator.h"
+#include "runtime/device.h"
 
-namespace hpu_reference::dispatch {
+namespace hpu_reference::kernels {
 
 namespace {
 
@@ -85,7 +87,7 @@ struct DeviceSparseCsr final : at::SparseCsrTensorImpl {
       return SparseCsrTensorImpl::shallow_copy_and_detach(version, allow_metadata_change);
     }
     auto copy = c10::make_intrusive<DeviceSparseCsr>(layout_impl(), dtype());
-    change_backend(copy.get(), kDevice);
+    change_backend(copy.get(), runtime::kDevice);
     copy->set_member_tensors(compressed_indices(), plain_indices(), values(), sizes());
     c10::TensorImpl::copy_tensor_metadata(this, copy.get(), version, allow_metadata_change);
     copy->refresh_numel();
@@ -97,7 +99,7 @@ struct DeviceSparseCsr final : at::SparseCsrTensorImpl {
 
 c10::intrusive_ptr<at::SparseCsrTensorImpl> make_compressed(at::Layout layout, caffe2::TypeMeta dtype) {
   auto impl = c10::make_intrusive<DeviceSparseCsr>(layout, dtype);
-  change_backend(impl.get(), kDevice);
+  change_backend(impl.get(), runtime::kDevice);
   return impl;
 }
 
@@ -184,7 +186,7 @@ at::Tensor ExtendedLayouts::device(HostCall& call, at::Tensor&& result) {
       result.layout(),
       " cannot live on the hpu device; use a strided tensor, or the CPU for this operator");
   call.adopt_storage_of(impl, impl->unsafe_storage().use_count() > 1);
-  change_backend(impl, kDevice);
+  change_backend(impl, runtime::kDevice);
   auto* self = quantized(result);
   self->set_quantizer_(convert_quantizer(self->quantizer(), result.scalar_type(), [&](at::Tensor part) {
     return device_part(call, std::move(part));
@@ -215,4 +217,4 @@ void ExtendedLayouts::write_back(HostCall& call, const at::Tensor& device, const
   }
 }
 
-}  // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::kernels

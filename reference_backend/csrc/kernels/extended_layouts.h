@@ -5,7 +5,7 @@
 
 #include "kernels/host_call.h"
 
-namespace hpu_reference::dispatch {
+namespace hpu_reference::kernels {
 
 // An empty compressed tensor of the device. torch's constructor knows no HPU key, so it is made for the CPU
 // and moved.
@@ -18,4 +18,4 @@ class ExtendedLayouts {
   static void write_back(HostCall& call, const at::Tensor& device, const at::Tensor& host);
 };
 
-}  // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::kernels

@@ -5,12 +5,15 @@
 #include <ATen/EmptyTensor.h>
 #include <c10/core/GradMode.h>
 
-#include "engine/engine.h"
 #include "kernels/extended_layouts.h"
 #include "kernels/tensor_access.h"
+#include "memory/allocator.h"
+#include "memory/host_storage.h"
+#include "runtime/device.h"
+#include "runtime/host_access.h"
 #include "runtime/queue.h"
 
-namespace hpu_reference::dispatch {
+namespace hpu_reference::kernels {
 
 namespace {
 
@@ -47,7 +50,7 @@ bool is_plain_dense(c10::DispatchKeySet keys) {
 
 HostCall::HostCall(bool redirect, bool surface)
     : keys_((runtime::acquire(),
-             runtime::needs_attention() ? graph::wait_for_earlier_work(surface) : void(),
+             runtime::needs_attention() ? runtime::wait_for_earlier_work(surface) : void(),
              excluded_keys())),
       detour_(redirect) {
 }
@@ -282,7 +285,7 @@ at::Tensor HostCall::device(at::Tensor&& result, std::size_t holders) {
     impl = result.unsafeGetTensorImpl();
   }
   adopt_storage_of(impl, kept_by_others);
-  change_backend(impl, kDevice);
+  change_backend(impl, runtime::kDevice);
   return std::move(result);
 }
 
@@ -369,4 +372,4 @@ at::Tensor host_view(const at::Tensor& tensor) {
   return call.host(tensor, Access::Read, "host_view");
 }
 
-}  // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::kernels

@@ -13,12 +13,9 @@
 
 #include <unordered_map>
 
-#include "memory/allocator.h"
-#include "runtime/device.h"
+#include "memory/detour.h"
 
-namespace hpu_reference::dispatch {
-
-inline const c10::Device kDevice(c10::DeviceType::HPU, 0);
+namespace hpu_reference::kernels {
 
 inline bool is_device_tensor(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->key_set().has_backend(c10::BackendComponent::HPUBit);
@@ -107,4 +104,4 @@ class HostCall {
 // The host view of a dense strided tensor, for code that reads or writes its bytes itself.
 at::Tensor host_view(const at::Tensor& tensor);
 
-}  // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::kernels

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-namespace hpu_reference::dispatch {
+namespace hpu_reference::kernels {
 
 namespace {
 
@@ -134,4 +134,4 @@ OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
   grows_storage = name == "aten::resize_";
 }
 
-}  // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::kernels

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace hpu_reference::dispatch {
+namespace hpu_reference::kernels {
 
 struct OperatorPlan {
   explicit OperatorPlan(const c10::OperatorHandle& op);
@@ -34,4 +34,4 @@ struct OperatorPlan {
   mutable std::atomic<std::int64_t> executed{0};
 };
 
-}  // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::kernels

@@ -3,7 +3,7 @@
 
 #include <c10/core/TensorImpl.h>
 
-namespace hpu_reference::dispatch {
+namespace hpu_reference::kernels {
 
 struct TensorAccess : c10::TensorImpl {
   static std::optional<c10::Device>& device(c10::TensorImpl* impl) {
@@ -21,4 +21,4 @@ inline void change_backend(c10::TensorImpl* impl, c10::Device device) {
   TensorAccess::device(impl) = device;
 }
 
-}  // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::kernels

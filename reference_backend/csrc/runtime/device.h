@@ -5,6 +5,16 @@
 
 namespace hpu_reference::runtime {
 
+// The device of this process.
+inline const c10::Device kDevice(c10::DeviceType::HPU, 0);
+
+// Maps the device's memory; throws if it cannot.
+using AcquireFunction = void (*)();
+
+// Names what maps the memory when the device is acquired. The memory calls it while the library is loaded;
+// always true.
+bool register_memory(AcquireFunction acquire);
+
 extern bool g_ready;
 
 void acquire_slow();

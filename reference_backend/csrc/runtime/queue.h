@@ -43,7 +43,7 @@ class Work {
  public:
   virtual ~Work() = default;
   virtual void run() = 0;
-  // Whether it can run now; asked with the engine's mutex held, again after each change of any queue.
+  // Whether it can run now; asked with the scheduler's mutex held, again after each change of any queue.
   virtual bool ready() const {
     return true;
   }
@@ -94,10 +94,10 @@ void release_finished_work();
 // Throws the error that the queue's work has met since it was last asked for.
 void surface_error(int queue);
 
-// Helps the queue until `done()` holds; it is asked with the engine's mutex held.
+// Helps the queue until `done()` holds; it is asked with the scheduler's mutex held.
 void help_until(int queue, const std::function<bool()>& done);
 
-// Waits, without helping, until `done()` holds, asked with the engine's mutex held; false after `timeout`.
+// Waits, without helping, until `done()` holds, asked with the scheduler's mutex held; false after `timeout`.
 bool wait_until(const std::function<bool()>& done, std::chrono::milliseconds timeout);
 
 // Tells waiting threads to look again; for changes that do not come from a queue.
