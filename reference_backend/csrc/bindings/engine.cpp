@@ -1,4 +1,4 @@
-// The engine's switches and counters: queues, what was learned, events for listeners.
+// The engine's switches and counters: queues, learned calls, events for listeners.
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -27,8 +27,8 @@ struct Notice {
   runtime::NoticeParameters parameters;
 };
 
-// Notices come on any thread, with or without the interpreter's lock, and while the recorder holds its own:
-// Python hears of them when its main thread is next at a safe point.
+// Notices come on any thread, with or without the interpreter's lock, and while a recorder has its own
+// locked: Python receives them when its main thread is next at a safe point.
 std::mutex g_mutex;
 std::deque<Notice> g_notices;
 PyObject* g_callback = nullptr;

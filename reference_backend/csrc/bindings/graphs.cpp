@@ -1,4 +1,4 @@
-// Graphs: capture, replay, and what the fuser and people read of them.
+// Graphs: capture, replay, and their descriptions for the fuser and for people.
 #include <pybind11/complex.h>
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
@@ -175,8 +175,8 @@ std::vector<graph::FusedArgument> fused_arguments(const py::list& arguments) {
   return result;
 }
 
-// Device tensors as CPU tensors over the same bytes to a Python function; CPU tensors that it makes become
-// device tensors.
+// Calls a Python function with CPU tensors over the bytes of the device tensors; CPU tensors that it makes
+// become device tensors.
 py::list call_on_host(const py::function& function, const py::list& values) {
   if (runtime::needs_attention()) {
     const py::gil_scoped_release release;
@@ -192,7 +192,7 @@ py::list call_on_host(const py::function& function, const py::list& values) {
       arguments.append(value);
     }
   }
-  py::object made = function(arguments);
+  py::object returned = function(arguments);
   arguments = py::list();
   call.kernel_done();
   call.finish();
@@ -201,14 +201,14 @@ py::list call_on_host(const py::function& function, const py::list& values) {
     py::object other;
   };
   std::vector<Item> items;
-  for (const py::handle& value : made) {
+  for (const py::handle& value : returned) {
     if (THPVariable_Check(value.ptr())) {
       items.push_back({THPVariable_Unpack(value.ptr()), py::object()});
     } else {
       items.push_back({at::Tensor(), py::reinterpret_borrow<py::object>(value)});
     }
   }
-  made = py::object();
+  returned = py::object();
   py::list results;
   for (Item& item : items) {
     if (!item.tensor.defined()) {

@@ -1,4 +1,4 @@
-// habana_frameworks.torch._C: the few functions that Python needs beyond torch's own.
+// habana_frameworks.torch._C: the functions that Python needs beyond torch's own.
 #include <pybind11/stl.h>
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/utils/pybind.h>

@@ -1,4 +1,4 @@
-// What torch asks of a device: current device and stream, events, synchronisation.
+// The device guard: current device and stream, events and synchronisation, as torch asks for them.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include "memory/allocator.h"

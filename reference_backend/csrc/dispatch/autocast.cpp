@@ -113,7 +113,7 @@ at::Tensor cast_to(const at::Tensor& tensor, at::ScalarType dtype) {
   return is_castable(tensor) ? at::autocast::cached_cast(dtype, tensor, c10::DeviceType::HPU) : tensor;
 }
 
-// Calls `visit` on each tensor in the value, lists included, and puts back what it returns.
+// Calls `visit` on each tensor in the value, lists included, and replaces it by the result.
 template <class Visit>
 void for_each_tensor(c10::IValue& value, Visit visit) {
   if (value.isTensor()) {

@@ -1,4 +1,4 @@
-// Batch normalisation with the saved statistics that torch's decompositions assume of a device other than the
+// Batch normalisation with the saved statistics that torch's decompositions expect of a device other than the
 // CPU. The values are the CPU kernel's.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_native_batch_norm_legit_ops.h>
@@ -29,7 +29,7 @@ Norm with_saved_statistics(
   return std::move(result);
 }
 
-// The CPU's kernel of an operator whose own kernel is one of this file's.
+// The CPU's kernel of an operator whose kernel on the device is in this file.
 const BoxedKernel& host_kernel(const c10::OperatorHandle& op) {
   static std::mutex mutex;
   static auto* kernels = new std::unordered_map<std::string, std::unique_ptr<BoxedKernel>>();

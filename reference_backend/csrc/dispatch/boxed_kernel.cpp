@@ -12,7 +12,7 @@ namespace hpu_reference::dispatch {
 
 namespace {
 
-// Some tens of microseconds of work are worth a queue; looked at only where nothing is pending anyway.
+// True for a call of some tens of microseconds or more, which is worth a queue even if nothing is pending.
 bool is_large(const kernels::OperatorPlan& plan, const c10::IValue* arguments) {
   constexpr std::int64_t kElements = std::int64_t{1} << 21;
   constexpr std::int64_t kProducts = std::int64_t{1} << 25;

@@ -1,5 +1,5 @@
-// The front door of every operator without a native kernel: the engine may hold the call back, else the CPU's
-// kernel runs at once on host views.
+// The front door of every operator without a native kernel: the engine may hold the call back; otherwise the
+// CPU's kernel runs at once on host views.
 #pragma once
 
 #include <ATen/core/boxing/OperatorKernel.h>
@@ -9,10 +9,11 @@
 
 namespace hpu_reference::dispatch {
 
+// The kernel that torch's dispatcher calls.
 class BoxedKernel final : public c10::OperatorKernel {
  public:
-  // `key` is the CPU-side key to run at; see HostKernel. Registers its plan with the engine for good: it must
-  // live as long as the process.
+  // `key` is the CPU-side key to run at; see HostKernel. Registers its plan with the engine, so it must live
+  // as long as the process.
   BoxedKernel(const c10::OperatorHandle& op, c10::DispatchKey key);
   BoxedKernel(const BoxedKernel&) = delete;
   BoxedKernel& operator=(const BoxedKernel&) = delete;

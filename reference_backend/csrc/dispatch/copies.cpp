@@ -1,4 +1,4 @@
-// Copies within the device and between it and the host, and the way of one element to Python.
+// Copies within the device and between it and the host, and reading one element into Python.
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_empty_affine_quantized.h>
 #include <ATen/ops/_empty_per_channel_affine_quantized.h>
@@ -63,7 +63,8 @@ class CopyWork final : public runtime::Work {
   void run() override {
     call_.run();
   }
-  // The user's tensor may have died meanwhile: what Python has attached to its storage dies on the host.
+  // The user's tensor may have died meanwhile: objects that Python has attached to its storage must die on
+  // the host.
   bool released_on_host() const override {
     return true;
   }
@@ -76,7 +77,7 @@ class CopyWork final : public runtime::Work {
   c10::Storage host_;
 };
 
-// Small copies on an idle stream are done before a queue would have taken them.
+// Size from which on a copy is worth a queue; smaller ones on an idle stream are done sooner than queued.
 constexpr std::size_t kWorthQueue = std::size_t{1} << 20;
 
 bool enqueue_copy(at::Tensor& self, const at::Tensor& source) {
@@ -92,7 +93,7 @@ bool enqueue_copy(at::Tensor& self, const at::Tensor& source) {
     return false;
   }
   if (!at::is_expandable_to(source.sizes(), self.sizes())) {
-    return false;  // the copy itself says so, at once
+    return false;  // the copy itself throws, at once
   }
   runtime::release_finished_work();
   engine::Call call = engine::make_host_copy(plan(), self, source, [](c10::StorageImpl* storage) {
@@ -169,7 +170,7 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
       call.host(self, kernels::Access::Read, "aten::_local_scalar_dense"));
 }
 
-// torch's own makes the result where the quantized tensor is, whatever device it is asked for.
+// torch's own ignores the requested device and puts the result on the device of the quantized tensor.
 at::Tensor quantized_to_copy(const at::Tensor& self,
                              std::optional<at::ScalarType> dtype,
                              std::optional<at::Layout> layout,

@@ -46,7 +46,8 @@ Policy& policy() {
   return value;
 }
 
-// Bit 0x80 of the module mask turns fallback logs on; a type mask, where given, must hold any but "fatal".
+// True if fallbacks are logged: bit 0x80 of the module mask, and any bit but "fatal" of the type mask if it
+// is set.
 bool is_logged() {
   static const bool on = [] {
     const char* modules = std::getenv("PT_HPU_LOG_MOD_MASK");
@@ -140,7 +141,7 @@ void count(const c10::OperatorHandle& op, const std::string& name) {
   g_counts[op.operator_name().name]++;
 }
 
-// Reached by operators without a kernel of the device's: user-defined ones and those registered later.
+// The kernel of operators that have none on the device: user-defined ones and those registered later.
 void catch_all(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::string& name = op.operator_name().name;
   TORCH_CHECK_NOT_IMPLEMENTED(

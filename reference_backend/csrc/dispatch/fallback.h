@@ -1,5 +1,5 @@
-// The CPU fallback: for operators that are not on the device. Copies out, runs, copies back; counted and
-// logged.
+// The CPU fallback for operators that are not on the device: copies the arguments out, runs, copies results
+// back; counted and logged.
 //
 // PT_HPU_PLACE_ON_CPU is the policy: empty allows every operator, "none" forbids all, a comma list allows
 // only those named.
@@ -16,9 +16,10 @@
 
 namespace hpu_reference::dispatch {
 
-// Runs one call through the CPU. Throws where the policy forbids it.
+// Runs one call on the CPU. Throws if the policy forbids it.
 void run_fallback(const kernels::OperatorPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
+// The kernel of an operator that is declared "not on the device".
 class FallbackKernel final : public c10::OperatorKernel {
  public:
   explicit FallbackKernel(const c10::OperatorHandle& op) : plan_(op) {
@@ -31,8 +32,11 @@ class FallbackKernel final : public c10::OperatorKernel {
   kernels::OperatorPlan plan_;
 };
 
+// Number of fallbacks of each operator since the last reset.
 std::map<std::string, std::int64_t> fallback_counts();
+// Resets these numbers.
 void reset_fallback_counts();
+// Replaces the policy; see above for the text.
 void set_fallback_policy(const std::string& text);
 
 }  // namespace hpu_reference::dispatch

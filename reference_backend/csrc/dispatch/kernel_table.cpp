@@ -41,7 +41,7 @@ bool is_covered_namespace(const std::string& name) {
 
 // Composite operators that choose an implementation by device, reach vectorised code that is registered by
 // device, or touch memory on the host. Run whole on the CPU they do what the CPU does. Each has a derivative
-// formula of its own or no derivative: a kernel here takes the place of the composite's.
+// formula of its own or no derivative, since a kernel here replaces the composite's.
 bool is_whole(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "aten::convolution",

@@ -44,7 +44,7 @@ at::Tensor host_tensor(const at::Tensor& tensor, const ResolveStorage& resolve) 
   return at::Tensor(std::move(impl));
 }
 
-// A CPU tensor of its own, without what Python may have attached to the user's.
+// Makes a CPU tensor without the objects that Python may have attached to the user's.
 at::Tensor cpu_value(const at::Tensor& tensor, bool by_reference) {
   if (by_reference) {
     auto impl = c10::make_intrusive<c10::TensorImpl>(
@@ -64,7 +64,7 @@ at::Tensor cpu_value(const at::Tensor& tensor, bool by_reference) {
   return copy;
 }
 
-// The same tensor object, where it comes twice, stays one.
+// Converts arguments; a tensor object that appears twice stays one.
 class HostForm {
  public:
   HostForm(const ResolveStorage& resolve, bool by_reference)
@@ -134,7 +134,7 @@ void check_result(const Call& call, std::size_t index, const at::Tensor& made) {
                 call.plan->name,
                 " returned a tensor of size ",
                 made.defined() ? made.sizes() : at::IntArrayRef(),
-                " where the same call returned size ",
+                " although the same call returned size ",
                 expected.sizes,
                 " before, so that it cannot run behind the host; run it with PT_HPU_EAGER_PIPELINE_ENABLE=0 "
                 "and report the operator");
@@ -161,32 +161,32 @@ HostStorage make_host_storage(void* host, std::size_t bytes, bool resizable) {
 void Call::run(std::uint64_t with_seed, const c10::IValue* with_lifted) const {
   const c10::AutoGradMode mode(gradients);
   thread_local torch::jit::Stack stack;
-  torch::jit::Stack own;
-  std::swap(own, stack);  // its capacity is kept; a nested run gets a fresh one
-  own.assign(arguments.begin(), arguments.end());
+  torch::jit::Stack values;
+  std::swap(values, stack);  // its capacity is kept; a nested run gets a fresh one
+  values.assign(arguments.begin(), arguments.end());
   for (std::size_t i = 0; with_lifted != nullptr && i < lifted.size(); i++) {
-    own[static_cast<std::size_t>(lifted[i])] = with_lifted[i];
+    values[static_cast<std::size_t>(lifted[i])] = with_lifted[i];
   }
   if (plan->generator >= 0) {
-    own[static_cast<std::size_t>(plan->generator)] = runtime::seeded_cpu_generator(with_seed);
+    values[static_cast<std::size_t>(plan->generator)] = runtime::seeded_cpu_generator(with_seed);
   }
   {
     const memory::DonationScope scope(donations);
-    op.redispatchBoxed(key, &own);
+    op.redispatchBoxed(key, &values);
   }
   plan->executed.fetch_add(1, std::memory_order_relaxed);
   std::size_t index = 0;
-  for (std::size_t i = own.size() - plan->returns; i < own.size(); i++) {
-    if (own[i].isTensor()) {
-      check_result(*this, index++, own[i].toTensor());
-    } else if (own[i].isTensorList()) {
-      for (const c10::IValue& item : own[i].toListRef()) {
+  for (std::size_t i = values.size() - plan->returns; i < values.size(); i++) {
+    if (values[i].isTensor()) {
+      check_result(*this, index++, values[i].toTensor());
+    } else if (values[i].isTensorList()) {
+      for (const c10::IValue& item : values[i].toListRef()) {
         check_result(*this, index++, item.toTensor());
       }
     }
   }
-  own.clear();
-  std::swap(own, stack);
+  values.clear();
+  std::swap(values, stack);
 }
 
 void Call::run() const {
@@ -194,7 +194,7 @@ void Call::run() const {
   run(seed, nullptr);
 }
 
-// A thread that runs this while it waits may be inside a mode: what kernels call is not the user's.
+// A thread that runs this while it waits may be inside a mode, which must not apply to these kernels.
 KernelGuard::KernelGuard()
     : keys_(c10::default_included_set,
             c10::default_excluded_set | c10::autograd_dispatch_keyset |
@@ -371,8 +371,8 @@ std::vector<at::Tensor> flattened_results(const kernels::OperatorPlan& plan, con
 
 namespace {
 
-// The out= arguments that were empty before the call and have another size now, where no other argument that
-// it writes has changed; else none.
+// The out= arguments that were empty before the call and have another size now, if the call has changed no
+// other argument that it writes; else an empty list.
 std::vector<Grown> grown_arguments(const kernels::OperatorPlan& plan,
                                    const CallArguments& arguments,
                                    const std::vector<std::string>& before) {
@@ -397,7 +397,7 @@ std::vector<Grown> grown_arguments(const kernels::OperatorPlan& plan,
     }
     for (const auto& other : arguments.tensors()) {
       if (other.tensor != argument.tensor && other.device && other.storage == argument.storage) {
-        return {};  // what it computes again would read what it wrote
+        return {};  // a second run would read what the first wrote
       }
     }
     result.push_back(

@@ -61,7 +61,7 @@ class Resolver {
   c10::SmallVector<std::pair<c10::StorageImpl*, HostStorage>, 6> known_;
 };
 
-// Counts warnings on their way to whoever handles them.
+// Counts warnings on their way to their handler.
 class WarningCounter final : public c10::WarningHandler {
  public:
   void process(const c10::Warning& warning) override {
@@ -81,7 +81,7 @@ void defer(const kernels::HostKernel& kernel,
            const LearnedPtr& learned,
            torch::jit::Stack* stack) {
   const std::size_t count = kernel.plan().arguments;
-  // Kept until the work is queued: memory that is freed before would count as idle.
+  // Keeps the arguments until the work is queued: memory that is freed before would count as idle.
   const c10::SmallVector<c10::IValue, 8> kept(stack->end() - static_cast<std::ptrdiff_t>(count),
                                               stack->end());
   const c10::IValue* values = kept.data();

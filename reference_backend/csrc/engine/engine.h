@@ -1,4 +1,4 @@
-// Where an operator goes when it is not simply run: into a queue, or into the graph that is being recorded.
+// The way of an operator that does not simply run: into a queue, or into the graph that is being recorded.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -10,14 +10,14 @@
 
 namespace hpu_reference::engine {
 
-// Returns true where the call has been taken care of, its results on the stack; false: the caller runs it.
-// `large`: worth a queue also where nothing is pending.
+// Takes care of the call and puts its results on the stack, or returns false: the caller runs it. `large`:
+// worth a queue even if nothing is pending.
 bool hold_back(const kernels::HostKernel& kernel,
                const c10::OperatorHandle& op,
                torch::jit::Stack* stack,
                bool large);
 
-// Something that receives the calls of all threads instead of their being run: a capture or lazy mode.
+// Receiver of the calls of all threads, which it may record instead of running them: a capture or lazy mode.
 class Recorder {
  public:
   virtual ~Recorder() = default;
@@ -27,26 +27,31 @@ class Recorder {
                       torch::jit::Stack* stack) = 0;
 };
 
-// One at a time; nullptr ends it. A capture goes before lazy mode.
+// Sets the capture in progress; nullptr ends it. A capture goes before lazy mode.
 void set_capture(Recorder* recorder);
+// Sets lazy mode's recorder.
 void set_lazy(Recorder* recorder);
 
-// Runs the call inline and learns what it returns. `key`: that of its arguments.
+// Runs the call inline and learns what it returns. `key` is its arguments' key.
 LearnedPtr run_and_learn(const kernels::HostKernel& kernel,
                          const c10::OperatorHandle& op,
                          const std::string& key,
                          torch::jit::Stack* stack);
 
+// Counters for tests and statistics; approximate while threads run.
 struct EngineCounters {
   std::int64_t learned = 0;
   std::int64_t deferred = 0;
   std::int64_t launched = 0;
 };
-EngineCounters& counters();  // of no exact meaning while threads run
+// The counters.
+EngineCounters& counters();
 
-// Every operator's calls that ran from a queue, a flushed graph or a replay.
+// Each operator with its number of calls that ran from a queue, a flushed graph or a replay.
 std::vector<std::pair<std::string, std::int64_t>> executed_operators();
+// Resets these numbers to 0.
 void reset_executed_operators();
+// Adds an operator to executed_operators(); the plan must live as long as the process.
 void register_plan(const kernels::OperatorPlan* plan);
 
 }  // namespace hpu_reference::engine

@@ -17,7 +17,7 @@ namespace hpu_reference::engine {
 
 namespace {
 
-// Enough for a large model in many shapes; beyond it everything is learned again.
+// Limit of entries, enough for a large model in many shapes; beyond it everything is learned again.
 constexpr std::size_t kMost = 1 << 16;
 
 std::mutex g_mutex;
@@ -27,7 +27,7 @@ std::unordered_map<std::string, LearnedPtr>& table() {
 }
 std::atomic<std::uint64_t> g_next_id{1};
 
-// Every dtype of tensors can take it: no conversion refuses it.
+// True for a number that every dtype of tensors accepts.
 bool is_liftable(double value) {
   return std::abs(value) <= 127.0;
 }
@@ -183,7 +183,7 @@ void CallArguments::add_tensor(const at::Tensor& tensor, std::size_t position, b
   }
   put(impl->storage_offset());
   put(storage->nbytes());
-  // Which argument before this one it is, or shares a storage with.
+  // The argument before this one that is the same tensor, or shares its storage.
   int same = -1;
   int shared = -1;
   for (std::size_t i = 0; i < tensors_.size(); i++) {

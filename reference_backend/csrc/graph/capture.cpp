@@ -152,7 +152,7 @@ void Capture::save_written(const engine::CallArguments& arguments) {
   }
 }
 
-// What is captured runs at once: behind whatever else is in its stream.
+// Waits for the work in the stream, since a captured call runs at once.
 void Capture::finish_earlier_work() {
   const c10::StreamId stream = runtime::current_stream_id();
   if (!runtime::is_queue_idle(stream)) {
@@ -370,7 +370,7 @@ void Capture::compile() {
   const auto start = std::chrono::steady_clock::now();
   owners_ = std::make_shared<std::vector<c10::Storage>>();
   std::vector<bool> exchanged(recorded_.buffers.size(), false);
-  std::vector<bool> wanted(recorded_.buffers.size(), false);
+  std::vector<bool> is_output(recorded_.buffers.size(), false);
   for (const Slot& slot : inputs_) {
     if (slot.buffer >= 0) {
       exchanged[static_cast<std::size_t>(slot.buffer)] = true;
@@ -378,7 +378,7 @@ void Capture::compile() {
   }
   for (const Slot& slot : outputs_) {
     if (slot.buffer >= 0) {
-      wanted[static_cast<std::size_t>(slot.buffer)] = true;
+      is_output[static_cast<std::size_t>(slot.buffer)] = true;
     }
   }
   for (std::size_t i = 0; i < recorded_.buffers.size(); i++) {
@@ -387,8 +387,8 @@ void Capture::compile() {
     if (buffer.role == Role::Input) {
       owners_->push_back(exchanged[i] ? c10::Storage() : buffer.owner);
     } else {
-      // Somebody else than the table and this loop can read it, or it is asked for.
-      buffer.alive = has_interface_ ? static_cast<bool>(wanted[i]) : buffer.owner.use_count() > 1;
+      // Alive if it has a reference besides the table's and this loop's, or if it is an output.
+      buffer.alive = has_interface_ ? static_cast<bool>(is_output[i]) : buffer.owner.use_count() > 1;
       buffer.role = buffer.alive ? Role::Output : Role::Temporary;
       owners_->push_back(buffer.alive && !has_interface_ ? buffer.owner : c10::Storage());
     }
@@ -446,7 +446,7 @@ bool Capture::fits(const Slot& slot, const at::Tensor& tensor) {
          tensor.is_neg() == metadata.neg && (slot.unique || tensor.storage_offset() == metadata.offset);
 }
 
-// Why these inputs cannot take the place of the captured ones; empty where they can.
+// The reason that these inputs cannot replace the captured ones; empty if they can.
 std::string Capture::refusal(const std::vector<at::Tensor>& inputs) const {
   if (inputs.size() != inputs_.size()) {
     return "it was captured with " + std::to_string(inputs_.size()) + " inputs and got " +
@@ -479,7 +479,8 @@ std::string Capture::refusal(const std::vector<at::Tensor>& inputs) const {
       const std::int64_t shift = (inputs[input].storage_offset() - inputs_[input].metadata.offset) *
                                  static_cast<std::int64_t>(inputs[input].itemsize());
       if (shift % static_cast<std::int64_t>(c10::scalarTypeToTypeMeta(slot.metadata.dtype).itemsize()) != 0) {
-        return "input " + std::to_string(input) + " does not begin where a result of another dtype can";
+        return "input " + std::to_string(input) +
+               " does not begin at an address that suits a result of another dtype";
       }
     }
   }

@@ -32,7 +32,7 @@ c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 
-// Calls of a graph that was not seen before, at the addresses of their recording.
+// The calls of a graph that was not seen before, run at the addresses of their recording.
 class CallsWork final : public runtime::Work {
  public:
   CallsWork(std::vector<engine::Call>&& calls, std::string name)
@@ -122,8 +122,8 @@ void LazyRecorder::begin() {
   }
 }
 
-// All that decides what the graph computes: the calls, what is not lifted of their values, and which buffers
-// they use. The learned metadata's id stands for everything that its key holds.
+// Appends to the graph's key all that decides what it computes: the calls, their values that are not lifted,
+// and the buffers they use. The learned metadata's id represents everything that its key contains.
 void LazyRecorder::describe(const engine::Call& call,
                             const engine::CallArguments& arguments,
                             const std::vector<c10::Storage>& fresh) {
@@ -150,7 +150,7 @@ void LazyRecorder::append(const kernels::HostKernel& kernel,
   storages.reserve(fresh.size());
   for (const c10::Storage& storage : fresh) {
     storages.push_back(table_->host(storage.unsafeGetStorageImpl()));
-    // Also where the allocation itself has made the recorder start anew.
+    // Also if the allocation itself has made the recorder start anew.
     if (const int position = table_->position(storage.unsafeGetStorageImpl()); position >= 0) {
       table_->buffers()[static_cast<std::size_t>(position)].role = Role::Temporary;
     }
@@ -212,7 +212,7 @@ bool LazyRecorder::record(const kernels::HostKernel& kernel,
     statistics.caught_up++;
     learned = engine::run_and_learn(kernel, op, key, stack);
     if (!learned->deferrable && !learned->grown.empty() && plan.generator < 0 && !learned->warns) {
-      // Its out= has its size now: the same again is a call like others, and computes the same.
+      // Its out= has its size now: a second run is an ordinary call and computes the same.
       torch::jit::Stack again(values.begin(), values.end());
       if (!record(kernel, op, &again)) {
         flush(/*wait=*/false);

@@ -268,7 +268,7 @@ void fold_constants(Graph& graph, std::vector<std::size_t>& origin, bool lifted)
     }
     try {
       call.run();
-    } catch (const c10::Error&) {  // it is the launch's to raise
+    } catch (const c10::Error&) {  // the launch raises it
       for (const int position : effect.makes) {
         graph.buffers[static_cast<std::size_t>(position)].role = Role::Temporary;
       }

@@ -84,23 +84,23 @@ void Recipe::run_calls(const Launch& launch) {
   }
 }
 
-// Whether the lifted values are those of the recording: fused code has them as constants.
+// True if the lifted values are those of the recording: fused code has them as constants.
 bool Recipe::has_own_values(const Launch& launch) const {
   std::size_t next = 0;
   for (std::size_t i = 0; i < graph_.calls.size(); i++) {
     const engine::Call& call = graph_.calls[i];
     next = lifted_starts_[origin_[i]];
     for (const int position : call.lifted) {
-      const c10::IValue& own = call.arguments[static_cast<std::size_t>(position)];
+      const c10::IValue& recorded = call.arguments[static_cast<std::size_t>(position)];
       const c10::IValue& given = launch.lifted[next++];
-      if (own.isTensor()) {
-        const at::Tensor& a = own.toTensor();
+      if (recorded.isTensor()) {
+        const at::Tensor& a = recorded.toTensor();
         const at::Tensor& b = given.toTensor();
         if (a.scalar_type() != b.scalar_type() ||
             std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.itemsize()) != 0) {
           return false;
         }
-      } else if (own.toDouble() != given.toDouble()) {
+      } else if (recorded.toDouble() != given.toDouble()) {
         return false;
       }
     }
@@ -111,7 +111,7 @@ bool Recipe::has_own_values(const Launch& launch) const {
 void Recipe::run(const Launch& launch) {
   const std::lock_guard<std::mutex> lock(mutex_);
   bind(launch);
-  for (const auto* plan : removed_plans_) {  // part of the graph, though nobody needs what they give
+  for (const auto* plan : removed_plans_) {  // part of the graph, although their results are not needed
     plan->executed.fetch_add(1, std::memory_order_relaxed);
   }
   if (const std::shared_ptr<FusedProgram> fused = std::atomic_load(&fused_);

@@ -35,7 +35,7 @@ bool has(const at::Tensor& tensor, DispatchKey key) {
 // A quantizer with per-channel parameters holds tensors, which must live where the kernel reads them.
 template <class Convert>
 at::QuantizerPtr convert_quantizer(const at::QuantizerPtr& quantizer, at::ScalarType dtype, Convert convert) {
-  // What has no tensors of its own serves both sides; an unknown quantizer cannot even be asked for its
+  // A quantizer without tensors of its own serves both sides; an unknown one cannot even be asked for its
   // scheme.
   auto* channels = dynamic_cast<at::PerChannelAffineQuantizer*>(quantizer.get());
   if (channels == nullptr) {
@@ -45,7 +45,7 @@ at::QuantizerPtr convert_quantizer(const at::QuantizerPtr& quantizer, at::Scalar
       convert(channels->scales()), convert(channels->zero_points()), channels->axis(), dtype);
 }
 
-// The parts of a result are converted like results of their own; the result and this call hold them.
+// Converts a part of a result like a result of its own; the result and this call have references to it.
 template <class Part>
 at::Tensor device_part(HostCall& call, Part part) {
   return call.device(std::move(part), /*holders=*/2);
@@ -55,8 +55,8 @@ at::native::NestedTensorImpl* nested(const at::Tensor& tensor) {
   return static_cast<at::native::NestedTensorImpl*>(tensor.unsafeGetTensorImpl());
 }
 
-// What stays a CPU tensor after the kernel must not be memory of the device, which ends with a fork or its
-// tensor.
+// A tensor that stays on the CPU after the kernel must not be memory of the device, which ends with a fork or
+// with its tensor.
 at::Tensor on_heap(const at::Tensor& tensor) {
   return memory::arena().contains_host(tensor.storage().data()) ? tensor.clone() : tensor;
 }

@@ -8,6 +8,7 @@
 
 namespace hpu_reference::kernels {
 
+// One operator's kernel at a CPU-side key.
 class HostKernel {
  public:
   // `key` is the CPU-side key to run at: CPU, SparseCPU, SparseCsrCPU or QuantizedCPU.
@@ -18,13 +19,15 @@ class HostKernel {
   // Runs the kernel on this thread, at once: arguments on the stack become results.
   void run(const c10::OperatorHandle& op, torch::jit::Stack* stack) const;
 
+  // Facts about the operator.
   const OperatorPlan& plan() const {
     return plan_;
   }
+  // The CPU-side key to run at.
   c10::DispatchKeySet key() const {
     return key_;
   }
-  // Whether it takes strided tensors.
+  // True if it takes strided tensors.
   bool is_dense() const {
     return dense_;
   }

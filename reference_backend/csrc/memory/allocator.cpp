@@ -20,7 +20,7 @@ BlockPool* g_pool = nullptr;
 
 namespace {
 
-// A positive count of bytes from the environment, or 0 where the variable is not set.
+// A positive count of bytes from the environment, or 0 if the variable is not set.
 std::size_t bytes_from_environment(const char* name) {
   const char* text = std::getenv(name);
   if (text == nullptr || *text == '\0') {
@@ -54,7 +54,7 @@ std::size_t default_limit() {
                 text,
                 "' is not a percentage; give a whole number from 1 to 100");
   }
-  // A fifth stays for the host: Python, the loader, what kernels allocate on other threads.
+  // A fifth stays for the host: Python, the loader, allocations of kernels on other threads.
   return machine_memory() / 5 * 4 / ranks / 100 * percent;
 }
 
@@ -89,7 +89,7 @@ std::string megabytes(std::int64_t bytes) {
 [[noreturn]] void throw_out_of_memory(std::size_t size) {
   const PoolStatistics stats = g_pool->statistics();
   const bool limited = stats.in_use + stats.scratch + static_cast<std::int64_t>(size) > stats.limit;
-  // The upper-case part is what clients look for to retry with a smaller batch.
+  // Clients look for the upper-case part to retry with a smaller batch.
   TORCH_CHECK_WITH(OutOfMemoryError,
                    false,
                    "HPU out of memory: tried to allocate ",
@@ -189,7 +189,7 @@ REGISTER_ALLOCATOR(c10::DeviceType::HPU, &g_allocator)
 
 DeviceAllocator* const g_device_allocator = &g_allocator;
 
-// What is queued or recorded may hold memory: it runs, then the pool is asked again.
+// Queued or recorded work may hold memory: it runs first, then the pool is asked again.
 Block* allocate_after_waiting(std::size_t size, bool scratch, bool in_order) {
   const auto start = std::chrono::steady_clock::now();
   Block* block = nullptr;

@@ -10,32 +10,36 @@
 
 namespace hpu_reference::memory {
 
-// The pool; null until the runtime acquires the device. Never destroyed: tensors may outlive static
+// The pool, null until the runtime acquires the device. Never destroyed: tensors may outlive static
 // destruction.
 extern BlockPool* g_pool;
 
-// True between the first use of the device and the end of the process, but in a forked child.
+// True between the first use of the device and the end of the process, except in a forked child.
 bool is_ready();
 
-// The pool and the arena of the device, which must be acquired.
+// The pool; the device must be acquired.
 inline BlockPool& pool() {
   return *g_pool;
 }
+// The arena; the device must be acquired.
 inline const Arena& arena() {
   return g_pool->arena();
 }
 
+// Storage of device_allocator().
 extern DeviceAllocator* const g_device_allocator;
+// torch's allocator of device memory.
 inline DeviceAllocator* device_allocator() {
   return g_device_allocator;
 }
 
-// Throws torch.OutOfMemoryError where the pool has no such block, also after all queued work has run.
-// `in_order`: see BlockPool::allocate.
+// Allocates device memory for a tensor. Throws torch.OutOfMemoryError if the pool has no such block even
+// after all queued work has run. `in_order`: see BlockPool::allocate.
 c10::DataPtr allocate_device(std::size_t size, bool in_order = true);
 
-// A block of the pool for the current stream; see BlockPool::allocate. Throws as allocate_device.
+// Waits for all queued work and tries again; throws as allocate_device.
 Block* allocate_after_waiting(std::size_t size, bool scratch, bool in_order);
+// Takes a block from the pool for the current stream; see BlockPool::allocate. Throws as allocate_device.
 inline Block* allocate_block(std::size_t size, bool scratch, bool in_order) {
   Block* block = g_pool->allocate(size, runtime::current_stream_id(), scratch, in_order);
   return C10_LIKELY(block != nullptr) ? block : allocate_after_waiting(size, scratch, in_order);
@@ -54,7 +58,7 @@ inline Block* block_of(const c10::DataPtr& pointer) {
   return pointer.get_deleter() == &free_block ? static_cast<Block*>(pointer.get_context()) : nullptr;
 }
 
-// Work that runs later uses the storage's memory: host code may not write it ahead of that.
+// Marks the storage's memory as used by work that runs later: host code may not write it ahead of that work.
 void touch(const c10::StorageImpl* device);
 
 }  // namespace hpu_reference::memory

@@ -11,7 +11,7 @@ namespace hpu_reference::memory {
 
 namespace {
 
-// Where CPU allocations of this thread go.
+// Source of this thread's CPU allocations.
 enum Detour : int { kHeap, kArena, kLogged, kDonated };
 thread_local int tls_detour = kHeap;
 thread_local AllocationLog* tls_log = nullptr;
@@ -19,7 +19,7 @@ thread_local DonationScope* tls_donations = nullptr;
 
 c10::DeleterFnPtr g_free_heap = nullptr;
 
-// What raw_deallocate() calls, which knows the address only.
+// The deleter for raw_deallocate(), which knows the address only.
 void free_host(void* host) {
   if (g_pool != nullptr && g_pool->arena().contains_host(host)) {
     free_scratch(host);
@@ -62,7 +62,7 @@ class DetourAllocator final : public c10::Allocator {
   }
 
  private:
-  // A size of 0 takes no position, as where positions are learned.
+  // A size of 0 takes no position; neither does it when positions are learned.
   c10::DataPtr donated(std::size_t size) {
     if (size > 0) {
       const int position = tls_donations->position_++;

@@ -1,4 +1,4 @@
-// A detour in front of torch's CPU allocator: while a kernel runs, what it allocates is memory of the device.
+// A detour in front of torch's CPU allocator: memory that a running kernel allocates is memory of the device.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -9,7 +9,7 @@
 
 namespace hpu_reference::memory {
 
-// Runs once at load: puts the detour in front of torch's CPU allocator.
+// Puts the detour in front of torch's CPU allocator; runs once, when the library is loaded.
 void install_host_detour();
 
 // The CPU allocator with the detour in front of it.
@@ -18,17 +18,19 @@ c10::Allocator* host_allocator();
 // Frees the scratch block that starts at this host address.
 void free_scratch(void* host);
 
-// Whether the memory is a scratch block that nobody has adopted.
+// True if the memory is a scratch block that no storage of the device has adopted.
 inline bool is_scratch(const c10::DataPtr& pointer) {
   return pointer.get_deleter() == &free_scratch;
 }
 
-// While one lives, CPU allocations of this thread are scratch blocks of the arena, so that what a CPU kernel
-// makes can become a device tensor without a copy. Worker threads of the kernel allocate from the heap.
+// Scope in which CPU allocations of this thread are scratch blocks of the arena, so that a CPU kernel's
+// result can become a device tensor without a copy. Worker threads of the kernel allocate from the heap.
 class HostDetour {
  public:
+  // `enabled` off: allocations come from the heap.
   explicit HostDetour(bool enabled = true);
   ~HostDetour();
+  // Ends the detour before the scope does.
   void end();
   HostDetour(const HostDetour&) = delete;
   HostDetour& operator=(const HostDetour&) = delete;
@@ -37,7 +39,7 @@ class HostDetour {
   int before_;
 };
 
-// While one lives on a thread, the detours inside it write down what they allocate, in order.
+// Scope in which the detours on this thread log what they allocate, in order.
 class AllocationLog {
  public:
   AllocationLog();
@@ -47,6 +49,7 @@ class AllocationLog {
 
   // Position of the allocation that starts at this host address, or -1.
   int position(const void* address) const;
+  // Logs an allocation.
   void add(const void* address) {
     addresses_.push_back(address);
   }
@@ -56,15 +59,15 @@ class AllocationLog {
   AllocationLog* before_;
 };
 
-// Memory for one of the allocations of a kernel: its result is to be where `storage` points.
+// Memory for one of a kernel's allocations, so that its result lands where `storage` points.
 struct Donation {
   int position;  // among the kernel's allocations
   std::size_t bytes;
   c10::StorageImpl* storage;
 };
 
-// While one lives, the CPU allocations of this thread at the given positions get the donated memory; the
-// others come from the heap. Must not be given more than one kernel to run.
+// Scope in which the CPU allocations of this thread at the given positions get the donated memory; the others
+// come from the heap. Covers one kernel only.
 class DonationScope {
  public:
   explicit DonationScope(c10::ArrayRef<Donation> donations);

@@ -55,10 +55,10 @@ c10::intrusive_ptr<c10::StorageImpl> host_storage_of(c10::StorageImpl* device) {
   void* address = arena().to_host(pointer.get());
   c10::StorageImpl* cached = block->host_storage.load(std::memory_order_acquire);
   if (cached == nullptr) {
-    auto made = make(address);
+    auto fresh = make(address);
     c10::StorageImpl* expected = nullptr;
-    if (block->host_storage.compare_exchange_strong(expected, made.get(), std::memory_order_acq_rel)) {
-      return c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(made.release());
+    if (block->host_storage.compare_exchange_strong(expected, fresh.get(), std::memory_order_acq_rel)) {
+      return c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(fresh.release());
     }
     cached = expected;
   }
@@ -94,7 +94,7 @@ void take_resized(c10::StorageImpl* device, c10::StorageImpl* host) {
   const std::size_t bytes = host->nbytes();
   c10::DataPtr fresh = host->set_data_ptr(c10::DataPtr(nullptr, c10::Device(c10::DeviceType::CPU)));
   if (Block* old = block_of(device->data_ptr())) {
-    // The cached host storage of the old block must not outlive this with a foreign address.
+    // The cached host storage of the old block must not outlive this with another block's address.
     if (auto* cached = old->host_storage.exchange(nullptr)) {
       c10::raw::intrusive_ptr::decref(cached);
     }

@@ -87,9 +87,9 @@ c10::DeviceIndex checked_index(c10::DeviceIndex index) {
                 " is not a device of this machine, which has ",
                 static_cast<int>(device_count()),
                 "; use hpu:0");
-    // The module that the launcher gave this process goes by its own index in some clients.
-    static const char* const own = std::getenv("HLS_MODULE_ID");
-    if (own != nullptr && std::atoi(own) == index) {
+    // Some clients use the index of the module that the launcher gave this process.
+    static const char* const module = std::getenv("HLS_MODULE_ID");
+    if (module != nullptr && std::atoi(module) == index) {
       return 0;
     }
     TORCH_WARN_ONCE("hpu:",

@@ -1,14 +1,15 @@
-// What makes it safe for the host to touch the device's data: earlier work is finished, and no graph is being
-// captured that could not repeat what the host does.
+// Host access to device data: it is safe once earlier work is finished, and refused while a graph is
+// captured, which could not repeat it.
 #pragma once
 
 namespace hpu_reference::runtime {
 
-// Whether a graph is being captured, by any thread.
+// True while any thread captures a graph.
 bool is_capturing();
+// Sets that flag; the engine does when a capture begins or ends.
 void set_capturing(bool on);
 
-// Runs this thread's calls inline while one lives, whatever is recorded or queued.
+// Scope in which this thread's calls run inline, whatever is recorded or queued.
 class InlineScope {
  public:
   InlineScope();
@@ -20,7 +21,7 @@ class InlineScope {
   bool before_;
 };
 
-// Whether this thread's calls must run at once: it is in an InlineScope or runs queued work.
+// True if this thread's calls must run at once: it is in an InlineScope or runs queued work.
 bool runs_inline();
 
 // Makes host access to device data safe on this thread: launches what is recorded and waits for the current

@@ -19,7 +19,7 @@
 #include "runtime/interpreter.h"
 #include "runtime/stream.h"
 
-// Of the OpenMP runtime that torch loads: the number of threads belongs to the calling thread there, whereas
+// From the OpenMP runtime that torch loads: it sets the number of threads of the calling thread only, whereas
 // at::set_num_threads() would change the process's.
 extern "C" void omp_set_num_threads(int);
 
@@ -97,7 +97,7 @@ void keep_error(Queue& queue, std::exception_ptr error) {
   }
 }
 
-// Runs the first item of a queue that is ready; false where there is none to run. The lock is held on return.
+// Runs the first item of a queue that is ready; false if there is none to run. The lock is held on return.
 bool run_one(Scheduler& self, int index, Lock& lock) {
   Queue& queue = self.queues[static_cast<std::size_t>(index)];
   if (queue.running || queue.items.empty() || self.stopping || !queue.items.front()->ready()) {
@@ -151,7 +151,7 @@ bool run_one(Scheduler& self, int index, Lock& lock) {
   return true;
 }
 
-// An item that waits for another queue is woken through that queue's progress.
+// Progress of one queue wakes the threads of the queues that wait for it.
 void wake_others(Scheduler& self, int index) {
   const int used = self.used;
   for (int other = 0; other < used; other++) {
@@ -476,7 +476,7 @@ void shutdown_queues() {
     if (!queue.thread.joinable() || queue.thread.get_id() == std::this_thread::get_id()) {
       continue;
     }
-    // What runs on an exclusive stream may wait for another process, which may never answer.
+    // Work on an exclusive stream may wait for another process, which may never answer.
     bool abandon = false;
     if (index >= kQueues) {
       const Lock lock(self.mutex);
