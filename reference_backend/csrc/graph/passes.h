@@ -17,7 +17,7 @@ void merge_common_calls(Graph& graph, std::vector<std::size_t>& origin, bool lif
 // Runs calls without inputs, or with folded ones only, and keeps their results as constants.
 void fold_constants(Graph& graph, std::vector<std::size_t>& origin, bool lifted);
 
-// Places temporaries in one workspace, where no two that are in use at the same time overlap. Returns its
+// Places temporaries in one workspace; no two that are in use at the same time overlap. Returns its
 // bytes.
 std::size_t plan_memory(const Graph& graph, std::vector<std::size_t>& offsets);
 

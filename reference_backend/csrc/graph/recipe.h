@@ -82,7 +82,7 @@ class Recipe {
 
   Graph graph_;
   std::vector<std::size_t> origin_;         // of each call left: its position in the recorded graph
-  std::vector<std::size_t> lifted_starts_;  // of each recorded call: where its values begin in Launch::lifted
+  std::vector<std::size_t> lifted_starts_;  // of each recorded call: start of its values in Launch::lifted
   std::vector<std::size_t> offsets_;        // of each temporary in the workspace
   std::vector<at::Generator> generators_;   // per recorded call
   std::vector<bool> random_;                // per recorded call

@@ -32,7 +32,7 @@ bool has(const at::Tensor& tensor, DispatchKey key) {
   return tensor.unsafeGetTensorImpl()->key_set().has(key);
 }
 
-// A quantizer with per-channel parameters holds tensors, which must live where the kernel reads them.
+// A quantizer with per-channel parameters holds tensors, which must be in memory that the kernel reads.
 template <class Convert>
 at::QuantizerPtr convert_quantizer(const at::QuantizerPtr& quantizer, at::ScalarType dtype, Convert convert) {
   // A quantizer without tensors of its own serves both sides; an unknown one cannot even be asked for its

@@ -146,7 +146,7 @@ class BlockPool {
   }
 
   Arena arena_;
-  Block** starts_;  // by granule; sparse, reserved address space that is touched where blocks start
+  Block** starts_;  // by granule; sparse, reserved address space, touched at the starts of blocks
   std::function<bool(StreamId)> stream_idle_;
   std::mutex mutex_;
   std::set<Block*, BySize> ranges_;

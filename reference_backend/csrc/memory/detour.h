@@ -59,7 +59,7 @@ class AllocationLog {
   AllocationLog* before_;
 };
 
-// Memory for one of a kernel's allocations, so that its result lands where `storage` points.
+// Memory for one of a kernel's allocations, so that its result lands in the memory of `storage`.
 struct Donation {
   int position;  // among the kernel's allocations
   std::size_t bytes;

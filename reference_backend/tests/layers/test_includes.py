@@ -46,7 +46,7 @@ def faults(files: Mapping[str, str]) -> list[str]:
             if quote == "<" and target not in files:
                 continue  # a header of torch or of the system
             if target not in files:
-                sentences.append(f"{path} includes {target}, which is no file of csrc")
+                sentences.append(f"{path} includes {target}, which is not a file of csrc")
             elif rank.get(layer(target), len(ORDER)) > rank[here]:
                 sentences.append(f"{path} includes {target}, which is above it")
         sentences += [
@@ -106,7 +106,7 @@ def test_each_layer_refuses_the_one_above(below: int) -> None:
         ),
         (
             {"memory/a.h": '#include "../graph/b.h"\n'},
-            "memory/a.h includes ../graph/b.h, which is no file of csrc",
+            "memory/a.h includes ../graph/b.h, which is not a file of csrc",
         ),
         (
             {"memory/a.h": "#  include <graph/b.h>\n", "graph/b.h": ""},
