@@ -1,11 +1,11 @@
-"""Builds the C++ core with torch's own extension builder, through ninja (and ccache where it is present).
+"""Builds the C++ core with torch's own extension builder, through ninja (and ccache if it is present).
 
 In place, the core for a public torch lies beside the package's modules, and those for fork-like builds in
 ``_builds/KEY``, each with objects of its own, so one checkout serves several environments. A fork-like torch
-with the binaries of the public one (a repack) needs no core of its own: see ``_loader.py``.
+with the binaries of the public one (a repack) uses the public core: see ``_loader.py``.
 
-``HPU_REFERENCE_ONE_OF_MANY=1`` puts every core into ``_builds/KEY``, and lets a wheel be made of those that
-are there: it is for the Python that builds it, and for each torch that it was built with.
+``HPU_REFERENCE_ONE_OF_MANY=1`` puts every core into ``_builds/KEY`` and makes a wheel of all cores there: it
+serves the Python that builds it, and each torch with a core.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FORK = VERSION.partition("+")[2].startswith(("git", "hpu"))
 
 
 def load(path: Path) -> ModuleType | None:
-    """A module of the package by its file: importing the package would want the core that is built here."""
+    """Loads a module of the package by file: importing the package would need the core that is built here."""
     if not path.exists():
         return None
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -55,20 +55,20 @@ TORCH_BINARIES = {BINARIES!r}
 
 
 def serves_already() -> bool:
-    """Whether the core for the public torch is here and fits this fork-like one."""
+    """True if the core for the public torch is here and fits this fork-like one."""
     info = load(PACKAGE / "_build_info.py") if FORK and BINARIES else None
     return info is not None and getattr(info, "TORCH_BINARIES", None) == BINARIES
 
 
 class Build(BuildExtension):
-    """Says beside the core what it was built for, once it is there."""
+    """Builds the core and writes beside it the torch that it was built for."""
 
     def finalize_options(self) -> None:
         super().finalize_options()
         if FOLDER != ".":
             self.build_temp = f"{self.build_temp}-{Path(FOLDER).name}"
             if self.inplace:
-                # Else a wheel for another torch would pick it up where it was left.
+                # Otherwise a wheel for another torch would pick it up.
                 self.build_lib = f"{self.build_lib}-{Path(FOLDER).name}"
 
     def run(self) -> None:
@@ -82,7 +82,7 @@ class Build(BuildExtension):
             path.write_text(BUILD_INFO)
 
 
-# Two parallel compilers of this size fill a small machine; ninja would start one per core and two more.
+# Two parallel compilers of this size fill a small machine; ninja would start two more than it has cores.
 os.environ.setdefault("MAX_JOBS", str(os.cpu_count() or 1))
 
 EXTENSION = CppExtension(
@@ -103,8 +103,8 @@ EXTENSION = CppExtension(
     ],
 )
 
-# Skipped where the extension has been built in place and only the metadata is wanted, and where nothing would
-# be gained by it.
+# The build is skipped if the extension is built in place and only the metadata is needed, or if the core
+# that is there serves this torch too.
 SKIPPED = os.environ.get("HPU_REFERENCE_SKIP_EXTENSION") == "1"
 if "--inplace" in sys.argv and serves_already():
     print(f"torch {VERSION} has the binaries that the core in {PACKAGE} was built for: nothing to build")
@@ -112,14 +112,14 @@ if "--inplace" in sys.argv and serves_already():
 
 
 class Built(Distribution):
-    """Of a platform also where the cores have been built before."""
+    """A distribution for one platform, even if the cores were built before."""
 
     def has_ext_modules(self) -> bool:
         return ONE_OF_MANY or super().has_ext_modules()
 
 
 class Collect(build_py):
-    """Takes the cores that have been built before into the wheel of many."""
+    """Adds the cores that were built before to the wheel of many."""
 
     def run(self) -> None:
         super().run()

@@ -1,6 +1,6 @@
-// What differs between the releases of torch that the core is built for. Nothing else asks which one it is;
-// where torch has only added a virtual function, the core's has no `override`. Built with: 2.6, 2.13
-// and 2.15; of those between them the numbers below are not tried.
+// Differences between the releases of torch that the core is built for. No other file asks for the release;
+// if torch has only added a virtual function, the core's has no `override`. Built with 2.6, 2.13 and 2.15;
+// the numbers below are not tried for the releases between them.
 #pragma once
 
 #include <ATen/core/CachingHostAllocator.h>
@@ -17,7 +17,7 @@ namespace hpu_reference {
 #if HPU_TORCH_AT_LEAST(2, 9)
 using DeviceAllocator = c10::DeviceAllocator;
 #else
-// As later releases have it, for the parts of the core that use it.
+// The class of later releases, as far as the core uses it.
 class DeviceAllocator : public c10::Allocator {
  public:
   virtual bool initialized() = 0;
@@ -36,9 +36,11 @@ namespace statistics = c10::CachingDeviceAllocator;
 #endif
 
 #ifdef REGISTER_HOST_ALLOCATOR
+// Allocator of pinned memory and its statistics, by torch's own names if the release has them.
 using HostAllocator = at::HostAllocator;
 using HostStatistics = at::HostStats;
 #else
+// The class of later releases, as far as the core uses it.
 class HostAllocator : public c10::Allocator {
  public:
   virtual bool record_event(void* pointer, void* context, c10::Stream stream) = 0;
@@ -46,6 +48,7 @@ class HostAllocator : public c10::Allocator {
   virtual void reset_accumulated_stats() = 0;
   virtual void reset_peak_stats() = 0;
 };
+// The statistics of later releases, as far as the core uses them.
 struct HostStatistics {
   struct {
     std::int64_t current = 0;
@@ -55,19 +58,19 @@ struct HostStatistics {
 #define REGISTER_HOST_ALLOCATOR(device, allocator)
 #endif
 
-// The kernel that chooses an attention; before there was a place for the device's, torch took the plain one.
+// Registers the kernel that chooses an attention; releases without a place for it take the plain attention.
 #ifndef REGISTER_HPU_DISPATCH
 #define REGISTER_HPU_DISPATCH(stub, kernel)
 #endif
 
-// Functions of a device guard that torch once required not to throw.
+// Marks the functions of a device guard that older releases require not to throw.
 #if HPU_TORCH_AT_LEAST(2, 9)
 #define HPU_GUARD_NOEXCEPT
 #else
 #define HPU_GUARD_NOEXCEPT noexcept
 #endif
 
-// Also of a storage that is not resizable.
+// Sets the size of a storage, resizable or not.
 template <class Storage>
 void set_bytes(Storage* storage, std::size_t bytes) {
   if constexpr (requires { storage->unsafe_set_nbytes(bytes); }) {

@@ -5,8 +5,11 @@
 
 namespace hpu_reference::bindings {
 
+// Binds captures, recipes and lazy mode.
 void bind_graphs(pybind11::module& m);
+// Binds the engine's switches and counters.
 void bind_engine(pybind11::module& m);
+// Binds the process group "hccl".
 void bind_distributed(pybind11::module& m);
 
 }  // namespace hpu_reference::bindings

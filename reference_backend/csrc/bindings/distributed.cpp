@@ -1,4 +1,4 @@
-// The process group "hccl" for Python, which makes its gloo and hands it over.
+// The process group "hccl" for Python, which makes its gloo and passes it in.
 #include <pybind11/chrono.h>
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>

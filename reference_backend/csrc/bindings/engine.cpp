@@ -1,4 +1,4 @@
-// The engine's switches and counters: queues, what was learned, events for listeners.
+// The engine's switches and counters: queues, learned calls, events for listeners.
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -7,7 +7,9 @@
 #include <mutex>
 
 #include "bindings/bindings.h"
-#include "graph/engine.h"
+#include "engine/call.h"
+#include "engine/engine.h"
+#include "engine/learned.h"
 #include "runtime/interpreter.h"
 #include "runtime/notices.h"
 #include "runtime/queue.h"
@@ -25,8 +27,8 @@ struct Notice {
   runtime::NoticeParameters parameters;
 };
 
-// Notices come on any thread, with or without the interpreter's lock, and while the recorder holds its own:
-// Python hears of them when its main thread is next at a safe point.
+// Notices come on any thread, with or without the interpreter's lock, and while a recorder has its own
+// locked: Python receives them when its main thread is next at a safe point.
 std::mutex g_mutex;
 std::deque<Notice> g_notices;
 PyObject* g_callback = nullptr;
@@ -106,7 +108,7 @@ void bind_engine(py::module& m) {
         py::arg("seed") = 0,
         "Every operator that can be goes through its stream's queue, behind a pause; -1: off.");
   m.def("set_record_lines", [](bool on) {
-    graph::set_line_source(on ? std::function<std::string()>(&python_line) : std::function<std::string()>());
+    engine::set_line_source(on ? std::function<std::string()>(&python_line) : std::function<std::string()>());
   });
   m.def("shutdown", &runtime::shutdown_queues, py::call_guard<py::gil_scoped_release>());
   m.def("enqueue_delay",
@@ -117,7 +119,7 @@ void bind_engine(py::module& m) {
       .def("open", &runtime::Gate::open);
   m.def("engine_counters", [] {
     const auto queues = runtime::queue_counters();
-    const auto& engine = graph::counters();
+    const auto& engine = engine::counters();
     return std::map<std::string, std::int64_t>{
         {"queued", queues.queued},
         {"taken_over", queues.taken_over},
@@ -126,17 +128,17 @@ void bind_engine(py::module& m) {
         {"learned", engine.learned},
         {"deferred", engine.deferred},
         {"launched", engine.launched},
-        {"learned_calls", static_cast<std::int64_t>(graph::learned_count())}};
+        {"learned_calls", static_cast<std::int64_t>(engine::learned_count())}};
   });
-  m.def("clear_learned", &graph::clear_learned);
+  m.def("clear_learned", &engine::clear_learned);
   m.def("executed_ops", [] {
     std::map<std::string, std::int64_t> result;
-    for (const auto& [name, count] : graph::executed_operators()) {
+    for (const auto& [name, count] : engine::executed_operators()) {
       result[name] += count;
     }
     return result;
   });
-  m.def("reset_executed_ops", &graph::reset_executed_operators);
+  m.def("reset_executed_ops", &engine::reset_executed_operators);
   m.def("set_event_callback", &set_event_callback, py::arg("callback"));
   m.def("take_events", [] { deliver(nullptr); }, "Deliver what the callback has not heard yet, now.");
 }

@@ -1,4 +1,4 @@
-// Graphs: capture, replay, and what the fuser and people read of them.
+// Graphs: capture, replay, and their descriptions for the fuser and for people.
 #include <pybind11/complex.h>
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
@@ -8,10 +8,14 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "bindings/bindings.h"
-#include "dispatch/host_call.h"
+#include "engine/call.h"
+#include "engine/learned.h"
 #include "graph/cache.h"
 #include "graph/capture.h"
 #include "graph/lazy.h"
+#include "kernels/host_call.h"
+#include "runtime/host_access.h"
+#include "runtime/queue.h"
 
 namespace py = pybind11;
 
@@ -68,7 +72,7 @@ py::object describe_tensor(const Graph& graph, const at::Tensor& tensor) {
                         tensor.is_neg());
 }
 
-py::object describe_value(const Graph& graph, const graph::Call& call, std::size_t position) {
+py::object describe_value(const Graph& graph, const engine::Call& call, std::size_t position) {
   const std::function<py::object(const c10::IValue&)> describe = [&](const c10::IValue& value) -> py::object {
     if (value.isTensor()) {
       return describe_tensor(graph, value.toTensor());
@@ -117,7 +121,7 @@ py::dict describe(const Graph& graph) {
     }
     const auto uses = graph::uses_of(call);
     for (const auto& result : call.learned->results) {
-      using Kind = graph::Result::Kind;
+      using Kind = engine::Result::Kind;
       if (result.kind == Kind::Undefined) {
         results.append(py::none());
       } else if (result.kind == Kind::Argument) {
@@ -171,24 +175,24 @@ std::vector<graph::FusedArgument> fused_arguments(const py::list& arguments) {
   return result;
 }
 
-// Device tensors as CPU tensors over the same bytes to a Python function; CPU tensors that it makes become
-// device tensors.
+// Calls a Python function with CPU tensors over the bytes of the device tensors; CPU tensors that it makes
+// become device tensors.
 py::list call_on_host(const py::function& function, const py::list& values) {
   if (runtime::needs_attention()) {
     const py::gil_scoped_release release;
-    graph::wait_for_earlier_work(/*surface=*/false);
+    runtime::wait_for_earlier_work(/*surface=*/false);
   }
-  dispatch::HostCall call;
+  kernels::HostCall call;
   call.allow_cpu_tensors(true);
   py::list arguments;
   for (const py::handle& value : values) {
     if (THPVariable_Check(value.ptr())) {
-      arguments.append(call.host(THPVariable_Unpack(value.ptr()), dispatch::Access::Write, "call_on_host"));
+      arguments.append(call.host(THPVariable_Unpack(value.ptr()), kernels::Access::Write, "call_on_host"));
     } else {
       arguments.append(value);
     }
   }
-  py::object made = function(arguments);
+  py::object returned = function(arguments);
   arguments = py::list();
   call.kernel_done();
   call.finish();
@@ -197,19 +201,19 @@ py::list call_on_host(const py::function& function, const py::list& values) {
     py::object other;
   };
   std::vector<Item> items;
-  for (const py::handle& value : made) {
+  for (const py::handle& value : returned) {
     if (THPVariable_Check(value.ptr())) {
       items.push_back({THPVariable_Unpack(value.ptr()), py::object()});
     } else {
       items.push_back({at::Tensor(), py::reinterpret_borrow<py::object>(value)});
     }
   }
-  made = py::object();
+  returned = py::object();
   py::list results;
   for (Item& item : items) {
     if (!item.tensor.defined()) {
       results.append(item.other);
-    } else if (dispatch::is_device_tensor(item.tensor)) {
+    } else if (kernels::is_device_tensor(item.tensor)) {
       results.append(item.tensor);
     } else {
       results.append(call.device(std::move(item.tensor)));
@@ -270,7 +274,7 @@ void bind_graphs(py::module& m) {
            })
       .def_property_readonly("fused_runs", &graph::Recipe::fused_runs);
   m.def("take_hot_recipes", &graph::take_hot_recipes);
-  m.def("is_capturing", &graph::is_capturing);
+  m.def("is_capturing", &runtime::is_capturing);
   m.def("call_on_host", &call_on_host, py::arg("function"), py::arg("tensors"));
 
   m.def(

@@ -1,4 +1,4 @@
-// habana_frameworks.torch._C: the few functions that Python needs beyond torch's own.
+// habana_frameworks.torch._C: the functions that Python needs beyond torch's own.
 #include <pybind11/stl.h>
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/utils/pybind.h>
@@ -6,9 +6,10 @@
 #include "bindings/bindings.h"
 #include "dispatch/autocast.h"
 #include "dispatch/fallback.h"
-#include "dispatch/host_call.h"
 #include "dispatch/kernel_table.h"
-#include "memory/device_memory.h"
+#include "kernels/host_call.h"
+#include "memory/allocator.h"
+#include "memory/detour.h"
 #include "runtime/device.h"
 #include "runtime/fork.h"
 #include "runtime/generator.h"
@@ -57,8 +58,8 @@ std::map<std::string, std::int64_t> extended_memory_stats() {
 // The CPU tensor keeps the device tensor, and with it the memory, alive.
 at::Tensor debug_host_view(const at::Tensor& tensor) {
   TORCH_CHECK(
-      dispatch::is_device_tensor(tensor), "host_view needs an hpu tensor, but got one on ", tensor.device());
-  const at::Tensor view = dispatch::host_view(tensor);
+      kernels::is_device_tensor(tensor), "host_view needs an hpu tensor, but got one on ", tensor.device());
+  const at::Tensor view = kernels::host_view(tensor);
   void* start = const_cast<void*>(view.storage().data());
   auto* owner = new at::Tensor(tensor);
   c10::Storage storage(

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "dispatch/operator_plan.h"
+#include "kernels/operator_plan.h"
 
 namespace hpu_reference::dispatch {
 
@@ -113,7 +113,7 @@ at::Tensor cast_to(const at::Tensor& tensor, at::ScalarType dtype) {
   return is_castable(tensor) ? at::autocast::cached_cast(dtype, tensor, c10::DeviceType::HPU) : tensor;
 }
 
-// Calls `visit` on each tensor in the value, lists included, and puts back what it returns.
+// Calls `visit` on each tensor in the value, lists included, and replaces it by the result.
 template <class Visit>
 void for_each_tensor(c10::IValue& value, Visit visit) {
   if (value.isTensor()) {
@@ -166,7 +166,7 @@ class AutocastKernel final : public c10::OperatorKernel {
     return widest;
   }
 
-  OperatorPlan plan_;
+  kernels::OperatorPlan plan_;
   Cast cast_;
 };
 
@@ -205,7 +205,7 @@ void register_autocast(const std::optional<NameList>& lower, const std::optional
     if (!op.has_value() || found == casts.end()) {
       continue;
     }
-    const OperatorPlan plan(*op);
+    const kernels::OperatorPlan plan(*op);
     const bool writes = std::find(plan.written.begin(), plan.written.end(), true) != plan.written.end();
     if (writes) {
       continue;  // out= and in-place variants keep the dtype of what they write

@@ -1,4 +1,4 @@
-// Batch normalisation with the saved statistics that torch's decompositions assume of a device other than the
+// Batch normalisation with the saved statistics that torch's decompositions expect of a device other than the
 // CPU. The values are the CPU kernel's.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_native_batch_norm_legit_ops.h>
@@ -12,7 +12,6 @@
 #include <unordered_map>
 
 #include "dispatch/boxed_kernel.h"
-#include "graph/engine.h"
 
 namespace hpu_reference::dispatch {
 
@@ -30,7 +29,7 @@ Norm with_saved_statistics(
   return std::move(result);
 }
 
-// The CPU's kernel of an operator whose own kernel is one of this file's.
+// The CPU's kernel of an operator whose kernel on the device is in this file.
 const BoxedKernel& host_kernel(const c10::OperatorHandle& op) {
   static std::mutex mutex;
   static auto* kernels = new std::unordered_map<std::string, std::unique_ptr<BoxedKernel>>();
@@ -38,7 +37,6 @@ const BoxedKernel& host_kernel(const c10::OperatorHandle& op) {
   auto& kernel = (*kernels)[c10::toString(op.operator_name())];
   if (kernel == nullptr) {
     kernel = std::make_unique<BoxedKernel>(op, c10::DispatchKey::CPU);
-    graph::register_plan(&kernel->plan());
   }
   return *kernel;
 }

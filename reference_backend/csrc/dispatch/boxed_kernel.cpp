@@ -1,63 +1,19 @@
 #include "dispatch/boxed_kernel.h"
 
-#include <ATen/core/List.h>
 #include <ATen/core/ivalue.h>
 
-#include "dispatch/host_call.h"
-#include "graph/engine.h"
-#include "runtime/generator.h"
+#include <algorithm>
+
+#include "engine/engine.h"
+#include "kernels/operator_plan.h"
 #include "runtime/queue.h"
 
 namespace hpu_reference::dispatch {
 
 namespace {
 
-c10::IValue host_value(HostCall& call, const c10::IValue& value, Access access, const char* name) {
-  if (value.isTensor()) {
-    return call.host(value.toTensor(), access, name);
-  }
-  if (value.isTensorList()) {
-    c10::List<at::Tensor> result;
-    const auto tensors = value.toTensorList();
-    result.reserve(tensors.size());
-    for (const at::Tensor& tensor : tensors) {
-      result.push_back(call.host(tensor, access, name));
-    }
-    return result;
-  }
-  if (value.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> result;
-    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorList()) {
-      result.push_back(tensor.has_value() ? std::make_optional(call.host(*tensor, access, name))
-                                          : std::nullopt);
-    }
-    return result;
-  }
-  if (value.isDevice() && value.toDevice().is_hpu()) {
-    runtime::checked_index(value.toDevice().index());
-    return c10::Device(c10::DeviceType::CPU);
-  }
-  return value;
-}
-
-c10::IValue device_value(HostCall& call, c10::IValue&& value) {
-  if (value.isTensor()) {
-    return call.device(std::move(value).toTensor());
-  }
-  if (value.isTensorList()) {
-    c10::List<at::Tensor> made = std::move(value).toTensorList();
-    c10::List<at::Tensor> result;
-    result.reserve(made.size());
-    for (std::size_t i = 0; i < made.size(); i++) {
-      result.push_back(call.device(made.extract(i)));
-    }
-    return result;
-  }
-  return std::move(value);
-}
-
-// Some tens of microseconds of work are worth a queue; looked at only where nothing is pending anyway.
-bool is_large(const OperatorPlan& plan, const c10::IValue* arguments) {
+// True for a call of some tens of microseconds or more, which is worth a queue even if nothing is pending.
+bool is_large(const kernels::OperatorPlan& plan, const c10::IValue* arguments) {
   constexpr std::int64_t kElements = std::int64_t{1} << 21;
   constexpr std::int64_t kProducts = std::int64_t{1} << 25;
   std::int64_t elements = 0;
@@ -72,9 +28,9 @@ bool is_large(const OperatorPlan& plan, const c10::IValue* arguments) {
     }
   }
   switch (plan.cost) {
-    case OperatorPlan::Cost::Product:
+    case kernels::OperatorPlan::Cost::Product:
       return elements * last >= kProducts;
-    case OperatorPlan::Cost::Convolution:
+    case kernels::OperatorPlan::Cost::Convolution:
       return elements * 256 >= kProducts;
     default:
       return elements >= kElements;
@@ -83,44 +39,23 @@ bool is_large(const OperatorPlan& plan, const c10::IValue* arguments) {
 
 }  // namespace
 
+BoxedKernel::BoxedKernel(const c10::OperatorHandle& op, c10::DispatchKey key) : kernel_(op, key) {
+  engine::register_plan(&kernel_.plan());
+}
+
 void BoxedKernel::operator()(const c10::OperatorHandle& op,
                              c10::DispatchKeySet,
                              torch::jit::Stack* stack) const {
-  if (C10_UNLIKELY(plan_.dense_inputs)) {
-    c10::IValue& self = (*stack)[stack->size() - plan_.arguments];
+  const kernels::OperatorPlan& plan = kernel_.plan();
+  if (C10_UNLIKELY(plan.dense_inputs)) {
+    c10::IValue& self = (*stack)[stack->size() - plan.arguments];
     self = self.toTensor().contiguous();
   }
-  const bool large = dense_ && is_large(plan_, stack->data() + stack->size() - plan_.arguments);
-  if ((large || runtime::needs_attention()) && graph::dispatch(*this, op, stack, large)) {
+  const bool large = kernel_.is_dense() && is_large(plan, stack->data() + stack->size() - plan.arguments);
+  if ((large || runtime::needs_attention()) && engine::hold_back(kernel_, op, stack, large)) {
     return;
   }
-  run(op, stack);
-}
-
-void BoxedKernel::run(const c10::OperatorHandle& op, torch::jit::Stack* stack) const {
-  HostCall call(plan_.returns_tensors, plan_.data_dependent);
-  if (plan_.grows_storage) {
-    call.allow_short_storages();
-  }
-  const std::size_t first = stack->size() - plan_.arguments;
-  for (std::size_t i = 0; i < plan_.arguments; i++) {
-    c10::IValue& value = (*stack)[first + i];
-    call.allow_cpu_tensors(plan_.cpu_allowed[i]);
-    value = host_value(call, value, plan_.written[i] ? Access::Write : Access::Read, plan_.name.c_str());
-  }
-  if (plan_.generator >= 0) {
-    c10::IValue& value = (*stack)[first + static_cast<std::size_t>(plan_.generator)];
-    value = runtime::seeded_cpu_generator(
-        runtime::draw_seed(value.isNone() ? std::nullopt : std::make_optional(value.toGenerator())));
-  }
-  op.redispatchBoxed(key_, stack);
-  call.kernel_done();
-  call.finish();
-  const std::size_t result = stack->size() - plan_.returns;
-  for (std::size_t i = 0; i < plan_.returns; i++) {
-    c10::IValue& value = (*stack)[result + i];
-    value = device_value(call, std::move(value));
-  }
+  kernel_.run(op, stack);
 }
 
 }  // namespace hpu_reference::dispatch

@@ -1,36 +1,27 @@
-// The kernel behind every operator without a native one: the CPU's kernel on host views.
+// The front door of every operator without a native kernel: the engine may hold the call back; otherwise the
+// CPU's kernel runs at once on host views.
 #pragma once
 
 #include <ATen/core/boxing/OperatorKernel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include "dispatch/operator_plan.h"
+#include "kernels/host_kernel.h"
 
 namespace hpu_reference::dispatch {
 
+// The kernel that torch's dispatcher calls.
 class BoxedKernel final : public c10::OperatorKernel {
  public:
-  // `key` is the CPU-side key to run at: CPU, SparseCPU, SparseCsrCPU or QuantizedCPU.
-  BoxedKernel(const c10::OperatorHandle& op, c10::DispatchKey key)
-      : plan_(op), key_(key), dense_(key == c10::DispatchKey::CPU) {
-  }
+  // `key` is the CPU-side key to run at; see HostKernel. Registers its plan with the engine, so it must live
+  // as long as the process.
+  BoxedKernel(const c10::OperatorHandle& op, c10::DispatchKey key);
+  BoxedKernel(const BoxedKernel&) = delete;
+  BoxedKernel& operator=(const BoxedKernel&) = delete;
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) const;
 
-  // On this thread, at once.
-  void run(const c10::OperatorHandle& op, torch::jit::Stack* stack) const;
-
-  const OperatorPlan& plan() const {
-    return plan_;
-  }
-  c10::DispatchKeySet key() const {
-    return key_;
-  }
-
  private:
-  OperatorPlan plan_;
-  c10::DispatchKeySet key_;
-  bool dense_;  // takes strided tensors
+  kernels::HostKernel kernel_;
 };
 
 }  // namespace hpu_reference::dispatch

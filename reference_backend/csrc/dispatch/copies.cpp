@@ -1,4 +1,4 @@
-// Copies within the device and between it and the host, and the way of one element to Python.
+// Copies within the device and between it and the host, and reading one element into Python.
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_empty_affine_quantized.h>
 #include <ATen/ops/_empty_per_channel_affine_quantized.h>
@@ -8,10 +8,14 @@
 #include <torch/library.h>
 
 #include "dispatch/boxed_kernel.h"
-#include "dispatch/host_call.h"
+#include "engine/call.h"
 #include "graph/capture.h"
 #include "graph/lazy.h"
+#include "kernels/host_call.h"
+#include "kernels/operator_plan.h"
+#include "memory/allocator.h"
 #include "memory/pinned.h"
+#include "runtime/host_access.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
 
@@ -21,26 +25,22 @@ namespace {
 
 const char* const kName = "aten::copy_";
 
-const OperatorPlan& plan() {
+const kernels::OperatorPlan& plan() {
   static const auto* value =
-      new OperatorPlan(c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", ""));
+      new kernels::OperatorPlan(c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", ""));
   return *value;
 }
 
 const BoxedKernel& kernel(const c10::OperatorHandle& op) {
-  static const auto* value = [&] {
-    auto* made = new BoxedKernel(op, c10::DispatchKey::CPU);
-    graph::register_plan(&made->plan());
-    return made;
-  }();
+  static const auto* value = new BoxedKernel(op, c10::DispatchKey::CPU);
   return *value;
 }
 
 void copy_now(at::Tensor& self, const at::Tensor& source, bool non_blocking, bool surface) {
-  HostCall call(/*redirect=*/false, surface);
+  kernels::HostCall call(/*redirect=*/false, surface);
   call.allow_cpu_tensors(true);
-  const at::Tensor from = call.host(source, Access::Read, kName);
-  at::Tensor to = is_device_tensor(self) ? call.host(self, Access::Write, kName) : self;
+  const at::Tensor from = call.host(source, kernels::Access::Read, kName);
+  at::Tensor to = kernels::is_device_tensor(self) ? call.host(self, kernels::Access::Write, kName) : self;
   at::_ops::copy_::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU), to, from, non_blocking);
 }
 
@@ -50,7 +50,7 @@ bool is_pinned_cpu(const at::Tensor& tensor) {
 }
 
 bool is_dense_device(const at::Tensor& tensor) {
-  return is_device_tensor(tensor) && tensor.layout() == at::kStrided && !tensor.is_quantized() &&
+  return kernels::is_device_tensor(tensor) && tensor.layout() == at::kStrided && !tensor.is_quantized() &&
          !tensor.is_nested() && tensor.has_storage() &&
          memory::block_of(tensor.storage().data_ptr()) != nullptr;
 }
@@ -58,12 +58,13 @@ bool is_dense_device(const at::Tensor& tensor) {
 // A copy between pinned host memory and the device, behind what is queued.
 class CopyWork final : public runtime::Work {
  public:
-  CopyWork(graph::Call&& call, c10::Storage host) : call_(std::move(call)), host_(std::move(host)) {
+  CopyWork(engine::Call&& call, c10::Storage host) : call_(std::move(call)), host_(std::move(host)) {
   }
   void run() override {
     call_.run();
   }
-  // The user's tensor may have died meanwhile: what Python has attached to its storage dies on the host.
+  // The user's tensor may have died meanwhile: objects that Python has attached to its storage must die on
+  // the host.
   bool released_on_host() const override {
     return true;
   }
@@ -72,16 +73,16 @@ class CopyWork final : public runtime::Work {
   }
 
  private:
-  graph::Call call_;
+  engine::Call call_;
   c10::Storage host_;
 };
 
-// Small copies on an idle stream are done before a queue would have taken them.
+// Size from which on a copy is worth a queue; smaller ones on an idle stream are done sooner than queued.
 constexpr std::size_t kWorthQueue = std::size_t{1} << 20;
 
 bool enqueue_copy(at::Tensor& self, const at::Tensor& source) {
-  const at::Tensor& host = is_device_tensor(self) ? source : self;
-  const at::Tensor& device = is_device_tensor(self) ? self : source;
+  const at::Tensor& host = kernels::is_device_tensor(self) ? source : self;
+  const at::Tensor& device = kernels::is_device_tensor(self) ? self : source;
   if (!is_pinned_cpu(host) || !is_dense_device(device) || !runtime::is_pipeline_enabled() ||
       runtime::is_sync_debug_mode()) {
     return false;
@@ -92,21 +93,21 @@ bool enqueue_copy(at::Tensor& self, const at::Tensor& source) {
     return false;
   }
   if (!at::is_expandable_to(source.sizes(), self.sizes())) {
-    return false;  // the copy itself says so, at once
+    return false;  // the copy itself throws, at once
   }
   runtime::release_finished_work();
-  graph::Call call = graph::make_host_copy(plan(), self, source, [](c10::StorageImpl* storage) {
+  engine::Call call = engine::make_host_copy(plan(), self, source, [](c10::StorageImpl* storage) {
     memory::touch(storage);
-    return graph::make_host_storage(memory::arena().to_host(storage->data_ptr().get()), storage->nbytes());
+    return engine::make_host_storage(memory::arena().to_host(storage->data_ptr().get()), storage->nbytes());
   });
   runtime::enqueue(stream, std::make_unique<CopyWork>(std::move(call), host.storage()));
   return true;
 }
 
 void copy_attentively(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
-  const bool to_host = !is_device_tensor(self);
+  const bool to_host = !kernels::is_device_tensor(self);
   if (source.numel() == 0) {
-    const graph::InlineScope scope;  // nothing is read or written
+    const runtime::InlineScope scope;  // nothing is read or written
     copy_now(self, source, non_blocking, /*surface=*/false);
     return;
   }
@@ -116,7 +117,7 @@ void copy_attentively(at::Tensor& self, const at::Tensor& source, bool non_block
                        source.layout() == at::kStrided;
     if (repeatable && dense) {
       capture->record_host_copy(self, source, [&] {
-        const graph::InlineScope scope;
+        const runtime::InlineScope scope;
         copy_now(self, source, non_blocking, /*surface=*/false);
       });
       return;
@@ -127,7 +128,7 @@ void copy_attentively(at::Tensor& self, const at::Tensor& source, bool non_block
   }
   if (!to_host && graph::is_lazy() && is_dense_device(self) &&
       graph::is_untouched(self.storage().unsafeGetStorageImpl())) {
-    const graph::InlineScope scope;
+    const runtime::InlineScope scope;
     copy_now(self, source, non_blocking, /*surface=*/false);
     memory::block_of(self.storage().data_ptr())->host_written = true;
     return;
@@ -142,7 +143,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking)
   const bool attention = runtime::needs_attention() || non_blocking || self.numel() >= kLarge;
   if (C10_LIKELY(!attention)) {
     copy_now(self, source, non_blocking, /*surface=*/false);
-  } else if (is_device_tensor(self) && is_device_tensor(source)) {
+  } else if (kernels::is_device_tensor(self) && kernels::is_device_tensor(source)) {
     static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
     torch::jit::Stack stack{self, source, non_blocking};
     kernel(op)(op, c10::DispatchKeySet(c10::DispatchKey::HPU), &stack);
@@ -164,11 +165,12 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& destin
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
-  HostCall call(/*redirect=*/false, /*surface=*/true);
-  return at::native::_local_scalar_dense_cpu(call.host(self, Access::Read, "aten::_local_scalar_dense"));
+  kernels::HostCall call(/*redirect=*/false, /*surface=*/true);
+  return at::native::_local_scalar_dense_cpu(
+      call.host(self, kernels::Access::Read, "aten::_local_scalar_dense"));
 }
 
-// torch's own makes the result where the quantized tensor is, whatever device it is asked for.
+// torch's own ignores the requested device and puts the result on the device of the quantized tensor.
 at::Tensor quantized_to_copy(const at::Tensor& self,
                              std::optional<at::ScalarType> dtype,
                              std::optional<at::Layout> layout,

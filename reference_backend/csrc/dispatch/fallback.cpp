@@ -9,8 +9,9 @@
 #include <set>
 #include <sstream>
 
-#include "dispatch/host_call.h"
-#include "graph/engine.h"
+#include "kernels/host_call.h"
+#include "runtime/device.h"
+#include "runtime/host_access.h"
 #include "runtime/notices.h"
 
 namespace hpu_reference::dispatch {
@@ -45,7 +46,8 @@ Policy& policy() {
   return value;
 }
 
-// Bit 0x80 of the module mask turns fallback logs on; a type mask, where given, must hold any but "fatal".
+// True if fallbacks are logged: bit 0x80 of the module mask, and any bit but "fatal" of the type mask if it
+// is set.
 bool is_logged() {
   static const bool on = [] {
     const char* modules = std::getenv("PT_HPU_LOG_MOD_MASK");
@@ -82,7 +84,7 @@ struct Moved {
 using MovedList = std::vector<Moved>;
 
 at::Tensor to_cpu(const at::Tensor& tensor, bool written, MovedList& moved) {
-  if (!tensor.defined() || !is_device_tensor(tensor)) {
+  if (!tensor.defined() || !kernels::is_device_tensor(tensor)) {
     return tensor;
   }
   for (auto& pair : moved) {
@@ -104,7 +106,7 @@ at::Tensor to_device(const at::Tensor& tensor, const MovedList& moved) {
       return pair.device;
     }
   }
-  return tensor.to(kDevice);
+  return tensor.to(runtime::kDevice);
 }
 
 template <class Convert>
@@ -139,7 +141,7 @@ void count(const c10::OperatorHandle& op, const std::string& name) {
   g_counts[op.operator_name().name]++;
 }
 
-// Reached by operators without a kernel of the device's: user-defined ones and those registered later.
+// The kernel of operators that have none on the device: user-defined ones and those registered later.
 void catch_all(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::string& name = op.operator_name().name;
   TORCH_CHECK_NOT_IMPLEMENTED(
@@ -149,7 +151,7 @@ void catch_all(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
       "' with arguments from the 'HPU' backend: it has no kernel for HPU",
       name.rfind("c10d::", 0) == 0 ? "" : " and none for CPU to fall back to",
       "; register one with torch.library, or move the tensors with .cpu()");
-  run_fallback(OperatorPlan(op), op, stack);
+  run_fallback(kernels::OperatorPlan(op), op, stack);
 }
 
 TORCH_LIBRARY_IMPL(_, HPU, m) {
@@ -158,9 +160,11 @@ TORCH_LIBRARY_IMPL(_, HPU, m) {
 
 }  // namespace
 
-void run_fallback(const OperatorPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+void run_fallback(const kernels::OperatorPlan& plan,
+                  const c10::OperatorHandle& op,
+                  torch::jit::Stack* stack) {
   const std::string name = short_name(op);
-  TORCH_CHECK(!graph::is_capturing(),
+  TORCH_CHECK(!runtime::is_capturing(),
               "cpu fallback is not supported during hpu graph capturing, but ",
               op.operator_name().name,
               " needs it; move the operator out of the capture");

@@ -1,5 +1,5 @@
-// The CPU fallback: for operators that are not on the device. Copies out, runs, copies back; counted and
-// logged.
+// The CPU fallback for operators that are not on the device: copies the arguments out, runs, copies results
+// back; counted and logged.
 //
 // PT_HPU_PLACE_ON_CPU is the policy: empty allows every operator, "none" forbids all, a comma list allows
 // only those named.
@@ -12,13 +12,14 @@
 #include <map>
 #include <string>
 
-#include "dispatch/operator_plan.h"
+#include "kernels/operator_plan.h"
 
 namespace hpu_reference::dispatch {
 
-// Runs one call through the CPU. Throws where the policy forbids it.
-void run_fallback(const OperatorPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack);
+// Runs one call on the CPU. Throws if the policy forbids it.
+void run_fallback(const kernels::OperatorPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
+// The kernel of an operator that is declared "not on the device".
 class FallbackKernel final : public c10::OperatorKernel {
  public:
   explicit FallbackKernel(const c10::OperatorHandle& op) : plan_(op) {
@@ -28,11 +29,14 @@ class FallbackKernel final : public c10::OperatorKernel {
   }
 
  private:
-  OperatorPlan plan_;
+  kernels::OperatorPlan plan_;
 };
 
+// Number of fallbacks of each operator since the last reset.
 std::map<std::string, std::int64_t> fallback_counts();
+// Resets these numbers.
 void reset_fallback_counts();
+// Replaces the policy; see above for the text.
 void set_fallback_policy(const std::string& text);
 
 }  // namespace hpu_reference::dispatch

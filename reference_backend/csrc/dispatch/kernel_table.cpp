@@ -10,7 +10,6 @@
 
 #include "dispatch/boxed_kernel.h"
 #include "dispatch/fallback.h"
-#include "graph/engine.h"
 
 namespace hpu_reference::dispatch {
 
@@ -42,7 +41,7 @@ bool is_covered_namespace(const std::string& name) {
 
 // Composite operators that choose an implementation by device, reach vectorised code that is registered by
 // device, or touch memory on the host. Run whole on the CPU they do what the CPU does. Each has a derivative
-// formula of its own or no derivative: a kernel here takes the place of the composite's.
+// formula of its own or no derivative, since a kernel here replaces the composite's.
 bool is_whole(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "aten::convolution",
@@ -103,9 +102,6 @@ void register_host_kernels() {
       }
       const bool fallback = fallbacks.count(operator_name.name) != 0;
       auto functor = fallback ? nullptr : std::make_unique<BoxedKernel>(*op, host);
-      if (functor != nullptr) {
-        graph::register_plan(&functor->plan());
-      }
       auto kernel = fallback
                         ? c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<FallbackKernel>(*op))
                         : c10::KernelFunction::makeFromBoxedFunctor(std::move(functor));

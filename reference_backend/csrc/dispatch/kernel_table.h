@@ -1,4 +1,4 @@
-// Which kernel the device registers for which operator.
+// The table of the kernels that the device registers for operators.
 #pragma once
 
 #include <string>
@@ -6,17 +6,18 @@
 
 namespace hpu_reference::dispatch {
 
+// One row of the table.
 struct KernelEntry {
   std::string key;   // "HPU", "SparseHPU", "SparseCsrHPU", "QuantizedHPU", "NestedTensorHPU"
   std::string name;  // "aten::add.Tensor"
   std::string kind;  // "host" (CPU kernel on host views), "fallback"
 };
 
-// Registers the boxed kernel for every operator that has a CPU kernel and none of the device's own. Runs
-// once, when the library is loaded, after all static registrations.
+// Registers the boxed kernel for every operator that has a CPU kernel and no kernel of the device. Runs once,
+// when the library is loaded, after all static registrations.
 void register_host_kernels();
 
-// What register_host_kernels() did, sorted.
+// The rows that register_host_kernels() has added, sorted.
 const std::vector<KernelEntry>& kernel_table();
 
 }  // namespace hpu_reference::dispatch

@@ -1,4 +1,4 @@
-// Operators that only make or look at metadata: factories, views, set_, is_set_to.
+// Operators that only make or read metadata: factories, views, set_, is_set_to.
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/TensorFactories.h>
@@ -12,7 +12,10 @@
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
 
-#include "dispatch/host_call.h"
+#include "kernels/host_call.h"
+#include "memory/allocator.h"
+#include "memory/host_storage.h"
+#include "runtime/device.h"
 
 namespace hpu_reference::dispatch {
 
@@ -73,7 +76,7 @@ c10::DimVector dense_strides(at::IntArrayRef size) {
   return strides;
 }
 
-// Contiguous where `stride` is not given.
+// Contiguous if `stride` is not given.
 at::Tensor& set_storage_offset(
     at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size, at::IntArrayRef stride) {
   at::native::checkSetStorage(self, source, offset, size, stride);
@@ -81,7 +84,7 @@ at::Tensor& set_storage_offset(
   const auto strides = stride.data() != nullptr ? c10::DimVector(stride) : dense_strides(size);
   const std::size_t needed =
       at::detail::computeStorageNbytes(size, strides, impl->itemsize(), static_cast<std::size_t>(offset));
-  // Memory first: where there is none, the tensor stays what it was.
+  // Memory first: if there is none, the tensor stays as it was.
   if (c10::multiply_integers(size) > 0 && needed > source.nbytes()) {
     memory::resize_storage(source.unsafeGetStorageImpl(), needed);
   }
@@ -98,7 +101,7 @@ at::Tensor& set_storage(at::Tensor& self, at::Storage source) {
 }
 
 at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
-  TORCH_CHECK(is_device_tensor(source),
+  TORCH_CHECK(kernels::is_device_tensor(source),
               "set_() needs tensors on the same device, but got self on ",
               self.device(),
               " and source on ",

@@ -1,5 +1,5 @@
 // Sparse tensors: metadata and parts, which need no host view (and must serve fake tensors, whose parts are
-// on meta), and what torch's own code for compressed tensors refuses on a device that it does not know.
+// on meta), and operators that torch's own code for compressed tensors refuses on an unknown device.
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_coalesced_native.h>
@@ -23,7 +23,8 @@
 #include <ATen/ops/zeros_like_native.h>
 #include <torch/library.h>
 
-#include "dispatch/extended_layouts.h"
+#include "kernels/extended_layouts.h"
+#include "runtime/device.h"
 
 namespace hpu_reference::dispatch {
 
@@ -38,18 +39,19 @@ at::Tensor compressed_tensor_unsafe(const at::Tensor& compressed_indices,
                                     std::optional<at::Device>,
                                     std::optional<bool>) {
   TORCH_CHECK(layout.has_value(), "expected a sparse compressed layout, but got none");
-  // torch's own check refuses devices that it does not know, so it gets copies. Fake tensors have no values.
+  // torch's own check refuses unknown devices, so it gets copies. Fake tensors have no values.
   if (at::globalContext().checkSparseTensorInvariants() && !values.is_meta()) {
     at::_validate_sparse_compressed_tensor_args(
         compressed_indices.cpu(), plain_indices.cpu(), values.cpu(), C10_AS_INTARRAYREF_SLOW(size), *layout);
   }
-  auto impl = make_compressed(*layout, c10::scalarTypeToTypeMeta(dtype.value_or(values.scalar_type())));
+  auto impl =
+      kernels::make_compressed(*layout, c10::scalarTypeToTypeMeta(dtype.value_or(values.scalar_type())));
   impl->set_member_tensors(compressed_indices, plain_indices, values, C10_AS_INTARRAYREF_SLOW(size));
   return at::Tensor(std::move(impl));
 }
 
-// torch's own builds the result for a device it does not know. Also for meta tensors: fake tensors are made
-// real this way.
+// torch's own builds the result for an unknown device. Also for meta tensors: fake tensors are made real this
+// way.
 at::Tensor compressed_zeros_like(const at::Tensor& self,
                                  std::optional<at::ScalarType> dtype,
                                  std::optional<at::Layout> layout,
@@ -60,14 +62,14 @@ at::Tensor compressed_zeros_like(const at::Tensor& self,
     return at::native::zeros_like(self, dtype, layout, device, pin_memory, memory_format);
   }
   const auto* source = static_cast<const at::SparseCsrTensorImpl*>(self.unsafeGetTensorImpl());
-  const auto options = at::TensorOptions().device(kDevice);
+  const auto options = at::TensorOptions().device(runtime::kDevice);
   auto plain = source->plain_indices().sizes().vec();
   auto values = source->values().sizes().vec();
   values[plain.size() - 1] = 0;  // the number of elements, after the batch dimensions
   plain.back() = 0;
   const auto indices = options.dtype(source->plain_indices().scalar_type());
   const at::ScalarType type = dtype.value_or(self.scalar_type());
-  auto impl = make_compressed(self.layout(), c10::scalarTypeToTypeMeta(type));
+  auto impl = kernels::make_compressed(self.layout(), c10::scalarTypeToTypeMeta(type));
   impl->set_member_tensors(at::zeros(source->compressed_indices().sizes(), indices),
                            at::empty(plain, indices),
                            at::empty(values, options.dtype(type)),

@@ -15,7 +15,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
-#include "dispatch/host_call.h"
+#include "kernels/host_call.h"
 #include "torch_release.h"
 
 namespace hpu_reference::dispatch {
@@ -164,7 +164,8 @@ at::Tensor& narrow_copy_out(
               ", but got ",
               out.scalar_type(),
               " instead");
-  TORCH_CHECK(is_device_tensor(out), "Expected out tensor to be on hpu:0, but it is on ", out.device());
+  TORCH_CHECK(
+      kernels::is_device_tensor(out), "Expected out tensor to be on hpu:0, but it is on ", out.device());
   at::native::resize_output(out, part.sizes());
   return out.copy_(part);
 }

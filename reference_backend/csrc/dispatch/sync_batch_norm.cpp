@@ -1,6 +1,7 @@
-// The operators of SyncBatchNorm, which the CPU has not got: each made of operators that the device has.
+// The operators of SyncBatchNorm, which the CPU lacks, composed of operators of the device.
 //
-// Statistics have one number per channel, dimension 1 of the input. Of halves they are in float32.
+// Statistics have one number per channel, dimension 1 of the input. Those of half-precision inputs are in
+// float32.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/rsqrt.h>
@@ -16,27 +17,27 @@ namespace {
 using at::Tensor;
 using Optional = std::optional<Tensor>;
 
-// The dtype in which sums are taken.
+// The dtype of sums.
 at::ScalarType wide(const Tensor& input) {
   const at::ScalarType type = input.scalar_type();
   return type == at::kHalf || type == at::kBFloat16 ? at::kFloat : type;
 }
 
-// All dimensions but that of the channels.
-std::vector<int64_t> others(const Tensor& input) {
+// All dimensions except that of the channels.
+std::vector<int64_t> reduced_dims(const Tensor& input) {
   TORCH_CHECK(input.dim() >= 2,
               "batch normalisation takes inputs of at least 2 dimensions, (N, C, ...), not of ",
               input.dim());
-  std::vector<int64_t> found;
+  std::vector<int64_t> dims;
   for (int64_t dim = 0; dim < input.dim(); ++dim) {
     if (dim != 1) {
-      found.push_back(dim);
+      dims.push_back(dim);
     }
   }
-  return found;
+  return dims;
 }
 
-// One number per channel, shaped so that it goes with an input.
+// Reshapes one number per channel so that it broadcasts with an input.
 Tensor over(const Tensor& channels, const Tensor& input) {
   std::vector<int64_t> shape(static_cast<size_t>(input.dim()), 1);
   shape[1] = channels.numel();
@@ -48,7 +49,7 @@ Tensor weighted(const Tensor& values, const Optional& weight, const Tensor& inpu
 }
 
 std::tuple<Tensor, Tensor> stats(const Tensor& input, double eps) {
-  const std::vector<int64_t> dims = others(input);
+  const std::vector<int64_t> dims = reduced_dims(input);
   const Tensor values = input.to(wide(input));
   const Tensor mean = values.mean(dims);
   const Tensor apart = values - over(mean, input);
@@ -128,23 +129,23 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward_reduce(const Tensor& grad,
                                                            bool input_g,
                                                            bool weight_g,
                                                            bool bias_g) {
-  const std::vector<int64_t> dims = others(input);
+  const std::vector<int64_t> dims = reduced_dims(input);
   const Tensor values = grad.to(wide(input));
   const Tensor sum = values.sum(dims);
   const Tensor product = (values * (input.to(wide(input)) - over(mean, input))).sum(dims);
   const at::ScalarType type = weight.has_value() && weight->defined() ? weight->scalar_type() : wide(input);
-  std::tuple<Tensor, Tensor, Tensor, Tensor> found;
+  std::tuple<Tensor, Tensor, Tensor, Tensor> result;
   if (input_g) {
-    std::get<0>(found) = sum;
-    std::get<1>(found) = product;
+    std::get<0>(result) = sum;
+    std::get<1>(result) = product;
   }
   if (weight_g) {
-    std::get<2>(found) = (product * invstd.to(wide(input))).to(type);
+    std::get<2>(result) = (product * invstd.to(wide(input))).to(type);
   }
   if (bias_g) {
-    std::get<3>(found) = sum.to(type, /*non_blocking=*/false, /*copy=*/true);
+    std::get<3>(result) = sum.to(type, /*non_blocking=*/false, /*copy=*/true);
   }
-  return found;
+  return result;
 }
 
 Tensor backward_elemt(const Tensor& grad,

@@ -2,7 +2,7 @@
 
 #include <c10/util/Exception.h>
 
-#include "memory/device_memory.h"
+#include "memory/allocator.h"
 #include "runtime/device.h"
 #include "runtime/event.h"
 #include "runtime/queue.h"
@@ -27,7 +27,7 @@ class TransferWork final : public runtime::Work {
   bool computes() const override {
     return false;
   }
-  // `run` may hold the last reference to a process group.
+  // `run` may have the last reference to a process group.
   bool released_on_host() const override {
     return true;
   }
@@ -74,7 +74,8 @@ Transfer::Transfer(std::string name, c10::StreamId issued_on, c10::StreamId runs
     : name_(std::move(name)), issued_on_(issued_on), runs_on_(runs_on) {
 }
 
-// The error goes to the stream that issued the collective: its next synchronisation throws it, whoever waits.
+// Gives the error to the stream that issued the collective: its next synchronisation throws it, on any
+// thread.
 void Transfer::complete(std::exception_ptr error) {
   error_ = error;
   if (error != nullptr) {

@@ -1,10 +1,10 @@
-// What a process group's collectives wait in: streams that are theirs alone, and the work that runs there.
+// Channels of a process group: streams for its collectives alone, and the work that runs there.
 //
 //   issue on a stream --mark--> channel's stream: [wait for the mark][transfer on host views] --> done
 //                                                                    stream of wait(): [wait for done]
 //
 // A transfer reads and writes the host views of device memory, which record_stream keeps from being used
-// again under it. Nothing here blocks the host but Transfer::finish().
+// again under it. Only Transfer::finish() blocks the host.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,19 +20,22 @@
 
 namespace hpu_reference::distributed {
 
-// One collective on its way. Shared by the queue and by whoever may wait for it.
+// One collective on its way, shared by the queue and the threads that may wait for it.
 class Transfer : public std::enable_shared_from_this<Transfer> {
  public:
+  // `name` is for messages; the streams are those of the caller and of the channel.
   Transfer(std::string name, c10::StreamId issued_on, c10::StreamId runs_on);
 
+  // True once it has run or failed.
   bool is_done() const {
     return done_.load(std::memory_order_acquire);
   }
-  // Later work of the calling thread's current stream runs behind it; the host goes on. Throws where it has
+  // Lets later work of the calling thread's current stream run behind it; the host goes on. Throws if it has
   // failed already.
   void block_current_stream() const;
-  // Returns when it is done; false after `timeout`, which 0 switches off. Throws where it has failed.
+  // Returns when it is done, or false after `timeout` (0: none). Throws if it has failed.
   bool finish(std::chrono::milliseconds timeout) const;
+  // The error that it has failed with, or null.
   std::exception_ptr error() const;
   const std::string& name() const {
     return name_;
@@ -63,8 +66,8 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  // `run` is called behind what the calling thread's current stream holds now. `tensors` are those whose
-  // memory it uses. `name` is for messages.
+  // Issues a transfer: `run` is called behind what the calling thread's current stream contains now.
+  // `tensors` are those whose memory it uses. `name` is for messages.
   std::shared_ptr<Transfer> issue(std::string name,
                                   const std::vector<at::Tensor>& tensors,
                                   std::function<void()> run);

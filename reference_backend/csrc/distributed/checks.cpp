@@ -2,8 +2,8 @@
 
 #include <ATen/ops/from_blob.h>
 
-#include "dispatch/host_call.h"
-#include "memory/device_memory.h"
+#include "kernels/host_call.h"
+#include "memory/allocator.h"
 
 namespace hpu_reference::distributed {
 
@@ -35,7 +35,7 @@ bool is_eight_bit_float(at::ScalarType dtype) {
 }  // namespace
 
 void check_tensor(const at::Tensor& tensor) {
-  TORCH_CHECK_VALUE(dispatch::is_device_tensor(tensor) && tensor.layout() == at::kStrided &&
+  TORCH_CHECK_VALUE(kernels::is_device_tensor(tensor) && tensor.layout() == at::kStrided &&
                         !tensor.is_quantized() && !tensor.is_nested(),
                     "Tensors must be on hpu and dense, but got one on ",
                     tensor.device(),

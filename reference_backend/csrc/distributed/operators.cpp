@@ -26,7 +26,7 @@ class Arguments {
       : schema_(op.schema()), values_(stack.data() + (stack.size() - op.schema().arguments().size())) {
   }
 
-  // Null where this torch's operator has no such argument.
+  // Null if this torch's operator has no such argument.
   const c10::IValue* find(const char* name) const {
     const auto position = schema_.argumentIndexWithName(name);
     return position.has_value() ? values_ + *position : nullptr;
@@ -84,7 +84,7 @@ using Handler = WorkPtr (*)(const Arguments&);
 
 BetweenGraphs g_between_graphs;
 
-// Calls the handler and returns its work, behind the argument `Shown` where the operator gives one back.
+// Calls the handler and returns its work, behind the argument `Shown` if the operator returns one.
 template <Handler handler, const char* const* shown>
 void kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (graph::current_capture() != nullptr && g_between_graphs) {

@@ -1,16 +1,16 @@
-// What a capture does about collectives.
+// Collectives during a capture.
 #pragma once
 
 #include <functional>
 
 namespace hpu_reference::distributed {
 
-// Gets a collective that was called while a graph is captured, as a function that issues it and has the
-// current stream wait for it. It ends the capture, calls the function, begins another capture, and calls the
-// function again between the two at each replay.
+// Handler of a collective that was called while a graph is captured; `issue` issues it and has the current
+// stream wait for it. The handler ends the capture, calls `issue`, begins another capture, and calls `issue`
+// again between the two at each replay.
 using BetweenGraphs = std::function<void(std::function<void()> issue)>;
 
-// Empty: a collective in a capture is refused.
+// Sets the handler; an empty one refuses a collective in a capture.
 void set_between_graphs(BetweenGraphs between);
 
 }  // namespace hpu_reference::distributed

@@ -21,7 +21,7 @@ ProcessGroupHccl::ProcessGroupHccl(c10::intrusive_ptr<c10d::Backend> gloo,
       timeout_(timeout) {
 }
 
-// What is still on its way holds gloo and ends on the channel's thread.
+// Transfers that are still running have references to gloo and end on the channel's thread.
 ProcessGroupHccl::~ProcessGroupHccl() = default;
 
 c10::intrusive_ptr<c10d::Backend::Options> ProcessGroupHccl::getBackendOptions() {
@@ -55,7 +55,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
                                                   Request&& request,
                                                   bool numbered,
                                                   bool blocking) {
-  // It would run now and be missing from each replay, which is wrong without a word.
+  // It would run now and be missing from each replay: wrong values, and no error.
   TORCH_CHECK(graph::current_capture() == nullptr,
               "collective nonSFG is not supported during hpu graph capturing: ",
               c10d::opTypeToString(request.operation),
@@ -106,7 +106,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::submit(Request&& request) {
     lock.unlock();
     return issue(collectives_, std::move(request), /*numbered=*/true, /*blocking=*/false);
   }
-  // One after the other on all ranks, so that gloo's tags agree, and none waits for another.
+  // In one order on all ranks, so that gloo's tags agree, and none waits for another.
   batch_->start = [before = std::move(batch_->start), next = std::move(request.start)](c10d::Backend& gloo) {
     std::vector<WorkPtr> works = before(gloo);
     for (WorkPtr& work : next(gloo)) {
@@ -117,7 +117,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::submit(Request&& request) {
   batch_->used.insert(batch_->used.end(), request.used.begin(), request.used.end());
   batch_->outputs.insert(batch_->outputs.end(), request.outputs.begin(), request.outputs.end());
   batch_->timeout = std::max(batch_->timeout, request.timeout);
-  // Nobody may wait for a part of the batch; the whole is waited for where it ends.
+  // No caller waits for a part of the batch; its end waits for the whole.
   return c10::make_intrusive<c10d::Work>(rank_, request.operation);
 }
 

@@ -21,8 +21,10 @@
 
 namespace hpu_reference::distributed {
 
+// Name of the backend.
 constexpr const char* kName = "hccl";
 
+// The backend; c10d::Backend documents its methods.
 class ProcessGroupHccl final : public c10d::Backend {
  public:
   struct Options final : c10d::Backend::Options {
@@ -96,12 +98,12 @@ class ProcessGroupHccl final : public c10d::Backend {
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
 
  private:
-  // What is left to do for a collective when its turn comes: calls gloo, once or for each tensor.
+  // The remaining step of a collective when its turn comes: calls gloo, once or for each tensor.
   using Start = std::function<std::vector<WorkPtr>(c10d::Backend&)>;
   struct Request {
     c10d::OpType operation;
     Tensors used;     // device tensors whose memory is read or written
-    Tensors outputs;  // of these, what the user gets
+    Tensors outputs;  // those of them that the user gets
     std::chrono::milliseconds timeout;
     Start start;
   };

@@ -11,7 +11,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// Between two looks at the answers of the others.
+// Pause between two reads of the other ranks' answers.
 constexpr milliseconds kPause{50};
 
 std::string joined(const std::vector<int>& ranks) {
@@ -43,7 +43,7 @@ std::string RollCall::key(const Collective& collective, int rank) const {
 void RollCall::answer(const Collective& collective) const noexcept {
   try {
     store_->set(key(collective, rank_), collective.name);
-  } catch (...) {  // the process that holds the store has ended; describe() says so
+  } catch (...) {  // the process with the store has ended; describe() reports it
   }
 }
 
@@ -53,7 +53,7 @@ void RollCall::wait(c10d::Work& work, const Collective& collective) const {
     return;
   } catch (...) {
     if (work.isCompleted()) {
-      // Whether it failed, or ended just after the wait gave up, only asking again tells.
+      // Only a second query can distinguish a failure from an end just after the wait timed out.
       work.wait();
       return;
     }
@@ -92,7 +92,7 @@ std::string RollCall::describe(const Collective& collective, const std::string& 
       std::this_thread::sleep_for(kPause);
     }
   } catch (const std::exception&) {
-    store_error = "who is missing cannot be told, since the store is gone with the process that held it";
+    store_error = "the missing ranks are unknown, since the store ended with its process";
   }
   std::ostringstream text;
   text << "hccl: " << collective.name << " (number " << collective.number << " of process group "

@@ -1,5 +1,5 @@
-// Who takes part in a collective that does not end: each rank that waits long says so in the group's store,
-// and where the collective fails, who has not is named.
+// The ranks that take part in a collective that does not end: each rank that waits long writes so into the
+// group's store, and if the collective fails, the error names those that have not.
 //
 // Collectives that end soon cost nothing: nothing is written for them.
 #pragma once
@@ -13,6 +13,7 @@
 
 namespace hpu_reference::distributed {
 
+// One collective of a group.
 struct Collective {
   std::string name;      // ALLREDUCE, …
   std::uint64_t number;  // counted from 1 in its group, alike on all ranks
@@ -20,13 +21,14 @@ struct Collective {
   std::chrono::milliseconds timeout;
 };
 
+// The roll call of one group.
 class RollCall {
  public:
   RollCall(c10::intrusive_ptr<c10d::Store> store, int rank, int size);
 
-  // Waits for gloo's work; answers the call where that takes long. Throws what the work throws.
+  // Waits for gloo's work; answers the call if that takes long. Throws what the work throws.
   void wait(c10d::Work& work, const Collective& collective) const;
-  // The sentence for a collective that has failed with `why`.
+  // The error message for a collective that has failed with `why`.
   std::string describe(const Collective& collective, const std::string& why) const;
 
  private:

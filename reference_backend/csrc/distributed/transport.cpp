@@ -31,7 +31,7 @@ WorkPtr alltoall(c10d::Backend& gloo, Tensors& to, Tensors& from, const c10d::Al
 
 namespace {
 
-// A collective with a last step on this rank, which whoever waits for it does.
+// A collective with a last step on this rank, which its waiter does.
 class Followed : public c10d::Work {
  public:
   Followed(WorkPtr work, std::function<void()> last) : work_(std::move(work)), last_(std::move(last)) {
@@ -60,8 +60,8 @@ at::Tensor joined(const Tensors& tensors) {
   return at::cat(rows);
 }
 
-// Everything is reduced on every rank, which keeps its own part: gloo of 2.6 knows no list here, and sums
-// whatever it is asked.
+// Every rank reduces everything and keeps its own part: gloo of 2.6 takes no list here, and sums whatever the
+// operation.
 WorkPtr reduced(c10d::Backend& gloo,
                 const at::Tensor& to,
                 at::Tensor whole,

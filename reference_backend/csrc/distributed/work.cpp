@@ -1,6 +1,6 @@
 #include "distributed/work.h"
 
-#include "dispatch/host_call.h"
+#include "runtime/device.h"
 #include "runtime/stream.h"
 
 namespace hpu_reference::distributed {
@@ -38,7 +38,7 @@ HcclWork::HcclWork(int rank,
   // A future of device tensors is complete when they can be used in stream order: waiting for it makes the
   // waiter's stream wait for an event that is recorded here, behind the transfer.
   future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
-                                                     std::vector<c10::Device>{dispatch::kDevice});
+                                                     std::vector<c10::Device>{runtime::kDevice});
   const StreamScope scope(transfer_->stream());
   future_->markCompleted(at::IValue(outputs_));
 }

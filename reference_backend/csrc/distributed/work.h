@@ -1,4 +1,4 @@
-// A collective as torch hands it to its users: waiting for it is the stream's business, not the host's.
+// A collective as torch gives it to its users: waiting for it holds back the stream, not the host.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -8,9 +8,10 @@
 
 namespace hpu_reference::distributed {
 
+// The work; c10d::Work documents its methods.
 class HcclWork final : public c10d::Work {
  public:
-  // `blocking`: wait() is the host's business after all, as for a barrier.
+  // `blocking`: wait() blocks the host after all, as for a barrier.
   HcclWork(int rank,
            c10d::OpType operation,
            std::uint64_t sequence,

@@ -93,7 +93,7 @@ void clear_cache() {
 
 void set_cache_limit(std::size_t entries) {
   TORCH_CHECK(entries > 0,
-              "a recipe cache of 0 entries is none; set PT_HPU_PGM_ENABLE_CACHE=0 to turn it off");
+              "a recipe cache must have at least 1 entry; set PT_HPU_PGM_ENABLE_CACHE=0 to turn it off");
   const std::lock_guard<std::mutex> lock(cache().mutex);
   cache().limit = entries;
 }

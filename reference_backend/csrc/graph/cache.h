@@ -1,5 +1,5 @@
-// Recipes of lazy mode by the whole key of their graph, least recently used first out; and what is counted
-// about recipes of every kind.
+// The cache of lazy mode's recipes, by the whole key of their graph, the least recently used dropped first;
+// and counters about recipes of every kind.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 
 namespace hpu_reference::graph {
 
+// The counters.
 struct CacheStatistics {
   std::int64_t hits = 0;
   std::int64_t misses = 0;
@@ -18,26 +19,31 @@ struct CacheStatistics {
   std::int64_t compile_microseconds = 0;
 };
 
-// One graph of lazy mode. The recipe is made at its second launch: most graphs that come once never come
-// again.
+// One graph of lazy mode. Its second launch makes the recipe, since most graphs that are launched once never
+// return.
 struct CacheEntry {
   std::string name;
   std::shared_ptr<Recipe> recipe;
   std::int64_t launches = 0;
 };
 
-// The entry of the key, made where it is new. The whole key is compared, not a digest of it.
+// Returns the entry of the key, a new one if there is none. Compares the whole key, not a digest of it.
 std::shared_ptr<CacheEntry> find_or_add_entry(const std::string& key);
 
+// Counts a hit and notifies the listener.
 void count_hit(const std::string& name);
+// Counts a miss and notifies the listener.
 void count_miss(const std::string& name);
+// Counts a compilation and notifies the listener.
 void count_compilation(const std::string& name, std::int64_t microseconds);
 
+// The counters so far.
 CacheStatistics cache_statistics();
+// Drops all entries.
 void clear_cache();
-// Most entries that are kept (HABANA_PGM_LRU_MAX); throws where it is 0.
+// Sets the largest number of entries (HABANA_PGM_LRU_MAX); throws if it is 0.
 void set_cache_limit(std::size_t entries);
-// Off: every graph is new (PT_HPU_PGM_ENABLE_CACHE=0).
+// Switches the cache on or off; off, every graph is new (PT_HPU_PGM_ENABLE_CACHE=0).
 void set_cache_enabled(bool on);
 
 }  // namespace hpu_reference::graph

@@ -6,9 +6,16 @@
 #include <cstring>
 #include <tuple>
 
-#include "dispatch/host_call.h"
+#include "engine/call.h"
+#include "engine/learned.h"
 #include "graph/cache.h"
-#include "runtime/notices.h"
+#include "kernels/host_call.h"
+#include "kernels/host_kernel.h"
+#include "kernels/operator_plan.h"
+#include "memory/allocator.h"
+#include "runtime/device.h"
+#include "runtime/host_access.h"
+#include "runtime/queue.h"
 #include "runtime/stream.h"
 
 namespace hpu_reference::graph {
@@ -19,7 +26,7 @@ std::atomic<bool> g_claimed{false};  // from the beginning of begin() on
 std::atomic<Capture*> g_current{nullptr};
 
 void give_up_claim() {
-  set_capture(nullptr);
+  engine::set_capture(nullptr);
   g_current = nullptr;
   g_claimed = false;
 }
@@ -28,9 +35,9 @@ c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 
-Result metadata_of(const at::Tensor& tensor) {
-  Result result;
-  result.kind = Result::Kind::Fresh;
+engine::Result metadata_of(const at::Tensor& tensor) {
+  engine::Result result;
+  result.kind = engine::Result::Kind::Fresh;
   result.dtype = tensor.scalar_type();
   result.sizes = tensor.sizes();
   result.strides = tensor.strides();
@@ -40,7 +47,7 @@ Result metadata_of(const at::Tensor& tensor) {
   return result;
 }
 
-at::Tensor make_tensor(const c10::Storage& storage, const Result& metadata, std::int64_t offset) {
+at::Tensor make_tensor(const c10::Storage& storage, const engine::Result& metadata, std::int64_t offset) {
   c10::DispatchKeySet keys(c10::DispatchKey::HPU);
   if (metadata.conj) {
     keys = keys.add(c10::DispatchKey::Conjugate);
@@ -63,7 +70,7 @@ c10::Storage device_storage(std::size_t bytes) {
 }
 
 void require_dense(const at::Tensor& tensor, const char* what) {
-  TORCH_CHECK(tensor.defined() && dispatch::is_device_tensor(tensor) && tensor.has_storage() &&
+  TORCH_CHECK(tensor.defined() && kernels::is_device_tensor(tensor) && tensor.has_storage() &&
                   tensor.layout() == c10::kStrided,
               what,
               " of an HPU graph must be dense tensors on hpu; move or convert the others first");
@@ -86,7 +93,7 @@ void Capture::begin(bool dry_run) {
   dry_run_ = dry_run;
   table_.emplace(/*keeps_memory=*/true);
   state_ = State::Capturing;
-  set_capture(this);
+  engine::set_capture(this);
   g_current = this;
 }
 
@@ -137,7 +144,7 @@ void Capture::save(const c10::StorageImpl* device) {
   }
 }
 
-void Capture::save_written(const CallArguments& arguments) {
+void Capture::save_written(const engine::CallArguments& arguments) {
   for (const auto& argument : arguments.tensors()) {
     if (argument.written && argument.device) {
       save(storage_of(*argument.tensor));
@@ -145,7 +152,7 @@ void Capture::save_written(const CallArguments& arguments) {
   }
 }
 
-// What is captured runs at once: behind whatever else is in its stream.
+// Waits for the work in the stream, since a captured call runs at once.
 void Capture::finish_earlier_work() {
   const c10::StreamId stream = runtime::current_stream_id();
   if (!runtime::is_queue_idle(stream)) {
@@ -164,7 +171,7 @@ void Capture::restore() {
   saved_host_.clear();
 }
 
-bool Capture::record(const dispatch::BoxedKernel& kernel,
+bool Capture::record(const kernels::HostKernel& kernel,
                      const c10::OperatorHandle& op,
                      torch::jit::Stack* stack) {
   const std::lock_guard<std::recursive_mutex> lock(mutex_);
@@ -172,7 +179,7 @@ bool Capture::record(const dispatch::BoxedKernel& kernel,
     return false;  // it has ended meanwhile
   }
   finish_earlier_work();
-  TORCH_CHECK(kernel.key() == c10::DispatchKeySet(c10::DispatchKey::CPU),
+  TORCH_CHECK(kernel.is_dense(),
               kernel.plan().name,
               " takes tensors that are not dense, which hpu graph capturing does not support; move it out of "
               "the capture");
@@ -180,13 +187,13 @@ bool Capture::record(const dispatch::BoxedKernel& kernel,
   return true;
 }
 
-void Capture::run_recorded(const dispatch::BoxedKernel& kernel,
+void Capture::run_recorded(const kernels::HostKernel& kernel,
                            const c10::OperatorHandle& op,
                            torch::jit::Stack* stack) {
-  const dispatch::OperatorPlan& plan = kernel.plan();
+  const kernels::OperatorPlan& plan = kernel.plan();
   const std::vector<c10::IValue> before(stack->end() - static_cast<std::ptrdiff_t>(plan.arguments),
                                         stack->end());
-  const CallArguments arguments(plan, before.data());
+  const engine::CallArguments arguments(plan, before.data());
   const auto refuse = [&](const char* reason) {
     TORCH_CHECK(
         false, plan.name, " cannot be part of an HPU graph: ", reason, "; move it out of the capture");
@@ -196,7 +203,7 @@ void Capture::run_recorded(const dispatch::BoxedKernel& kernel,
   }
   if (plan.grows_storage) {
     const std::size_t held = storage_of(before[0].toTensor())->nbytes();
-    const InlineScope scope;
+    const runtime::InlineScope scope;
     kernel.run(op, stack);
     if (held > 0 && storage_of(before[0].toTensor())->nbytes() > held) {
       refuse("it moves a tensor to larger memory");
@@ -204,7 +211,7 @@ void Capture::run_recorded(const dispatch::BoxedKernel& kernel,
     return;
   }
   if (plan.name == "aten::_efficientzerotensor") {  // has no memory, so there is nothing to repeat
-    const InlineScope scope;
+    const runtime::InlineScope scope;
     kernel.run(op, stack);
     return;
   }
@@ -234,11 +241,11 @@ void Capture::run_recorded(const dispatch::BoxedKernel& kernel,
     return true;
   };
   const bool is_out = plan.writes_out_only;  // running it again gives the same
-  LearnedPtr learned = find_learned(arguments.key());
+  engine::LearnedPtr learned = engine::find_learned(arguments.key());
   if (learned == nullptr || (is_out && !learned->deferrable)) {
-    learned = run_and_learn(kernel, op, std::string(arguments.key()), stack);
+    learned = engine::run_and_learn(kernel, op, std::string(arguments.key()), stack);
   } else if (learned->deferrable) {
-    const InlineScope scope;
+    const runtime::InlineScope scope;
     kernel.run(op, stack);
   }
   if (!keeps_memory()) {
@@ -247,26 +254,26 @@ void Capture::run_recorded(const dispatch::BoxedKernel& kernel,
   if (is_out && !learned->deferrable) {
     // It has made room in its out= tensors; now that they have it, the call can be repeated.
     torch::jit::Stack again(before.begin(), before.end());
-    const CallArguments roomy(plan, before.data());
-    learned = run_and_learn(kernel, op, std::string(roomy.key()), &again);
+    const engine::CallArguments roomy(plan, before.data());
+    learned = engine::run_and_learn(kernel, op, std::string(roomy.key()), &again);
   }
   if (!learned->deferrable) {
     refuse(learned->reason);
   }
-  const CallArguments looked_at(plan, before.data());
-  const ResolveStorage resolve = [&](c10::StorageImpl* device) { return table_->host(device); };
-  Call call = make_call(plan, op, kernel.key(), before.data(), looked_at, learned, resolve);
-  std::vector<HostStorage> fresh(learned->storages.size());
-  const std::vector<at::Tensor> results = flattened_results(plan, *stack);
+  const engine::CallArguments looked_at(plan, before.data());
+  const engine::ResolveStorage resolve = [&](c10::StorageImpl* device) { return table_->host(device); };
+  engine::Call call = engine::make_call(plan, op, kernel.key(), before.data(), looked_at, learned, resolve);
+  std::vector<engine::HostStorage> fresh(learned->storages.size());
+  const std::vector<at::Tensor> results = engine::flattened_results(plan, *stack);
   for (std::size_t i = 0; i < results.size(); i++) {
-    if (learned->results[i].kind == Result::Kind::Fresh) {
+    if (learned->results[i].kind == engine::Result::Kind::Fresh) {
       fresh[static_cast<std::size_t>(learned->results[i].source)] = table_->host(storage_of(results[i]));
       if (const int position = table_->position(storage_of(results[i])); position >= 0) {
         table_->buffers()[static_cast<std::size_t>(position)].role = Role::Temporary;
       }
     }
   }
-  set_fresh(call, std::move(fresh));
+  engine::set_fresh(call, std::move(fresh));
   recorded_.calls.push_back(std::move(call));
 }
 
@@ -274,14 +281,14 @@ void Capture::record_host_copy(at::Tensor& self,
                                const at::Tensor& source,
                                const std::function<void()>& copy) {
   static const auto* plan =
-      new dispatch::OperatorPlan(c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", ""));
+      new kernels::OperatorPlan(c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", ""));
   const std::lock_guard<std::recursive_mutex> lock(mutex_);
   if (state_ != State::Capturing) {
     copy();
     return;
   }
   finish_earlier_work();
-  if (dry_run_ && dispatch::is_device_tensor(self)) {
+  if (dry_run_ && kernels::is_device_tensor(self)) {
     save(storage_of(self));
   } else if (dry_run_) {
     saved_host_.emplace_back(
@@ -289,8 +296,8 @@ void Capture::record_host_copy(at::Tensor& self,
         std::string(static_cast<const char*>(self.storage().data()), self.storage().nbytes()));
   }
   copy();
-  recorded_.calls.push_back(
-      make_host_copy(*plan, self, source, [&](c10::StorageImpl* device) { return table_->host(device); }));
+  recorded_.calls.push_back(engine::make_host_copy(
+      *plan, self, source, [&](c10::StorageImpl* device) { return table_->host(device); }));
 }
 
 void Capture::set_interface(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& outputs) {
@@ -310,7 +317,7 @@ void Capture::set_interface(const std::vector<at::Tensor>& inputs, const std::ve
     return slot;
   };
   std::vector<std::pair<std::size_t, std::size_t>> reach(recorded_.buffers.size(), {SIZE_MAX, 0});
-  for (const Call& call : recorded_.calls) {
+  for (const engine::Call& call : recorded_.calls) {
     for (const Use& use : uses_of(call)) {
       const int buffer = recorded_.buffer_of(*use.tensor);
       if (buffer >= 0 && use.tensor->numel() > 0) {
@@ -363,7 +370,7 @@ void Capture::compile() {
   const auto start = std::chrono::steady_clock::now();
   owners_ = std::make_shared<std::vector<c10::Storage>>();
   std::vector<bool> exchanged(recorded_.buffers.size(), false);
-  std::vector<bool> wanted(recorded_.buffers.size(), false);
+  std::vector<bool> is_output(recorded_.buffers.size(), false);
   for (const Slot& slot : inputs_) {
     if (slot.buffer >= 0) {
       exchanged[static_cast<std::size_t>(slot.buffer)] = true;
@@ -371,7 +378,7 @@ void Capture::compile() {
   }
   for (const Slot& slot : outputs_) {
     if (slot.buffer >= 0) {
-      wanted[static_cast<std::size_t>(slot.buffer)] = true;
+      is_output[static_cast<std::size_t>(slot.buffer)] = true;
     }
   }
   for (std::size_t i = 0; i < recorded_.buffers.size(); i++) {
@@ -380,8 +387,8 @@ void Capture::compile() {
     if (buffer.role == Role::Input) {
       owners_->push_back(exchanged[i] ? c10::Storage() : buffer.owner);
     } else {
-      // Somebody else than the table and this loop can read it, or it is asked for.
-      buffer.alive = has_interface_ ? static_cast<bool>(wanted[i]) : buffer.owner.use_count() > 1;
+      // Alive if it has a reference besides the table's and this loop's, or if it is an output.
+      buffer.alive = has_interface_ ? static_cast<bool>(is_output[i]) : buffer.owner.use_count() > 1;
       buffer.role = buffer.alive ? Role::Output : Role::Temporary;
       owners_->push_back(buffer.alive && !has_interface_ ? buffer.owner : c10::Storage());
     }
@@ -409,7 +416,7 @@ void Capture::launch(Launch&& given, bool asynchronous) {
   const c10::StreamId stream = runtime::current_stream_id();
   runtime::flush_recorded();
   const bool pipeline = runtime::is_pipeline_enabled() && !runtime::is_sync_debug_mode();
-  counters().launched++;
+  engine::counters().launched++;
   if (pipeline && (asynchronous || runtime::is_queue_all() || !runtime::is_queue_idle(stream))) {
     runtime::enqueue(stream, std::make_unique<RecipeWork>(recipe_, std::move(given)));
     return;
@@ -432,14 +439,14 @@ void Capture::replay(bool asynchronous) {
 }
 
 bool Capture::fits(const Slot& slot, const at::Tensor& tensor) {
-  const Result& metadata = slot.metadata;
-  return tensor.defined() && dispatch::is_device_tensor(tensor) && tensor.layout() == c10::kStrided &&
+  const engine::Result& metadata = slot.metadata;
+  return tensor.defined() && kernels::is_device_tensor(tensor) && tensor.layout() == c10::kStrided &&
          tensor.scalar_type() == metadata.dtype && tensor.sizes() == metadata.sizes &&
          tensor.strides() == metadata.strides && tensor.is_conj() == metadata.conj &&
          tensor.is_neg() == metadata.neg && (slot.unique || tensor.storage_offset() == metadata.offset);
 }
 
-// Why these inputs cannot take the place of the captured ones; empty where they can.
+// The reason that these inputs cannot replace the captured ones; empty if they can.
 std::string Capture::refusal(const std::vector<at::Tensor>& inputs) const {
   if (inputs.size() != inputs_.size()) {
     return "it was captured with " + std::to_string(inputs_.size()) + " inputs and got " +
@@ -472,7 +479,8 @@ std::string Capture::refusal(const std::vector<at::Tensor>& inputs) const {
       const std::int64_t shift = (inputs[input].storage_offset() - inputs_[input].metadata.offset) *
                                  static_cast<std::int64_t>(inputs[input].itemsize());
       if (shift % static_cast<std::int64_t>(c10::scalarTypeToTypeMeta(slot.metadata.dtype).itemsize()) != 0) {
-        return "input " + std::to_string(input) + " does not begin where a result of another dtype can";
+        return "input " + std::to_string(input) +
+               " does not begin at an address that suits a result of another dtype";
       }
     }
   }
@@ -549,7 +557,7 @@ bool Capture::uses(const at::Tensor& tensor) const {
   const void* data = storage_of(tensor)->data_ptr().get();
   const void* address = data == nullptr ? nullptr : memory::arena().to_host(const_cast<void*>(data));
   const Graph& graph = this->graph();
-  for (const Call& call : graph.calls) {
+  for (const engine::Call& call : graph.calls) {
     for (const Use& use : uses_of(call)) {
       const int buffer = graph.buffer_of(*use.tensor);
       if (buffer >= 0 && address != nullptr) {
@@ -565,7 +573,7 @@ bool Capture::uses(const at::Tensor& tensor) const {
 
 std::vector<std::string> Capture::operators() const {
   std::vector<std::string> names;
-  for (const Call& call : graph().calls) {
+  for (const engine::Call& call : graph().calls) {
     names.push_back(call.plan->name);
   }
   return names;

@@ -1,3 +1,4 @@
+// Compiled code in a shared object.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,16 +19,16 @@ namespace hpu_reference::graph {
 class FusedCode {
  public:
   // `num_arguments` is the length of "arguments" in the `convention.json` beside the code: the code itself
-  // would read past the end of a shorter list. Throws c10::Error where the file cannot be loaded.
+  // would read past the end of a shorter list. Throws c10::Error if the file cannot be loaded.
   FusedCode(const std::string& path, size_t num_arguments);
   ~FusedCode();
   FusedCode(const FusedCode&) = delete;
   FusedCode& operator=(const FusedCode&) = delete;
 
   // `arguments`: CPU tensors with exactly the dtypes, sizes and strides of the convention; those with access
-  // "update" and "write" are written. What comes back is empty for code of `internal/fusion`, whose results
+  // "update" and "write" are written. The result is empty for code of `internal/fusion`, whose results
   // are arguments too. Threads that run the same code at once take turns. Throws c10::Error for a wrong
-  // number of arguments, and std::runtime_error where the code fails.
+  // number of arguments, and std::runtime_error if the code fails.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& arguments) const;
 
   const std::string& path() const {

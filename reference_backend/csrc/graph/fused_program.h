@@ -1,4 +1,4 @@
-// Compiled code for a whole graph, that runs in place of its calls.
+// Compiled code for a whole graph, which runs in place of its calls.
 #pragma once
 
 #include <memory>
@@ -20,15 +20,17 @@ struct FusedArgument {
   bool written;
 };
 
+// Fused code with its arguments bound to the buffers of one graph.
 class FusedProgram {
  public:
-  // `arguments` in the order of the convention beside the code. Throws where they do not fit the graph.
+  // Loads the code; `arguments` are in the order of the convention beside it. Throws if they do not fit the
+  // graph.
   FusedProgram(const std::string& path, const std::vector<FusedArgument>& arguments, const Graph& graph);
 
-  // Whether it may run on this memory: what it writes overlaps nothing else that it is given. It was made for
-  // buffers that are apart, and memory that is freed and handed out again while recording is not.
+  // True if it may run on this memory: what it writes overlaps nothing else. It was compiled for separate
+  // buffers, but memory that is freed and handed out again while recording is shared.
   bool fits(const Graph& graph) const;
-  // The graph's host storages point to the memory of this launch.
+  // Runs the code on the memory that the graph's host storages point to.
   void run() const;
 
  private:

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <sstream>
 
-#include "dispatch/host_call.h"
+#include "memory/allocator.h"
 
 namespace hpu_reference::graph {
 
@@ -47,7 +47,7 @@ void print_value(std::ostream& out, const Graph& graph, const c10::IValue& value
   }
 }
 
-std::string arguments_text(const Graph& graph, const Call& call) {
+std::string arguments_text(const Graph& graph, const engine::Call& call) {
   std::ostringstream out;
   for (std::size_t i = 0; i < call.arguments.size(); i++) {
     out << (i == 0 ? "" : ", ") << call.op.schema().arguments()[i].name() << '=';
@@ -56,7 +56,7 @@ std::string arguments_text(const Graph& graph, const Call& call) {
   return out.str();
 }
 
-std::string fresh_text(const Graph& graph, const Call& call) {
+std::string fresh_text(const Graph& graph, const engine::Call& call) {
   std::ostringstream out;
   for (std::size_t i = 0; i < call.fresh.size(); i++) {
     for (std::size_t j = 0; j < graph.buffers.size(); j++) {
@@ -134,7 +134,7 @@ int BufferTable::position(const c10::StorageImpl* device) {
   const bool made_here = block->serial > start_ && !block->host_written;
   buffer.role = made_here ? Role::Temporary : Role::Input;
   buffer.address = memory::arena().to_host(device->data_ptr().get());
-  buffer.host = make_host_storage(buffer.address, buffer.bytes, device->resizable());
+  buffer.host = engine::make_host_storage(buffer.address, buffer.bytes, device->resizable());
   if (keeps_memory_) {
     buffer.owner = c10::Storage(
         c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(const_cast<c10::StorageImpl*>(device)));
@@ -146,9 +146,9 @@ int BufferTable::position(const c10::StorageImpl* device) {
   return position;
 }
 
-HostStorage BufferTable::host(c10::StorageImpl* device) {
+engine::HostStorage BufferTable::host(c10::StorageImpl* device) {
   const int found = position(device);
-  return found < 0 ? make_host_storage(nullptr, 0, device->resizable())
+  return found < 0 ? engine::make_host_storage(nullptr, 0, device->resizable())
                    : buffers_[static_cast<std::size_t>(found)].host;
 }
 
@@ -157,7 +157,7 @@ bool BufferTable::is_alive(std::size_t position) const {
          blocks_[position]->buffer == static_cast<int>(position);
 }
 
-std::vector<Use> uses_of(const Call& call) {
+std::vector<Use> uses_of(const engine::Call& call) {
   std::vector<Use> uses;
   for (std::size_t i = 0; i < call.arguments.size(); i++) {
     collect(call.arguments[i], i, call.plan->written[i], uses);
@@ -171,7 +171,7 @@ std::string to_text(const Graph& graph) {
   for (std::size_t i = 0; i < graph.buffers.size(); i++) {
     out << "  %" << i << " = " << word(graph.buffers[i].role) << ", " << graph.buffers[i].bytes << " bytes\n";
   }
-  for (const Call& call : graph.calls) {
+  for (const engine::Call& call : graph.calls) {
     const std::string fresh = fresh_text(graph, call);
     out << "  " << fresh << (fresh.empty() ? "" : " = ") << call.plan->name << '('
         << arguments_text(graph, call) << ')' << (call.line.empty() ? "" : "  # " + call.line) << '\n';
@@ -187,7 +187,7 @@ std::string to_dot(const Graph& graph) {
         << graph.buffers[i].bytes << " bytes\"];\n";
   }
   for (std::size_t i = 0; i < graph.calls.size(); i++) {
-    const Call& call = graph.calls[i];
+    const engine::Call& call = graph.calls[i];
     out << "  c" << i << " [shape=box, label=\"" << i << ": " << call.plan->name << "\"];\n";
     for (const Use& use : uses_of(call)) {
       const int buffer = graph.buffer_of(*use.tensor);
@@ -198,7 +198,7 @@ std::string to_dot(const Graph& graph) {
         }
       }
     }
-    for (const HostStorage& fresh : call.fresh) {
+    for (const engine::HostStorage& fresh : call.fresh) {
       for (std::size_t j = 0; j < graph.buffers.size(); j++) {
         if (graph.buffers[j].host == fresh) {
           out << "  c" << i << " -> b" << j << ";\n";

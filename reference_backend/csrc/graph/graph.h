@@ -8,10 +8,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "graph/call.h"
+#include "engine/call.h"
+#include "memory/block_pool.h"
 
 namespace hpu_reference::graph {
 
+// The part that a buffer plays in its graph.
 enum class Role : std::uint8_t {
   Input,      // memory from before the graph; keeps what the graph does not write
   Output,     // made by the graph and alive after it
@@ -19,45 +21,53 @@ enum class Role : std::uint8_t {
   Constant,   // folded: its contents are known before a launch
 };
 
+// The role as a word.
 const char* word(Role role);
 
+// One allocation that calls use.
 struct Buffer {
   std::size_t bytes = 0;
   Role role = Role::Input;
-  bool alive = true;        // after the graph
-  HostStorage host;         // what the calls' tensors refer to
-  void* address = nullptr;  // on the host, while recording
-  c10::Storage owner;       // of captures: keeps the memory
+  bool alive = true;         // after the graph
+  engine::HostStorage host;  // what the calls' tensors refer to
+  void* address = nullptr;   // on the host, while recording
+  c10::Storage owner;        // of captures: keeps the memory
 };
 
+// Calls in order, over buffers.
 struct Graph {
   std::vector<Buffer> buffers;
-  std::vector<Call> calls;
+  std::vector<engine::Call> calls;
 
-  // The buffer of a tensor of a call; -1: none (no memory, or host memory).
+  // Position of the buffer of a call's tensor; -1 if it has none (no memory, or host memory).
   int buffer_of(const at::Tensor& host_tensor) const;
-  void index();  // after buffers or their host storages have changed
+  // Updates buffer_of(), after buffers or their host storages have changed.
+  void index();
 
  private:
   std::unordered_map<const c10::StorageImpl*, int> positions_;
 };
 
-// Gives buffers to the device storages of the calls that are being recorded. A buffer is one allocation:
+// Assigns buffers to the device storages of the calls that are being recorded. A buffer is one allocation:
 // memory that is freed and handed out again while recording is another one.
 class BufferTable {
  public:
+  // `keeps_memory`: buffers own their memory, as a capture needs it.
   explicit BufferTable(bool keeps_memory);
 
-  // Position of the storage's buffer, made where it is new; -1 where the storage has no memory.
+  // Position of the storage's buffer, a new one if needed; -1 if the storage has no memory.
   int position(const c10::StorageImpl* device);
-  HostStorage host(c10::StorageImpl* device);
+  // Host storage of the storage's buffer.
+  engine::HostStorage host(c10::StorageImpl* device);
 
+  // True if the storage has a buffer here.
   bool holds(const c10::StorageImpl* device) const;
   std::vector<Buffer>& buffers() {
     return buffers_;
   }
-  // Whether the buffer's memory is still the same tensor's.
+  // True if the buffer's memory still belongs to the same tensor.
   bool is_alive(std::size_t position) const;
+  // Number of this recording, as in Block::recorded_in.
   std::uint64_t epoch() const {
     return epoch_;
   }
@@ -70,16 +80,18 @@ class BufferTable {
   std::vector<memory::Block*> blocks_;
 };
 
-// A person's view of a graph.
+// The graph as text for people.
 std::string to_text(const Graph& graph);
+// The graph for Graphviz.
 std::string to_dot(const Graph& graph);
 
-// A tensor argument, its position in the schema, and whether the call writes it.
+// A tensor argument, its position in the schema, and true if the call writes it.
 struct Use {
   const at::Tensor* tensor;
   std::size_t argument;
   bool written;
 };
-std::vector<Use> uses_of(const Call& call);
+// All tensor arguments of a call, in order.
+std::vector<Use> uses_of(const engine::Call& call);
 
 }  // namespace hpu_reference::graph

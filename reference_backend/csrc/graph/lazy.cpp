@@ -6,12 +6,17 @@
 #include <random>
 #include <utility>
 
-#include "dispatch/host_call.h"
+#include "engine/call.h"
+#include "engine/engine.h"
+#include "engine/learned.h"
 #include "graph/cache.h"
-#include "graph/engine.h"
 #include "graph/recipe.h"
+#include "kernels/host_kernel.h"
+#include "kernels/operator_plan.h"
+#include "memory/allocator.h"
 #include "runtime/generator.h"
-#include "runtime/notices.h"
+#include "runtime/host_access.h"
+#include "runtime/queue.h"
 #include "runtime/stream.h"
 
 namespace hpu_reference::graph {
@@ -27,13 +32,14 @@ c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 
-// Calls of a graph that was not seen before, at the addresses of their recording.
+// The calls of a graph that was not seen before, run at the addresses of their recording.
 class CallsWork final : public runtime::Work {
  public:
-  CallsWork(std::vector<Call>&& calls, std::string name) : calls_(std::move(calls)), name_(std::move(name)) {
+  CallsWork(std::vector<engine::Call>&& calls, std::string name)
+      : calls_(std::move(calls)), name_(std::move(name)) {
   }
   void run() override {
-    for (const Call& call : calls_) {
+    for (const engine::Call& call : calls_) {
       try {
         call.run();
       } catch (c10::Error& error) {
@@ -47,7 +53,7 @@ class CallsWork final : public runtime::Work {
   }
 
  private:
-  std::vector<Call> calls_;
+  std::vector<engine::Call> calls_;
   std::string name_;
 };
 
@@ -55,9 +61,9 @@ constexpr std::int64_t kHot = 16;  // launches
 std::mutex g_hot_mutex;
 std::vector<std::pair<std::string, std::shared_ptr<Recipe>>> g_hot;
 
-class LazyRecorder final : public Recorder {
+class LazyRecorder final : public engine::Recorder {
  public:
-  bool record(const dispatch::BoxedKernel& kernel,
+  bool record(const kernels::HostKernel& kernel,
               const c10::OperatorHandle& op,
               torch::jit::Stack* stack) override;
   void flush(bool wait);
@@ -76,15 +82,17 @@ class LazyRecorder final : public Recorder {
  private:
   void begin();
   void catch_up();
-  void append(const dispatch::BoxedKernel& kernel,
+  void append(const kernels::HostKernel& kernel,
               const c10::OperatorHandle& op,
-              const CallArguments& arguments,
-              const LearnedPtr& learned,
+              const engine::CallArguments& arguments,
+              const engine::LearnedPtr& learned,
               const c10::IValue* values,
               const std::vector<c10::Storage>& fresh,
               bool has_run,
               std::uint64_t seed);
-  void describe(const Call& call, const CallArguments& arguments, const std::vector<c10::Storage>& fresh);
+  void describe(const engine::Call& call,
+                const engine::CallArguments& arguments,
+                const std::vector<c10::Storage>& fresh);
   void launch(Graph&& graph,
               const std::vector<bool>& has_run,
               std::size_t not_run,
@@ -95,7 +103,7 @@ class LazyRecorder final : public Recorder {
   // Autograd's threads record into the same graph.
   std::recursive_mutex mutex_;
   std::optional<BufferTable> table_;
-  std::vector<Call> calls_;
+  std::vector<engine::Call> calls_;
   std::vector<bool> has_run_;
   std::string key_;  // of the graph so far
   std::size_t not_run_ = 0;
@@ -114,10 +122,10 @@ void LazyRecorder::begin() {
   }
 }
 
-// All that decides what the graph computes: the calls, what is not lifted of their values, and which buffers
-// they use. The learned metadata's id stands for everything that its key holds.
-void LazyRecorder::describe(const Call& call,
-                            const CallArguments& arguments,
+// Appends to the graph's key all that decides what it computes: the calls, their values that are not lifted,
+// and the buffers they use. The learned metadata's id represents everything that its key contains.
+void LazyRecorder::describe(const engine::Call& call,
+                            const engine::CallArguments& arguments,
                             const std::vector<c10::Storage>& fresh) {
   put(key_, call.learned->id);
   for (const auto& argument : arguments.tensors()) {
@@ -128,26 +136,26 @@ void LazyRecorder::describe(const Call& call,
   }
 }
 
-void LazyRecorder::append(const dispatch::BoxedKernel& kernel,
+void LazyRecorder::append(const kernels::HostKernel& kernel,
                           const c10::OperatorHandle& op,
-                          const CallArguments& arguments,
-                          const LearnedPtr& learned,
+                          const engine::CallArguments& arguments,
+                          const engine::LearnedPtr& learned,
                           const c10::IValue* values,
                           const std::vector<c10::Storage>& fresh,
                           bool has_run,
                           std::uint64_t seed) {
-  const ResolveStorage resolve = [&](c10::StorageImpl* device) { return table_->host(device); };
-  Call call = make_call(kernel.plan(), op, kernel.key(), values, arguments, learned, resolve);
-  std::vector<HostStorage> storages;
+  const engine::ResolveStorage resolve = [&](c10::StorageImpl* device) { return table_->host(device); };
+  engine::Call call = engine::make_call(kernel.plan(), op, kernel.key(), values, arguments, learned, resolve);
+  std::vector<engine::HostStorage> storages;
   storages.reserve(fresh.size());
   for (const c10::Storage& storage : fresh) {
     storages.push_back(table_->host(storage.unsafeGetStorageImpl()));
-    // Also where the allocation itself has made the recorder start anew.
+    // Also if the allocation itself has made the recorder start anew.
     if (const int position = table_->position(storage.unsafeGetStorageImpl()); position >= 0) {
       table_->buffers()[static_cast<std::size_t>(position)].role = Role::Temporary;
     }
   }
-  set_fresh(call, std::move(storages));
+  engine::set_fresh(call, std::move(storages));
   call.seed = seed;
   describe(call, arguments, fresh);
   calls_.push_back(std::move(call));
@@ -164,7 +172,7 @@ void LazyRecorder::catch_up() {
     if (!has_run_[i]) {
       has_run_[i] = true;
       not_run_--;
-      const InlineScope scope;
+      const runtime::InlineScope scope;
       try {
         calls_[i].run();
       } catch (...) {  // not the error of the operator that asks for this
@@ -175,24 +183,24 @@ void LazyRecorder::catch_up() {
   }
 }
 
-bool LazyRecorder::record(const dispatch::BoxedKernel& kernel,
+bool LazyRecorder::record(const kernels::HostKernel& kernel,
                           const c10::OperatorHandle& op,
                           torch::jit::Stack* stack) {
-  const dispatch::OperatorPlan& plan = kernel.plan();
-  if (kernel.key() != c10::DispatchKeySet(c10::DispatchKey::CPU)) {
+  const kernels::OperatorPlan& plan = kernel.plan();
+  if (!kernel.is_dense()) {
     return false;  // HostCall launches what is recorded first
   }
   const std::unique_lock<std::recursive_mutex> lock(mutex_);
-  const CallArguments arguments(plan, stack->data() + (stack->size() - plan.arguments));
+  const engine::CallArguments arguments(plan, stack->data() + (stack->size() - plan.arguments));
   if (!arguments.deferrable() || plan.data_dependent) {
     return false;
   }
-  LearnedPtr learned = find_learned(arguments.key());
+  engine::LearnedPtr learned = engine::find_learned(arguments.key());
   if (learned != nullptr && !learned->deferrable) {
     if (learned->grown.empty()) {
       return false;
     }
-    grow(*learned, arguments);
+    engine::grow(*learned, arguments);
     return record(kernel, op, stack);
   }
   begin();
@@ -202,9 +210,9 @@ bool LazyRecorder::record(const dispatch::BoxedKernel& kernel,
     const std::string key = arguments.key();  // catching up may use the thread's
     catch_up();
     statistics.caught_up++;
-    learned = run_and_learn(kernel, op, key, stack);
+    learned = engine::run_and_learn(kernel, op, key, stack);
     if (!learned->deferrable && !learned->grown.empty() && plan.generator < 0 && !learned->warns) {
-      // Its out= has its size now: the same again is a call like others, and computes the same.
+      // Its out= has its size now: a second run is an ordinary call and computes the same.
       torch::jit::Stack again(values.begin(), values.end());
       if (!record(kernel, op, &again)) {
         flush(/*wait=*/false);
@@ -217,14 +225,14 @@ bool LazyRecorder::record(const dispatch::BoxedKernel& kernel,
       return true;
     }
     std::vector<c10::Storage> fresh(learned->storages.size());
-    const std::vector<at::Tensor> results = flattened_results(plan, *stack);
+    const std::vector<at::Tensor> results = engine::flattened_results(plan, *stack);
     for (std::size_t i = 0; i < results.size(); i++) {
-      if (learned->results[i].kind == Result::Kind::Fresh) {
+      if (learned->results[i].kind == engine::Result::Kind::Fresh) {
         fresh[static_cast<std::size_t>(learned->results[i].source)] = results[i].storage();
       }
     }
     begin();  // memory that ran short has launched the graph
-    const CallArguments looked_at(plan, values.data());
+    const engine::CallArguments looked_at(plan, values.data());
     append(kernel, op, looked_at, learned, values.data(), fresh, /*has_run=*/true, 0);
   } else {
     std::uint64_t seed = 0;
@@ -233,11 +241,11 @@ bool LazyRecorder::record(const dispatch::BoxedKernel& kernel,
           stack->at(stack->size() - plan.arguments + static_cast<std::size_t>(plan.generator));
       seed = runtime::draw_seed(given.isGenerator() ? std::make_optional(given.toGenerator()) : std::nullopt);
     }
-    const std::vector<c10::Storage> fresh = allocate_results(*learned);
+    const std::vector<c10::Storage> fresh = engine::allocate_results(*learned);
     begin();  // memory that ran short has launched the graph
     const c10::IValue* values = stack->data() + (stack->size() - plan.arguments);
     append(kernel, op, arguments, learned, values, fresh, /*has_run=*/false, seed);
-    push_results(*learned, arguments, plan.arguments, fresh, stack);
+    engine::push_results(*learned, arguments, plan.arguments, fresh, stack);
   }
   const bool full = static_cast<std::int64_t>(calls_.size()) >= limit;
   if (full || mode == LazyMode::EachOperator || (mode == LazyMode::Random && random() % 8 == 0)) {
@@ -303,7 +311,7 @@ void LazyRecorder::launch(Graph&& graph,
                           std::size_t not_run,
                           const std::shared_ptr<CacheEntry>& entry,
                           c10::StreamId stream) {
-  counters().launched++;
+  engine::counters().launched++;
   const bool whole = not_run == graph.calls.size();
   const bool first = entry->launches++ == 0;
   const auto start = std::chrono::steady_clock::now();
@@ -319,7 +327,7 @@ void LazyRecorder::launch(Graph&& graph,
     return;
   }
   if (!whole || entry->launches == 1) {
-    std::vector<Call> calls;
+    std::vector<engine::Call> calls;
     for (std::size_t i = 0; i < graph.calls.size(); i++) {
       if (!has_run[i]) {
         calls.push_back(std::move(graph.calls[i]));
@@ -338,7 +346,7 @@ void LazyRecorder::launch(Graph&& graph,
   for (const Buffer& buffer : graph.buffers) {
     given.addresses.push_back(buffer.address);
   }
-  for (const Call& call : graph.calls) {
+  for (const engine::Call& call : graph.calls) {
     random |= call.random();
     given.seeds.push_back(call.seed);
     for (const int position : call.lifted) {
@@ -389,7 +397,7 @@ void start_lazy(LazyMode mode, std::uint64_t seed) {
   if (g_recorder == nullptr) {
     g_recorder = new LazyRecorder();
     runtime::g_flush_recorded = &flush_now;
-    set_lazy(g_recorder);
+    engine::set_lazy(g_recorder);
   }
   g_recorder->mode = mode;
   g_recorder->random.seed(seed);

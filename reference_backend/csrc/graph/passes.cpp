@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "engine/call.h"
+#include "engine/learned.h"
+
 namespace hpu_reference::graph {
 
 namespace {
@@ -30,7 +33,7 @@ std::vector<Effects> all_effects(Graph& graph) {
   const auto table = positions(graph);
   std::vector<Effects> result;
   result.reserve(graph.calls.size());
-  for (const Call& call : graph.calls) {
+  for (const engine::Call& call : graph.calls) {
     Effects effects;
     for (const Use& use : uses_of(call)) {
       const int buffer = graph.buffer_of(*use.tensor);
@@ -43,7 +46,7 @@ std::vector<Effects> all_effects(Graph& graph) {
         effects.host_memory = true;
       }
     }
-    for (const HostStorage& fresh : call.fresh) {
+    for (const engine::HostStorage& fresh : call.fresh) {
       const auto found = table.find(fresh.get());
       if (found != table.end()) {
         effects.makes.push_back(found->second);
@@ -55,7 +58,7 @@ std::vector<Effects> all_effects(Graph& graph) {
 }
 
 void keep(Graph& graph, std::vector<std::size_t>& origin, const std::vector<bool>& kept) {
-  std::vector<Call> calls;
+  std::vector<engine::Call> calls;
   std::vector<std::size_t> from;
   for (std::size_t i = 0; i < graph.calls.size(); i++) {
     if (kept[i]) {
@@ -142,11 +145,13 @@ bool describe(const Graph& graph,
   return true;
 }
 
-bool is_pure(const Call& call, const Effects& effects) {
+bool is_pure(const engine::Call& call, const Effects& effects) {
   return !call.random() && effects.writes.empty() && !effects.host_memory && !call.learned->results.empty() &&
-         std::all_of(call.learned->results.begin(), call.learned->results.end(), [](const Result& result) {
-           return result.kind == Result::Kind::Fresh || result.kind == Result::Kind::Undefined;
-         });
+         std::all_of(
+             call.learned->results.begin(), call.learned->results.end(), [](const engine::Result& result) {
+               return result.kind == engine::Result::Kind::Fresh ||
+                      result.kind == engine::Result::Kind::Undefined;
+             });
 }
 
 }  // namespace
@@ -188,10 +193,10 @@ void merge_common_calls(Graph& graph, std::vector<std::size_t>& origin, bool lif
   }
   std::vector<int> versions(graph.buffers.size(), 0);
   std::unordered_map<std::string, std::size_t> first;
-  std::unordered_map<const c10::StorageImpl*, HostStorage> replaced;
+  std::unordered_map<const c10::StorageImpl*, engine::HostStorage> replaced;
   std::vector<bool> kept(graph.calls.size(), true);
   for (std::size_t i = 0; i < graph.calls.size(); i++) {
-    Call& call = graph.calls[i];
+    engine::Call& call = graph.calls[i];
     for (const Use& use : uses_of(call)) {
       c10::TensorImpl* impl = use.tensor->unsafeGetTensorImpl();
       const auto found = replaced.find(impl->unsafe_storage().unsafeGetStorageImpl());
@@ -216,7 +221,7 @@ void merge_common_calls(Graph& graph, std::vector<std::size_t>& origin, bool lif
       if (known) {
         const auto [entry, added] = first.emplace(std::move(key), i);
         if (!added && std::all_of(effect.makes.begin(), effect.makes.end(), dead)) {
-          const Call& same = graph.calls[entry->second];
+          const engine::Call& same = graph.calls[entry->second];
           for (std::size_t j = 0; j < call.fresh.size(); j++) {
             replaced[call.fresh[j].get()] = same.fresh[j];
           }
@@ -242,7 +247,7 @@ void fold_constants(Graph& graph, std::vector<std::size_t>& origin, bool lifted)
   }
   std::vector<bool> kept(graph.calls.size(), true);
   for (std::size_t i = 0; i < graph.calls.size(); i++) {
-    const Call& call = graph.calls[i];
+    const engine::Call& call = graph.calls[i];
     const Effects& effect = effects[i];
     const auto constant = [&](int buffer) {
       return graph.buffers[static_cast<std::size_t>(buffer)].role == Role::Constant;
@@ -263,7 +268,7 @@ void fold_constants(Graph& graph, std::vector<std::size_t>& origin, bool lifted)
     }
     try {
       call.run();
-    } catch (const c10::Error&) {  // it is the launch's to raise
+    } catch (const c10::Error&) {  // the launch raises it
       for (const int position : effect.makes) {
         graph.buffers[static_cast<std::size_t>(position)].role = Role::Temporary;
       }
@@ -302,7 +307,7 @@ std::size_t plan_memory(const Graph& graph, std::vector<std::size_t>& offsets) {
         touch(buffer, i);
       }
     }
-    for (const HostStorage& fresh : graph.calls[i].fresh) {
+    for (const engine::HostStorage& fresh : graph.calls[i].fresh) {
       if (const auto found = table.find(fresh.get()); found != table.end()) {
         touch(found->second, i);
       }

@@ -4,17 +4,20 @@
 
 #include <cstring>
 
+#include "engine/call.h"
 #include "graph/fused_program.h"
 #include "graph/passes.h"
+#include "kernels/operator_plan.h"
+#include "memory/allocator.h"
 #include "runtime/generator.h"
 
 namespace hpu_reference::graph {
 
 Recipe::Recipe(Graph&& graph, bool constants) : graph_(std::move(graph)), constants_(constants) {
   std::size_t lifted = 0;
-  std::vector<const dispatch::OperatorPlan*> plans;
+  std::vector<const kernels::OperatorPlan*> plans;
   for (std::size_t i = 0; i < graph_.calls.size(); i++) {
-    const Call& call = graph_.calls[i];
+    const engine::Call& call = graph_.calls[i];
     origin_.push_back(i);
     plans.push_back(call.plan);
     lifted_starts_.push_back(lifted);
@@ -67,9 +70,9 @@ void Recipe::bind(const Launch& launch) {
 }
 
 void Recipe::run_calls(const Launch& launch) {
-  const KernelGuard guard;
+  const engine::KernelGuard guard;
   for (std::size_t i = 0; i < graph_.calls.size(); i++) {
-    const Call& call = graph_.calls[i];
+    const engine::Call& call = graph_.calls[i];
     const std::size_t origin = origin_[i];
     try {
       call.run(launch.seeds.empty() ? 0 : launch.seeds[origin],
@@ -81,23 +84,23 @@ void Recipe::run_calls(const Launch& launch) {
   }
 }
 
-// Whether the lifted values are those of the recording: fused code has them as constants.
+// True if the lifted values are those of the recording: fused code has them as constants.
 bool Recipe::has_own_values(const Launch& launch) const {
   std::size_t next = 0;
   for (std::size_t i = 0; i < graph_.calls.size(); i++) {
-    const Call& call = graph_.calls[i];
+    const engine::Call& call = graph_.calls[i];
     next = lifted_starts_[origin_[i]];
     for (const int position : call.lifted) {
-      const c10::IValue& own = call.arguments[static_cast<std::size_t>(position)];
+      const c10::IValue& recorded = call.arguments[static_cast<std::size_t>(position)];
       const c10::IValue& given = launch.lifted[next++];
-      if (own.isTensor()) {
-        const at::Tensor& a = own.toTensor();
+      if (recorded.isTensor()) {
+        const at::Tensor& a = recorded.toTensor();
         const at::Tensor& b = given.toTensor();
         if (a.scalar_type() != b.scalar_type() ||
             std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.itemsize()) != 0) {
           return false;
         }
-      } else if (own.toDouble() != given.toDouble()) {
+      } else if (recorded.toDouble() != given.toDouble()) {
         return false;
       }
     }
@@ -108,14 +111,14 @@ bool Recipe::has_own_values(const Launch& launch) const {
 void Recipe::run(const Launch& launch) {
   const std::lock_guard<std::mutex> lock(mutex_);
   bind(launch);
-  for (const auto* plan : removed_plans_) {  // part of the graph, though nobody needs what they give
+  for (const auto* plan : removed_plans_) {  // part of the graph, although their results are not needed
     plan->executed.fetch_add(1, std::memory_order_relaxed);
   }
   if (const std::shared_ptr<FusedProgram> fused = std::atomic_load(&fused_);
       fused != nullptr && (constants_ || has_own_values(launch)) && fused->fits(graph_)) {
     fused->run();
     fused_runs_.fetch_add(1, std::memory_order_relaxed);
-    for (const Call& call : graph_.calls) {
+    for (const engine::Call& call : graph_.calls) {
       call.plan->executed.fetch_add(1, std::memory_order_relaxed);
     }
     return;

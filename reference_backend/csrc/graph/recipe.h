@@ -1,4 +1,4 @@
-// A graph after the passes, bound to memory at each launch. One run at a time; a second waits.
+// A graph after the passes, bound to memory at each launch.
 #pragma once
 
 #include <atomic>
@@ -6,61 +6,70 @@
 #include <mutex>
 
 #include "graph/graph.h"
+#include "kernels/operator_plan.h"
 #include "runtime/queue.h"
 
 namespace hpu_reference::graph {
 
 class FusedProgram;
 
-// What a launch brings: host addresses of the buffers of the graph as it was recorded, and per call of that
-// graph a seed (0 where it is not random) and its lifted values.
+// Values of one launch: host addresses of the buffers of the recorded graph, and for each of its calls a seed
+// (0 if it is not random) and its lifted values.
 struct Launch {
   std::vector<void*> addresses;
   std::vector<std::uint64_t> seeds;
   std::vector<c10::IValue> lifted;
   bool at_recorded_addresses = false;                       // temporaries too, in place of a workspace
-  std::shared_ptr<const std::vector<c10::Storage>> owners;  // what the launch needs to stay alive
-  c10::Storage workspace;  // on the device, of workspace_bytes; may be empty where that is 0
+  std::shared_ptr<const std::vector<c10::Storage>> owners;  // storages that must outlive the launch
+  c10::Storage workspace;  // on the device, of workspace_bytes; may be empty if that is 0
 };
 
+// A compiled graph. It runs once at a time; a second run waits.
 class Recipe {
  public:
-  // Runs the passes. `constants`: lifted values are the ones of the calls and never change.
+  // Runs the passes. `constants`: the lifted values are those of the calls and never change.
   Recipe(Graph&& graph, bool constants);
   ~Recipe();
 
+  // Runs the calls, or the fused program, on the launch's memory.
   void run(const Launch& launch);
 
   const Graph& graph() const {
     return graph_;
   }
+  // Bytes of the workspace that each launch needs.
   std::size_t workspace_bytes() const {
     return workspace_bytes_;
   }
-  // How many calls of the recorded graph the passes took away.
+  // Number of calls of the recorded graph that the passes removed.
   std::size_t removed() const {
     return removed_;
   }
-  // Whether a pass has made a buffer live longer than it did while recording.
+  // True if a pass has made a buffer live longer than it did while recording.
   bool has_merged_calls() const {
     return merged_;
   }
+  // True if a call draws random numbers.
   bool has_random() const {
     return has_random_;
   }
+  // Generator of each recorded call; undefined for the default one.
   const std::vector<at::Generator>& generators() const {
     return generators_;
   }
+  // Number of calls before the passes.
   std::size_t recorded_calls() const {
     return generators_.size();
   }
+  // True if that recorded call draws random numbers.
   bool random_at(std::size_t call) const {
     return random_[call];
   }
+  // Number of runs of the fused program.
   std::int64_t fused_runs() const {
     return fused_runs_;
   }
-  // From now on the fused program runs in place of the calls.
+  // Runs the fused program in place of the calls from now on.
   void set_fused(std::shared_ptr<FusedProgram> program);
   bool fused() const {
     return std::atomic_load(&fused_) != nullptr;
@@ -73,11 +82,11 @@ class Recipe {
 
   Graph graph_;
   std::vector<std::size_t> origin_;         // of each call left: its position in the recorded graph
-  std::vector<std::size_t> lifted_starts_;  // of each recorded call: where its values begin in Launch::lifted
+  std::vector<std::size_t> lifted_starts_;  // of each recorded call: start of its values in Launch::lifted
   std::vector<std::size_t> offsets_;        // of each temporary in the workspace
   std::vector<at::Generator> generators_;   // per recorded call
   std::vector<bool> random_;                // per recorded call
-  std::vector<const dispatch::OperatorPlan*> removed_plans_;  // of the calls that the passes took away
+  std::vector<const kernels::OperatorPlan*> removed_plans_;  // of the calls that the passes removed
   std::size_t workspace_bytes_ = 0;
   std::size_t removed_ = 0;
   bool constants_;
@@ -88,9 +97,10 @@ class Recipe {
   std::atomic<std::int64_t> fused_runs_{0};
 };
 
-// Seeds for one launch, drawn from the generators that the recorded calls name.
+// Draws the seeds for one launch from the generators that the recorded calls name.
 std::vector<std::uint64_t> draw_seeds(const Recipe& recipe);
 
+// One launch on a queue.
 class RecipeWork final : public runtime::Work {
  public:
   RecipeWork(std::shared_ptr<Recipe> recipe, Launch&& launch)
@@ -101,7 +111,7 @@ class RecipeWork final : public runtime::Work {
     launch_.workspace = c10::Storage();
     launch_.owners.reset();
   }
-  // The last owner of a recipe may be this: its calls may hold host memory that Python knows of.
+  // It may be the last owner of a recipe, whose calls may own host memory that Python knows of.
   bool released_on_host() const override {
     return true;
   }

@@ -12,8 +12,8 @@ std::size_t round_up(std::size_t size) {
   return (size + BlockPool::kGranule - 1) / BlockPool::kGranule * BlockPool::kGranule;
 }
 
-// The cached CPU storage may be in use elsewhere (a CPU tensor made by host_view()): then only our reference
-// goes.
+// The cached CPU storage may be in use elsewhere (a CPU tensor made by host_view()): only our reference is
+// dropped then.
 void drop_host_storage(Block* block) {
   if (auto* storage = block->host_storage.exchange(nullptr)) {
     c10::raw::intrusive_ptr::decref(storage);
@@ -267,7 +267,7 @@ void BlockPool::give_back(Block* block) {
 }
 
 void BlockPool::coalesce(Block* block) {
-  // Blocks in bins look free but are not in ranges_: erase() tells the two apart.
+  // Blocks in bins look free but are not in ranges_: erase() distinguishes the two.
   auto absorb = [&](Block* left, Block* right) {
     left->size += right->size;
     left->next = right->next;

@@ -23,6 +23,7 @@ namespace hpu_reference::memory {
 
 using StreamId = std::int64_t;
 
+// A range of the arena, free or in use.
 struct Block {
   char* device = nullptr;  // address in the device view
   std::size_t size = 0;    // bytes, a multiple of the granule
@@ -32,18 +33,19 @@ struct Block {
   Block* previous = nullptr;  // neighbours by address
   Block* next = nullptr;
   std::vector<StreamId> used_on;  // streams named by record_stream
-  // The graph that is being recorded and holds this memory as its buffer of that number; 0: none. Freeing
-  // ends it.
+  // Number of the graph that is being recorded and has this memory as its buffer `buffer`; 0 if none does.
+  // Freeing resets it.
   std::atomic<std::uint64_t> recorded_in{0};
   int buffer = -1;
   std::uint64_t serial = 0;   // of the allocation
-  bool host_written = false;  // by a copy from the host that went ahead of what is recorded
+  bool host_written = false;  // by a copy from the host that overtook recorded work
   bool ordered = false;       // reused while its stream still had work with the block's last owner
   // The CPU storage over the host view of this block, made on first use and kept with the block, so that all
   // host views of one device storage share one CPU storage.
   std::atomic<c10::StorageImpl*> host_storage{nullptr};
 };
 
+// Counters of the pool; sizes in bytes.
 struct PoolStatistics {
   std::int64_t limit = 0;
   std::int64_t in_use = 0;
@@ -67,33 +69,39 @@ struct PoolStatistics {
   std::int64_t defragmentations_succeeded = 0;
 };
 
+// The pool; its methods may be called from several threads.
 class BlockPool {
  public:
   static constexpr std::size_t kGranule = 64;
   static constexpr std::size_t kSmall = 4096;
 
-  // `stream_idle(stream)` says whether all work queued so far on a stream has run.
+  // `stream_idle(stream)` returns true if all work queued so far on the stream has run.
   BlockPool(Arena arena, std::size_t limit, std::function<bool(StreamId)> stream_idle);
 
-  // A block of at least `size` > 0 bytes, or nullptr when the limit or the address range is exhausted.
-  // `in_order`: the memory is used behind what is queued on the stream now, so that it may be what was freed
-  // behind that.
+  // Takes a block of at least `size` > 0 bytes; nullptr if the limit or the address range is exhausted.
+  // `in_order`: only work behind what is queued on the stream now uses the memory, so that it may be memory
+  // that was freed behind that.
   Block* allocate(std::size_t size, StreamId stream, bool scratch, bool in_order = true);
+  // Takes the block back; its memory is used again when its streams are done with it.
   void free(Block* block);
 
-  // A kernel's scratch block has become the memory of a tensor.
+  // Turns a kernel's scratch block into the memory of a tensor.
   void promote(Block* block);
+  // Keeps the block's memory, when freed, until the stream's work is done.
   void record_stream(Block* block, StreamId stream);
 
-  // Coalesces everything and gives unused pages back to the system.
+  // Coalesces all free blocks and gives unused pages back to the system.
   void empty_cache();
 
+  // The counters now.
   PoolStatistics statistics();
-  // The contract sets the peak to 0, torch.accelerator to what is in use.
+  // Resets the peak: to 0 for the contract, to what is in use for torch.accelerator.
   void reset_peak(bool to_zero);
-  void reset_accumulated();  // what torch.hpu.memory_stats() counts since the last reset
-  void reset_totals();       // what torch.accelerator.memory_stats() counts
-  // Bytes; raises std::invalid_argument if above the arena's size.
+  // Resets the counters of torch.hpu.memory_stats().
+  void reset_accumulated();
+  // Resets the counters of torch.accelerator.memory_stats().
+  void reset_totals();
+  // Sets the limit in bytes; throws std::invalid_argument if it is above the arena's size.
   void set_limit(std::size_t limit);
 
   // The allocated block that starts at this host address.
@@ -101,7 +109,7 @@ class BlockPool {
     return starts_[granule_of(arena_.to_device(host))];
   }
 
-  // Of the latest allocation.
+  // Serial number of the latest allocation.
   std::uint64_t serial() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return serial_;
@@ -138,14 +146,14 @@ class BlockPool {
   }
 
   Arena arena_;
-  Block** starts_;  // by granule; sparse, reserved address space that is touched where blocks start
+  Block** starts_;  // by granule; sparse, reserved address space, touched at the starts of blocks
   std::function<bool(StreamId)> stream_idle_;
   std::mutex mutex_;
   std::set<Block*, BySize> ranges_;
   std::array<std::vector<Block*>, kSmall / kGranule> bins_;
   std::vector<Block*> deferred_;
-  // Freed while their stream had work: what is queued there runs before what is queued there later, so that
-  // stream may have them again at once; the others after it.
+  // Blocks freed while their stream had work: that stream may reuse them at once, since work queued earlier
+  // runs first; other streams may after that work.
   std::map<StreamId, std::multimap<std::size_t, Block*>> ordered_;
   std::vector<Block*> spare_;  // Block objects without memory
   PoolStatistics stats_;

@@ -16,7 +16,7 @@ namespace {
 
 std::mutex g_mutex;
 
-// A fork while another thread holds the lock would leave it locked in the child for ever.
+// A fork while another thread holds the lock would leave it locked in the child forever.
 const int g_fork_handlers =
     pthread_atfork([] { g_mutex.lock(); }, [] { g_mutex.unlock(); }, [] { g_mutex.unlock(); });
 std::map<const char*, std::size_t> g_ranges;  // start -> bytes

@@ -5,9 +5,10 @@
 
 namespace hpu_reference::memory {
 
+// The allocator of pinned memory.
 c10::Allocator* pinned_allocator();
 
-// Whether the address lies in a pinned range.
+// True if the address lies in a pinned range.
 bool is_pinned(const void* data);
 
 }  // namespace hpu_reference::memory

@@ -2,13 +2,11 @@
 
 #include <c10/util/Exception.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <mutex>
 #include <set>
 #include <string>
 
-#include "memory/device_memory.h"
 #include "runtime/fork.h"
 
 namespace hpu_reference::runtime {
@@ -21,44 +19,7 @@ constexpr int kModules = 8;  // of one simulated machine
 
 std::mutex g_mutex;
 bool g_acquired = false;
-
-// A positive count of bytes from the environment, or 0 where the variable is not set.
-std::size_t bytes_from_environment(const char* name) {
-  const char* text = std::getenv(name);
-  if (text == nullptr || *text == '\0') {
-    return 0;
-  }
-  char* end = nullptr;
-  const unsigned long long value = std::strtoull(text, &end, 10);
-  TORCH_CHECK(*end == '\0' && *text != '-' && value > 0,
-              name,
-              "='",
-              text,
-              "' is not a number of bytes; give a positive whole number, e.g. 1073741824");
-  return value;
-}
-
-std::size_t default_limit() {
-  if (const std::size_t given = bytes_from_environment("HPU_REFERENCE_MEMORY_LIMIT")) {
-    return given;
-  }
-  std::size_t ranks = 1;
-  if (const char* text = std::getenv("LOCAL_WORLD_SIZE")) {
-    ranks = static_cast<std::size_t>(std::max(1, std::atoi(text)));
-  }
-  // The share of the device's memory that the pool takes (contract, 2.2).
-  std::size_t percent = 100;
-  if (const char* text = std::getenv("PT_HPU_POOL_MEM_ACQUIRE_PERC"); text != nullptr && *text != '\0') {
-    char* end = nullptr;
-    percent = std::strtoull(text, &end, 0);
-    TORCH_CHECK(*end == '\0' && *text != '-' && percent >= 1 && percent <= 100,
-                "PT_HPU_POOL_MEM_ACQUIRE_PERC='",
-                text,
-                "' is not a percentage; give a whole number from 1 to 100");
-  }
-  // A fifth stays for the host: Python, the loader, what kernels allocate on other threads.
-  return memory::machine_memory() / 5 * 4 / ranks / 100 * percent;
-}
+AcquireFunction g_acquire_memory = nullptr;  // set while the library is loaded
 
 int count_visible() {
   const char* text = std::getenv("HABANA_VISIBLE_MODULES");
@@ -87,6 +48,11 @@ int count_visible() {
 
 }  // namespace
 
+bool register_memory(AcquireFunction acquire) {
+  g_acquire_memory = acquire;
+  return true;
+}
+
 void acquire_slow() {
   if (is_forked_child()) {
     throw_forked();
@@ -98,17 +64,7 @@ void acquire_slow() {
   TORCH_CHECK(
       device_count() > 0,
       "no hpu device is visible to this process; set HABANA_VISIBLE_MODULES to a list of modules 0 to 7");
-  const std::size_t limit = default_limit();
-  try {
-    memory::acquire(limit);
-  } catch (const std::exception& error) {
-    TORCH_CHECK(false,
-                "cannot map ",
-                limit,
-                " bytes of device memory (",
-                error.what(),
-                "); set HPU_REFERENCE_MEMORY_LIMIT to a smaller number of bytes");
-  }
+  g_acquire_memory();
   watch_forks();
   g_acquired = true;
   g_ready = true;
@@ -131,9 +87,9 @@ c10::DeviceIndex checked_index(c10::DeviceIndex index) {
                 " is not a device of this machine, which has ",
                 static_cast<int>(device_count()),
                 "; use hpu:0");
-    // The module that the launcher gave this process goes by its own index in some clients.
-    static const char* const own = std::getenv("HLS_MODULE_ID");
-    if (own != nullptr && std::atoi(own) == index) {
+    // Some clients use the index of the module that the launcher gave this process.
+    static const char* const module = std::getenv("HLS_MODULE_ID");
+    if (module != nullptr && std::atoi(module) == index) {
       return 0;
     }
     TORCH_WARN_ONCE("hpu:",

@@ -12,8 +12,7 @@ namespace hpu_reference::runtime {
 
 using Clock = std::chrono::steady_clock;
 
-// One record() of an event. Who waits, waits for the mark that was the latest then; a later record() is
-// another.
+// One record() of an event. A waiter waits for the mark that was the latest when it began to wait.
 struct EventMark {
   explicit EventMark(int on) : queue(on) {
   }

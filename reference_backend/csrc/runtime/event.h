@@ -1,5 +1,5 @@
-// Events: marks in a stream's work. Each record() makes a new mark; waiting and asking are about the one that
-// was made last before.
+// Events: marks in a stream's work. Each record() makes a new mark; the other methods refer to the latest
+// one.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -9,18 +9,21 @@
 
 namespace hpu_reference::runtime {
 
+// One record() of an event.
 struct EventMark;
 
+// An event of torch; methods may be called from several threads.
 class Event {
  public:
-  // Behind the work that is in the stream now; complete at once where there is none.
+  // Marks the end of the work that is in the stream now; the mark is complete at once if there is none.
   void record(c10::StreamId stream);
-  // Later work of the stream runs after the event. Never recorded: no effect.
+  // Lets later work of the stream run after the event. No effect if it was never recorded.
   void block(c10::StreamId stream) const;
+  // True if the latest mark is complete, or there is none.
   bool query() const;
-  // Waits, and throws an error that its stream's work has met.
+  // Waits for the mark, and throws the error that its stream's work has met.
   void synchronize() const;
-  // Milliseconds from `start` to this event; throws where one of them is not recorded or not complete.
+  // Milliseconds from `start` to this event; throws if one of them is not recorded or not complete.
   double since(const Event& start) const;
 
  private:

@@ -11,11 +11,13 @@
 
 namespace hpu_reference::runtime {
 
+// torch.Generator of the device.
 struct Generator final : at::CPUGeneratorImpl {
   explicit Generator(std::uint64_t seed = c10::detail::getNonDeterministicRandom());
+  // The device type, HPU, for torch's checked casts.
   static c10::DeviceType device_type();
 
-  // The twister has no offset: 0 is read and accepted, so that generators can be pickled.
+  // The twister has no offset: reading gives 0 and setting 0 is accepted, so that generators can be pickled.
   std::uint64_t get_offset() const override;
   void set_offset(std::uint64_t offset) override;
 
@@ -23,9 +25,10 @@ struct Generator final : at::CPUGeneratorImpl {
   Generator* clone_impl() const override;
 };
 
+// The device's default generator.
 const at::Generator& default_generator();
 
-// The next draw of `generator` (the default one where empty). Throws if it is not of type hpu.
+// Draws the next seed of `generator`, or of the default one if it is empty. Throws if it is not of type hpu.
 std::uint64_t draw_seed(const std::optional<at::Generator>& generator);
 
 // A CPU generator of this thread with that seed. Valid until the next call on this thread.

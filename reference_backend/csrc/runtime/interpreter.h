@@ -1,17 +1,19 @@
-// What a thread that waits does about the interpreter's lock: others may take it meanwhile. torch holds it in
-// some calls that wait for the device (a storage's resize_()); what is waited for may need it.
+// The interpreter's lock while a thread waits: others may take it meanwhile. torch holds it in some calls
+// that wait for the device (a storage's resize_()), and the awaited work may need it.
 #pragma once
 
 namespace hpu_reference::runtime {
 
-// Gives the lock up where this thread holds it (null: it does not), and takes it again.
+// Functions that release the lock if this thread has it (null: it has not), and take it again.
 struct InterpreterLock {
   void* (*release)() = nullptr;
   void (*acquire)(void* released) = nullptr;
 };
+// Registers those functions; Python's bindings do while the module is imported.
 void set_interpreter_lock(InterpreterLock lock);
 
-// To be made before any mutex is taken, and to die after it is given back.
+// Scope without the interpreter's lock. Construct it before any mutex is locked, and destroy it after it is
+// unlocked.
 class InterpreterRelease {
  public:
   InterpreterRelease();

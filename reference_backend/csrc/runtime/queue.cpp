@@ -19,7 +19,7 @@
 #include "runtime/interpreter.h"
 #include "runtime/stream.h"
 
-// Of the OpenMP runtime that torch loads: the number of threads belongs to the calling thread there, whereas
+// From the OpenMP runtime that torch loads: it sets the number of threads of the calling thread only, whereas
 // at::set_num_threads() would change the process's.
 extern "C" void omp_set_num_threads(int);
 
@@ -42,7 +42,7 @@ struct Queue {
 };
 
 // Never destroyed: work may be released during static destruction.
-struct Engine {
+struct Scheduler {
   std::mutex mutex;
   std::mutex compute;
   std::condition_variable changed;
@@ -55,8 +55,8 @@ struct Engine {
   QueueCounters counters;
 };
 
-Engine& engine() {
-  static auto* value = new Engine();
+Scheduler& scheduler() {
+  static auto* value = new Scheduler();
   return *value;
 }
 
@@ -64,11 +64,11 @@ thread_local bool tls_running = false;
 
 std::atomic<bool> g_pipeline{true};
 std::atomic<int> g_delay{-1};
-std::mt19937_64 g_delays;  // guarded by the engine's mutex
+std::mt19937_64 g_delays;  // guarded by the scheduler's mutex
 
 using Lock = std::unique_lock<std::mutex>;
 
-void wait_for_change(Engine& self, Lock& lock) {
+void wait_for_change(Scheduler& self, Lock& lock) {
   self.waiting++;
   self.changed.wait(lock);
   self.waiting--;
@@ -97,8 +97,8 @@ void keep_error(Queue& queue, std::exception_ptr error) {
   }
 }
 
-// Runs the first item of a queue that is ready; false where there is none to run. The lock is held on return.
-bool run_one(Engine& self, int index, Lock& lock) {
+// Runs the first item of a queue that is ready; false if there is none to run. The lock is held on return.
+bool run_one(Scheduler& self, int index, Lock& lock) {
   Queue& queue = self.queues[static_cast<std::size_t>(index)];
   if (queue.running || queue.items.empty() || self.stopping || !queue.items.front()->ready()) {
     return false;
@@ -151,8 +151,8 @@ bool run_one(Engine& self, int index, Lock& lock) {
   return true;
 }
 
-// An item that waits for another queue is woken through that queue's progress.
-void wake_others(Engine& self, int index) {
+// Progress of one queue wakes the threads of the queues that wait for it.
+void wake_others(Scheduler& self, int index) {
   const int used = self.used;
   for (int other = 0; other < used; other++) {
     Queue& queue = self.queues[static_cast<std::size_t>(other)];
@@ -163,7 +163,7 @@ void wake_others(Engine& self, int index) {
 }
 
 void work_loop(int index) {
-  Engine& self = engine();
+  Scheduler& self = scheduler();
   pthread_setname_np(pthread_self(), ("hpu-stream-" + std::to_string(index)).c_str());
   Queue& queue = self.queues[static_cast<std::size_t>(index)];
   Lock lock(self.mutex);
@@ -178,7 +178,7 @@ void work_loop(int index) {
   }
 }
 
-void release_finished(Engine& self, Lock& lock) {
+void release_finished(Scheduler& self, Lock& lock) {
   if (self.finished.empty() || tls_running) {
     return;
   }
@@ -190,7 +190,7 @@ void release_finished(Engine& self, Lock& lock) {
 }
 
 // Lets the queue move on a little: runs its first item, or one of the queue that it waits for, or waits.
-void help(Engine& self, int index, Lock& lock) {
+void help(Scheduler& self, int index, Lock& lock) {
   int target = index;
   for (int hops = 0; hops < self.used; hops++) {
     if (run_one(self, target, lock)) {
@@ -213,7 +213,7 @@ class Delay final : public Work {
   explicit Delay(double seconds) : seconds_(seconds) {
   }
   void run() override {
-    Engine& self = engine();
+    Scheduler& self = scheduler();
     Lock lock(self.mutex);
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds_);
     self.waiting++;
@@ -253,7 +253,7 @@ class GateWork final : public Work {
 
 void drain_queue(int index) {
   const InterpreterRelease unlocked;
-  Engine& self = engine();
+  Scheduler& self = scheduler();
   Queue& queue = self.queues[static_cast<std::size_t>(index)];
   Lock lock(self.mutex);
   const std::uint64_t goal = queue.issued;
@@ -262,7 +262,7 @@ void drain_queue(int index) {
   }
 }
 
-void push(Engine& self, int index, std::unique_ptr<Work> work) {
+void push(Scheduler& self, int index, std::unique_ptr<Work> work) {
   Queue& queue = self.queues[static_cast<std::size_t>(index)];
   queue.items.push_back(std::move(work));
   queue.issued++;
@@ -307,7 +307,7 @@ int queue_of(c10::StreamId id) {
 }
 
 c10::StreamId acquire_exclusive_stream() {
-  Engine& self = engine();
+  Scheduler& self = scheduler();
   const Lock lock(self.mutex);
   for (auto found = self.released.begin(); found != self.released.end(); ++found) {
     const int index = *found;
@@ -324,7 +324,7 @@ c10::StreamId acquire_exclusive_stream() {
 }
 
 void release_exclusive_stream(c10::StreamId id) {
-  Engine& self = engine();
+  Scheduler& self = scheduler();
   const Lock lock(self.mutex);
   self.released.push_back(queue_of(id));
 }
@@ -337,7 +337,7 @@ void enqueue(c10::StreamId id, std::unique_ptr<Work> work) {
   acquire();
   work->state = ThreadState::current();
   const int index = queue_of(id);
-  Engine& self = engine();
+  Scheduler& self = scheduler();
   Lock lock(self.mutex);
   if (self.stopping) {
     lock.unlock();
@@ -356,12 +356,13 @@ void enqueue(c10::StreamId id, std::unique_ptr<Work> work) {
 }
 
 bool is_queue_idle(c10::StreamId id) {
-  return engine().queues[static_cast<std::size_t>(queue_of(id))].pending.load(std::memory_order_acquire) == 0;
+  return scheduler().queues[static_cast<std::size_t>(queue_of(id))].pending.load(std::memory_order_acquire) ==
+         0;
 }
 
 void help_until(int queue, const std::function<bool()>& done) {
   const InterpreterRelease unlocked;
-  Engine& self = engine();
+  Scheduler& self = scheduler();
   Lock lock(self.mutex);
   while (!done() && !self.stopping) {
     help(self, queue, lock);
@@ -370,7 +371,7 @@ void help_until(int queue, const std::function<bool()>& done) {
 
 bool wait_until(const std::function<bool()>& done, std::chrono::milliseconds timeout) {
   const InterpreterRelease unlocked;
-  Engine& self = engine();
+  Scheduler& self = scheduler();
   Lock lock(self.mutex);
   self.waiting++;
   const bool in_time = self.changed.wait_for(lock, timeout, [&] { return done() || self.stopping; });
@@ -379,14 +380,14 @@ bool wait_until(const std::function<bool()>& done, std::chrono::milliseconds tim
 }
 
 void release_finished_work() {
-  Engine& self = engine();
+  Scheduler& self = scheduler();
   Lock lock(self.mutex);
   release_finished(self, lock);
 }
 
 void store_error(int queue, std::exception_ptr error, const std::string& name) {
   std::exception_ptr full = named(std::move(error), name, queue);
-  Engine& self = engine();
+  Scheduler& self = scheduler();
   const Lock lock(self.mutex);
   keep_error(self.queues[static_cast<std::size_t>(queue)], std::move(full));
 }
@@ -403,7 +404,7 @@ void drain(c10::StreamId id, bool surface) {
 }
 
 void surface_error(int index) {
-  Engine& self = engine();
+  Scheduler& self = scheduler();
   Lock lock(self.mutex);
   std::exception_ptr error = take_error(self.queues[static_cast<std::size_t>(index)]);
   lock.unlock();
@@ -416,7 +417,7 @@ void drain_all(bool surface) {
   if (tls_running) {
     return;
   }
-  const int used = engine().used;
+  const int used = scheduler().used;
   for (int index = 0; index < used; index++) {
     drain_queue(index);
   }
@@ -429,7 +430,7 @@ void drain_all(bool surface) {
 }
 
 void notify_queues() {
-  Engine& self = engine();
+  Scheduler& self = scheduler();
   const std::lock_guard<std::mutex> lock(self.mutex);
   wake_others(self, -1);
   self.changed.notify_all();
@@ -444,7 +445,7 @@ void set_pipeline_enabled(bool on) {
 }
 
 void set_queue_all(int microseconds, std::uint64_t seed) {
-  Engine& self = engine();
+  Scheduler& self = scheduler();
   const std::lock_guard<std::mutex> lock(self.mutex);
   const bool before = g_delay >= 0;
   g_delay = microseconds;
@@ -460,7 +461,7 @@ void shutdown_queues() {
   if (is_forked_child()) {
     return;
   }
-  Engine& self = engine();
+  Scheduler& self = scheduler();
   g_pipeline = false;
   {
     Lock lock(self.mutex);
@@ -475,7 +476,7 @@ void shutdown_queues() {
     if (!queue.thread.joinable() || queue.thread.get_id() == std::this_thread::get_id()) {
       continue;
     }
-    // What runs on an exclusive stream may wait for another process, which may never answer.
+    // Work on an exclusive stream may wait for another process, which may never answer.
     bool abandon = false;
     if (index >= kQueues) {
       const Lock lock(self.mutex);
@@ -503,7 +504,7 @@ void shutdown_queues() {
 }
 
 QueueCounters queue_counters() {
-  Engine& self = engine();
+  Scheduler& self = scheduler();
   const std::lock_guard<std::mutex> lock(self.mutex);
   QueueCounters result = self.counters;
   for (const Queue& queue : self.queues) {

@@ -1,8 +1,8 @@
 // Queues of streams: work that could not, or should not, run on the thread that issued it.
 //
-// A stream without pending work has no cost: callers look at one atomic number and run inline. Otherwise work
-// is run by the stream's own thread, or by a host thread that waits for it, whichever comes first; never by
-// two at a time. One mutex guards all queues: items are few and large compared with it.
+// A stream without pending work costs nothing: callers read one atomic number and run inline. Otherwise the
+// stream's own thread runs the work, or a host thread that waits for it, whichever comes first; never two at
+// a time. One mutex guards all queues: items are few and large compared with it.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -16,119 +16,137 @@
 
 namespace hpu_reference::runtime {
 
-// The default stream and the 32 that have a queue of their own; later streams share those.
+// Number of queues of ordinary streams: one each for the default stream and the first 32; later streams share
+// those.
 constexpr int kQueues = 33;
-// Behind them the queues of exclusive streams, which share theirs with no other.
+// Number of queues of exclusive streams, behind the ordinary ones; each has one stream only.
 constexpr int kExclusiveQueues = 479;
+// Id of the first exclusive stream.
 constexpr c10::StreamId kFirstExclusiveStream = c10::StreamId{1} << 40;
 
+// Number of the queue that runs the stream's work.
 int queue_of(c10::StreamId id);
 
-// A stream with a queue of its own, for work that waits for what is outside this process: a stream that
-// shared the queue would wait with it. Throws where too many are held.
+// Takes a stream whose queue no other stream shares, for work that waits for something outside this process:
+// a stream that shared the queue would wait too. Throws if all are taken.
 c10::StreamId acquire_exclusive_stream();
-// It may be handed out again once its work has run.
+// Gives the stream back; it may be handed out again once its work has run.
 void release_exclusive_stream(c10::StreamId id);
 
-// What a thread that runs work for another one must take over from it.
+// State of the issuing thread that a thread takes over to run its work.
 struct ThreadState {
+  // State of the calling thread.
   static ThreadState current();
+  // Gives the calling thread this state.
   void apply() const;
 
   int threads = 1;            // of the intra-op pool
   unsigned int rounding = 0;  // floating-point control word: flush-denormals and rounding
 };
 
+// One item of a queue.
 class Work {
  public:
   virtual ~Work() = default;
+  // Does the work, on any thread. An exception becomes the queue's error.
   virtual void run() = 0;
-  // Whether it can run now; asked with the engine's mutex held, again after each change of any queue.
+  // True if it can run now; called with the scheduler's mutex held, again after each change of any queue.
   virtual bool ready() const {
     return true;
   }
-  // The queue that must move on before this one is ready, or -1.
+  // The queue that must move on before this item is ready, or -1.
   virtual int blocked_by() const {
     return -1;
   }
-  // Whether it uses the intra-op threads, which one piece of work at a time may.
+  // True if it uses the intra-op threads, which one piece of work at a time may.
   virtual bool computes() const {
     return true;
   }
-  // Whether it holds what may belong to Python: then it is destroyed on a thread of the host's.
+  // True if it owns objects that may belong to Python: a host thread destroys it.
   virtual bool released_on_host() const {
     return false;
   }
-  // For the text of errors: the operator, and the Python line where it is known.
+  // Name for error messages: the operator, with the Python line if it is known.
   virtual std::string name() const = 0;
 
   ThreadState state;
 };
 
-// Not zero while any queue has work or anything is recorded: the one thing that the fast path reads.
+// Counter that is not 0 while any queue has work or an error, or anything is recorded: all that the fast path
+// reads.
 extern std::atomic<std::int64_t> g_attention;
 
+// True if anything is queued, recorded or in error.
 inline bool needs_attention() {
   return C10_UNLIKELY(g_attention.load(std::memory_order_acquire) != 0);
 }
 
-// Whether this thread is running queued work.
+// True if this thread is running queued work.
 bool is_running_work();
 
+// Appends the work to the stream's queue; starts the queue's thread with its first item.
 void enqueue(c10::StreamId id, std::unique_ptr<Work> work);
 
-// Whether all work queued so far on the stream has run. Takes no lock.
+// True if all work queued so far on the stream has run. Takes no lock.
 bool is_queue_idle(c10::StreamId id);
 
-// Returns when the work that is in the stream's queue has run; the calling thread helps. With `surface`, an
-// error that the stream's work has met is thrown, once.
+// Returns when the work that is in the stream's queue has run; the calling thread helps. With `surface`,
+// throws an error that the stream's work has met, once.
 void drain(c10::StreamId id, bool surface);
+// Drains every queue.
 void drain_all(bool surface);
 
-// Keeps an error of work that ran elsewhere on the stream's behalf, as if the queue had met it.
+// Keeps an error of work that another thread ran for the stream, as if the queue had met it.
 void store_error(int queue, std::exception_ptr error, const std::string& name);
 
-// Destroys finished work that holds what may belong to Python. Not to be called with locks held.
+// Destroys finished work that owns objects which may belong to Python. The caller must hold no lock.
 void release_finished_work();
 
-// Throws the error that the queue's work has met since it was last asked for.
+// Throws the error that the queue's work has met since the last call.
 void surface_error(int queue);
 
-// Helps the queue until `done()` holds; it is asked with the engine's mutex held.
+// Helps the queue until `done()` is true; it is called with the scheduler's mutex held.
 void help_until(int queue, const std::function<bool()>& done);
 
-// Waits, without helping, until `done()` holds, asked with the engine's mutex held; false after `timeout`.
+// Waits, without helping, until `done()` is true, called with the scheduler's mutex held; false after
+// `timeout`.
 bool wait_until(const std::function<bool()>& done, std::chrono::milliseconds timeout);
 
-// Tells waiting threads to look again; for changes that do not come from a queue.
+// Wakes waiting threads; for changes that do not come from a queue.
 void notify_queues();
 
-// Off: nothing is queued, and what must wait makes the host wait (PT_HPU_EAGER_PIPELINE_ENABLE=0, sync-debug
-// mode).
+// True if work may be queued. If not, the host waits instead (PT_HPU_EAGER_PIPELINE_ENABLE=0).
 bool is_pipeline_enabled();
+// Switches queueing on or off.
 void set_pipeline_enabled(bool on);
 
-// Sends every operator that can be deferred through the queue, with a pause of up to `microseconds`, drawn
-// from the seed, in front of each; negative: off. For tests.
+// Sends every operator that can be deferred through the queue, each behind a pause of up to `microseconds`,
+// drawn from the seed; a negative value switches this off. For tests.
 void set_queue_all(int microseconds, std::uint64_t seed);
+// True while set_queue_all() is on.
 bool is_queue_all();
 
 // Drops what is queued and ends the threads; the process is about to exit.
 void shutdown_queues();
 
+// Counters for tests and statistics.
 struct QueueCounters {
   std::int64_t queued = 0;
   std::int64_t taken_over = 0;  // run by a waiting host thread
   std::int64_t workers = 0;
   std::int64_t pending = 0;
 };
+// The counters now.
 QueueCounters queue_counters();
 
-// Debug work: a pause, and a gate that the host opens.
+// Queues a pause. For tests.
 void enqueue_delay(c10::StreamId id, double seconds);
+// Work that holds its stream back until the host opens it. For tests.
 class Gate {
  public:
+  // Puts the gate into the stream.
   void enqueue(c10::StreamId id);
+  // Lets the stream go on.
   void open();
 
  private:

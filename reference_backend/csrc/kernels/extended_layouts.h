@@ -3,14 +3,15 @@
 
 #include <ATen/SparseCsrTensorImpl.h>
 
-#include "dispatch/host_call.h"
+#include "kernels/host_call.h"
 
-namespace hpu_reference::dispatch {
+namespace hpu_reference::kernels {
 
-// An empty compressed tensor of the device. torch's constructor knows no HPU key, so it is made for the CPU
-// and moved.
+// Makes an empty compressed tensor of the device. torch's constructor knows no HPU key, so it makes one for
+// the CPU, which then moves.
 c10::intrusive_ptr<at::SparseCsrTensorImpl> make_compressed(at::Layout layout, caffe2::TypeMeta dtype);
 
+// The part of HostCall for these layouts; see there for its methods.
 class ExtendedLayouts {
  public:
   static at::Tensor host(HostCall& call, const at::Tensor& tensor, Access access, const char* name);
@@ -18,4 +19,4 @@ class ExtendedLayouts {
   static void write_back(HostCall& call, const at::Tensor& device, const at::Tensor& host);
 };
 
-}  // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::kernels

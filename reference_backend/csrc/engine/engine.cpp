@@ -1,22 +1,26 @@
-#include "graph/engine.h"
+#include "engine/engine.h"
 
 #include <mutex>
 
+#include "engine/learned.h"
+#include "kernels/operator_plan.h"
+#include "memory/allocator.h"
+#include "memory/detour.h"
 #include "runtime/generator.h"
+#include "runtime/host_access.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
 
-namespace hpu_reference::graph {
+namespace hpu_reference::engine {
 
 namespace {
 
 std::atomic<Recorder*> g_capture{nullptr};
 std::atomic<Recorder*> g_lazy{nullptr};
-thread_local bool tls_inline = false;
 
 std::mutex g_plans_mutex;
-std::vector<const dispatch::OperatorPlan*>& plans() {
-  static auto* value = new std::vector<const dispatch::OperatorPlan*>();
+std::vector<const kernels::OperatorPlan*>& plans() {
+  static auto* value = new std::vector<const kernels::OperatorPlan*>();
   return *value;
 }
 
@@ -57,7 +61,7 @@ class Resolver {
   c10::SmallVector<std::pair<c10::StorageImpl*, HostStorage>, 6> known_;
 };
 
-// Counts warnings on their way to whoever handles them.
+// Counts warnings on their way to their handler.
 class WarningCounter final : public c10::WarningHandler {
  public:
   void process(const c10::Warning& warning) override {
@@ -71,13 +75,13 @@ class WarningCounter final : public c10::WarningHandler {
   c10::WarningHandler* const next_ = c10::WarningUtils::get_warning_handler();
 };
 
-void defer(const dispatch::BoxedKernel& kernel,
+void defer(const kernels::HostKernel& kernel,
            const c10::OperatorHandle& op,
            const CallArguments& arguments,
            const LearnedPtr& learned,
            torch::jit::Stack* stack) {
   const std::size_t count = kernel.plan().arguments;
-  // Kept until the work is queued: memory that is freed before would count as idle.
+  // Keeps the arguments until the work is queued: memory that is freed before would count as idle.
   const c10::SmallVector<c10::IValue, 8> kept(stack->end() - static_cast<std::ptrdiff_t>(count),
                                               stack->end());
   const c10::IValue* values = kept.data();
@@ -101,12 +105,9 @@ void defer(const dispatch::BoxedKernel& kernel,
 
 }  // namespace
 
-bool is_capturing() {
-  return g_capture.load(std::memory_order_relaxed) != nullptr;
-}
-
 void set_capture(Recorder* recorder) {
   Recorder* before = g_capture.exchange(recorder);
+  runtime::set_capturing(recorder != nullptr);
   runtime::g_attention.fetch_add((recorder != nullptr ? 1 : 0) - (before != nullptr ? 1 : 0));
 }
 
@@ -115,28 +116,11 @@ void set_lazy(Recorder* recorder) {
   runtime::g_attention.fetch_add((recorder != nullptr ? 1 : 0) - (before != nullptr ? 1 : 0));
 }
 
-void wait_for_earlier_work(bool surface) {
-  if (runtime::is_running_work() || tls_inline) {
-    return;
-  }
-  TORCH_CHECK(
-      !is_capturing(),
-      "an operation that brings device data to the host, or that the device cannot repeat, was called "
-      "during hpu graph capturing; move it out of the capture");
-  runtime::flush_recorded();
-  const c10::StreamId stream = runtime::current_stream_id();
-  if (!runtime::is_queue_idle(stream)) {
-    runtime::drain(stream, surface);
-  } else if (surface) {
-    runtime::surface_error(runtime::queue_of(stream));
-  }
-}
-
-bool dispatch(const dispatch::BoxedKernel& kernel,
-              const c10::OperatorHandle& op,
-              torch::jit::Stack* stack,
-              bool large) {
-  if (tls_inline || runtime::is_running_work()) {
+bool hold_back(const kernels::HostKernel& kernel,
+               const c10::OperatorHandle& op,
+               torch::jit::Stack* stack,
+               bool large) {
+  if (runtime::runs_inline()) {
     return false;
   }
   if (Recorder* capture = g_capture.load(std::memory_order_acquire)) {
@@ -147,8 +131,7 @@ bool dispatch(const dispatch::BoxedKernel& kernel,
     note_line();
     return lazy->record(kernel, op, stack);
   }
-  if (!runtime::is_pipeline_enabled() || runtime::is_sync_debug_mode() ||
-      kernel.key() != c10::DispatchKeySet(c10::DispatchKey::CPU)) {
+  if (!runtime::is_pipeline_enabled() || runtime::is_sync_debug_mode() || !kernel.is_dense()) {
     return false;
   }
   if (!large && !runtime::is_queue_all() && runtime::is_queue_idle(runtime::current_stream_id())) {
@@ -162,7 +145,7 @@ bool dispatch(const dispatch::BoxedKernel& kernel,
   const LearnedPtr learned = find_learned(arguments.key());
   if (learned == nullptr) {
     const std::string key = arguments.key();  // waiting may use the thread's
-    wait_for_earlier_work(/*surface=*/kernel.plan().data_dependent);
+    runtime::wait_for_earlier_work(/*surface=*/kernel.plan().data_dependent);
     run_and_learn(kernel, op, key, stack);
     return true;
   }
@@ -171,13 +154,13 @@ bool dispatch(const dispatch::BoxedKernel& kernel,
       return false;
     }
     grow(*learned, arguments);
-    return dispatch(kernel, op, stack, large);
+    return hold_back(kernel, op, stack, large);
   }
   defer(kernel, op, arguments, learned, stack);
   return true;
 }
 
-LearnedPtr run_and_learn(const dispatch::BoxedKernel& kernel,
+LearnedPtr run_and_learn(const kernels::HostKernel& kernel,
                          const c10::OperatorHandle& op,
                          const std::string& key,
                          torch::jit::Stack* stack) {
@@ -188,7 +171,7 @@ LearnedPtr run_and_learn(const dispatch::BoxedKernel& kernel,
   const memory::AllocationLog log;
   WarningCounter warnings;
   {
-    const InlineScope scope;
+    const runtime::InlineScope scope;
     const c10::WarningUtils::WarningHandlerGuard guard(&warnings);
     kernel.run(op, stack);
   }
@@ -196,14 +179,6 @@ LearnedPtr run_and_learn(const dispatch::BoxedKernel& kernel,
   Learned learned = learn_results(kernel.plan(), looked_at, metadata, *stack, log);
   learned.warns = warnings.count != 0;
   return add_learned(key, std::move(learned));
-}
-
-InlineScope::InlineScope() : before_(tls_inline) {
-  tls_inline = true;
-}
-
-InlineScope::~InlineScope() {
-  tls_inline = before_;
 }
 
 EngineCounters& counters() {
@@ -229,9 +204,9 @@ void reset_executed_operators() {
   }
 }
 
-void register_plan(const dispatch::OperatorPlan* plan) {
+void register_plan(const kernels::OperatorPlan* plan) {
   const std::lock_guard<std::mutex> lock(g_plans_mutex);
   plans().push_back(plan);
 }
 
-}  // namespace hpu_reference::graph
+}  // namespace hpu_reference::engine

@@ -1,16 +1,19 @@
-#include "dispatch/host_call.h"
+#include "kernels/host_call.h"
 
 #include <cstring>
 
 #include <ATen/EmptyTensor.h>
 #include <c10/core/GradMode.h>
 
-#include "dispatch/extended_layouts.h"
-#include "dispatch/tensor_access.h"
-#include "graph/engine.h"
+#include "kernels/extended_layouts.h"
+#include "kernels/tensor_access.h"
+#include "memory/allocator.h"
+#include "memory/host_storage.h"
+#include "runtime/device.h"
+#include "runtime/host_access.h"
 #include "runtime/queue.h"
 
-namespace hpu_reference::dispatch {
+namespace hpu_reference::kernels {
 
 namespace {
 
@@ -47,12 +50,13 @@ bool is_plain_dense(c10::DispatchKeySet keys) {
 
 HostCall::HostCall(bool redirect, bool surface)
     : keys_((runtime::acquire(),
-             runtime::needs_attention() ? graph::wait_for_earlier_work(surface) : void(),
+             runtime::needs_attention() ? runtime::wait_for_earlier_work(surface) : void(),
              excluded_keys())),
       detour_(redirect) {
 }
 
-// Optimisers pass thousands of tensors in one call: from here on positions are looked up by address.
+// Number of arguments from which on positions are looked up by address: optimisers pass thousands of tensors
+// in one call.
 constexpr std::size_t kMany = 24;
 
 template <class Pairs, class Match>
@@ -142,8 +146,8 @@ std::size_t bytes_spanned(const c10::TensorImpl* tensor) {
                                           static_cast<std::size_t>(tensor->storage_offset()));
 }
 
-// A storage that was freed or shrunk under its tensor, or one of a fake tensor: the kernel would leave its
-// bounds.
+// Refuses a storage that was freed or shrunk under its tensor, or that of a fake tensor: the kernel would
+// leave its bounds.
 void HostCall::check_storage(const c10::TensorImpl* tensor, const char* name) const {
   if (tensor->numel() == 0 || short_storages_allowed_ ||
       tensor->key_set().has(c10::DispatchKey::ZeroTensor)) {
@@ -282,7 +286,7 @@ at::Tensor HostCall::device(at::Tensor&& result, std::size_t holders) {
     impl = result.unsafeGetTensorImpl();
   }
   adopt_storage_of(impl, kept_by_others);
-  change_backend(impl, kDevice);
+  change_backend(impl, runtime::kDevice);
   return std::move(result);
 }
 
@@ -296,12 +300,13 @@ void HostCall::write_back(const TensorPair& pair) {
   c10::StorageImpl* storage = host->unsafe_storage().unsafeGetStorageImpl();
   c10::StorageImpl* before = device->unsafe_storage().unsafeGetStorageImpl();
   if (device_storage_for(storage) != before) {  // set_() gave it another storage
-    c10::StorageImpl* other = device_storage_for(storage);
-    if (other == nullptr) {
+    c10::StorageImpl* replacement = device_storage_for(storage);
+    if (replacement == nullptr) {
       adopt_storage_of(host, /*kept_by_others=*/false);
-      other = host->unsafe_storage().unsafeGetStorageImpl();
+      replacement = host->unsafe_storage().unsafeGetStorageImpl();
     }
-    device->set_storage_keep_dtype(c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(other)));
+    device->set_storage_keep_dtype(
+        c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(replacement)));
   }
   if (host->key_set().has(c10::DispatchKey::Conjugate) !=
       device->key_set().has(c10::DispatchKey::Conjugate)) {
@@ -355,7 +360,7 @@ void HostCall::write_back_all(bool failed) {
     if (!pair.written) {
       continue;
     }
-    // torch's resize sets the sizes before it allocates: where that failed, the tensor keeps its old ones.
+    // torch's resize sets the sizes before it allocates: if that failed, the tensor keeps its old ones.
     const bool half_made = failed && is_plain_dense(pair.device.unsafeGetTensorImpl()->key_set()) &&
                            bytes_spanned(pair.host.unsafeGetTensorImpl()) > pair.device.storage().nbytes();
     if (!half_made) {
@@ -369,4 +374,4 @@ at::Tensor host_view(const at::Tensor& tensor) {
   return call.host(tensor, Access::Read, "host_view");
 }
 
-}  // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::kernels

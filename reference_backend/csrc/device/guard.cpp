@@ -1,13 +1,13 @@
-// What torch asks of a device: current device and stream, events, synchronisation.
+// The device guard: current device and stream, events and synchronisation, as torch asks for them.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
-#include "memory/device_memory.h"
+#include "memory/allocator.h"
 #include "runtime/device.h"
 #include "runtime/event.h"
 #include "runtime/stream.h"
 #include "torch_release.h"
 
-namespace hpu_reference::runtime {
+namespace hpu_reference::device {
 
 namespace {
 
@@ -27,14 +27,14 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   void setDevice(c10::Device device) const override {
     TORCH_CHECK(device.type() == static_type, "expected an hpu device, but got ", device);
-    checked_index(device.index());
+    runtime::checked_index(device.index());
   }
   void uncheckedSetDevice(c10::Device) const noexcept override {
   }
   // The devices of this process, not the modules of the machine: torch starts one backward thread for each,
   // and threads that are still starting when the interpreter exits abort it.
   c10::DeviceIndex deviceCount() const noexcept override {
-    return device_count() > 0 ? 1 : 0;
+    return runtime::device_count() > 0 ? 1 : 0;
   }
 #if HPU_TORCH_AT_LEAST(2, 10)
   c10::DeviceCapability getDeviceCapability(c10::Device) const override {
@@ -43,32 +43,32 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
 #endif
 
   c10::Stream getStream(c10::Device) const HPU_GUARD_NOEXCEPT override {
-    return stream_of(current_stream_id());
+    return runtime::stream_of(runtime::current_stream_id());
   }
   c10::Stream getDefaultStream(c10::Device) const override {
-    return stream_of(kDefaultStream);
+    return runtime::stream_of(runtime::kDefaultStream);
   }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
     return getNewStream(device);
   }
   c10::Stream getNewStream(c10::Device device, int = 0) const override {
-    checked_index(device.index());
-    acquire();
-    return stream_of(new_stream());
+    runtime::checked_index(device.index());
+    runtime::acquire();
+    return runtime::stream_of(runtime::new_stream());
   }
   c10::Stream exchangeStream(c10::Stream stream) const HPU_GUARD_NOEXCEPT override {
-    return stream_of(exchange_stream(stream.id()));
+    return runtime::stream_of(runtime::exchange_stream(stream.id()));
   }
   bool queryStream(const c10::Stream& stream) const override {
-    flush_recorded();
-    return is_stream_idle(stream.id());
+    runtime::flush_recorded();
+    return runtime::is_stream_idle(stream.id());
   }
   void synchronizeStream(const c10::Stream& stream) const override {
-    synchronize_stream(stream.id());
+    runtime::synchronize_stream(stream.id());
   }
   void synchronizeDevice(const c10::DeviceIndex index) const override {
-    checked_index(index);
-    synchronize_device();
+    runtime::checked_index(index);
+    runtime::synchronize_device();
   }
   void recordDataPtrOnStream(const c10::DataPtr& pointer, const c10::Stream& stream) const override {
     memory::device_allocator()->recordStream(pointer, stream);
@@ -79,30 +79,30 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
               const c10::DeviceIndex,
               const c10::EventFlag) const override {
     if (*event == nullptr) {
-      *event = new Event();
+      *event = new runtime::Event();
     }
-    static_cast<Event*>(*event)->record(stream.id());
+    static_cast<runtime::Event*>(*event)->record(stream.id());
   }
   void block(void* event, const c10::Stream& stream) const override {
     if (event != nullptr) {
-      static_cast<Event*>(event)->block(stream.id());
+      static_cast<runtime::Event*>(event)->block(stream.id());
     }
   }
   bool queryEvent(void* event) const override {
-    return event == nullptr || static_cast<Event*>(event)->query();
+    return event == nullptr || static_cast<runtime::Event*>(event)->query();
   }
   void synchronizeEvent(void* event) const override {
     if (event != nullptr) {
-      static_cast<Event*>(event)->synchronize();
+      static_cast<runtime::Event*>(event)->synchronize();
     }
   }
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
-    delete static_cast<Event*>(event);
+    delete static_cast<runtime::Event*>(event);
   }
   double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {
     TORCH_CHECK(start != nullptr && end != nullptr,
                 "Both events must be recorded before calculating elapsed time.");
-    return static_cast<Event*>(end)->since(*static_cast<Event*>(start));
+    return static_cast<runtime::Event*>(end)->since(*static_cast<runtime::Event*>(start));
   }
 };
 
@@ -110,4 +110,4 @@ C10_REGISTER_GUARD_IMPL(HPU, Guard)
 
 }  // namespace
 
-}  // namespace hpu_reference::runtime
+}  // namespace hpu_reference::device

@@ -9,55 +9,59 @@
 #include <functional>
 #include <vector>
 
-#include "graph/learned.h"
-#include "memory/device_memory.h"
+#include "engine/learned.h"
+#include "kernels/operator_plan.h"
+#include "memory/detour.h"
 
-namespace hpu_reference::graph {
+namespace hpu_reference::engine {
 
 using HostStorage = c10::intrusive_ptr<c10::StorageImpl>;
 
-// A CPU storage that owns nothing; it points to memory while a call that uses it runs.
+// Makes a CPU storage that owns nothing; it points to memory while a call that uses it runs.
 HostStorage make_host_storage(void* host, std::size_t bytes, bool resizable = true);
 
+// One operator and all that a thread needs to run it.
 struct Call {
-  Call(const dispatch::OperatorPlan& operator_plan,
+  Call(const kernels::OperatorPlan& operator_plan,
        const c10::OperatorHandle& handle,
        c10::DispatchKeySet keys)
       : plan(&operator_plan), op(handle), key(keys) {
   }
 
-  const dispatch::OperatorPlan* plan;
+  const kernels::OperatorPlan* plan;
   c10::OperatorHandle op;
   c10::DispatchKeySet key;
   LearnedPtr learned;
   std::vector<c10::IValue> arguments;
   std::vector<HostStorage> fresh;  // one per fresh storage of the results
   std::vector<memory::Donation> donations;
-  std::vector<int> lifted;  // positions of arguments that are given anew to each run
-  bool gradients = true;    // whether gradients were on, which some kernels look at
+  std::vector<int> lifted;  // positions of arguments whose values each run brings
+  bool gradients = true;    // gradients were on; some kernels look at that
   std::uint64_t seed = 0;   // of a random operator
   at::Generator generator;  // it draws from; undefined: the default one
-  std::string line;         // of the user's program, where it is recorded
+  std::string line;         // of the user's program, if it is recorded
 
+  // True for a random operator.
   bool random() const {
     return plan->generator >= 0;
   }
 
   // Runs the kernel with these seed and lifted values (null: its own); results land in `fresh`. The caller
-  // holds a KernelGuard.
+  // has a KernelGuard.
   void run(std::uint64_t with_seed, const c10::IValue* with_lifted) const;
   // Runs it alone, with its own seed and values.
   void run() const;
 
+  // The operator, with the line of the user's program if it is recorded.
   std::string name() const;
 };
 
-// The host storage of a device storage, and that of a device result's.
+// Function from a device storage, an argument's or a result's, to its host storage.
 using ResolveStorage = std::function<HostStorage(c10::StorageImpl* device)>;
 
-// The call of these arguments. Values that are not tensors of the device's are copied, so that a later change
-// of theirs is not seen, but for `by_reference`: CPU tensors stay the caller's.
-Call make_call(const dispatch::OperatorPlan& plan,
+// Makes the call of these arguments. Values that are not tensors of the device are copied, so that later
+// changes of theirs have no effect; with `by_reference`, CPU tensors stay the caller's.
+Call make_call(const kernels::OperatorPlan& plan,
                const c10::OperatorHandle& op,
                c10::DispatchKeySet key,
                const c10::IValue* arguments,
@@ -66,7 +70,7 @@ Call make_call(const dispatch::OperatorPlan& plan,
                const ResolveStorage& resolve,
                bool by_reference = false);
 
-// What kernels must not see of the thread that runs them: its modes, and autograd.
+// Scope that hides the running thread's modes and autograd from kernels.
 class KernelGuard {
  public:
   KernelGuard();
@@ -75,47 +79,48 @@ class KernelGuard {
   c10::impl::ForceDispatchKeyGuard keys_;
 };
 
-// The copy between a device tensor and a CPU tensor, whose memory is read or written when the call runs.
-Call make_host_copy(const dispatch::OperatorPlan& plan,
+// Makes the copy between a device tensor and a CPU tensor, whose memory is read or written when the call
+// runs.
+Call make_host_copy(const kernels::OperatorPlan& plan,
                     const at::Tensor& self,
                     const at::Tensor& source,
                     const ResolveStorage& resolve);
 
-// Gives the call's fresh storages their memory, and the donations that lead there.
+// Sets the memory of the call's fresh storages, and the donations that lead there.
 void set_fresh(Call& call, std::vector<HostStorage>&& storages);
 
-// New memory for the fresh results of a call that has not run.
+// Allocates memory for the fresh results of a call that has not run.
 std::vector<c10::Storage> allocate_results(const Learned& learned);
 
-// Device tensors for the results, over that memory, onto the stack in place of the arguments.
+// Puts device tensors for the results, over that memory, onto the stack in place of the arguments.
 void push_results(const Learned& learned,
                   const CallArguments& arguments,
                   std::size_t argument_count,
                   const std::vector<c10::Storage>& storages,
                   torch::jit::Stack* stack);
 
-// What a run returned: the stack's end holds the results, `metadata` what written_metadata() said before it.
-Learned learn_results(const dispatch::OperatorPlan& plan,
+// Learns what a run returned: the stack's end has the results, `metadata` is written_metadata() from before
+// it.
+Learned learn_results(const kernels::OperatorPlan& plan,
                       const CallArguments& arguments,
                       const std::vector<std::string>& metadata,
                       const torch::jit::Stack& stack,
                       const memory::AllocationLog& log);
 
-// Sizes, strides, offset and storage of each written argument: the same before and after, or the call cannot
-// be held back.
+// Sizes, strides, offset and storage of each written argument. A call that changes them cannot be held back.
 std::vector<std::string> written_metadata(const CallArguments& arguments);
 
 // Gives empty out= arguments the sizes that the call is known to give them.
 void grow(const Learned& learned, const CallArguments& arguments);
 
 // The device tensors among the last `returns` values of the stack, in order; undefined ones included.
-std::vector<at::Tensor> flattened_results(const dispatch::OperatorPlan& plan, const torch::jit::Stack& stack);
+std::vector<at::Tensor> flattened_results(const kernels::OperatorPlan& plan, const torch::jit::Stack& stack);
 
-// Remembers the line for the calls that this thread makes next. Takes the interpreter's lock: before any
-// other.
+// Remembers the current line of the program for the calls that this thread makes next. Takes the
+// interpreter's lock, so it comes before any other lock.
 void note_line();
 
-// For the Python line of a call; an empty function: not recorded.
+// Sets the function that returns the current line of the program; an empty one switches this off.
 void set_line_source(std::function<std::string()> source);
 
-}  // namespace hpu_reference::graph
+}  // namespace hpu_reference::engine

@@ -1,4 +1,4 @@
-// What the boxed kernels must know of an operator, read once from its schema.
+// Facts about an operator that the boxed kernels need, read once from its schema.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
-namespace hpu_reference::dispatch {
+namespace hpu_reference::kernels {
 
+// Facts about one operator.
 struct OperatorPlan {
+  // Reads the operator's schema and tags.
   explicit OperatorPlan(const c10::OperatorHandle& op);
 
   std::string name;           // "aten::add.Tensor"
@@ -22,16 +24,16 @@ struct OperatorPlan {
   bool dense_inputs = false;      // the CPU's kernel reads beyond an expanded input
   bool grows_storage = false;     // resize_()
 
-  // What the engine asks. A lifted argument is one whose value has no say in the results' metadata.
+  // Facts for the engine. A lifted argument is one whose value has no influence on the results' metadata.
   std::vector<bool> lifts_scalar;       // one per argument
   bool lifts_tensor = false;            // 0-dim floating-point CPU tensors
   bool writes_out_only = false;         // all that it writes are out= arguments
   bool data_dependent = false;          // the size of its result depends on the data
-  bool boolean_indices_depend = false;  // it does where an index is a mask
+  bool boolean_indices_depend = false;  // it does if an index is a mask
   enum class Cost { Elements, Product, Convolution } cost = Cost::Elements;
 
   // Calls that ran from a queue, a flushed graph or a replay.
   mutable std::atomic<std::int64_t> executed{0};
 };
 
-}  // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::kernels

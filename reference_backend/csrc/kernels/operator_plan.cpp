@@ -1,4 +1,4 @@
-#include "dispatch/operator_plan.h"
+#include "kernels/operator_plan.h"
 
 #include <ATen/core/enum_tag.h>
 #include <c10/util/StringUtil.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-namespace hpu_reference::dispatch {
+namespace hpu_reference::kernels {
 
 namespace {
 
@@ -41,8 +41,8 @@ bool mentions(const c10::TypePtr& type, c10::TypeKind kind) {
   return false;
 }
 
-// Written although the schema does not say so.
-bool is_written_unsaid(const std::string& name, const std::string& argument) {
+// Arguments that are written although the schema does not say so.
+bool is_written_silently(const std::string& name, const std::string& argument) {
   static const std::unordered_set<std::string> names = {"aten::native_batch_norm",
                                                         "aten::native_batch_norm.out",
                                                         "aten::batch_norm_update_stats",
@@ -54,8 +54,8 @@ bool is_written_unsaid(const std::string& name, const std::string& argument) {
   return names.count(name) != 0 && (argument == "running_mean" || argument == "running_var");
 }
 
-// Arithmetic whose factors, bounds and fillings have no wrong values: others may refuse what they are given
-// (a negative bound, an infinite order), and a call that is held back must not.
+// Arithmetic that accepts any value for its factors, bounds and fillings: other operators may refuse some (a
+// negative bound, an infinite order), which a call that is held back must not.
 bool takes_any_value(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "add",        "sub",       "rsub",        "mul",        "div",         "true_divide",
@@ -75,7 +75,7 @@ bool takes_any_value(const std::string& name) {
   return names.count(plain) != 0;
 }
 
-// Beside those that torch tags so.
+// Operators that do so without torch's tag.
 bool depends_on_data(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "aten::linalg_lstsq", "aten::_pack_padded_sequence", "aten::_ctc_loss", "aten::resize_"};
@@ -103,7 +103,7 @@ OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
   for (std::size_t i = 0; i < arguments; i++) {
     const auto& argument = schema.arguments()[i];
     written.push_back((argument.alias_info() != nullptr && argument.alias_info()->isWrite()) ||
-                      is_written_unsaid(name, argument.name()));
+                      is_written_silently(name, argument.name()));
     cpu_allowed.push_back(may_be_on_the_host(name, argument.name()));
     if (mentions(argument.real_type(), c10::TypeKind::GeneratorType)) {
       generator = static_cast<int>(i);
@@ -116,7 +116,8 @@ OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
   }
   lifts_tensor = reads_tensor && takes_any_value(op.operator_name().name);
   for (const auto& argument : schema.arguments()) {
-    const auto type = argument.type();  // a Scalar; `float` arguments may be scale factors, which give sizes
+    const auto type =
+        argument.type();  // a Scalar; `float` arguments may be scale factors, which decide sizes
     lifts_scalar.push_back(lifts_tensor && mentions(type, c10::TypeKind::NumberType));
   }
   boolean_indices_depend = name.rfind("aten::index.Tensor", 0) == 0;
@@ -134,4 +135,4 @@ OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
   grows_storage = name == "aten::resize_";
 }
 
-}  // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::kernels

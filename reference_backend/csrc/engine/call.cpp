@@ -1,4 +1,4 @@
-#include "graph/call.h"
+#include "engine/call.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/List.h>
@@ -8,11 +8,15 @@
 #include <cstring>
 #include <mutex>
 
-#include "dispatch/host_call.h"
+#include "kernels/host_call.h"
+#include "kernels/operator_plan.h"
+#include "memory/allocator.h"
+#include "memory/detour.h"
+#include "memory/host_storage.h"
 #include "runtime/generator.h"
 #include "runtime/queue.h"
 
-namespace hpu_reference::graph {
+namespace hpu_reference::engine {
 
 namespace {
 
@@ -40,7 +44,7 @@ at::Tensor host_tensor(const at::Tensor& tensor, const ResolveStorage& resolve) 
   return at::Tensor(std::move(impl));
 }
 
-// A CPU tensor of its own, without what Python may have attached to the user's.
+// Makes a CPU tensor without the objects that Python may have attached to the user's.
 at::Tensor cpu_value(const at::Tensor& tensor, bool by_reference) {
   if (by_reference) {
     auto impl = c10::make_intrusive<c10::TensorImpl>(
@@ -60,7 +64,7 @@ at::Tensor cpu_value(const at::Tensor& tensor, bool by_reference) {
   return copy;
 }
 
-// The same tensor object, where it comes twice, stays one.
+// Converts arguments; a tensor object that appears twice stays one.
 class HostForm {
  public:
   HostForm(const ResolveStorage& resolve, bool by_reference)
@@ -105,7 +109,7 @@ class HostForm {
       }
     }
     at::Tensor host =
-        dispatch::is_device_tensor(given) ? host_tensor(given, resolve_) : cpu_value(given, by_reference_);
+        kernels::is_device_tensor(given) ? host_tensor(given, resolve_) : cpu_value(given, by_reference_);
     done_.emplace_back(given.unsafeGetTensorImpl(), host);
     return host;
   }
@@ -130,7 +134,7 @@ void check_result(const Call& call, std::size_t index, const at::Tensor& made) {
                 call.plan->name,
                 " returned a tensor of size ",
                 made.defined() ? made.sizes() : at::IntArrayRef(),
-                " where the same call returned size ",
+                " although the same call returned size ",
                 expected.sizes,
                 " before, so that it cannot run behind the host; run it with PT_HPU_EAGER_PIPELINE_ENABLE=0 "
                 "and report the operator");
@@ -157,32 +161,32 @@ HostStorage make_host_storage(void* host, std::size_t bytes, bool resizable) {
 void Call::run(std::uint64_t with_seed, const c10::IValue* with_lifted) const {
   const c10::AutoGradMode mode(gradients);
   thread_local torch::jit::Stack stack;
-  torch::jit::Stack own;
-  std::swap(own, stack);  // its capacity is kept; a nested run gets a fresh one
-  own.assign(arguments.begin(), arguments.end());
+  torch::jit::Stack values;
+  std::swap(values, stack);  // its capacity is kept; a nested run gets a fresh one
+  values.assign(arguments.begin(), arguments.end());
   for (std::size_t i = 0; with_lifted != nullptr && i < lifted.size(); i++) {
-    own[static_cast<std::size_t>(lifted[i])] = with_lifted[i];
+    values[static_cast<std::size_t>(lifted[i])] = with_lifted[i];
   }
   if (plan->generator >= 0) {
-    own[static_cast<std::size_t>(plan->generator)] = runtime::seeded_cpu_generator(with_seed);
+    values[static_cast<std::size_t>(plan->generator)] = runtime::seeded_cpu_generator(with_seed);
   }
   {
     const memory::DonationScope scope(donations);
-    op.redispatchBoxed(key, &own);
+    op.redispatchBoxed(key, &values);
   }
   plan->executed.fetch_add(1, std::memory_order_relaxed);
   std::size_t index = 0;
-  for (std::size_t i = own.size() - plan->returns; i < own.size(); i++) {
-    if (own[i].isTensor()) {
-      check_result(*this, index++, own[i].toTensor());
-    } else if (own[i].isTensorList()) {
-      for (const c10::IValue& item : own[i].toListRef()) {
+  for (std::size_t i = values.size() - plan->returns; i < values.size(); i++) {
+    if (values[i].isTensor()) {
+      check_result(*this, index++, values[i].toTensor());
+    } else if (values[i].isTensorList()) {
+      for (const c10::IValue& item : values[i].toListRef()) {
         check_result(*this, index++, item.toTensor());
       }
     }
   }
-  own.clear();
-  std::swap(own, stack);
+  values.clear();
+  std::swap(values, stack);
 }
 
 void Call::run() const {
@@ -190,7 +194,7 @@ void Call::run() const {
   run(seed, nullptr);
 }
 
-// A thread that runs this while it waits may be inside a mode: what kernels call is not the user's.
+// A thread that runs this while it waits may be inside a mode, which must not apply to these kernels.
 KernelGuard::KernelGuard()
     : keys_(c10::default_included_set,
             c10::default_excluded_set | c10::autograd_dispatch_keyset |
@@ -212,7 +216,7 @@ void set_fresh(Call& call, std::vector<HostStorage>&& storages) {
   }
 }
 
-Call make_call(const dispatch::OperatorPlan& plan,
+Call make_call(const kernels::OperatorPlan& plan,
                const c10::OperatorHandle& op,
                c10::DispatchKeySet key,
                const c10::IValue* arguments,
@@ -239,7 +243,7 @@ Call make_call(const dispatch::OperatorPlan& plan,
   return call;
 }
 
-Call make_host_copy(const dispatch::OperatorPlan& plan,
+Call make_host_copy(const kernels::OperatorPlan& plan,
                     const at::Tensor& self,
                     const at::Tensor& source,
                     const ResolveStorage& resolve) {
@@ -351,8 +355,7 @@ std::vector<std::string> written_metadata(const CallArguments& arguments) {
   return result;
 }
 
-std::vector<at::Tensor> flattened_results(const dispatch::OperatorPlan& plan,
-                                          const torch::jit::Stack& stack) {
+std::vector<at::Tensor> flattened_results(const kernels::OperatorPlan& plan, const torch::jit::Stack& stack) {
   std::vector<at::Tensor> result;
   for (std::size_t i = stack.size() - plan.returns; i < stack.size(); i++) {
     if (stack[i].isTensor()) {
@@ -368,9 +371,9 @@ std::vector<at::Tensor> flattened_results(const dispatch::OperatorPlan& plan,
 
 namespace {
 
-// The out= arguments that were empty before the call and have another size now, where no other argument that
-// it writes has changed; else none.
-std::vector<Grown> grown_arguments(const dispatch::OperatorPlan& plan,
+// The out= arguments that were empty before the call and have another size now, if the call has changed no
+// other argument that it writes; else an empty list.
+std::vector<Grown> grown_arguments(const kernels::OperatorPlan& plan,
                                    const CallArguments& arguments,
                                    const std::vector<std::string>& before) {
   std::vector<Grown> result;
@@ -394,7 +397,7 @@ std::vector<Grown> grown_arguments(const dispatch::OperatorPlan& plan,
     }
     for (const auto& other : arguments.tensors()) {
       if (other.tensor != argument.tensor && other.device && other.storage == argument.storage) {
-        return {};  // what it computes again would read what it wrote
+        return {};  // a second run would read what the first wrote
       }
     }
     result.push_back(
@@ -418,7 +421,7 @@ void grow(const Learned& learned, const CallArguments& arguments) {
   }
 }
 
-Learned learn_results(const dispatch::OperatorPlan& plan,
+Learned learn_results(const kernels::OperatorPlan& plan,
                       const CallArguments& arguments,
                       const std::vector<std::string>& metadata,
                       const torch::jit::Stack& stack,
@@ -453,7 +456,7 @@ Learned learn_results(const dispatch::OperatorPlan& plan,
       continue;
     }
     c10::TensorImpl* impl = made.unsafeGetTensorImpl();
-    if (!dispatch::is_device_tensor(made) || !impl->has_storage() || impl->layout() != c10::kStrided ||
+    if (!kernels::is_device_tensor(made) || !impl->has_storage() || impl->layout() != c10::kStrided ||
         !is_plain(made)) {
       refuse("its result is not a dense tensor of the device");
       return learned;
@@ -506,4 +509,4 @@ void set_line_source(std::function<std::string()> source) {
   line_source() = std::move(source);
 }
 
-}  // namespace hpu_reference::graph
+}  // namespace hpu_reference::engine

@@ -1,4 +1,4 @@
-#include "graph/learned.h"
+#include "engine/learned.h"
 
 #include <ATen/Context.h>
 #include <c10/core/DefaultDtype.h>
@@ -10,14 +10,14 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "dispatch/host_call.h"
-#include "memory/device_memory.h"
+#include "kernels/host_call.h"
+#include "memory/allocator.h"
 
-namespace hpu_reference::graph {
+namespace hpu_reference::engine {
 
 namespace {
 
-// Enough for a large model in many shapes; beyond it everything is learned again.
+// Limit of entries, enough for a large model in many shapes; beyond it everything is learned again.
 constexpr std::size_t kMost = 1 << 16;
 
 std::mutex g_mutex;
@@ -27,7 +27,7 @@ std::unordered_map<std::string, LearnedPtr>& table() {
 }
 std::atomic<std::uint64_t> g_next_id{1};
 
-// Every dtype of tensors can take it: no conversion refuses it.
+// True for a number that every dtype of tensors accepts.
 bool is_liftable(double value) {
   return std::abs(value) <= 127.0;
 }
@@ -59,7 +59,7 @@ bool is_plain(const at::Tensor& tensor) {
   return !tensor.unsafeGetTensorImpl()->key_set().has_any(other);
 }
 
-CallArguments::CallArguments(const dispatch::OperatorPlan& plan, const c10::IValue* arguments) : plan_(plan) {
+CallArguments::CallArguments(const kernels::OperatorPlan& plan, const c10::IValue* arguments) : plan_(plan) {
   thread_local std::string key;
   key_ = &key;
   key.clear();
@@ -136,7 +136,7 @@ void CallArguments::add_tensor(const at::Tensor& tensor, std::size_t position, b
     return;
   }
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  if (!dispatch::is_device_tensor(tensor)) {
+  if (!kernels::is_device_tensor(tensor)) {
     if (!tensor.device().is_cpu() || tensor.dim() != 0 || !is_plain(tensor) || nested ||
         plan_.written[position]) {
       reason_ = "it has an argument in host memory";
@@ -183,7 +183,7 @@ void CallArguments::add_tensor(const at::Tensor& tensor, std::size_t position, b
   }
   put(impl->storage_offset());
   put(storage->nbytes());
-  // Which argument before this one it is, or shares a storage with.
+  // The argument before this one that is the same tensor, or shares its storage.
   int same = -1;
   int shared = -1;
   for (std::size_t i = 0; i < tensors_.size(); i++) {
@@ -242,4 +242,4 @@ void clear_learned() {
   table().clear();
 }
 
-}  // namespace hpu_reference::graph
+}  // namespace hpu_reference::engine

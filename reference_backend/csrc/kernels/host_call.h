@@ -13,49 +13,49 @@
 
 #include <unordered_map>
 
-#include "memory/device_memory.h"
-#include "runtime/device.h"
+#include "memory/detour.h"
 
-namespace hpu_reference::dispatch {
+namespace hpu_reference::kernels {
 
-inline const c10::Device kDevice(c10::DeviceType::HPU, 0);
-
+// True for a tensor of the device, of any layout.
 inline bool is_device_tensor(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->key_set().has_backend(c10::BackendComponent::HPUBit);
 }
 
+// A kernel's access to an argument.
 enum class Access { Read, Write };
 
+// One call; see above.
 class HostCall {
  public:
-  // Waits for what is queued or recorded before it, where there is any.
-  // `redirect`: results of the kernel go to device memory. Off for kernels that return no tensor.
-  // `surface`: the caller reads data on the host, so that errors of earlier work are thrown here.
+  // Waits for queued or recorded work that comes before it. `redirect`: results of the kernel go to device
+  // memory; off for kernels that return no tensor. `surface`: the caller reads data on the host, so that
+  // errors of earlier work are thrown here.
   explicit HostCall(bool redirect = true, bool surface = false);
-  // A kernel that threw may have resized its out= arguments; they are left as on the CPU.
+  // Writes back the out= arguments that a kernel resized before it threw, as on the CPU.
   ~HostCall();
   HostCall(const HostCall&) = delete;
   HostCall& operator=(const HostCall&) = delete;
 
-  // The CPU tensor to hand to the kernel. `name` is the operator's, for messages.
+  // Makes the CPU tensor for the kernel. `name` is the operator's, for messages.
   at::Tensor host(const at::Tensor& tensor, Access access, const char* name);
 
   // Ends the redirection; every later call converts results.
   void kernel_done();
 
-  // The device tensor for a result of the kernel: the argument itself, a view of it, or the result turned
-  // into a device tensor in place. `holders`: how many references to it this call accounts for.
+  // Returns the device tensor for a result of the kernel: the argument itself, a view of it, or the result
+  // turned into a device tensor in place. `holders`: how many references to it this call accounts for.
   at::Tensor device(at::Tensor&& result, std::size_t holders = 1);
 
   // Writes changed metadata and storages back to the written arguments.
   void finish();
 
-  // For the arguments that follow: whether CPU tensors of one or more dimensions are let through.
+  // Accepts (or not) CPU tensors of one or more dimensions as the arguments that follow.
   void allow_cpu_tensors(bool allowed) {
     cpu_tensors_allowed_ = allowed;
   }
 
-  // Tensors larger than their storage are let through: resize_() makes the storage fit.
+  // Accepts tensors larger than their storage: resize_() makes the storage fit.
   void allow_short_storages() {
     short_storages_allowed_ = true;
   }
@@ -104,7 +104,7 @@ class HostCall {
   bool finished_ = false;
 };
 
-// The host view of a dense strided tensor, for code that reads or writes its bytes itself.
+// Makes the host view of a dense strided tensor, for code that reads or writes its bytes itself.
 at::Tensor host_view(const at::Tensor& tensor);
 
-}  // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::kernels

@@ -1,4 +1,4 @@
-// torch's way to the device: torch.accelerator, generators, pinned memory.
+// The device's hooks: torch.accelerator, generators and pinned memory.
 #include <ATen/detail/HPUHooksInterface.h>
 
 #include "memory/pinned.h"

@@ -1,13 +1,15 @@
-#include "dispatch/extended_layouts.h"
+#include "kernels/extended_layouts.h"
 
 #include <ATen/NestedTensorImpl.h>
 #include <ATen/SparseTensorImpl.h>
 #include <ATen/quantized/QTensorImpl.h>
 #include <ATen/quantized/Quantizer.h>
 
-#include "dispatch/tensor_access.h"
+#include "kernels/tensor_access.h"
+#include "memory/allocator.h"
+#include "runtime/device.h"
 
-namespace hpu_reference::dispatch {
+namespace hpu_reference::kernels {
 
 namespace {
 
@@ -30,10 +32,10 @@ bool has(const at::Tensor& tensor, DispatchKey key) {
   return tensor.unsafeGetTensorImpl()->key_set().has(key);
 }
 
-// A quantizer with per-channel parameters holds tensors, which must live where the kernel reads them.
+// A quantizer with per-channel parameters holds tensors, which must be in memory that the kernel reads.
 template <class Convert>
 at::QuantizerPtr convert_quantizer(const at::QuantizerPtr& quantizer, at::ScalarType dtype, Convert convert) {
-  // What has no tensors of its own serves both sides; an unknown quantizer cannot even be asked for its
+  // A quantizer without tensors of its own serves both sides; an unknown one cannot even be asked for its
   // scheme.
   auto* channels = dynamic_cast<at::PerChannelAffineQuantizer*>(quantizer.get());
   if (channels == nullptr) {
@@ -43,7 +45,7 @@ at::QuantizerPtr convert_quantizer(const at::QuantizerPtr& quantizer, at::Scalar
       convert(channels->scales()), convert(channels->zero_points()), channels->axis(), dtype);
 }
 
-// The parts of a result are converted like results of their own; the result and this call hold them.
+// Converts a part of a result like a result of its own; the result and this call have references to it.
 template <class Part>
 at::Tensor device_part(HostCall& call, Part part) {
   return call.device(std::move(part), /*holders=*/2);
@@ -53,8 +55,8 @@ at::native::NestedTensorImpl* nested(const at::Tensor& tensor) {
   return static_cast<at::native::NestedTensorImpl*>(tensor.unsafeGetTensorImpl());
 }
 
-// What stays a CPU tensor after the kernel must not be memory of the device, which ends with a fork or its
-// tensor.
+// A tensor that stays on the CPU after the kernel must not be memory of the device, which ends with a fork or
+// with its tensor.
 at::Tensor on_heap(const at::Tensor& tensor) {
   return memory::arena().contains_host(tensor.storage().data()) ? tensor.clone() : tensor;
 }
@@ -85,7 +87,7 @@ struct DeviceSparseCsr final : at::SparseCsrTensorImpl {
       return SparseCsrTensorImpl::shallow_copy_and_detach(version, allow_metadata_change);
     }
     auto copy = c10::make_intrusive<DeviceSparseCsr>(layout_impl(), dtype());
-    change_backend(copy.get(), kDevice);
+    change_backend(copy.get(), runtime::kDevice);
     copy->set_member_tensors(compressed_indices(), plain_indices(), values(), sizes());
     c10::TensorImpl::copy_tensor_metadata(this, copy.get(), version, allow_metadata_change);
     copy->refresh_numel();
@@ -97,7 +99,7 @@ struct DeviceSparseCsr final : at::SparseCsrTensorImpl {
 
 c10::intrusive_ptr<at::SparseCsrTensorImpl> make_compressed(at::Layout layout, caffe2::TypeMeta dtype) {
   auto impl = c10::make_intrusive<DeviceSparseCsr>(layout, dtype);
-  change_backend(impl.get(), kDevice);
+  change_backend(impl.get(), runtime::kDevice);
   return impl;
 }
 
@@ -184,7 +186,7 @@ at::Tensor ExtendedLayouts::device(HostCall& call, at::Tensor&& result) {
       result.layout(),
       " cannot live on the hpu device; use a strided tensor, or the CPU for this operator");
   call.adopt_storage_of(impl, impl->unsafe_storage().use_count() > 1);
-  change_backend(impl, kDevice);
+  change_backend(impl, runtime::kDevice);
   auto* self = quantized(result);
   self->set_quantizer_(convert_quantizer(self->quantizer(), result.scalar_type(), [&](at::Tensor part) {
     return device_part(call, std::move(part));
@@ -215,4 +217,4 @@ void ExtendedLayouts::write_back(HostCall& call, const at::Tensor& device, const
   }
 }
 
-}  // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::kernels

@@ -3,8 +3,9 @@
 
 #include <c10/core/TensorImpl.h>
 
-namespace hpu_reference::dispatch {
+namespace hpu_reference::kernels {
 
+// Access to those members.
 struct TensorAccess : c10::TensorImpl {
   static std::optional<c10::Device>& device(c10::TensorImpl* impl) {
     return impl->*(&TensorAccess::device_opt_);
@@ -14,11 +15,11 @@ struct TensorAccess : c10::TensorImpl {
   }
 };
 
-// Replaces the backend (CPU <-> HPU) in the tensor's keys and its device; the storage is the caller's
-// concern.
+// Replaces the backend (CPU or HPU) in the tensor's keys and its device; the caller takes care of the
+// storage.
 inline void change_backend(c10::TensorImpl* impl, c10::Device device) {
   impl->_change_backend_component_keys(device);
   TensorAccess::device(impl) = device;
 }
 
-}  // namespace hpu_reference::dispatch
+}  // namespace hpu_reference::kernels

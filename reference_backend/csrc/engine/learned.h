@@ -1,7 +1,7 @@
-// What a call returns, learned from running it once: the host needs the results before the kernel has run.
+// Results of a call, learned from running it once: the host needs their metadata before the kernel has run.
 //
-// Meta kernels are not asked: they need the interpreter, are slow, and are wrong about strides, aliasing or
-// storage sizes of some operators.
+// Meta kernels do not serve here: they need the interpreter, are slow, and are wrong about strides, aliasing
+// or storage sizes of some operators.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,10 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "dispatch/operator_plan.h"
+#include "kernels/operator_plan.h"
 
-namespace hpu_reference::graph {
+namespace hpu_reference::engine {
 
+// Metadata of one result.
 struct Result {
   enum class Kind : std::uint8_t { Undefined, Argument, View, Fresh };
   Kind kind = Kind::Undefined;
@@ -28,48 +29,52 @@ struct Result {
   bool neg = false;
 };
 
+// Memory that the call allocates for results.
 struct FreshStorage {
   std::size_t bytes;
-  int position;  // which allocation of the kernel it was; -1: unknown, its bytes are copied
+  int position;  // among the kernel's allocations; -1: unknown, its bytes are copied
 };
 
-// An empty out= argument that the call gives its size. The host can do that itself, and hold back the rest.
+// An empty out= argument that the call resizes. The host can resize it, and hold back the rest of the call.
 struct Grown {
   std::size_t argument;  // position among the tensor arguments
   c10::DimVector sizes;
   c10::DimVector strides;
 };
 
+// Metadata of all results of a call.
 struct Learned {
   std::uint64_t id = 0;  // never given twice
   bool deferrable = true;
-  const char* reason = "";  // why not
-  bool warns = false;       // such a call is learned anew each time, so that each warns where it is made
+  const char* reason = "";  // for not being deferrable
+  bool warns = false;       // it is then learned anew each time, so that each call warns
   std::vector<Result> results;
   std::vector<int> lengths;  // per return: -1 for a tensor, else the length of a tensor list
   std::vector<FreshStorage> storages;
-  std::vector<Grown> grown;  // where this is all that stands in the way of holding the call back
+  std::vector<Grown> grown;  // filled if nothing else keeps the call from being held back
 };
 
 using LearnedPtr = std::shared_ptr<const Learned>;
 
-// The arguments of one call as the engine looks at them. Its key holds all that decides the results'
-// metadata: of tensors sizes, strides, offset, dtype, bits and which share a storage; of everything else the
-// value. Left out are values that can neither matter to it nor be refused and change from step to step: the
-// floating-point Scalars and 0-dim CPU tensors of arithmetic, next to a tensor argument. Those are *lifted*:
-// given anew to each run.
+// The arguments of one call as the engine sees them. Its key contains all that decides the results' metadata:
+// of tensors the sizes, strides, offset, dtype, bits and shared storages; of everything else the value. It
+// leaves out values that neither matter to the metadata nor can be refused and that change from step to step:
+// the floating-point Scalars and 0-dim CPU tensors of arithmetic, next to a tensor argument. Those are
+// *lifted*: each run brings its own.
 class CallArguments {
  public:
   // `arguments`: the call's, in schema order; they must outlive this object.
-  CallArguments(const dispatch::OperatorPlan& plan, const c10::IValue* arguments);
+  CallArguments(const kernels::OperatorPlan& plan, const c10::IValue* arguments);
 
-  // Whether the engine can hold such a call back at all; `reason` says what stands in the way.
+  // True if the engine can hold such a call back; if not, reason() gives the reason.
   bool deferrable() const {
     return reason_ == nullptr;
   }
+  // The reason against holding the call back; nullptr if there is none.
   const char* reason() const {
     return reason_;
   }
+  // The key; valid until the next CallArguments on this thread.
   const std::string& key() const {
     return *key_;
   }
@@ -77,12 +82,14 @@ class CallArguments {
     const at::Tensor* tensor;
     bool device;
     bool written;
-    bool was_empty;                   // when these arguments were looked at
+    bool was_empty;                   // when this object was made
     const c10::StorageImpl* storage;  // then
   };
+  // Every tensor among the arguments, those in lists included.
   const c10::SmallVector<TensorArgument, 8>& tensors() const {
     return tensors_;
   }
+  // Positions of the lifted arguments.
   const c10::SmallVector<int, 4>& lifted() const {
     return lifted_;
   }
@@ -103,20 +110,25 @@ class CallArguments {
     }
   }
 
-  const dispatch::OperatorPlan& plan_;
+  const kernels::OperatorPlan& plan_;
   std::string* key_;  // of the thread
   const char* reason_ = nullptr;
   c10::SmallVector<TensorArgument, 8> tensors_;
   c10::SmallVector<int, 4> lifted_;
 };
 
-// Whether a tensor is strided and has no more to it than its bytes and its conj and neg bits.
+// True if a tensor is strided and has only its bytes and its conj and neg bits.
 bool is_plain(const at::Tensor& tensor);
 
+// Looks the key up; nullptr if no such call has run.
 LearnedPtr find_learned(const std::string& key);
+// Stores the metadata under the key and gives it an id.
 LearnedPtr add_learned(const std::string& key, Learned&& learned);
+// Removes the entry with this id.
 void forget_learned(std::uint64_t id);
+// Number of entries.
 std::size_t learned_count();
+// Removes all entries.
 void clear_learned();
 
-}  // namespace hpu_reference::graph
+}  // namespace hpu_reference::engine

@@ -1,0 +1,57 @@
+// The way of an operator that does not simply run: into a queue, or into the graph that is being recorded.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include "engine/call.h"
+#include "kernels/host_kernel.h"
+#include "kernels/operator_plan.h"
+
+namespace hpu_reference::engine {
+
+// Takes care of the call and puts its results on the stack, or returns false: the caller runs it. `large`:
+// worth a queue even if nothing is pending.
+bool hold_back(const kernels::HostKernel& kernel,
+               const c10::OperatorHandle& op,
+               torch::jit::Stack* stack,
+               bool large);
+
+// Receiver of the calls of all threads, which it may record instead of running them: a capture or lazy mode.
+class Recorder {
+ public:
+  virtual ~Recorder() = default;
+  // As hold_back().
+  virtual bool record(const kernels::HostKernel& kernel,
+                      const c10::OperatorHandle& op,
+                      torch::jit::Stack* stack) = 0;
+};
+
+// Sets the capture in progress; nullptr ends it. A capture goes before lazy mode.
+void set_capture(Recorder* recorder);
+// Sets lazy mode's recorder.
+void set_lazy(Recorder* recorder);
+
+// Runs the call inline and learns what it returns. `key` is its arguments' key.
+LearnedPtr run_and_learn(const kernels::HostKernel& kernel,
+                         const c10::OperatorHandle& op,
+                         const std::string& key,
+                         torch::jit::Stack* stack);
+
+// Counters for tests and statistics; approximate while threads run.
+struct EngineCounters {
+  std::int64_t learned = 0;
+  std::int64_t deferred = 0;
+  std::int64_t launched = 0;
+};
+// The counters.
+EngineCounters& counters();
+
+// Each operator with its number of calls that ran from a queue, a flushed graph or a replay.
+std::vector<std::pair<std::string, std::int64_t>> executed_operators();
+// Resets these numbers to 0.
+void reset_executed_operators();
+// Adds an operator to executed_operators(); the plan must live as long as the process.
+void register_plan(const kernels::OperatorPlan* plan);
+
+}  // namespace hpu_reference::engine

@@ -1,0 +1,133 @@
+#include "memory/host_storage.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "memory/allocator.h"
+#include "memory/detour.h"
+#include "runtime/device.h"
+#include "runtime/queue.h"
+#include "runtime/stream.h"
+#include "torch_release.h"
+
+namespace hpu_reference::memory {
+
+bool adopt_storage(c10::StorageImpl* storage) {
+  c10::DataPtr& pointer = storage->_mutable_data_ptr_no_checks();
+  if (pointer.get() == nullptr) {
+    storage->set_data_ptr_noswap(c10::DataPtr(nullptr, runtime::kDevice));
+  } else if (is_scratch(pointer)) {
+    Block* block = g_pool->block_at(pointer.get());
+    g_pool->promote(block);
+    pointer.release_context();
+    storage->set_data_ptr_noswap(device_pointer(block));
+  } else {
+    return false;
+  }
+  storage->set_allocator(device_allocator());
+  return true;
+}
+
+c10::intrusive_ptr<c10::StorageImpl> host_storage_of(c10::StorageImpl* device) {
+  const c10::DataPtr& pointer = device->data_ptr();
+  const std::size_t bytes = device->nbytes();
+  Block* block = block_of(pointer);
+  const auto make = [&](void* address) {
+    return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),
+                                                 bytes,
+                                                 c10::DataPtr(address, c10::Device(c10::DeviceType::CPU)),
+                                                 host_allocator(),
+                                                 device->resizable());
+  };
+  if (block == nullptr) {
+    void* address = pointer.get();
+    if (address != nullptr) {
+      TORCH_CHECK(arena().contains_device(address),
+                  "storage at address ",
+                  address,
+                  " is not memory of the hpu device; make the tensor with device='hpu'");
+      address = arena().to_host(address);
+    }
+    return make(address);
+  }
+  void* address = arena().to_host(pointer.get());
+  c10::StorageImpl* cached = block->host_storage.load(std::memory_order_acquire);
+  if (cached == nullptr) {
+    auto fresh = make(address);
+    c10::StorageImpl* expected = nullptr;
+    if (block->host_storage.compare_exchange_strong(expected, fresh.get(), std::memory_order_acq_rel)) {
+      return c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(fresh.release());
+    }
+    cached = expected;
+  }
+  if (C10_UNLIKELY(cached->nbytes() != bytes)) {
+    set_bytes(cached, bytes);  // the block has been reused, or its storage shrunk in place
+  }
+  if (C10_UNLIKELY(cached->resizable() != device->resizable())) {
+    cached->set_resizable(device->resizable());
+  }
+  return c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(cached);
+}
+
+void keep_alive_if_kept(c10::StorageImpl* device, const c10::intrusive_ptr<c10::StorageImpl>& host) {
+  Block* block = block_of(device->data_ptr());
+  c10::StorageImpl* expected = host.get();
+  const bool cached = block != nullptr && block->host_storage.load(std::memory_order_relaxed) == expected;
+  if (host.use_count() <= (cached ? 2U : 1U) || host->data() == nullptr) {
+    return;
+  }
+  using Owner = c10::intrusive_ptr<c10::StorageImpl>;
+  auto* owner = new Owner(Owner::reclaim_copy(device));
+  host->set_data_ptr_noswap(c10::DataPtr(
+      const_cast<void*>(host->data()),
+      owner,
+      [](void* context) { delete static_cast<Owner*>(context); },
+      c10::Device(c10::DeviceType::CPU)));
+  if (cached && block->host_storage.compare_exchange_strong(expected, nullptr)) {
+    c10::raw::intrusive_ptr::decref(host.get());
+  }
+}
+
+void take_resized(c10::StorageImpl* device, c10::StorageImpl* host) {
+  const std::size_t bytes = host->nbytes();
+  c10::DataPtr fresh = host->set_data_ptr(c10::DataPtr(nullptr, c10::Device(c10::DeviceType::CPU)));
+  if (Block* old = block_of(device->data_ptr())) {
+    // The cached host storage of the old block must not outlive this with another block's address.
+    if (auto* cached = old->host_storage.exchange(nullptr)) {
+      c10::raw::intrusive_ptr::decref(cached);
+    }
+  }
+  c10::DataPtr pointer(nullptr, runtime::kDevice);
+  if (is_scratch(fresh)) {
+    Block* block = pool().block_at(fresh.get());
+    fresh.release_context();
+    pool().promote(block);
+    pointer = device_pointer(block);
+  } else if (fresh.get() != nullptr && bytes > 0) {
+    pointer = allocate_device(bytes, /*in_order=*/false);  // made by another thread, on the heap
+    block_of(pointer)->host_written = true;
+    std::memcpy(arena().to_host(pointer.get()), fresh.get(), bytes);
+  }
+  device->set_data_ptr_noswap(std::move(pointer));
+  device->set_nbytes(bytes);
+}
+
+void resize_storage(c10::StorageImpl* storage, std::size_t bytes) {
+  TORCH_CHECK(storage->resizable(), "Trying to resize storage that is not resizable");
+  const std::size_t common = std::min(bytes, storage->nbytes());
+  c10::DataPtr fresh = allocate_device(bytes, /*in_order=*/common == 0);
+  if (common > 0) {
+    block_of(fresh)->host_written = true;
+    if (runtime::needs_attention()) {
+      runtime::flush_recorded();
+      runtime::drain(runtime::current_stream_id(), /*surface=*/false);
+    }
+    std::memcpy(arena().to_host(fresh.get()), arena().to_host(storage->data()), common);
+  }
+  storage->set_data_ptr_noswap(std::move(fresh));
+  storage->set_nbytes(bytes);
+}
+
+}  // namespace hpu_reference::memory

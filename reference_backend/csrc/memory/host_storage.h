@@ -1,0 +1,26 @@
+// Storages of the device and the CPU storages over their host views.
+#pragma once
+
+#include <c10/core/StorageImpl.h>
+
+namespace hpu_reference::memory {
+
+// Turns a CPU storage whose memory is a scratch block (or empty) into a device storage, in place. Returns
+// false, and leaves the storage as it is, if the memory is not the arena's.
+bool adopt_storage(c10::StorageImpl* storage);
+
+// The CPU storage over the host view of a device storage; the same one for all callers as long as the block
+// lives. A storage without memory gets a fresh empty one.
+c10::intrusive_ptr<c10::StorageImpl> host_storage_of(c10::StorageImpl* device);
+
+// Makes this host storage own the device storage if others than the caller and the block's cache have a
+// reference to it; the block then makes a new one when it needs it.
+void keep_alive_if_kept(c10::StorageImpl* device, const c10::intrusive_ptr<c10::StorageImpl>& host);
+
+// Gives the device storage the memory of its host storage, which a kernel has resized.
+void take_resized(c10::StorageImpl* device, c10::StorageImpl* host);
+
+// Changes the size of a device storage, keeping the common prefix of its bytes.
+void resize_storage(c10::StorageImpl* storage, std::size_t bytes);
+
+}  // namespace hpu_reference::memory

@@ -1,0 +1,31 @@
+// Host access to device data: it is safe once earlier work is finished, and refused while a graph is
+// captured, which could not repeat it.
+#pragma once
+
+namespace hpu_reference::runtime {
+
+// True while any thread captures a graph.
+bool is_capturing();
+// Sets that flag; the engine does when a capture begins or ends.
+void set_capturing(bool on);
+
+// Scope in which this thread's calls run inline, whatever is recorded or queued.
+class InlineScope {
+ public:
+  InlineScope();
+  ~InlineScope();
+  InlineScope(const InlineScope&) = delete;
+  InlineScope& operator=(const InlineScope&) = delete;
+
+ private:
+  bool before_;
+};
+
+// True if this thread's calls must run at once: it is in an InlineScope or runs queued work.
+bool runs_inline();
+
+// Makes host access to device data safe on this thread: launches what is recorded and waits for the current
+// stream. With `surface`, throws the error that the stream's work has met. Throws during a capture.
+void wait_for_earlier_work(bool surface);
+
+}  // namespace hpu_reference::runtime
