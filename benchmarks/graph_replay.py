@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal import fusion_policy
+from habana_frameworks.torch.internal.fusion import policy as fusion_policy
 from habana_frameworks.torch.internal.fusion import service
 
 from benchmarks.measure import best_of, show

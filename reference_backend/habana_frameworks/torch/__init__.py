@@ -23,8 +23,9 @@ _autoload.is_loaded = True
 import torch as _torch  # noqa: E402
 
 from . import _loader  # noqa: E402
-from .internal import bridge_config, engine, exit, gpu_migration, torchvision_ops  # noqa: E402
-from .internal import mode as _mode  # noqa: E402
+from .internal import bridge_config, engine, exit  # noqa: E402
+from .internal.patches import gpu_migration, torchvision_ops  # noqa: E402
+from .internal.settings import mode as _mode  # noqa: E402
 
 _autoload.autoload_requested()
 _lazy_mode = _mode.check_lazy_mode(str(_torch.__version__))

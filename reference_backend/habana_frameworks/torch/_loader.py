@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from types import ModuleType
 
 from .internal import torch_build
-from .internal.mode import is_fork_like
+from .internal.settings.mode import is_fork_like
 
 _BRIDGE_LIBRARY = os.path.join("torch", "lib", "libhabana_pytorch*_plugin*.so")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from habana_frameworks.torch.internal import fusion_policy
 from habana_frameworks.torch.internal.fusion import cache_config, service
+from habana_frameworks.torch.internal.fusion import policy as fusion_policy
 from habana_frameworks.torch.internal.fusion.cache_config import CacheConfig
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from habana_frameworks.torch.internal import fusion_policy
+from habana_frameworks.torch.internal.fusion import policy as fusion_policy
 
 
 @pytest.mark.parametrize(("version", "runs"), [("2.6.0+cu124", 0), ("2.13.0+cpu", 32), ("2.15.0", 32)])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import habana_frameworks.torch as ht
 import pytest
 import torch
-from habana_frameworks.torch.internal import bridge_config, environment
-from habana_frameworks.torch.internal.flag_table import FLAGS
+from habana_frameworks.torch.internal import bridge_config
+from habana_frameworks.torch.internal.settings import environment
+from habana_frameworks.torch.internal.settings.flag_table import FLAGS
 
 hpu = ht.hpu
 

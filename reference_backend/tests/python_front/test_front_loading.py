@@ -12,7 +12,7 @@ import habana_frameworks.torch as ht
 import pytest
 from habana_frameworks.torch import _loader
 from habana_frameworks.torch.internal import torch_build
-from habana_frameworks.torch.internal.mode import check_lazy_mode, is_fork_like
+from habana_frameworks.torch.internal.settings.mode import check_lazy_mode, is_fork_like
 
 IMPORT = "import habana_frameworks.torch"
 

@@ -136,7 +136,7 @@ def test_rule_of_the_references_is_lifted_for_hpu_only():
 
 
 def test_import_hook_runs_after_the_module_and_leaves_no_trace(tmp_path, monkeypatch):
-    from habana_frameworks.torch.internal.import_hooks import when_imported
+    from habana_frameworks.torch.internal.patches.import_hooks import when_imported
 
     (tmp_path / "front_hooked.py").write_text("value = 1\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -157,7 +157,7 @@ def test_import_hook_runs_after_the_module_and_leaves_no_trace(tmp_path, monkeyp
 
 
 def test_import_hook_survives_a_failing_import(tmp_path, monkeypatch):
-    from habana_frameworks.torch.internal.import_hooks import when_imported
+    from habana_frameworks.torch.internal.patches.import_hooks import when_imported
 
     source = tmp_path / "front_failing.py"
     source.write_text("raise OSError\n")

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal import fusion_policy
-from habana_frameworks.torch.utils.event_dispatcher import EventDispatcher, EventId
+from habana_frameworks.torch.internal.events import EventDispatcher, EventId
+from habana_frameworks.torch.internal.fusion import policy as fusion_policy
 from habana_frameworks.torch.utils.internal import is_lazy
 
 _closures: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()

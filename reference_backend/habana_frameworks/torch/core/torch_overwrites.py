@@ -24,13 +24,12 @@ from types import ModuleType
 from typing import Any
 
 from habana_frameworks.torch import hpu
-from habana_frameworks.torch.internal.import_hooks import when_imported
+from habana_frameworks.torch.internal.patches.fake_results import ask_the_cpu
+from habana_frameworks.torch.internal.patches.import_hooks import when_imported
 
 import torch
 from torch.nn.utils.rnn import PackedSequence
 from torch.overrides import handle_torch_function, has_torch_function_unary
-
-from .fake_results import ask_the_cpu
 
 _applied = False
 

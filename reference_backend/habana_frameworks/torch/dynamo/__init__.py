@@ -6,7 +6,7 @@ import importlib
 from types import ModuleType
 from typing import Any
 
-from habana_frameworks.torch.internal.import_hooks import when_imported
+from habana_frameworks.torch.internal.patches.import_hooks import when_imported
 
 #: Imported when they are first asked for, as torch's own modules are.
 _SUBPACKAGES = ("compile_backend", "debug_utils")

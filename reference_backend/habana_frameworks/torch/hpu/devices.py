@@ -6,7 +6,12 @@ import os
 from typing import Any
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal.modules import NODE_SIZE, is_own_index, own_module, visible_modules
+from habana_frameworks.torch.internal.settings.modules import (
+    NODE_SIZE,
+    is_own_index,
+    own_module,
+    visible_modules,
+)
 
 from ._utils import _get_device_index
 from .initialization import _lazy_init, is_initialized

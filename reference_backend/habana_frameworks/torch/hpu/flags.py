@@ -6,7 +6,7 @@ import warnings
 from typing import NamedTuple
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal import bridge_config
+from habana_frameworks.torch.internal.settings import bridge_config
 
 import torch
 

@@ -7,8 +7,8 @@ import threading
 from types import ModuleType
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal.import_hooks import when_imported
-from habana_frameworks.torch.utils.event_dispatcher import EventDispatcher, EventId
+from habana_frameworks.torch.internal.events import EventDispatcher, EventId
+from habana_frameworks.torch.internal.patches.import_hooks import when_imported
 
 _lock = threading.Lock()
 _this_thread = threading.local()

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TextIO
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.utils.event_dispatcher import EventDispatcher, EventId, EventParams
+from habana_frameworks.torch.internal.events import EventDispatcher, EventId, EventParams
 
 from .metrics import InvalidMetricDumpFileFormat, InvalidMetricDumpTrigger, Metric, MetricDumpFormat
 

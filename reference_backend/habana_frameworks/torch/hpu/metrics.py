@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal import bridge_config, environment
-from habana_frameworks.torch.utils.event_dispatcher import EventDispatcher, EventId, EventParams
+from habana_frameworks.torch.internal.events import EventDispatcher, EventId, EventParams
+from habana_frameworks.torch.internal.settings import bridge_config, environment
 
 __all__ = [
     "InvalidMetricDumpFileFormat",

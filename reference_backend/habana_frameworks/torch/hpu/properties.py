@@ -12,7 +12,7 @@ import warnings
 from typing import Any, NamedTuple
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal.modules import own_module, visible_modules
+from habana_frameworks.torch.internal.settings.modules import own_module, visible_modules
 from habana_frameworks.torch.version import __version__
 
 from ._utils import _checked_device_id

@@ -12,8 +12,8 @@ import atexit
 import os
 from types import ModuleType
 
-from .environment import read
 from .fusion import cache_config
+from .settings.environment import read
 
 
 def start(core: ModuleType, lazy_mode: int) -> None:

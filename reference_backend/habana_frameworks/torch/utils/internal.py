@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from habana_frameworks.torch.internal import bridge_config
+from habana_frameworks.torch.internal.settings import bridge_config
 
 _logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal.environment import read
+from habana_frameworks.torch.internal.settings.environment import read
 
 import torch.distributed as dist
 

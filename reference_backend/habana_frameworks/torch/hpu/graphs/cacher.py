@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
 
-from habana_frameworks.torch.internal import environment
+from habana_frameworks.torch.internal.settings import environment
 from habana_frameworks.torch.utils.internal import is_lazy
 
 import torch

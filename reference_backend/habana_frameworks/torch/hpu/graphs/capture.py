@@ -13,9 +13,9 @@ from typing import Any
 
 from habana_frameworks.torch import _C
 from habana_frameworks.torch.hpu import devices, flags, streams
-from habana_frameworks.torch.internal.environment import read
-from habana_frameworks.torch.internal.fusion_policy import Heat
-from habana_frameworks.torch.utils.debug import graph_dumps
+from habana_frameworks.torch.internal import graph_dumps
+from habana_frameworks.torch.internal.fusion.policy import Heat
+from habana_frameworks.torch.internal.settings.environment import read
 
 import torch
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from habana_frameworks.torch.internal.fusion_policy import Heat
+from habana_frameworks.torch.internal.fusion.policy import Heat
 
 import torch
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from habana_frameworks.torch.internal import environment
+from habana_frameworks.torch.internal.settings import environment
 
 import torch
 

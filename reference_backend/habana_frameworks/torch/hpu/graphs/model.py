@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from habana_frameworks.torch.internal import environment
+from habana_frameworks.torch.internal.settings import environment
 
 import torch
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .environment import read
+from ..settings.environment import read
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Heat:
             self._look()
 
     def _look(self) -> None:
-        from .fusion import service
+        from . import service
 
         self._left = _NEVER if self._graph.kind == "fused" else _BETWEEN_LOOKS
         if self._requested:
@@ -102,7 +102,7 @@ def look_at_recipes(core: Any) -> None:
     hot = core.take_hot_recipes()
     if not hot and _steps % _BETWEEN_LOOKS:
         return
-    from .fusion import service
+    from . import service
 
     for _, recipe in hot:
         if hot_after() and not torch.are_deterministic_algorithms_enabled():

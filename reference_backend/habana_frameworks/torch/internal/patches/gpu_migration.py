@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import warnings
 
-from . import bridge_config
+from ..settings import bridge_config
 
 
 def load_if_requested() -> None:
