@@ -15,19 +15,16 @@ from __future__ import annotations
 import os as _os
 
 import habana_frameworks as _namespace
-from habana_frameworks import autoload as _autoload
+from habana_frameworks import autoload_switch as _autoload_switch
 
-# Before torch is imported: its entry point would come back here.
-_autoload.is_loaded = True
+import torch as _torch
 
-import torch as _torch  # noqa: E402
+from . import _loader
+from .internal import bridge_config, engine, exit
+from .internal.patches import gpu_migration, torchvision_ops
+from .internal.settings import mode as _mode
 
-from . import _loader  # noqa: E402
-from .internal import bridge_config, engine, exit  # noqa: E402
-from .internal.patches import gpu_migration, torchvision_ops  # noqa: E402
-from .internal.settings import mode as _mode  # noqa: E402
-
-_autoload.autoload_requested()
+_autoload_switch.autoload_requested()
 _lazy_mode = _mode.check_lazy_mode(str(_torch.__version__))
 bridge_config.check_environment()
 _loader.refuse_real_bridge(_namespace.__path__)

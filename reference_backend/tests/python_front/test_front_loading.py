@@ -182,7 +182,8 @@ def _copy_without(tmp_path: Path, *left_out: str) -> Path:
         tmp_path / "habana_frameworks" / "torch",
         ignore=shutil.ignore_patterns("__pycache__", "*.so", *left_out),
     )
-    shutil.copy(package.parent / "autoload.py", tmp_path / "habana_frameworks")
+    for name in ("autoload.py", "autoload_switch.py"):
+        shutil.copy(package.parent / name, tmp_path / "habana_frameworks")
     return tmp_path
 
 

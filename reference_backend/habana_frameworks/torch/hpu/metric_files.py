@@ -25,7 +25,7 @@ from typing import TextIO
 from habana_frameworks.torch import _C
 from habana_frameworks.torch.internal.events import EventDispatcher, EventId, EventParams
 
-from .metrics import InvalidMetricDumpFileFormat, InvalidMetricDumpTrigger, Metric, MetricDumpFormat
+from .metric_kinds import InvalidMetricDumpFileFormat, InvalidMetricDumpTrigger, Metric, MetricDumpFormat
 
 _TRIGGERS = ("process_exit", "mark_step", "metric_change", "user")
 

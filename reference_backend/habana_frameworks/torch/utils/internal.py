@@ -8,15 +8,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from habana_frameworks.torch.internal.settings import bridge_config
+from habana_frameworks.torch.internal.settings.mode import is_lazy
+
+__all__ = ["Timer", "is_lazy", "lazy_only"]
 
 _logger = logging.getLogger(__name__)
-
-
-@functools.cache
-def is_lazy() -> bool:
-    """Say whether the process runs in lazy mode. The first answer stays."""
-    return bridge_config.value_of("PT_HPU_LAZY_MODE") != 0
 
 
 def lazy_only(function: Callable[..., Any]) -> Callable[..., None]:

@@ -15,8 +15,8 @@ from torch._subclasses import FakeTensorMode
 
 from . import compilers, config, executables, inductor
 from .decompositions import decompositions
+from .log import logger
 from .options import from_compile
-from .passes import logger
 from .words import env_bool
 
 

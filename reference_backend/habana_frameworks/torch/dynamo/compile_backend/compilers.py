@@ -13,7 +13,8 @@ from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 
 from . import config, inductor, passes
-from ._passes.utils import OptimizerContext
+from .context import OptimizerContext
+from .log import logger
 
 Boxed = Callable[[list[Any]], Sequence[Any]]
 
@@ -101,7 +102,7 @@ class GraphCompiler:
         with config.patch(self._settings), inductor.virtual_fake_mode(self._fake_mode):
             passes.optimize_graph(context)
         _report_strides(context)
-        passes.logger.debug("%s compiled in %.3f s", context.graph_name, time.perf_counter() - start)
+        logger.debug("%s compiled in %.3f s", context.graph_name, time.perf_counter() - start)
         return context.executable
 
 

@@ -15,8 +15,8 @@ from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils._python_dispatch import _disable_current_modes
 
 from . import inductor
+from .calls import count
 from .host_calls import on_host
-from .recipes import count
 
 Code = Callable[[list[Any]], Sequence[Any]]
 

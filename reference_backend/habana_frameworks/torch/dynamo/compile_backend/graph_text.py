@@ -9,8 +9,8 @@ from torch._ops import OpOverload
 from torch.fx import Node
 from torch.fx.node import map_aggregate
 
-from ._passes.utils import Partition
-from .passes import logger
+from .context import Partition
+from .log import logger
 
 
 def log_graph(partition: Partition) -> None:

@@ -10,9 +10,9 @@ from habana_frameworks.torch import _C, hpu
 import torch
 from torch.fx import GraphModule
 
-from ._passes.utils import is_mutating, storage_of
-from .passes import logger
-from .recipes import by_calls, count
+from .calls import by_calls, count
+from .context import is_mutating, storage_of
+from .log import logger
 
 #: Captures for one set of sizes: for inputs that share memory in one way or the other, and the like.
 _MOST_CAPTURES = 8

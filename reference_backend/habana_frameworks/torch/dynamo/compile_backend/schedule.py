@@ -11,7 +11,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_aggregate
 
 from . import inductor
-from ._passes.utils import Partition, graph_outputs
+from .context import Partition, graph_outputs
 
 Values = list[Any]
 

@@ -15,7 +15,7 @@ from torch.fx import Node
 from torch.fx.node import _get_qualified_name
 
 from . import inductor
-from ._passes.utils import Placement, shaped_leaves, tensors_in, value_of
+from .context import Placement, shaped_leaves, tensors_in, value_of
 
 logger = Logger("PT_COMPILE")
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ._passes.utils import OptimizerContext, Placement, tensors_in, value_of
-from .passes import logger
+from .context import OptimizerContext, Placement, tensors_in, value_of
+from .log import logger
 from .shared_layer import is_arithmetic, operator_name
 
 

@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from habana_frameworks.torch.internal.settings import environment
-from habana_frameworks.torch.utils.internal import is_lazy
+from habana_frameworks.torch.internal.settings.mode import is_lazy
 
 import torch
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 
+from . import bridge_config
 from .environment import read
 
 # 0 eager and torch.compile, 1 lazy, 2 lazy flushed after each operator, 3 lazy flushed at random (for
@@ -52,3 +54,9 @@ def check_lazy_mode(torch_version: str) -> int:
             "set PT_HPU_LAZY_MODE=0, or install a torch whose local version label begins with git or hpu"
         )
     return mode
+
+
+@functools.cache
+def is_lazy() -> bool:
+    """Say whether the process runs in lazy mode. The first answer stays."""
+    return bridge_config.value_of("PT_HPU_LAZY_MODE") != 0

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from .utils import (
+from ..context import (
     OptimizerContext,
     Partition,
     Placement,

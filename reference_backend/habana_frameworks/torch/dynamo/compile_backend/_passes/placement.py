@@ -8,7 +8,7 @@ import torch
 from torch.fx import Node
 
 from .. import shared_layer
-from .utils import (
+from ..context import (
     OptimizerContext,
     Placement,
     graph_outputs,

@@ -10,10 +10,10 @@ from habana_frameworks.torch import _C
 import torch
 from torch.fx import Node
 
-from .. import config, graph_text, recipes, summary
+from .. import calls, config, graph_text, recipes, summary
+from ..context import OptimizerContext, Placement, graph_outputs, value_of
 from ..schedule import Schedule
 from .partitioner import dissolve_clusters
-from .utils import OptimizerContext, Placement, graph_outputs, value_of
 
 
 def pass_summarize_graph(ctx: OptimizerContext) -> bool:
@@ -46,7 +46,7 @@ def pass_compile_clusters(ctx: OptimizerContext) -> bool:
             continue
         graph_text.log_graph(partition)
         if not ctx.use_recipes:
-            partition.recipe = recipes.by_calls(partition.module)
+            partition.recipe = calls.by_calls(partition.module)
             continue
         start = time.perf_counter()
         must_keep = [

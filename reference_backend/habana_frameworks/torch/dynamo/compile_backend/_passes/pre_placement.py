@@ -9,7 +9,7 @@ from torch.fx import Node
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
 from .. import config, inductor
-from .utils import (
+from ..context import (
     OptimizerContext,
     graph_outputs,
     is_mutating,

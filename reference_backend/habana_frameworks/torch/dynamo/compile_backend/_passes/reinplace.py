@@ -9,7 +9,7 @@ import torch
 from torch.fx import Node
 
 from .. import config
-from .utils import (
+from ..context import (
     OptimizerContext,
     Placement,
     graph_outputs,
