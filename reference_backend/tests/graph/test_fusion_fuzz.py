@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from fusion_programs import assert_same, fusion, record, run_artifact, run_built
+from helpers.fusion_programs import assert_same, fusion, record, run_artifact, run_built
 
 # Values are small whole numbers, so that results do not depend on the order of sums.
 LIMIT = 8

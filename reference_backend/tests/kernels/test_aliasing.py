@@ -181,3 +181,30 @@ def test_operators_that_choose_by_device_choose_as_on_the_host():
     assert torch.tensor([1 + 2j], device="hpu").conj_physical_().tolist() == [1 - 2j]
     out = torch.empty(0, device="hpu"), torch.empty(0, dtype=torch.long, device="hpu")
     assert [t.item() for t in torch.mode(torch.tensor([1.0, 2.0, 2.0], device="hpu"), out=out)] == [2, 2]
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("adjoint", [True, False])
+def test_bits_that_a_kernel_sets_on_out_arrive(left, adjoint):
+    generator = torch.Generator().manual_seed(0)
+    matrix, right = (torch.randn(2, 2, dtype=torch.complex64, generator=generator) for _ in range(2))
+    found = []
+    for device in ("cpu", "hpu"):
+        factor, pivots = torch.linalg.lu_factor(matrix.to(device))
+        out = torch.empty(2, 2, dtype=torch.complex64, device=device)
+        torch.linalg.lu_solve(factor, pivots, right.to(device), left=left, adjoint=adjoint, out=out)
+        found.append(out.cpu())
+    assert torch.allclose(*found)
+
+
+@pytest.mark.parametrize("median", [torch.median, torch.nanmedian])
+def test_the_median_of_an_expanded_input(median):
+    row = torch.randn(5, device="hpu")
+    assert median(row.expand(5, 5), 0).values.equal(row)
+
+
+def test_many_tensors_in_one_call():
+    tensors = [torch.full((1,), float(i), device="hpu") for i in range(500)]
+    torch._foreach_add_(tensors, 1.0)
+    assert torch.cat(tensors).tolist() == [i + 1.0 for i in range(500)]
+    assert torch.cat([tensors[0]] * 100 + tensors).shape == (600,)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from fusion_programs import FOLDER, Program, assert_same, fusion, record, run_artifact
+from helpers.fusion_programs import FOLDER, Program, assert_same, fusion, record, run_artifact
 
 
 def program() -> Program:

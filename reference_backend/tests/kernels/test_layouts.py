@@ -1,7 +1,10 @@
 """Tensors that are more than one strided storage."""
 
+import copy
+
 import pytest
 import torch
+from habana_frameworks.torch import _C
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -113,3 +116,45 @@ def test_compressed_zeros_like():
     for made in (torch.zeros_like(dev), torch.zeros_like(dev.to("meta"), device="hpu")):
         assert made.device.type == "hpu" and made.layout == torch.sparse_csr and made._nnz() == 0
         assert made.to_dense().tolist() == [[0.0] * 3] * 3
+
+
+def test_metadata_of_nested_results_is_not_device_memory():
+    nested = torch.nested.nested_tensor([torch.rand(2, 3), torch.rand(4, 3)], device="hpu")
+    product = torch.bmm(nested, nested.transpose(1, 2))
+    assert _C.extended_memory_stats()["scratch"] == 0
+    assert product._nested_tensor_storage_offsets().device.type == "cpu"
+    assert [part.shape for part in product.unbind()] == [(2, 2), (4, 4)]
+
+
+def test_nested_metadata_outlives_the_device_tensor_it_came_from():
+    shapes = torch.tensor([[2, 3], [4, 3]], device="hpu")
+    nested = torch._nested_from_padded(torch.ones(2, 4, 3, device="hpu"), shapes)
+    del shapes
+    junk = [torch.full((2, 2), 10**9, device="hpu") for _ in range(8)]
+    assert [part.shape for part in nested.unbind()] == [(2, 3), (4, 3)] and junk
+
+
+def test_sparse_gradients_train():
+    embedding = torch.nn.Embedding(10, 3, sparse=True).to("hpu")
+    before = embedding.weight.detach().clone()
+    optimizer = torch.optim.SparseAdam(embedding.parameters(), lr=0.1)
+    embedding(torch.tensor([1, 2], device="hpu")).sum().backward()
+    optimizer.step()
+    changed = (embedding.weight.detach() != before).any(1).nonzero().flatten().tolist()
+    assert changed == [1, 2]
+
+
+def test_packed_weights_keep_what_they_were_made_of():
+    weight = torch.quantize_per_tensor(torch.ones(4, 4, device="hpu"), 0.1, 0, torch.qint8)
+    bias = torch.full((4,), 3.0, device="hpu")
+    packed = torch.ops.quantized.linear_prepack(weight, bias)
+    del weight, bias
+    junk = [torch.full((4,), 99.0, device="hpu") for _ in range(8)]
+    assert torch.ops.quantized.linear_unpack(packed)[1].tolist() == [3.0] * 4 and junk
+
+
+def test_quantized_tensors_travel():
+    made = torch.quantize_per_tensor(torch.ones(2, 2), 0.1, 0, torch.qint8)
+    dev = made.to("hpu")
+    assert dev.device.type == "hpu" and dev.int_repr().tolist() == [[10, 10], [10, 10]]
+    assert copy.deepcopy(dev).dequantize().tolist() == dev.dequantize().tolist()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from fusion_programs import fusion, record, run_built
+from helpers.fusion_programs import fusion, record, run_built
 
 NotFusable = fusion("description").NotFusable
 

@@ -1,5 +1,8 @@
 """Random operators: one generator of the device's, reproducible, independent of the CPU's."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 
@@ -77,3 +80,31 @@ def test_many_small_draws_are_not_correlated():
     assert draws.unique().numel() > 3990
     centred = draws - draws.mean()
     assert abs((centred[1:] * centred[:-1]).mean().item() / draws.var().item()) < 0.06
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_checkpointing_restores_the_generator(python, use_reentrant):
+    script = f"""
+seen = []
+def forward(x):
+    result = torch.nn.functional.dropout(x, 0.5)
+    seen.append(result.detach())
+    return result * result
+x = torch.ones(8, 8, device='hpu', requires_grad=True)  # no random operator before
+y = torch.utils.checkpoint.checkpoint(forward, x, use_reentrant={use_reentrant})
+y.sin().sum().backward()
+assert torch.equal(seen[0].ne(0), seen[1].ne(0))
+"""
+    done = python(script)
+    assert done.returncode == 0, done.stderr
+
+
+def test_generators_travel():
+    generator = torch.Generator("hpu").manual_seed(4)
+    torch.rand(3, device="hpu", generator=generator)
+    for twin in (pickle.loads(pickle.dumps(generator)), copy.deepcopy(generator)):
+        state = generator.get_state()
+        assert torch.rand(5, device="hpu", generator=twin).equal(
+            torch.rand(5, device="hpu", generator=generator)
+        )
+        generator.set_state(state)

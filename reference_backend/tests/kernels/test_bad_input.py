@@ -43,38 +43,6 @@ def test_host_scalars_and_host_indices_are_allowed():
     assert a[1].item() == 9
 
 
-def test_index_rules():
-    assert torch.empty(1, device="hpu").device == torch.device("hpu:0")
-    with pytest.raises(RuntimeError, match="hpu:99 is not a device of this machine"):
-        torch.empty(1, device="hpu:99")
-    with pytest.raises(RuntimeError, match="not a device of this machine"):
-        torch.ones(1).to("hpu:8")
-
-
-def test_other_indices_warn_once_and_mean_0(python):
-    script = (
-        "import warnings\n"
-        "with warnings.catch_warnings(record=True) as seen:\n"
-        "    warnings.simplefilter('always')\n"
-        "    a = torch.empty(1, device='hpu:3'); b = torch.empty(1, device='hpu:2')\n"
-        "print(a.device, b.device, len([w for w in seen if 'means hpu:0' in str(w.message)]))"
-    )
-    assert python(script).stdout.split() == ["hpu:0", "hpu:0", "1"]
-
-
-@pytest.mark.parametrize(
-    "modules, count", [("0", "1"), ("2,5", "2"), ("0 ,1", "2"), ("", "8"), ("9", "0"), ("a", "0")]
-)
-def test_visible_modules(python, modules, count):
-    assert python("print(torch.hpu.device_count())", HABANA_VISIBLE_MODULES=modules).stdout.strip() == count
-
-
-def test_no_visible_module_is_one_sentence(python):
-    done = python("print(torch.hpu.is_available())\ntorch.empty(1, device='hpu')", HABANA_VISIBLE_MODULES="9")
-    assert done.stdout.strip() == "False"
-    assert done.stderr.strip().splitlines()[-1].startswith("RuntimeError: no hpu device is visible")
-
-
 @pytest.mark.parametrize(
     "call, error",
     [
@@ -114,3 +82,48 @@ def test_fake_tensors_are_refused_by_the_kernels_and_served_by_their_mode():
         assert torch.nn.functional.scaled_dot_product_attention(query, query, query).shape == (1, 2, 4, 8)
         real = mode.from_tensor(torch.ones(2, device="hpu"))
         assert real.device.type == "hpu"
+
+
+def test_batch_sizes_on_the_device_are_refused():
+    lstm = torch.nn.LSTM(3, 4).to("hpu")
+    packed = torch.nn.utils.rnn.pack_padded_sequence(torch.randn(5, 2, 3, device="hpu"), torch.tensor([5, 3]))
+    lstm(packed)[0].data.sum().backward()
+    assert lstm.weight_ih_l0.grad.shape == (16, 3)
+    state = torch.zeros(1, 2, 4, device="hpu")
+    sizes = packed.batch_sizes.to("hpu")
+    with pytest.raises(RuntimeError, match="batch_sizes of a packed sequence must be a CPU tensor"):
+        torch.lstm(packed.data, sizes, (state, state), lstm._flat_weights, True, 1, 0.0, True, False)
+
+
+def test_indices_may_be_on_the_host_and_nothing_else():
+    host, index = torch.arange(4.0), torch.tensor([1], device="hpu")
+    with pytest.raises((RuntimeError, IndexError)):
+        host.index_put_((index,), torch.ones(1, device="hpu"))
+    with pytest.raises((RuntimeError, IndexError)):
+        host[index]
+    dev = torch.arange(4.0, device="hpu")
+    with pytest.raises(RuntimeError):
+        dev.index_put_((index,), torch.ones(1))
+    assert host.tolist() == dev.tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: torch._sobol_engine_ff_(
+            torch.zeros(4, dtype=torch.long, device="hpu"),
+            5,
+            torch.ones(4, 30, dtype=torch.long, device="hpu"),
+            4,
+            0,
+        ),
+        lambda: torch.choose_qparams_optimized(torch.randn(4, 4, device="hpu"), 4, 5, 0.1, 8),
+        lambda: torch.kaiser_window(4, device="hpu"),
+        lambda: torch.ops.aten._reshape_from_tensor(
+            torch.ones(4, device="hpu"), torch.tensor([2, 2], device="hpu")
+        ),
+        lambda: torch.range(1, 3, device="hpu"),
+    ],
+)
+def test_composites_that_touch_memory_on_the_host_do_not_fault(call):
+    assert call() is not None

@@ -1,6 +1,6 @@
 """One rank: runs a function of a test file in an initialised process group.
 
-    python rank_main.py FILE FUNCTION RANK SIZE MEETING [TIMEOUT]
+    python -m helpers.rank_main FILE FUNCTION RANK SIZE MEETING [TIMEOUT]
 
 MEETING is a path that the ranks share; no port is fixed anywhere. The function gets rank and size.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime
 import importlib.util
-import os
 import sys
 
 import habana_frameworks.torch  # noqa: F401
@@ -17,6 +16,7 @@ import torch.distributed as dist
 
 
 def main(path: str, name: str, rank: str, size: str, meeting: str, timeout: str = "60") -> None:
+    """Join the process group, call the function, leave the group."""
     spec = importlib.util.spec_from_file_location("ranks_of_a_test", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -33,5 +33,4 @@ def main(path: str, name: str, rank: str, size: str, meeting: str, timeout: str 
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, os.path.dirname(sys.argv[1]))
     main(*sys.argv[1:])

@@ -196,8 +196,8 @@ USE = "import torch, habana_frameworks.torch\nx = torch.ones(3, 3, device='hpu')
 
 def test_file_at_the_end_of_the_process(output_of, tmp_path):
     environment = {"PT_HPU_METRICS_FILE": "m.a.json", "HPU_REFERENCE_FALLBACK_OPS": "tril", "RANK": "3"}
-    output_of(USE, **environment)
-    output_of(USE, **environment)
+    output_of(USE, cwd=tmp_path, **environment)
+    output_of(USE, cwd=tmp_path, **environment)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.a-rank3-1.json", "m.a-rank3.json"]
     for path in tmp_path.iterdir():
         records = json.loads(path.read_text())
@@ -215,12 +215,12 @@ def test_file_at_the_end_of_the_process(output_of, tmp_path):
     ],
 )
 def test_name_of_the_file(output_of, tmp_path, environment, name):
-    output_of(USE, **environment)
+    output_of(USE, cwd=tmp_path, **environment)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_no_file_without_device(output_of, tmp_path):
-    output_of("import habana_frameworks.torch", PT_HPU_METRICS_FILE="m.json")
+    output_of("import habana_frameworks.torch", cwd=tmp_path, PT_HPU_METRICS_FILE="m.json")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -232,6 +232,7 @@ def test_triggers(output_of, tmp_path):
     )
     output_of(
         code,
+        cwd=tmp_path,
         PT_HPU_METRICS_FILE="m.json",
         PT_HPU_METRICS_DUMP_TRIGGERS="mark_step, metric_change,user",
         HPU_REFERENCE_FALLBACK_OPS="tril",
@@ -246,7 +247,7 @@ def test_triggers(output_of, tmp_path):
 
 
 def test_text_file(output_of, tmp_path):
-    output_of(USE, PT_HPU_METRICS_FILE="m.txt", PT_HPU_METRICS_FILE_FORMAT="text")
+    output_of(USE, cwd=tmp_path, PT_HPU_METRICS_FILE="m.txt", PT_HPU_METRICS_FILE_FORMAT="text")
     text = (tmp_path / "m.txt").read_text()
     assert text.count("Metric name:\t") == 4
     assert "Triggered by:\tprocess_exit" in text
@@ -266,5 +267,5 @@ def test_bad_variables_are_errors_at_import(run_python, variable, value, error):
 
 def test_a_forked_child_leaves_the_file_alone(output_of, tmp_path):
     code = USE + ("import os, sys\nif os.fork() == 0: sys.exit(0)\nassert os.wait()[1] == 0")
-    output_of(code, PT_HPU_METRICS_FILE="m.json")
+    output_of(code, cwd=tmp_path, PT_HPU_METRICS_FILE="m.json")
     assert len(json.loads((tmp_path / "m.json").read_text())) == 4

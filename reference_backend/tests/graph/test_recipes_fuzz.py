@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import engine_programs as programs
 import habana_frameworks.torch as ht
 import pytest
 import torch
+from helpers import engine_programs as programs
 
 C = ht._C
 SEEDS = 60
 CHUNK = 20
 
-RUN = "import sys, engine_programs; engine_programs.main(*sys.argv[1:])"
+RUN = "import sys; from helpers import engine_programs; engine_programs.main(*sys.argv[1:])"
 
 
 @pytest.fixture(scope="module")

@@ -365,16 +365,16 @@ def test_graphs_are_dumped_on_request(output_of, tmp_path):
         "x = torch.ones(3, device='hpu')\n"
         "with torch.hpu.graph(torch.hpu.HPUGraph()): y = (x * 2).relu()"
     )
-    output_of(code)
+    output_of(code, cwd=tmp_path)
     assert list(tmp_path.iterdir()) == []
-    output_of(code, PT_HPU_DUMP_IR_DOT_GRAPH="1", PT_HPU_GRAPH_DUMP_PREFIX="dots")
+    output_of(code, cwd=tmp_path, PT_HPU_DUMP_IR_DOT_GRAPH="1", PT_HPU_GRAPH_DUMP_PREFIX="dots")
     (dot,) = (tmp_path / "dots").iterdir()
     assert dot.read_text().lstrip().startswith("digraph")
-    output_of(code, GRAPH_VISUALIZATION="1")
+    output_of(code, cwd=tmp_path, GRAPH_VISUALIZATION="1")
     files = {path.suffix: path.read_text() for path in (tmp_path / ".graph_dumps").iterdir()}
     assert set(files) == {".txt", ".dot"}
     assert all("relu" in text for text in files.values())
-    output_of(code, PT_HPU_GRAPH_DUMP_MODE="compile", PT_HPU_GRAPH_DUMP_PREFIX="none")
+    output_of(code, cwd=tmp_path, PT_HPU_GRAPH_DUMP_MODE="compile", PT_HPU_GRAPH_DUMP_PREFIX="none")
     assert not (tmp_path / "none").exists()
 
 

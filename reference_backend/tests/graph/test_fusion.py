@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from fusion_programs import Program, assert_same, fusion, record, run_artifact, run_built
+from helpers.fusion_programs import Program, assert_same, fusion, record, run_artifact, run_built
 
 NotFusable = fusion("description").NotFusable
 
