@@ -1,11 +1,11 @@
 """A software HPU for PyTorch, behind the public Python interface of the Intel Gaudi bridge.
 
 ``import habana_frameworks.torch`` loads the compiled core, registers the device module as ``torch.hpu`` and
-applies the patches of `core.torch_overwrites`. It happens by itself at ``import torch`` where the backend is
-installed (see `habana_frameworks.autoload`). No device memory is taken before the first tensor operation.
+applies the patches of `core.torch_overwrites`. If the backend is installed, ``import torch`` does this by
+itself (see `habana_frameworks.autoload`). No device memory is taken before the first tensor operation.
 
 Raises at import:
-    ValueError: ``PT_HPU_LAZY_MODE`` or ``PT_HPU_AUTOLOAD`` holds something unknown.
+    ValueError: ``PT_HPU_LAZY_MODE`` or ``PT_HPU_AUTOLOAD`` has an unknown value.
     AssertionError: a lazy mode is asked for on a public build of torch.
     ImportError: there is no core for this torch, or the bridge for hardware is installed too.
 """

@@ -1,4 +1,4 @@
-"""Options: their words, where they come from, what they do."""
+"""Options: their words, their sources, their effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `import torch` does where the backend is installed: the entry point of the group torch.backends."""
+"""The entry point of the group torch.backends: `import torch` with an installed backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `import habana_frameworks.torch` does, and what it refuses."""
+"""Effects and refusals of `import habana_frameworks.torch`."""
 
 from __future__ import annotations
 
@@ -243,10 +243,10 @@ def test_a_core_of_its_own_is_picked_for_a_build(run_python, tmp_path):
     good = (package / "_build_info.py").read_text()
     (package / "_build_info.py").write_text("TORCH_VERSION, CXX11_ABI, FORK = '1.13.0', True, False\n")
     key = torch_build.key(_build_info.TORCH_VERSION, _build_info.CXX11_ABI, _build_info.FORK)
-    own = package / "_builds" / key
-    own.mkdir(parents=True)
-    (own / "_build_info.py").write_text(good)
-    (own / "_C.py").write_text("raise SystemExit(f'opened {__name__}')\n")
+    folder_of_core = package / "_builds" / key
+    folder_of_core.mkdir(parents=True)
+    (folder_of_core / "_build_info.py").write_text(good)
+    (folder_of_core / "_C.py").write_text("raise SystemExit(f'opened {__name__}')\n")
     assert "opened habana_frameworks.torch._C" in run_python(IMPORT, path=(tree,)).stderr
 
 

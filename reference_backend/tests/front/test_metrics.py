@@ -153,7 +153,7 @@ LAZY = """
 
 
 def test_graphs_of_lazy_mode(output_of):
-    """A compilation and a miss for each shape; hits where one comes again."""
+    """A compilation and a miss for each shape; hits if a shape comes again."""
     lines = output_of(textwrap.dedent(LAZY), PT_HPU_ENABLE_CACHE_METRICS="1").splitlines()
     assert lines == ["0 0 0 0", "5 5 0 5", "6 6 9 6"]
 

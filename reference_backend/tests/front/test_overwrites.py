@@ -22,7 +22,7 @@ def test_applied_once():
 
 
 def _layers(function) -> int:
-    """How many of the functions wrapped in each other are ours."""
+    """Number of functions of the backend among the functions wrapped in each other."""
     ours = 0
     while function is not None:
         ours += Path(function.__code__.co_filename).parent == Path(patches.__file__).parent

@@ -58,12 +58,12 @@ def test_outside_lazy_mode_the_module_works_as_before(model):
 def test_each_shape_is_captured_once_and_trains_as_without(model):
     plain = copy.deepcopy(model)
     assert hpu.ModuleCacher()(model) is model
-    optimizers = [torch.optim.SGD(one.parameters(), lr=0.1) for one in (model, plain)]
+    optimizers = [torch.optim.SGD(network.parameters(), lr=0.1) for network in (model, plain)]
     for rows in (2, 3, 2, 2, 3, 4):
         x = _batch(rows)
-        for one, optimizer in zip((model, plain), optimizers, strict=True):
+        for network, optimizer in zip((model, plain), optimizers, strict=True):
             optimizer.zero_grad()
-            one(x, scale=2.0).square().sum().backward()
+            network(x, scale=2.0).square().sum().backward()
             optimizer.step()
     assert (model.calls, plain.calls) == (3, 6)
     for mine, theirs in zip(model.parameters(), plain.parameters(), strict=True):
@@ -118,17 +118,17 @@ def test_copies_start_without_graphs_and_make_their_own(model, copied):
     hpu.ModuleCacher()(model)
     _train(model, 2)
     model.zero_grad()
-    other = copied(model)
+    duplicate = copied(model)
     with torch.no_grad():
-        other.layers[0].weight.zero_()
+        duplicate.layers[0].weight.zero_()
     x = _batch(2)
     for _ in range(2):
-        other.zero_grad()
-        other(x).sum().backward()
-    assert other.calls == 2
+        duplicate.zero_grad()
+        duplicate(x).sum().backward()
+    assert duplicate.calls == 2
     assert model.calls == 1
     assert model.layers[0].weight.grad is None
-    torch.testing.assert_close(other(x), Counted.forward(other, x))
+    torch.testing.assert_close(duplicate(x), Counted.forward(duplicate, x))
 
 
 @pytest.mark.usefixtures("lazy")

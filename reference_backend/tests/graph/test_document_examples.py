@@ -31,7 +31,7 @@ class NetHPUGraphs(nn.Module):
 
 
 class LightningModule(nn.Module):
-    """What the examples use of Lightning's class."""
+    """The part of Lightning's class that the examples use."""
 
     def __init__(self):
         super().__init__()
@@ -45,7 +45,7 @@ class LightningModule(nn.Module):
 
 
 def fit(module, batches, epochs=2):
-    """What `Trainer.fit` does with them."""
+    """The part of `Trainer.fit` that concerns them."""
     module._optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
     for module.current_epoch in range(epochs):
         for batch_idx, batch in enumerate(batches):
@@ -65,7 +65,7 @@ def _same_parameters(mine, theirs):
 
 @pytest.fixture
 def lazy(monkeypatch):
-    """The documents' programs run in lazy mode, where ModuleCacher is active."""
+    """The documents' programs run in lazy mode, in which ModuleCacher is active."""
     monkeypatch.setattr(cacher, "is_lazy", lambda: True)
 
 

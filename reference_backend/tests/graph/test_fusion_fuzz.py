@@ -28,14 +28,16 @@ class Author:
             )
             step = self.random.choice((step, step, self.partial_write, self.out, self.other))
             step()
-        fresh = [one for one in self.tensors if all(one is not other for other in inputs)]
-        return [one for one in fresh if self.random.random() < 0.4]
+        fresh = [candidate for candidate in self.tensors if all(candidate is not other for other in inputs)]
+        return [candidate for candidate in fresh if self.random.random() < 0.4]
 
     def pick(self) -> torch.Tensor:
         return self.random.choice(self.tensors)
 
     def keep(self, *tensors: torch.Tensor) -> None:
-        self.tensors += [one for one in tensors if one.numel() <= 400 and one.dim() <= 4]
+        self.tensors += [
+            candidate for candidate in tensors if candidate.numel() <= 400 and candidate.dim() <= 4
+        ]
 
     def view(self) -> None:
         x = self.pick()
@@ -83,7 +85,9 @@ class Author:
 
     def binary(self) -> None:
         x = self.pick()
-        others = [one for one in self.tensors if one.shape == x.shape] + [x[:1] if x.dim() else x]
+        others = [candidate for candidate in self.tensors if candidate.shape == x.shape] + [
+            x[:1] if x.dim() else x
+        ]
         y = self.random.choice(others)
         op = self.random.choice((torch.add, torch.sub, torch.mul, torch.maximum))
         self.keep(op(x, y).clamp(-LIMIT, LIMIT))

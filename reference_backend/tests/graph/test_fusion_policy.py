@@ -1,4 +1,4 @@
-"""Hot graphs are fused by themselves only where that was found to be right."""
+"""Hot graphs are fused automatically only on releases of torch whose fused code is known to be right."""
 
 from __future__ import annotations
 

@@ -110,6 +110,6 @@ def test_description_file_gives_back_what_went_in() -> None:
 
 def test_digest_stands_for_the_description() -> None:
     module = fusion("description")
-    one = module.dumps(described("aten::neg", [tensor(0)], [tensor(1)]))
-    other = module.dumps(described("aten::relu", [tensor(0)], [tensor(1)]))
-    assert module.digest_of(one) == module.digest_of(one) != module.digest_of(other)
+    negation = module.dumps(described("aten::neg", [tensor(0)], [tensor(1)]))
+    relu = module.dumps(described("aten::relu", [tensor(0)], [tensor(1)]))
+    assert module.digest_of(negation) == module.digest_of(negation) != module.digest_of(relu)

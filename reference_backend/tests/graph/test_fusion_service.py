@@ -34,20 +34,20 @@ def wait(service: Any, seconds: float = 200) -> list[Any]:
 
 
 def test_request_compiles_once_and_every_listener_hears(tmp_path: Path) -> None:
-    one, service = program(), fusion("service").Service(1, tmp_path)
+    requested, service = program(), fusion("service").Service(1, tmp_path)
     heard: list[Any] = []
     assert service.poll() == []
-    digest = service.request(one.description, heard.append)
-    assert service.request(one.description, heard.append) == digest
+    digest = service.request(requested.description, heard.append)
+    assert service.request(requested.description, heard.append) == digest
     (artifact,) = wait(service)
     assert heard == [artifact, artifact] and artifact.convention["digest"] == digest
-    assert_same(one, run_artifact(one, artifact))
+    assert_same(requested, run_artifact(requested, artifact))
     assert [entry.name for entry in tmp_path.iterdir()] == [digest]
     # The next process finds it on disk, without a compiler process.
-    other = fusion("service").Service(1, tmp_path)
-    other.request(one.description)
-    assert not other._running
-    assert [found.folder for found in other.poll()] == [artifact.folder]
+    second = fusion("service").Service(1, tmp_path)
+    second.request(requested.description)
+    assert not second._running
+    assert [loaded.folder for loaded in second.poll()] == [artifact.folder]
 
 
 def test_unfusable_graph_is_remembered_and_quiet(tmp_path: Path, caplog: Any) -> None:

@@ -120,7 +120,7 @@ except RuntimeError as error:
 
 
 def test_mark_step(output_of):
-    """`mark_step` ends a step, where the environment has turned lazy mode on."""
+    """`mark_step` ends a step if the environment has turned lazy mode on."""
     code = """
 import torch, habana_frameworks.torch as ht, habana_frameworks.torch.core as htcore
 import habana_frameworks.torch.utils.internal as internal

@@ -282,6 +282,6 @@ def test_interface_decides_what_is_alive(x):
     graph.prepare()
     assert graph.ops == ["aten::sin"]
     fresh = torch.rand(64, 64, device="hpu")
-    (made,) = graph.call([fresh])
-    assert torch.equal(made.cpu(), fresh.cpu().sin())
+    (result,) = graph.call([fresh])
+    assert torch.equal(result.cpu(), fresh.cpu().sin())
     assert torch.equal(b.cpu(), x.cpu().cos())

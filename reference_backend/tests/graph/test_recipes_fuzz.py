@@ -40,14 +40,14 @@ def test_lazy_is_eager(run_python, eager_results, tmp_path: Path, first, mode):
     path = tmp_path / "results.pt"
     done = run_python(RUN, str(path), str(mode), str(first), str(last), timeout=300)
     assert done.returncode == 0, done.stderr
-    made = torch.load(path, weights_only=False)
+    saved = torch.load(path, weights_only=False)
     if mode == 1:
-        assert made["statistics"]["hits"] > made["statistics"]["misses"]
+        assert saved["statistics"]["hits"] > saved["statistics"]["misses"]
     wrong = []
     for seed in range(first, last):
-        runs = zip(made["results"][seed], eager_results(seed), strict=True)
-        for turn, (found, expected) in enumerate(runs):
-            wrong += [(seed, turn, text) for text in programs.differences(found, expected)]
+        runs = zip(saved["results"][seed], eager_results(seed), strict=True)
+        for turn, (actual, expected) in enumerate(runs):
+            wrong += [(seed, turn, text) for text in programs.differences(actual, expected)]
     assert not wrong, wrong[:3]
 
 
@@ -131,9 +131,9 @@ def test_calls_are_eager(seed):
 @pytest.mark.parametrize("seed", range(0, SEEDS, 3))
 def test_queued_is_eager(seed, eager_results):
     C.set_queue_all(20, seed)
-    found = programs.run_schedule(seed, lambda turn: None)
+    queued = programs.run_schedule(seed, lambda turn: None)
     C.set_queue_all(-1)
-    for turn, (run, expected) in enumerate(zip(found, eager_results(seed), strict=True)):
+    for turn, (run, expected) in enumerate(zip(queued, eager_results(seed), strict=True)):
         assert programs.differences(run, expected) == [], turn
 
 

@@ -28,14 +28,14 @@ def test_packer_rebuilds_what_it_took_apart():
     }
     packer = TensorPacker()
     assert [tensor.item() for tensor in packer.pack(value)] == [1, 3, 4, 5]
-    other = packer.unpack([torch.tensor(float(number)) for number in (10, 30, 40, 50)])
-    assert other["list"] == [torch.tensor(10.0), 2]
-    assert isinstance(other["point"], Point)
-    assert other["point"] == (torch.tensor(30.0), None)
-    assert isinstance(other["output"], Output)
-    assert (other["output"].logits.item(), other["output"].name) == (40, "n")
-    assert isinstance(other["ordered"], collections.OrderedDict)
-    assert other["ordered"]["a"].item() == 50
+    rebuilt = packer.unpack([torch.tensor(float(number)) for number in (10, 30, 40, 50)])
+    assert rebuilt["list"] == [torch.tensor(10.0), 2]
+    assert isinstance(rebuilt["point"], Point)
+    assert rebuilt["point"] == (torch.tensor(30.0), None)
+    assert isinstance(rebuilt["output"], Output)
+    assert (rebuilt["output"].logits.item(), rebuilt["output"].name) == (40, "n")
+    assert isinstance(rebuilt["ordered"], collections.OrderedDict)
+    assert rebuilt["ordered"]["a"].item() == 50
     assert value["ordered"]["a"].item() == 5
     assert value["output"].logits.item() == 4
 
@@ -43,9 +43,9 @@ def test_packer_rebuilds_what_it_took_apart():
 def test_results_of_operators_are_taken_apart():
     packer = TensorPacker()
     assert len(packer.pack(torch.topk(torch.tensor([1.0, 3.0, 2.0]), 2))) == 2
-    other = packer.unpack([torch.tensor([5.0]), torch.tensor([6])])
-    assert type(other) is torch.return_types.topk
-    assert (other.values.item(), other.indices.item()) == (5, 6)
+    rebuilt = packer.unpack([torch.tensor([5.0]), torch.tensor([6])])
+    assert type(rebuilt) is torch.return_types.topk
+    assert (rebuilt.values.item(), rebuilt.indices.item()) == (5, 6)
 
 
 def test_packer_refuses():

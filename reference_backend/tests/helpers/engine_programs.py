@@ -1,4 +1,4 @@
-"""Random programs over a pool of tensors, the same on every run: for whoever must give eager's bits.
+"""Random programs over a pool of tensors, the same on every run, for modes that must give eager's bits.
 
 A program is a list of steps made by trying them on the CPU; running one needs its data: `inputs` (tensors of
 the device), `hosts` (CPU tensors that are copied in on the way) and `numbers` (scalars that change every
@@ -319,7 +319,7 @@ def make_program(seed: int, length: int = 24, draws: bool = True) -> Program:
 
 
 def is_runnable(program: Program) -> bool:
-    """Whether all steps are possible."""
+    """Say whether all steps are possible."""
     data = Data.of(program, 0)
     pool = {name: tensor.clone() for name, tensor in data.inputs.items()}
     return all(_try(step, pool, data) for step in program.steps)
@@ -371,20 +371,20 @@ def snapshot(pool: Pool) -> dict[str, Any]:
     order = sorted(pool)
     for name in order:
         tensor = pool[name]
-        shared = [other for other in order if _overlap(pool[other], tensor)]
+        shared = [earlier for earlier in order if _overlap(pool[earlier], tensor)]
         result[name] = (tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype, shared)
     values = {name: pool[name].cpu().flatten().clone(memory_format=torch.contiguous_format) for name in order}
     return {name: (*result[name], values[name]) for name in order}
 
 
-def differences(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
-    """What is not the same, bit by bit; empty: all is."""
-    result = [] if found.keys() == expected.keys() else [f"names {sorted(found)} != {sorted(expected)}"]
-    for name in sorted(found.keys() & expected.keys()):
-        if found[name][:-1] != expected[name][:-1]:
-            result.append(f"{name}: {found[name][:-1]} != {expected[name][:-1]}")
+def differences(actual: dict[str, Any], expected: dict[str, Any]) -> list[str]:
+    """Describe the differences, bit by bit; empty if there are none."""
+    result = [] if actual.keys() == expected.keys() else [f"names {sorted(actual)} != {sorted(expected)}"]
+    for name in sorted(actual.keys() & expected.keys()):
+        if actual[name][:-1] != expected[name][:-1]:
+            result.append(f"{name}: {actual[name][:-1]} != {expected[name][:-1]}")
         else:
-            a, b = found[name][-1], expected[name][-1]
+            a, b = actual[name][-1], expected[name][-1]
             if not torch.equal(a.view(torch.uint8), b.view(torch.uint8)):
                 result.append(
                     f"{name}: values differ by up to {(a - b).abs().max()} at {(a != b).sum()} of {a.numel()}"

@@ -1,4 +1,4 @@
-"""What is one on the CPU is one on the device: storages, views, bits, results that are arguments."""
+"""Objects that are identical on the CPU are identical on the device: storages, views, bits, results."""
 
 import pytest
 import torch
@@ -188,13 +188,13 @@ def test_operators_that_choose_by_device_choose_as_on_the_host():
 def test_bits_that_a_kernel_sets_on_out_arrive(left, adjoint):
     generator = torch.Generator().manual_seed(0)
     matrix, right = (torch.randn(2, 2, dtype=torch.complex64, generator=generator) for _ in range(2))
-    found = []
+    solutions = []
     for device in ("cpu", "hpu"):
         factor, pivots = torch.linalg.lu_factor(matrix.to(device))
         out = torch.empty(2, 2, dtype=torch.complex64, device=device)
         torch.linalg.lu_solve(factor, pivots, right.to(device), left=left, adjoint=adjoint, out=out)
-        found.append(out.cpu())
-    assert torch.allclose(*found)
+        solutions.append(out.cpu())
+    assert torch.allclose(*solutions)
 
 
 @pytest.mark.parametrize("median", [torch.median, torch.nanmedian])

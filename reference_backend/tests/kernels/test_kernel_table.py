@@ -32,9 +32,9 @@ def test_table_of_this_release():
     if not path.exists():
         pytest.skip(f"no table for torch {RELEASE}; write one with: python {pathlib.Path(__file__).name}")
     expected = path.read_text().splitlines()
-    found = table()
-    assert sorted(set(found) - set(expected)) == [], "operators that are new on the device"
-    assert sorted(set(expected) - set(found)) == [], "operators that the device lost"
+    registered = table()
+    assert sorted(set(registered) - set(expected)) == [], "operators that are new on the device"
+    assert sorted(set(expected) - set(registered)) == [], "operators that the device lost"
 
 
 def test_every_cpu_kernel_of_aten_is_covered():

@@ -15,8 +15,8 @@ def test_sparse_coo():
     assert dev.device.type == "hpu" and dev.values().device.type == "hpu"
     assert (dev + dev).to_dense().tolist() == (host + host).to_dense().tolist()
     assert torch.sparse.mm(dev, torch.eye(2, device="hpu")).tolist() == host.to_dense().tolist()
-    made = torch.sparse_coo_tensor([[0, 0], [1, 1]], [1.0, 2.0], (2, 2), device="hpu")
-    assert not made.is_coalesced() and made.coalesce().values().tolist() == [3.0]
+    uncoalesced = torch.sparse_coo_tensor([[0, 0], [1, 1]], [1.0, 2.0], (2, 2), device="hpu")
+    assert not uncoalesced.is_coalesced() and uncoalesced.coalesce().values().tolist() == [3.0]
     dev.mul_(2)
     assert dev.cpu().to_dense().tolist() == (host * 2).to_dense().tolist()
     assert torch.rand(3, 3, device="hpu").to_sparse().coalesce().device.type == "hpu"
@@ -113,9 +113,9 @@ def test_compressed_tensors_detach_and_share():
 
 def test_compressed_zeros_like():
     dev = torch.eye(3, device="hpu").to_sparse_csr()
-    for made in (torch.zeros_like(dev), torch.zeros_like(dev.to("meta"), device="hpu")):
-        assert made.device.type == "hpu" and made.layout == torch.sparse_csr and made._nnz() == 0
-        assert made.to_dense().tolist() == [[0.0] * 3] * 3
+    for zeros in (torch.zeros_like(dev), torch.zeros_like(dev.to("meta"), device="hpu")):
+        assert zeros.device.type == "hpu" and zeros.layout == torch.sparse_csr and zeros._nnz() == 0
+        assert zeros.to_dense().tolist() == [[0.0] * 3] * 3
 
 
 def test_metadata_of_nested_results_is_not_device_memory():
@@ -154,7 +154,7 @@ def test_packed_weights_keep_what_they_were_made_of():
 
 
 def test_quantized_tensors_travel():
-    made = torch.quantize_per_tensor(torch.ones(2, 2), 0.1, 0, torch.qint8)
-    dev = made.to("hpu")
+    quantized = torch.quantize_per_tensor(torch.ones(2, 2), 0.1, 0, torch.qint8)
+    dev = quantized.to("hpu")
     assert dev.device.type == "hpu" and dev.int_repr().tolist() == [[10, 10], [10, 10]]
     assert copy.deepcopy(dev).dequantize().tolist() == dev.dequantize().tolist()

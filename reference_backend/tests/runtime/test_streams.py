@@ -191,7 +191,7 @@ def test_elapsed_time(gate):
 
 
 def test_an_event_polled_while_the_host_helps(warm, gate):
-    """What a host has left in a queue that it worked on is run without anybody's waiting."""
+    """Work that a host left in a queue which it worked on runs although no thread waits for it."""
     value = torch.rand(300, 300, device="hpu")
     warm(lambda: value @ value)
     stream = hpu.Stream()
@@ -328,9 +328,9 @@ def test_memory_freed_behind_a_gate_stays_its_streams(ones, gate):
         address = temporary.data_ptr()
         result = temporary * 2
         del temporary
-    foreign = [torch.empty(SIZE, device="hpu") for _ in range(20)]
-    assert address not in {tensor.data_ptr() for tensor in foreign}
-    for tensor in foreign:
+    later = [torch.empty(SIZE, device="hpu") for _ in range(20)]
+    assert address not in {tensor.data_ptr() for tensor in later}
+    for tensor in later:
         tensor.fill_(-1)
     with hpu.stream(stream):
         again = ones + 1
@@ -338,7 +338,7 @@ def test_memory_freed_behind_a_gate_stays_its_streams(ones, gate):
     held.open()
     stream.synchronize()
     assert result.eq(4).all() and again.eq(2).all()
-    assert all(tensor.eq(-1).all() for tensor in foreign)
+    assert all(tensor.eq(-1).all() for tensor in later)
 
 
 def test_inputs_freed_behind_a_gate(ones, gate):

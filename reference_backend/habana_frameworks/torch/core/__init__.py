@@ -1,4 +1,4 @@
-"""Core of the bridge: steps, inference settings, and the patches to torch. Usually imported as ``htcore``."""
+"""Core of the bridge: steps, inference settings, and the patches to torch; by convention ``htcore``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counting, choosing and waiting for devices. One process has one device, and its index is 0."""
+"""Devices: counting, choosing, synchronising. One process has one device, and its index is 0."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def set_device(device: Any) -> None:
         device: an index (integer, string or `torch.device`) into ``HABANA_VISIBLE_MODULES``, by default 0
             to 7.
 
-    The id of the module is written to ``HLS_MODULE_ID``; where that is set already, the index must point at
-    it. The index of the device stays 0.
+    The id of the module is written to ``HLS_MODULE_ID``; if that is set already, the index must point to the
+    same module. The index of the device stays 0.
 
     Raises:
         AssertionError: there is no such index, or the process has another module.
@@ -81,15 +81,15 @@ def set_device(device: Any) -> None:
 
 
 class device:
-    """Context manager for code that selects a device; there is one, so that nothing is switched.
+    """Context manager for code that selects a device; there is only one, so nothing is switched.
 
     Args:
         device: an hpu device, an index, or None. None, a negative index and 0 are always accepted; another
             index only if it is the module id in ``HLS_MODULE_ID``.
 
     Raises:
-        AssertionError: the index is the one of another process's module.
-        ValueError: it is not an hpu device.
+        AssertionError: the index belongs to another process's module.
+        ValueError: `device` is not an hpu device.
     """
 
     def __init__(self, device: Any) -> None:
@@ -108,7 +108,7 @@ class device:
 
 
 class device_of(device):
-    """Context manager that selects the device of a tensor or storage, if that is on hpu.
+    """Context manager that selects the device of a tensor or storage if that is on hpu.
 
     Args:
         obj: anything with the attribute ``is_hpu``.

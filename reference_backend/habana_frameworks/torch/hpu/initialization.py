@@ -1,4 +1,4 @@
-"""Bringing the device up, once, at the first use."""
+"""Initialization of the device, once, at its first use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ready = False
 
 
 def init() -> None:
-    """Acquire the device. Does nothing where it is acquired already.
+    """Acquire the device. Does nothing if it is acquired already.
 
     Raises:
         RuntimeError: the process was forked from one that had acquired the device.

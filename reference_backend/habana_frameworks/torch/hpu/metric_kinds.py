@@ -1,6 +1,7 @@
-"""Kinds of metrics, their errors, and the forms of file that they are written in.
+"""Kinds of metrics, their errors, and the file formats in which they are written.
 
-A metric collects events of the device (`habana_frameworks.torch.internal.events`); `metrics` makes them.
+A metric collects events of the device (`habana_frameworks.torch.internal.events`). The functions of
+`metrics` create metrics.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ class MetricNotFound(Exception):
 
 
 class InvalidMetricDumpFileFormat(Exception):
-    """``PT_HPU_METRICS_FILE_FORMAT`` or the argument `format` names no form of file."""
+    """``PT_HPU_METRICS_FILE_FORMAT`` or the argument `format` is not a file format."""
 
 
 class InvalidMetricDumpTrigger(Exception):
-    """``PT_HPU_METRICS_DUMP_TRIGGERS`` names no moment to write at."""
+    """``PT_HPU_METRICS_DUMP_TRIGGERS`` contains an unknown trigger."""
 
 
 class MetricDumpFormat(enum.Enum):
-    """Forms of file that `metrics_dump` writes."""
+    """File formats that `metrics_dump` writes."""
 
     json = "json"
     text = "text"
 
 
 class Metric:
-    """A set of counters that collects between `start` and `stop`. Made by the functions of this module."""
+    """A set of counters that collects events between `start` and `stop`."""
 
     metric_name: ClassVar[str]
     events: ClassVar[tuple[EventId, ...]] = ()
@@ -52,7 +53,7 @@ class Metric:
         return self.metric_name
 
     def stats(self) -> Stats:
-        """The counters as a list of (key, value)."""
+        """The counters as a list of (key, value), with all events up to now."""
         EventDispatcher.instance().flush()
         return self.values()
 
@@ -62,22 +63,22 @@ class Metric:
         self.clear()
 
     def values(self) -> Stats:
-        """The counters as they are now."""
+        """The counters as a list of (key, value), with the events that were delivered so far."""
         raise NotImplementedError
 
     def clear(self) -> None:
-        """Zero the counters."""
+        """Set the counters to zero without waiting for undelivered events."""
         raise NotImplementedError
 
     def start(self) -> None:
-        """Begin, or go on, to collect. A metric that collects already does nothing."""
+        """Begin, or continue, to collect. Does nothing if the metric collects already."""
         if self._handles:
             return
         dispatcher = EventDispatcher.instance()
         self._handles = [dispatcher.subscribe(event, self._listener(event)) for event in self.events]
 
     def stop(self) -> None:
-        """Collect no more; what was collected stays."""
+        """Stop collecting; the counters stay."""
         handles, self._handles = self._handles, []
         for handle in handles:
             EventDispatcher.instance().unsubscribe(handle)
@@ -87,7 +88,7 @@ class Metric:
         self._observers.append(callback)
 
     def count(self, event: EventId, params: dict[str, str]) -> None:
-        """Take one event in, by a single call that another event cannot come in between."""
+        """Count one event, by a single call that no other event can interrupt."""
         raise NotImplementedError
 
     def _listener(self, event: EventId) -> Callable[[int, EventParams], None]:
@@ -100,18 +101,21 @@ class Metric:
 
 
 class GraphCompilation(Metric):
-    """Recipes that were compiled. ``PT_HPU_METRICS_GC_DETAILS`` adds one entry for each; times are µs."""
+    """Recipes that were compiled; times in µs. ``PT_HPU_METRICS_GC_DETAILS`` adds one entry per recipe."""
 
     metric_name = "graph_compilation"
     events = (EventId.GRAPH_COMPILATION,)
 
     def clear(self) -> None:
+        """Drop all compilations."""
         self._durations: list[tuple[str, int]] = []
 
     def count(self, event: EventId, params: dict[str, str]) -> None:
+        """Add a compilation: recipe, and duration in µs."""
         self._durations.append((params.get("recipe", ""), int(float(params.get("duration", 0)))))
 
     def values(self) -> Stats:
+        """Number, total time and average time of compilations."""
         number, total = len(self._durations), sum(duration for _, duration in self._durations)
         stats: Stats = [
             ("TotalNumber", number),
@@ -130,29 +134,35 @@ class CpuFallback(Metric):
     events = (EventId.CPU_FALLBACK,)
 
     def clear(self) -> None:
+        """Drop all fallbacks."""
         self._operators: Counter[str] = Counter()
 
     def count(self, event: EventId, params: dict[str, str]) -> None:
+        """Add a fallback of an operator."""
         self._operators.update((params.get("op_name", ""),))
 
     def values(self) -> Stats:
+        """Number of fallbacks, in total and by operator."""
         return [("TotalNumber", sum(self._operators.values())), ("FallbackOps", dict(self._operators))]
 
 
 class MemoryDefragmentation(Metric):
-    """Attempts to make free memory contiguous; times are ms."""
+    """Attempts to make free memory contiguous; times in ms."""
 
     metric_name = "memory_defragmentation"
     events = (EventId.MEMORY_DEFRAGMENTATION,)
 
     def clear(self) -> None:
+        """Drop all attempts."""
         self._attempts: list[tuple[bool, float]] = []
 
     def count(self, event: EventId, params: dict[str, str]) -> None:
+        """Add an attempt: success, and duration in ms."""
         success = params.get("success", "").lower() in ("1", "true")
         self._attempts.append((success, float(params.get("milliseconds", 0))))
 
     def values(self) -> Stats:
+        """Number of attempts and of successes, average and longest time."""
         times = [time for _, time in self._attempts]
         return [
             ("TotalNumber", len(times)),
@@ -169,12 +179,15 @@ class RecipeCache(Metric):
     events = (EventId.CACHE_HIT, EventId.CACHE_MISS)
 
     def clear(self) -> None:
+        """Drop all lookups."""
         self._lookups = {event: Counter[str]() for event in self.events}
 
     def count(self, event: EventId, params: dict[str, str]) -> None:
+        """Add a lookup of a recipe: a hit or a miss."""
         self._lookups[event].update((params.get("recipe_id", ""),))
 
     def values(self) -> Stats:
+        """Numbers of hits and misses, in total and by recipe."""
         hit, miss = self._lookups[EventId.CACHE_HIT], self._lookups[EventId.CACHE_MISS]
         return [
             ("TotalHit", sum(hit.values())),
@@ -185,17 +198,18 @@ class RecipeCache(Metric):
 
 
 class DeviceMemory(Metric):
-    """What `torch.hpu.memory_stats` gives, all zero before the device is acquired. It is read, not counted.
+    """The figures of `torch.hpu.memory_stats`, all zero before the device is acquired; read, not counted.
 
-    The contract names this metric and no keys.
+    The contract names this metric but not its keys.
     """
 
     metric_name = "device_memory"
     _keys = ("Limit", "InUse", "MaxInUse", "NumAllocs", "NumFrees", "ActiveAllocs", "MaxAllocSize")
 
     def clear(self) -> None:
-        """Nothing: `torch.hpu.reset_peak_memory_stats` and its like do it for all readers."""
+        """Do nothing: `torch.hpu.reset_peak_memory_stats` and the like reset the figures for all readers."""
 
     def values(self) -> Stats:
+        """Seven statistics of the allocator, sizes in bytes."""
         values = _C.memory_stats() if _C.is_initialized() else {}
         return [(key, values.get(key, 0)) for key in self._keys]

@@ -1,8 +1,8 @@
-"""Counters of what the device did besides computing: compilations, fallbacks, cache lookups, memory.
+"""Counters of events on the device: compilations, fallbacks, cache lookups, memory.
 
-Each metric exists once per process, started at import (`metric_global`), and as often as wanted for a piece
-of a program (`metric_localcontext`). They are fed by events (`utils.event_dispatcher`), so that an operator
-on the fast path pays nothing. Writing them to a file at certain moments is in `metric_files`.
+Each metric exists once per process, started at import (`metric_global`), and any number of times for parts of
+a program (`metric_localcontext`). Metrics collect events (`utils.event_dispatcher`), so that an operator on
+the fast path costs nothing more. `metric_files` writes them to files.
 
 Names, keys and variables are those of the public bridge's Metric APIs.
 """
@@ -53,7 +53,7 @@ _globals = {name: kind() for name, kind in _KINDS.items()}
 
 
 def metric_global(name: str) -> Metric | None:
-    """The metric of that name that has collected since the start of the process, or None for another name.
+    """The metric of that name that has collected since the start of the process; None for an unknown name.
 
     Names: ``graph_compilation``, ``cpu_fallback``, ``memory_defragmentation``, ``device_memory`` and, with
     ``PT_HPU_ENABLE_CACHE_METRICS=1`` at import, ``recipe_cache``.
@@ -63,7 +63,7 @@ def metric_global(name: str) -> Metric | None:
 
 @contextlib.contextmanager
 def metric_localcontext(name: str) -> Iterator[Metric]:
-    """Context manager: a fresh metric that collects inside only.
+    """Context manager: a new metric that collects inside the block only.
 
     Raises:
         MetricNotFound: there is no metric of that name.
@@ -79,14 +79,14 @@ def metric_localcontext(name: str) -> Iterator[Metric]:
 
 
 def metrics_dump(file_name: str | os.PathLike[str], format: MetricDumpFormat = MetricDumpFormat.json) -> None:
-    """Write all global metrics to a file, which is replaced where it exists.
+    """Write all global metrics to a file; an existing file is replaced.
 
     Args:
         file_name: path; no rank is added.
         format: ``MetricDumpFormat.json`` (an array of records) or ``MetricDumpFormat.text``.
 
     Raises:
-        InvalidMetricDumpFileFormat: `format` is neither.
+        InvalidMetricDumpFileFormat: `format` is neither of these.
         OSError: the file cannot be written.
     """
     from .metric_files import MetricFile, parse_format

@@ -1,12 +1,13 @@
-"""Events of the device, for whoever wants to count or log them.
+"""Events of the device, for listeners that count or log them.
 
-The compiled core reports what is rare (a compilation, a fallback, a cache lookup, a defragmentation); it has
-a function to call only while somebody listens. The other events are published from Python.
+The compiled core reports rare events (a compilation, a fallback, a cache lookup, a defragmentation); it has a
+function to call only while there are listeners. The other events are published from Python.
 
-Events of the core are delivered on the main thread, between two of its bytecodes: what causes one may hold
-locks, or be a thread without Python. `EventDispatcher.flush` delivers them at once.
+Events of the core are delivered on the main thread, between two of its bytecodes: the thread that causes one
+may hold locks, or not run Python. `EventDispatcher.flush` delivers them at once.
 
-Names and meaning are those of the public bridge's ``habana_frameworks.torch.utils.event_dispatcher``.
+Names and meaning are those of the public bridge's ``habana_frameworks.torch.utils.event_dispatcher``, which
+is the public path of this module.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _logger = logging.getLogger(__name__)
 
 
 class EventId(enum.Enum):
-    """What can happen; the comment says which parameters come along."""
+    """Kinds of events; the comments list their parameters."""
 
     GRAPH_COMPILATION = "GRAPH_COMPILATION"  # duration (µs), recipe
     CPU_FALLBACK = "CPU_FALLBACK"  # op_name
@@ -44,7 +45,7 @@ class EventId(enum.Enum):
 
 
 class EventDispatcher:
-    """Hands events to the functions that asked for them. There is one, `EventDispatcher.instance()`."""
+    """Delivers events to their listeners. There is one dispatcher, `EventDispatcher.instance()`."""
 
     _instance: EventDispatcher | None = None
     _creation = threading.Lock()
@@ -59,7 +60,7 @@ class EventDispatcher:
             return cls._instance
 
     def __init__(self) -> None:
-        # A listener may be called while this thread holds it, and subscribe.
+        # Reentrant: a listener may be called while this thread has the lock, and subscribe.
         self._lock = threading.RLock()
         self._handles = itertools.count(1)
         # Replaced as a whole on each change, so that a publisher walks it without the lock.
@@ -71,13 +72,13 @@ class EventDispatcher:
         Args:
             event: the kind.
             callback: gets microseconds since the epoch and a list of (key, value), both strings. An exception
-                in it is logged; what caused the event goes on.
+                in it is logged; the operation that caused the event continues.
 
         Returns:
             A handle for `unsubscribe`.
 
         Raises:
-            TypeError: `event` is no `EventId`.
+            TypeError: `event` is not an `EventId`.
         """
         if not isinstance(event, EventId):
             raise TypeError(f"{event!r} is no event: use a member of EventId")
@@ -90,10 +91,10 @@ class EventDispatcher:
         return handle
 
     def unsubscribe(self, handle: int) -> None:
-        """End a subscription; what has happened before is delivered first.
+        """End a subscription; earlier events are delivered first.
 
         Raises:
-            KeyError: the handle is unknown, or was given back before.
+            KeyError: the handle is unknown, or its subscription has ended.
         """
         self.flush()
         with self._lock:
@@ -104,24 +105,24 @@ class EventDispatcher:
                 _C.set_event_callback(None)
 
     def publish(self, event: EventId, params: Iterable[tuple[str, object]] = ()) -> None:
-        """Hand an event to its listeners, now and on this thread; values become strings."""
+        """Deliver an event to its listeners, now and on this thread; values are converted to strings."""
         self.flush()
         self._deliver(event, time.time_ns() // 1000, params)
 
     def flush(self) -> None:
-        """Deliver what the core has reported so far."""
+        """Deliver the events that the core has reported so far."""
         _C.take_events()
 
     def _receive(self, name: str, microseconds: int, params: Iterable[tuple[str, object]]) -> None:
-        """What the compiled core calls."""
+        """Deliver an event; the compiled core calls this."""
         event = EventId.__members__.get(name)
         if event is not None:
             self._deliver(event, microseconds, params)
 
     def _deliver(self, event: EventId, microseconds: int, params: Iterable[tuple[str, object]]) -> None:
         texts: EventParams | None = None
-        for wanted, callback in self._listeners.values():
-            if wanted is not event:
+        for subscribed, callback in self._listeners.values():
+            if subscribed is not event:
                 continue
             if texts is None:
                 texts = [(str(key), str(value)) for key, value in params]

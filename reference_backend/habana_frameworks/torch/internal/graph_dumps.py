@@ -22,7 +22,7 @@ _SUFFIXES = {"text": ".txt", "dot": ".dot"}
 
 
 def requested_forms(kind: str) -> tuple[str, ...]:
-    """Forms (``text``, ``dot``) in which graphs of a kind are to be written.
+    """Forms (``text``, ``dot``) in which the environment requests graphs of a kind.
 
     Args:
         kind: ``eager`` for captured graphs, ``lazy``, ``compile`` or ``compile_fx``.
@@ -36,15 +36,15 @@ def requested_forms(kind: str) -> tuple[str, ...]:
 
 
 def dump_if_requested(graph: Any, name: str, kind: str = "eager") -> list[Path]:
-    """Write a graph in the forms that are asked for.
+    """Write a graph in the requested forms.
 
     Args:
         graph: has ``dump("text" | "dot")``, as `_C.Graph`.
-        name: what the files are called.
+        name: first part of the file names.
         kind: see `requested_forms`.
 
     Returns:
-        The files; none where nothing is asked for.
+        The files; none if no form is requested.
 
     Raises:
         OSError: the folder or a file cannot be written.
@@ -53,7 +53,7 @@ def dump_if_requested(graph: Any, name: str, kind: str = "eager") -> list[Path]:
 
 
 def dump_graph(graph: Any, name: str) -> list[Path]:
-    """Write a graph as text and as DOT, whatever the environment says. Returns the files."""
+    """Write a graph as text and as DOT, regardless of the environment. Returns the files."""
     return _write(graph, name, tuple(_SUFFIXES))
 
 

@@ -1,1 +1,1 @@
-"""Helpers that programs import one by one."""
+"""Helpers that programs import from their modules."""

@@ -1,4 +1,4 @@
-"""Questions about the mode, and a timer."""
+"""The mode of the process, and a timer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _logger = logging.getLogger(__name__)
 
 
 def lazy_only(function: Callable[..., Any]) -> Callable[..., None]:
-    """Decorator: outside lazy mode the function does nothing, which a warning says when it is decorated.
+    """Decorator: outside lazy mode the function does nothing, and decorating it logs a warning.
 
     In lazy mode the function runs; its result is dropped.
     """

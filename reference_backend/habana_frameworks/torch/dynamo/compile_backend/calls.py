@@ -16,17 +16,17 @@ _executed = {"fused": 0, "interpreted": 0, "calls": 0}
 
 
 def executed_graphs() -> dict[str, int]:
-    """How many recipes have run so far, by kind of executable."""
+    """Numbers of recipes that have run in this process so far, by kind of executable."""
     return dict(_executed)
 
 
 def count(kind: str) -> None:
-    """Note a run."""
+    """Count a run of one kind: ``fused``, ``interpreted`` or ``calls``."""
     _executed[kind] += 1
 
 
 def by_calls(module: GraphModule) -> Recipe:
-    """A callable that runs the operators of a cluster one by one."""
+    """Make a boxed callable that runs the operators of a cluster one by one."""
 
     def run(inputs: list[Any]) -> Sequence[Any]:
         count("calls")

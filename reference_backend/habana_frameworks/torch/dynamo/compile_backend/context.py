@@ -1,4 +1,4 @@
-"""What a pass gets, and small helpers that passes share."""
+"""The state that passes read and change, and small helpers that they share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 
 class OptimizationPassPlacement(enum.Enum):
-    """When a pass runs."""
+    """Stage at which a pass runs."""
 
     PRE_PLACEMENT = 1
     PRE_PARTITIONER = 2
@@ -22,16 +22,16 @@ class OptimizationPassPlacement(enum.Enum):
 
 
 class Placement(enum.Enum):
-    """Where a node runs."""
+    """Place at which a node runs."""
 
     CLUSTER = "hpu_cluster"  # in a recipe
-    CALL = "hpu_call"  # by itself, as it must: it draws random numbers, is not torch's, or is about the CPU
-    EAGER = "eager"  # by itself, since no recipe can have it
+    CALL = "hpu_call"  # by itself: it draws random numbers, is no operator of torch, or is for the CPU
+    EAGER = "eager"  # by itself, since no recipe can contain it
 
 
 @dataclass(eq=False)
 class Partition:
-    """Nodes that run as one: those of a recipe, or one that runs by itself.
+    """Nodes that run as one: those of a recipe, or a single node that runs by itself.
 
     Attributes:
         name: unique in its graph.
@@ -39,9 +39,9 @@ class Partition:
         placement: of all of them.
         module: the nodes as a graph of their own; for recipes, after pass_fuse_partitions.
         inputs: nodes outside that `module` takes, in order.
-        outputs: nodes of it that something outside uses, in order.
+        outputs: its nodes that are used outside, in order.
         recipe: boxed callable, after pass_compile_clusters.
-        output_strides: strides of `outputs` where they are not as traced.
+        output_strides: strides of `outputs`; None if they are as traced.
     """
 
     name: str
@@ -65,7 +65,7 @@ class OptimizerContext:
         fake_mode: of the inputs.
         is_training: forward or backward graph, rather than an inference graph.
         is_backward: backward graph.
-        is_dynamic: some size is symbolic.
+        is_dynamic: at least one size is symbolic.
         fused: recipes are to be fused.
         use_recipes: clusters get recipes; otherwise their operators run one by one.
         frozen: parameters are constants of the graph.
@@ -94,39 +94,39 @@ class OptimizerContext:
 
 
 def output_node(graph_module: GraphModule) -> Node:
-    """The node that returns."""
+    """The node that returns the results of the graph."""
     return next(node for node in reversed(graph_module.graph.nodes) if node.op == "output")
 
 
 def graph_outputs(graph_module: GraphModule) -> list[Any]:
-    """What the graph returns: nodes and constants."""
+    """Results of the graph: nodes and constants."""
     return list(output_node(graph_module).args[0])  # type: ignore[arg-type]
 
 
 def value_of(node: Node) -> Any:
-    """The fake value of a node, None where it is not known."""
+    """Fake value of a node, or None if it is not known."""
     return node.meta.get("val")
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """The tensors of a fake value, which may be a list."""
+    """Tensors of a fake value, which may be a list."""
     return (leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor))
 
 
 def shaped_leaves(value: Any) -> Iterator[Any]:
-    """What in a fake value can hold a symbol: tensors and symbolic numbers."""
+    """Parts of a fake value that can contain a symbol: tensors and symbolic numbers."""
     kinds = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)
     return (leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, kinds))
 
 
 def is_mutating(node: Node) -> bool:
-    """Whether a node writes to one of its arguments."""
+    """Say whether a node writes to one of its arguments."""
     schema = getattr(node.target, "_schema", None)
     return schema is not None and schema.is_mutable
 
 
 def same_metadata(first: Node, second: Node) -> bool:
-    """Whether two nodes are tensors of one dtype, shape, layout in memory and device, for all sizes."""
+    """Say whether two nodes are tensors of one dtype, shape, stride and device, for all symbolic sizes."""
     a, b = value_of(first), value_of(second)
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
         return False

@@ -14,7 +14,7 @@ from .log import logger
 
 
 def log_graph(partition: Partition) -> None:
-    """Log the graph of a cluster."""
+    """Log the graph of a cluster, at level DEBUG."""
     if logger.is_enabled_for(logging.DEBUG):
         logger.debug("####PyTorch-generated JIT IR graph of %s:\n%s", partition.name, text_of(partition))
 

@@ -55,12 +55,12 @@ MAKING_RECIPES = (
 
 
 def is_disabled(name: str) -> bool:
-    """Whether ``PT_HPU_DISABLE_<name>`` switches a pass off."""
+    """Say whether ``PT_HPU_DISABLE_<name>`` switches a pass off."""
     return os.environ.get(f"PT_HPU_DISABLE_{name}", "").strip().lower() in ON
 
 
 def optimize_graph(ctx: OptimizerContext) -> None:
-    """Run all passes that are not switched off; `ctx.executable` is the result.
+    """Run all passes that are not switched off, and set `ctx.executable` to the result.
 
     Raises:
         AssertionError: see `pass_check_eager_fallbacks`.

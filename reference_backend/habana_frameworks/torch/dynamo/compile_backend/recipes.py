@@ -14,12 +14,15 @@ from .context import OptimizerContext, Partition
 def make(
     ctx: OptimizerContext, partition: Partition, visible: Sequence[int]
 ) -> tuple[Recipe, list[Any] | None]:
-    """The recipe of a cluster, and the strides of its outputs where it was free to choose them.
+    """Make the recipe of a cluster.
 
     Args:
-        ctx: the graph that the cluster is of.
+        ctx: the graph to which the cluster belongs.
         partition: the cluster, with `module`.
         visible: positions of the outputs whose strides must be as traced.
+
+    Returns:
+        The recipe, and the strides that it chose for its outputs; None if they are as traced.
     """
     # Programs that only read the counters import this module and should not import Inductor.
     from . import fused, interpreted

@@ -1,9 +1,10 @@
-"""When a graph is worth compiling: after it has run often, and not where bitwise repetition is asked for.
+"""The decision to compile a graph: after many runs, and not if the program requires deterministic results.
 
-``HPU_REFERENCE_FUSE_AFTER`` says how many runs of a graph are often (default 32, before torch 2.13 0: never).
-Compilation happens in another process; the graph changes from interpreted to fused between two runs, when
-the code is there. Values may then differ by rounding, as they do between any two orders of floating-point
-operations; graphs stay as they are under ``torch.use_deterministic_algorithms(True)``.
+``HPU_REFERENCE_FUSE_AFTER`` is the number of runs after which a graph is compiled (default 32; before torch
+2.13 the default is 0: never). Compilation happens in another process; the graph changes from interpreted to
+fused between two runs, when the code is ready. Values may then differ by rounding, as they do between any two
+orders of floating-point operations; graphs stay interpreted under
+``torch.use_deterministic_algorithms(True)``.
 """
 
 from __future__ import annotations
@@ -19,25 +20,30 @@ from ..settings.environment import read
 
 log = logging.getLogger(__name__)
 
-#: Runs between two looks at whether the code is there.
+#: Runs between two checks for finished code.
 _BETWEEN_LOOKS = 64
 _NEVER = 1 << 62
 
 
 def hot_after() -> int:
-    """Runs after which a graph is compiled; 0 for never, as it is unless set on torch before 2.13."""
+    """Number of runs after which a graph is compiled; 0 for never, the default on torch before 2.13."""
     return int(read("HPU_REFERENCE_FUSE_AFTER", "u32", 32 if _trusted() else 0))
 
 
 @functools.cache
 def _trusted() -> bool:
-    # What Inductor of 2.6 makes of some graphs is wrong without a word (a transposed sparse tensor) or fails
-    # when it runs (matrix_exp); with that of 2.13 the whole suite passes. Those between were not tried.
+    # Inductor of 2.6 compiles some graphs to code that is silently wrong (a transposed sparse tensor) or that
+    # fails when it runs (matrix_exp); with that of 2.13 the whole suite passes. Releases between: not tried.
     return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 13)
 
 
 def install(graph: Any, artifact: Any) -> None:
-    """Give a graph or recipe of the core the code that was made of it."""
+    """Hand compiled code to the graph or recipe of the core that it was compiled from.
+
+    Args:
+        graph: a captured graph or a recipe.
+        artifact: its `Artifact`. If the core cannot load it, its folder is removed, with a warning.
+    """
     arguments = [
         (
             entry["buffer"],
@@ -54,13 +60,13 @@ def install(graph: Any, artifact: Any) -> None:
     except (
         RuntimeError,
         OSError,
-    ) as error:  # cut short on disk, say: compiled anew in another process's time
+    ) as error:  # for example, truncated on disk; a later process compiles it again
         log.warning("%s cannot be used and is removed: %s", artifact.folder, error)
         shutil.rmtree(artifact.folder, ignore_errors=True)
 
 
 class Heat:
-    """Counts the runs of one graph and has it compiled when there were enough.
+    """Counts the runs of one graph and requests its compilation after enough of them.
 
     Args:
         graph: a captured graph of the core.
@@ -72,7 +78,7 @@ class Heat:
         self._requested = False
 
     def run(self) -> None:
-        """Note a run."""
+        """Count a run."""
         self._left -= 1
         if self._left <= 0:
             self._look()
@@ -96,7 +102,11 @@ _steps = 0
 
 
 def look_at_recipes(core: Any) -> None:
-    """Have the recipes of lazy mode compiled that have become hot; called at the end of steps."""
+    """Request compilation of the recipes of lazy mode that have become hot; called at the end of steps.
+
+    Args:
+        core: the compiled core.
+    """
     global _steps
     _steps += 1
     hot = core.take_hot_recipes()

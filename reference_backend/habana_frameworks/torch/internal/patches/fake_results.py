@@ -1,8 +1,8 @@
-"""Fake results on hpu with the shapes and strides that the device gives.
+"""Fake results on hpu with the shapes and strides that the device produces.
 
-The device runs the CPU's kernels. For some operators torch asks which device a fake tensor is on, or which
-implementation would run there, and for hpu answers with something else than the CPU's metadata. For those the
-question is put for the CPU.
+The device runs the CPU's kernels. For some operators torch derives fake metadata from the device of a fake
+tensor, or from the implementation that would run there, and for hpu the result differs from the CPU's. These
+operators compute their metadata on fake CPU tensors instead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-#: Their fake implementation asks for the memory format of the implementation that would run.
+#: Their fake implementation depends on the memory format of the implementation that would run.
 _CONVOLUTIONS = (
     "convolution.default",
     "_convolution.default",
@@ -23,12 +23,12 @@ _CONVOLUTIONS = (
     "convolution_backward.default",
 )
 
-#: Its Meta kernel asks for the type of the device: the order of the dimensions.
+#: The order of dimensions in the result of its Meta kernel depends on the type of the device.
 _BY_DEVICE = ("nonzero_static.default",)
 
 
 def ask_the_cpu(fake_impls: ModuleType) -> None:
-    """Replace or add implementations in `torch._subclasses.fake_impls`, by ones that know hpu."""
+    """Replace or add implementations in `torch._subclasses.fake_impls`: hpu results become as the CPU's."""
     implementations = fake_impls.op_implementations_dict
     for name in _CONVOLUTIONS:
         operator = _find(name)
@@ -45,7 +45,7 @@ def _find(name: str) -> Any:
 
 
 def _run(fake_mode: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
-    """What torch does for an operator without an implementation of its own."""
+    """Default implementation of torch for an operator without one in the table."""
     with fake_mode:
         return operator(*args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""Folding batch norms into the convolutions before them."""
+"""Folding of batch norms into the convolutions before them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ def fuse(model: torch.nn.Module) -> torch.nn.Module:
     """Fold each batch norm of a model into the convolution before it.
 
     Args:
-        model: in evaluation mode, on the CPU, traceable by `torch.fx`. Otherwise it is left as it is and a
-            line of output says why.
+        model: in evaluation mode, on the CPU, traceable by `torch.fx`. Otherwise it stays unchanged and a
+            line of output gives the reason.
 
     Returns:
         A new model with the same results up to rounding, or `model` itself.
     """
     obstacle = _obstacle(model)
     if obstacle is None:
-        # Tracing is only needed here, and importing the tracer takes time.
+        # Importing the tracer takes time, and only this function needs it.
         from torch.fx.experimental.optimization import fuse as fold
 
         try:

@@ -1,7 +1,7 @@
-"""Run something once a module has been imported, without importing it.
+"""Callbacks that run once a module has been imported, without importing it.
 
-Patches to modules that ``import torch`` does not load on every version (its references, Dynamo) hang here, so
-that loading the device stays cheap.
+Patches to modules that ``import torch`` does not load on every version (its references, Dynamo) are applied
+this way, so that loading the device stays cheap.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Callback = Callable[[ModuleType], None]
 
 
 def when_imported(name: str, callback: Callback) -> None:
-    """Call `callback(module)` now if the module is imported, else right after its body has run.
+    """Call `callback(module)` now if the module is imported, otherwise right after its body has run.
 
     Args:
         name: full name of the module.
@@ -33,7 +33,7 @@ def when_imported(name: str, callback: Callback) -> None:
 
 
 class _WaitingFinder(importlib.abc.MetaPathFinder):
-    """Finds only the modules that someone waits for, through the ordinary finders, and wraps their loader."""
+    """Finds only modules that have callbacks, through the ordinary finders, and wraps their loaders."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, list[Callback]] = {}
@@ -64,7 +64,7 @@ class _NotifyingLoader(importlib.abc.Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        # The module should look as if it had been imported without us (inspect.getsource asks the loader).
+        # The module must look as if this loader did not exist (inspect.getsource uses the loader).
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader

@@ -1,4 +1,4 @@
-"""Making the device module known to torch."""
+"""Registration of the device module with torch."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import torch
 def register_device_module(module: ModuleType) -> None:
     """Make `module` and its submodules importable as ``torch.hpu``.
 
-    ``import torch.hpu.random`` must not run a file a second time: the names below ``torch.hpu`` stand for the
-    modules that are loaded.
+    ``import torch.hpu.random`` must not run a file a second time, so the names below ``torch.hpu`` become
+    aliases of the loaded modules.
 
     Raises:
-        ImportError: something else has registered a module for hpu.
+        ImportError: another backend has registered a module for hpu.
     """
     present = getattr(torch, "hpu", None)
     if present is not module:

@@ -1,8 +1,8 @@
-"""Lets the public torchvision wheel be imported next to a CPU build of torch.
+"""Makes the public torchvision wheel importable next to a CPU build of torch.
 
-The wheel on the public index is a CUDA build, whose compiled operators do not load there; importing it then
-fails for want of two operator schemas. With the schemas its models, transforms and datasets work; calling the
-operators themselves is an error that names them.
+The wheel on the public index is a CUDA build, whose compiled operators do not load there; its import then
+fails because two operator schemas are missing. With the schemas its models, transforms and datasets work;
+calling the operators themselves is an error that names them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _library: torch.library.Library | None = None
 
 
 def install() -> None:
-    """Define the schemas when torchvision has tried, in vain, to load its own operators."""
+    """Define the schemas after torchvision has failed to load its own operators."""
     when_imported("torchvision.extension", _define_missing)
 
 

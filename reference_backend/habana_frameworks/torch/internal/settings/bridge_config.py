@@ -1,6 +1,6 @@
 """Values of the environment flags: ``get_<flag>()``, and ``set_<flag>(value)`` for those that may change.
 
-The functions are made from `flag_table.FLAGS`; their names are the flags in lower case, for example
+The functions are generated from `flag_table.FLAGS`; their names are the flags in lower case, for example
 ``get_pt_hpu_lazy_mode()``. A flag is read from the environment at its first use and kept: later changes of
 ``os.environ`` have no effect, setters do.
 """
@@ -24,8 +24,8 @@ def value_of(name: str) -> Value:
     """Value of the flag `name` (upper case), from the environment at first use.
 
     Raises:
-        KeyError: no such flag.
-        ValueError: the variable holds text that the flag's kind does not accept.
+        KeyError: there is no such flag.
+        ValueError: the variable has a text that the flag's kind does not accept.
     """
     if name not in _values:
         flag = FLAGS[name]
@@ -34,20 +34,20 @@ def value_of(name: str) -> Value:
 
 
 def check_environment() -> None:
-    """Read every flag once, so that a bad value is an error before the device exists rather than in mid-run.
+    """Read every flag once, so that a bad value is an error at import and not later.
 
     Raises:
-        ValueError: a variable holds text that its kind does not accept.
+        ValueError: a variable has a text that its kind does not accept.
     """
     for name in FLAGS:
         value_of(name)
 
 
 def assign(name: str, value: Any) -> None:
-    """Set the flag `name`, settable or not; for the functions of the package that own a flag's state.
+    """Set the flag `name`, settable or not; for functions of the package that manage a flag's state.
 
     Raises:
-        KeyError: no such flag.
+        KeyError: there is no such flag.
         ValueError: the flag's kind does not accept the value.
     """
     _values[name] = parse(name, FLAGS[name].kind, str(value))
@@ -55,11 +55,11 @@ def assign(name: str, value: Any) -> None:
 
 @contextlib.contextmanager
 def env_setting(name: str, value: Any) -> Iterator[None]:
-    """Set a settable flag for the length of a ``with`` block.
+    """Set a settable flag for the duration of a ``with`` block.
 
     Args:
         name: the flag, in upper or lower case.
-        value: what its kind accepts.
+        value: a value that its kind accepts.
 
     Raises:
         AttributeError: there is no such flag, or it cannot be set.

@@ -1,4 +1,4 @@
-"""Reading environment variables: one parser for each kind of flag, and one form of error."""
+"""Environment variables: one parser for each kind of flag, and one form of error."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _INT_RANGES = {
 
 
 def parse(name: str, kind: str, text: str) -> Value:
-    """Turn the text of a variable into a value.
+    """Convert the text of a variable to a value.
 
     Args:
         name: the variable, for the message.
         kind: ``bool`` (true, false, 1, 0 in any case), ``u32``, ``u64``, ``i64`` (decimal or ``0x``
             hexadecimal) or ``str`` (taken as it is).
-        text: what the variable holds.
+        text: the text of the variable.
 
     Raises:
-        ValueError: the text is not of that kind; the message names the variable, the text and what is
-            accepted.
+        ValueError: the text is not of that kind; the message has the variable, the text and the accepted
+            values.
     """
     if kind == "str":
         return text
@@ -48,7 +48,7 @@ def parse(name: str, kind: str, text: str) -> Value:
 
 
 def read(name: str, kind: str, default: Value) -> Value:
-    """Value of an environment variable, or `default` where it is unset or empty. Errors as in `parse`."""
+    """Value of an environment variable, or `default` if it is unset or empty. Errors as in `parse`."""
     text = os.environ.get(name)
     if text is None or (kind != "str" and not text.strip()):
         return default

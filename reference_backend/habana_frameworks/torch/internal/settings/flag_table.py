@@ -1,7 +1,7 @@
 """The environment flags that have an effect in this release, as data.
 
 Names, types and defaults are those of the public contract; a flag joins the table together with the code that
-obeys it. What reads a flag is said in `effect`.
+obeys it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ class Flag(NamedTuple):
 
     Attributes:
         kind: ``bool``, ``u32``, ``u64``, ``i64`` or ``str`` (see `environment.parse`).
-        default: value where the variable is unset.
-        settable: whether `bridge_config` offers a setter; the others are fixed once the process has read
-            them.
-        effect: what the flag does.
+        default: value if the variable is unset.
+        settable: `bridge_config` has a setter; the other flags are fixed once the process has read them.
+        effect: the effect of the flag, in words.
     """
 
     kind: str

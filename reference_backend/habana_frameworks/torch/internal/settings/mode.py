@@ -1,4 +1,4 @@
-"""Which mode the process runs in, and which kind of torch build it runs on."""
+"""The mode of the process, and the kind of torch build that it runs on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def requested_lazy_mode() -> int:
     """Value of ``PT_HPU_LAZY_MODE`` (default 0).
 
     Raises:
-        ValueError: it is not one of 0, 1, 2 and 3.
+        ValueError: the value is not 0, 1, 2 or 3.
     """
     try:
         mode = read("PT_HPU_LAZY_MODE", "u32", 0)
@@ -34,17 +34,17 @@ def requested_lazy_mode() -> int:
 def is_fork_like(torch_version: str) -> bool:
     """Say whether a torch version belongs to a fork-like build.
 
-    The rule is the one of the public bridge: the local version label (after ``+``) begins with ``git`` or
-    ``hpu``. No label at all means a public build.
+    The rule is that of the public bridge: the local version label (after ``+``) begins with ``git`` or
+    ``hpu``. A version without a label is that of a public build.
     """
     return torch_version.partition("+")[2].startswith(("git", "hpu"))
 
 
 def check_lazy_mode(torch_version: str) -> int:
-    """The lazy mode of the process, 0 for none; refuses lazy modes where they cannot run.
+    """Return the lazy mode of the process, 0 for none; refuse lazy modes on builds that cannot run them.
 
     Raises:
-        ValueError: the variable holds no known mode.
+        ValueError: ``PT_HPU_LAZY_MODE`` is not a known mode.
         AssertionError: a lazy mode on a public build of torch (the type that the public bridge raises).
     """
     mode = requested_lazy_mode()

@@ -1,7 +1,7 @@
 """The modules (cards) of the simulated node, and the one that this process owns.
 
 A node has eight modules. ``HABANA_VISIBLE_MODULES`` limits which ones the process may choose from;
-``HLS_MODULE_ID`` names the one that it has. Tensors carry index 0 whichever module that is.
+``HLS_MODULE_ID`` names its own module. The index of its tensors is 0, whichever module that is.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def visible_modules() -> tuple[int, ...]:
 
 
 def own_module() -> int | None:
-    """Id in ``HLS_MODULE_ID``, or None where it is unset, empty or negative.
+    """Id in ``HLS_MODULE_ID``, or None if the variable is unset, empty or negative.
 
     Raises:
-        ValueError: it is no integer.
+        ValueError: the variable is not an integer.
     """
     text = os.environ.get("HLS_MODULE_ID", "")
     if not text.strip():
