@@ -35,9 +35,8 @@ class Author:
         return self.random.choice(self.tensors)
 
     def keep(self, *tensors: torch.Tensor) -> None:
-        self.tensors += [
-            candidate for candidate in tensors if candidate.numel() <= 400 and candidate.dim() <= 4
-        ]
+        small = [tensor for tensor in tensors if tensor.numel() <= 400 and tensor.dim() <= 4]
+        self.tensors += small
 
     def view(self) -> None:
         x = self.pick()
@@ -85,9 +84,8 @@ class Author:
 
     def binary(self) -> None:
         x = self.pick()
-        others = [candidate for candidate in self.tensors if candidate.shape == x.shape] + [
-            x[:1] if x.dim() else x
-        ]
+        others = [tensor for tensor in self.tensors if tensor.shape == x.shape]
+        others.append(x[:1] if x.dim() else x)
         y = self.random.choice(others)
         op = self.random.choice((torch.add, torch.sub, torch.mul, torch.maximum))
         self.keep(op(x, y).clamp(-LIMIT, LIMIT))
