@@ -92,7 +92,7 @@ def test_checkpointed_dropout(compiled) -> None:
     x = torch.full((1000,), 2.0, device="hpu", requires_grad=True)
     y = program(x)
     y.sum().backward()
-    # Where the mask was zero the result is one; the recomputed mask must be the same.
+    # Elements with mask zero have the result one; the recomputed mask must be the same.
     assert torch.equal(y == 1, x.grad == 0)
     assert 300 < int((y == 1).sum()) < 700
 

@@ -138,8 +138,8 @@ def set_sync_debug_mode(debug_mode: bool | int | str) -> None:
     wait = _SYNC_WORDS.get(debug_mode) if isinstance(debug_mode, str) else bool(debug_mode)
     if wait is None or (not isinstance(debug_mode, str) and debug_mode not in (0, 1, 2)):
         raise RuntimeError(
-            f"{debug_mode!r} is no mode of synchronisation: use 0 or 'default' for off, or 1, 2, 'warn' or "
-            "'error' for on"
+            f"{debug_mode!r} is not a mode of synchronisation: use 0 or 'default' for off, or 1, 2, 'warn' "
+            "or 'error' for on"
         )
     bridge_config.assign("PT_ENABLE_HABANA_STREAMASYNC", not wait)
     _C.set_sync_debug_mode(wait)

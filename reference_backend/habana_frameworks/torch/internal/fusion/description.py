@@ -96,7 +96,7 @@ def as_dtype(value: Any) -> torch.dtype:
     """
     dtype = getattr(torch, value.removeprefix("torch."), None) if isinstance(value, str) else value
     if not isinstance(dtype, torch.dtype):
-        raise NotFusable(f"{value!r} is no dtype")
+        raise NotFusable(f"{value!r} is not a dtype")
     return dtype
 
 

@@ -2,7 +2,7 @@
 
 A chain is a list of steps: ("permute", dims), ("reshape", sizes), ("slice", dim, start, end, step),
 ("select", dim, index), ("expand", sizes) and ("gather", dim, start, ((size, step), ...)). A gather is the
-last resort, for windows that overlap or leave the last row unfinished: it computes indices, where
+last resort, for windows that overlap or leave the last row unfinished: it computes indices, whereas
 `as_strided` would cut the graph in two.
 """
 

@@ -45,7 +45,9 @@ FLAGS: dict[str, Flag] = {
     "PT_HPU_DUMP_IR_DOT_GRAPH": Flag("bool", False, False, "write captured and lazy graphs as DOT"),
     "PT_HPU_ENABLE_CACHE_METRICS": Flag("bool", False, False, "register the metric recipe_cache at import"),
     "PT_HPU_EAGER_PIPELINE_ENABLE": Flag("bool", True, False, "false: nothing runs behind the host"),
-    "PT_HPU_ENABLE_EXECUTION_THREAD": Flag("bool", True, False, "false: lazy graphs run where they end"),
+    "PT_HPU_ENABLE_EXECUTION_THREAD": Flag(
+        "bool", True, False, "false: the thread that ends a graph runs it"
+    ),
     "PT_HPU_MAX_ACCUM_SIZE": Flag("u64", 2**64 - 1, False, "operators after which a lazy graph is launched"),
     "PT_HPU_MAX_COMPOUND_OP_SIZE": Flag(
         "i64", 2**63 - 1, False, "operators after which a lazy graph is launched"

@@ -17,7 +17,7 @@ from .partitioner import dissolve_clusters
 
 
 def pass_summarize_graph(ctx: OptimizerContext) -> bool:
-    """Count the graph's operators, for `FxGraphAnalyzer`, and log where they run."""
+    """Count the graph's operators by placement, for `FxGraphAnalyzer`, and log the numbers."""
     summary.record(ctx)
     return False
 
