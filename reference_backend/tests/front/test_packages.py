@@ -262,3 +262,32 @@ def test_companion_is_not_built_next_to_the_bridge(tmp_path, form):
     assert done.returncode != 0
     assert done.stderr.strip().splitlines()[-1].startswith("the Intel Gaudi bridge is installed")
     assert not (tmp_path / "companion" / "dist").exists()
+
+
+def test_public_modules_are_attributes_once_the_package_is_imported(output_of):
+    paths = (
+        "internal.bridge_config",
+        "internal.fuse_conv_bn",
+        "utils.debug.graph_dumps",
+        "utils.event_dispatcher",
+        "utils.experimental",
+        "utils.internal",
+    )
+    code = (
+        f"import habana_frameworks.torch as ht, operator\nprint(*operator.attrgetter(*{paths})(ht), sep='|')"
+    )
+    modules = output_of(code).split("|")
+    assert len(modules) == len(paths) and all(line.startswith("<module ") for line in modules)
+
+
+def test_moved_modules_are_the_same_under_their_public_paths():
+    from habana_frameworks.torch.dynamo.compile_backend import calls, context, recipes
+    from habana_frameworks.torch.dynamo.compile_backend._passes import utils
+    from habana_frameworks.torch.hpu import metric_kinds, metrics
+    from habana_frameworks.torch.internal import events
+    from habana_frameworks.torch.utils import event_dispatcher
+
+    assert utils.OptimizerContext is context.OptimizerContext
+    assert recipes.executed_graphs is calls.executed_graphs
+    assert metrics.Metric is metric_kinds.Metric
+    assert event_dispatcher.EventDispatcher is events.EventDispatcher

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from habana_frameworks.torch.hpu import flags
-from habana_frameworks.torch.internal.patches.fuse_conv_bn import fuse
+from habana_frameworks.torch.internal.fuse_conv_bn import fuse
 
 import torch
 

@@ -6,6 +6,8 @@ from habana_frameworks.torch import _C
 
 import torch
 
+from . import graph_dumps as graph_dumps
+
 
 def _get_fallback_op_count() -> dict[str, int]:
     """Number of fallbacks to the CPU since the start or the last reset, by operator name."""
