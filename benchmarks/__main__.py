@@ -1,4 +1,4 @@
-"""Runs every figure, or those named: ``python -m benchmarks [NAME ...]``."""
+"""Measures all figures, or those named: ``python -m benchmarks [NAME ...]``."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ FIGURES = (
 
 
 def main() -> None:
+    """Measure the figures named on the command line, or all of them.
+
+    Raises:
+        SystemExit: a name is not that of a figure.
+    """
     names = sys.argv[1:] or FIGURES
     for name in names:
         if name not in FIGURES:

@@ -1,7 +1,7 @@
 """Collectives of 2 ranks, hccl on hpu tensors / gloo on CPU tensors, in turn in one run; DDP step likewise.
 
-Seconds are those of rank 0 between a call and its result on the host, so that what hccl hides behind a stream
-is counted.
+Rank 0 measures the seconds between a call and its result on the host, so that work which hccl hides behind a
+stream is counted.
 """
 
 from __future__ import annotations
@@ -20,12 +20,18 @@ from benchmarks.measure import best_of, show
 
 SIZE = 2
 BYTES = {"4 KiB": 1 << 12, "64 KiB": 1 << 16, "1 MiB": 1 << 20, "16 MiB": 1 << 24, "64 MiB": 1 << 26}
-#: Asked for: bandwidth of hccl / gloo at least 1 at these sizes, which is at most 1 in seconds.
-ASKED = ("1 MiB", "64 MiB")
+#: Sizes with a target: bandwidth of hccl / gloo at least 1, that is, a ratio of seconds of at most 1.
+WITH_TARGET = ("1 MiB", "64 MiB")
 
 
 def calls(elements: int, device: str, group: dist.ProcessGroup) -> dict[str, Callable[[], object]]:
-    """Collectives over ``elements`` float32 of each rank."""
+    """Make collectives over float32 tensors of ``elements`` elements on each rank, by name.
+
+    Args:
+        elements: size of the whole tensor; a part has ``elements / SIZE``.
+        device: ``hpu`` or ``cpu``.
+        group: process group of the calls.
+    """
     whole = torch.ones(elements, device=device)
     part = torch.ones(elements // SIZE, device=device)
     wait = torch.hpu.synchronize if device == "hpu" else lambda: None  # type: ignore[attr-defined]
@@ -45,7 +51,7 @@ def calls(elements: int, device: str, group: dist.ProcessGroup) -> dict[str, Cal
 
 
 def step(device: str, group: dist.ProcessGroup) -> Callable[[], object]:
-    """A training step of a small network under DDP."""
+    """Make a training step of a small float32 network under DDP."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(6))).to(device)
     wrapped = torch.nn.parallel.DistributedDataParallel(model, process_group=group)
@@ -62,16 +68,16 @@ def step(device: str, group: dist.ProcessGroup) -> Callable[[], object]:
     return run
 
 
-def told(figure: str, ratio: float, *, asked: bool) -> None:
-    """One line; only some of the figures have a target."""
-    if asked:
+def report(figure: str, ratio: float, *, with_target: bool) -> None:
+    """Print one figure; only some have a target."""
+    if with_target:
         show(figure, ratio, 1.0)
     else:
         print(f"{figure:<58} {ratio:8.2f}")
 
 
 def rank(number: int, meeting: str) -> None:
-    """What each rank does; rank 0 tells."""
+    """Run all measurements on one rank; rank 0 prints them."""
     import habana_frameworks.torch  # noqa: F401
 
     torch.set_num_threads(1)
@@ -86,15 +92,21 @@ def rank(number: int, meeting: str) -> None:
             if number == 0:
                 rate = count / hpu / 1e9
                 text = f"{name} of {words}: {cpu * 1e6:.0f} us gloo, {hpu * 1e6:.0f} us hccl, {rate:.2f} GB/s"
-                told(text, hpu / cpu, asked=words in ASKED and name == "all_reduce")
+                report(text, hpu / cpu, with_target=words in WITH_TARGET and name == "all_reduce")
     host_step, device_step = step("cpu", gloo), step("hpu", hccl)
     cpu, hpu = best_of([host_step, device_step], calls=10, rounds=7)
     if number == 0:
-        told(f"DDP step: {cpu * 1e3:.2f} ms gloo, {hpu * 1e3:.2f} ms hccl, ratio", hpu / cpu, asked=False)
+        figure = f"DDP step: {cpu * 1e3:.2f} ms gloo, {hpu * 1e3:.2f} ms hccl, ratio"
+        report(figure, hpu / cpu, with_target=False)
     dist.destroy_process_group()
 
 
 def main() -> None:
+    """Start the ranks, or be one of them.
+
+    Raises:
+        SystemExit: a rank failed.
+    """
     if sys.argv[1:2] == ["--rank"]:
         rank(int(sys.argv[2]), sys.argv[3])
         return

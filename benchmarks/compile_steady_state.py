@@ -1,4 +1,4 @@
-"""Compiled training step (forward and backward), hpu_backend / Inductor on CPU tensors, without compiling."""
+"""Compiled training step (forward and backward), hpu_backend / Inductor on the CPU, compilation excluded."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ class Block(nn.Module):
         self.shortcut = nn.Identity() if stride == 1 and inputs == outputs else shortcut
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Compute the block on float32[N, inputs, H, W]; the result is float32[N, outputs, H', W']."""
         return torch.relu(self.body(x) + self.shortcut(x))
 
 
 def resnet18() -> tuple[nn.Module, torch.Tensor]:
-    """ResNet-18 with a quarter of the channels, on small images."""
+    """Make a ResNet-18 with a quarter of the channels, and its input, float32[4, 3, 64, 64]."""
     widths = (16, 16, 32, 64, 128)
     layers: list[nn.Module] = [nn.Conv2d(3, 16, 7, 2, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
     for index, (inputs, outputs) in enumerate(itertools.pairwise(widths)):
@@ -43,11 +44,12 @@ def resnet18() -> tuple[nn.Module, torch.Tensor]:
 
 
 def transformer() -> tuple[nn.Module, torch.Tensor]:
+    """Make an encoder layer of width 128, and its input, float32[4, 64, 128]."""
     return nn.TransformerEncoderLayer(128, 4, 512, dropout=0.0, batch_first=True), torch.randn(4, 64, 128)
 
 
 def mlp() -> tuple[nn.Module, torch.Tensor]:
-    """Of the size that is common for MNIST."""
+    """Make an MLP of the size that is common for MNIST, and its input, float32[64, 784]."""
     layers = nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)
     return nn.Sequential(*layers), torch.randn(64, 784)
 
@@ -56,6 +58,7 @@ MODELS: dict[Callable[[], tuple[nn.Module, torch.Tensor]], int] = {resnet18: 5, 
 
 
 def step_of(model: nn.Module, x: torch.Tensor, backend: str) -> Callable[[], object]:
+    """Compile a model with a backend; returns a step of forward and backward on the input `x`."""
     compiled = torch.compile(model, backend=backend)
 
     def step() -> None:
@@ -67,6 +70,7 @@ def step_of(model: nn.Module, x: torch.Tensor, backend: str) -> Callable[[], obj
 
 
 def main() -> None:
+    """Measure the training steps of all models, and print the ratios."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     ratios = []

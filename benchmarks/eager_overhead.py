@@ -1,4 +1,4 @@
-"""Eager call on small tensors, hpu / cpu: add, mm, softmax, t, empty."""
+"""Eager calls on small tensors, hpu / cpu: add, mm, softmax, t, empty."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from benchmarks.measure import best_of, geometric_mean, show
 
 
 def calls_on(device: str) -> dict[str, Callable[[], object]]:
+    """Make calls on float32[8, 8] tensors of a device, by name."""
     a, b = torch.randn(8, 8, device=device), torch.randn(8, 8, device=device)
     return {
         "add": lambda: torch.add(a, b),
@@ -21,6 +22,7 @@ def calls_on(device: str) -> dict[str, Callable[[], object]]:
 
 
 def main() -> None:
+    """Measure all calls, and print the ratios and their geometric mean."""
     torch.set_num_threads(1)
     cpu, hpu = calls_on("cpu"), calls_on("hpu")
     ratios = []

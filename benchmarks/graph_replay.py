@@ -1,4 +1,4 @@
-"""Replay of an HPU graph of 200 small operators, interpreted and fused / the same on the CPU, eager."""
+"""Replay of an HPU graph of 200 small operators, interpreted and fused / the operators eager on the CPU."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 import torch
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal import fusion_policy
+from habana_frameworks.torch.internal.fusion import policy as fusion_policy
 from habana_frameworks.torch.internal.fusion import service
 
 from benchmarks.measure import best_of, show
 
 OPERATORS = 200
 SIZE = 32
-#: A compilation takes seconds; on a busy machine more.
+#: Seconds. A compilation takes some seconds, on a busy machine more.
 LONGEST_WAIT = 300.0
 
 
 def chain(x: torch.Tensor) -> torch.Tensor:
-    """OPERATORS elementwise operators, one after the other."""
+    """Apply OPERATORS elementwise operators, one after the other."""
     y = x
     for _ in range(OPERATORS // 4):
         y = torch.relu(y + 1.0) * 0.5 - 0.25
@@ -27,6 +27,7 @@ def chain(x: torch.Tensor) -> torch.Tensor:
 
 
 def captured(x: torch.Tensor) -> tuple[Any, torch.Tensor]:
+    """Capture `chain`; returns the graph and the tensor that its replays write."""
     graph = _C.Graph()
     graph.begin()
     result = chain(x)
@@ -35,16 +36,17 @@ def captured(x: torch.Tensor) -> tuple[Any, torch.Tensor]:
 
 
 def fuse(graph: Any) -> bool:
-    """Have a graph compiled now; whether it was."""
-    asked = service.request(graph.describe(), lambda artifact: fusion_policy.install(graph, artifact))
+    """Compile a graph now, and say whether that succeeded within LONGEST_WAIT."""
+    digest = service.request(graph.describe(), lambda artifact: fusion_policy.install(graph, artifact))
     end = time.monotonic() + LONGEST_WAIT
-    while asked is not None and graph.kind != "fused" and time.monotonic() < end:
+    while digest is not None and graph.kind != "fused" and time.monotonic() < end:
         service.poll()
         time.sleep(0.1)
     return graph.kind == "fused"
 
 
 def main() -> None:
+    """Measure the replays against eager, check their results, and print the ratios."""
     torch.set_num_threads(1)
     with torch.no_grad():
         x = torch.randn(SIZE, SIZE)

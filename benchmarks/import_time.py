@@ -1,4 +1,4 @@
-"""Seconds that autoloading the backend adds to `import torch`: the median difference of alternating runs."""
+"""Seconds that autoloading the backend adds to `import torch`: median difference of alternating runs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from benchmarks.measure import show
 
 
 def seconds(autoload: str) -> float:
+    """Wall seconds of a process that imports torch, with TORCH_DEVICE_BACKEND_AUTOLOAD as given."""
     environment = os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": autoload}
     start = time.perf_counter()
     subprocess.run([sys.executable, "-c", "import torch"], check=True, env=environment)
@@ -19,6 +20,11 @@ def seconds(autoload: str) -> float:
 
 
 def main() -> None:
+    """Measure the difference, and print it.
+
+    Raises:
+        SystemExit: the backend is not installed with its metadata, so it does not autoload.
+    """
     loaded = subprocess.run(
         [sys.executable, "-c", "import torch; print(hasattr(torch, 'hpu'))"],
         capture_output=True,

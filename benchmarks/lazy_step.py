@@ -17,7 +17,12 @@ from benchmarks.measure import best_of, show
 
 
 def step_on(device: str, finish: Callable[[], None]) -> Callable[[], None]:
-    """Forward, backward and SGD with momentum of eight layers of width 32."""
+    """Make a training step: forward, backward and SGD with momentum on eight layers of width 32, float32.
+
+    Args:
+        device: ``hpu`` or ``cpu``.
+        finish: called at the ends of the backward pass and of the step.
+    """
     torch.manual_seed(0)
     layers = [layer for _ in range(8) for layer in (nn.Linear(32, 32), nn.ReLU())]
     model = nn.Sequential(*layers).to(device)
@@ -35,6 +40,7 @@ def step_on(device: str, finish: Callable[[], None]) -> Callable[[], None]:
 
 
 def measure() -> None:
+    """Measure in this process, whose mode becomes lazy, and print the ratio."""
     from habana_frameworks.torch import _C
 
     torch.set_num_threads(1)
@@ -51,6 +57,7 @@ def measure() -> None:
 
 
 def main() -> None:
+    """Run `measure` in a new process."""
     subprocess.run([sys.executable, "-c", "import benchmarks.lazy_step as b; b.measure()"], check=True)
 
 

@@ -1,4 +1,4 @@
-"""Timing side by side, and one way to print a figure next to its target."""
+"""Timing side by side, and a uniform line for a figure and its target."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 
 def seconds_per_call(function: Callable[[], object], calls: int) -> float:
-    """Wall seconds per call of one batch of calls."""
+    """Measure one batch of calls, in wall seconds per call."""
     start = time.perf_counter()
     for _ in range(calls):
         function()
@@ -16,7 +16,16 @@ def seconds_per_call(function: Callable[[], object], calls: int) -> float:
 
 
 def best_of(functions: Sequence[Callable[[], object]], calls: int, rounds: int) -> list[float]:
-    """The best seconds per call of each function; they take turns, so that a busy moment hits all of them."""
+    """Measure functions in turns, so that a busy moment affects all of them.
+
+    Args:
+        functions: the functions.
+        calls: calls per batch; before the first one there is a tenth of them to warm up.
+        rounds: batches per function.
+
+    Returns:
+        The smallest seconds per call of each function.
+    """
     for function in functions:
         seconds_per_call(function, max(1, calls // 10))
     best = [math.inf] * len(functions)
@@ -27,10 +36,16 @@ def best_of(functions: Sequence[Callable[[], object]], calls: int, rounds: int) 
 
 
 def geometric_mean(values: Sequence[float]) -> float:
+    """Geometric mean of positive numbers.
+
+    Raises:
+        ZeroDivisionError: there are none.
+        ValueError: a number is not positive.
+    """
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
 def show(figure: str, value: float, target: float, unit: str = "") -> None:
-    """One line: the figure, what was measured, the most it may be, and whether it is."""
+    """Print a line: the figure, its value, the largest value allowed, and whether the target is met."""
     word = "met" if value <= target else "MISSED"
     print(f"{figure:<58} {value:8.2f}{unit:<2} target <= {target:.2f}{unit:<2} {word}")

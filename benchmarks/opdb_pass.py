@@ -1,4 +1,4 @@
-"""One forward pass over all float32 samples of op_db, hpu / cpu; making and moving them is not timed."""
+"""One forward pass over all float32 samples of op_db, hpu / cpu; their creation and transfer is not timed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from conformance.subjects.databases import subjects
 
 
 def to_device(value: Any) -> Any:
+    """Move a tensor to hpu, replace a device by hpu, and return anything else unchanged."""
     if isinstance(value, torch.Tensor):
         return value.to("hpu")
     return torch.device("hpu") if isinstance(value, torch.device) else value
 
 
 def run(operator: Any, calls: list[tuple[Any, Any]]) -> float:
+    """Call an operator with each (args, kwargs); returns the wall seconds in total."""
     start = time.perf_counter()
     for args, kwargs in calls:
         operator(*args, **kwargs)
@@ -27,6 +29,7 @@ def run(operator: Any, calls: list[tuple[Any, Any]]) -> float:
 
 
 def main() -> None:
+    """Measure all operators, and print the ratio of the sums."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     host_seconds = device_seconds = 0.0
@@ -39,7 +42,7 @@ def main() -> None:
         for sample in info.sample_inputs("cpu", torch.float32):
             host.append(((sample.input, *sample.args), sample.kwargs))
             device.append(tree_map(to_device, host[-1]))
-        try:  # a first pass each, untimed; leaves out what needs an argument on the CPU (tensor_split)
+        try:  # a first pass each, untimed; leaves out operators with arguments on the CPU (tensor_split)
             run(info.op, device)
             run(info.op, host)
         except Exception:

@@ -1,4 +1,4 @@
-"""Run the operator properties in this process and say what they cost and what they found.
+"""Runs the operator properties in this process, and prints their time and their verdicts.
 
 python -m benchmarks.operators --device cpu -p value -k 'nn.functional.*' --failures 3
 """
@@ -27,13 +27,13 @@ from conformance.target.target import Target
 
 
 def target_of(device: str, module: str | None) -> Target:
-    """A target that declares everything the CPU has."""
+    """Make a target that declares all dtypes of op_db, and no capabilities."""
     names = {samples.dtype_name(d) for info in torch_private.op_db() for d in info.dtypes}
     return Target(name=device, module=module, device=device, dtypes=frozenset(names), capabilities={})
 
 
 def result_of(target: Target, entry: Property, subject: Subject, dtype: str) -> Result:
-    """The result of one check; an exception that leaves it becomes the verdict ``error``."""
+    """Run one check; an exception that leaves it becomes the verdict ``error``."""
     recorder = Recorder(
         ResultId(CaseId(entry.name, subject.name), dtype), seed=0, about_emptiness=entry.about_emptiness
     )
@@ -48,6 +48,7 @@ def result_of(target: Target, entry: Property, subject: Subject, dtype: str) -> 
 
 
 def main() -> int:
+    """Run the properties and print a summary; returns 1 if a verdict was unexpected, otherwise 0."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--module", default=None, help="module to import for the device")
@@ -64,17 +65,17 @@ def main() -> int:
         extent.sample_limit = None if arguments.samples == "all" else int(arguments.samples)
     target = target_of(arguments.device, arguments.module)
 
-    def wanted(name: str, patterns: str) -> bool:
+    def matches(name: str, patterns: str) -> bool:
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns.split(","))
 
-    chosen = [entry for entry in properties("operator") if wanted(entry.name, arguments.properties)]
+    chosen = [entry for entry in properties("operator") if matches(entry.name, arguments.properties)]
     seconds: collections.Counter[str] = collections.Counter()
     verdicts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     slow: list[tuple[float, str]] = []
     started = time.perf_counter()
     bad = 0
     for subject in subjects("operator"):
-        if not wanted(subject.name, arguments.subjects):
+        if not matches(subject.name, arguments.subjects):
             continue
         for entry in chosen:
             for dtype in entry.applies(target, subject):

@@ -11,6 +11,7 @@ from benchmarks.measure import show
 
 
 def minutes(level: str) -> tuple[float, int]:
+    """Run the suite in eager mode at a level; returns wall minutes and the exit code."""
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         command = ["run", "--target", "hpu-reference", "--mode", "eager", "--level", level, "-o", folder]
@@ -19,6 +20,7 @@ def minutes(level: str) -> tuple[float, int]:
 
 
 def main() -> None:
+    """Measure both levels, and print them."""
     for level, target in (("smoke", 0.5), ("full", 6.0)):
         value, code = minutes(level)
         show(f"suite, level {level}, eager, exit {code}", value, target, " m")

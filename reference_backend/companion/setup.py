@@ -1,4 +1,4 @@
-"""Builds `habana-torch-plugin`, a distribution of a name and a version, unless the real one is installed."""
+"""Builds `habana-torch-plugin`, a distribution without files, unless the bridge for hardware is installed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,16 @@ BRIDGE_LIBRARY = "habana_frameworks/torch/lib/libhabana_pytorch*_plugin*.so"
 
 
 def environment_folders() -> list[str]:
-    """Where distributions of this environment are; an isolated build does not have them on its path."""
+    """Folders of this environment's distributions; an isolated build does not have them on its path."""
     return list(dict.fromkeys([sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *sys.path]))
 
 
 def find_bridge(folders: Iterable[str]) -> str | None:
-    """Plugin library of the bridge for hardware, or None where it is not installed."""
+    """Find the plugin library of the bridge for hardware; None if it is not installed.
+
+    Args:
+        folders: folders that may have distributions.
+    """
     folders = [folder or os.curdir for folder in folders]
     for folder in folders:
         for path in glob.glob(os.path.join(glob.escape(folder), BRIDGE_LIBRARY)):

@@ -6,34 +6,19 @@ stands alone: it imports nothing of `habana_frameworks.torch` before it has deci
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 
-# Set by `habana_frameworks.torch` as its first act: that package imports torch, and torch runs this entry
-# point.
-is_loaded = False
+from habana_frameworks.autoload_switch import autoload_requested
+
+_PACKAGE = "habana_frameworks.torch"
 
 
-def autoload_requested() -> bool:
-    """Say whether ``import torch`` should load the hpu device.
-
-    ``PT_HPU_AUTOLOAD=1`` and ``PT_HPU_AUTOLOAD=0`` decide; without it the device is loaded unless
-    ``PT_HPU_LAZY_MODE`` is explicitly ``1``, because lazy programs import `habana_frameworks.torch`
-    themselves.
-
-    Raises:
-        ValueError: ``PT_HPU_AUTOLOAD`` is neither ``0`` nor ``1``.
-    """
-    switch = os.environ.get("PT_HPU_AUTOLOAD", "").strip()
-    if switch not in ("", "0", "1"):
-        raise ValueError(
-            f"PT_HPU_AUTOLOAD={switch!r} is not understood: use 1 (load the hpu device with torch), "
-            "0 (do not load it), or leave it unset"
-        )
-    if switch:
-        return switch == "1"
-    return os.environ.get("PT_HPU_LAZY_MODE", "").strip() != "1"
+def __getattr__(name: str) -> bool:
+    if name == "is_loaded":
+        # An import under way counts: the package imports torch, and torch runs this entry point.
+        return _PACKAGE in sys.modules
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __autoload() -> None:
@@ -43,7 +28,7 @@ def __autoload() -> None:
     the CPU away from a program that may not need the device. The reason becomes a `RuntimeWarning` instead,
     and an explicit ``import habana_frameworks.torch`` raises it in full.
     """
-    if is_loaded:
+    if _PACKAGE in sys.modules:
         return
     try:
         if autoload_requested():

@@ -1,11 +1,11 @@
 """A software HPU for PyTorch, behind the public Python interface of the Intel Gaudi bridge.
 
 ``import habana_frameworks.torch`` loads the compiled core, registers the device module as ``torch.hpu`` and
-applies the patches of `core.torch_overwrites`. It happens by itself at ``import torch`` where the backend is
-installed (see `habana_frameworks.autoload`). No device memory is taken before the first tensor operation.
+applies the patches of `core.torch_overwrites`. If the backend is installed, ``import torch`` does this by
+itself (see `habana_frameworks.autoload`). No device memory is taken before the first tensor operation.
 
 Raises at import:
-    ValueError: ``PT_HPU_LAZY_MODE`` or ``PT_HPU_AUTOLOAD`` holds something unknown.
+    ValueError: ``PT_HPU_LAZY_MODE`` or ``PT_HPU_AUTOLOAD`` has an unknown value.
     AssertionError: a lazy mode is asked for on a public build of torch.
     ImportError: there is no core for this torch, or the bridge for hardware is installed too.
 """
@@ -15,18 +15,16 @@ from __future__ import annotations
 import os as _os
 
 import habana_frameworks as _namespace
-from habana_frameworks import autoload as _autoload
+from habana_frameworks import autoload_switch as _autoload_switch
 
-# Before torch is imported: its entry point would come back here.
-_autoload.is_loaded = True
+import torch as _torch
 
-import torch as _torch  # noqa: E402
+from . import _loader
+from .internal import bridge_config, engine, exit
+from .internal.patches import gpu_migration, torchvision_ops
+from .internal.settings import mode as _mode
 
-from . import _loader  # noqa: E402
-from .internal import bridge_config, engine, exit, gpu_migration, torchvision_ops  # noqa: E402
-from .internal import mode as _mode  # noqa: E402
-
-_autoload.autoload_requested()
+_autoload_switch.autoload_requested()
 _lazy_mode = _mode.check_lazy_mode(str(_torch.__version__))
 bridge_config.check_environment()
 _loader.refuse_real_bridge(_namespace.__path__)

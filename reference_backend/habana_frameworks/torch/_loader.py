@@ -1,9 +1,9 @@
 """Loads the compiled core; refuses what would crash later: another torch or ABI, the bridge for hardware.
 
-A source tree has a core beside this file, a wheel several in ``_builds/KEY``, one for each release, ABI and
-kind of torch. Of these the one is taken that was built for the torch that runs; a fork-like torch whose
-headers and libraries are those of a public one, as in a repacked wheel, takes the core of that one: it is
-these that a core must fit, the version only names them.
+A source tree has one core beside this file. A wheel has several in ``_builds/KEY``, one for each release, ABI
+and kind of torch; the loader takes the one that was built for the running torch. A fork-like torch whose
+headers and libraries are those of a public one, as in a repacked wheel, takes the core of the public one: a
+core must fit headers and libraries, and the version only names them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from types import ModuleType
 
 from .internal import torch_build
-from .internal.mode import is_fork_like
+from .internal.settings.mode import is_fork_like
 
 _BRIDGE_LIBRARY = os.path.join("torch", "lib", "libhabana_pytorch*_plugin*.so")
 
@@ -26,20 +26,20 @@ _BRIDGE_LIBRARY = os.path.join("torch", "lib", "libhabana_pytorch*_plugin*.so")
 def refuse_real_bridge(package_paths: Iterable[str]) -> None:
     """Refuse to share `habana_frameworks` with the bridge that drives hardware.
 
-    Both register the same dispatch key, so a process can hold only one of them.
+    Both register the same dispatch key, so a process can have only one of them.
 
     Args:
         package_paths: the folders that make up the namespace package `habana_frameworks`.
 
     Raises:
-        ImportError: one of them holds the plugin library of the bridge.
+        ImportError: one of them has the plugin library of the bridge.
     """
     for folder in package_paths:
-        found = glob.glob(os.path.join(glob.escape(folder), _BRIDGE_LIBRARY))
-        if found:
+        libraries = glob.glob(os.path.join(glob.escape(folder), _BRIDGE_LIBRARY))
+        if libraries:
             raise ImportError(
-                f"the Intel Gaudi bridge is installed ({found[0]}) and this software device would replace "
-                "it: use an environment without the bridge, or uninstall this backend"
+                f"the Intel Gaudi bridge is installed ({libraries[0]}) and this software device would "
+                "replace it: use an environment without the bridge, or uninstall this backend"
             )
 
 
@@ -50,13 +50,13 @@ def check_build(
     torch_version: str,
     torch_cxx11_abi: bool,
 ) -> None:
-    """Compare what the core was compiled for with the torch that runs, before the core is opened.
+    """Compare the torch that the core was compiled for with the running torch, before the core is opened.
 
     Major and minor version, C++11 ABI and fork marker must agree; the C++ interface of torch changes with
     each.
 
     Raises:
-        ImportError: they do not; the message names both and what to install.
+        ImportError: they differ; the message names both and what to install.
     """
     built = _describe(built_version, built_cxx11_abi, built_for_fork)
     running = _describe(torch_version, torch_cxx11_abi, is_fork_like(torch_version))
@@ -69,14 +69,14 @@ def check_build(
 
 
 def refuse_other_accelerator(torch: ModuleType) -> None:
-    """Refuse a torch that was built for another accelerator, where it allows none beside that.
+    """Refuse a torch that was built for another accelerator and allows no second one.
 
-    Since 2.7 torch tells its accelerator from what it was built for, and not from what is there. With a CUDA
-    build that is cuda (seen on 2.7), or an error, "Cannot have both HPU and cuda", from every backward pass,
-    also of the CPU's (seen on 2.13 and 2.15). On 2.6 a CUDA build without a GPU serves hpu.
+    Since 2.7 torch derives its accelerator from what it was built for, not from the hardware present. With a
+    CUDA build that is cuda (seen on 2.7), or an error, "Cannot have both HPU and cuda", from every backward
+    pass, even on the CPU (seen on 2.13 and 2.15). On 2.6 a CUDA build without a GPU serves hpu.
 
     Raises:
-        ImportError: it is one.
+        ImportError: torch is such a build.
     """
     built_with = [name for name in ("cuda", "hip", "xpu") if getattr(torch.version, name, None)]
     release = tuple(int(part) for part in re.findall(r"\d+", str(torch.__version__))[:2])
@@ -91,7 +91,7 @@ def load_core(torch: ModuleType) -> ModuleType:
     """Open the extension module `habana_frameworks.torch._C`, which registers the device with torch.
 
     Raises:
-        ImportError: there is no core for this torch, or it cannot be opened.
+        ImportError: no core fits this torch, or the core cannot be opened.
     """
     package = str(__package__)
     refuse_other_accelerator(torch)
@@ -108,10 +108,14 @@ def load_core(torch: ModuleType) -> ModuleType:
 
 
 def choose(builds: dict[str, ModuleType], torch: ModuleType) -> str:
-    """The package whose core fits the torch that runs, of those that are there.
+    """Choose the package whose core fits the running torch.
+
+    Args:
+        builds: the ``_build_info`` module of each core that is present, by the package that has the core.
+        torch: the running torch.
 
     Raises:
-        ImportError: none does; the message names what is there, what runs, and what to install.
+        ImportError: no core fits; the message names the cores, the running torch, and what to install.
     """
     version = str(torch.__version__)
     cxx11_abi = bool(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
@@ -142,16 +146,16 @@ def choose(builds: dict[str, ModuleType], torch: ModuleType) -> str:
 
 
 def _builds(package: str) -> dict[str, ModuleType]:
-    """What each build that is there wrote beside its core, by the package that holds it."""
+    """The ``_build_info`` of each core that is present, by the package that has the core."""
     folder = os.path.join(os.path.dirname(__file__), "_builds")
     keys = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     places = [package, *(f"{package}._builds.{key}" for key in keys if key.isidentifier())]
-    found = {place: _build_info(place) for place in places}
-    return {place: info for place, info in found.items() if info is not None}
+    infos = {place: _build_info(place) for place in places}
+    return {place: info for place, info in infos.items() if info is not None}
 
 
 def _build_info(package: str) -> ModuleType | None:
-    """What the build of a core wrote beside it, or None where there is no core."""
+    """The module that the build of a core wrote beside it, or None if there is no core."""
     try:
         return importlib.import_module(f"{package}._build_info")
     except ModuleNotFoundError:
@@ -159,7 +163,7 @@ def _build_info(package: str) -> ModuleType | None:
 
 
 def _same_binaries(info: ModuleType, torch: ModuleType) -> bool:
-    """Whether a core that was built for a public torch fits a fork-like one byte by byte."""
+    """Say whether a core that was built for a public torch fits a fork-like one byte by byte."""
     version = str(torch.__version__)
     recorded = getattr(info, "TORCH_BINARIES", None)
     if recorded is None or bool(info.FORK) == is_fork_like(version):
@@ -168,11 +172,11 @@ def _same_binaries(info: ModuleType, torch: ModuleType) -> bool:
 
 
 def _open(place: str, name: str) -> ModuleType:
-    """Import an extension module from another place under the name that everything else knows it by."""
-    found = importlib.util.find_spec(place)
-    if found is None or found.origin is None:
+    """Import an extension module from another place under the name that all other modules use."""
+    origin_spec = importlib.util.find_spec(place)
+    if origin_spec is None or origin_spec.origin is None:
         raise ImportError(f"there is no {place.rpartition('.')[0]}._C beside its _build_info")
-    spec = importlib.util.spec_from_file_location(name, found.origin)
+    spec = importlib.util.spec_from_file_location(name, origin_spec.origin)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module

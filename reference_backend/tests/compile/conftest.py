@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import habana_frameworks.torch  # noqa: F401  registers the device
 import pytest
 import torch
 
-BACKEND = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
 Compile = Callable[..., Callable[..., Any]]
 
 
 @pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
+def _fresh(device_works: None) -> None:
     """Each test compiles for itself, and leaves a device that works."""
     torch._dynamo.reset()
     torch.manual_seed(0)
-    yield
-    assert (torch.ones(3, device="hpu") + 1).tolist() == [2.0, 2.0, 2.0]
 
 
 def compiling(executable: str) -> Compile:
@@ -52,26 +45,3 @@ def fused() -> Compile:
 def compiled(request: pytest.FixtureRequest) -> Compile:
     """Compiles to recipes of each form."""
     return compiling(request.param)
-
-
-@pytest.fixture
-def python() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs a script in a fresh interpreter: what comes before the device, script, environment variables."""
-
-    def run(script: str, before: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-        path = os.pathsep.join(p for p in (BACKEND, os.environ.get("PYTHONPATH", "")) if p)
-        return subprocess.run(
-            [
-                sys.executable,
-                "-W",
-                "ignore",
-                "-c",
-                f"{before}\nimport torch, habana_frameworks.torch\n{script}",
-            ],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            env=os.environ | {"PYTHONPATH": path} | environment,
-        )
-
-    return run

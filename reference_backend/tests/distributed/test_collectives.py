@@ -31,10 +31,10 @@ REDUCTIONS = {
 
 def numbers(shape, dtype, rank):
     """Small whole numbers of a rank, exact in every dtype."""
-    made = torch.randint(
+    values = torch.randint(
         0, 2 if dtype == torch.bool else 4, shape, generator=torch.Generator().manual_seed(rank)
     )
-    return made.to(torch.float32).to(dtype) if dtype in CARRIED[9:] else made.to(dtype)
+    return values.to(torch.float32).to(dtype) if dtype in CARRIED[9:] else values.to(dtype)
 
 
 def expected(operation, shape, dtype, size):
@@ -43,25 +43,25 @@ def expected(operation, shape, dtype, size):
     return (result != 0) if dtype == torch.bool else result.to(dtype)
 
 
-def same(got, wanted):
+def same(got, correct):
     assert got.device.type == "hpu"
     got = got.cpu()
-    assert got.dtype == wanted.dtype
-    if wanted.dtype in CARRIED[9:]:
-        got, wanted = got.view(torch.uint8), wanted.view(torch.uint8)
-    assert torch.equal(got, wanted), (got, wanted)
+    assert got.dtype == correct.dtype
+    if correct.dtype in CARRIED[9:]:
+        got, correct = got.view(torch.uint8), correct.view(torch.uint8)
+    assert torch.equal(got, correct), (got, correct)
 
 
 def reductions(rank, size):
     for dtype, shape, operation in itertools.product(DTYPES, SHAPES, REDUCTIONS):
-        wanted = expected(operation, shape, dtype, size)
+        correct = expected(operation, shape, dtype, size)
         mine = numbers(shape, dtype, rank)
         tensor = mine.to("hpu")
         dist.all_reduce(tensor, operation)
-        same(tensor, wanted)
+        same(tensor, correct)
         tensor = mine.to("hpu")
         dist.reduce(tensor, size - 1, operation)
-        same(tensor, wanted if rank == size - 1 else mine)
+        same(tensor, correct if rank == size - 1 else mine)
         if not shape:
             continue
         wide = numbers((shape[0] * size, *shape[1:]), dtype, rank).to("hpu")
@@ -82,12 +82,12 @@ def movements(rank, size):
         same(tensor, every[1])
         lists = [torch.empty(shape, dtype=dtype, device="hpu") for _ in range(size)]
         dist.all_gather(lists, mine.to("hpu"))
-        for got, wanted in zip(lists, every, strict=True):
-            same(got, wanted)
+        for got, correct in zip(lists, every, strict=True):
+            same(got, correct)
         lists = [torch.empty(shape, dtype=dtype, device="hpu") for _ in range(size)] if rank == 1 else None
         dist.gather(mine.to("hpu"), lists, 1)
-        for got, wanted in zip(lists or [], every, strict=False):
-            same(got, wanted)
+        for got, correct in zip(lists or [], every, strict=False):
+            same(got, correct)
         given = [one.to("hpu") for one in every] if rank == 0 else None
         tensor = torch.empty(shape, dtype=dtype, device="hpu")
         dist.scatter(tensor, given, 0)
@@ -100,8 +100,8 @@ def movements(rank, size):
             same(tensor, every[0])
         outputs = [torch.empty(shape, dtype=dtype, device="hpu") for _ in range(size)]
         dist.all_to_all(outputs, [mine.to("hpu") for _ in range(size)])
-        for got, wanted in zip(outputs, every, strict=True):
-            same(got, wanted)
+        for got, correct in zip(outputs, every, strict=True):
+            same(got, correct)
         if not shape:
             continue
         wide = torch.empty((shape[0] * size, *shape[1:]), dtype=dtype, device="hpu")
@@ -120,11 +120,11 @@ def uneven(rank, size):
     mine = torch.arange(float((rank + 1) * size), device="hpu")
     out = torch.empty(sum(range(1, size + 1)), device="hpu")
     dist.all_to_all_single(out, mine, [other + 1 for other in range(size)], splits)
-    wanted = [
+    correct = [
         torch.arange(float((other + 1) * size))[rank * (other + 1) : (rank + 1) * (other + 1)]
         for other in range(size)
     ]
-    same(out, torch.cat(wanted))
+    same(out, torch.cat(correct))
 
 
 def objects(rank, size):

@@ -1,4 +1,4 @@
-"""The variables of a rank: which module it gets, and what it says where there are too few."""
+"""The variables of a rank: the module that it gets, and its error if there are too few."""
 
 from __future__ import annotations
 

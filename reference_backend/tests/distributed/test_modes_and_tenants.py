@@ -17,7 +17,7 @@ from habana_frameworks.torch import _C
 
 
 def in_a_lazy_graph(rank, size):
-    """What is recorded before a collective has run when it is issued, and what follows sees its result."""
+    """Work recorded before a collective has run when it is issued, and later work sees its result."""
     _C.lazy_start(1, 5)
     x = torch.full((4,), rank + 1.0, device="hpu")
     y = x * 2

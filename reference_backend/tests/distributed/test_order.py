@@ -48,7 +48,7 @@ def host_goes_on(rank, size):
 
 
 def value_at_issue(rank, size):
-    """What the stream had when it was issued is what is sent, on a side stream too."""
+    """A collective sends the values that the stream had when it was issued, on a side stream too."""
     side = hpu.Stream()
     x = torch.zeros(1000, device="hpu")
     known(lambda: x.add_(rank + 1).add_(-rank - 1))

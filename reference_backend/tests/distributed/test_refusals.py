@@ -1,4 +1,4 @@
-"""What hccl refuses, in the words of its contract, and what becomes of a collective that cannot end."""
+"""Refusals of hccl, in the words of its contract, and collectives that cannot end."""
 
 from __future__ import annotations
 

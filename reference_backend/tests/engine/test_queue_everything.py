@@ -148,7 +148,7 @@ def _samples(info, dtype):
 
 
 def _describe(value):
-    """What the caller can see of a result."""
+    """The properties of a result that its caller can see."""
     leaves, spec = pytree.tree_flatten(value)
     result = [str(spec)]
     for leaf in leaves:
@@ -213,8 +213,8 @@ def test_queued_is_inline(info):
             expected = _run(function, sample)
             C.set_queue_all(20, seed)
             for turn in range(2):
-                found = _run(function, sample)
-                assert found == expected, (kind, turn, sample)
+                actual = _run(function, sample)
+                assert actual == expected, (kind, turn, sample)
             checked += 1
     C.set_queue_all(-1)
     hpu.synchronize()

@@ -1,9 +1,9 @@
-"""Core of the bridge: steps, inference settings, and the patches to torch. Usually imported as ``htcore``."""
+"""Core of the bridge: steps, inference settings, and the patches to torch; by convention ``htcore``."""
 
 from __future__ import annotations
 
 from habana_frameworks.torch import hpu
-from habana_frameworks.torch.internal.registration import register_device_module
+from habana_frameworks.torch.internal.patches.registration import register_device_module
 from habana_frameworks.torch.utils import debug as htdebug
 from habana_frameworks.torch.utils import experimental as htexp
 from habana_frameworks.torch.utils.internal import is_lazy

@@ -1,4 +1,4 @@
-"""Settings for inference, and the preparation of a model for it. Newer and older names mean the same."""
+"""Settings for inference, and the preparation of a model for it. Newer and older names are synonyms."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def hpu_set_env(model: torch.nn.Module | None = None) -> torch.nn.Module | None:
     """Switch inference mode and the matmul reshape on, and fold batch norms of a model into its convolutions.
 
     Args:
-        model: folded where it is in evaluation mode, on the CPU and can be traced by `torch.fx`; else a
-            line says why it is not.
+        model: folded if it is in evaluation mode, on the CPU, and traceable by `torch.fx`; otherwise a line
+            of output gives the reason.
 
     Returns:
         The folded model, a new one, or `model` as it is.
@@ -39,10 +39,10 @@ def hpu_initialize(
     """Mark the parameters and buffers of a model as constant.
 
     Args:
-        model: on hpu; nothing happens without one.
+        model: a model on hpu; without one nothing happens.
         mark_only_scales_as_const: mark the quantization scales only.
         optimizer, args: accepted, not used.
-        mark_scales, mark_non_scales: which ones to mark.
+        mark_scales, mark_non_scales: mark the quantization scales, and the other tensors.
 
     Raises:
         RuntimeError: a parameter or buffer is not on hpu.

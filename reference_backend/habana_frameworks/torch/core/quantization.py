@@ -1,4 +1,4 @@
-"""Marks on parameters and buffers whose values will not change any more."""
+"""Marks on parameters and buffers whose values are final."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _check_params_as_const(model: torch.nn.Module) -> None:
     """Assert that all parameters and buffers of a model are marked.
 
     Raises:
-        AssertionError: one is not; the message names it.
+        AssertionError: a parameter or buffer is not marked; the message names it.
     """
     for name, tensor in _members(model):
         if not getattr(tensor, _MARK, False):

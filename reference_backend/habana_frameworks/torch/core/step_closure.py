@@ -1,7 +1,7 @@
-"""Ends of steps. They bound the graphs of lazy mode; in the other modes there is nothing to end.
+"""Ends of steps, which are the ends of graphs in lazy mode. In the other modes they do nothing.
 
 The public bridge decorates these functions with `utils.internal.lazy_only`, which logs a warning for each at
-import outside lazy mode. Here they are quiet, since the backend is imported by ``import torch`` alone.
+import outside lazy mode. Here there is no warning, since ``import torch`` alone imports the backend.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal import fusion_policy
-from habana_frameworks.torch.utils.event_dispatcher import EventDispatcher, EventId
+from habana_frameworks.torch.internal.events import EventDispatcher, EventId
+from habana_frameworks.torch.internal.fusion import policy as fusion_policy
 from habana_frameworks.torch.utils.internal import is_lazy
 
 _closures: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
@@ -35,7 +35,7 @@ def mark_step(device_str: str = "", sync: bool = False) -> None:
     _C.lazy_flush(sync)
     fusion_policy.look_at_recipes(_C)
     EventDispatcher.instance().publish(EventId.MARK_STEP)
-    # Closures that closures add are for the next step.
+    # Closures that a closure adds are for the next step.
     for _ in range(len(_closures)):
         closure, args = _closures.popleft()
         closure(*args)
@@ -50,9 +50,9 @@ def add_step_closure(closure: Callable[..., Any], args: Sequence[Any] = ()) -> N
     """Call ``closure(*args)`` after the next `mark_step`, once. Does nothing outside lazy mode.
 
     Args:
-        closure: what to call; its result is dropped.
-        args: kept until then. Tensors among them have been handed to the device when it is called, so that
-            reading them starts no graph.
+        closure: the function to call; its result is dropped.
+        args: kept until then. At the call, tensors among them have been handed to the device, so that reading
+            them starts no graph.
     """
     if is_lazy():
         _closures.append((closure, tuple(args)))

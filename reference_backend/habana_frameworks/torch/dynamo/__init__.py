@@ -1,4 +1,4 @@
-"""What torch.compile has to know about the device. Nothing of it is imported before Dynamo is."""
+"""Registration of the device with torch.compile. Nothing of it is imported before Dynamo is."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import importlib
 from types import ModuleType
 from typing import Any
 
-from habana_frameworks.torch.internal.import_hooks import when_imported
+from habana_frameworks.torch.internal.patches.import_hooks import when_imported
 
-#: Imported when they are first asked for, as torch's own modules are.
+#: Imported at their first use, as torch's own modules are.
 _SUBPACKAGES = ("compile_backend", "debug_utils")
 
 
@@ -19,7 +19,7 @@ def __getattr__(name: str) -> ModuleType:
 
 
 def _hpu_backend(graph_module: Any, example_inputs: Any, **arguments: Any) -> Any:
-    """What ``torch.compile(backend="hpu_backend")`` calls; see `compile_backend.backends.hpu_backend`."""
+    """Entry of ``torch.compile(backend="hpu_backend")``; see `compile_backend.backends.hpu_backend`."""
     from .compile_backend.backends import hpu_backend
 
     return hpu_backend(graph_module, example_inputs, **arguments)

@@ -11,7 +11,7 @@ from torch._dynamo.device_interface import DeviceInterface
 
 
 class HpuInterface(DeviceInterface):
-    """Functions of ``torch.hpu`` under the names that Dynamo asks for."""
+    """Functions of ``torch.hpu`` under the names that Dynamo uses."""
 
     device = hpu.device
     Event = hpu.Event
@@ -22,14 +22,17 @@ class HpuInterface(DeviceInterface):
 
         @staticmethod
         def set_device(device: int) -> None:
+            """Do nothing: a process has one device."""
             return None
 
         @staticmethod
         def current_device() -> int:
+            """Index of the device, 0."""
             return 0
 
         @staticmethod
         def get_device_properties(device: Any = None) -> str:
+            """Properties of the device; see `torch.hpu.get_device_properties`."""
             return hpu.get_device_properties(device)
 
     current_device = staticmethod(hpu.current_device)
@@ -49,15 +52,15 @@ class HpuInterface(DeviceInterface):
 
     @staticmethod
     def get_raw_stream(device_idx: int) -> int:
-        """Id of the current stream of a device."""
+        """Id of this thread's current stream."""
         return hpu.current_stream(device_idx).stream_id
 
     @staticmethod
     def is_bf16_supported(including_emulation: bool = False) -> bool:
-        """Always true."""
+        """True: bfloat16 is always supported."""
         return hpu.is_bf16_supported()
 
     @classmethod
     def is_dtype_supported(cls, dtype: torch.dtype, including_emulation: bool = False) -> bool:
-        """Always true: the reference device has every dtype that the CPU has."""
+        """True: the reference device has every dtype that the CPU has."""
         return True

@@ -1,6 +1,6 @@
 """The device module: the same object as ``torch.hpu``.
 
-What is here is the public interface of the device; the modules of this package say what each part does.
+This module has the public interface of the device; the modules of the package document their parts.
 """
 
 from __future__ import annotations
@@ -270,8 +270,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> bool:
-    # Activation checkpointing saves the generator's state only where this says so. The generator exists
-    # before the device is acquired, so a forward whose first operator is the first use must say so too.
+    # Activation checkpointing saves the generator's state only if this is true. The generator exists before
+    # the device is acquired, so it must be true even before a forward that is the device's first use.
     if name == "_initialized":
         return not _is_in_bad_fork()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Turning what users write for a device into an index."""
+"""Conversion of the device arguments that users pass to an index."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _checked_device_id(device: Any) -> int:
 
     Raises:
         AssertionError: there is no such device.
-        ValueError: as `_get_device_index`.
+        ValueError: as for `_get_device_index`.
     """
     index = _get_device_index(device, optional=True)
     count = _C.device_count()

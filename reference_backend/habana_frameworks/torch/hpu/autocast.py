@@ -36,12 +36,12 @@ def get_autocast_hpu_dtype() -> torch.dtype:
 
 
 def register_lists() -> None:
-    """Give the core the operator lists of autocast: its own, or those in files.
+    """Set the operator lists of autocast in the core: the default ones, or those in files.
 
     ``PT_HPU_AUTOCAST_LOWER_PRECISION_OPS_LIST`` and ``PT_HPU_AUTOCAST_FP32_OPS_LIST`` name files with one
-    operator a line. A file that cannot be read leaves its list as it is, with a warning.
+    operator per line. For a file that cannot be read there is a warning, and the default list.
     """
-    # The core takes the lists once; without files it is told to use its own.
+    # The core takes the lists once; None stands for its default list.
     if not _C.autocast_lists():
         _C.set_autocast_lists(
             _operators("PT_HPU_AUTOCAST_LOWER_PRECISION_OPS_LIST"),

@@ -1,4 +1,4 @@
-"""Counting, choosing and waiting for devices. One process has one device, and its index is 0."""
+"""Devices: counting, choosing, synchronising. One process has one device, and its index is 0."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import os
 from typing import Any
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal.modules import NODE_SIZE, is_own_index, own_module, visible_modules
+from habana_frameworks.torch.internal.settings.modules import (
+    NODE_SIZE,
+    is_own_index,
+    own_module,
+    visible_modules,
+)
 
 from ._utils import _get_device_index
 from .initialization import _lazy_init, is_initialized
@@ -46,8 +51,8 @@ def set_device(device: Any) -> None:
         device: an index (integer, string or `torch.device`) into ``HABANA_VISIBLE_MODULES``, by default 0
             to 7.
 
-    The id of the module is written to ``HLS_MODULE_ID``; where that is set already, the index must point at
-    it. The index of the device stays 0.
+    The id of the module is written to ``HLS_MODULE_ID``; if that is set already, the index must point to the
+    same module. The index of the device stays 0.
 
     Raises:
         AssertionError: there is no such index, or the process has another module.
@@ -76,15 +81,15 @@ def set_device(device: Any) -> None:
 
 
 class device:
-    """Context manager for code that selects a device; there is one, so that nothing is switched.
+    """Context manager for code that selects a device; there is only one, so nothing is switched.
 
     Args:
         device: an hpu device, an index, or None. None, a negative index and 0 are always accepted; another
             index only if it is the module id in ``HLS_MODULE_ID``.
 
     Raises:
-        AssertionError: the index is the one of another process's module.
-        ValueError: it is not an hpu device.
+        AssertionError: the index belongs to another process's module.
+        ValueError: `device` is not an hpu device.
     """
 
     def __init__(self, device: Any) -> None:
@@ -103,7 +108,7 @@ class device:
 
 
 class device_of(device):
-    """Context manager that selects the device of a tensor or storage, if that is on hpu.
+    """Context manager that selects the device of a tensor or storage if that is on hpu.
 
     Args:
         obj: anything with the attribute ``is_hpu``.

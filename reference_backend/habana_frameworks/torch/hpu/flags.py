@@ -1,4 +1,4 @@
-"""Switches of the process: settings that the modes and the kernels which know them obey."""
+"""Switches of the process, for the modes and kernels that support them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import warnings
 from typing import NamedTuple
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal import bridge_config
+from habana_frameworks.torch.internal.settings import bridge_config
 
 import torch
 
@@ -14,7 +14,7 @@ _SYNC_WORDS = {"default": False, "warn": True, "error": True}
 
 
 class ConstSectionSerialization(NamedTuple):
-    """Where constants of a graph are written, and how."""
+    """Folder and form of the files that constants of graphs are written to."""
 
     path: str
     clear_path: bool
@@ -28,9 +28,9 @@ _const_section_serialization: ConstSectionSerialization | None = None
 
 
 def apply_environment() -> None:
-    """Make the host wait for each operator if the environment asks for it.
+    """Make the host wait for each operator if the environment requires it.
 
-    It does with ``PT_ENABLE_HABANA_STREAMASYNC`` false or ``PT_HPU_SYNC_LAUNCH`` true.
+    ``PT_ENABLE_HABANA_STREAMASYNC`` false and ``PT_HPU_SYNC_LAUNCH`` true do.
     """
     if bridge_config.value_of("PT_HPU_SYNC_LAUNCH"):
         bridge_config.assign("PT_ENABLE_HABANA_STREAMASYNC", False)
@@ -53,7 +53,7 @@ def get_dynamic_shape_status() -> bool:
 
 
 def enable_optim_output_sif() -> None:
-    """Infer output shapes of dynamic operators the short way. Sets ``PT_HPU_OPTIM_DYNAMIC_OUTPUT_SIF``."""
+    """Infer output shapes of dynamic operators by a shortcut. Sets ``PT_HPU_OPTIM_DYNAMIC_OUTPUT_SIF``."""
     bridge_config.assign("PT_HPU_OPTIM_DYNAMIC_OUTPUT_SIF", True)
 
 
@@ -63,7 +63,7 @@ def disable_optim_output_sif() -> None:
 
 
 def enable_inference_mode() -> None:
-    """Allow optimisations that hold for inference only. This is not `torch.inference_mode`."""
+    """Allow optimisations that are valid for inference only. This is not `torch.inference_mode`."""
     global _inference_mode
     _inference_mode = True
 
@@ -80,7 +80,7 @@ def is_inference_mode_enabled() -> bool:
 
 
 def enable_quantization() -> None:
-    """Allow optimisations that hold for quantized models only."""
+    """Allow optimisations that are valid for quantized models only."""
     global _quantization
     _quantization = True
 
@@ -113,8 +113,8 @@ def enable_const_section_serialization(path: str, clear_path: bool, use_compress
 
     Args:
         path: folder of the files.
-        clear_path: whether what is there is dropped before the first file is written.
-        use_compression: whether the files are compressed.
+        clear_path: empty the folder before the first file is written.
+        use_compression: compress the files.
     """
     global _const_section_serialization
     _const_section_serialization = ConstSectionSerialization(path, clear_path, use_compression)
@@ -127,7 +127,7 @@ def disable_const_section_serialization() -> None:
 
 
 def set_sync_debug_mode(debug_mode: bool | int | str) -> None:
-    """Make the host wait for each operator, so that an error is raised where it is caused.
+    """Make the host wait for each operator, so that the call that causes an error raises it.
 
     Args:
         debug_mode: true, 1, 2, "warn" or "error" to wait; false, 0 or "default" not to.
@@ -138,8 +138,8 @@ def set_sync_debug_mode(debug_mode: bool | int | str) -> None:
     wait = _SYNC_WORDS.get(debug_mode) if isinstance(debug_mode, str) else bool(debug_mode)
     if wait is None or (not isinstance(debug_mode, str) and debug_mode not in (0, 1, 2)):
         raise RuntimeError(
-            f"{debug_mode!r} is no mode of synchronisation: use 0 or 'default' for off, or 1, 2, 'warn' or "
-            "'error' for on"
+            f"{debug_mode!r} is not a mode of synchronisation: use 0 or 'default' for off, or 1, 2, 'warn' "
+            "or 'error' for on"
         )
     bridge_config.assign("PT_ENABLE_HABANA_STREAMASYNC", not wait)
     _C.set_sync_debug_mode(wait)

@@ -1,4 +1,4 @@
-"""Bringing the device up, once, at the first use."""
+"""Initialization of the device, once, at its first use."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import threading
 from types import ModuleType
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal.import_hooks import when_imported
-from habana_frameworks.torch.utils.event_dispatcher import EventDispatcher, EventId
+from habana_frameworks.torch.internal.events import EventDispatcher, EventId
+from habana_frameworks.torch.internal.patches.import_hooks import when_imported
 
 _lock = threading.Lock()
 _this_thread = threading.local()
@@ -16,7 +16,7 @@ _ready = False
 
 
 def init() -> None:
-    """Acquire the device. Does nothing where it is acquired already.
+    """Acquire the device. Does nothing if it is acquired already.
 
     Raises:
         RuntimeError: the process was forked from one that had acquired the device.

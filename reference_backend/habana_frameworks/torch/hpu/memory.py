@@ -1,7 +1,7 @@
-"""Device memory in figures. All sizes are in bytes.
+"""Statistics of device memory. All sizes are in bytes.
 
-Every function takes the device of this process: None, ``"hpu"``, ``"hpu:0"`` or 0. Another one is an
-`AssertionError` "Invalid device id", since the memory of other modules belongs to other processes.
+Every function takes the device of this process: None, ``"hpu"``, ``"hpu:0"`` or 0. For another device it
+raises an `AssertionError` "Invalid device id": the memory of other modules belongs to other processes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import warnings
 from typing import Any
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal.modules import own_module
+from habana_frameworks.torch.internal.settings.modules import own_module
 
 from ._utils import _get_device_index
 
@@ -30,12 +30,12 @@ _FIGURES = (
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
-    """Ten figures of the allocator.
+    """Ten statistics of the allocator.
 
-    ``Limit`` is what it may hold; ``InUse`` and ``MaxInUse`` what tensors hold now and at most;
-    ``NumAllocs`` and ``NumFrees`` count requests; ``ActiveAllocs`` those alive; ``MaxAllocSize`` is the
-    largest one; ``TotalSystemAllocs``, ``TotalSystemFrees`` and ``TotalActiveAllocs`` count since the
-    start.
+    ``Limit`` is the memory that it may use; ``InUse`` and ``MaxInUse`` are the bytes of tensors now and at
+    most; ``NumAllocs`` and ``NumFrees`` count requests; ``ActiveAllocs`` counts live allocations;
+    ``MaxAllocSize`` is the largest request in bytes; ``TotalSystemAllocs``, ``TotalSystemFrees`` and
+    ``TotalActiveAllocs`` count since the start.
     """
     _check(device)
     stats = _C.memory_stats()
@@ -43,12 +43,12 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 
 
 def memory_allocated(device: Any = None) -> int:
-    """Bytes that tensors hold now (``InUse``)."""
+    """Bytes in use by tensors now (``InUse``)."""
     return memory_stats(device)["InUse"]
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """Most bytes that tensors held at one time (``MaxInUse``) since the start or the last reset."""
+    """Peak of the bytes in use by tensors (``MaxInUse``) since the start or the last reset."""
     return memory_stats(device)["MaxInUse"]
 
 
@@ -98,12 +98,12 @@ def reset_accumulated_memory_stats(device: Any = None) -> None:
 
 
 def empty_cache() -> None:
-    """Give unused memory back to the system. Tensors are not touched."""
+    """Return unused memory to the system. Tensors are not touched."""
     _C.empty_cache()
 
 
 def memory_summary(device: Any = None) -> str:
-    """The figures of `memory_stats` and `_extended_memory_summary_dict` as a table of text."""
+    """The figures of `memory_stats` and `_extended_memory_summary_dict` as a text table."""
     stats = memory_stats(device)
     extended = _extended_memory_summary_dict(device)
     rows = [*stats.items(), ("Workspace", extended["workspace"]), ("Persistent", extended["persistent"])]
@@ -116,10 +116,10 @@ def memory_summary(device: Any = None) -> str:
 
 
 def _extended_memory_summary_dict(device: Any = None) -> dict[str, int]:
-    """Twelve figures, under the names of the public contract.
+    """Twelve statistics, under the names of the public contract.
 
-    ``persistent`` is what tensors hold; ``workspace``, ``last_workspace`` and ``future`` (memory of work
-    that is queued) are 0 where the allocator does not set them apart; ``max_cntgs_chunk`` is the largest
+    ``persistent`` is the memory of tensors; ``workspace``, ``last_workspace`` and ``future`` (memory of
+    queued work) are 0 if the allocator does not count them; ``max_cntgs_chunk`` is the size of the largest
     free block.
     """
     stats = memory_stats(device)
@@ -144,7 +144,7 @@ def _extended_memory_summary_dict(device: Any = None) -> dict[str, int]:
 def _get_hlml_shared_object_name() -> str:
     """Name of the shared memory object of this process's module in the management library.
 
-    The reference device has no management driver, so that nothing stands behind the name.
+    The reference device has no management driver, so no object has this name.
     """
     module = own_module()
     return f"/hlml_hpu_{0 if module is None else module}_{os.getpid()}"

@@ -1,9 +1,9 @@
-"""Files of metrics: their two forms, and writing one while a process runs.
+"""Files of metrics: their two formats, and writing one while a process runs.
 
-``PT_HPU_METRICS_FILE`` (or ``HABANA_PT_METRICS_FILE``) names a file; ``-rank{N}`` goes before its last
-extension where ``RANK`` or ``OMPI_COMM_WORLD_RANK`` is set, and a number where that file exists. It appears
-once the device was acquired. ``PT_HPU_METRICS_FILE_FORMAT`` is json or text, ``PT_HPU_METRICS_DUMP_TRIGGERS``
-a comma list:
+``PT_HPU_METRICS_FILE`` (or ``HABANA_PT_METRICS_FILE``) names a file. If ``RANK`` or ``OMPI_COMM_WORLD_RANK``
+is set, ``-rank{N}`` goes before its last extension; if that file exists, a number does. The file is created
+when the device is acquired. ``PT_HPU_METRICS_FILE_FORMAT`` is json or text,
+``PT_HPU_METRICS_DUMP_TRIGGERS`` a comma list:
 
     process_exit   all metrics at the end of the process (default)
     mark_step      all metrics at each end of a step
@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import TextIO
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.utils.event_dispatcher import EventDispatcher, EventId, EventParams
+from habana_frameworks.torch.internal.events import EventDispatcher, EventId, EventParams
 
-from .metrics import InvalidMetricDumpFileFormat, InvalidMetricDumpTrigger, Metric, MetricDumpFormat
+from .metric_kinds import InvalidMetricDumpFileFormat, InvalidMetricDumpTrigger, Metric, MetricDumpFormat
 
 _TRIGGERS = ("process_exit", "mark_step", "metric_change", "user")
 
@@ -39,7 +39,12 @@ class MetricFile:
         self._records = 0
 
     def write(self, metric: Metric, trigger: str) -> None:
-        """Add the present state of a metric."""
+        """Add a record of a metric's present values.
+
+        Args:
+            metric: the metric.
+            trigger: the event that causes the record, for the record.
+        """
         stats = dict(metric.values())
         moment = datetime.datetime.now().astimezone().isoformat(timespec="milliseconds")
         if self._form is MetricDumpFormat.json:
@@ -60,7 +65,7 @@ class MetricFile:
         self._stream.flush()
 
     def close(self) -> None:
-        """End the JSON array; the stream stays open."""
+        """Write the end of the JSON array; the stream stays open."""
         if self._form is MetricDumpFormat.json:
             self._stream.write("\n]\n" if self._records else "[]\n")
         self._stream.flush()
@@ -83,7 +88,7 @@ class MetricDumper:
         self._process = os.getpid()
 
     def start(self) -> None:
-        """Ask for the events; open the file now where the device is there already."""
+        """Subscribe to the events; open the file now if the device is acquired already."""
         dispatcher = EventDispatcher.instance()
         dispatcher.subscribe(EventId.DEVICE_ACQUIRED, lambda timestamp, params: self._open())
         if "mark_step" in self._triggers:
@@ -106,8 +111,8 @@ class MetricDumper:
         return lambda timestamp, params: self._write(self._metrics, trigger)
 
     def _write(self, metrics: Sequence[Metric], trigger: str) -> None:
-        # Events come between any two bytecodes, those of this function too: whoever is writing goes on with
-        # what came meanwhile.
+        # Events can arrive between any two bytecodes, even of this function: the call that is writing then
+        # writes what arrived meanwhile.
         self._waiting.append((metrics, trigger))
         while self._waiting and self._lock.acquire(blocking=False):
             try:
@@ -133,10 +138,10 @@ class MetricDumper:
 
 
 def parse_format(text: str) -> MetricDumpFormat:
-    """Turn the name of a form into the form.
+    """Convert the name of a file format.
 
     Raises:
-        InvalidMetricDumpFileFormat: there is no such form.
+        InvalidMetricDumpFileFormat: there is no such format.
     """
     try:
         return MetricDumpFormat(text.strip().lower())
@@ -147,10 +152,10 @@ def parse_format(text: str) -> MetricDumpFormat:
 
 
 def parse_triggers(text: str) -> tuple[str, ...]:
-    """Turn a comma list of triggers into a tuple.
+    """Convert a comma list of triggers to a tuple.
 
     Raises:
-        InvalidMetricDumpTrigger: one of them is unknown.
+        InvalidMetricDumpTrigger: a trigger is unknown.
     """
     triggers = tuple(word.strip().lower() for word in text.split(",") if word.strip())
     for trigger in triggers:
@@ -163,13 +168,13 @@ def parse_triggers(text: str) -> tuple[str, ...]:
 
 
 def with_rank(path: Path) -> Path:
-    """The path with ``-rank{N}`` before its last extension, where the environment names a rank."""
+    """The path with ``-rank{N}`` before its last extension if the environment has a rank, else the path."""
     rank = os.environ.get("RANK") or os.environ.get("OMPI_COMM_WORLD_RANK")
     return path if not rank else path.with_name(f"{path.stem}-rank{rank}{path.suffix}")
 
 
 def dump_as_the_environment_says(metrics: Sequence[Metric]) -> None:
-    """Start a `MetricDumper` from the variables named above; one of the two for the file is set.
+    """Start a `MetricDumper` from the variables named above, of which one for the file must be set.
 
     Raises:
         InvalidMetricDumpFileFormat: the format is unknown.

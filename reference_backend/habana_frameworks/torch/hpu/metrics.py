@@ -1,8 +1,8 @@
-"""Counters of what the device did besides computing: compilations, fallbacks, cache lookups, memory.
+"""Counters of events on the device: compilations, fallbacks, cache lookups, memory.
 
-Each metric exists once per process, started at import (`metric_global`), and as often as wanted for a piece
-of a program (`metric_localcontext`). They are fed by events (`utils.event_dispatcher`), so that an operator
-on the fast path pays nothing. Writing them to a file at certain moments is in `metric_files`.
+Each metric exists once per process, started at import (`metric_global`), and any number of times for parts of
+a program (`metric_localcontext`). Metrics collect events (`utils.event_dispatcher`), so that an operator on
+the fast path costs nothing more. `metric_files` writes them to files.
 
 Names, keys and variables are those of the public bridge's Metric APIs.
 """
@@ -10,15 +10,24 @@ Names, keys and variables are those of the public bridge's Metric APIs.
 from __future__ import annotations
 
 import contextlib
-import enum
 import os
-from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from collections.abc import Iterator
 
-from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal import bridge_config, environment
-from habana_frameworks.torch.utils.event_dispatcher import EventDispatcher, EventId, EventParams
+from habana_frameworks.torch.internal.events import EventDispatcher
+from habana_frameworks.torch.internal.settings import bridge_config
+
+from .metric_kinds import (
+    CpuFallback,
+    DeviceMemory,
+    GraphCompilation,
+    InvalidMetricDumpFileFormat,
+    InvalidMetricDumpTrigger,
+    MemoryDefragmentation,
+    Metric,
+    MetricDumpFormat,
+    MetricNotFound,
+    RecipeCache,
+)
 
 __all__ = [
     "InvalidMetricDumpFileFormat",
@@ -30,192 +39,6 @@ __all__ = [
     "metric_localcontext",
     "metrics_dump",
 ]
-
-Stats = list[tuple[str, Any]]
-
-
-class MetricNotFound(Exception):
-    """There is no metric of that name."""
-
-
-class InvalidMetricDumpFileFormat(Exception):
-    """``PT_HPU_METRICS_FILE_FORMAT`` or the argument `format` names no form of file."""
-
-
-class InvalidMetricDumpTrigger(Exception):
-    """``PT_HPU_METRICS_DUMP_TRIGGERS`` names no moment to write at."""
-
-
-class MetricDumpFormat(enum.Enum):
-    """Forms of file that `metrics_dump` writes."""
-
-    json = "json"
-    text = "text"
-
-
-class Metric:
-    """A set of counters that collects between `start` and `stop`. Made by the functions of this module."""
-
-    metric_name: ClassVar[str]
-    events: ClassVar[tuple[EventId, ...]] = ()
-
-    def __init__(self) -> None:
-        self._handles: list[int] = []
-        self._observers: list[Callable[[Metric], None]] = []
-        self.clear()
-
-    def name(self) -> str:
-        """Name of the metric."""
-        return self.metric_name
-
-    def stats(self) -> Stats:
-        """The counters as a list of (key, value)."""
-        EventDispatcher.instance().flush()
-        return self.values()
-
-    def reset(self) -> None:
-        """Set all counters to zero."""
-        EventDispatcher.instance().flush()
-        self.clear()
-
-    def values(self) -> Stats:
-        """The counters as they are now."""
-        raise NotImplementedError
-
-    def clear(self) -> None:
-        """Zero the counters."""
-        raise NotImplementedError
-
-    def start(self) -> None:
-        """Begin, or go on, to collect. A metric that collects already does nothing."""
-        if self._handles:
-            return
-        dispatcher = EventDispatcher.instance()
-        self._handles = [dispatcher.subscribe(event, self._listener(event)) for event in self.events]
-
-    def stop(self) -> None:
-        """Collect no more; what was collected stays."""
-        handles, self._handles = self._handles, []
-        for handle in handles:
-            EventDispatcher.instance().unsubscribe(handle)
-
-    def on_metric_change(self, callback: Callable[[Metric], None]) -> None:
-        """Call ``callback(metric)`` after each event that changed a counter."""
-        self._observers.append(callback)
-
-    def count(self, event: EventId, params: dict[str, str]) -> None:
-        """Take one event in, by a single call that another event cannot come in between."""
-        raise NotImplementedError
-
-    def _listener(self, event: EventId) -> Callable[[int, EventParams], None]:
-        def listen(timestamp: int, params: EventParams) -> None:
-            self.count(event, dict(params))
-            for observer in self._observers:
-                observer(self)
-
-        return listen
-
-
-class GraphCompilation(Metric):
-    """Recipes that were compiled. ``PT_HPU_METRICS_GC_DETAILS`` adds one entry for each; times are µs."""
-
-    metric_name = "graph_compilation"
-    events = (EventId.GRAPH_COMPILATION,)
-
-    def clear(self) -> None:
-        self._durations: list[tuple[str, int]] = []
-
-    def count(self, event: EventId, params: dict[str, str]) -> None:
-        self._durations.append((params.get("recipe", ""), int(float(params.get("duration", 0)))))
-
-    def values(self) -> Stats:
-        number, total = len(self._durations), sum(duration for _, duration in self._durations)
-        stats: Stats = [
-            ("TotalNumber", number),
-            ("TotalTime", total),
-            ("AvgTime", total / number if number else 0),
-        ]
-        if environment.read("PT_HPU_METRICS_GC_DETAILS", "bool", False):
-            stats.append(("Recipes", [{"Recipe": name, "Time": time} for name, time in self._durations]))
-        return stats
-
-
-class CpuFallback(Metric):
-    """Operators that ran on the CPU with copies out and back."""
-
-    metric_name = "cpu_fallback"
-    events = (EventId.CPU_FALLBACK,)
-
-    def clear(self) -> None:
-        self._operators: Counter[str] = Counter()
-
-    def count(self, event: EventId, params: dict[str, str]) -> None:
-        self._operators.update((params.get("op_name", ""),))
-
-    def values(self) -> Stats:
-        return [("TotalNumber", sum(self._operators.values())), ("FallbackOps", dict(self._operators))]
-
-
-class MemoryDefragmentation(Metric):
-    """Attempts to make free memory contiguous; times are ms."""
-
-    metric_name = "memory_defragmentation"
-    events = (EventId.MEMORY_DEFRAGMENTATION,)
-
-    def clear(self) -> None:
-        self._attempts: list[tuple[bool, float]] = []
-
-    def count(self, event: EventId, params: dict[str, str]) -> None:
-        success = params.get("success", "").lower() in ("1", "true")
-        self._attempts.append((success, float(params.get("milliseconds", 0))))
-
-    def values(self) -> Stats:
-        times = [time for _, time in self._attempts]
-        return [
-            ("TotalNumber", len(times)),
-            ("TotalSuccessful", sum(success for success, _ in self._attempts)),
-            ("AvgTime", sum(times) / len(times) if times else 0),
-            ("MaxTime", max(times, default=0)),
-        ]
-
-
-class RecipeCache(Metric):
-    """Lookups in the recipe cache, with the ids of the recipes. Registered by PT_HPU_ENABLE_CACHE_METRICS."""
-
-    metric_name = "recipe_cache"
-    events = (EventId.CACHE_HIT, EventId.CACHE_MISS)
-
-    def clear(self) -> None:
-        self._lookups = {event: Counter[str]() for event in self.events}
-
-    def count(self, event: EventId, params: dict[str, str]) -> None:
-        self._lookups[event].update((params.get("recipe_id", ""),))
-
-    def values(self) -> Stats:
-        hit, miss = self._lookups[EventId.CACHE_HIT], self._lookups[EventId.CACHE_MISS]
-        return [
-            ("TotalHit", sum(hit.values())),
-            ("RecipeHit", dict(hit)),
-            ("TotalMiss", sum(miss.values())),
-            ("RecipeMiss", dict(miss)),
-        ]
-
-
-class DeviceMemory(Metric):
-    """What `torch.hpu.memory_stats` gives, all zero before the device is acquired. It is read, not counted.
-
-    The contract names this metric and no keys.
-    """
-
-    metric_name = "device_memory"
-    _keys = ("Limit", "InUse", "MaxInUse", "NumAllocs", "NumFrees", "ActiveAllocs", "MaxAllocSize")
-
-    def clear(self) -> None:
-        """Nothing: `torch.hpu.reset_peak_memory_stats` and its like do it for all readers."""
-
-    def values(self) -> Stats:
-        values = _C.memory_stats() if _C.is_initialized() else {}
-        return [(key, values.get(key, 0)) for key in self._keys]
 
 
 def _registered() -> dict[str, type[Metric]]:
@@ -230,7 +53,7 @@ _globals = {name: kind() for name, kind in _KINDS.items()}
 
 
 def metric_global(name: str) -> Metric | None:
-    """The metric of that name that has collected since the start of the process, or None for another name.
+    """The metric of that name that has collected since the start of the process; None for an unknown name.
 
     Names: ``graph_compilation``, ``cpu_fallback``, ``memory_defragmentation``, ``device_memory`` and, with
     ``PT_HPU_ENABLE_CACHE_METRICS=1`` at import, ``recipe_cache``.
@@ -240,7 +63,7 @@ def metric_global(name: str) -> Metric | None:
 
 @contextlib.contextmanager
 def metric_localcontext(name: str) -> Iterator[Metric]:
-    """Context manager: a fresh metric that collects inside only.
+    """Context manager: a new metric that collects inside the block only.
 
     Raises:
         MetricNotFound: there is no metric of that name.
@@ -256,14 +79,14 @@ def metric_localcontext(name: str) -> Iterator[Metric]:
 
 
 def metrics_dump(file_name: str | os.PathLike[str], format: MetricDumpFormat = MetricDumpFormat.json) -> None:
-    """Write all global metrics to a file, which is replaced where it exists.
+    """Write all global metrics to a file; an existing file is replaced.
 
     Args:
         file_name: path; no rank is added.
         format: ``MetricDumpFormat.json`` (an array of records) or ``MetricDumpFormat.text``.
 
     Raises:
-        InvalidMetricDumpFileFormat: `format` is neither.
+        InvalidMetricDumpFileFormat: `format` is neither of these.
         OSError: the file cannot be written.
     """
     from .metric_files import MetricFile, parse_format

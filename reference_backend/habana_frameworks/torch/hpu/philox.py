@@ -1,9 +1,9 @@
 """The generator's state as a (seed, offset) pair, 16 bytes, for programs that do arithmetic on offsets.
 
-`torch.distributed.tensor` gives each shard of a random tensor its own offset and moves all ranks on by the
-same amount. The generator underneath has no offset, so each pair stands for one seed of it: offset 0 for
-the seed itself, others for a mix of both. What is promised is what the pairs are used for: equal pairs give
-equal values, different pairs give unrelated ones, and ranks that do the same stay equal.
+`torch.distributed.tensor` gives each shard of a random tensor its own offset and advances all ranks by the
+same amount. The generator underneath has no offset, so each pair maps to one seed of it: offset 0 to the seed
+itself, others to a mix of both. Programs can rely on this: equal pairs give equal values, different pairs
+unrelated ones, and ranks that do the same stay equal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 _WORD = 2**64
 
-# The pair that was set last, and the bytes of the generator's state right after.
+# The last pair that was set, and the bytes of the generator's state right after.
 _pair: tuple[int, int] | None = None
 _state_at_pair: bytes = b""
 
@@ -40,14 +40,14 @@ def get_state(generator: torch.Generator) -> torch.Tensor:
 
 
 def set_state(generator: torch.Generator, state: torch.Tensor) -> None:
-    """Bring the generator to a pair.
+    """Set the generator to a pair.
 
     Args:
         generator: the device's generator.
         state: uint8[16] on the CPU, as `get_state` returns.
 
     Raises:
-        RuntimeError: the tensor has another shape or type.
+        RuntimeError: the tensor has another number of elements or another dtype.
     """
     global _pair, _state_at_pair
     if state.dtype != torch.uint8 or state.numel() != 16:
@@ -64,7 +64,7 @@ def set_state(generator: torch.Generator, state: torch.Tensor) -> None:
 def _generator_seed(seed: int, offset: int) -> int:
     if offset == 0:
         return seed
-    # The finaliser of splitmix64: every bit of the pair reaches every bit of the result.
+    # The finaliser of splitmix64: every bit of the pair affects every bit of the result.
     mixed = (seed + offset * 0x9E3779B97F4A7C15) % _WORD
     mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9 % _WORD
     mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB % _WORD

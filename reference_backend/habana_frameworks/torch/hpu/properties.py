@@ -1,6 +1,6 @@
-"""What the device is: its name, its size, its driver.
+"""Properties of the device: its name, its size, its driver.
 
-The reference device is simulated, so it is what it is told to be: ``HPU_REFERENCE_DEVICE_NAME`` may be GAUDI,
+The reference device is simulated, so its name can be chosen: ``HPU_REFERENCE_DEVICE_NAME`` may be GAUDI,
 GAUDI2 (the default) or GAUDI3. Programs branch on the name; the numbers below only fill the fields.
 """
 
@@ -12,7 +12,7 @@ import warnings
 from typing import Any, NamedTuple
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal.modules import own_module, visible_modules
+from habana_frameworks.torch.internal.settings.modules import own_module, visible_modules
 from habana_frameworks.torch.version import __version__
 
 from ._utils import _checked_device_id
@@ -20,7 +20,7 @@ from .devices import is_available
 
 
 class synDeviceType(enum.IntEnum):
-    """Generations of the device. Compare members; the numbers are no part of the contract."""
+    """Generations of the device. Compare members; the numbers are not part of the contract."""
 
     synDeviceGaudi = 1
     synDeviceGaudi2 = 2
@@ -44,7 +44,7 @@ def simulated_name() -> str:
     """Name in ``HPU_REFERENCE_DEVICE_NAME``, by default GAUDI2.
 
     Raises:
-        ValueError: it is none of the names above.
+        ValueError: the variable has another name than those above.
     """
     name = os.environ.get("HPU_REFERENCE_DEVICE_NAME", "").strip().upper() or "GAUDI2"
     if name not in _MODELS:
@@ -61,7 +61,7 @@ def simulated_type() -> synDeviceType:
 
 
 def get_device_name(device: Any = None) -> str:
-    """Name of a device: "GAUDI", "GAUDI2" or "GAUDI3"; "" with a warning where there is no device.
+    """Name of a device: "GAUDI", "GAUDI2" or "GAUDI3"; "" with a warning if there is no device.
 
     Raises:
         AssertionError: there is no device with this index.
@@ -99,7 +99,7 @@ def get_device_properties(device: Any = None) -> str:
         "dramSize": _C.memory_stats()["Limit"],
         "tpcEnabledMask": (1 << model.tensor_cores) - 1,
         "dramEnabled": 1,
-        "fd": -1,  # no device file stands behind it
+        "fd": -1,  # there is no device file
         "device_id": visible_modules()[index] if module is None else module,
         "device_type": int(model.device_type),
     }

@@ -1,9 +1,9 @@
 """Random numbers: the generator of the device and its seed.
 
-The generator lives on the host; each random operator draws its seed from it when it is issued. Equal seeds
-give equal values on hpu, not the values of another device.
+The generator is on the host; each random operator draws its seed from it when it is issued. Equal seeds give
+equal values on hpu, but not the values of another device.
 
-Functions that take a device accept the one of this process (see `internal.modules.is_own_index`).
+Functions that take a device accept the one of this process (see `internal.settings.modules.is_own_index`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal.modules import is_own_index
+from habana_frameworks.torch.internal.settings.modules import is_own_index
 
 import torch
 
@@ -39,7 +39,7 @@ def manual_seed(seed: int) -> torch.Generator:
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seed the generators of all devices of this process, of which there is one. Errors as `manual_seed`."""
+    """Seed the generators of all devices of this process, that is, of one. Errors as in `manual_seed`."""
     manual_seed(seed)
 
 
@@ -49,7 +49,7 @@ def seed() -> int:
 
 
 def seed_all() -> None:
-    """As `seed`, for all devices of this process."""
+    """Do what `seed` does for all devices of this process."""
     seed()
 
 
@@ -73,14 +73,14 @@ def get_rng_state(device: Any = "hpu") -> torch.Tensor:
 
 
 def set_rng_state(new_state: torch.Tensor, device: Any = "hpu") -> None:
-    """Bring the generator into a state that `get_rng_state` returned in the same context.
+    """Set the generator to a state that `get_rng_state` returned in the same context.
 
     Args:
         new_state: uint8 tensor, on any device.
         device: the device of this process.
 
     Raises:
-        RuntimeError: the tensor is no such state; otherwise as `get_rng_state`.
+        RuntimeError: the tensor is not such a state; or as `get_rng_state`.
     """
     generator = _generator(device)
     new_state = new_state.cpu()
@@ -96,7 +96,7 @@ def get_rng_state_all() -> list[torch.Tensor]:
 
 
 def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
-    """Counterpart of `get_rng_state_all`.
+    """Set the states of all generators, as `get_rng_state_all` returned them.
 
     Raises:
         RuntimeError: there is not exactly one state.
@@ -110,7 +110,7 @@ def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
 
 
 def set_rng_ctx(ctx: str) -> None:
-    """Make RNG states seed-and-offset pairs, as `torch.distributed.tensor` asks for, until `unset_rng_ctx`.
+    """Make RNG states seed-and-offset pairs, as `torch.distributed.tensor` requires, until `unset_rng_ctx`.
 
     Args:
         ctx: "philox".
@@ -123,7 +123,7 @@ def set_rng_ctx(ctx: str) -> None:
 
 
 def unset_rng_ctx(ctx: str) -> None:
-    """End what `set_rng_ctx` began. Errors as there."""
+    """End the context of `set_rng_ctx`. Errors as in `set_rng_ctx`."""
     global _context
     _known(ctx)
     _context = None

@@ -1,4 +1,4 @@
-"""Which variant of fused attention is used: the one that recomputes in the backward pass, or the other."""
+"""The choice between two variants of fused attention; one recomputes in the backward pass."""
 
 from __future__ import annotations
 

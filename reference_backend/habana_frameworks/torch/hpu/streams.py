@@ -22,7 +22,7 @@ class Event(torch.Event):
 
     Args:
         enable_timing: allow `elapsed_time`.
-        blocking: a thread that waits for the event sleeps, where the device tells the difference.
+        blocking: a thread that waits for the event sleeps, if the device makes that distinction.
         interprocess: not supported by the device; passed on to torch.
         device: the device of this process, by default the current one.
 
@@ -38,16 +38,17 @@ class Event(torch.Event):
         interprocess: bool = False,
         device: Any = None,
     ) -> Event:
+        """Create the event and acquire the device."""
         _get_device_index(device, optional=True)
         _lazy_init()
         options = {"enable_timing": enable_timing, "blocking": blocking, "interprocess": interprocess}
         self = super().__new__(cls, device="hpu", **options)
-        # torch measures time between events of exactly its own class, so that one of those goes along.
+        # torch measures time only between events of exactly its own class, so this event has one of those.
         self._clock = torch.Event(device="hpu", enable_timing=True) if enable_timing else None
         return self
 
     def record(self, stream: torch.Stream | None = None) -> None:
-        """Put the marker behind the work that is in a stream, by default the current one."""
+        """Put the marker behind the work that is in a stream, by default the current stream."""
         if self._clock is not None:
             self._clock.record(stream)  # first: complete when the event is
         super().record(stream)
@@ -101,6 +102,7 @@ class Stream(torch.Stream):
         stream_ptr: int | None = None,
         is_default_stream: bool = False,
     ) -> Stream:
+        """Create a stream, or name an existing one, and acquire the device."""
         _lazy_init()
         if is_default_stream:
             stream_id = 0
@@ -142,7 +144,7 @@ class Stream(torch.Stream):
         event.wait(self)
 
     def wait_stream(self, stream: torch.Stream) -> None:
-        """Hold later work of this stream back until what is in the other one now has run."""
+        """Hold later work of this stream back until the work that is now in `stream` has run."""
         self.wait_event(stream.record_event())
 
     def __repr__(self) -> str:
@@ -150,7 +152,7 @@ class Stream(torch.Stream):
 
 
 class StreamContext:
-    """Context manager: the stream is the current one of this thread inside. None changes nothing."""
+    """Context manager: inside, the stream is the current one of this thread. None changes nothing."""
 
     def __init__(self, stream: torch.Stream | None) -> None:
         self.stream = stream
@@ -180,14 +182,14 @@ def current_stream(device: Any = None) -> Stream:
 
 
 def default_stream(device: Any = None) -> Stream:
-    """The stream that is current where none was set; its id is 0."""
+    """The stream that is current if none was set; its id is 0."""
     return Stream(device_index=_get_device_index(device, optional=True), is_default_stream=True)
 
 
 def set_stream(stream: torch.Stream | None) -> None:
     """Make a stream the current one of this thread. None changes nothing.
 
-    On a switch away from the default stream the new stream waits for what is in the default one.
+    On a switch away from the default stream the new stream waits for the work that is in the default stream.
     """
     if stream is None:
         return
@@ -203,7 +205,7 @@ def get_stream_info(stream: torch.Stream) -> tuple[torch.device, int]:
 
 
 def record_stream(tensor: torch.Tensor, stream: torch.Stream) -> None:
-    """Keep the memory of a tensor from being reused before what is now in the stream has run."""
+    """Keep the memory of a tensor from being reused before the work that is now in the stream has run."""
     tensor.record_stream(stream)
 
 

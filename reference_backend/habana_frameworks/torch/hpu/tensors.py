@@ -8,7 +8,7 @@ import torch
 
 
 class _TypedTensor(type):
-    """Calling such a class makes a plain `torch.Tensor`; ``isinstance`` asks for its dtype and device."""
+    """Metaclass: a call makes a plain `torch.Tensor`; ``isinstance`` checks dtype and device."""
 
     dtype: torch.dtype
 

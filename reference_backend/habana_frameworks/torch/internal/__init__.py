@@ -1,1 +1,1 @@
-"""What the package needs for itself: environment flags, the mode, import hooks, model folding."""
+"""Internals of the package: settings, patches, fusion, events; `bridge_config`, `fuse_conv_bn` are public."""

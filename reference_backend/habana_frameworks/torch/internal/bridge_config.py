@@ -1,110 +1,15 @@
-"""Values of the environment flags: ``get_<flag>()``, and ``set_<flag>(value)`` for those that may change.
-
-The functions are made from `flag_table.FLAGS`; their names are the flags in lower case, for example
-``get_pt_hpu_lazy_mode()``. A flag is read from the environment at its first use and kept: later changes of
-``os.environ`` have no effect, setters do.
-"""
+"""Public path of `settings.bridge_config`."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
 from typing import Any
 
-from .environment import Value, parse, read
-from .flag_table import FLAGS
-
-_values: dict[str, Value] = {}
+from .settings import bridge_config as _bridge_config
 
 
-def value_of(name: str) -> Value:
-    """Value of the flag `name` (upper case), from the environment at first use.
-
-    Raises:
-        KeyError: no such flag.
-        ValueError: the variable holds text that the flag's kind does not accept.
-    """
-    if name not in _values:
-        flag = FLAGS[name]
-        _values[name] = read(name, flag.kind, flag.default)
-    return _values[name]
-
-
-def check_environment() -> None:
-    """Read every flag once, so that a bad value is an error before the device exists rather than in mid-run.
-
-    Raises:
-        ValueError: a variable holds text that its kind does not accept.
-    """
-    for name in FLAGS:
-        value_of(name)
-
-
-def assign(name: str, value: Any) -> None:
-    """Set the flag `name`, settable or not; for the functions of the package that own a flag's state.
-
-    Raises:
-        KeyError: no such flag.
-        ValueError: the flag's kind does not accept the value.
-    """
-    _values[name] = parse(name, FLAGS[name].kind, str(value))
-
-
-@contextlib.contextmanager
-def env_setting(name: str, value: Any) -> Iterator[None]:
-    """Set a settable flag for the length of a ``with`` block.
-
-    Args:
-        name: the flag, in upper or lower case.
-        value: what its kind accepts.
-
-    Raises:
-        AttributeError: there is no such flag, or it cannot be set.
-        ValueError: the value is not accepted.
-    """
-    getter, setter = _function("get_" + name.lower()), _function("set_" + name.lower())
-    before = getter()
-    setter(value)
-    try:
-        yield
-    finally:
-        setter(before)
-
-
-def _function(name: str) -> Callable[..., Any]:
-    action, _, flag_name = name.partition("_")
-    flag_name = flag_name.upper()
-    if action not in ("get", "set") or flag_name not in FLAGS:
-        raise AttributeError(
-            f"module {__name__!r} has no attribute {name!r}: the flags in effect are "
-            f"{', '.join(sorted(FLAGS))}"
-        )
-    if action == "get":
-
-        def function() -> Value:
-            return value_of(flag_name)
-
-    else:
-        if not FLAGS[flag_name].settable:
-            raise AttributeError(
-                f"{flag_name} is fixed for the process and has no setter: set the variable before the start"
-            )
-
-        def function(value: Any) -> None:  # type: ignore[misc]
-            assign(flag_name, value)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{flag_name}: {FLAGS[flag_name].effect} (default {FLAGS[flag_name].default!r})."
-    return function
-
-
-def __getattr__(name: str) -> Callable[..., Any]:
-    function = _function(name)
-    globals()[name] = function
-    return function
+def __getattr__(name: str) -> Any:
+    return getattr(_bridge_config, name)
 
 
 def __dir__() -> list[str]:
-    getters = [f"get_{name.lower()}" for name in FLAGS]
-    setters = [f"set_{name.lower()}" for name, flag in FLAGS.items() if flag.settable]
-    return sorted({*globals(), *getters, *setters})
+    return dir(_bridge_config)

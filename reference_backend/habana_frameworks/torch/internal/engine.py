@@ -1,8 +1,8 @@
-"""Environment to engine: which flags start, steer and debug it. Read once, when the package is imported.
+"""Settings of the engine from the environment, read once, when the package is imported.
 
-Beside the contract's flags (habana-api 2.2) the reference device has its own:
+Beside the flags of the public contract the reference device has its own:
 ``HPU_REFERENCE_QUEUE_ALL=MICROSECONDS[,SEED]`` sends every operator through its stream's queue, behind a
-pause of up to that long; ``HPU_REFERENCE_RECORD_LINES=1`` makes errors of queued work name the program's
+pause of up to that time; ``HPU_REFERENCE_RECORD_LINES=1`` makes errors of queued work name the program's
 line; ``HPU_REFERENCE_LAZY_SEED`` seeds the random flushes of lazy mode 3.
 """
 
@@ -12,15 +12,19 @@ import atexit
 import os
 from types import ModuleType
 
-from .environment import read
 from .fusion import cache_config
+from .settings.environment import read
 
 
 def start(core: ModuleType, lazy_mode: int) -> None:
-    """Set the engine up as the environment says.
+    """Configure the engine from the environment, and start lazy mode if it is on.
+
+    Args:
+        core: the compiled core.
+        lazy_mode: 0 for none, otherwise as ``PT_HPU_LAZY_MODE``.
 
     Raises:
-        ValueError: a variable holds something that it does not take.
+        ValueError: a variable has a value that it does not accept.
     """
     core.set_pipeline(
         bool(read("PT_HPU_EAGER_PIPELINE_ENABLE", "bool", True))
@@ -31,10 +35,10 @@ def start(core: ModuleType, lazy_mode: int) -> None:
     core.recipe_cache_set_enabled(bool(read("PT_HPU_PGM_ENABLE_CACHE", "bool", True)))
     core.set_record_lines(bool(read("HPU_REFERENCE_RECORD_LINES", "bool", False)))
     core.set_queue_all(*_queue_all())
-    cache_config.from_environment()  # what is wrong there is said now, not when the first graph is hot
+    cache_config.from_environment()  # reports a bad value now, not when the first graph is hot
     if lazy_mode:
         _start_lazy(core, lazy_mode)
-    # Before the interpreter goes: queued work may hold what belongs to it.
+    # Before the interpreter ends: queued work may own Python objects.
     atexit.register(core.shutdown)
 
 

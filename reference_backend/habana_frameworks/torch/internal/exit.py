@@ -1,9 +1,9 @@
 """A clean exit after a backward pass.
 
-torch's backward thread of a device drops the last references of a graph after the caller has gone on, and
-needs the interpreter's lock for it. An interpreter that finalises at that moment kills the thread inside C++
-code, which aborts the process. Waiting a moment without the lock, before finalisation, lets the thread finish
-(20 ms: enough in every try on a quiet machine, no guarantee on a loaded one).
+torch's backward thread of a device drops the last references to a graph after the caller has continued, and
+needs the interpreter's lock to do so. An interpreter that finalises at that moment kills the thread inside
+C++ code, which aborts the process. A short wait without the lock, before finalisation, lets the thread finish
+(20 ms: always enough in trials on a quiet machine, no guarantee on a loaded one).
 """
 
 from __future__ import annotations

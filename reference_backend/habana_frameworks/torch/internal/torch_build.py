@@ -1,11 +1,14 @@
-"""What tells builds of torch apart, as far as a core is concerned. The build uses it, too: no imports."""
+"""Identity of a build of torch, as far as a core depends on it.
+
+setup.py loads this file by its path, so it imports the standard library only.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import Path
 
-#: What a core is compiled against and linked with.
+#: Files that a core is compiled against and linked with.
 _BINARIES = ("torch/include/", "torch/lib/")
 
 
@@ -16,14 +19,14 @@ def key(version: str, cxx11_abi: bool, fork: bool) -> str:
 
 
 def binaries(torch_file: str, version: str) -> str | None:
-    """Digest of torch's headers and libraries, from what its wheel recorded of them.
+    """Digest of torch's headers and libraries, from the record of its wheel.
 
     Args:
         torch_file: ``torch.__file__``.
         version: ``torch.__version__``.
 
     Returns:
-        the digest, or None where no record is there (torch built in its source tree).
+        The digest, or None if there is no record (torch built in its source tree).
     """
     site = Path(torch_file).parent.parent
     # PyPI's wheels have a local label in the version that torch gives and none in the metadata.

@@ -10,7 +10,7 @@ from habana_frameworks.torch.distributed import hccl
 def initialize_distributed_hpu(
     world_size: int | None = None, rank: int | None = None, local_rank: int | None = None
 ) -> tuple[int, int, int]:
-    """See `habana_frameworks.torch.distributed.hccl.initialize_distributed_hpu`."""
+    """Call `habana_frameworks.torch.distributed.hccl.initialize_distributed_hpu`, with a `FutureWarning`."""
     warnings.warn(
         "habana_frameworks.torch.utils.distributed_utils is deprecated: use "
         "habana_frameworks.torch.distributed.hccl.initialize_distributed_hpu",

@@ -1,4 +1,4 @@
-"""Questions about the device that have no settled name."""
+"""Properties of the device whose names are not settled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["_compute_stream", "_data_ptr", "_get_device_type", "_is_fp16_support
 
 
 def _data_ptr(tensor: torch.Tensor) -> int:
-    """Device address of a tensor's first element; the host cannot read there."""
+    """Device address of a tensor's first element; the host cannot access it."""
     return tensor.data_ptr()
 
 

@@ -1,4 +1,4 @@
-"""Questions about the mode, and a timer."""
+"""The mode of the process, and a timer."""
 
 from __future__ import annotations
 
@@ -8,19 +8,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from habana_frameworks.torch.internal import bridge_config
+from habana_frameworks.torch.internal.settings.mode import is_lazy
+
+__all__ = ["Timer", "is_lazy", "lazy_only"]
 
 _logger = logging.getLogger(__name__)
 
 
-@functools.cache
-def is_lazy() -> bool:
-    """Say whether the process runs in lazy mode. The first answer stays."""
-    return bridge_config.value_of("PT_HPU_LAZY_MODE") != 0
-
-
 def lazy_only(function: Callable[..., Any]) -> Callable[..., None]:
-    """Decorator: outside lazy mode the function does nothing, which a warning says when it is decorated.
+    """Decorator: outside lazy mode the function does nothing, and decorating it logs a warning.
 
     In lazy mode the function runs; its result is dropped.
     """

@@ -1,4 +1,4 @@
-"""Where the parts are that a C++ extension needs."""
+"""Folders that a C++ extension needs."""
 
 from __future__ import annotations
 

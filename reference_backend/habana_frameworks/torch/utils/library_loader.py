@@ -1,4 +1,4 @@
-"""Loading the device on request."""
+"""Explicit loading of the device."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ def is_habana_available() -> bool:
 
 
 def load_habana_module() -> None:
-    """Load the device. Importing this module has done it, so that nothing is left to do."""
+    """Load the device. Does nothing more, since importing this module loads it."""

@@ -1,6 +1,6 @@
 """The process group backend ``hccl``, and the environment of a rank.
 
-Importing this registers the backend with `torch.distributed` and takes the rank's variables over
+Importing this registers the backend with `torch.distributed` and reads the rank's variables
 (`initialize_distributed_hpu`); it opens no connection and does not acquire the device.
 """
 

@@ -1,4 +1,4 @@
-"""Making process groups: the core does the collectives, gloo carries them."""
+"""Process groups: the core computes the collectives, gloo transports their data."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import functools
 from typing import Any
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal.environment import read
+from habana_frameworks.torch.internal.settings.environment import read
 
 import torch.distributed as dist
 
 NAME = "hccl"
 
-#: Backends by the ranks and the timeout of their group, while the world of these groups lives.
+#: Backends by the ranks and the timeout of their group, as long as the world of these groups exists.
 _communicators: dict[tuple[Any, ...], dist.Backend] = {}
 
 
 def create(options: Any, backend_options: Any = None) -> dist.Backend:
-    """The backend of one process group.
+    """Make the backend of one process group.
 
-    With ``PT_ENABLE_COMM_GROUP_CACHE=1`` groups of the same ranks and timeout share one, and so the order
-    of their collectives; else each has its own, as torch promises.
+    With ``PT_ENABLE_COMM_GROUP_CACHE=1`` groups of the same ranks and timeout share one backend, and so the
+    order of their collectives; otherwise each group has its own, as torch promises.
 
     Args:
         options: torch's `DistributedBackendOptions`: store, rank, size and timeout of the group.
         backend_options: not used; hccl has none.
 
     Raises:
-        RuntimeError: gloo could not connect the ranks within the timeout.
+        RuntimeError: gloo cannot connect the ranks within the timeout.
     """
     if not dist.is_initialized():
         _communicators.clear()  # those of a world that has ended
@@ -51,5 +51,5 @@ def _connected(options: Any) -> dist.Backend:
 
 @functools.cache
 def register() -> None:
-    """Make ``backend="hccl"`` known, as the one for hpu."""
+    """Register ``backend="hccl"`` with `torch.distributed`, as the backend for hpu."""
     dist.Backend.register_backend(NAME, create, extended_api=True, devices=["hpu"])

@@ -1,10 +1,10 @@
-"""The variables by which launchers tell a process its rank, and the module that it gets."""
+"""The rank that a launcher gave this process in its environment, and the module that belongs to it."""
 
 from __future__ import annotations
 
 import os
 
-from habana_frameworks.torch.internal.modules import visible_modules
+from habana_frameworks.torch.internal.settings.modules import visible_modules
 
 DEFAULT_ADDRESS = "localhost"
 DEFAULT_PORT = "12345"
@@ -20,19 +20,19 @@ _VARIABLES = {
 def initialize_distributed_hpu(
     world_size: int | None = None, rank: int | None = None, local_rank: int | None = None
 ) -> tuple[int, int, int]:
-    """Find out the place of this process in its job and give it its module.
+    """Read the rank of this process in its job and assign it its module.
 
-    Each value comes from the argument, else from torchrun's variable, else from Open MPI's. In a job of
-    several ranks ``MASTER_ADDR`` (localhost) and ``MASTER_PORT`` (12345) are set where they are not,
-    ``HLS_MODULE_ID`` names the module (the local rank's entry of ``HABANA_VISIBLE_MODULES``, or the local
-    rank) and ``ID`` the rank. Without any of these variables nothing is changed.
+    Each value comes from the argument, otherwise from torchrun's variable, otherwise from Open MPI's. In a
+    job of several ranks this sets ``MASTER_ADDR`` (localhost) and ``MASTER_PORT`` (12345) if they are unset,
+    ``HLS_MODULE_ID`` to the module (the local rank's entry of ``HABANA_VISIBLE_MODULES``, or the local
+    rank) and ``ID`` to the rank. Without any of these variables nothing is changed.
 
     Returns:
-        World size, rank and local rank; (1, -1, -1) where there is no job.
+        World size, rank and local rank; (1, -1, -1) if there is no job.
 
     Raises:
         AssertionError: fewer modules are visible than the local rank needs.
-        ValueError: a variable holds no integer.
+        ValueError: a variable is not an integer.
     """
     size = _value("world_size", world_size, 1)
     place = _value("rank", rank, -1)

@@ -1,4 +1,4 @@
-"""The backend itself: from a graph of Dynamo's to a callable, through AOTAutograd."""
+"""The backend itself: from a Dynamo graph to a callable, through AOTAutograd."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from torch._subclasses import FakeTensorMode
 
 from . import compilers, config, executables, inductor
 from .decompositions import decompositions
+from .log import logger
 from .options import from_compile
-from .passes import logger
 from .words import env_bool
 
 
@@ -27,18 +27,18 @@ def hpu_backend(
     options: dict[str, Any] | None = None,
     mode: str | None = None,
 ) -> Callable[..., Any]:
-    """Compile a graph of Dynamo's for hpu. ``torch.compile(..., backend="hpu_backend")`` calls it.
+    """Compile a Dynamo graph for hpu. ``torch.compile(..., backend="hpu_backend")`` calls it.
 
     Args:
         graph_module: the graph.
         example_inputs: its inputs, fake or real, and symbolic sizes.
         options: options of `config` for this compilation.
-        mode: as `torch.compile` passes it; there is one mode, so that it changes nothing.
+        mode: as `torch.compile` passes it; the backend has one mode and ignores it, with a warning.
 
     Raises:
         RuntimeError: ``PT_HPU_DISALLOW_TORCH_COMPILE`` is set, or an option is unknown.
-        AssertionError: an option has a value that it cannot have; or an operator would have to run outside
-            a recipe and ``use_eager_fallback`` is off.
+        AssertionError: an option has an invalid value; or an operator would have to run outside a recipe and
+            ``use_eager_fallback`` is off.
     """
     if env_bool("PT_HPU_DISALLOW_TORCH_COMPILE", False):
         raise RuntimeError(

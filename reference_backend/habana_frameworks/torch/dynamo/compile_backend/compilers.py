@@ -1,4 +1,4 @@
-"""The compilers that AOTAutograd calls: each runs the passes over one graph and returns a boxed callable."""
+"""Compilers that AOTAutograd calls: each runs the passes over one graph and returns a boxed callable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 
 from . import config, inductor, passes
-from ._passes.utils import OptimizerContext
+from .context import OptimizerContext
+from .log import logger
 
 Boxed = Callable[[list[Any]], Sequence[Any]]
 
@@ -21,10 +22,10 @@ _numbers = itertools.count()
 
 
 class GraphCompiler:
-    """Compiles the forward, backward or inference graph that AOTAutograd makes of one graph of Dynamo's.
+    """Compiles the forward, backward or inference graph that AOTAutograd makes of one Dynamo graph.
 
     Args:
-        settings: the options, which also hold for a backward graph that is compiled later.
+        settings: the options, which also apply to a backward graph that is compiled later.
         executable: ``fused``, ``interpreted`` or ``calls``.
         fake_mode: of the graph's inputs.
         dynamo_graph: the graph that Dynamo made.
@@ -39,7 +40,7 @@ class GraphCompiler:
         self._fake_mode = fake_mode
         self._dynamo_graph = dynamo_graph
         self._number = next(_numbers)
-        # Counted now: freezing may drop what the graph of Dynamo's holds.
+        # Counted now: freezing may drop the contents of Dynamo's graph.
         self._num_outputs = len(torch.utils._pytree.tree_leaves(_output(dynamo_graph).args))
 
     def partition(self, joint: GraphModule, inputs: Sequence[Any], **arguments: Any) -> Any:
@@ -63,7 +64,7 @@ class GraphCompiler:
         return self._compile("backward", graph, inputs, None)
 
     def inference(self, graph: GraphModule, inputs: Sequence[Any]) -> Boxed:
-        """Compile a graph without gradients, with its parameters as constants where that is asked for."""
+        """Compile a graph without gradients; with ``use_graph_freezing`` its parameters become constants."""
         if self._fused:
             with inductor.virtual_fake_mode(self._fake_mode):
                 graph = inductor.joint_passes(graph, bool(self._settings["joint_graph_constant_folding"]))
@@ -82,7 +83,7 @@ class GraphCompiler:
         visible: Sequence[int] | None,
         frozen: bool = False,
     ) -> Boxed:
-        """`visible`: outputs whose strides the caller relies on, by default all."""
+        """Run the passes; `visible`: positions of outputs whose strides the caller relies on, default all."""
         start = time.perf_counter()
         outputs = _output(graph).args[0]
         context = OptimizerContext(
@@ -101,7 +102,7 @@ class GraphCompiler:
         with config.patch(self._settings), inductor.virtual_fake_mode(self._fake_mode):
             passes.optimize_graph(context)
         _report_strides(context)
-        passes.logger.debug("%s compiled in %.3f s", context.graph_name, time.perf_counter() - start)
+        logger.debug("%s compiled in %.3f s", context.graph_name, time.perf_counter() - start)
         return context.executable
 
 
@@ -120,7 +121,7 @@ def _has_symbols(graph: GraphModule) -> bool:
 
 
 def _report_strides(context: OptimizerContext) -> None:
-    """Tell AOTAutograd which strides the outputs really have."""
+    """Report the actual strides of the outputs to AOTAutograd."""
     tracing_context = TracingContext.try_get()
     reported = None if tracing_context is None else tracing_context.output_strides
     if reported is not None and context.output_strides is not None and not reported:

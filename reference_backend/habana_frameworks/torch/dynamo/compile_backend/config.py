@@ -3,11 +3,10 @@
 A config module of torch's: ``config.patch(...)``, ``config.save_config()`` and the like work.
 `configuration_flags` is the same as a mapping.
 
-Options without "no effect" do what they say; the others belong to hardware and are accepted so that programs
-run.
+Options marked "no effect" belong to hardware; they are accepted so that programs run.
 
 Raises at import:
-    AssertionError: a variable holds no truth value or an unknown word; the message names it.
+    AssertionError: a variable has no truth value or an unknown word; the message names it.
 """
 
 import sys
@@ -22,19 +21,19 @@ use_compiled_recipes: bool = env_bool("PT_HPU_COMPILE_USE_RECIPES", True)
 decomposition_mode: str = env_choice("PT_HPU_COMPILE_DECOMPOSITION_MODE", "habana", DECOMPOSITION_MODES)
 # Inference graphs write to their inputs themselves, instead of returning new values to be copied.
 keep_input_mutations: bool = env_bool("PT_HPU_KEEP_INPUT_MUTATIONS", True)
-# Operators that cannot be in a recipe run by themselves; off: they are an error.
+# Operators that cannot be part of a recipe run by themselves; off: they are an error.
 use_eager_fallback: bool = env_bool("PT_HPU_USE_EAGER_FALLBACK", True)
 # Treat parameters as constants in inference graphs.
 use_graph_freezing: bool = env_bool("PT_HPU_COMPILE_GRAPH_FREEZE", False)
 # Free the parameters that freezing made constants.
 discard_frozen_params: bool = env_bool("PT_HPU_COMPILE_DISCARD_FROZEN_PARAMS", False)
-# Drop clones that nobody could tell from what they are a clone of.
+# Drop clones that cannot be distinguished from their source.
 remove_unnecessary_clones: bool = env_bool("PT_HPU_COMPILE_REMOVE_UNNECESSARY_CLONES", True)
 # No effect: collectives run between recipes.
 use_inplace_allreduce: bool = env_bool("PT_HPU_USE_INPLACE_COLLECTIVE", True)
-# index_copy writes in place where its input is not used again (interpreted recipes).
+# index_copy writes in place if its input is not used again (interpreted recipes).
 use_inplace_index_copy: bool = env_bool("PT_HPU_USE_INPLACE_INDEX_COPY", True)
-# Compile with the inference compiler where no gradient is asked for.
+# Use the inference compiler for graphs without gradients.
 inference: bool = env_bool("PT_HPU_USE_INFERENCE_COMPILER", True)
 # No effect.
 enable_sfg: bool = env_bool("PT_HPU_ENABLE_SFG", False)
@@ -42,11 +41,11 @@ enable_sfg: bool = env_bool("PT_HPU_ENABLE_SFG", False)
 use_cpp_partitioner: bool = env_bool("PT_HPU_USE_CPP_PARTITIONER", True)
 # No effect: collectives always cut a graph.
 enable_allreduce_graph_split: bool = env_bool("PT_HPU_ENABLE_ALLREDUCE_GRAPH_SPLIT", True)
-# Recipes are made for the sizes of each call, also where Dynamo traced with symbolic sizes.
+# Make recipes for the sizes of each call, even if Dynamo traced with symbolic sizes.
 force_static_compile: bool = env_bool("PT_HPU_FORCE_STATIC_COMPILE", False)
-# add writes in place where its input is not used again (interpreted recipes).
+# add writes in place if its input is not used again (interpreted recipes).
 reinplace_add: bool = env_bool("PT_HPU_REINPLACE_ADD", True)
-# Drop copies into tensors that were made only for that.
+# Drop copies into tensors that were made only as their destination.
 reassign_full_copy: bool = env_bool("PT_HPU_REASSIGN_FULL_COPY", True)
 # No effect.
 reassign_copy_: bool = env_bool("PT_HPU_REASSIGN_COPY_", True)
@@ -61,7 +60,7 @@ enable_waittensor_graph_split: bool = False
 use_generic_reinplacer: bool = False
 enable_flex_attention: bool = False
 
-# This device's own: the form of recipes. auto is fused where a C++ compiler is found, else interpreted.
+# Reference device only. The form of recipes; auto: fused if there is a C++ compiler, else interpreted.
 executable: str = env_choice("HPU_REFERENCE_COMPILE", "auto", EXECUTABLES)
 
 del DECOMPOSITION_MODES, EXECUTABLES

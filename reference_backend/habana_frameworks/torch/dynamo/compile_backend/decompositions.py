@@ -1,4 +1,4 @@
-"""Which operators are decomposed before a graph is cut."""
+"""Tables of the operators that are decomposed before a graph is cut."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Table = dict[Any, Callable[..., Any]]
 
 
 def decompositions(mode: str, fused: bool) -> Table:
-    """The table of a decomposition mode.
+    """Table of a decomposition mode, from operators to functions that decompose them.
 
     Args:
         mode: ``core_aten`` (torch's core set), ``none``, ``inductor`` (Inductor's), or ``habana``: what suits
             the device, which is Inductor's for fused recipes, and none for interpreted ones, as the device
             has a kernel for each operator and one call is cheaper than many.
-        fused: whether recipes are fused.
+        fused: recipes are fused.
     """
     if mode == "habana":
         mode = "inductor" if fused else "none"

@@ -1,4 +1,4 @@
-"""Which form recipes take: fused where there is a C++ compiler, else interpreted; or none."""
+"""The choice of the form of recipes: fused if there is a C++ compiler, else interpreted; or no recipes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .passes import MAKING_RECIPES, is_disabled
 
 
 def choose(settings: dict[str, Any], is_dynamic: bool) -> str:
-    """``fused``, ``interpreted`` or ``calls`` (no recipes) for a graph.
+    """Choose ``fused``, ``interpreted`` or ``calls`` (no recipes) for a graph.
 
     Args:
         settings: the options.
-        is_dynamic: whether the graph has symbolic sizes.
+        is_dynamic: the graph has symbolic sizes.
 
     Raises:
-        RuntimeError: fused recipes are asked for and there is no C++ compiler.
+        RuntimeError: the options require fused recipes and there is no C++ compiler.
     """
     if not settings["use_compiled_recipes"] or (is_dynamic and settings["fallback_dynamic_to_eager"]):
         return "calls"
@@ -41,7 +41,7 @@ def _why_no_compiler() -> str:
 
     try:
         compiler = cpp_builder.get_cpp_compiler()
-    except Exception as error:  # an InvalidCxxCompiler, whose place differs between releases
+    except Exception as error:  # an InvalidCxxCompiler, which releases define in different modules
         return str(error).splitlines()[0] if str(error) else type(error).__name__
     return "" if compiler else "none was found"
 

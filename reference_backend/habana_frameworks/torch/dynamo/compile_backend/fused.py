@@ -15,8 +15,8 @@ from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils._python_dispatch import _disable_current_modes
 
 from . import inductor
+from .calls import count
 from .host_calls import on_host
-from .recipes import count
 
 Code = Callable[[list[Any]], Sequence[Any]]
 
@@ -31,7 +31,7 @@ class FusedCompiler:
         name: of the recipe.
         visible: positions of the outputs whose strides must be as traced.
         is_inference, is_backward, frozen: as for `inductor.compile_cpu`.
-        decompose: the graph was not decomposed by Inductor's table before.
+        decompose: the graph was not decomposed by Inductor's table before, and must be.
     """
 
     def __init__(
@@ -53,7 +53,15 @@ class FusedCompiler:
         self._outputs = [node.meta.get("val") for node in output.args[0]]
 
     def compile(self, values: Sequence[Any], fake_mode: Any) -> tuple[FusedRecipe, list[Any] | None]:
-        """The recipe for fake inputs, and the strides of its outputs."""
+        """Compile the recipe for fake inputs.
+
+        Args:
+            values: fake device tensors, symbolic sizes and numbers.
+            fake_mode: of `values`.
+
+        Returns:
+            The recipe, and the strides of its outputs (None if they are as traced).
+        """
         module = _on_cpu(self._module)
         inputs = [_like_on_cpu(value, fake_mode) for value in values]
         module = self._prepare(module, inputs, fake_mode)
@@ -61,7 +69,7 @@ class FusedCompiler:
         return FusedRecipe(self.name, code, values, self._outputs), strides
 
     def compile_static(self, arguments: Sequence[Any]) -> FusedRecipe:
-        """The recipe for the sizes and numbers of real arguments."""
+        """Compile the recipe for the sizes and numbers of real arguments."""
         fake_mode = FakeTensorMode()
         module = _on_cpu(self._module)
         inputs = [_like_on_cpu(value, fake_mode) for value in arguments]
@@ -73,7 +81,7 @@ class FusedCompiler:
 
     def _prepare(self, module: GraphModule, inputs: Sequence[Any], fake_mode: Any) -> GraphModule:
         if self._decompose:
-            # What another set of decompositions left, and Inductor has no code for.
+            # Another set of decompositions left operators for which Inductor has no code.
             with inductor.virtual_fake_mode(fake_mode), torch.no_grad():
                 trace = make_fx(module, inductor.decompositions(), _allow_non_fake_inputs=True)
                 module = trace(*inputs)
@@ -87,8 +95,8 @@ class FusedRecipe:
     Args:
         name: of the recipe.
         code: boxed function of the same values on the CPU.
-        inputs: fake or real inputs; say which are device tensors.
-        outputs: fake outputs; say the same of those.
+        inputs: fake or real inputs, which show the positions of device tensors.
+        outputs: fake outputs, which show the same for the results.
     """
 
     def __init__(self, name: str, code: Code, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
@@ -101,6 +109,7 @@ class FusedRecipe:
         self._plain = not on_cpu
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
+        """Run the recipe on its inputs, a list, which is emptied."""
         count("fused")
         if self._plain:
             results = on_host(self._code, inputs)
@@ -120,26 +129,27 @@ class FusedRecipe:
             return [results[i] for i in self._device_outputs]
 
         tensors = on_host(call, [inputs[i] for i in self._device_inputs])
-        given = {id(value) for value in inputs}
+        input_ids = {id(value) for value in inputs}
         results: list[Any] = [None] * (len(self._device_outputs) + len(self._other_outputs))
         for position, value in zip(self._device_outputs, tensors, strict=True):
             results[position] = value
         for position, value in zip(self._other_outputs, others, strict=True):
-            # Memory that was made during the call is the device's; no tensor on the CPU may keep it.
-            is_new = isinstance(value, torch.Tensor) and id(value) not in given
+            # Memory allocated during the call is the device's; no tensor on the CPU may keep it.
+            is_new = isinstance(value, torch.Tensor) and id(value) not in input_ids
             results[position] = value.clone() if is_new else value
         inputs.clear()
         return results
 
 
 class StaticRecipes:
-    """A recipe for each set of sizes and numbers that is met."""
+    """Boxed callable that compiles a recipe for each new set of sizes and numbers."""
 
     def __init__(self, compiler: FusedCompiler) -> None:
         self._compiler = compiler
         self._recipes: dict[Any, FusedRecipe] = {}
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
+        """Run the recipe for these inputs, a list, which is emptied."""
         key = tuple(
             (v.shape, v.stride(), v.storage_offset(), v.dtype, v.device) if isinstance(v, torch.Tensor) else v
             for v in inputs
@@ -159,7 +169,7 @@ def _is_cpu_tensor(value: Any) -> bool:
 
 
 def _separate_alpha(module: GraphModule) -> None:
-    """Make the factor of ``add`` and ``sub`` an operator of its own.
+    """Make the factor ``alpha`` of ``add`` and ``sub`` an operator of its own.
 
     Inductor of torch 2.13 fuses ``add(x, a @ b, alpha=k)`` into a matrix product and loses k
     (docs/upstream.md#alpha).
@@ -223,7 +233,7 @@ def _propagate(module: GraphModule, inputs: Sequence[Any], fake_mode: Any) -> No
 
 
 def _write_numbers(module: GraphModule, inputs: Sequence[Any]) -> None:
-    """Write numbers in place of the inputs and nodes that give them."""
+    """Replace inputs and nodes that are numbers by these numbers."""
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     numbers: dict[Node, Any] = {
         node: value

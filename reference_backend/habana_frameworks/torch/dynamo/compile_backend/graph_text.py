@@ -9,12 +9,12 @@ from torch._ops import OpOverload
 from torch.fx import Node
 from torch.fx.node import map_aggregate
 
-from ._passes.utils import Partition
-from .passes import logger
+from .context import Partition
+from .log import logger
 
 
 def log_graph(partition: Partition) -> None:
-    """Log the graph of a cluster."""
+    """Log the graph of a cluster, at level DEBUG."""
     if logger.is_enabled_for(logging.DEBUG):
         logger.debug("####PyTorch-generated JIT IR graph of %s:\n%s", partition.name, text_of(partition))
 

@@ -1,4 +1,4 @@
-"""Running code for the CPU on device tensors."""
+"""Calls of CPU code on device tensors."""
 
 from __future__ import annotations
 

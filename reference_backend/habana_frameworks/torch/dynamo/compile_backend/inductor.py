@@ -1,4 +1,4 @@
-"""All that the backend asks of Inductor, torch's compiler to C++. Differences between releases end here."""
+"""All uses of Inductor, torch's compiler to C++. This module hides the differences between its releases."""
 
 from __future__ import annotations
 
@@ -30,14 +30,21 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 
 def virtual_fake_mode(fake_mode: Any) -> contextlib.AbstractContextManager[Any]:
-    """Where Inductor's passes look for the fake mode."""
+    """Context in which Inductor's passes find the fake mode."""
     return V.set_fake_mode(fake_mode)
 
 
 def joint_passes(graph_module: GraphModule, constant_folding: bool) -> GraphModule:
-    """Inductor's passes on a graph before it is divided into forward and backward.
+    """Run Inductor's passes on a graph before it is divided into forward and backward.
 
     They replace random operators by functions of one tensor of seeds, for which `SEEDS` is the only source.
+
+    Args:
+        graph_module: the joint graph, or an inference graph; it is changed.
+        constant_folding: fold uniform constants.
+
+    Returns:
+        The resulting graph, which may be another object.
     """
     run = compile_fx._recursive_joint_graph_passes
     with inductor_config.patch(_joint_settings(constant_folding)):
@@ -47,13 +54,13 @@ def joint_passes(graph_module: GraphModule, constant_folding: bool) -> GraphModu
 def partition(
     joint: GraphModule, joint_inputs: Sequence[Any], constant_folding: bool, **arguments: Any
 ) -> tuple[GraphModule, GraphModule]:
-    """`joint_passes`, then the division into forward and backward graph that Inductor uses."""
+    """Run `joint_passes`, then divide the graph into forward and backward as Inductor does."""
     joint = joint_passes(joint, constant_folding)
     return min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **arguments)
 
 
 def view_to_reshape(graph_module: GraphModule) -> None:
-    """Let views become copies where saved values got other strides than they were traced with."""
+    """Turn views into reshapes, which may copy, for saved values whose strides are not as traced."""
     from torch._inductor.fx_passes.post_grad import view_to_reshape as change
 
     change(graph_module)
@@ -62,7 +69,17 @@ def view_to_reshape(graph_module: GraphModule) -> None:
 def freeze(
     dynamo_graph: GraphModule, graph_module: GraphModule, inputs: Sequence[Any], discard: bool
 ) -> tuple[GraphModule, list[int]]:
-    """Make constants of the parameters of an inference graph; returns it and the inputs that are left."""
+    """Make constants of the parameters of an inference graph.
+
+    Args:
+        dynamo_graph: the graph that Dynamo made; it has the parameters.
+        graph_module: the inference graph.
+        inputs: its inputs.
+        discard: free the parameters that became constants.
+
+    Returns:
+        The graph, and the positions of the inputs that are left.
+    """
     from torch._inductor.freezing import freeze as freeze_graph
 
     with inductor_config.patch(freezing=True, freezing_discard_parameters=discard):
@@ -88,7 +105,7 @@ def compile_cpu(
         frozen: parameters are constants in it.
 
     Returns:
-        A boxed function of CPU tensors, and the strides of its outputs (None where they are as traced).
+        A boxed function of CPU tensors, and the strides of its outputs (None if they are as traced).
     """
     *_, output = graph_module.graph.nodes
     output.meta["user_visible_output_idxs"] = list(visible)

@@ -10,19 +10,19 @@ from habana_frameworks.torch import _C, hpu
 import torch
 from torch.fx import GraphModule
 
-from ._passes.utils import is_mutating, storage_of
-from .passes import logger
-from .recipes import by_calls, count
+from .calls import by_calls, count
+from .context import is_mutating, storage_of
+from .log import logger
 
-#: Captures for one set of sizes: for inputs that share memory in one way or the other, and the like.
+#: Captures for one set of sizes; they differ, for example, in which inputs share memory.
 _MOST_CAPTURES = 8
 
 
 class InterpretedRecipe:
     """Boxed callable: captures a graph for each kind of input, and replays it afterwards.
 
-    A captured graph holds the metadata and numbers that it was captured with, and which inputs share memory.
-    Where the device refuses to capture the cluster, its operators run one by one.
+    A captured graph is valid for the metadata and numbers that it was captured with, and for the way in which
+    inputs share memory. If the device refuses to capture the cluster, its operators run one by one.
     """
 
     def __init__(self, module: GraphModule, name: str) -> None:
@@ -33,6 +33,7 @@ class InterpretedRecipe:
         self._refused = False
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
+        """Run the recipe on its inputs, a list, which is emptied."""
         if self._refused or _C.is_capturing():
             return self._run(inputs)
         key = tuple(value.shape if isinstance(value, torch.Tensor) else value for value in inputs)
@@ -46,7 +47,7 @@ class InterpretedRecipe:
         try:
             capture, results = self._capture(list(inputs))
         except RuntimeError as refusal:
-            # Or an error of the program, which comes again, without a capture around it.
+            # It may be an error of the program, which then occurs again, outside a capture.
             results = self._run(inputs)
             logger.info("%s runs by calls, since it cannot be captured: %s", self.name, refusal)
             self._refused = True
@@ -58,14 +59,14 @@ class InterpretedRecipe:
         return results
 
     def _capture(self, inputs: list[Any]) -> tuple[_Capture, Sequence[Any] | None]:
-        """Capture a run; gives its results, unless its effects on the inputs had to be undone."""
+        """Capture a run; returns its results, or None if its effects on the inputs had to be undone."""
         graph = _C.Graph()
         state = hpu.get_rng_state()
         graph.begin(dry_run=self._mutates)
         try:
             results = self._run(list(inputs))
         except BaseException:
-            # Ends, so that inputs are what they were.
+            # The end restores the inputs.
             graph.end()
             graph.reset()
             hpu.set_rng_state(state)
@@ -86,7 +87,7 @@ def _writes_to_inputs(module: GraphModule) -> bool:
 
 
 class _Capture:
-    """A captured graph, and which of the inputs and results are tensors."""
+    """A captured graph, with the positions of the tensors among its inputs and results."""
 
     def __init__(self, graph: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
         self._graph = graph

@@ -15,8 +15,8 @@ class ConfigurationFlags(MutableMapping[str, Any]):
     """The options of a config module as a mapping of fixed keys; setting one checks its value.
 
     Raises:
-        KeyError: there is no such option, or one is deleted.
-        AssertionError: the value is none that the option can have.
+        KeyError: there is no such option, or an option is deleted.
+        AssertionError: the option cannot have this value.
     """
 
     def __init__(self, module: ModuleType) -> None:
@@ -50,17 +50,25 @@ def option_names(module: ModuleType) -> list[str]:
 
 
 def checked(name: str, value: Any) -> Any:
-    """The value of an option, in its own type. AssertionError where it has none of that type."""
+    """Convert the value of an option to the option's own type.
+
+    Raises:
+        AssertionError: the value is not of that type.
+    """
     if name in _CHOICES:
         return to_choice(name, value, _CHOICES[name])
     return to_bool(name, value)
 
 
 def from_compile(module: ModuleType, options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """All options with those of one ``torch.compile`` call in place.
+    """All options, with those of one ``torch.compile`` call in place of the module's.
+
+    Args:
+        module: the config module.
+        options: options of the call.
 
     Raises:
-        RuntimeError: one is unknown; the message lists those known.
+        RuntimeError: an option is unknown; the message lists the known ones.
         AssertionError: a value is not of its option's type.
     """
     names = option_names(module)

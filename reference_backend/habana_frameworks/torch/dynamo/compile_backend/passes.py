@@ -5,20 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from habana_frameworks.torch.dynamo.debug_utils.logger import Logger
-
-from ._passes.utils import OptimizationPassPlacement, OptimizerContext
+from ._passes import partitioner, placement, post_partitioner, pre_placement, reinplace
+from .context import OptimizationPassPlacement, OptimizerContext
+from .log import logger
 from .words import ON
-
-logger = Logger("PT_COMPILE")
 
 Pass = Callable[[OptimizerContext], bool]
 
 
 def stages() -> dict[OptimizationPassPlacement, list[Pass]]:
     """The passes of each stage, in the order in which they run."""
-    from ._passes import partitioner, placement, post_partitioner, pre_placement, reinplace
-
     return {
         OptimizationPassPlacement.PRE_PLACEMENT: [
             pre_placement.pass_fake_propagation,
@@ -59,12 +55,12 @@ MAKING_RECIPES = (
 
 
 def is_disabled(name: str) -> bool:
-    """Whether ``PT_HPU_DISABLE_<name>`` switches a pass off."""
+    """Say whether ``PT_HPU_DISABLE_<name>`` switches a pass off."""
     return os.environ.get(f"PT_HPU_DISABLE_{name}", "").strip().lower() in ON
 
 
 def optimize_graph(ctx: OptimizerContext) -> None:
-    """Run all passes that are not switched off; `ctx.executable` is the result.
+    """Run all passes that are not switched off, and set `ctx.executable` to the result.
 
     Raises:
         AssertionError: see `pass_check_eager_fallbacks`.
@@ -79,6 +75,4 @@ def optimize_graph(ctx: OptimizerContext) -> None:
             changed = member(ctx)
             logger.trace("%s: %s%s", ctx.graph_name, name, " changed it" if changed else "")
     if ctx.executable is None:
-        from ._passes.post_partitioner import make_executable
-
-        ctx.executable = make_executable(ctx, boxed=False)
+        ctx.executable = post_partitioner.make_executable(ctx, boxed=False)

@@ -1,43 +1,30 @@
-"""Makes the recipe of a cluster."""
+"""Chooses the recipe of a cluster: fused code or an interpreted capture."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import torch
-from torch.fx import GraphModule
-
 from . import config
-from ._passes.utils import OptimizerContext, Partition
-
-Recipe = Callable[[list[Any]], Sequence[Any]]
-
-#: Runs of recipes by what ran: ``fused`` code, an ``interpreted`` recipe, or its operators one by one
-#: (``calls``: the run that is captured, and graphs that cannot be).
-_executed = {"fused": 0, "interpreted": 0, "calls": 0}
-
-
-def executed_graphs() -> dict[str, int]:
-    """How many recipes have run so far, by kind of executable."""
-    return dict(_executed)
-
-
-def count(kind: str) -> None:
-    """Note a run."""
-    _executed[kind] += 1
+from .calls import Recipe
+from .calls import executed_graphs as executed_graphs  # target files name it here
+from .context import OptimizerContext, Partition
 
 
 def make(
     ctx: OptimizerContext, partition: Partition, visible: Sequence[int]
 ) -> tuple[Recipe, list[Any] | None]:
-    """The recipe of a cluster, and the strides of its outputs where it was free to choose them.
+    """Make the recipe of a cluster.
 
     Args:
-        ctx: the graph that the cluster is of.
+        ctx: the graph to which the cluster belongs.
         partition: the cluster, with `module`.
         visible: positions of the outputs whose strides must be as traced.
+
+    Returns:
+        The recipe, and the strides that it chose for its outputs; None if they are as traced.
     """
+    # Programs that only read the counters import this module and should not import Inductor.
     from . import fused, interpreted
 
     assert partition.module is not None
@@ -56,16 +43,3 @@ def make(
         return fused.StaticRecipes(compiler), None
     recipe, strides = compiler.compile([node.meta["val"] for node in partition.inputs], ctx.fake_mode)
     return recipe, strides
-
-
-def by_calls(module: GraphModule) -> Recipe:
-    """A callable that runs the operators of a cluster one by one."""
-
-    def run(inputs: list[Any]) -> Sequence[Any]:
-        count("calls")
-        with torch.no_grad():
-            results = module(*inputs)
-        inputs.clear()
-        return results
-
-    return run

@@ -11,16 +11,16 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_aggregate
 
 from . import inductor
-from ._passes.utils import Partition, graph_outputs
+from .context import Partition, graph_outputs
 
 Values = list[Any]
 
 
 class Schedule:
-    """Boxed: takes the graph's inputs in a list, which it empties, and returns the outputs.
+    """Boxed callable: takes the graph's inputs in a list, which it empties, and returns the outputs.
 
-    Values live in slots: first the inputs, then what the partitions give. A slot is emptied when its last
-    reader has it, so that memory is free as early as possible.
+    Values live in slots: first the inputs, then the results of the partitions. A slot is emptied when its
+    last reader has taken the value, so that memory is free as early as possible.
 
     Args:
         graph_module: the graph; gives the order of inputs and outputs, and constants.
@@ -63,6 +63,7 @@ class Schedule:
         self._whole = self._single_recipe(partitions, returned)
 
     def __call__(self, inputs: Values) -> list[Any]:
+        """Run the graph."""
         if self._whole is not None:
             return self._whole(inputs)  # type: ignore[return-value]
         values = [*inputs, *self._constants, *[None] * self._num_results]
@@ -82,7 +83,7 @@ class Schedule:
     def _single_recipe(
         self, partitions: Sequence[Partition], returned: list[Any]
     ) -> Callable[[Values], Sequence[Any]] | None:
-        """The whole graph as one function, where it is one recipe and what goes past it: the usual case."""
+        """The whole graph as one function if it is one recipe and values that bypass it: the usual case."""
         if len(partitions) != 1 or partitions[0].recipe is None or self._expected or self._constants:
             return None
         (partition,) = partitions
@@ -162,7 +163,7 @@ def _function_of(node: Node) -> Callable[..., Any]:
 
 
 def _seeds(count: int, device: torch.device) -> torch.Tensor:
-    # The only source of randomness of a fused recipe: drawn from the generator of the device.
+    # The only source of randomness of a fused recipe, drawn from the generator of the device.
     bounds = torch.iinfo(torch.int64)
     return torch.randint(bounds.min, bounds.max, [count], device=device, dtype=torch.int64)
 

@@ -1,4 +1,4 @@
-"""What the device can have in a recipe, operator by operator."""
+"""Decisions, operator by operator, on what can be part of a recipe."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from torch.fx import Node
 from torch.fx.node import _get_qualified_name
 
 from . import inductor
-from ._passes.utils import Placement, shaped_leaves, tensors_in, value_of
+from .context import Placement, shaped_leaves, tensors_in, value_of
 
 logger = Logger("PT_COMPILE")
 
-#: Operators that run by themselves, though a recipe could have them: ``aten::add.Tensor`` or
+#: Operators that run by themselves although a recipe could contain them: ``aten::add.Tensor`` or
 #: ``aten.add.Tensor``; ``aten::add`` or ``add`` for all overloads.
 hpu_fallback_op_list: list[str] = []
 
 _NAMESPACES = frozenset({"aten", "prims"})
 
-#: These ask for values (or hand them to the host) and decide about shapes.
+#: Tags of operators that read values, or hand them to the host, and whose results depend on them in shape.
 _DATA_DEPENDENT = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
 
 
 def requires_fallback(node: Node) -> bool:
-    """Whether a node has to run by itself, between recipes; says so in the log, one line for each node.
+    """Say whether a node must run by itself, between recipes, and log the answer in one line.
 
-    So it is for operators of `hpu_fallback_op_list`, for those whose result's shape depends on data, and for
+    Operators of `hpu_fallback_op_list` must, operators whose result's shape depends on data, and operators on
     tensors that are not strided.
     """
     reason = fallback_reason(node)
@@ -44,7 +44,7 @@ def requires_fallback(node: Node) -> bool:
 
 
 def fallback_reason(node: Node) -> str:
-    """Why a node requires fallback, empty where it does not."""
+    """Reason for which a node requires fallback; empty if it does not."""
     target = node.target
     if node.op != "call_function" or not isinstance(target, OpOverload):
         return ""
@@ -59,7 +59,12 @@ def fallback_reason(node: Node) -> str:
 
 
 def place(node: Node, fused: bool) -> Placement:
-    """Where a node runs, before its neighbours are looked at."""
+    """Placement of a node on its own account, without regard to its neighbours.
+
+    Args:
+        node: a node of the graph.
+        fused: recipes are to be fused.
+    """
     if requires_fallback(node):
         return Placement.EAGER
     target = node.target
@@ -80,7 +85,7 @@ def place(node: Node, fused: bool) -> Placement:
 
 
 def draws_random_numbers(node: Node) -> bool:
-    """Whether a node calls a random operator; attention is one only where something is dropped."""
+    """Say whether a node calls a random operator; attention counts only if its dropout is not 0."""
     target = node.target
     if not isinstance(target, OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
         return False
@@ -92,7 +97,7 @@ def draws_random_numbers(node: Node) -> bool:
 
 
 def is_arithmetic(target: Any) -> bool:
-    """Whether a node's target is a function of Python numbers, or takes a result from a list of them."""
+    """Say whether a target computes with Python numbers, or takes one item from a list of results."""
     module = getattr(target, "__module__", None)
     return target in (
         torch.sym_float,
@@ -111,14 +116,14 @@ def is_arithmetic(target: Any) -> bool:
 
 
 def operator_name(node: Node) -> str:
-    """Name of what a node calls, as in ``torch.ops.aten.add.Tensor``."""
+    """Qualified name of a node's operator, as in ``torch.ops.aten.add.Tensor``."""
     if node.op == "call_function":
         return _get_qualified_name(node.target)  # type: ignore[arg-type]
     return str(node.target)
 
 
 def has_unbacked_symbols(value: Any) -> bool:
-    """Whether the fake value's shape depends on data."""
+    """Say whether the shape of a fake value depends on data."""
     from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
     return any(free_unbacked_symbols(leaf) for leaf in shaped_leaves(value))

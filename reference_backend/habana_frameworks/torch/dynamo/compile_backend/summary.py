@@ -1,4 +1,4 @@
-"""Counts of operators by where they run, for those who listen."""
+"""Counts of operators by placement, for registered listeners."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 import torch
 
-from ._passes.utils import OptimizerContext, Placement, tensors_in, value_of
-from .passes import logger
+from .context import OptimizerContext, Placement, tensors_in, value_of
+from .log import logger
 from .shared_layer import is_arithmetic, operator_name
 
 
 @dataclass
 class OpCount:
-    """How often an operator occurs in one graph.
+    """Number of occurrences of an operator in one graph.
 
     Attributes:
         graph_count: in recipes.
-        eager_count: by itself, between recipes.
+        eager_count: outside recipes.
     """
 
     graph_count: int = 0
@@ -42,12 +42,12 @@ class GraphSummary:
     other_ops: dict[str, OpCount]
 
 
-#: Each gets the summary of every graph that is compiled.
+#: Lists to which `record` appends the summary of every graph that is compiled.
 listeners: list[list[GraphSummary]] = []
 
 
 def record(ctx: OptimizerContext) -> None:
-    """Summarise a graph, once its partitions are known."""
+    """Summarise a graph, whose partitions are known, for all listeners."""
     summary = GraphSummary(ctx.graph_name, {}, {})
     for partition in ctx.partitions:
         for node in partition.nodes:

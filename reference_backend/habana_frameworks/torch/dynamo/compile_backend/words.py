@@ -1,4 +1,4 @@
-"""The words that switch an option on or off."""
+"""Words that options and their environment variables accept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def to_bool(name: str, value: object) -> bool:
         value: a bool, 0, 1, or one of the words `ON` and `OFF` in any case.
 
     Raises:
-        AssertionError: it is something else; the message names `name`.
+        AssertionError: the value is not one of these; the message contains `name`.
     """
     word = str(int(value) if isinstance(value, bool) else value).strip().lower()
     assert word in ON or word in OFF, (
@@ -32,19 +32,28 @@ def to_bool(name: str, value: object) -> bool:
 
 
 def to_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
-    """Read one of several words, in any case. AssertionError, naming `name`, where it is another."""
+    """Read one of several words, in any case.
+
+    Args:
+        name: the option or variable, for the message.
+        value: the word.
+        choices: the words that are accepted, in lower case.
+
+    Raises:
+        AssertionError: the word is not one of `choices`; the message contains `name`.
+    """
     word = str(value).strip().lower()
     assert word in choices, f"{name}={value!r} is unknown: use one of {', '.join(choices)}"
     return word
 
 
 def env_bool(name: str, default: bool) -> bool:
-    """Truth value of an environment variable, `default` where it is unset or empty."""
+    """Truth value of an environment variable, `default` if it is unset or empty. Errors as in `to_bool`."""
     text = os.environ.get(name, "")
     return to_bool(name, text) if text.strip() else default
 
 
 def env_choice(name: str, default: str, choices: tuple[str, ...]) -> str:
-    """Word in an environment variable, `default` where it is unset or empty."""
+    """Word in an environment variable, `default` if it is unset or empty. Errors as in `to_choice`."""
     text = os.environ.get(name, "")
     return to_choice(name, text, choices) if text.strip() else default

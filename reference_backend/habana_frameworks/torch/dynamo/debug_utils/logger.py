@@ -1,7 +1,7 @@
 """The log of the compile backend: lines that start with ``[PT_COMPILE] ``, which tests can also collect.
 
-Lines go to Python's ``logging`` under ``habana_frameworks.torch.dynamo``; what is printed is the program's
-choice.
+Lines go to Python's ``logging`` under ``habana_frameworks.torch.dynamo``; the program chooses which of them
+it prints.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Logger:
     """A log with a name in front of each line.
 
     Attributes:
-        data: the lines since `set_store_data` was last called, where it was called with True.
+        data: the lines since the last call of `set_store_data`, if that was with True.
     """
 
     def __init__(self, name: str) -> None:
@@ -32,7 +32,7 @@ class Logger:
         self.data.clear()
 
     def is_enabled_for(self, level: int) -> bool:
-        """Whether a line of this level would go anywhere; for lines that are costly to make."""
+        """Say whether a line of this level goes anywhere; for lines that are costly to make."""
         return self._store or _channel.isEnabledFor(level)
 
     def log(self, level: int, message: str, *args: object) -> None:
@@ -45,23 +45,29 @@ class Logger:
         _channel.log(level, "%s", line)
 
     def trace(self, message: str, *args: object) -> None:
+        """Log at level 5, below DEBUG."""
         self.log(TRACE, message, *args)
 
     def debug(self, message: str, *args: object) -> None:
+        """Log at level DEBUG."""
         self.log(logging.DEBUG, message, *args)
 
     def info(self, message: str, *args: object) -> None:
+        """Log at level INFO."""
         self.log(logging.INFO, message, *args)
 
     def warning(self, message: str, *args: object) -> None:
+        """Log at level WARNING."""
         self.log(logging.WARNING, message, *args)
 
     warn = warning
 
     def error(self, message: str, *args: object) -> None:
+        """Log at level ERROR."""
         self.log(logging.ERROR, message, *args)
 
     def critical(self, message: str, *args: object) -> None:
+        """Log at level CRITICAL."""
         self.log(logging.CRITICAL, message, *args)
 
 

@@ -9,8 +9,8 @@
 `structure`                nested arguments and results, keys of caches
 =========================  ========================================================================
 
-All of it works in eager mode too, where the public bridge has it in lazy mode only; `ModuleCacher` keeps that
-condition. Names, signatures and defaults are those of ``habana_frameworks.torch.hpu.graphs``.
+All of it works in eager mode too, whereas the public bridge has it in lazy mode only; `ModuleCacher` keeps
+that condition. Names, signatures and defaults are those of ``habana_frameworks.torch.hpu.graphs``.
 """
 
 from __future__ import annotations

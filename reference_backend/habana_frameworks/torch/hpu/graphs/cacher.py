@@ -8,8 +8,8 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
 
-from habana_frameworks.torch.internal import environment
-from habana_frameworks.torch.utils.internal import is_lazy
+from habana_frameworks.torch.internal.settings import environment
+from habana_frameworks.torch.internal.settings.mode import is_lazy
 
 import torch
 
@@ -23,16 +23,17 @@ _logger = logging.getLogger(__name__)
 class TrainingCache:
     """The `forward` of a module that runs through graphs, one for each kind of input.
 
-    Graphs serve while the module trains and gradients are on; other calls run the original. Copies and
+    Graphs are used while the module trains and gradients are on; other calls run the original. Copies and
     pickles of the module start without graphs.
 
     Args:
         module, max_graphs, use_lfu: see `ModuleCacher`.
-        lazy_only: graphs serve in lazy mode only.
-        options: the others of `ModuleCacher`.
+        lazy_only: use graphs in lazy mode only.
+        options: the other arguments of `ModuleCacher`.
 
     Attributes:
-        hits, captures, bypasses, evictions: how often a graph was replayed, captured, passed by, and dropped.
+        hits, captures, bypasses, evictions: numbers of replays, of captures, of calls without a graph, and of
+            graphs that were dropped.
     """
 
     def __init__(
@@ -74,12 +75,13 @@ class TrainingCache:
         self._forget()
 
     def original(self, *arguments: Any, **keywords: Any) -> Any:
-        """The module's forward as it was."""
+        """Run the original forward of the module."""
         if self._own_forward is not None:
             return self._own_forward(*arguments, **keywords)
         return type(self._module).forward(self._module, *arguments, **keywords)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Run the forward, through a graph if possible."""
         calls = self.hits + self.captures + self.bypasses
         if self._verbose and calls and calls % self._log_frequency == 0:
             self.log_stats()
@@ -132,7 +134,7 @@ class TrainingCache:
     def _make_room(self) -> None:
         while len(self._graphs) >= self._max_graphs:
             oldest = next(iter(self._graphs))
-            # Of those used least often, min takes the one unused for longest: the order is that of use.
+            # Of those used least often, min takes the least recently used: the order is that of use.
             key = min(self._graphs, key=self._uses.__getitem__) if self._use_lfu else oldest
             del self._graphs[key], self._uses[key]
             self.evictions += 1
@@ -142,11 +144,11 @@ class TrainingCache:
         self._iteration = count
 
     def capture_start(self) -> None:
-        """From here on, new kinds of input are captured. So it is at the beginning."""
+        """Capture new kinds of input from here on, as is the case at the start."""
         self._capturing = True
 
     def capture_end(self) -> None:
-        """From here on, new kinds of input run without a graph."""
+        """Run new kinds of input without a graph from here on."""
         self._capturing = False
 
     def log_stats(self) -> None:
@@ -165,12 +167,12 @@ class ModuleCacher:
     """Makes modules train through graphs.
 
     Args:
-        max_graphs: how many graphs a module keeps; the one unused for longest goes.
+        max_graphs: number of graphs that a module keeps; the least recently used one is dropped.
 
-    Calling it with a module gives the module whose `forward` is cached, with the methods
+    Calling it with a module returns the module with a cached `forward` and the methods
     `set_iteration_count`, `capture_start`, `capture_end` and `log_stats`; the cacher has them too, for its
-    latest module. Graphs serve in lazy mode only, as in the public bridge; elsewhere the module works as
-    before.
+    latest module. Graphs are used in lazy mode only, as in the public bridge; in other modes the module works
+    as before.
     """
 
     def __init__(self, max_graphs: int = 10) -> None:
@@ -194,8 +196,8 @@ class ModuleCacher:
 
         Args:
             model: without hooks, and no buffer requires grad.
-            use_lfu: drop the graph used least often instead of the one unused for longest.
-            inplace: change `model`; else a deep copy of it.
+            use_lfu: drop the graph used least often instead of the least recently used one.
+            inplace: change `model` instead of a deep copy of it.
             allow_unused_input: accept inputs and parameters that get no gradient.
             asynchronous: replays return before their work is done.
             have_grad_accumulation: accepted; gradients of graphs may always be accumulated.
@@ -205,7 +207,7 @@ class ModuleCacher:
             dry_run: capture without executing, then replay; ``PT_HPUGRAPH_ENABLE_DRY_RUN`` does the same.
 
         Returns:
-            `model`, or the copy. Its calls raise what `make_graphed_callables` raises, when they capture.
+            `model`, or the copy. Calls that capture raise the errors of `make_graphed_callables`.
         """
         if not inplace:
             model = copy.deepcopy(model)
@@ -235,11 +237,11 @@ class ModuleCacher:
         self._latest().set_iteration_count(count)
 
     def capture_start(self) -> None:
-        """From here on, new kinds of input are captured."""
+        """Capture new kinds of input from here on."""
         self._latest().capture_start()
 
     def capture_end(self) -> None:
-        """From here on, new kinds of input run without a graph."""
+        """Run new kinds of input without a graph from here on."""
         self._latest().capture_end()
 
     def log_stats(self) -> None:

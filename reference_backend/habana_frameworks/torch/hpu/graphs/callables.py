@@ -31,8 +31,8 @@ def make_graphed_callables(
     """Capture the forward and backward pass of functions or modules.
 
     Args:
-        callables: one, or a tuple. A module keeps its identity and gets another `forward`, which runs the
-            original one while `training` differs from what it was at capture.
+        callables: one callable, or a tuple of them. A module keeps its identity and gets another `forward`,
+            which runs the original one while `training` differs from its value at capture.
         sample_args: a tuple of tensors for the callable, or a tuple of such tuples. Later calls must bring
             tensors of the same shapes, dtypes and `requires_grad`.
         warmups: passes before the capture.
@@ -42,11 +42,11 @@ def make_graphed_callables(
         dry_run: capture without executing.
 
     Returns:
-        What replaces `callables`: the modules themselves, functions for functions.
+        Replacements of `callables`: the modules themselves, new functions for functions.
 
     Raises:
-        AssertionError: a module has hooks, or a buffer that requires grad; an argument is no tensor on hpu.
-        structure.Uncacheable: a result is of a type that may have tensors inside, unknown here.
+        AssertionError: a module has hooks, or a buffer that requires grad; an argument is not an hpu tensor.
+        structure.Uncacheable: a result is of an unknown type, which may contain tensors.
         RuntimeError: an input gets no gradient and `allow_unused_input` is false; or as
             `HPUGraph.capture_begin`.
     """
@@ -111,7 +111,7 @@ class GraphedPasses:
     """The captured forward and backward pass of a function, callable like it.
 
     Args:
-        function: what to capture.
+        function: the function to capture.
         parameters: tensors beside the arguments that get gradients.
         sample_arguments: nested values; capture uses their memory, later calls bring other tensors.
         warmups, allow_unused_input, asynchronous, dry_run: see `make_graphed_callables`.
@@ -148,7 +148,7 @@ class GraphedPasses:
         return self._results.unpack(results)
 
     def _targets(self) -> tuple[torch.Tensor, ...]:
-        """What gets gradients, in the order of the inputs of `_Replay`."""
+        """Tensors that get gradients, in the order of the inputs of `_Replay`."""
         return (*(tensor for tensor in self._inputs if tensor.requires_grad), *self._parameters)
 
     def _warm_up(self, function: Callable[[], Any]) -> None:
@@ -163,7 +163,7 @@ class GraphedPasses:
         saved: _Tensors = []
 
         def pack(tensor: torch.Tensor) -> torch.Tensor:
-            # A result that is saved would keep its own history alive, and that the result.
+            # A saved result would keep its own history alive, and the history the result.
             tensor = tensor.detach()
             saved.append(tensor)
             return tensor
@@ -176,49 +176,54 @@ class GraphedPasses:
         targets = self._targets()
         differentiable = [result.requires_grad and bool(targets) for result in results]
         gradients: _Tensors = []
-        found: Sequence[torch.Tensor | None] = ()
+        input_gradients: Sequence[torch.Tensor | None] = ()
         if any(differentiable):
-            flowing = [result for result, wanted in zip(results, differentiable, strict=True) if wanted]
+            pairs = zip(results, differentiable, strict=True)
+            flowing = [result for result, has_gradient in pairs if has_gradient]
             gradients = [torch.zeros_like(result, requires_grad=False) for result in flowing]
             with graph(backward, dry_run=dry_run):
-                found = torch.autograd.grad(flowing, targets, gradients, allow_unused=self._allow_unused)
+                input_gradients = torch.autograd.grad(
+                    flowing, targets, gradients, allow_unused=self._allow_unused
+                )
             del flowing
         results = [result.detach() for result in results]
         self._differentiable = differentiable
         self._forward = forward.as_function(self._inputs, [*results, *saved])
         self._number_of_results = len(results)
         if gradients:
-            arrived = [tensor for tensor in found if tensor is not None]
+            arrived = [tensor for tensor in input_gradients if tensor is not None]
             self._backward = backward.as_function([*gradients, *saved], arrived)
-        self._placed = [
+        #: For each argument and parameter, whether it is among the targets of backward.
+        self._is_target = [
             *(tensor.requires_grad for tensor in self._inputs),
             *(True for _ in self._parameters),
         ]
-        self._found = [tensor is not None for tensor in found]
+        #: For each target, whether backward gives it a gradient.
+        self._gets_gradient = [tensor is not None for tensor in input_gradients]
 
     def forward(self, inputs: Sequence[torch.Tensor]) -> tuple[_Tensors, _Tensors]:
-        """Replay forward: the results, and what backward needs of it."""
+        """Replay forward; returns the results, and the tensors saved for backward."""
         values = self._forward.run(inputs, self._asynchronous)
         return values[: self._number_of_results], values[self._number_of_results :]
 
     def mark(self, results: Sequence[torch.Tensor]) -> _Tensors:
-        """Those results that have no gradient."""
-        return [result for result, wanted in zip(results, self._differentiable, strict=True) if not wanted]
+        """Select the results that have no gradient."""
+        pairs = zip(results, self._differentiable, strict=True)
+        return [result for result, has_gradient in pairs if not has_gradient]
 
     def backward(
         self, gradients: Sequence[torch.Tensor], saved: Sequence[torch.Tensor]
     ) -> list[torch.Tensor | None]:
-        """Replay backward: a gradient, or None, for each argument and each parameter."""
-        flowing = [
-            gradient for gradient, wanted in zip(gradients, self._differentiable, strict=True) if wanted
-        ]
+        """Replay backward; returns a gradient, or None, for each argument and each parameter."""
+        pairs = zip(gradients, self._differentiable, strict=True)
+        flowing = [gradient for gradient, has_gradient in pairs if has_gradient]
         values = iter(self._backward.run([*flowing, *saved], self._asynchronous))
-        of_targets = iter([next(values) if found else None for found in self._found])
-        return [next(of_targets) if wanted else None for wanted in self._placed]
+        of_targets = iter([next(values) if arrives else None for arrives in self._gets_gradient])
+        return [next(of_targets) if is_target else None for is_target in self._is_target]
 
 
 class _Replay(torch.autograd.Function):
-    """Makes the two graphs one differentiable operation."""
+    """The two graphs as one differentiable operation."""
 
     @staticmethod
     def forward(ctx: Any, passes: GraphedPasses, count: int, *tensors: torch.Tensor) -> Any:
@@ -235,7 +240,7 @@ class _Replay(torch.autograd.Function):
 
 
 def _as_leaves(value: Any) -> Any:
-    """The value with tensors that share memory with the given ones and have no history."""
+    """Rebuild the value with tensors that share memory with the original ones and have no history."""
     tensors = tensors_of(value)
     return with_tensors(value, [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors])
 

@@ -1,7 +1,7 @@
-"""Capturing what the device does, and doing it again: `HPUGraph` and the context manager `graph`.
+"""Capture and replay of work on the device: `HPUGraph` and the context manager `graph`.
 
-A graph holds the calls that ran between `capture_begin` and `capture_end`, and the memory they used:
-replaying reads and writes the tensors of the capture. Random operators draw anew at each replay.
+A graph contains the calls that ran between `capture_begin` and `capture_end`, and the memory they used:
+a replay reads and writes the tensors of the capture. Random operators draw new numbers at each replay.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 from habana_frameworks.torch import _C
 from habana_frameworks.torch.hpu import devices, flags, streams
-from habana_frameworks.torch.internal.environment import read
-from habana_frameworks.torch.internal.fusion_policy import Heat
-from habana_frameworks.torch.utils.debug import graph_dumps
+from habana_frameworks.torch.internal import graph_dumps
+from habana_frameworks.torch.internal.fusion.policy import Heat
+from habana_frameworks.torch.internal.settings.environment import read
 
 import torch
 
@@ -36,13 +36,14 @@ class HPUGraph:
     A graph is captured once; `reset` makes it empty again. Capture executes what it records, unless it is a
     dry run. Host code is not part of the graph.
 
-    With ``PT_HPU_ENABLE_LAZY_COLLECTIVES`` collectives are: a capture ends where one is called and another
-    begins behind it, and a replay runs them in turn. Without, a collective in a capture is an error.
+    With ``PT_HPU_ENABLE_LAZY_COLLECTIVES`` collectives are part of it: each one ends a capture, another
+    capture begins behind it, and a replay runs them in turn. Without it, a collective in a capture is an
+    error.
     """
 
     def __init__(self) -> None:
         self._graph = _C.Graph()
-        #: Collectives, as functions that issue them, each with the graph behind it.
+        #: Collectives, as functions that issue them, each with the graph that follows it.
         self._behind: list[tuple[Callable[[], None], Any, Heat]] = []
         self._user_inputs: list[torch.Tensor] | None = None
         self._user_outputs: list[torch.Tensor] | None = None
@@ -56,7 +57,7 @@ class HPUGraph:
         Dynamic shapes (`torch.hpu.enable_dynamic_shape`) are switched off and stay off.
 
         Args:
-            dry_run: do not execute; results hold no values before the first replay.
+            dry_run: do not execute; results have no values before the first replay.
 
         Raises:
             RuntimeError: a capture is in progress ("GRAPH:: graph Capture already in progress").
@@ -71,8 +72,8 @@ class HPUGraph:
         """Stop recording; the graph can be replayed.
 
         Raises:
-            RuntimeError: no capture of this graph is in progress, or the current stream is another one than
-                at its beginning ("Capture must end on the same stream it began on.").
+            RuntimeError: no capture of this graph is in progress, or the current stream is not that of its
+                beginning ("Capture must end on the same stream it began on.").
         """
         _C.set_between_graphs(None)
         self._parts()[-1].end()
@@ -81,11 +82,11 @@ class HPUGraph:
             graph_dumps.dump_if_requested(part, f"{name}_part_{number}" if self._behind else name)
 
     def _parts(self) -> list[Any]:
-        """The graphs of the core: one, and another behind each collective."""
+        """The graphs of the core: the first, and one behind each collective."""
         return [self._graph, *(part for _, part, _ in self._behind)]
 
     def _between(self, issue: Callable[[], None]) -> None:
-        """A collective was called: end the part of the graph before it, issue it, begin the next part."""
+        """End the part of the graph before a collective, issue the collective, begin the next part."""
         self._parts()[-1].end()
         issue()
         part = _C.Graph()
@@ -98,7 +99,7 @@ class HPUGraph:
         outputs: Sequence[torch.Tensor],
         into_captured: bool = False,
     ) -> Exchange | Copying:
-        """The captured work as a function of tensors: see `Exchange`."""
+        """Make a function of tensors from the captured work: see `Exchange`."""
         if self._behind:
             return Copying(self._run, inputs, outputs, into_captured)
         return Exchange(self._graph, inputs, outputs, into_captured)
@@ -107,18 +108,18 @@ class HPUGraph:
         """Run the graph on the memory of the tensors that were captured.
 
         Args:
-            asynchronous: return before the work is done; the host waits for it where it waits for the stream.
+            asynchronous: return before the work is done; a wait for the stream includes it.
 
         Raises:
             RuntimeError: a capture is in progress ("Capture in progress"), there is nothing to replay, or
-                `clear_inputs` gave the memory of the inputs back.
+                `clear_inputs` freed the memory of the inputs.
         """
         if self._inputs_cleared:
             raise RuntimeError(
                 "the inputs of this graph were cleared: use replayV3 or replay_with_inputs instead"
             )
         if self._user_inputs is not None and self._user_outputs is not None:
-            # What has been marked is a function; the captured tensors are arguments like others.
+            # With marks the graph is a function; the captured tensors are arguments like any others.
             self.replayV3(self._user_inputs, asynchronous)
         else:
             self._run(asynchronous)
@@ -151,21 +152,21 @@ class HPUGraph:
     def replayV3(self, tlistI: Sequence[torch.Tensor], asynchronous: bool = False) -> list[torch.Tensor]:
         """Run the graph with other tensors in the place of the marked inputs; nothing is copied.
 
-        Results go where `replay` puts them. In-place work of the graph on an input changes the tensor given
-        here.
+        Results are written to the tensors that `replay` writes. In-place work of the graph on an input
+        changes the tensor in `tlistI`.
 
         Args:
             tlistI: a tensor for each input that was given to `mark_user_inputs`, with the same metadata.
             asynchronous: as for `replay`.
 
         Returns:
-            The marked outputs. One that is an input, or a view of it, is made from the tensor given here.
+            The marked outputs. One that is an input, or a view of it, is made from the tensor in `tlistI`.
 
         Raises:
             RuntimeError: no inputs are marked, the number or the metadata of tensors differs, or as `replay`.
         """
         if self._user_outputs is None:
-            # All that lives on is a result then, and stays where it is.
+            # Then all tensors that outlive the capture are results, and stay in their memory.
             captured = self._marked_inputs()
             self.replayV2(captured, tlistI, asynchronous)
             copy_to(list(tlistI), captured)
@@ -182,7 +183,7 @@ class HPUGraph:
     def replay_with_inputs(
         self, inputs: Sequence[torch.Tensor], asynchronous: bool = False
     ) -> list[torch.Tensor]:
-        """`replayV3`, with new tensors for the marked outputs, which later runs leave alone.
+        """Run the graph as `replayV3` does, with new tensors for the marked outputs at each call.
 
         Raises:
             RuntimeError: as `replayV3`, or outputs are not marked.
@@ -205,14 +206,14 @@ class HPUGraph:
         return self._user_inputs
 
     def _function(self, into_captured: bool) -> Exchange | Copying:
-        """The graph as a function. The first use says where results go; the other way then takes a copy."""
+        """The graph as a function. The first use decides where results go; the other use then copies."""
         if self._exchange is None:
             outputs = self._user_outputs or []
             self._exchange = self.as_function(self._marked_inputs(), outputs, into_captured)
         return self._exchange
 
     def mark_user_inputs(self, inputs: Any) -> None:
-        """Say which tensors of the capture are its inputs; nested values are flattened.
+        """Mark tensors of the capture as its inputs; nested values are flattened.
 
         Marks come after the capture and before the first replay.
         """
@@ -220,13 +221,14 @@ class HPUGraph:
         self._exchange = None
 
     def mark_user_outputs(self, outputs: Any, free_inplace: bool = True) -> None:
-        """Say which tensors of the capture are its results; nested values are flattened.
+        """Mark tensors of the capture as its results; nested values are flattened.
 
-        With inputs marked too, these are the only results: what else the graph made becomes its own memory.
+        If inputs are marked too, these are the only results: the memory of all other tensors that the graph
+        made becomes its own.
 
         Args:
             outputs: the tensors.
-            free_inplace: accepted. The memory of a result lives as long as a tensor or the graph needs it.
+            free_inplace: accepted; the memory of a result exists as long as a tensor or the graph needs it.
         """
         self._user_outputs = tensors_of(outputs)
         self._exchange = None
@@ -241,7 +243,7 @@ class HPUGraph:
         return self._function(into_captured=True).used
 
     def clear_inputs(self) -> None:
-        """Give the memory of the marked inputs back; from now on they must be brought along.
+        """Free the memory of the marked inputs; later replays must bring inputs along.
 
         Raises:
             RuntimeError: inputs or outputs are not marked.
@@ -294,7 +296,7 @@ class graph:
 
     def __enter__(self) -> None:
         devices.synchronize()
-        # Tensors that only a cycle keeps would count as results of the graph if they died later.
+        # Tensors that only a reference cycle keeps would count as results of the graph if they died later.
         gc.collect()
         self._context.__enter__()
         try:
@@ -307,7 +309,7 @@ class graph:
         try:
             self.hpu_graph.capture_end()
         except Exception:
-            # What went wrong inside says more than what it does to the capture.
+            # The error inside the block explains more than the error of the capture that it causes.
             if kind is None:
                 raise
         finally:

@@ -1,4 +1,4 @@
-"""Replaying a graph with other tensors in the place of captured ones."""
+"""Replays of a graph with other tensors in the place of captured ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from habana_frameworks.torch.internal.fusion_policy import Heat
+from habana_frameworks.torch.internal.fusion.policy import Heat
 
 import torch
 
@@ -14,18 +14,18 @@ import torch
 class Exchange:
     """A captured graph as a function of tensors.
 
-    What is neither an input nor an output, and was made by the graph, becomes memory of the graph's own.
+    Tensors that the graph made and that are neither inputs nor outputs become private memory of the graph.
 
     Args:
         graph: the core's graph, captured and not replayed yet.
-        inputs: captured tensors that other ones will stand for.
+        inputs: captured tensors that `run` replaces by others.
         outputs: captured tensors to return. One that shares memory with an input is returned in the memory of
-            what stands for that input; one that the graph has not made is returned as it is.
+            that input's replacement; one that the graph has not made is returned as it is.
         into_captured: write outputs into the captured tensors instead of new ones.
 
     Attributes:
         into_captured: as given.
-        is_input: for each output, whether it shares memory with an input.
+        is_input: for each output, True if it shares memory with an input.
         used: positions of the inputs whose memory the graph uses.
 
     Raises:
@@ -61,11 +61,11 @@ class Exchange:
                 for position, tensor in enumerate(outputs)
                 if not self.is_input[position] and position not in self._fixed
             }
-        # For the core an output in given memory is a tensor that comes along with the inputs.
-        asked_for = [tensor for tensor in outputs if _is_on_device(tensor)]
+        # The core takes an output in given memory as a tensor that follows the inputs.
+        device_outputs = [tensor for tensor in outputs if _is_on_device(tensor)]
         self._heat = Heat(graph)
-        graph.set_interface([*inputs, *self._targets.values()], asked_for)
-        # Which inputs the core uses shows in what it lets go of once its passes have run.
+        graph.set_interface([*inputs, *self._targets.values()], device_outputs)
+        # The core's passes release the captured memory of each input that the graph uses: it loses an owner.
         before = [_owners(tensor) for tensor in inputs]
         graph.prepare()
         self.used = [position for position, tensor in enumerate(inputs) if _owners(tensor) < before[position]]
@@ -74,10 +74,10 @@ class Exchange:
         """Replay.
 
         Args:
-            inputs: as many tensors as were captured, of the same shapes and dtypes. They are used where they
-                are. If one has another layout, or other memory in common with the others or with the graph,
-                all are copied, and those that share no memory are copied back afterwards.
-                Tensors on the host stand where such stood in the capture, and do not count.
+            inputs: as many tensors as were captured, of the same shapes and dtypes. They are used in place.
+                If one has another layout, or shares other memory with the rest or with the graph, all are
+                copied, and those that share no memory are copied back afterwards. Tensors on the host are at
+                the positions that they had in the capture, and are ignored.
             asynchronous: return before the work is done.
 
         Returns:
@@ -89,10 +89,10 @@ class Exchange:
         if len(inputs) != len(self._on_device):
             raise RuntimeError(f"this graph takes {len(self._on_device)} tensors and was given {len(inputs)}")
         inputs = list(itertools.compress(inputs, self._on_device))
-        given = [*inputs, *self._targets.values()]
+        arguments = [*inputs, *self._targets.values()]
         self._heat.run()
-        if self._graph.accepts(given):
-            results = self._graph.call(given, asynchronous)
+        if self._graph.accepts(arguments):
+            results = self._graph.call(arguments, asynchronous)
         else:
             results = self._run_with_copies(inputs, asynchronous)
         for position, tensor in self._fixed.items():
@@ -129,7 +129,7 @@ class Copying:
 
     Args:
         replay: runs the graph on the captured tensors; takes `asynchronous`.
-        inputs: captured tensors that others are copied into.
+        inputs: captured tensors into which `run` copies its arguments.
         outputs: captured tensors to return.
         into_captured: return these themselves instead of copies.
 
@@ -156,17 +156,17 @@ class Copying:
         """Replay; arguments, results and errors are those of `Exchange.run`."""
         if len(inputs) != len(self._inputs):
             raise RuntimeError(f"this graph takes {len(self._inputs)} tensors and was given {len(inputs)}")
-        others = []
-        for position, (captured, given) in enumerate(zip(self._inputs, inputs, strict=True)):
+        copied = []
+        for position, (captured, tensor) in enumerate(zip(self._inputs, inputs, strict=True)):
             if _is_on_device(captured):
-                self._layouts[position].check(position, given)
-                if _storage(captured) != _storage(given):
-                    captured.copy_(given.detach())
-                    others.append((captured, given))
+                self._layouts[position].check(position, tensor)
+                if _storage(captured) != _storage(tensor):
+                    captured.copy_(tensor.detach())
+                    copied.append((captured, tensor))
         self._replay(asynchronous)
-        for captured, given in others:  # the graph may have written it
-            if not torch._debug_has_internal_overlap(given):
-                given.detach().copy_(captured)
+        for captured, tensor in copied:  # the graph may have written it
+            if not torch._debug_has_internal_overlap(tensor):
+                tensor.detach().copy_(captured)
         return [
             captured if self.into_captured or not _is_on_device(captured) else captured.clone()
             for captured in self._outputs
@@ -174,7 +174,7 @@ class Copying:
 
 
 class _Layout:
-    """Metadata of a captured input, from which memory of its kind can be made.
+    """Metadata of a captured input, from which memory of the same layout can be allocated.
 
     Attributes:
         first: position of the first input with the same memory.
@@ -188,10 +188,10 @@ class _Layout:
         self.conjugate, self.negative = tensor.is_conj(), tensor.is_neg()
 
     def check(self, position: int, tensor: torch.Tensor) -> None:
-        """Refuse a tensor of another kind.
+        """Refuse a tensor of other metadata.
 
         Raises:
-            RuntimeError: its shape, dtype or device is another.
+            RuntimeError: its shape, dtype or device differs.
         """
         if (tensor.dtype, tensor.shape, tensor.device) != (self.dtype, self.shape, self.device):
             raise RuntimeError(
@@ -220,7 +220,7 @@ class _Layout:
 def _aliased_as(
     layout: _Layout, layouts: Sequence[_Layout], tensor: torch.Tensor, inputs: Sequence[torch.Tensor]
 ) -> bool:
-    """Whether the tensor lies to the first of its group as it did in the capture."""
+    """Say whether the tensor has the same distance to the first of its group as in the capture."""
     first, captured = inputs[layout.first], layouts[layout.first]
     distance = tensor.storage_offset() * tensor.element_size() - first.storage_offset() * first.element_size()
     before = layout.offset * tensor.element_size() - captured.offset * first.element_size()

@@ -1,4 +1,4 @@
-"""Modules and functions that become graphs, one for each kind of input: `wrap_in_hpu_graph`."""
+"""Modules and functions that run through graphs, one for each kind of input: `wrap_in_hpu_graph`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from habana_frameworks.torch.internal import environment
+from habana_frameworks.torch.internal.settings import environment
 
 import torch
 
@@ -24,10 +24,10 @@ class CachedParams:
     """One entry of a cache of graphs.
 
     Attributes:
-        graph_inputs: what was captured with; None where its memory is not kept.
-        graph_outputs: the results of the capture, into which `HPUGraph.replay` writes; None as above.
+        graph_inputs: inputs of the capture; None if their memory is not kept.
+        graph_outputs: results of the capture, into which `HPUGraph.replay` writes; None as above.
         graph: the graph, with its inputs and outputs marked.
-        out_tinfo_list: how the results are nested, where their memory is not kept.
+        out_tinfo_list: the nesting of the results, if their memory is not kept.
         asynchronous: replays return before their work is done.
     """
 
@@ -49,7 +49,7 @@ class GraphCache:
     Args: see `wrap_in_hpu_graph`.
 
     Attributes:
-        hits, captures, bypasses: how often a graph was replayed, captured, or passed by.
+        hits, captures, bypasses: numbers of replays, of captures, and of calls without a graph.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class GraphCache:
         """Run the function.
 
         Args:
-            bypass_hpu_graphs: run it without a graph.
+            bypass_hpu_graphs: run the function without a graph.
             warmup_mode, cache_tensors_list: accepted; a warm-up is a call, and tensors are not copied here.
         """
         if self._verbose and (self.hits + self.captures + self.bypasses) % self._log_frequency == 0:
@@ -105,11 +105,11 @@ class GraphCache:
             _logger.info("no graph for %s: there is %s", describe((args, kwargs)), reason)
             return self._without_graph(args, kwargs)
         if key in self._entries:
-            found = self._entries[key]
-            if found is None:
+            known = self._entries[key]
+            if known is None:
                 return self._without_graph(args, kwargs)
             self.hits += 1
-            return self._replay(found, (args, kwargs))
+            return self._replay(known, (args, kwargs))
         if self._max_graphs is not None and len(self._entries) >= self._max_graphs:
             return self._without_graph(args, kwargs)
         self.captures += 1
@@ -126,7 +126,7 @@ class GraphCache:
         self._entries.clear()
 
     def clear_inputs(self) -> None:
-        """Give the memory of the inputs of all captures back. Graphs stay: each call brings its inputs."""
+        """Free the memory of the inputs of all captures. Graphs stay: each call brings its inputs."""
         for entry in self._entries.values():
             if entry is not None:
                 entry.params.graph_inputs = None
@@ -136,7 +136,7 @@ class GraphCache:
         return self._function(*args, **kwargs)
 
     def _capture(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Entry | None, Any]:
-        """Capture and execute: the entry, None where the results cannot be replayed, and the results."""
+        """Capture and execute; returns the entry (None if the results cannot be replayed) and the results."""
         captured = HPUGraph()
         packer = TensorPacker(is_out_pack=True)
         with graph(captured, dry_run=self._dry_run):
@@ -173,9 +173,9 @@ def wrap_in_hpu_graph(
 ) -> torch.nn.Module:
     """Give a module a `forward` that captures a graph for each kind of input and replays it afterwards.
 
-    This is for inference: results have no history. Inputs are of one kind where structure, shapes, strides,
-    dtypes, aliasing, autocast and all values that are no tensors on hpu agree (`structure.input_key`). A call
-    whose inputs cannot be told apart so, or that comes inside another capture, runs without a graph.
+    This is for inference: results have no history. Inputs are of one kind if structure, shapes, strides,
+    dtypes, aliasing, autocast and all values other than hpu tensors agree (`structure.input_key`). A call
+    whose inputs have no such key, or that occurs inside another capture, runs without a graph.
 
     Args:
         module: changed in place.
@@ -183,15 +183,15 @@ def wrap_in_hpu_graph(
         disable_tensor_cache: make new results at each call. Otherwise the results of a graph are the same
             tensors every time, overwritten by its next replay. ``PT_HPUGRAPH_DISABLE_TENSOR_CACHE`` does
             the same.
-        dry_run: capture without executing, then replay. None: as ``PT_HPUGRAPH_ENABLE_DRY_RUN``.
+        dry_run: capture without executing, then replay. None: as ``PT_HPUGRAPH_ENABLE_DRY_RUN`` says.
         max_graphs: further kinds of input run without a graph. None: no limit.
         free_inplace: accepted, see `HPUGraph.mark_user_outputs`.
         verbose: print counts every `log_frequency` calls.
         log_frequency: see there.
 
     Returns:
-        The module. Its calls take `bypass_hpu_graphs` (run without a graph), `warmup_mode` and
-        `cache_tensors_list` too; `clear_cache()` and `clear_inputs()` give memory back.
+        The module. Its calls also take `bypass_hpu_graphs` (run without a graph), `warmup_mode` and
+        `cache_tensors_list`; `clear_cache()` and `clear_inputs()` free memory.
     """
     cache = GraphCache(
         module.forward,
@@ -220,7 +220,11 @@ def wrap_in_hpu_graph_func(
     verbose: bool = False,
     log_frequency: int = 100,
 ) -> Callable[..., Any]:
-    """`wrap_in_hpu_graph` for a function: returns one that has `clear_cache` and `clear_inputs`."""
+    """Wrap a function as `wrap_in_hpu_graph` wraps a module.
+
+    Returns:
+        A function that also has `clear_cache` and `clear_inputs`. Arguments are those of `wrap_in_hpu_graph`.
+    """
     cache = GraphCache(
         func, asynchronous, disable_tensor_cache, dry_run, max_graphs, verbose, log_frequency, lambda: None
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from habana_frameworks.torch.internal import environment
+from habana_frameworks.torch.internal.settings import environment
 
 import torch
 
@@ -15,12 +15,12 @@ from .cacher import TrainingCache
 class GraphModel(torch.nn.Module):
     """Runs a model through graphs of its forward and backward pass, one for each kind of input.
 
-    Graphs serve while the model trains and gradients are on, in all modes; other calls run the model as it
-    is. Positional and keyword forms of a call share a graph.
+    Graphs are used while the model trains and gradients are on, in all modes; other calls run the model
+    directly. Positional and keyword forms of a call share a graph.
 
     Args:
         model: the model, which is not changed; its `forward` names its arguments.
-        max_graphs: how many graphs are kept; the one unused for longest goes.
+        max_graphs: number of graphs that are kept; the least recently used one is dropped.
         allow_unused_input, asynchronous, disable_tensor_cache, dry_run, verbose, log_frequency: as for
             `ModuleCacher`.
 
@@ -62,6 +62,6 @@ class GraphModel(torch.nn.Module):
         )
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the model, through a graph where one serves."""
+        """Call the model, through a graph if possible."""
         bound = self._signature.bind(*args, **kwargs)
         return self._cache(*bound.args, **bound.kwargs)

@@ -1,6 +1,6 @@
 """Nested arguments and results: taking the tensors out, putting others in, and keys for caches.
 
-What is walked: lists, tuples, named tuples, dictionaries with their subclasses (such as the output classes of
+Containers are lists, tuples, named tuples, dictionaries with their subclasses (such as the output classes of
 model libraries) and dataclasses. Everything else is a leaf.
 """
 
@@ -40,11 +40,11 @@ _PLAIN = (
 
 
 class Uncacheable(Exception):
-    """The value cannot be part of a key: a graph captured for it could not be recognised again."""
+    """A value cannot be part of a key: a graph captured for it could not be recognised again."""
 
 
 def rebuild(value: Any, leaf: Leaf) -> Any:
-    """The same structure, in new containers, with ``leaf(x)`` for each leaf x, visited in order."""
+    """Build the same structure, in new containers, with ``leaf(x)`` for each leaf x, visited in order."""
     if isinstance(value, dict):
         return _rebuild_dict(value, leaf)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -54,14 +54,14 @@ def rebuild(value: Any, leaf: Leaf) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         result = copy.copy(value)
         for field in dataclasses.fields(value):
-            # Frozen ones too; this copy is ours.
+            # Even if the class is frozen: no other code has this copy.
             object.__setattr__(result, field.name, rebuild(getattr(value, field.name), leaf))
         return result
     return leaf(value)
 
 
 def _is_sequence(value: Any) -> bool:
-    """Lists, tuples, named tuples, and what operators with several results return (`torch.return_types`)."""
+    """True for lists, tuples, named tuples, and the result types of operators (`torch.return_types`)."""
     kind = type(value)
     return kind in (list, tuple) or (
         isinstance(value, tuple) and (hasattr(kind, "_fields") or hasattr(kind, "n_sequence_fields"))
@@ -80,10 +80,10 @@ def _rebuild_dict(value: dict[Any, Any], leaf: Leaf) -> Any:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """The leaves in order."""
-    found: list[Any] = []
-    rebuild(value, found.append)
-    return iter(found)
+    """The leaves of a nested value, in order."""
+    collected: list[Any] = []
+    rebuild(value, collected.append)
+    return iter(collected)
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
@@ -92,7 +92,7 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
 
 
 def with_tensors(value: Any, tensors: Sequence[torch.Tensor]) -> Any:
-    """The same structure with other tensors, given in the order of `tensors_of`."""
+    """Build the same structure with other tensors, given in the order of `tensors_of`."""
     remaining = iter(tensors)
     return rebuild(value, lambda leaf: next(remaining) if isinstance(leaf, torch.Tensor) else leaf)
 
@@ -101,8 +101,8 @@ class TensorPacker:
     """Takes the tensors out of one nested value, and puts tensors back into that structure.
 
     Args:
-        is_out_pack: the values are results of a module. Kept for programs that give it; results and arguments
-            are walked alike.
+        is_out_pack: the values are results of a module. Accepted for compatibility; results and arguments are
+            walked alike.
         verbose: print the structure when it is packed.
     """
 
@@ -113,7 +113,7 @@ class TensorPacker:
         self._packed = False
 
     def pack(self, value: Any) -> tuple[torch.Tensor, ...]:
-        """The tensors of `value` in order. Its structure is remembered for `unpack`."""
+        """Return the tensors of `value` in order, and remember its structure for `unpack`."""
         tensors = tuple(tensors_of(value))
         # Placeholders, so that the packer does not keep the memory of the tensors.
         self._structure = with_tensors(value, [torch.empty(0)] * len(tensors))
@@ -123,7 +123,7 @@ class TensorPacker:
         return tensors
 
     def unpack(self, tensors: Sequence[torch.Tensor]) -> Any:
-        """The value that was packed, with these tensors.
+        """Rebuild the value that was packed, with these tensors.
 
         Raises:
             RuntimeError: nothing was packed.
@@ -146,14 +146,14 @@ def describe(value: Any) -> str:
 
 
 def input_key(value: Any) -> tuple[Hashable, ...]:
-    """What a captured graph depends on: structure, tensors' metadata, all other values, autocast.
+    """Key of everything that a captured graph depends on: structure, tensors, all other values, autocast.
 
-    Of a tensor on the device that is its shape, strides, dtype, conjugate and negative bits and whether it
-    shares memory with an earlier one (and at what distance); of a tensor on the CPU with one element, its
+    A tensor on the device contributes its shape, strides, dtype, conjugate and negative bits and whether it
+    shares memory with an earlier tensor (and at what distance); a CPU tensor with one element contributes its
     value, since capture takes it as a constant.
 
     Raises:
-        Uncacheable: a leaf may have tensors inside, or is a CPU tensor with more elements.
+        Uncacheable: a leaf may contain tensors, or is a CPU tensor with more than one element.
     """
     parts: list[Hashable] = [
         torch.is_autocast_enabled("hpu"),
@@ -241,10 +241,10 @@ def _tensor_key(tensor: torch.Tensor, storages: dict[int, tuple[int, int]]) -> H
 
 
 def check_plain(value: Any) -> None:
-    """Make sure that the leaves of a result are tensors or have none inside.
+    """Make sure that each leaf of a result is a tensor or contains none.
 
     Raises:
-        Uncacheable: one is of a type that is not known here; a tensor in it would not follow a replay.
+        Uncacheable: a leaf is of an unknown type; a tensor in it would not follow a replay.
     """
     for leaf in leaves(value):
         if not isinstance(leaf, (torch.Tensor, *_PLAIN)):
@@ -253,8 +253,8 @@ def check_plain(value: Any) -> None:
 
 def _value_key(value: Any) -> Hashable:
     if isinstance(value, float):
-        # Tells 0.0 from -0.0 and finds nan again.
+        # Distinguishes 0.0 from -0.0, and equals itself for nan.
         return "float", value.hex()
     check_plain(value)
-    # True == 1 == 1.0, and a graph tells them apart.
+    # True == 1 == 1.0, but a graph captured for one is wrong for the others.
     return type(value), value

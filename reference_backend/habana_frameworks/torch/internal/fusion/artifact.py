@@ -1,4 +1,4 @@
-"""What a compilation leaves in its folder; apart from the compiler, whose imports only workers need."""
+"""Compiled code in its folder; separate from the compiler, whose imports only workers need."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CODE, CONVENTION = "code.so", "convention.json"
 
 @dataclass(frozen=True)
 class Artifact:
-    """Compiled code: `code` takes the tensors of `convention["arguments"]`, in order, and returns none."""
+    """Compiled code: `code` takes the tensors of `convention["arguments"]`, in order, and returns nothing."""
 
     folder: Path
     convention: dict[str, Any]
@@ -26,7 +26,12 @@ class Artifact:
 
     @staticmethod
     def load(folder: Path) -> Artifact:
-        """The artifact in a folder. Errors: OSError, ValueError where it is not whole."""
+        """Load the artifact in a folder.
+
+        Raises:
+            OSError: a file cannot be read.
+            ValueError: the artifact is incomplete or of another version.
+        """
         convention = json.loads((folder / CONVENTION).read_text())
         if convention.get("version") != VERSION or not (folder / CODE).exists():
             raise ValueError(f"{folder} holds no code of version {VERSION}")

@@ -26,7 +26,7 @@ _NUMBERS = (torch.float64, torch.int64, torch.bool, torch.complex128)
 
 @dataclass(frozen=True)
 class Argument:
-    """A tensor that fused code takes. `access`: "read", "update" (read and written) or "write"."""
+    """A tensor that fused code takes; `access` is "read", "update" (read and written) or "write"."""
 
     buffer: int
     layout: Layout
@@ -35,7 +35,7 @@ class Argument:
 
 @dataclass
 class Built:
-    """A GraphModule that takes a tensor for each of `arguments`, returns nothing; `fakes` are examples."""
+    """A GraphModule that takes one tensor per argument and returns nothing; `fakes` are example arguments."""
 
     module: torch.fx.GraphModule
     arguments: list[Argument]
@@ -44,7 +44,7 @@ class Built:
 
 @dataclass
 class Piece:
-    """Elements of a buffer and their value; `placeholder` where they are an input's."""
+    """Elements of a buffer and their value; `placeholder` is set if they belong to an input."""
 
     layout: Layout
     value: torch.fx.Node
@@ -52,7 +52,7 @@ class Piece:
 
 
 class Builder:
-    """Turns calls into FX nodes, one after the other."""
+    """Converts calls to FX nodes, one after the other."""
 
     def __init__(self, description: Description) -> None:
         self.description = description
@@ -62,10 +62,10 @@ class Builder:
         self.placeholders: list[tuple[torch.fx.Node, int, Layout]] = []
 
     def placeholder(self, buffer: int, layout: Layout) -> torch.fx.Node:
-        """A new tensor argument, behind those that are there."""
+        """Add a tensor argument behind the existing ones."""
         last = self.placeholders[-1][0] if self.placeholders else None
-        where = self.graph.inserting_after(last) if last is not None else self.graph.inserting_before(None)
-        with where:
+        place = self.graph.inserting_after(last) if last is not None else self.graph.inserting_before(None)
+        with place:
             node = self.graph.placeholder(f"buffer{buffer}_{len(self.placeholders)}")
         with self.fake_mode:
             node.meta["val"] = torch.empty_strided(
@@ -75,7 +75,11 @@ class Builder:
         return node
 
     def add(self, op: Any, *args: Any, **kwargs: Any) -> torch.fx.Node:
-        """A new node, with its fake value. Errors: NotFusable where the operator refuses fake tensors."""
+        """Add a node, with its fake value.
+
+        Raises:
+            NotFusable: the operator refuses the fake tensors.
+        """
         fake_args, fake_kwargs = torch.fx.map_arg((args, kwargs), lambda node: node.meta["val"])
         try:
             with self.fake_mode:
@@ -87,11 +91,11 @@ class Builder:
         return node
 
     def full(self, sizes: tuple[int, ...], value: Any, dtype: torch.dtype) -> torch.fx.Node:
-        """A tensor of one value."""
+        """Add a tensor with one value in all elements."""
         return self.add(aten.full.default, list(sizes), value, dtype=dtype, device=CPU, pin_memory=False)
 
     def coerced(self, value: torch.fx.Node, layout: Layout) -> torch.fx.Node:
-        """The value with the dtype and the sizes of memory that it is written to."""
+        """Convert a value to the dtype and the sizes of the memory that it is written to."""
         if value.meta["val"].dtype != layout.dtype:
             value = self.add(aten._to_copy.default, value, dtype=layout.dtype)
         if tuple(value.meta["val"].shape) != layout.sizes:
@@ -99,18 +103,22 @@ class Builder:
         return value
 
     def read(self, ref: TensorRef) -> torch.fx.Node:
-        """The value of a tensor. Errors: NotFusable where its memory was written with another dtype."""
+        """Return the value of a tensor.
+
+        Raises:
+            NotFusable: its memory was written with another dtype.
+        """
         layout = ref.layout
         if layout.numel == 0:
             return self.full(layout.sizes, 0, layout.dtype)
-        found = self._find(ref)
-        if found is None and any(piece.layout.overlaps(layout) for piece in self.pieces[ref.buffer]):
+        match = self._find(ref)
+        if match is None and any(piece.layout.overlaps(layout) for piece in self.pieces[ref.buffer]):
             self._flatten(ref.buffer, layout)
-            found = self._find(ref)
-        if found is None:
-            # Memory that nobody has written holds anything; zeros make it the same in every run.
+            match = self._find(ref)
+        if match is None:
+            # Unwritten memory has undefined values; zeros make them the same in every run.
             return self.full(layout.sizes, 0, layout.dtype)
-        piece, steps = found
+        piece, steps = match
         return views.read(self.add, piece.value, steps)
 
     def _find(self, ref: TensorRef) -> tuple[Piece, list[views.Step]] | None:
@@ -122,29 +130,33 @@ class Builder:
         return best
 
     def write(self, ref: TensorRef, value: torch.fx.Node) -> None:
-        """New elements in memory. Errors: NotFusable where they meet another dtype or share memory."""
+        """Write a value to memory.
+
+        Raises:
+            NotFusable: the memory is used with another dtype, or elements share memory.
+        """
         layout = ref.layout
         if layout.numel == 0:
             return
         value = self.coerced(value, layout)
         pieces = self.pieces[ref.buffer]
-        found = self._find(ref)
-        if found is None:
+        match = self._find(ref)
+        if match is None:
             touched = [piece for piece in pieces if piece.layout.overlaps(layout)]
             if all(self._covers(layout, piece) for piece in touched):
                 self.pieces[ref.buffer] = [piece for piece in pieces if piece not in touched]
                 self.pieces[ref.buffer].append(Piece(layout, value))
                 return
             self._flatten(ref.buffer, layout)
-            found = self._find(ref)
-            if found is None:
+            match = self._find(ref)
+            if match is None:
                 raise NotFusable("a write meets memory that cannot be seen as one tensor")
-        piece, steps = found
+        piece, steps = match
         piece.value = views.write(self.add, piece.value, steps, value)
 
     @staticmethod
     def _covers(layout: Layout, piece: Piece) -> bool:
-        """Whether a write of `layout` leaves nothing of the piece."""
+        """Say whether a write of `layout` overwrites the whole piece."""
         if piece.placeholder is not None:
             return False
         (first, end), (old_first, old_end) = layout.span, piece.layout.span
@@ -154,7 +166,7 @@ class Builder:
         ) is not None
 
     def _flatten(self, buffer: int, also: Layout) -> None:
-        """One piece, all of the buffer as a line of elements, in place of all pieces."""
+        """Replace all pieces of a buffer by one, the whole buffer as a line of elements."""
         pieces = self.pieces[buffer]
         if any(piece.placeholder is not None for piece in pieces):
             raise NotFusable("an input is seen in a way that was not planned")
@@ -170,7 +182,11 @@ class Builder:
         self.pieces[buffer] = [Piece(line, value)]
 
     def call(self, call: Call) -> None:
-        """The nodes of one call. Errors: NotFusable."""
+        """Add the nodes of one call.
+
+        Raises:
+            NotFusable: fused code cannot compute the call.
+        """
         name, _, overload = call.op.partition(".")
         if name in ("aten::copy_", "aten::fill_", "aten::zero_") and not overload.endswith("out"):
             return self._overwrite(call)
@@ -184,14 +200,14 @@ class Builder:
             self._store(call.args[position], self._result(functional, node, index))
         written = {ref for position in call.writes for ref in tensors(call.args[position])}
         for ref, index in zip(call.results, functional.results, strict=False):
-            fresh = [one for one in tensors(ref) if one not in written]
+            fresh = [result for result in tensors(ref) if result not in written]
             if len(fresh) != len(list(tensors(ref))) and fresh:
                 raise NotFusable(f"{call.op}: results are partly new")
             if fresh:
                 self._store(ref, self._result(functional, node, index))
 
     def _compute(self, call: Call, functional: operators.Functional, values: dict[int, Any]) -> torch.fx.Node:
-        """The node of the operator. Host scalars were numbers or tensors: the recorded dtypes tell which."""
+        """Add the operator. Host scalars were numbers or tensors: the recorded result dtypes decide."""
         scalars = [value for value in values.values() if isinstance(value, HostScalar)]
         forms = (True, False) if scalars and torch.Tag.pointwise in functional.op.tags else (False,)
         self._check_scalars(call, scalars)
@@ -209,17 +225,17 @@ class Builder:
         raise NotFusable(f"{call.op}: {mismatch}")
 
     def _rounded(self, call: Call, node: torch.fx.Node) -> torch.fx.Node:
-        """A float32 sum that `_multiply_alpha` widened, in the dtype that was recorded."""
-        wanted = next((ref.layout.dtype for ref in tensors(list(call.results))), None)
+        """Convert a float32 sum that `_multiply_alpha` widened to the recorded dtype."""
+        recorded = next((ref.layout.dtype for ref in tensors(list(call.results))), None)
         value = node.meta["val"]
-        if wanted in (torch.bfloat16, torch.float16) and getattr(value, "dtype", None) == torch.float32:
-            return self.add(aten._to_copy.default, node, dtype=wanted)
+        if recorded in (torch.bfloat16, torch.float16) and getattr(value, "dtype", None) == torch.float32:
+            return self.add(aten._to_copy.default, node, dtype=recorded)
         return node
 
     def _multiply_alpha(
         self, functional: operators.Functional, args: list[Any], kwargs: dict[str, Any]
     ) -> None:
-        """Makes `alpha` an operator: where a matrix product is added, Inductor's addmm pattern loses it."""
+        """Make `alpha` an operator of its own: Inductor's addmm pattern loses it for a matrix product."""
         if functional.op is not aten.add.Tensor and functional.op is not aten.sub.Tensor:
             return
         alpha = kwargs.pop("alpha", 1)
@@ -227,21 +243,25 @@ class Builder:
             kwargs |= {} if alpha == 1 else {"alpha": alpha}
             return
         if args[1].meta["val"].dtype in (torch.bfloat16, torch.float16):
-            # The product is not rounded before it is added; the sum is, by what follows.
+            # The product is not rounded before it is added; `_rounded` rounds the sum.
             args[1] = self.add(aten._to_copy.default, args[1], dtype=torch.float32)
         args[1] = self.add(aten.mul.Tensor, args[1], alpha)
 
     def _check_scalars(self, call: Call, scalars: list[HostScalar]) -> None:
-        """Errors: NotFusable where numbers and tensors compute in different dtypes, and no result tells."""
+        """Refuse a call in which numbers and tensors compute in different dtypes and no result shows which.
+
+        Raises:
+            NotFusable: it is such a call.
+        """
         results = [ref.layout.dtype for ref in tensors(list(call.results))]
         integral = [ref for ref in tensors(list(call.args)) if not ref.layout.dtype.is_floating_point]
-        if torch.bool in results and integral and any(isinstance(one.value, float) for one in scalars):
+        if torch.bool in results and integral and any(isinstance(scalar.value, float) for scalar in scalars):
             raise NotFusable(
                 f"{call.op}: compares integers with a host scalar in a dtype that is not recorded"
             )
 
     def _overwrite(self, call: Call) -> None:
-        """copy_, fill_ and zero_: what was there before does not matter."""
+        """Add copy_, fill_ or zero_, which do not depend on the old values."""
         (target,) = tensors(call.args[0])
         source = call.args[1] if len(call.args) > 1 else 0
         if isinstance(source, HostScalar):
@@ -294,7 +314,7 @@ class Builder:
         return self.item(node, index)
 
     def item(self, node: torch.fx.Node, index: int) -> torch.fx.Node:
-        """One of several results."""
+        """Add the selection of one of several results."""
         chosen = self.graph.call_function(operator.getitem, (node, index))
         chosen.meta["val"] = node.meta["val"][index]
         return chosen
@@ -303,27 +323,31 @@ class Builder:
         if isinstance(target, TensorRef):
             self.write(target, value)
         elif isinstance(target, list):
-            for index, one in enumerate(target):
-                self._store(one, value[index] if isinstance(value, list) else self.item(value, index))
+            for index, item in enumerate(target):
+                self._store(item, value[index] if isinstance(value, list) else self.item(value, index))
 
     def _mismatch(self, call: Call, functional: operators.Functional, node: torch.fx.Node) -> str:
-        """How the new results differ from the recorded ones, in words; empty where they agree."""
+        """Describe the difference between new and recorded results; empty if there is none."""
         value = node.meta["val"]
         several = len(functional.op._schema.returns) != 1
         written = {ref for position in call.writes for ref in tensors(call.args[position])}
         for ref, index in zip(call.results, functional.results, strict=False):
             fakes = value[index] if several else value
-            for one, fake in zip(tensors(ref), fakes if isinstance(ref, list) else [fakes], strict=False):
-                if one in written:
+            for result, fake in zip(tensors(ref), fakes if isinstance(ref, list) else [fakes], strict=False):
+                if result in written:
                     continue
-                if fake.dtype != one.layout.dtype:
-                    return f"gives {fake.dtype}, recorded was {one.layout.dtype}"
-                if tuple(fake.shape) != one.layout.sizes:
-                    return f"gives sizes {tuple(fake.shape)}, recorded were {one.layout.sizes}"
+                if fake.dtype != result.layout.dtype:
+                    return f"gives {fake.dtype}, recorded was {result.layout.dtype}"
+                if tuple(fake.shape) != result.layout.sizes:
+                    return f"gives sizes {tuple(fake.shape)}, recorded were {result.layout.sizes}"
         return ""
 
     def finish(self) -> Built:
-        """Values into memory, and the module. Errors: NotFusable where an output's elements share memory."""
+        """Write the values to memory and make the module.
+
+        Raises:
+            NotFusable: elements of an output share memory.
+        """
         access = {}
         for buffer, (_, role) in enumerate(self.description.buffers):
             for piece in self.pieces[buffer]:
@@ -360,7 +384,11 @@ class Builder:
 
 
 def build(description: dict[str, Any]) -> Built:
-    """The module of a description. Errors: NotFusable, with the reason."""
+    """Build the module of a description.
+
+    Raises:
+        NotFusable: fused code cannot compute it; the message is the reason.
+    """
     parsed = parse(description)
     builder = Builder(parsed)
     for buffer, layouts in plan(parsed).items():

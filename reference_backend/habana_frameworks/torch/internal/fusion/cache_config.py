@@ -1,7 +1,7 @@
-"""The disk cache of recipes as PT_HPU_RECIPE_CACHE_CONFIG has it: ``path,delete,size_mb[,nfs]``.
+"""The disk cache of recipes, configured by PT_HPU_RECIPE_CACHE_CONFIG: ``path,delete,size_mb[,nfs]``.
 
-What is kept on disk is the compiled code of recipes; an interpreted recipe is made faster than it is read. An
-empty path, the default, leaves code where Inductor keeps its own.
+The disk has the compiled code of recipes only; an interpreted recipe is built faster than it is read. With an
+empty path, the default, the cache is beside Inductor's own.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _TRUTH = {"true": True, "1": True, "false": False, "0": False, "": False}
 
 @dataclass(frozen=True)
 class CacheConfig:
-    """Where compiled recipes are kept.
+    """Settings of the disk cache.
 
     Attributes:
         path: the folder, None for the default one.
-        delete: empty it when the process starts to use it.
-        megabytes: its largest size; the least recently used artifacts go first. 0: no limit.
+        delete: empty the folder when the process starts to use it.
+        megabytes: its largest size in MiB; the least recently used artifacts are removed first. 0: no limit.
         nfs: accepted; renames are atomic on both kinds of file systems.
     """
 
@@ -34,10 +34,10 @@ class CacheConfig:
 
 
 def parse(text: str) -> CacheConfig:
-    """The configuration that a text stands for.
+    """Parse the text of the variable.
 
     Raises:
-        ValueError: it has not 3 or 4 fields, or one of them is of the wrong type.
+        ValueError: it does not have 3 or 4 fields, or a field is of the wrong type.
     """
     if not text.strip():
         return CacheConfig()
@@ -57,18 +57,18 @@ def parse(text: str) -> CacheConfig:
 
 
 def from_environment() -> CacheConfig:
-    """The configuration of this process. Errors as in `parse`."""
+    """Read the configuration of this process. Errors as in `parse`."""
     return parse(os.environ.get(VARIABLE, ""))
 
 
 def empty(folder: Path) -> None:
-    """Remove all artifacts of a cache. Processes that use them keep what they have loaded."""
+    """Remove all artifacts of a cache. Processes keep the code that they have loaded."""
     for entry in _artifacts(folder):
         shutil.rmtree(entry, ignore_errors=True)
 
 
 def trim(folder: Path, megabytes: int) -> None:
-    """Remove the artifacts that were used longest ago until the cache is no larger than that."""
+    """Remove the least recently used artifacts until the cache has at most `megabytes` MiB; 0: no limit."""
     if megabytes <= 0:
         return
     sizes = []
@@ -85,7 +85,7 @@ def trim(folder: Path, megabytes: int) -> None:
 
 
 def _artifacts(folder: Path) -> list[Path]:
-    # Unfinished ones have other names, and belong to whoever writes them.
+    # Unfinished ones have other names, and belong to the processes that write them.
     try:
         return [entry for entry in folder.iterdir() if (entry / "convention.json").exists()]
     except OSError:

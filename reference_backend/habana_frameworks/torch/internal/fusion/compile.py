@@ -1,4 +1,4 @@
-"""A description into a folder with a shared object (AOTInductor) and its calling convention."""
+"""Compilation of a description to a folder with a shared object (AOTInductor) and its calling convention."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from . import build as builder
 from .artifact import CODE, CONVENTION, Artifact
 from .description import VERSION, NotFusable, digest_of, dumps
 
-# Where the runner looks for the operators that it has to call by name.
+# File in which the runner finds the operators that it has to call by name.
 EXTERNAL_OPERATORS = "code.json"
 _OPTIONS: dict[str, Any] = {
     "max_autotune": False,
     "max_autotune_gemm": False,
     "freezing": False,
-    # Results have to be those of the operators one by one, for bfloat16 and float16 too.
+    # Results must be those of the separate operators, for bfloat16 and float16 too.
     "emulate_precision_casts": True,
     "aot_inductor.use_runtime_constant_folding": False,
     "aot_inductor.enable_line_tables": False,
@@ -54,7 +54,7 @@ def _convention(built: builder.Built, digest: str) -> dict[str, Any]:
 
 
 def _example(fake: torch.Tensor) -> torch.Tensor:
-    """A tensor like a fake one; integers are small, since they may be indices."""
+    """Random CPU tensor with the metadata of a fake one; integers are 0 or 1, since they may be indices."""
     size = sum((size - 1) * stride for size, stride in zip(fake.shape, fake.stride(), strict=True)) + 1
     if fake.dtype.is_floating_point or fake.dtype.is_complex:
         memory = torch.randn(size, dtype=torch.complex64 if fake.dtype.is_complex else torch.float32)
@@ -64,31 +64,44 @@ def _example(fake: torch.Tensor) -> torch.Tensor:
 
 
 def verify(built: builder.Built, code: Path) -> None:
-    """Runs the code and the module that it was made from on random data.
+    """Run the code and the module that it was compiled from on the same random data.
 
-    Errors: AssertionError where the results differ by more than torch.testing's tolerances.
+    Args:
+        built: the module and its arguments.
+        code: the shared object.
+
+    Raises:
+        AssertionError: the results differ by more than torch.testing's tolerances.
     """
     from torch._C import _aoti
 
     torch.manual_seed(0)
     expected = [_example(fake) for fake in built.fakes]
-    given = [
+    actual = [
         torch.empty(0, dtype=old.dtype).set_(old.untyped_storage().clone(), 0, old.shape, old.stride())
         for old in expected
     ]
     built.module(*expected)
     runner = _aoti.AOTIModelContainerRunnerCpu(str(code), 1)
-    runner.run(given)
-    for argument, one, other in zip(built.arguments, given, expected, strict=True):
+    runner.run(actual)
+    for argument, result, reference in zip(built.arguments, actual, expected, strict=True):
         torch.testing.assert_close(
-            one, other, equal_nan=True, msg=lambda text, argument=argument: f"{argument}: {text}"
+            result, reference, equal_nan=True, msg=lambda text, argument=argument: f"{argument}: {text}"
         )
 
 
 def fuse(description: dict[str, Any], folder: str | os.PathLike[str], check: bool = False) -> Artifact:
-    """Compiles a description into `folder`, which is made; `check` runs the result against the built module.
+    """Compile a description.
 
-    Errors: NotFusable where it cannot be compiled, AssertionError by `check`, and what Inductor raises.
+    Args:
+        description: result of a graph's `describe()`.
+        folder: folder for the artifact; it is created.
+        check: run `verify` on the result.
+
+    Raises:
+        NotFusable: the description cannot be compiled.
+        AssertionError: `verify` failed.
+        Exception: errors of Inductor.
     """
     digest = digest_of(dumps(description))
     with torch.no_grad():
@@ -117,13 +130,13 @@ def fuse(description: dict[str, Any], folder: str | os.PathLike[str], check: boo
 def _compile(built: builder.Built, path: Path) -> None:
     import torch._inductor
 
-    # Code made for as many threads as there are processors leaves their number to the thread that runs it.
+    # Code compiled for as many threads as processors leaves the number of threads to the thread that runs it.
     threads = torch.get_num_threads()
     torch.set_num_threads(os.cpu_count() or 1)
     try:
         options = {**_options(), "aot_inductor.output_path": str(path)}
-        made = torch._inductor.aot_compile(built.module, tuple(built.fakes), options=options)
+        written = torch._inductor.aot_compile(built.module, tuple(built.fakes), options=options)
     finally:
         torch.set_num_threads(threads)
-    if Path(str(made)) != path:
-        raise RuntimeError(f"AOTInductor made {made}, {path} was asked for")
+    if Path(str(written)) != path:
+        raise RuntimeError(f"AOTInductor wrote {written} instead of {path}")

@@ -20,12 +20,12 @@ _NAMED = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "me
 
 
 class NotFusable(Exception):
-    """The graph has something that fused code cannot do, named in the message; it stays interpreted."""
+    """The graph has a part that fused code cannot compute; the message names it. It stays interpreted."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the elements of a tensor lie in its buffer; strides and offset count elements of `dtype`."""
+    """Places of a tensor's elements in its buffer; strides and offset count elements of `dtype`."""
 
     dtype: torch.dtype
     sizes: tuple[int, ...]
@@ -49,7 +49,7 @@ class Layout:
         return (self.offset * self.dtype.itemsize, (self.offset + last + 1) * self.dtype.itemsize)
 
     def overlaps(self, other: Layout) -> bool:
-        """Whether the spans meet; layouts that share no element may do so, too."""
+        """Say whether the spans intersect; the spans of layouts without a common element may, too."""
         (first, end), (other_first, other_end) = self.span, other.span
         return first < other_end and other_first < end
 
@@ -72,7 +72,7 @@ class HostScalar:
 
 @dataclass(frozen=True)
 class Call:
-    """One kernel: operator, all arguments of its schema, results, positions of arguments it writes."""
+    """One kernel call: operator, all arguments of its schema, results, positions of arguments it writes."""
 
     op: str
     args: tuple[Any, ...]
@@ -89,10 +89,14 @@ class Description:
 
 
 def as_dtype(value: Any) -> torch.dtype:
-    """A torch.dtype, or one by name ("float32", "torch.float32"). Errors: NotFusable for any other value."""
+    """Convert a dtype or its name ("float32", "torch.float32") to a torch.dtype.
+
+    Raises:
+        NotFusable: the value is neither.
+    """
     dtype = getattr(torch, value.removeprefix("torch."), None) if isinstance(value, str) else value
     if not isinstance(dtype, torch.dtype):
-        raise NotFusable(f"{value!r} is no dtype")
+        raise NotFusable(f"{value!r} is not a dtype")
     return dtype
 
 
@@ -113,9 +117,10 @@ def _parse_value(value: Any) -> Any:
 
 
 def parse(description: dict[str, Any]) -> Description:
-    """Dataclasses of what `describe()` gave.
+    """Convert the result of `describe()` to dataclasses.
 
-    Errors: NotFusable for generators, conjugate and negative bits, roles and dtypes that are not known.
+    Raises:
+        NotFusable: there is a generator, a conjugate or negative bit, an unknown role or an unknown dtype.
     """
     buffers = tuple((buffer["bytes"], buffer["role"]) for buffer in description["buffers"])
     for _, role in buffers:
@@ -133,7 +138,7 @@ def parse(description: dict[str, Any]) -> Description:
 
 
 def tensors(value: Any) -> Iterator[TensorRef]:
-    """Every tensor in an argument, lists included."""
+    """All tensors in an argument, including those in lists."""
     if isinstance(value, TensorRef):
         yield value
     elif isinstance(value, (list, tuple)):
@@ -176,18 +181,22 @@ def _decode(value: Any) -> Any:
 
 
 def dumps(description: dict[str, Any]) -> str:
-    """The description as JSON text. Errors: NotFusable for an argument of a type with no such form."""
+    """Convert a description to JSON text.
+
+    Raises:
+        NotFusable: an argument is of a type that has no JSON form here.
+    """
     return json.dumps(_encode(description), sort_keys=True)
 
 
 def loads(text: str) -> dict[str, Any]:
-    """The inverse of `dumps`."""
+    """Convert the text of `dumps` back to a description."""
     return _decode(json.loads(text))
 
 
 @functools.cache
 def _machine() -> str:
-    """What else compiled code depends on: torch, and the processor that -march=native means."""
+    """Text of the rest that compiled code depends on: torch, and the processor (-march=native)."""
     flags = ""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -198,5 +207,5 @@ def _machine() -> str:
 
 
 def digest_of(text: str) -> str:
-    """32 hex digits that stand for a description (as `dumps` gave it), this torch and this processor."""
+    """Digest, 32 hex digits, of a description (text of `dumps`), this torch and this processor."""
     return hashlib.sha256(f"{_machine()}\n{text}".encode()).hexdigest()[:32]

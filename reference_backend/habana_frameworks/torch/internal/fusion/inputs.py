@@ -1,4 +1,4 @@
-"""Which tensors over the memory of inputs fused code is given."""
+"""Layouts of the tensors, over the memory of inputs, that fused code takes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .description import Description, Layout, NotFusable, tensors
 
 
 def compressed(layout: Layout) -> Layout:
-    """The layout with one element for each dimension that repeats the same memory."""
+    """Copy of the layout in which each dimension that repeats the same memory (stride 0) has size 1."""
     sizes = tuple(
         1 if stride == 0 and size > 1 else size
         for size, stride in zip(layout.sizes, layout.strides, strict=True)
@@ -20,19 +20,19 @@ def compressed(layout: Layout) -> Layout:
 
 def _clusters(layouts: Iterable[Layout]) -> list[list[Layout]]:
     """Groups of layouts whose spans meet, directly or through others."""
-    found: list[list[Layout]] = []
+    clusters: list[list[Layout]] = []
     end = 0
     for layout in sorted(layouts, key=lambda layout: layout.span):
-        if found and layout.span[0] < end:
-            found[-1].append(layout)
+        if clusters and layout.span[0] < end:
+            clusters[-1].append(layout)
         else:
-            found.append([layout])
+            clusters.append([layout])
         end = max(end, layout.span[1])
-    return found
+    return clusters
 
 
 def _written_base(cluster: list[Layout]) -> Layout:
-    """One layout that the cluster is seen through: two tensors over written memory would race."""
+    """One layout of which all of a cluster are views: two tensors over written memory would race."""
     dtype = cluster[0].dtype
     if any(layout.dtype != dtype for layout in cluster):
         raise NotFusable("memory of an input is written, and used with two dtypes")
@@ -46,7 +46,7 @@ def _written_base(cluster: list[Layout]) -> Layout:
 
 
 def _read_bases(layouts: list[Layout]) -> list[Layout]:
-    """Layouts that the others are plain views of: what nobody writes may be given several times."""
+    """Layouts of which the others are plain views; memory that is only read may be passed several times."""
     bases: list[Layout] = []
     for layout in layouts:
         chains = [views.recover(base, layout) for base in bases]
@@ -56,10 +56,12 @@ def _read_bases(layouts: list[Layout]) -> list[Layout]:
 
 
 def plan(description: Description) -> dict[int, list[Layout]]:
-    """For each input and constant buffer, the layouts of the tensors that fused code takes.
+    """Plan, for each input and constant buffer, the layouts of the tensors that fused code takes.
 
-    Where memory is written, the tensors of a buffer do not overlap.
-    Errors: NotFusable where memory is written and used with two dtypes, or a constant is written.
+    The tensors of a buffer do not overlap in memory that is written.
+
+    Raises:
+        NotFusable: memory is written and used with two dtypes, or a constant is written.
     """
     uses: dict[int, Counter[Layout]] = {}
     written: dict[int, set[Layout]] = {}

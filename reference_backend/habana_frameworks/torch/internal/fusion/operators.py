@@ -1,4 +1,4 @@
-"""Which functional operator computes what a call computes, and with which arguments."""
+"""The functional operator that computes the same as a call, and its arguments."""
 
 from __future__ import annotations
 
@@ -39,10 +39,12 @@ _RESHAPES = {
 class Functional:
     """An operator without side effects.
 
-    `arguments`: positions of the call's arguments that it takes, in the order of its schema.
-    `mutated`: for each written argument (in order), which result of the operator is its new value.
-    `results`: which results of the operator are the results of the call.
-    `clones`: written arguments have to be cloned and are written by the operator itself.
+    Attributes:
+        op: the operator.
+        arguments: positions of the call's arguments that it takes, in the order of its schema.
+        mutated: for each written argument (in order), index of the operator's result that is its new value.
+        results: indices of the operator's results that are the results of the call.
+        clones: written arguments have to be cloned, and the operator itself writes the clones.
     """
 
     op: torch._ops.OpOverload
@@ -53,7 +55,11 @@ class Functional:
 
 
 def resolve(name: str) -> torch._ops.OpOverload:
-    """The operator of a name such as "aten::add.Tensor". Errors: NotFusable where this torch has none."""
+    """Find the operator of a name such as "aten::add.Tensor".
+
+    Raises:
+        NotFusable: this torch has no such operator.
+    """
     namespace, _, rest = name.partition("::")
     base, _, overload = rest.partition(".")
     try:
@@ -67,36 +73,41 @@ def _signature(arguments: list[Any]) -> list[tuple[str, str]]:
 
 
 def _overload(
-    packet_name: str, namespace: str, wanted: list[tuple[str, str]]
+    packet_name: str, namespace: str, signature: list[tuple[str, str]]
 ) -> torch._ops.OpOverload | None:
-    """The overload of `packet_name` that takes exactly `wanted` and writes nothing."""
+    """The overload of `packet_name` that has exactly this signature and writes nothing, or None."""
     packet = getattr(getattr(torch.ops, namespace), packet_name, None)
     for name in packet.overloads() if packet is not None else ():
         candidate = getattr(packet, name)
         schema = candidate._schema
-        if not schema.is_mutable and _signature(schema.arguments) == wanted:
+        if not schema.is_mutable and _signature(schema.arguments) == signature:
             return candidate
     return None
 
 
 def check_allowed(op: torch._ops.OpOverload, call: Call) -> None:
-    """Errors: NotFusable for operators that draw random numbers."""
+    """Refuse operators that draw random numbers.
+
+    Raises:
+        NotFusable: the operator draws random numbers with these arguments.
+    """
     if torch.Tag.nondeterministic_seeded not in op.tags:
         return
     names = (argument.name for argument in op._schema.arguments)
-    given = dict(zip(names, call.args, strict=True))
-    # Without dropout these draw nothing.
-    drawn = given.get("dropout_p", 1.0)
+    arguments = dict(zip(names, call.args, strict=True))
+    # These operators draw nothing if their probability of dropout is 0.
+    probability = arguments.get("dropout_p", 1.0)
     if op is aten.native_dropout.default:
-        drawn = 0.0 if given["train"] is False else given["p"]
-    if drawn != 0.0:
+        probability = 0.0 if arguments["train"] is False else arguments["p"]
+    if probability != 0.0:
         raise NotFusable(f"{call.op}: draws random numbers")
 
 
 def functional(call: Call) -> Functional:
-    """The functional form of a call.
+    """Find the functional form of a call.
 
-    Errors: NotFusable for unknown and random operators, and for writes that no functional form is known for.
+    Raises:
+        NotFusable: the operator is unknown or random, or its writes have no known functional form.
     """
     op = resolve(call.op)
     arguments = op._schema.arguments
@@ -119,15 +130,15 @@ def functional(call: Call) -> Functional:
     namespace, _, base = name.partition("::")
     if all(arguments[position].is_out for position in call.writes):
         kept = [position for position in everything if not arguments[position].is_out]
-        found = _overload(base, namespace, _signature([arguments[position] for position in kept]))
+        counterpart = _overload(base, namespace, _signature([arguments[position] for position in kept]))
     else:
         kept = everything
         base = base[:-1] if base.endswith("_") and not base.endswith("__") else base
         base = "__" + base[3:] if base.startswith("__i") and base.endswith("__") else base
-        found = _overload(base, namespace, _signature(arguments)) if call.writes == (0,) else None
-    if found is not None:
+        counterpart = _overload(base, namespace, _signature(arguments)) if call.writes == (0,) else None
+    if counterpart is not None:
         order = list(range(len(call.writes)))
-        return Functional(found, kept, order, order)
+        return Functional(counterpart, kept, order, order)
     # The functionalization of fused optimizers does not take lists of which some are only read.
     if namespace != "aten" or base.startswith("_fused_"):
         raise NotFusable(f"{call.op}: no functional form is known")
@@ -135,7 +146,15 @@ def functional(call: Call) -> Functional:
 
 
 def plain_argument(argument: Any, value: Any) -> Any:
-    """A recorded argument as Python passes it: numbers of enumerations become their objects."""
+    """Convert a recorded argument to its Python form: numbers of enumerations become their objects.
+
+    Args:
+        argument: the argument of the operator's schema.
+        value: its recorded value.
+
+    Raises:
+        NotFusable: a number of an enumeration is unknown.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         kind = str(argument.real_type)
         for name, table in (("ScalarType", _DTYPES), ("MemoryFormat", _MEMORY_FORMATS), ("Layout", _LAYOUTS)):

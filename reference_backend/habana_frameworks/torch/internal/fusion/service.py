@@ -1,7 +1,7 @@
-"""Compiles descriptions in subprocesses, beside the program, and keeps what came out on disk.
+"""Compilation of descriptions in subprocesses, beside the program, with a cache of the results on disk.
 
-Environment: HPU_REFERENCE_FUSION_PROCESSES (how many compile at once, 1; 0 turns fusion off), and
-HPU_REFERENCE_FUSION_CACHE (the folder; by default under Inductor's).
+Environment: HPU_REFERENCE_FUSION_PROCESSES (number of concurrent subprocesses, default 1; 0 turns fusion
+off), and HPU_REFERENCE_FUSION_CACHE (the folder; by default under Inductor's).
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ log = logging.getLogger(__name__)
 WORKER = Path(__file__).with_name("worker.py")
 NOT_FUSABLE = 3
 LIMIT_SECONDS = 900
-# A program that makes new graphs all the time must not pile them up.
+# Limit for programs that make new graphs all the time.
 LIMIT_WAITING = 256
 OnReady = Callable[[Artifact], None]
 
 
 def default_cache() -> Path:
-    """The folder of artifacts, as the environment has it."""
-    given = os.environ.get("HPU_REFERENCE_FUSION_CACHE")
-    if given:
-        return Path(given)
+    """Folder of artifacts according to the environment."""
+    folder = os.environ.get("HPU_REFERENCE_FUSION_CACHE")
+    if folder:
+        return Path(folder)
     configured = cache_config.from_environment().path
     if configured is not None:
         return configured
-    # As Inductor finds its own; importing it takes longer than everything here.
+    # Inductor's rule for its own folder; importing Inductor takes longer than everything here.
     user = re.sub(r"[^\w.-]", "_", getpass.getuser())
     inductor = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or f"{tempfile.gettempdir()}/torchinductor_{user}"
     return Path(inductor) / "hpu_reference_fusion"
 
 
 def default_processes() -> int:
-    """How many subprocesses may compile at once; a value that is no number counts as 0."""
+    """Number of subprocesses that may compile at once; a value that is not a number counts as 0."""
     try:
         return max(0, int(os.environ.get("HPU_REFERENCE_FUSION_PROCESSES", "1")))
     except ValueError:
@@ -62,7 +62,7 @@ def default_processes() -> int:
 
 
 def compiler() -> str | None:
-    """The C++ compiler that Inductor would take, or None."""
+    """Path of the C++ compiler that Inductor would use, or None."""
     return shutil.which(os.environ.get("CXX", "g++").split()[0] or "g++")
 
 
@@ -78,7 +78,7 @@ class _Job:
 
 @dataclass
 class Service:
-    """Bounded compile subprocesses over one cache folder. Nothing that happens in one raises here."""
+    """A bounded number of compile subprocesses over one cache folder. Their failures raise no errors here."""
 
     processes: int = field(default_factory=default_processes)
     folder: Path = field(default_factory=default_cache)
@@ -90,7 +90,7 @@ class Service:
         self._waiting: deque[_Job] = deque()
         self._running: list[_Job] = []
         self._finished: list[tuple[Artifact, list[OnReady]]] = []
-        # digest → why: never tried again in this process.
+        # Reasons by digest: these are not tried again in this process.
         self.failures: dict[str, str] = {}
         self._enabled: bool | None = None
         self._config = cache_config.from_environment()
@@ -99,7 +99,7 @@ class Service:
         atexit.register(self.close)
 
     def enabled(self) -> bool:
-        """Whether anything will be compiled. Without a C++ compiler: one warning, and no."""
+        """Say whether anything will be compiled. Without a C++ compiler it is not, with one warning."""
         if self._enabled is None:
             self._enabled = self.processes > 0
             if self._enabled and compiler() is None:
@@ -109,11 +109,19 @@ class Service:
                     "and there is none (set CXX, or HPU_REFERENCE_FUSION_PROCESSES=0 against this warning)",
                     stacklevel=3,
                 )
-        # A forked child has its parent's list of processes, which are not its own.
+        # A forked child has its parent's list of processes, which are not its children.
         return self._enabled and os.getpid() == self._owner
 
     def request(self, description: dict[str, Any], on_ready: OnReady | None = None) -> str | None:
-        """Asks for code; `on_ready` gets it from a later `poll`. Returns the digest, None if refused."""
+        """Request code for a description.
+
+        Args:
+            description: result of a graph's `describe()`.
+            on_ready: gets the artifact, from a later `poll`.
+
+        Returns:
+            The digest of the description, or None if the request is refused.
+        """
         if not self.enabled():
             return None
         try:
@@ -141,7 +149,7 @@ class Service:
         return digest
 
     def poll(self) -> list[Artifact]:
-        """Artifacts that came since the last call, after their `on_ready`. Never waits."""
+        """Call `on_ready` for artifacts that are new since the last call, and return them. Never waits."""
         if not self._running and not self._finished:
             return []
         if os.getpid() != self._owner:
@@ -162,11 +170,11 @@ class Service:
         return [artifact for artifact, _ in finished]
 
     def idle(self) -> bool:
-        """Whether nothing is compiled, waits, or has not been polled."""
+        """Say whether no request is running or waiting, and no artifact awaits `poll`."""
         return not (self._jobs or self._finished)
 
     def close(self) -> None:
-        """Ends the subprocesses. What was asked for is forgotten."""
+        """End the subprocesses and drop all requests."""
         if os.getpid() != self._owner:
             return
         with self._lock:
@@ -205,7 +213,7 @@ class Service:
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
         }
         with open(job.folder / "log", "wb") as output:
-            # A session of its own, so that ending it ends the C++ compiler as well.
+            # In a new session, so that ending it ends the C++ compiler as well.
             job.process = subprocess.Popen(
                 [sys.executable, str(WORKER), str(source), str(job.folder)],
                 stdin=subprocess.DEVNULL,
@@ -232,7 +240,7 @@ class Service:
             shutil.rmtree(job.folder, ignore_errors=True)
 
     def _collect(self, job: _Job) -> None:
-        """What a subprocess left: an artifact that is moved to its place, or a reason."""
+        """Move the artifact of an ended subprocess to its place, or note the reason of its failure."""
         assert job.process is not None and job.folder is not None
         try:
             code = job.process.returncode
@@ -240,7 +248,7 @@ class Service:
                 lines = (job.folder / "log").read_text(errors="replace").strip().splitlines()
                 reason = lines[-1] if lines else f"the compile process ended with {code}"
                 return self._fail(job, reason, expected=code == NOT_FUSABLE)
-            # Only now does the name appear, and all of it at once; another process may have been first.
+            # The name appears only now, with complete content; another process may have been first.
             with contextlib.suppress(OSError):
                 os.rename(job.folder, self.folder / job.digest)
             artifact = self._load(job.digest)
@@ -262,7 +270,7 @@ _service: Service | None = None
 
 
 def service() -> Service:
-    """The service of this process; a forked child gets one of its own."""
+    """Return the service of this process; a forked child gets a new one."""
     global _service
     if _service is None or _service._owner != os.getpid():
         _service = Service()
@@ -270,10 +278,10 @@ def service() -> Service:
 
 
 def request(description: dict[str, Any], on_ready: OnReady | None = None) -> str | None:
-    """`Service.request` of this process's service."""
+    """Call `Service.request` of this process's service."""
     return service().request(description, on_ready)
 
 
 def poll() -> list[Artifact]:
-    """`Service.poll` of this process's service."""
+    """Call `Service.poll` of this process's service."""
     return [] if _service is None else _service.poll()

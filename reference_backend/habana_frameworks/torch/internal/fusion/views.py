@@ -1,8 +1,8 @@
-"""Views between layouts of one buffer: recovered as view operators, applied to values, undone for writes.
+"""Views between layouts of one buffer: recovered as view operators, applied to values, inverted for writes.
 
 A chain is a list of steps: ("permute", dims), ("reshape", sizes), ("slice", dim, start, end, step),
 ("select", dim, index), ("expand", sizes) and ("gather", dim, start, ((size, step), ...)). A gather is the
-last resort, for windows that overlap or leave the last row unfinished: it computes indices, where
+last resort, for windows that overlap or leave the last row unfinished: it computes indices, whereas
 `as_strided` would cut the graph in two.
 """
 
@@ -28,7 +28,7 @@ def _sorted_dims(layout: Layout) -> list[int]:
 
 
 def is_regular(layout: Layout) -> bool:
-    """Whether every address belongs to one index, and indices in stride order are addresses in order."""
+    """Say whether each address belongs to one index, and indices in stride order have ascending addresses."""
     reach = 0
     for dim in reversed(_sorted_dims(layout)):
         if layout.strides[dim] <= reach:
@@ -37,15 +37,15 @@ def is_regular(layout: Layout) -> bool:
     return True
 
 
-def _recover_line(length: int, dim: int, start: int, wanted: list[tuple[int, int]]) -> list[Step] | None:
-    """Steps that turn dimension `dim` of `length` elements into dimensions (size, step), steps falling."""
-    if not wanted:
+def _recover_line(length: int, dim: int, start: int, target: list[tuple[int, int]]) -> list[Step] | None:
+    """Steps that turn dimension `dim` of `length` elements into dimensions (size, step), steps descending."""
+    if not target:
         return [] if length == 1 else [("select", dim, start)]
-    last = start + sum((size - 1) * step for size, step in wanted)
+    last = start + sum((size - 1) * step for size, step in target)
     if start < 0 or last >= length:
         return None
-    size, step = wanted[0]
-    if len(wanted) == 1:
+    size, step = target[0]
+    if len(target) == 1:
         if (start, size, step) == (0, length, 1):
             return []
         return [("slice", dim, start, start + (size - 1) * step + 1, step)]
@@ -53,21 +53,25 @@ def _recover_line(length: int, dim: int, start: int, wanted: list[tuple[int, int
     # Rows of `step` elements: the first may begin before `start` while the inner part fits into a row.
     first = min(start, length - size * step)
     if first < 0 or start - first + inner >= step:
-        return [("gather", dim, start, tuple(wanted))]
+        return [("gather", dim, start, tuple(target))]
     steps: list[Step] = (
         [] if (first, size * step) == (0, length) else [("slice", dim, first, first + size * step, 1)]
     )
     # The caller knows the sizes of the other dimensions; "split" is turned into a reshape there.
     steps.append(("split", dim, size, step))
-    below = _recover_line(step, dim + 1, start - first, wanted[1:])
+    below = _recover_line(step, dim + 1, start - first, target[1:])
     return None if below is None else steps + below
 
 
-def recover(base: Layout, wanted: Layout) -> list[Step] | None:
-    """The chain from a tensor of layout `base` to one of `wanted`; None where elements are missing."""
-    if base == wanted:
+def recover(base: Layout, target: Layout) -> list[Step] | None:
+    """Find the chain from a tensor of layout `base` to one of layout `target` in the same buffer.
+
+    Returns:
+        The steps, or None if `base` does not contain all elements, or is not regular.
+    """
+    if base == target:
         return []
-    if base.dtype != wanted.dtype or wanted.numel == 0 or base.numel == 0 or not is_regular(base):
+    if base.dtype != target.dtype or target.numel == 0 or base.numel == 0 or not is_regular(base):
         return None
     order = _sorted_dims(base)
     # Neighbouring dimensions that are one run in memory become one.
@@ -78,13 +82,13 @@ def recover(base: Layout, wanted: Layout) -> list[Step] | None:
             lines[-1] = (lines[-1][0] * size, stride)
         else:
             lines.append((size, stride))
-    real = [dim for dim in _sorted_dims(wanted) if wanted.strides[dim] != 0]
-    rest = wanted.offset - base.offset
+    real = [dim for dim in _sorted_dims(target) if target.strides[dim] != 0]
+    rest = target.offset - base.offset
     if rest < 0:
         return None
     per_line: list[list[int]] = [[] for _ in lines]
     for dim in real:
-        stride = wanted.strides[dim]
+        stride = target.strides[dim]
         line = next((index for index, (_, unit) in enumerate(lines) if unit <= stride), None)
         if line is None or stride % lines[line][1]:
             return None
@@ -95,7 +99,7 @@ def recover(base: Layout, wanted: Layout) -> list[Step] | None:
     position = 0
     for (size, unit), dims in zip(lines, per_line, strict=True):
         start, rest = divmod(rest, unit)
-        parts = [(wanted.sizes[dim], wanted.strides[dim] // unit) for dim in dims]
+        parts = [(target.sizes[dim], target.strides[dim] // unit) for dim in dims]
         if start >= size:
             return None
         line_steps = _recover_line(size, position, start, parts)
@@ -106,10 +110,10 @@ def recover(base: Layout, wanted: Layout) -> list[Step] | None:
         position += len(dims)
     if rest:
         return None
-    found = [dim for dims in per_line for dim in dims]
-    steps.append(("permute", [found.index(dim) for dim in sorted(found)]))
-    steps.append(("reshape", [1 if stride == 0 else size for size, stride in _pairs(wanted)]))
-    steps.append(("expand", list(wanted.sizes)))
+    recovered = [dim for dims in per_line for dim in dims]
+    steps.append(("permute", [recovered.index(dim) for dim in sorted(recovered)]))
+    steps.append(("reshape", [1 if stride == 0 else size for size, stride in _pairs(target)]))
+    steps.append(("expand", list(target.sizes)))
     return _simplified(steps, base.sizes)
 
 
@@ -118,7 +122,7 @@ def _pairs(layout: Layout) -> list[tuple[int, int]]:
 
 
 def _note(step: Step, shape: list[int]) -> Step:
-    """The step with "split" made a reshape; `shape` follows."""
+    """Return the step, a reshape for "split", and update `shape` to the shape after it."""
     if step[0] == "split":
         shape[step[1] : step[1] + 1] = [step[2], step[3]]
         return ("reshape", list(shape))
@@ -132,7 +136,7 @@ def _note(step: Step, shape: list[int]) -> Step:
 
 
 def _simplified(steps: list[Step], sizes: tuple[int, ...]) -> list[Step]:
-    """Without steps that change nothing, and with one reshape in place of several."""
+    """The chain without steps that change nothing, and with one reshape in place of several."""
     kept: list[Step] = []
     shapes = [list(sizes)]
     for step in steps:
@@ -156,18 +160,18 @@ def _simplified(steps: list[Step], sizes: tuple[int, ...]) -> list[Step]:
 
 
 def is_plain(steps: list[Step]) -> bool:
-    """Whether the chain is views only, without computed indices."""
+    """Say whether the chain consists of views only, without computed indices."""
     return all(step[0] != "gather" for step in steps)
 
 
 def _indices(add: Adder, step: Step) -> Any:
-    """Positions along the line, as an int64 tensor with the gather's own shape."""
+    """Positions along the line, as an int64 tensor with the shape of the gather."""
     _, _, start, parts = step
     index = None
     for position, (size, stride) in enumerate(parts):
         first = start if position == 0 else 0
-        where = {"dtype": torch.int64, "device": torch.device("cpu")}
-        line = add(aten.arange.start_step, first, first + size * stride, stride, **where)
+        options = {"dtype": torch.int64, "device": torch.device("cpu")}
+        line = add(aten.arange.start_step, first, first + size * stride, stride, **options)
         line = add(aten.reshape.default, line, [size] + [1] * (len(parts) - position - 1))
         index = line if index is None else add(aten.add.Tensor, index, line)
     return index
@@ -188,16 +192,32 @@ def _forward(add: Adder, value: Any, step: Step) -> Any:
 
 
 def read(add: Adder, value: Any, steps: list[Step]) -> Any:
-    """The value seen through the chain."""
+    """Apply the chain to a value.
+
+    Args:
+        add: adds an operator to the graph, see `Adder`.
+        value: node of the base tensor.
+        steps: the chain.
+    """
     for step in steps:
         value = _forward(add, value, step)
     return value
 
 
 def write(add: Adder, value: Any, steps: list[Step], new: Any) -> Any:
-    """`value` with the elements that the chain leads to replaced by `new`.
+    """Replace the elements of `value` that the chain selects by `new`.
 
-    Errors: NotFusable where several elements of the view are one element in memory.
+    Args:
+        add: adds an operator to the graph, see `Adder`.
+        value: node of the base tensor.
+        steps: the chain.
+        new: node of the new elements, in the shape at the end of the chain.
+
+    Returns:
+        Node of the new base tensor.
+
+    Raises:
+        NotFusable: several elements of the view are one element in memory.
     """
     if not steps:
         return new

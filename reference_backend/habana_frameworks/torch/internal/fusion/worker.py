@@ -20,14 +20,14 @@ NAME = "hpu_reference_fusion"
 
 
 def _leave_with(parent: int) -> None:
-    """Ends this process and its compilers when the process that asked for the code has gone."""
+    """End this process and its compilers when the process that requested the code has ended."""
     while os.getppid() == parent:
         time.sleep(1)
     os.killpg(os.getpgid(0), signal.SIGKILL) if os.getpgid(0) == os.getpid() else os._exit(1)
 
 
 def _load_package() -> None:
-    """The package of this file under a name without parents."""
+    """Import the package of this file under a name without parents."""
     spec = importlib.util.spec_from_file_location(
         NAME, HERE / "__init__.py", submodule_search_locations=[str(HERE)]
     )
@@ -38,11 +38,11 @@ def _load_package() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code of the command."""
+    """Compile a description file and return the exit code."""
     if len(arguments) != 2:
         print(__doc__, file=sys.stderr)
         return 2
-    # The folder of a script is on the path, where its modules would stand for others of the same names.
+    # The folder of a script is on the path; there its modules would shadow others of the same names.
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")

@@ -1,4 +1,4 @@
-"""Finding out where the operators of compiled graphs run."""
+"""Analysis of where the operators of compiled graphs run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from habana_frameworks.torch.dynamo.debug_utils.logger import get_compile_backen
 class FxGraphAnalyzer:
     """Context manager that counts the operators of all graphs that ``hpu_backend`` compiles inside it.
 
-    On leaving, graphs with operators outside recipes are logged.
+    At its end, graphs with operators outside recipes are logged.
 
     ::
 
@@ -19,8 +19,8 @@ class FxGraphAnalyzer:
         analyzer.get_ops_summary()[0]["torch.ops.aten.mm.default"].graph_count
 
     Args:
-        reset_dynamo: forget what was compiled before, so that it is compiled again and counted.
-        capture_non_hpu_output: count operators whose results are not on hpu too.
+        reset_dynamo: drop Dynamo's compiled code, so that it is compiled again and counted.
+        capture_non_hpu_output: also count operators whose results are not on hpu.
     """
 
     def __init__(self, reset_dynamo: bool = False, capture_non_hpu_output: bool = False) -> None:
@@ -29,7 +29,7 @@ class FxGraphAnalyzer:
         self._graphs: list[Any] = []
 
     def __enter__(self) -> FxGraphAnalyzer:
-        # Dynamo is not imported before there is something to analyse.
+        # Dynamo is imported only when there is something to analyse.
         from habana_frameworks.torch.dynamo.compile_backend import summary
 
         import torch._dynamo
@@ -51,7 +51,7 @@ class FxGraphAnalyzer:
                 logger.warning("%s has operators outside recipes: %s", graph.name, eager)
 
     def get_ops_summary(self) -> list[dict[str, Any]]:
-        """For each compiled graph, operator names (``torch.ops.aten.add.Tensor``) to their counts.
+        """List, for each compiled graph, operator names (``torch.ops.aten.add.Tensor``) with their counts.
 
         Counts have the attributes ``graph_count`` (in recipes) and ``eager_count`` (by themselves).
         """

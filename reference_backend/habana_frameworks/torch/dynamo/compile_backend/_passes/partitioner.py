@@ -1,4 +1,4 @@
-"""Passes that cut a graph into what runs as one."""
+"""Passes that cut a graph into partitions, each of which runs as one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from .utils import (
+from ..context import (
     OptimizerContext,
     Partition,
     Placement,
@@ -56,14 +56,14 @@ def pass_propose_partitions(ctx: OptimizerContext) -> bool:
 def _may_go_before(node: Node, cluster: Partition, home: dict[Node, Partition]) -> bool:
     if any(home.get(source) is cluster for source in node.all_input_nodes):
         return False
-    # Operators that write say so in their schema; of a higher-order operator nothing is known.
+    # Operators that write declare it in their schema; a higher-order operator declares nothing.
     if not isinstance(node.target, torch._ops.OpOverload):
         return node.target is operator.getitem
     return not is_mutating(node) and not any(map(is_mutating, cluster.nodes))
 
 
 def pass_make_symints_available(ctx: OptimizerContext) -> bool:
-    """Give each cluster the symbolic sizes that it uses and could not read from its inputs."""
+    """Give each cluster the symbolic sizes that it uses and cannot read from its inputs."""
     if not ctx.is_dynamic:
         return False
     graph = ctx.graph_module.graph
@@ -101,7 +101,7 @@ def pass_fuse_partitions(ctx: OptimizerContext) -> bool:
 
 
 def connect(ctx: OptimizerContext) -> None:
-    """List what each partition takes and gives, each once."""
+    """Set the inputs and outputs of each partition, each node once."""
     position = {node: index for index, node in enumerate(ctx.graph_module.graph.nodes)}
     returned = {node for node in graph_outputs(ctx.graph_module) if isinstance(node, Node)}
     for partition in ctx.partitions:
@@ -118,7 +118,7 @@ def connect(ctx: OptimizerContext) -> None:
 
 
 def dissolve_clusters(ctx: OptimizerContext) -> None:
-    """Let each node run by itself, where the passes that make clusters are switched off."""
+    """Make each node a partition of its own; for graphs whose clusters have no recipes."""
     nodes = [node for partition in ctx.partitions for node in partition.nodes]
     if not ctx.partitions:
         kinds = ("placeholder", "get_attr", "output")
@@ -136,7 +136,7 @@ def _symbol(value: Any) -> Any:
 
 
 def _is_copied(node: Node) -> bool:
-    """Whether clusters hold the constant instead of taking it as an input."""
+    """Say whether clusters contain the constant instead of taking it as an input."""
     return node.op == "get_attr" and node.meta.get("placement") is Placement.CLUSTER
 
 

@@ -1,4 +1,4 @@
-"""Passes that decide where each node runs, and how nodes can be spared."""
+"""Passes that decide where each node runs, and that remove nodes which need not run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch.fx import Node
 
 from .. import shared_layer
-from .utils import (
+from ..context import (
     OptimizerContext,
     Placement,
     graph_outputs,
@@ -24,7 +24,7 @@ _COPIES_OF_CONSTANTS = (aten.lift_fresh_copy.default, aten.clone.default, aten._
 
 
 def pass_mark_placement(ctx: OptimizerContext) -> bool:
-    """Say of each node where it runs, in ``node.meta["placement"]``."""
+    """Write the placement of each node to ``node.meta["placement"]``."""
     constants: set[Node] = set()
     for node in ctx.graph_module.graph.nodes:
         if node.op in ("placeholder", "output"):
@@ -47,15 +47,15 @@ def pass_mark_placement(ctx: OptimizerContext) -> bool:
 
 
 def _can_be_copied(ctx: OptimizerContext, node: Node) -> bool:
-    """Whether a fused recipe may hold a copy of a constant on the CPU, as nobody else could change it."""
+    """Say whether a fused recipe may have a copy of a constant on the CPU, since nothing can change it."""
     return not ctx.fused or ctx.frozen or all(user.target in _COPIES_OF_CONSTANTS for user in node.users)
 
 
 def _devices_fit(ctx: OptimizerContext, node: Node, constants: set[Node]) -> bool:
-    """Whether a recipe can have this mix of devices.
+    """Say whether a recipe can contain a node with this mix of devices.
 
-    Recipes are about hpu. Interpreted ones keep the value of a tensor on the CPU; fused ones take those
-    without a dimension (the step count of an optimizer), and constants, as they are.
+    Recipes are for hpu tensors. An interpreted recipe would keep the captured value of a CPU tensor; a fused
+    one takes CPU tensors without a dimension (the step count of an optimizer), and constants, as they are.
     """
     results = list(tensors_in(value_of(node)))
     sources = [t for n in node.all_input_nodes if n not in constants for t in tensors_in(value_of(n))]
@@ -70,7 +70,7 @@ def _devices_fit(ctx: OptimizerContext, node: Node, constants: set[Node]) -> boo
 
 
 def pass_eagerize_leaf_views(ctx: OptimizerContext) -> bool:
-    """Let views that are only returned run by themselves: an interpreted recipe returns memory, not views."""
+    """Place views that are only returned outside recipes: interpreted ones return memory, not views."""
     if ctx.fused:
         return False
     changed = False
@@ -97,7 +97,7 @@ def _is_view(node: Node) -> bool:
 
 
 def pass_replace_sym_size(ctx: OptimizerContext) -> bool:
-    """Use the symbolic sizes that a graph gets as inputs, where it would ask a tensor for them again."""
+    """Use the symbolic sizes that a graph gets as inputs instead of reading them from tensors again."""
     graph = ctx.graph_module.graph
     known = {}
     for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""Passes that make recipes of clusters, and a callable of the whole."""
+"""Passes that make recipes of clusters, and a callable of the whole graph."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from habana_frameworks.torch import _C
 import torch
 from torch.fx import Node
 
-from .. import config, graph_text, recipes, summary
+from .. import calls, config, graph_text, recipes, summary
+from ..context import OptimizerContext, Placement, graph_outputs, value_of
 from ..schedule import Schedule
 from .partitioner import dissolve_clusters
-from .utils import OptimizerContext, Placement, graph_outputs, value_of
 
 
 def pass_summarize_graph(ctx: OptimizerContext) -> bool:
-    """Count the graph's operators, for `FxGraphAnalyzer`, and log where they run."""
+    """Count the graph's operators by placement, for `FxGraphAnalyzer`, and log the numbers."""
     summary.record(ctx)
     return False
 
 
 def pass_check_eager_fallbacks(ctx: OptimizerContext) -> bool:
-    """Refuse operators outside recipes, where ``use_eager_fallback`` is off.
+    """Refuse operators outside recipes if ``use_eager_fallback`` is off.
 
     Raises:
-        AssertionError: there are some; the message names them.
+        AssertionError: there are such operators; the message names them.
     """
     eager = [node for p in ctx.partitions if p.placement is Placement.EAGER for node in p.nodes]
     assert config.use_eager_fallback or not eager, (
@@ -46,7 +46,7 @@ def pass_compile_clusters(ctx: OptimizerContext) -> bool:
             continue
         graph_text.log_graph(partition)
         if not ctx.use_recipes:
-            partition.recipe = recipes.by_calls(partition.module)
+            partition.recipe = calls.by_calls(partition.module)
             continue
         start = time.perf_counter()
         must_keep = [
@@ -63,13 +63,18 @@ def pass_compile_clusters(ctx: OptimizerContext) -> bool:
 
 
 def pass_make_boxed_graph(ctx: OptimizerContext) -> bool:
-    """Make the callable, which takes its inputs in one list."""
+    """Make the callable, which takes its inputs in one list if ``use_boxed_input`` is on."""
     ctx.executable = make_executable(ctx, boxed=bool(config.use_boxed_input))
     return True
 
 
 def make_executable(ctx: OptimizerContext, boxed: bool) -> Any:
-    """A callable that runs the partitions in order."""
+    """Make a callable that runs the partitions in order.
+
+    Args:
+        ctx: the graph; without recipes for all clusters, its nodes run one by one.
+        boxed: the callable takes one list, which it empties, instead of separate arguments.
+    """
     if (
         any(p.placement is Placement.CLUSTER and p.recipe is None for p in ctx.partitions)
         or not ctx.partitions
@@ -92,7 +97,7 @@ def make_executable(ctx: OptimizerContext, boxed: bool) -> Any:
 
 
 def _expected_strides(ctx: OptimizerContext) -> dict[Node, tuple[int, ...]]:
-    """What is laid out again if a call laid it out differently; fused recipes do as they are told."""
+    """Strides that outputs are brought to if a call gave them others; fused recipes keep theirs."""
     fused = {node for p in ctx.partitions if p.output_strides is not None for node in p.outputs}
     expected = {}
     for node in graph_outputs(ctx.graph_module):

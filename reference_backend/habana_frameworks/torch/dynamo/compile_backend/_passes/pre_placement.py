@@ -1,4 +1,4 @@
-"""Passes that tidy a graph up, before it is decided where its nodes run."""
+"""Passes that simplify a graph before its nodes are placed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch.fx import Node
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
 from .. import config, inductor
-from .utils import (
+from ..context import (
     OptimizerContext,
     graph_outputs,
     is_mutating,
@@ -37,7 +37,7 @@ _FRESH = (
 
 
 def pass_fake_propagation(ctx: OptimizerContext) -> bool:
-    """Give each node a fake value that agrees with the inputs, whose strides may not be as when traced."""
+    """Give each node a fake value that agrees with the inputs, whose strides may not be as traced."""
     graph = ctx.graph_module.graph
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     known = all("val" in node.meta for node in graph.nodes if node.op == "call_function")
@@ -67,14 +67,14 @@ def _agrees(node: Node, value: Any) -> bool:
 
 
 def pass_remove_unnecessary_clones(ctx: OptimizerContext) -> bool:
-    """Drop clones that nobody could tell from what they are a clone of."""
+    """Drop clones that cannot be distinguished from their source."""
     if not config.remove_unnecessary_clones:
         return False
     return _drop(ctx, lambda node: node.args[0] if node.target in _CLONES else None)
 
 
 def pass_remove_unnecessary_full_copy(ctx: OptimizerContext) -> bool:
-    """Drop copies into tensors that were made only for that."""
+    """Drop copies into tensors that were made only as their destination."""
     if not config.reassign_full_copy:
         return False
 
@@ -100,16 +100,16 @@ def pass_remove_unnecessary_bmm_view(ctx: OptimizerContext) -> bool:
         if node.target not in _VIEWS:
             return None
         around = {*node.users, *node.all_input_nodes}
-        return node.args[0] if any(other.target in _BATCHED for other in around) else None
+        return node.args[0] if any(neighbour.target in _BATCHED for neighbour in around) else None
 
     return _drop(ctx, source)
 
 
 def _drop(ctx: OptimizerContext, source_of: Any) -> bool:
-    """Replace each node by `source_of(node)`, where it has the same metadata and sharing memory is no matter.
+    """Replace each node by `source_of(node)` if both have the same metadata and may share memory.
 
-    AOTAutograd has decided which outputs share memory with which inputs, so that what an output is made of
-    must not begin to share memory with another output or an input.
+    AOTAutograd has decided which outputs share memory with which inputs, so what an output is made of must
+    not begin to share memory with another output or an input.
     """
     graph = ctx.graph_module.graph
     outputs = [node for node in graph_outputs(ctx.graph_module) if isinstance(node, Node)]
@@ -123,15 +123,16 @@ def _drop(ctx: OptimizerContext, source_of: Any) -> bool:
         source = source_of(node)
         if not isinstance(source, Node) or not same_metadata(source, node):
             continue
-        mine, other = storage_of(node), storage_of(source)
-        if mine in written or other in written or node in outputs:
+        storage, source_storage = storage_of(node), storage_of(source)
+        if storage in written or source_storage in written or node in outputs:
             continue
-        if mine in returned and mine != other and (other in inputs or other in returned):
+        joins = storage != source_storage and (source_storage in inputs or source_storage in returned)
+        if storage in returned and joins:
             continue
         node.replace_all_uses_with(source)
         graph.erase_node(node)
-        if mine in returned:
-            returned.add(other)
+        if storage in returned:
+            returned.add(source_storage)
         changed = True
     if changed:
         graph.eliminate_dead_code()

@@ -1,6 +1,6 @@
-"""Passes that let operators of interpreted recipes write over an input that nobody needs any more.
+"""Passes that let operators of interpreted recipes overwrite an input which is not used again.
 
-Fused recipes get this from Inductor.
+Inductor does this for fused recipes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import torch
 from torch.fx import Node
 
 from .. import config
-from .utils import (
+from ..context import (
     OptimizerContext,
     Placement,
     graph_outputs,
@@ -34,17 +34,17 @@ _INPLACEABLE = {
 
 
 def pass_reinplace_inplaceable_ops(ctx: OptimizerContext) -> bool:
-    """Indexed writes, such as those of a key-value cache, write in place."""
+    """Make indexed writes, such as those of a key-value cache, write in place."""
     return _reinplace(ctx, _INPLACEABLE)
 
 
 def pass_reinplace_index_copy_ops(ctx: OptimizerContext) -> bool:
-    """index_copy writes in place."""
+    """Make index_copy write in place."""
     return bool(config.use_inplace_index_copy) and _reinplace(ctx, _INDEX_COPY)
 
 
 def pass_reinplace_add_ops(ctx: OptimizerContext) -> bool:
-    """add writes in place."""
+    """Make add write in place."""
     return bool(config.reinplace_add) and _reinplace(ctx, _ADD)
 
 
@@ -61,7 +61,9 @@ def _reinplace(ctx: OptimizerContext, table: dict) -> bool:
         base = node.args[0]
         if not isinstance(base, Node) or not same_metadata(base, node) or not _is_dense(base):
             continue
-        if any(storage_of(other) == storage_of(base) for other in node.all_input_nodes if other is not base):
+        if any(
+            storage_of(source) == storage_of(base) for source in node.all_input_nodes if source is not base
+        ):
             continue
         epilogue = _copy_back(node, base)
         if epilogue is None and base.op != "call_function":
@@ -80,7 +82,7 @@ def _reinplace(ctx: OptimizerContext, table: dict) -> bool:
 
 
 def _copy_back(node: Node, base: Node) -> Node | None:
-    """The copy of the result into the input, with which a graph ends that writes to its input."""
+    """The copy of the result into the input at the end of a graph that writes to its input, or None."""
     if base.op != "placeholder":
         return None
     for user in base.users:
@@ -99,12 +101,12 @@ def _is_dense(node: Node) -> bool:
 
 
 def _is_last_use(ctx: OptimizerContext, base: Node, node: Node, epilogue: Node | None) -> bool:
-    """Whether nothing reads the memory of `base` after `node`, but for what reads the result."""
+    """Say whether nothing reads the memory of `base` after `node`, except through the result."""
     storage = storage_of(base)
     if storage is None:
         return False
-    aliases = [other for other in ctx.graph_module.graph.nodes if storage_of(other) == storage]
-    if epilogue is None and any(other.op != "call_function" for other in aliases):
+    aliases = [alias for alias in ctx.graph_module.graph.nodes if storage_of(alias) == storage]
+    if epilogue is None and any(alias.op != "call_function" for alias in aliases):
         return False
     if any(alias in aliases for alias in graph_outputs(ctx.graph_module)):
         return False

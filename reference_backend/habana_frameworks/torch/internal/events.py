@@ -1,0 +1,137 @@
+"""Events of the device, for listeners that count or log them.
+
+The compiled core reports rare events (a compilation, a fallback, a cache lookup, a defragmentation); it has a
+function to call only while there are listeners. The other events are published from Python.
+
+Events of the core are delivered on the main thread, between two of its bytecodes: the thread that causes one
+may hold locks, or not run Python. `EventDispatcher.flush` delivers them at once.
+
+Names and meaning are those of the public bridge's ``habana_frameworks.torch.utils.event_dispatcher``, which
+is the public path of this module.
+"""
+
+from __future__ import annotations
+
+import atexit
+import enum
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from habana_frameworks.torch import _C
+
+__all__ = ["EventCallback", "EventDispatcher", "EventId", "EventParams"]
+
+EventParams = list[tuple[str, str]]
+EventCallback = Callable[[int, EventParams], None]
+
+_logger = logging.getLogger(__name__)
+
+
+class EventId(enum.Enum):
+    """Kinds of events; the comments list their parameters."""
+
+    GRAPH_COMPILATION = "GRAPH_COMPILATION"  # duration (µs), recipe
+    CPU_FALLBACK = "CPU_FALLBACK"  # op_name
+    CACHE_HIT = "CACHE_HIT"  # recipe_id
+    CACHE_MISS = "CACHE_MISS"  # recipe_id
+    MEMORY_DEFRAGMENTATION = "MEMORY_DEFRAGMENTATION"  # success, milliseconds
+    MARK_STEP = "MARK_STEP"
+    PROCESS_EXIT = "PROCESS_EXIT"
+    DEVICE_ACQUIRED = "DEVICE_ACQUIRED"
+    CUSTOM_EVENT = "CUSTOM_EVENT"  # what the publisher gives
+
+
+class EventDispatcher:
+    """Delivers events to their listeners. There is one dispatcher, `EventDispatcher.instance()`."""
+
+    _instance: EventDispatcher | None = None
+    _creation = threading.Lock()
+
+    @classmethod
+    def instance(cls) -> EventDispatcher:
+        """The dispatcher of this process."""
+        with cls._creation:
+            if cls._instance is None:
+                cls._instance = cls()
+                atexit.register(cls._instance._exit)
+            return cls._instance
+
+    def __init__(self) -> None:
+        # Reentrant: a listener may be called while this thread has the lock, and subscribe.
+        self._lock = threading.RLock()
+        self._handles = itertools.count(1)
+        # Replaced as a whole on each change, so that a publisher walks it without the lock.
+        self._listeners: dict[int, tuple[EventId, EventCallback]] = {}
+
+    def subscribe(self, event: EventId, callback: EventCallback) -> int:
+        """Call ``callback(timestamp, params)`` at each event of one kind from here on.
+
+        Args:
+            event: the kind.
+            callback: gets microseconds since the epoch and a list of (key, value), both strings. An exception
+                in it is logged; the operation that caused the event continues.
+
+        Returns:
+            A handle for `unsubscribe`.
+
+        Raises:
+            TypeError: `event` is not an `EventId`.
+        """
+        if not isinstance(event, EventId):
+            raise TypeError(f"{event!r} is no event: use a member of EventId")
+        self.flush()
+        with self._lock:
+            handle = next(self._handles)
+            if not self._listeners:
+                _C.set_event_callback(self._receive)
+            self._listeners = {**self._listeners, handle: (event, callback)}
+        return handle
+
+    def unsubscribe(self, handle: int) -> None:
+        """End a subscription; earlier events are delivered first.
+
+        Raises:
+            KeyError: the handle is unknown, or its subscription has ended.
+        """
+        self.flush()
+        with self._lock:
+            listeners = dict(self._listeners)
+            del listeners[handle]
+            self._listeners = listeners
+            if not listeners:
+                _C.set_event_callback(None)
+
+    def publish(self, event: EventId, params: Iterable[tuple[str, object]] = ()) -> None:
+        """Deliver an event to its listeners, now and on this thread; values are converted to strings."""
+        self.flush()
+        self._deliver(event, time.time_ns() // 1000, params)
+
+    def flush(self) -> None:
+        """Deliver the events that the core has reported so far."""
+        _C.take_events()
+
+    def _receive(self, name: str, microseconds: int, params: Iterable[tuple[str, object]]) -> None:
+        """Deliver an event; the compiled core calls this."""
+        event = EventId.__members__.get(name)
+        if event is not None:
+            self._deliver(event, microseconds, params)
+
+    def _deliver(self, event: EventId, microseconds: int, params: Iterable[tuple[str, object]]) -> None:
+        texts: EventParams | None = None
+        for subscribed, callback in self._listeners.values():
+            if subscribed is not event:
+                continue
+            if texts is None:
+                texts = [(str(key), str(value)) for key, value in params]
+            try:
+                callback(microseconds, list(texts))
+            except Exception:
+                _logger.exception("a listener of %s failed", event.name)
+
+    def _exit(self) -> None:
+        self.publish(EventId.PROCESS_EXIT)
+        # The core outlives the interpreter's ability to call into Python.
+        _C.set_event_callback(None)

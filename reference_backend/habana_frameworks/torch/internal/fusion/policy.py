@@ -1,0 +1,120 @@
+"""The decision to compile a graph: after many runs, and not if the program requires deterministic results.
+
+``HPU_REFERENCE_FUSE_AFTER`` is the number of runs after which a graph is compiled (default 32; before torch
+2.13 the default is 0: never). Compilation happens in another process; the graph changes from interpreted to
+fused between two runs, when the code is ready. Values may then differ by rounding, as they do between any two
+orders of floating-point operations; graphs stay interpreted under
+``torch.use_deterministic_algorithms(True)``.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import shutil
+from typing import Any
+
+import torch
+
+from ..settings.environment import read
+
+log = logging.getLogger(__name__)
+
+#: Runs between two checks for finished code.
+_BETWEEN_LOOKS = 64
+_NEVER = 1 << 62
+
+
+def hot_after() -> int:
+    """Number of runs after which a graph is compiled; 0 for never, the default on torch before 2.13."""
+    return int(read("HPU_REFERENCE_FUSE_AFTER", "u32", 32 if _trusted() else 0))
+
+
+@functools.cache
+def _trusted() -> bool:
+    # Inductor of 2.6 compiles some graphs to code that is silently wrong (a transposed sparse tensor) or that
+    # fails when it runs (matrix_exp); with that of 2.13 the whole suite passes. Releases between: not tried.
+    return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 13)
+
+
+def install(graph: Any, artifact: Any) -> None:
+    """Hand compiled code to the graph or recipe of the core that it was compiled from.
+
+    Args:
+        graph: a captured graph or a recipe.
+        artifact: its `Artifact`. If the core cannot load it, its folder is removed, with a warning.
+    """
+    arguments = [
+        (
+            entry["buffer"],
+            getattr(torch, entry["dtype"].removeprefix("torch.")),
+            entry["sizes"],
+            entry["strides"],
+            entry["offset"],
+            entry["access"] != "read",
+        )
+        for entry in artifact.convention["arguments"]
+    ]
+    try:
+        graph.set_fused(str(artifact.code), arguments)
+    except (
+        RuntimeError,
+        OSError,
+    ) as error:  # for example, truncated on disk; a later process compiles it again
+        log.warning("%s cannot be used and is removed: %s", artifact.folder, error)
+        shutil.rmtree(artifact.folder, ignore_errors=True)
+
+
+class Heat:
+    """Counts the runs of one graph and requests its compilation after enough of them.
+
+    Args:
+        graph: a captured graph of the core.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        self._graph = graph
+        self._left = hot_after() or _NEVER
+        self._requested = False
+
+    def run(self) -> None:
+        """Count a run."""
+        self._left -= 1
+        if self._left <= 0:
+            self._look()
+
+    def _look(self) -> None:
+        from . import service
+
+        self._left = _NEVER if self._graph.kind == "fused" else _BETWEEN_LOOKS
+        if self._requested:
+            service.poll()
+        elif torch.are_deterministic_algorithms_enabled() or not self._request(service):
+            self._left = _NEVER
+
+    def _request(self, service: Any) -> bool:
+        self._requested = True
+        graph = self._graph
+        return service.request(graph.describe(), lambda artifact: install(graph, artifact)) is not None
+
+
+_steps = 0
+
+
+def look_at_recipes(core: Any) -> None:
+    """Request compilation of the recipes of lazy mode that have become hot; called at the end of steps.
+
+    Args:
+        core: the compiled core.
+    """
+    global _steps
+    _steps += 1
+    hot = core.take_hot_recipes()
+    if not hot and _steps % _BETWEEN_LOOKS:
+        return
+    from . import service
+
+    for _, recipe in hot:
+        if hot_after() and not torch.are_deterministic_algorithms_enabled():
+            service.request(recipe.describe(), lambda artifact, recipe=recipe: install(recipe, artifact))
+    service.poll()

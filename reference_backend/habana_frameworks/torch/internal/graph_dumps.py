@@ -1,0 +1,68 @@
+"""Files that show graphs, written when the environment asks for them.
+
+    GRAPH_VISUALIZATION=1            every graph, as text and as DOT
+    PT_HPU_GRAPH_DUMP_MODE=all       the same; `eager`: captured graphs only; `compile`, `compile_fx`: those
+                                     of torch.compile only. `bridge_config` can set it in mid-run
+    PT_HPU_DUMP_IR_DOT_GRAPH=1       captured graphs and those of lazy mode, as DOT
+    PT_HPU_GRAPH_DUMP_PREFIX         the folder, ``.graph_dumps`` in the current one by default
+
+A file is called ``{name}_{process id}.txt`` or ``.dot``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from .settings import bridge_config, environment
+
+_SUFFIXES = {"text": ".txt", "dot": ".dot"}
+
+
+def requested_forms(kind: str) -> tuple[str, ...]:
+    """Forms (``text``, ``dot``) in which the environment requests graphs of a kind.
+
+    Args:
+        kind: ``eager`` for captured graphs, ``lazy``, ``compile`` or ``compile_fx``.
+    """
+    mode = str(bridge_config.value_of("PT_HPU_GRAPH_DUMP_MODE")).strip().lower()
+    if environment.read("GRAPH_VISUALIZATION", "bool", False) or mode in ("all", kind):
+        return ("text", "dot")
+    if kind in ("eager", "lazy") and bridge_config.value_of("PT_HPU_DUMP_IR_DOT_GRAPH"):
+        return ("dot",)
+    return ()
+
+
+def dump_if_requested(graph: Any, name: str, kind: str = "eager") -> list[Path]:
+    """Write a graph in the requested forms.
+
+    Args:
+        graph: has ``dump("text" | "dot")``, as `_C.Graph`.
+        name: first part of the file names.
+        kind: see `requested_forms`.
+
+    Returns:
+        The files; none if no form is requested.
+
+    Raises:
+        OSError: the folder or a file cannot be written.
+    """
+    return _write(graph, name, requested_forms(kind))
+
+
+def dump_graph(graph: Any, name: str) -> list[Path]:
+    """Write a graph as text and as DOT, regardless of the environment. Returns the files."""
+    return _write(graph, name, tuple(_SUFFIXES))
+
+
+def _write(graph: Any, name: str, forms: Iterable[str]) -> list[Path]:
+    written = []
+    for form in forms:
+        folder = Path(str(bridge_config.value_of("PT_HPU_GRAPH_DUMP_PREFIX")))
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{name}_{os.getpid()}{_SUFFIXES[form]}"
+        path.write_text(graph.dump(form))
+        written.append(path)
+    return written

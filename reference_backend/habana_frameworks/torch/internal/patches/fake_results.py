@@ -1,0 +1,74 @@
+"""Fake results on hpu with the shapes and strides that the device produces.
+
+The device runs the CPU's kernels. For some operators torch derives fake metadata from the device of a fake
+tensor, or from the implementation that would run there, and for hpu the result differs from the CPU's. These
+operators compute their metadata on fake CPU tensors instead.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+#: Their fake implementation depends on the memory format of the implementation that would run.
+_CONVOLUTIONS = (
+    "convolution.default",
+    "_convolution.default",
+    "_convolution.deprecated",
+    "convolution_backward.default",
+)
+
+#: The order of dimensions in the result of its Meta kernel depends on the type of the device.
+_BY_DEVICE = ("nonzero_static.default",)
+
+
+def ask_the_cpu(fake_impls: ModuleType) -> None:
+    """Replace or add implementations in `torch._subclasses.fake_impls`: hpu results become as the CPU's."""
+    implementations = fake_impls.op_implementations_dict
+    for name in _CONVOLUTIONS:
+        operator = _find(name)
+        if operator in implementations:
+            implementations[operator] = _asking(implementations[operator])
+    for name in _BY_DEVICE:
+        operator = _find(name)
+        implementations.setdefault(operator, _asking(_run))
+
+
+def _find(name: str) -> Any:
+    packet, overload = name.split(".")
+    return getattr(getattr(torch.ops.aten, packet), overload)
+
+
+def _run(fake_mode: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
+    """Default implementation of torch for an operator without one in the table."""
+    with fake_mode:
+        return operator(*args, **kwargs)
+
+
+def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def implementation(fake_mode: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
+        tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        if any(tensor.device.type != "hpu" for tensor in tensors):
+            if original is _run:
+                return NotImplemented
+            return original(fake_mode, operator, *args, **kwargs)
+        with fake_mode:
+            args, kwargs = pytree.tree_map_only(torch.Tensor, _like("cpu"), (args, kwargs))
+        result = original(fake_mode, operator, *args, **kwargs)
+        with fake_mode:
+            return pytree.tree_map_only(torch.Tensor, _like("hpu:0"), result)
+
+    return implementation
+
+
+def _like(device: str) -> Callable[[torch.Tensor], torch.Tensor]:
+    def make(tensor: torch.Tensor) -> torch.Tensor:
+        return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=device)
+
+    return make

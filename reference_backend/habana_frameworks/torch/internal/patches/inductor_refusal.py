@@ -1,0 +1,27 @@
+"""A clear error from Inductor, which has no code for hpu."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .import_hooks import when_imported
+from .replacing import replace
+
+
+def refuse_hpu() -> None:
+    """Make Inductor refuse hpu tensors before it compiles."""
+    when_imported("torch._inductor.compile_fx", lambda module: replace(module, "compile_fx", _refusing_hpu))
+
+
+def _refusing_hpu(original: Callable[..., Any]) -> Callable[..., Any]:
+    def compile_fx(model_: Any, example_inputs_: Any, *args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(value, torch.Tensor) and value.device.type == "hpu" for value in example_inputs_):
+            raise RuntimeError(
+                "Inductor does not compile for hpu tensors: use torch.compile(..., backend='hpu_backend')"
+            )
+        return original(model_, example_inputs_, *args, **kwargs)
+
+    return compile_fx

@@ -1,0 +1,26 @@
+"""Lists of the devices on which optimizers use their foreach and fused implementations."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+
+from .replacing import replace
+
+
+def allow_foreach() -> None:
+    """Add hpu to the lists."""
+    # Other modules have the functions under their own names and would go on with the original ones.
+    for holder in ("torch.utils._foreach_utils", "torch.optim.optimizer", "torch.optim.swa_utils"):
+        module = importlib.import_module(holder)
+        for name in ("_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices"):
+            if hasattr(module, name):
+                replace(module, name, _including_hpu)
+
+
+def _including_hpu(original: Callable[[], list[str]]) -> Callable[[], list[str]]:
+    def supported_devices() -> list[str]:
+        devices = original()
+        return devices if "hpu" in devices else [*devices, "hpu"]
+
+    return supported_devices

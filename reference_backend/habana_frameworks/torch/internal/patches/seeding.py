@@ -1,0 +1,54 @@
+"""Seeds and generator states: `torch.manual_seed`, `torch.seed` and `torch.random.fork_rng` include hpu.
+
+Seeding goes through the hook that torch calls for devices it does not know
+(`torch.random._seed_custom_device`), so that `torch.manual_seed` and `torch.seed` stay the functions that
+Dynamo and others recognise by identity, and that names imported earlier seed hpu too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+
+from .replacing import replace
+
+
+def seed_hpu() -> None:
+    """Make `torch.manual_seed` and `torch.seed` seed hpu too."""
+    replace(torch.random, "_seed_custom_device", _seeding_hpu)
+
+
+def fork_hpu_rng() -> None:
+    """Make `torch.random.fork_rng` save the generator of hpu by default."""
+    replace(torch.random, "fork_rng", _forking_hpu)
+
+
+def _seeding_hpu(original: Callable[[int], None]) -> Callable[[int], None]:
+    def seed_custom_device(seed: int) -> None:
+        original(seed)
+        # Workers of a data loader seed torch too; they have no device to seed.
+        if not torch.hpu._is_in_bad_fork():
+            torch.hpu.manual_seed_all(seed)
+
+    return seed_custom_device
+
+
+def _forking_hpu(
+    original: Callable[..., AbstractContextManager[None]],
+) -> Callable[..., AbstractContextManager[None]]:
+    def fork_rng(
+        devices: Any = None,
+        enabled: bool = True,
+        _caller: str = "fork_rng",
+        _devices_kw: str = "devices",
+        device_type: str | None = "hpu",
+    ) -> AbstractContextManager[None]:
+        device_type = device_type or "hpu"
+        if devices is None and device_type == "hpu":
+            devices = [] if torch.hpu._is_in_bad_fork() else [0]
+        return original(devices, enabled, _caller, _devices_kw, device_type)
+
+    return fork_rng

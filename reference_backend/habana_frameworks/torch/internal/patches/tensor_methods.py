@@ -1,0 +1,70 @@
+"""Methods that move tensors, modules and packed sequences to hpu: ``x.hpu()``, ``x.is_hpu``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn.utils.rnn import PackedSequence
+from torch.overrides import handle_torch_function, has_torch_function_unary
+
+
+def add_methods() -> None:
+    """Add ``hpu`` and ``is_hpu`` to the classes of torch that have none."""
+    for owner, name, value in (
+        (torch.Tensor, "hpu", _tensor_hpu),
+        (torch.Tensor, "is_hpu", property(_is_hpu)),
+        (torch.nn.Module, "hpu", _module_hpu),
+        (PackedSequence, "hpu", _packed_sequence_hpu),
+        (PackedSequence, "is_hpu", property(_packed_sequence_is_hpu)),
+    ):
+        # A fork-like build, or a later torch, may bring its own.
+        if not hasattr(owner, name):
+            setattr(owner, name, value)
+
+
+def _tensor_hpu(
+    self: torch.Tensor,
+    device: Any = None,
+    non_blocking: bool = False,
+    memory_format: torch.memory_format = torch.preserve_format,
+) -> torch.Tensor:
+    """Copy of the tensor on hpu, or the tensor itself if it is there already.
+
+    Args:
+        device: an hpu device or an index, by default the current one.
+        non_blocking: do not wait for the copy, if the source is pinned.
+        memory_format: layout of the copy.
+
+    Raises:
+        ValueError: `device` is not an hpu device.
+    """
+    if has_torch_function_unary(self):
+        return handle_torch_function(
+            _tensor_hpu, (self,), self, device=device, non_blocking=non_blocking, memory_format=memory_format
+        )
+    index = torch.hpu._utils._get_device_index(device, optional=True)
+    return self.to(torch.device("hpu", index), non_blocking=non_blocking, memory_format=memory_format)
+
+
+def _is_hpu(self: torch.Tensor) -> bool:
+    """True if the tensor is on hpu."""
+    return self.device.type == "hpu"
+
+
+def _module_hpu(self: torch.nn.Module, device: Any = None) -> torch.nn.Module:
+    """Move all parameters and buffers to hpu, in place, and return the module."""
+    return self._apply(lambda tensor: tensor.hpu(device))
+
+
+def _packed_sequence_hpu(
+    self: PackedSequence, device: Any = None, non_blocking: bool = False
+) -> PackedSequence:
+    """Copy of the sequence on hpu, or the sequence itself if it is there already."""
+    index = torch.hpu._utils._get_device_index(device, optional=True)
+    return self.to(torch.device("hpu", index), non_blocking=non_blocking)
+
+
+def _packed_sequence_is_hpu(self: PackedSequence) -> bool:
+    """True if the data of the sequence is on hpu."""
+    return self.data.device.type == "hpu"

@@ -1,0 +1,55 @@
+"""Environment variables: one parser for each kind of flag, and one form of error."""
+
+from __future__ import annotations
+
+import os
+
+Value = bool | int | str
+
+_BOOL_WORDS = {"1": True, "true": True, "0": False, "false": False}
+_INT_RANGES = {
+    "u32": (0, 2**32 - 1),
+    "u64": (0, 2**64 - 1),
+    "i64": (-(2**63), 2**63 - 1),
+}
+
+
+def parse(name: str, kind: str, text: str) -> Value:
+    """Convert the text of a variable to a value.
+
+    Args:
+        name: the variable, for the message.
+        kind: ``bool`` (true, false, 1, 0 in any case), ``u32``, ``u64``, ``i64`` (decimal or ``0x``
+            hexadecimal) or ``str`` (taken as it is).
+        text: the text of the variable.
+
+    Raises:
+        ValueError: the text is not of that kind; the message has the variable, the text and the accepted
+            values.
+    """
+    if kind == "str":
+        return text
+    word = text.strip().lower()
+    if kind == "bool":
+        if word in _BOOL_WORDS:
+            return _BOOL_WORDS[word]
+        raise ValueError(f"{name}={text!r} is not a truth value: use true, false, 1 or 0")
+    lowest, highest = _INT_RANGES[kind]
+    try:
+        number = int(word, 16 if word.lstrip("+-").startswith("0x") else 10)
+    except ValueError:
+        number = None
+    if number is None or not lowest <= number <= highest:
+        raise ValueError(
+            f"{name}={text!r} is not an accepted integer: use a decimal or 0x hexadecimal number "
+            f"from {lowest} to {highest}"
+        )
+    return number
+
+
+def read(name: str, kind: str, default: Value) -> Value:
+    """Value of an environment variable, or `default` if it is unset or empty. Errors as in `parse`."""
+    text = os.environ.get(name)
+    if text is None or (kind != "str" and not text.strip()):
+        return default
+    return parse(name, kind, text)

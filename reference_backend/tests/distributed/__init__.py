@@ -1,0 +1,1 @@
+"""Tests of hccl on several ranks."""

@@ -1,0 +1,88 @@
+"""The entry point of the group torch.backends: `import torch` with an installed backend."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import habana_frameworks.torch  # noqa: F401  # the core must be there
+import pytest
+from habana_frameworks import autoload
+
+IS_LOADED = "import torch; print(hasattr(torch, 'hpu'))"
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> dict[str, object]:
+    """Arguments for `run_python` that make the entry point visible, without an installation."""
+    metadata = tmp_path / "front_test-0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: front-test\nVersion: 0\n")
+    (metadata / "entry_points.txt").write_text(
+        "[torch.backends]\ndevice_backend = habana_frameworks.autoload:__autoload\n"
+    )
+    return {"path": (tmp_path,), "TORCH_DEVICE_BACKEND_AUTOLOAD": "1"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "loaded"),
+    [
+        ({}, True),
+        ({"PT_HPU_LAZY_MODE": "0"}, True),
+        ({"PT_HPU_LAZY_MODE": "1"}, False),
+        ({"PT_HPU_AUTOLOAD": "0"}, False),
+        ({"PT_HPU_AUTOLOAD": "1"}, True),
+        ({"PT_HPU_AUTOLOAD": ""}, True),
+        ({"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}, False),
+    ],
+)
+def test_switches(run_python, installed, environment, loaded):
+    done = run_python(IS_LOADED, **{**installed, **environment})
+    assert done.stdout.strip() == str(loaded)
+    assert done.stderr == ""
+
+
+def test_tensors_work_without_any_import_but_torch(output_of, installed):
+    assert (
+        output_of("import torch; print((torch.ones(2, device='hpu') + 1).sum().item())", **installed) == "4.0"
+    )
+
+
+def test_explicit_import_first_does_not_recurse(output_of, installed):
+    code = "import habana_frameworks.torch, torch; print(torch.hpu is habana_frameworks.torch.hpu)"
+    assert output_of(code, **installed) == "True"
+    code = "import habana_frameworks.torch.hpu as hpu, torch; print(torch.hpu is hpu)"
+    assert output_of(code, **installed) == "True"
+
+
+def test_entry_point_does_nothing_once_the_package_is_at_work(monkeypatch):
+    monkeypatch.setenv("PT_HPU_AUTOLOAD", "on")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        vars(autoload)["__autoload"]()
+    assert autoload.is_loaded
+    assert caught == []
+
+
+@pytest.mark.parametrize("environment", [{"PT_HPU_AUTOLOAD": "on"}, {"PT_HPU_LAZY_MODE": "banana"}])
+@pytest.mark.parametrize("options", [(), ("-W", "error")])
+def test_import_torch_survives_what_it_cannot_load(run_python, installed, environment, options):
+    done = run_python(IS_LOADED, options=options, **{**installed, **environment})
+    assert done.stdout.strip() == "False", done.stderr
+    (name, value), *_ = environment.items()
+    assert f"RuntimeWarning: import torch did not load the hpu device: {name}={value!r}" in done.stderr
+
+
+def test_after_a_failed_autoload_the_import_works_once_the_cause_is_gone(output_of, installed):
+    code = (
+        "import os, torch\n"
+        "del os.environ['PT_HPU_LAZY_MODE']\n"
+        "import habana_frameworks.torch\n"
+        "print(torch.ones(1, device='hpu').device)"
+    )
+    assert output_of(code, **installed, PT_HPU_LAZY_MODE="9") == "hpu:0"
+
+
+def test_after_a_failed_autoload_the_import_says_why(run_python, installed):
+    done = run_python("import torch, habana_frameworks.torch", **installed, PT_HPU_LAZY_MODE="9")
+    assert done.stderr.strip().splitlines()[-1].startswith("ValueError: PT_HPU_LAZY_MODE='9' is not a mode")

@@ -1,0 +1,207 @@
+"""Fusion: the FX function of a description, and compiled code, do what the calls do one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from helpers.fusion_programs import Program, assert_same, fusion, record, run_artifact, run_built
+
+NotFusable = fusion("description").NotFusable
+
+
+def floats(*sizes: int) -> torch.Tensor:
+    return torch.randint(-4, 5, sizes, generator=torch.Generator().manual_seed(sum(sizes))).float()
+
+
+def tensor(
+    buffer: int, sizes: Any, strides: Any, offset: int = 0, dtype: Any = torch.float32
+) -> tuple[Any, ...]:
+    return ("tensor", buffer, dtype, tuple(sizes), tuple(strides), offset, False, False)
+
+
+def pointwise(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.where(x > 0, (x + y) * 2.0 - 1, y.neg()).relu()
+
+
+def linear(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.relu(torch.addmm(b, x, w.t()))
+
+
+def parameter_update(p: torch.Tensor, g: torch.Tensor, m: torch.Tensor) -> None:
+    m.mul_(2).add_(g)
+    p.add_(m, alpha=-1)
+
+
+def step_of_sgd(w: torch.Tensor, x: torch.Tensor, g: torch.Tensor) -> None:
+    w.add_(g.t() @ x, alpha=-2)
+    w.sub_((x.t() @ g).t(), alpha=3)
+
+
+def foreach_update(p: torch.Tensor, q: torch.Tensor, g: torch.Tensor) -> None:
+    torch._foreach_mul_([p, q], 3.0)
+    torch._foreach_add_([p, q], [g, g], alpha=2)
+
+
+def slice_output(x: torch.Tensor) -> Any:
+    y = x + 1
+    return y[1:, ::2], y.t()
+
+
+def transposed_result(x: torch.Tensor) -> torch.Tensor:
+    return x.t() * 2
+
+
+def two_views(x: torch.Tensor) -> Any:
+    y = x * 2
+    return y.t() + y[:, :1] + y.flatten()[3], y.view(2, -1).sum(0)
+
+
+def reductions(x: torch.Tensor) -> Any:
+    return x.sum(0), x.amax(1, keepdim=True), x.mean(), x.argmax(1), x.max(0)
+
+
+def written_twice(x: torch.Tensor) -> torch.Tensor:
+    y = torch.empty_like(x)
+    torch.add(x, 1, out=y)
+    z = y * 3
+    torch.mul(y, z, out=y)
+    return y
+
+
+def written_in_parts(x: torch.Tensor) -> torch.Tensor:
+    y = torch.empty(x.shape[0] * 2, *x.shape[1:])
+    y[: x.shape[0]] = x
+    torch.neg(x, out=y[x.shape[0] :])
+    return y + y.sum()
+
+
+def temporary_in_place(x: torch.Tensor) -> torch.Tensor:
+    y = x + 1
+    y.mul_(2)
+    y[1].fill_(7)
+    y[:, 2:4].add_(x[:, :2])
+    y.t()[0].zero_()
+    return y.relu()
+
+
+def part_of_input(x: torch.Tensor) -> torch.Tensor:
+    y = x.sum(0)
+    x[1, :2].add_(1)
+    x[:, 3].copy_(x[:, 0] * 2)
+    return y * x
+
+
+def softmax_and_norm(x: torch.Tensor, w: torch.Tensor) -> Any:
+    width = [x.shape[-1]]
+    return F.log_softmax(x, 1), F.softmax(x, 0), F.layer_norm(x, width, w, w)
+
+
+def called_by_name(x: torch.Tensor) -> torch.Tensor:
+    """Compiled code calls what Inductor has no kernel for by its name."""
+    values, vectors = torch.linalg.eigh(x @ x.t())
+    return vectors @ torch.diag(values) + x
+
+
+def embedding(x: torch.Tensor, index: torch.Tensor) -> Any:
+    return (
+        F.embedding(index, x) + 1,
+        x[index],
+        x.index_select(1, index),
+        x.gather(0, index.expand(6, 3).t() % 4),
+    )
+
+
+def convolution(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> Any:
+    x = x.contiguous(memory_format=torch.channels_last)
+    return F.max_pool2d(F.conv2d(x, w, b, padding=1).relu(), 2)
+
+
+def batch_norm(x: torch.Tensor, w: torch.Tensor, mean: torch.Tensor, var: torch.Tensor) -> Any:
+    return torch._native_batch_norm_legit(x, w, w, mean, var, True, 0.5, 1e-5)
+
+
+def casts(x: torch.Tensor, i: torch.Tensor) -> Any:
+    i.add_(x.long())
+    return x.bfloat16() * 3.0 + 0.1, i * 2.5, i / 2, i == 3, (x > 0).float(), x.double() + i
+
+
+def windows(x: torch.Tensor) -> Any:
+    y = x.flatten() * 2
+    return y.unfold(0, 3, 2).sum(1), y.as_strided((3, 4), (7, 1)) + 0
+
+
+def shared_inputs(x: torch.Tensor) -> torch.Tensor:
+    return x[0] + x[1] + x.view(torch.int32)[2]
+
+
+def no_sizes(x: torch.Tensor) -> Any:
+    total = x.sum()
+    total.add_(total)
+    return total * x, x[:0] + 1, total.expand(3, 2) - 1
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], bool]] = {
+    # name: (program, inputs, whether results are exact when built)
+    "pointwise": (pointwise, (floats(5, 6), floats(6)), True),
+    "linear": (linear, (floats(5, 6), floats(7, 6), floats(7)), True),
+    "parameter_update": (parameter_update, (floats(4, 3), floats(4, 3), floats(4, 3)), True),
+    "step_of_sgd": (step_of_sgd, (floats(7, 6), floats(5, 6), floats(5, 7)), True),
+    "half_alpha": (
+        lambda x, y: x.add(y, alpha=0.3),
+        (floats(9).bfloat16() / 3, floats(9).bfloat16() / 3),
+        True,
+    ),
+    "foreach_update": (foreach_update, (floats(4, 3), floats(3, 4).t(), floats(4, 3)), True),
+    "slice_output": (slice_output, (floats(5, 6),), True),
+    "transposed_result": (transposed_result, (floats(5, 6),), True),
+    "two_views": (two_views, (floats(4, 4),), True),
+    "reductions": (reductions, (floats(5, 6),), True),
+    "written_twice": (written_twice, (floats(5, 6),), True),
+    "written_in_parts": (written_in_parts, (floats(5, 6),), True),
+    "temporary_in_place": (temporary_in_place, (floats(5, 6),), True),
+    "part_of_input": (part_of_input, (floats(5, 6),), True),
+    "softmax_and_norm": (softmax_and_norm, (floats(5, 6), floats(6)), False),
+    "called_by_name": (called_by_name, (floats(4, 4),), False),
+    "embedding": (embedding, (floats(4, 6), torch.tensor([3, 0, 3])), True),
+    "convolution": (convolution, (floats(2, 3, 8, 8), floats(4, 3, 3, 3), floats(4)), False),
+    "batch_norm": (batch_norm, (floats(8, 6), floats(6), floats(6), floats(6).abs()), False),
+    "casts": (casts, (floats(5, 6), torch.arange(30).view(5, 6)), True),
+    "windows": (windows, (floats(5, 4),), True),
+    "shared_inputs": (shared_inputs, (floats(5, 6),), True),
+    "no_sizes": (no_sizes, (floats(2, 2),), True),
+}
+
+
+def recorded(name: str) -> Program:
+    program, inputs, _ = PROGRAMS[name]
+    return record(program, *inputs)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_built_function_does_what_the_calls_do(name: str) -> None:
+    program = recorded(name)
+    _, memory = run_built(program)
+    assert_same(program, memory, exact=PROGRAMS[name][2])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "temporary_in_place",
+        "linear",
+        "step_of_sgd",
+        "foreach_update",
+        "part_of_input",
+        "softmax_and_norm",
+        "embedding",
+        "called_by_name",
+    ],
+)
+def test_compiled_code_does_what_the_calls_do(name: str, tmp_path: Any) -> None:
+    program = recorded(name)
+    artifact = fusion("compile").fuse(program.description, tmp_path, check=True)
+    assert_same(program, run_artifact(program, artifact), exact=False)

@@ -1,0 +1,189 @@
+"""Random programs: the built function leaves the same bytes as the interpretation of the description."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+import torch
+from helpers.fusion_programs import assert_same, fusion, record, run_artifact, run_built
+
+# Values are small whole numbers, so that results do not depend on the order of sums.
+LIMIT = 8
+
+
+class Author:
+    """Writes a program by running it: `run` is the program, the same for the same seed."""
+
+    def __init__(self, seed: int, length: int) -> None:
+        self.seed, self.length = seed, length
+
+    def run(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
+        self.random = random.Random(self.seed)
+        *self.tensors, self.ends = inputs
+        for _ in range(self.length):
+            step = self.random.choice(
+                (self.view, self.view, self.unary, self.binary, self.reduce, self.in_place)
+            )
+            step = self.random.choice((step, step, self.partial_write, self.out, self.other))
+            step()
+        fresh = [candidate for candidate in self.tensors if all(candidate is not other for other in inputs)]
+        return [candidate for candidate in fresh if self.random.random() < 0.4]
+
+    def pick(self) -> torch.Tensor:
+        return self.random.choice(self.tensors)
+
+    def keep(self, *tensors: torch.Tensor) -> None:
+        small = [tensor for tensor in tensors if tensor.numel() <= 400 and tensor.dim() <= 4]
+        self.tensors += small
+
+    def view(self) -> None:
+        x = self.pick()
+        dims = x.dim()
+        kind = self.random.randrange(8)
+        if dims == 0:
+            return self.keep(x.expand(self.random.randint(1, 3), 2))
+        dim = self.random.randrange(dims)
+        size = x.shape[dim]
+        if kind == 0:
+            order = list(range(dims))
+            self.random.shuffle(order)
+            self.keep(x.permute(order))
+        elif kind == 1 and size > 0:
+            start = self.random.randrange(size)
+            step = self.random.randint(1, 2)
+            self.keep(x[(slice(None),) * dim + (slice(start, None, step),)])
+        elif kind == 2 and size > 0:
+            self.keep(x.select(dim, self.random.randrange(size)))
+        elif kind == 3:
+            self.keep(x.unsqueeze(dim))
+        elif kind == 4 and x.is_contiguous() and size % 2 == 0 and size > 0:
+            self.keep(x.unflatten(dim, (2, size // 2)))
+        elif kind == 5 and x.is_contiguous():
+            self.keep(x.view(-1))
+        elif kind == 6:
+            self.keep(x.unsqueeze(0).expand(2, *x.shape))
+        elif kind == 7 and size >= 3:
+            self.keep(x.unfold(dim, 2, 1), x.diagonal() if dims == 2 else x)
+
+    def unary(self) -> None:
+        x = self.pick()
+        number = self.random.randint(-3, 3)
+        choices = (
+            lambda: torch.relu(x),
+            lambda: x.neg(),
+            lambda: (x + number).clamp(-LIMIT, LIMIT),
+            lambda: (x * 2.0).clamp(-LIMIT, LIMIT).to(x.dtype),
+            lambda: x.clone(),
+            lambda: x.to(self.random.choice((torch.int64, torch.float32, torch.float64, torch.int32))),
+            lambda: torch.where(x > number, x, 0),
+            lambda: torch.zeros_like(x).add_(number),
+        )
+        self.keep(self.random.choice(choices)())
+
+    def binary(self) -> None:
+        x = self.pick()
+        others = [tensor for tensor in self.tensors if tensor.shape == x.shape]
+        others.append(x[:1] if x.dim() else x)
+        y = self.random.choice(others)
+        op = self.random.choice((torch.add, torch.sub, torch.mul, torch.maximum))
+        self.keep(op(x, y).clamp(-LIMIT, LIMIT))
+
+    def reduce(self) -> None:
+        x = self.pick()
+        if x.dim() == 0 or x.numel() == 0:
+            return
+        dim = self.random.randrange(x.dim())
+        result = self.random.choice(
+            (
+                lambda: x.sum(dim).clamp(-LIMIT, LIMIT),
+                lambda: x.amax(dim, keepdim=True),
+                lambda: x.cumsum(dim).clamp(-LIMIT, LIMIT),
+                lambda: torch.sort(x, dim=dim, stable=True),
+            )
+        )()
+        self.keep(*(result if isinstance(result, tuple) else (result,)))
+
+    def other(self) -> None:
+        x = self.pick()
+        if x.dim() == 2 and x.dtype.is_floating_point:
+            self.keep((x @ x.t()).clamp(-LIMIT, LIMIT), torch.cat([x, x * 1]))
+        elif x.dim() and x.shape[0]:
+            self.keep(x[self.ends % x.shape[0]], torch.stack([x, x]))
+
+    def writable(self) -> torch.Tensor | None:
+        """A tensor whose elements have memory of their own."""
+        layout = fusion("description").Layout
+        regular = fusion("views").is_regular
+        x = self.pick()
+        return x if regular(layout(x.dtype, tuple(x.shape), tuple(x.stride()), 0)) else None
+
+    def in_place(self) -> None:
+        x = self.writable()
+        if x is None:
+            return
+        number = self.random.randint(-2, 2)
+        choices = (
+            lambda: x.add_(number).clamp_(-LIMIT, LIMIT),
+            lambda: x.fill_(number),
+            lambda: x.zero_(),
+            lambda: x.copy_(x.clone().neg()),
+            lambda: x.masked_fill_(x > 1, number),
+        )
+        self.random.choice(choices)()
+
+    def partial_write(self) -> None:
+        x, y = self.writable(), self.pick()
+        if x is not None and x.dim() and y.shape == x.shape[1:]:
+            x[self.random.randrange(x.shape[0]) if x.shape[0] else slice(None)] = y.clone()
+        elif x is not None and x.dim() and x.shape[-1] > 1:
+            x[..., 1:].copy_(x[..., :-1] * 1)
+            torch._foreach_neg_([x[..., 0], x[..., 1]])
+
+    def out(self) -> None:
+        x = self.pick()
+        if x.dim() == 0:
+            return
+        y = torch.empty(2, *x.shape, dtype=x.dtype)
+        torch.neg(x, out=y[0])
+        torch.maximum(x, y[0], out=y[1])
+        self.keep(y, y[1])
+
+
+def inputs() -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    base = torch.randint(-4, 5, (6, 8), generator=generator).float()
+    return [
+        base,
+        torch.randint(-4, 5, (4, 3), generator=generator).float().t(),
+        torch.randint(-4, 5, (3, 4), generator=generator),
+        base[1:5, 2:8:2],
+        torch.randint(-4, 5, (2, 3, 4), generator=generator).double(),
+        torch.tensor([0, 5, 3]),
+    ]
+
+
+@pytest.mark.parametrize("first", range(0, 160, 20))
+def test_random_programs_are_built_right(first: int) -> None:
+    built = 0
+    for seed in range(first, first + 20):
+        program = record(Author(seed, 3 + seed % 12).run, *inputs())
+        try:
+            _, memory = run_built(program)
+        except fusion("description").NotFusable as error:
+            assert "dtype" in str(error) or "share memory" in str(error), f"seed {seed}: {error}"
+            continue
+        built += 1
+        try:
+            assert_same(program, memory)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from None
+    assert built >= 16
+
+
+@pytest.mark.parametrize("seed", [11, 23])
+def test_random_programs_are_compiled_right(seed: int, tmp_path: Any) -> None:
+    program = record(Author(seed, 12).run, *inputs())
+    artifact = fusion("compile").fuse(program.description, tmp_path, check=True)
+    assert_same(program, run_artifact(program, artifact))

@@ -1,0 +1,17 @@
+"""Hot graphs are fused automatically only on releases of torch whose fused code is known to be right."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from habana_frameworks.torch.internal.fusion import policy as fusion_policy
+
+
+@pytest.mark.parametrize(("version", "runs"), [("2.6.0+cu124", 0), ("2.13.0+cpu", 32), ("2.15.0", 32)])
+def test_graphs_are_fused_where_that_was_found_right(version, runs, monkeypatch):
+    monkeypatch.delenv("HPU_REFERENCE_FUSE_AFTER", raising=False)
+    monkeypatch.setattr(torch, "__version__", version)
+    fusion_policy._trusted.cache_clear()
+    assert fusion_policy.hot_after() == runs
+    monkeypatch.undo()
+    fusion_policy._trusted.cache_clear()

@@ -1,0 +1,1 @@
+"""Helpers of the device's tests: processes, ranks, random programs, recorded descriptions."""

@@ -1,0 +1,36 @@
+"""One rank: runs a function of a test file in an initialised process group.
+
+    python -m helpers.rank_main FILE FUNCTION RANK SIZE MEETING [TIMEOUT]
+
+MEETING is a path that the ranks share; no port is fixed anywhere. The function gets rank and size.
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib.util
+import sys
+
+import habana_frameworks.torch  # noqa: F401
+import torch.distributed as dist
+
+
+def main(path: str, name: str, rank: str, size: str, meeting: str, timeout: str = "60") -> None:
+    """Join the process group, call the function, leave the group."""
+    spec = importlib.util.spec_from_file_location("ranks_of_a_test", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    dist.init_process_group(
+        "hccl",
+        init_method=f"file://{meeting}",
+        rank=int(rank),
+        world_size=int(size),
+        timeout=datetime.timedelta(seconds=float(timeout)),
+    )
+    getattr(module, name)(int(rank), int(size))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

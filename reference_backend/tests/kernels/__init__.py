@@ -1,0 +1,1 @@
+"""Tests of kernels: arguments, layouts, aliasing, autocast, the fallback, the table of registrations."""

@@ -1,0 +1,75 @@
+"""The registration table: every CPU kernel has one of the device's, explicitly, and changes are seen.
+
+``python test_kernel_table.py`` writes the table of the torch that runs.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+import torch
+from habana_frameworks.torch import _C
+
+TABLES = pathlib.Path(__file__).parent / "tables"
+RELEASE = ".".join(torch.__version__.split(".")[:2])
+KEYS = {
+    "CPU": "HPU",
+    "SparseCPU": "SparseHPU",
+    "SparseCsrCPU": "SparseCsrHPU",
+    "QuantizedCPU": "QuantizedHPU",
+    "NestedTensorCPU": "NestedTensorHPU",
+}
+has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+
+
+def table() -> list[str]:
+    return [" ".join(row) for row in _C.kernel_table()]
+
+
+def test_table_of_this_release():
+    path = TABLES / f"torch-{RELEASE}.txt"
+    if not path.exists():
+        pytest.skip(f"no table for torch {RELEASE}; write one with: python {pathlib.Path(__file__).name}")
+    expected = path.read_text().splitlines()
+    registered = table()
+    assert sorted(set(registered) - set(expected)) == [], "operators that are new on the device"
+    assert sorted(set(expected) - set(registered)) == [], "operators that the device lost"
+
+
+def test_every_cpu_kernel_of_aten_is_covered():
+    registered = {tuple(row.split()[:2]) for row in table()}
+    missing = []
+    for name in torch._C._dispatch_get_all_op_names():
+        if not name.startswith("aten::") or "mkldnn" in name:
+            continue
+        native = has_kernel(name, "HPU")
+        if has_kernel(name, "CPU") and ("HPU", name) not in registered and not native:
+            missing.append(name)
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["native_layer_norm", "native_group_norm", "_stack", "addr", "all.dims", "any.dims", "linalg__powsum"],
+)
+def test_cpu_kernels_beside_a_composite_one_are_explicit(name):
+    assert ["HPU", "aten::" + name, "host"] in [list(row) for row in _C.kernel_table()]
+
+
+def test_collectives_are_not_swallowed():
+    assert not any(row.split()[1].startswith("c10d::") for row in table())
+    with pytest.raises(Exception, match=r"HPU|hccl|backend"):
+        import torch.distributed as dist
+
+        store = dist.HashStore()
+        dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+        try:
+            dist.all_reduce(torch.ones(1, device="hpu"))
+        finally:
+            dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    TABLES.mkdir(exist_ok=True)
+    (TABLES / f"torch-{RELEASE}.txt").write_text("\n".join(table()) + "\n")

@@ -1,0 +1,1 @@
+"""Tests of device memory: the arena, the allocator, storages, pinned memory."""

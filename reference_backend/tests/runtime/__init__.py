@@ -1,0 +1,1 @@
+"""Tests of devices, streams, events, the generator, and ends of processes."""

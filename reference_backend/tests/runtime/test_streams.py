@@ -1,0 +1,529 @@
+"""Streams and events: what runs when, and whose memory is whose meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import habana_frameworks.torch as ht
+import pytest
+import torch
+
+C, hpu = ht._C, ht.hpu
+SIZE = 5000
+
+
+def _held(stream, gate):
+    with hpu.stream(stream):
+        return gate()
+
+
+@pytest.fixture
+def ones(warm):
+    """A tensor, with what the tests do to it known to the engine."""
+    tensor = torch.ones(SIZE, device="hpu")
+    other = torch.ones(SIZE, device="hpu")
+    warm(lambda: (tensor + 1, tensor * 2, other.mul_(3), other.add_(1), other.copy_(tensor), other.zero_()))
+    warm(lambda: (tensor.fill_(1), tensor.mul_(other), tensor.fill_(1), other.add_(tensor)))
+    return tensor
+
+
+def test_launches_return_while_the_stream_is_held(ones, gate):
+    stream = hpu.Stream()
+    before = C.engine_counters()
+    held = _held(stream, gate)
+    with hpu.stream(stream):
+        results = [ones * 2 + 1 for _ in range(50)]
+        event = stream.record_event()
+    assert not event.query()
+    assert not stream.query()
+    assert C.engine_counters()["pending"] == 102
+    assert C.engine_counters()["learned"] == before["learned"]
+    held.open()
+    stream.synchronize()
+    assert event.query() and stream.query()
+    assert all(result.eq(3).all() for result in results)
+
+
+def test_order_within_a_stream(ones, gate):
+    stream = hpu.Stream()
+    value = torch.zeros(SIZE, device="hpu")
+    held = _held(stream, gate)
+    with hpu.stream(stream):
+        for _ in range(10):
+            value.add_(1)
+            value.mul_(3)
+    held.open()
+    stream.synchronize()
+    expected = 0
+    for _ in range(10):
+        expected = (expected + 1) * 3
+    assert value.eq(expected).all()
+
+
+@pytest.mark.parametrize("wait", ["event", "stream", "event.wait"])
+def test_waiting_for_another_stream(ones, gate, wait):
+    first, second = hpu.Stream(), hpu.Stream()
+    value = torch.ones(SIZE, device="hpu")
+    held = _held(first, gate)
+    with hpu.stream(first):
+        value.mul_(3)
+        event = first.record_event()
+    if wait == "stream":
+        second.wait_stream(first)
+    elif wait == "event":
+        second.wait_event(event)
+    else:
+        event.wait(second)
+    with hpu.stream(second):
+        value.add_(1)
+        result = value * 2
+        done = second.record_event()
+    assert not done.query()
+    held.open()
+    done.synchronize()
+    assert result.eq(8).all()
+
+
+def test_streams_do_not_wait_for_each_other(ones, gate):
+    first, second = hpu.Stream(), hpu.Stream()
+    held = _held(first, gate)
+    with hpu.stream(first):
+        late = ones + 1
+    with hpu.stream(second):
+        done = second.record_event()
+        assert (ones * 2).eq(2).all()
+        second.synchronize()
+    assert done.query() and second.query() and not first.query()
+    held.open()
+    first.synchronize()
+    assert late.eq(2).all()
+
+
+def test_a_chain_over_all_queues(ones, gate):
+    streams = [hpu.Stream() for _ in range(32)]
+    value = torch.zeros(SIZE, device="hpu")
+    held = _held(streams[0], gate)
+    for before, stream in zip([None, *streams], streams, strict=False):
+        if before is not None:
+            stream.wait_stream(before)
+        with hpu.stream(stream):
+            value.add_(1)
+            value.add_(1)
+    assert not streams[-1].query()
+    held.open()
+    streams[-1].synchronize()
+    assert value.eq(64).all()
+
+
+def test_waits_are_for_the_version_recorded_before(ones, gate):
+    first, second = hpu.Stream(), hpu.Stream()
+    event = hpu.Event()
+    one = _held(first, gate)
+    event.record(first)
+    second.wait_event(event)
+    with hpu.stream(second):
+        result = ones + 1
+    two = _held(first, gate)
+    event.record(first)
+    one.open()
+    second.synchronize()  # would hang if it waited for the second version
+    assert result.eq(2).all()
+    assert not event.query()
+    two.open()
+    event.synchronize()
+    assert event.query()
+
+
+def test_recording_again_on_another_stream_does_not_release_who_waits(ones, gate):
+    first, second, third = hpu.Stream(), hpu.Stream(), hpu.Stream()
+    event = hpu.Event()
+    held = _held(first, gate)
+    event.record(first)
+    second.wait_event(event)
+    done = second.record_event()
+    event.record(third)  # which has nothing to do
+    assert event.query()
+    for _ in range(50000):  # time enough for a stream that does not wait
+        assert not done.query()
+    held.open()
+    done.synchronize()
+    assert done.query()
+
+
+def test_recording_again_on_a_slow_stream(gate):
+    first, second = hpu.Stream(), hpu.Stream()
+    event = hpu.Event()
+    event.record(first)
+    assert event.query()
+    held = _held(second, gate)
+    event.record(second)
+    assert not event.query()
+    held.open()
+    event.synchronize()
+    assert event.query()
+
+
+def test_unrecorded_events_hold_nothing_back(ones):
+    event = hpu.Event()
+    stream = hpu.Stream()
+    stream.wait_event(event)
+    assert event.query() and stream.query()
+    event.synchronize()
+
+
+def test_elapsed_time(gate):
+    stream = hpu.Stream()
+    start, end = hpu.Event(enable_timing=True), hpu.Event(enable_timing=True)
+    with pytest.raises(RuntimeError, match="recorded"):
+        start.elapsed_time(end)
+    start.record(stream)
+    held = _held(stream, gate)
+    began = time.perf_counter()
+    end.record(stream)
+    with pytest.raises(RuntimeError, match="completed"):
+        start.elapsed_time(end)
+    passed = time.perf_counter() - began
+    held.open()
+    end.synchronize()
+    assert start.elapsed_time(end) >= passed * 1000
+    assert end.elapsed_time(start) == -start.elapsed_time(end)
+
+
+def test_an_event_polled_while_the_host_helps(warm, gate):
+    """Work that a host left in a queue which it worked on runs although no thread waits for it."""
+    value = torch.rand(300, 300, device="hpu")
+    warm(lambda: value @ value)
+    stream = hpu.Stream()
+    for _ in range(30):
+        held = _held(stream, gate)
+        with hpu.stream(stream):
+            first = (value @ value, stream.record_event())[1]
+            last = (value @ value, stream.record_event())[1]
+        held.open()
+        first.synchronize()
+        deadline = time.monotonic() + 20
+        while not last.query():
+            assert time.monotonic() < deadline, C.engine_counters()
+
+
+def test_a_waiting_host_takes_work_over(ones, gate):
+    stream = hpu.Stream()
+    before = C.engine_counters()["taken_over"]
+    for _ in range(500):
+        with hpu.stream(stream):
+            held = gate()
+            result = ones + 1
+            held.open()
+            stream.synchronize()
+        if C.engine_counters()["taken_over"] > before:
+            break
+    assert C.engine_counters()["taken_over"] > before
+    assert result.eq(2).all()
+
+
+def test_many_streams(ones, gate):
+    streams = [hpu.Stream() for _ in range(80)]
+    assert len({stream.id() for stream in streams}) == 80
+    values = [torch.zeros(SIZE, device="hpu") for _ in streams]
+    gates = [_held(stream, gate) for stream in streams]
+    for stream, value in zip(streams, values, strict=True):
+        with hpu.stream(stream):
+            value.add_(1)
+            value.mul_(3)
+    for held in reversed(gates):
+        held.open()
+    for stream in streams:
+        stream.synchronize()
+    hpu.synchronize()
+    assert all(value.eq(3).all() for value in values)
+    assert C.engine_counters()["workers"] <= 33
+
+
+WORKERS = """
+import os, torch, habana_frameworks.torch as ht
+C, hpu = ht._C, ht.hpu
+def threads():
+    return len(os.listdir('/proc/self/task')) - at_first, C.engine_counters()['workers']
+x = torch.ones(100, device='hpu')
+at_first = len(os.listdir('/proc/self/task'))
+made = [threads()]
+streams = [hpu.Stream() for _ in range(40)]
+for stream in streams:
+    with hpu.stream(stream):
+        (x + 1).sum().item()
+    stream.record_event().synchronize()
+made.append(threads())
+gate = C.Gate()
+for stream in streams[:3]:
+    with hpu.stream(stream):
+        gate.enqueue()
+        gate.enqueue()
+    made.append(threads())
+gate.open()
+hpu.synchronize()
+print(*made)
+"""
+
+
+def test_threads_are_made_when_they_are_needed(output_of):
+    assert output_of(WORKERS) == "(0, 0) (0, 0) (1, 1) (2, 2) (3, 3)"
+
+
+def test_each_thread_has_its_own_current_stream(ones, gate):
+    streams = [hpu.Stream() for _ in range(4)]
+    held = _held(streams[0], gate)
+    results, barrier = {}, threading.Barrier(4)
+
+    def work(index):
+        hpu.set_stream(streams[index])
+        barrier.wait()
+        assert hpu.current_stream() == streams[index]
+        results[index] = (ones + 1, streams[index].record_event())
+        if index:
+            streams[index].synchronize()
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert hpu.current_stream() == hpu.default_stream()
+    assert [results[index][1].query() for index in range(4)] == [False, True, True, True]
+    held.open()
+    hpu.synchronize()
+    assert all(result.eq(2).all() for result, _ in results.values())
+
+
+def test_backward_runs_on_the_stream_of_forward(warm, gate):
+    weight = torch.ones(20, 20, device="hpu", requires_grad=True)
+    data = torch.ones(20, 20, device="hpu")
+
+    def step():
+        weight.grad = None
+        (data @ weight).relu().sum().backward()
+
+    stream = hpu.Stream()
+    with hpu.stream(stream):
+        warm(step)
+        stream.synchronize()
+    with hpu.stream(stream):
+        held = gate()
+        step()
+        done = stream.record_event()
+    assert not done.query()
+    held.open()
+    done.synchronize()
+    assert weight.grad.eq(20).all()
+
+
+# Memory.
+
+
+def test_memory_freed_behind_a_gate_stays_its_streams(ones, gate):
+    stream = hpu.Stream()
+    held = _held(stream, gate)
+    with hpu.stream(stream):
+        temporary = ones + 1
+        address = temporary.data_ptr()
+        result = temporary * 2
+        del temporary
+    later = [torch.empty(SIZE, device="hpu") for _ in range(20)]
+    assert address not in {tensor.data_ptr() for tensor in later}
+    for tensor in later:
+        tensor.fill_(-1)
+    with hpu.stream(stream):
+        again = ones + 1
+        assert again.data_ptr() == address  # its own later work may have it at once
+    held.open()
+    stream.synchronize()
+    assert result.eq(4).all() and again.eq(2).all()
+    assert all(tensor.eq(-1).all() for tensor in later)
+
+
+def test_inputs_freed_behind_a_gate(ones, gate):
+    stream = hpu.Stream()
+    with hpu.stream(stream):
+        inputs = [torch.full((SIZE,), float(i), device="hpu") for i in range(8)]
+        held = gate()
+        results = [tensor + 1 for tensor in inputs]
+        inputs.clear()
+    others = [torch.full((SIZE,), -5.0, device="hpu") for _ in range(16)]
+    held.open()
+    stream.synchronize()
+    assert [result.unique().tolist() for result in results] == [[i + 1.0] for i in range(8)]
+    assert all(other.eq(-5).all() for other in others)
+
+
+@pytest.mark.parametrize("way", ["tensor", "module"])
+def test_record_stream(ones, gate, way):
+    stream = hpu.Stream()
+    tensor = torch.full((SIZE,), 3.0, device="hpu")
+    address = tensor.data_ptr()
+    held = _held(stream, gate)
+    with hpu.stream(stream):
+        result = tensor * 2
+    if way == "tensor":
+        tensor.record_stream(stream)
+    else:
+        hpu.record_stream(tensor, stream)
+    del tensor
+    others = [torch.full((SIZE,), -1.0, device="hpu") for _ in range(20)]
+    assert address not in {other.data_ptr() for other in others}
+    held.open()
+    stream.synchronize()
+    assert result.eq(6).all()
+    del others
+    hpu.synchronize()
+    again = [torch.empty(SIZE, device="hpu") for _ in range(400)]
+    assert address in {other.data_ptr() for other in again}
+
+
+def test_memory_comes_back(ones, gate):
+    stream = hpu.Stream()
+    torch.accelerator.synchronize()
+    before = torch.hpu.memory_allocated()
+    held = _held(stream, gate)
+    with hpu.stream(stream):
+        for _ in range(100):
+            ones + 1
+    held.open()
+    stream.synchronize()
+    assert torch.hpu.memory_allocated() == before
+
+
+# Copies.
+
+
+def test_copies_from_pinned_memory_run_in_order(ones, gate):
+    stream = hpu.Stream()
+    source = torch.full((SIZE,), 4.0, pin_memory=True)
+    target = torch.ones(SIZE, device="hpu")
+    held = _held(stream, gate)
+    with hpu.stream(stream):
+        before = target + 1
+        target.copy_(source, non_blocking=True)
+        after = target * 2
+    source.fill_(5.0)  # read when the copy runs
+    assert not stream.query()
+    held.open()
+    stream.synchronize()
+    assert before.eq(2).all() and target.eq(5).all() and after.eq(10).all()
+
+
+def test_copies_to_pinned_memory_run_in_order(ones, gate):
+    stream = hpu.Stream()
+    target = torch.zeros(SIZE, pin_memory=True)
+    held = _held(stream, gate)
+    with hpu.stream(stream):
+        target.copy_(ones + 1, non_blocking=True)
+        done = stream.record_event()
+    assert not done.query()
+    assert target.eq(0).all()
+    held.open()
+    done.synchronize()
+    assert target.eq(2).all()
+
+
+def test_pinned_memory_may_go_before_its_copy(ones, gate):
+    stream = hpu.Stream()
+    target = torch.ones(SIZE, device="hpu")
+    held = _held(stream, gate)
+    with hpu.stream(stream):
+        for number in range(5):
+            target.copy_(torch.full((SIZE,), float(number), pin_memory=True), non_blocking=True)
+            target.mul_(3)
+    reused = [torch.full((SIZE,), -9.0, pin_memory=True) for _ in range(5)]
+    held.open()
+    stream.synchronize()
+    assert target.eq(12).all()
+    assert all(tensor.eq(-9).all() for tensor in reused)
+
+
+@pytest.mark.parametrize("convert", [torch.float64, torch.int32])
+def test_queued_copies_convert(ones, gate, convert):
+    stream = hpu.Stream()
+    source = torch.arange(SIZE).to(convert).pin_memory()
+    target = torch.ones(SIZE, device="hpu")
+    held = _held(stream, gate)
+    with hpu.stream(stream):
+        target.copy_(source, non_blocking=True)
+    held.open()
+    stream.synchronize()
+    assert torch.equal(target.cpu(), torch.arange(SIZE).float())
+
+
+def test_blocking_copies_wait(ones):
+    stream = hpu.Stream()
+    value = torch.ones(SIZE, device="hpu")
+    C.set_queue_all(200, 1)
+    with hpu.stream(stream):
+        for turn in range(20):
+            value.mul_(3)
+            value.copy_(torch.full((SIZE,), float(turn)))
+            assert (value + 1).cpu().eq(turn + 1).all()
+
+
+# Without queues.
+
+SYNCHRONOUS = """
+import torch, habana_frameworks.torch as ht
+C, hpu = ht._C, ht.hpu
+SETUP
+x = torch.rand(600, 600, device='hpu')
+host = torch.rand(600, 600, pin_memory=True)
+x @ x
+y = x @ x
+x.copy_(host, non_blocking=True)
+host.copy_(y, non_blocking=True)
+event = hpu.Event()
+event.record()
+stream = hpu.Stream()
+stream.wait_event(event)
+queued = C.engine_counters()['queued']
+assert not SYNC or event.query()
+hpu.synchronize()
+print(queued, torch.equal(host, y.cpu()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("setup", "environment", "synchronous"),
+    [
+        ("", {"PT_HPU_EAGER_PIPELINE_ENABLE": "0"}, True),
+        ("", {"PT_HPU_SYNC_LAUNCH": "1"}, True),
+        ("", {"PT_ENABLE_HABANA_STREAMASYNC": "0"}, True),
+        ("hpu.set_sync_debug_mode('error')", {}, True),
+        ("", {}, False),
+    ],
+)
+def test_synchronous_modes(output_of, setup, environment, synchronous):
+    code = SYNCHRONOUS.replace("SETUP", setup).replace("SYNC", str(synchronous))
+    queued, equal = output_of(code, **environment).split()
+    assert equal == "True"
+    assert (int(queued) == 0) == synchronous
+
+
+def test_sync_debug_mode_makes_the_host_wait(ones, gate):
+    """The wait for another stream's event is the host's."""
+    first, second = hpu.Stream(), hpu.Stream()
+    with hpu.stream(first):
+        C.enqueue_delay(0.01)
+        event = first.record_event()
+    C.set_sync_debug_mode(True)
+    try:
+        second.wait_event(event)
+        assert event.query()
+    finally:
+        C.set_sync_debug_mode(False)
+
+
+def test_a_call_that_holds_the_interpreters_lock_gives_it_up_while_it_waits(gate):
+    # torch resizes storages without releasing it; here what the stream waits for needs Python.
+    storage = torch.ones(SIZE, device="hpu").untyped_storage()
+    held = gate()
+    opener = threading.Timer(0.1, held.open)
+    opener.start()
+    storage.resize_(2 * storage.nbytes())
+    opener.join()
+    assert storage.nbytes() == 8 * SIZE
