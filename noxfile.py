@@ -1,4 +1,4 @@
-"""The commands of the project, as nox sessions: the suite, tests, lint, documentation, builds, workflows, images.
+"""The commands of the project as nox sessions: suite, tests, lint, documentation, builds, workflows, images.
 
 ``nox -s conformance -- ARGS`` hands ARGS to ``conformance run``. The environments and the compiled core are
 kept and reused; only what changed is built again.

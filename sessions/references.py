@@ -37,6 +37,8 @@ _IDENTIFIER = re.compile(r"^_?[a-z]\w*_\w+(\(\))?$|^[A-Z][a-z]+([A-Z][a-z]+)+(\(
 _MODULE = re.compile(r"^(conformance|habana_frameworks|sessions|tests|benchmarks)(\.\w+)+$")
 #: Namespaces of other projects.
 _OTHERS = {"at", "aten", "c10", "c10d", "torch", "std", "vendor"}
+#: Variables of the hardware that a page names as absent here.
+_ABSENT = {"PT_HPU_EMULATE_DISTRIBUTED"}
 #: Names of torch itself that pages quote.
 _OF_TORCH = {"PendingUnbackedSymbolNotFound", "capture_scalar_outputs"}
 #: Files that running the project writes, and placeholders.
@@ -206,7 +208,7 @@ def span_fault(span: str) -> str | None:
     if span.startswith(("conformance ", "nox ", "python ", ".venv/")):
         return command_fault(span)
     if match := _VARIABLE.match(span):
-        return None if match[1] in _words() else f"no code reads the variable {match[1]}"
+        return None if match[1] in _words() | _ABSENT else f"no code reads the variable {match[1]}"
     if match := _SCOPED.match(span):
         return None if _scoped_exists(match[1], match[2]) else f"there is no symbol {span}"
     if _MODULE.match(span):

@@ -73,7 +73,7 @@ KEYS: dict[str, str] = {
     "unsupported": "table: pattern of result ids = reason for which a clean refusal is declared",
     "operators": "table by operator: `dtypes` for which it is declared",
     "hooks": "table: word = function of your backend",
-    "environment": "table: variables of every process; a table in it named after a mode adds those of that mode",
+    "environment": "table: variables of every process; a table in it, named after a mode, adds its own",
     "compile": "table: `backend` of torch.compile, its `options`, and `fused_options` that fuse operators",
     "distributed": "table: `backend` of process groups, and `device_per_rank`",
     "mode_builds": "table: mode = build of torch that it needs",
