@@ -112,7 +112,7 @@ def rendered(**changes):
 
 def test_the_template_is_pinned_and_whole():
     text = rendered()
-    assert "@SUITE@" not in text and "@COMMIT@" not in text
+    assert "<<" not in text and ">>" not in text
     assert 'package: "my_backend"' in rendered(package="my_backend")
     assert text.count("owner/name/.github/actions/") == text.count("@" + "a" * 40) == 4
     assert 'runs-on: ["self-hosted", "mine"]' in text

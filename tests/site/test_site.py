@@ -283,7 +283,7 @@ def test_where_a_run_comes_from(put, tmp_path):
     assert (
         cells_of(data, "hpu-reference")[0]["runs"][0]["link"] == "https://github.com/o/suite/actions/runs/12"
     )
-    assert "ran in this project&#x27;s workflow" in (out / "index.html").read_text()
+    assert "ran in this project&#39;s workflow" in (out / "index.html").read_text()
 
 
 def a_registry(tmp_path: Path, **more: str) -> Path:
