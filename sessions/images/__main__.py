@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, default=Path("docker-out"), help="folder of the results")
     own = parser.parse_args()
     values = {"REGISTRY": own.registry, "REVISION": revision(), "SOURCE": source()}
-    groups, images = bake.load(ROOT / "docker" / "docker-bake.hcl", values)
+    groups, images = bake.load(ROOT / "docker" / "docker-bake.json", values)
     chosen = [images[name] for name in names(own.image or ["default"], groups, images)]
     client = engine.connect()
     program = engine.command_line()
