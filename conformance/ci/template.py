@@ -31,20 +31,20 @@ _PATH = re.compile(r"[A-Za-z0-9_./-]{1,200}")
 def render(
     *, suite: str, target: str, runner: Sequence[str], python: str, modes: str, level: str, package: str = ""
 ) -> str:
-    """The template filled in. UsageError where a value is not of its plain form: no other gets into YAML."""
-    found = _SUITE.fullmatch(suite)
-    if found is None:
+    """Fill in the template. UsageError if a value is not of its plain form: no other gets into YAML."""
+    pinned = _SUITE.fullmatch(suite)
+    if pinned is None:
         raise UsageError(
             f"--suite {suite!r} is not OWNER/NAME@COMMIT with all 40 digits of the commit; a branch or tag "
             "can be moved"
         )
-    for what, value, pattern in (
+    for option, value, pattern in (
         ("--target", target, _PATH),
         ("--python", python, _PATH),
         *(("--runner", label, _WORD) for label in runner),
     ):
         if not pattern.fullmatch(value):
-            raise UsageError(f"{what} {value!r} is not of letters, digits, dots, dashes; give another one")
+            raise UsageError(f"{option} {value!r} is not of letters, digits, dots, dashes; give another one")
     chosen = re.split(r"[,\s]+", modes.strip())
     levels.check(level)
     if not target.endswith(".toml"):
@@ -52,12 +52,12 @@ def render(
     elif target.startswith(("/", "../")) or "/../" in target:
         raise UsageError(f"--target {target} is not within the repository; give the path from its top")
     if wrong := [mode for mode in chosen if mode not in MODES or chosen.count(mode) > 1]:
-        raise UsageError(f"--modes {wrong[0]!r} is unknown or there twice; known are {','.join(MODES)}")
+        raise UsageError(f"--modes {wrong[0]!r} is unknown or appears twice; known are {','.join(MODES)}")
     if package and not package.isidentifier():
-        raise UsageError(f"--package {package!r} is no name of a top-level package; give one")
+        raise UsageError(f"--package {package!r} is not the name of a top-level package; give one")
     return _TEMPLATES.get_template(FILE.name).render(
-        suite=found[1],
-        commit=found[2],
+        suite=pinned[1],
+        commit=pinned[2],
         target=target,
         runner=list(runner),
         python=python,

@@ -94,7 +94,7 @@ def test_backends_that_are_taken(tmp_path):
     with pytest.raises(UsageError, match="leave one out"):
         install.backend("name", tmp_path)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError, match="there is no wheel"):
+    with pytest.raises(UsageError, match="has no wheel"):
         install.backend("", tmp_path / "empty")
 
 
