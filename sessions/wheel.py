@@ -34,10 +34,10 @@ print("core:", ht._C.__file__.rpartition("/")[0].rpartition("/")[2], "for torch"
 
 def environment(session: nox.Session, torch: str) -> Environment:
     """Make an environment with that torch and the requirements of building a core."""
-    made = Environment(session, f"torch-{torch}")
-    install_torch(made, torch)
-    made.install(*BUILD_WITH)
-    return made
+    venv = Environment(session, f"torch-{torch}")
+    install_torch(venv, torch)
+    venv.install(*BUILD_WITH)
+    return venv
 
 
 def run(session: nox.Session) -> None:
@@ -73,19 +73,19 @@ def build(session: nox.Session, torches: tuple[str, ...] = TORCHES, lacking: lis
     copy_source(session)
     environments = {torch: environment(session, torch) for torch in torches}
     builds = SOURCE / "habana_frameworks" / "torch" / "_builds"
-    for torch, beside in environments.items():
-        session.log(f"building the core for torch {beside.version_of('torch')} ({torch})")
+    for torch, venv in environments.items():
+        session.log(f"building the core for torch {venv.version_of('torch')} ({torch})")
         try:
             with session.chdir(SOURCE):
-                beside.run("python", "setup.py", "--quiet", "build_ext", "--inplace", env=MANY, silent=True)
+                venv.run("python", "setup.py", "--quiet", "build_ext", "--inplace", env=MANY, silent=True)
         except nox.command.CommandFailed:
             if lacking is None:
                 raise
             lacking.append(torch)
-    environments = {torch: beside for torch, beside in environments.items() if torch not in (lacking or ())}
+    environments = {torch: venv for torch, venv in environments.items() if torch not in (lacking or ())}
     if not environments:
         session.error("no core could be compiled; see the reason above")
-    keys = {key_of(beside) for beside in environments.values()}
+    keys = {key_of(venv) for venv in environments.values()}
     for old in builds.iterdir():
         if old.name not in keys:
             shutil.rmtree(old)  # for a torch that is no longer requested
@@ -94,25 +94,25 @@ def build(session: nox.Session, torches: tuple[str, ...] = TORCHES, lacking: lis
     list(environments.values())[-1].wheel(SOURCE, env={**MANY, "HPU_REFERENCE_SKIP_EXTENSION": "1"})
     folder = ROOT / "dist"
     (wheel,) = sorted(folder.glob("hpu_reference_backend-*.whl"), key=lambda path: path.stat().st_mtime)[-1:]
-    for torch, beside in environments.items():
-        install(beside, wheel)
-        if why := refusal(beside):
+    for torch, venv in environments.items():
+        install(venv, wheel)
+        if why := refusal(venv):
             session.log(f"torch {torch}: not tried, since {why}")
             continue
-        beside.run("python", "-c", _TRIAL, env={"PT_HPU_AUTOLOAD": "0"})
+        venv.run("python", "-c", _TRIAL, env={"PT_HPU_AUTOLOAD": "0"})
     session.log(f"{wheel.relative_to(ROOT)} has cores for {', '.join(sorted(keys))}")
     return wheel
 
 
-def install(made: Environment, wheel: Path) -> None:
+def install(venv: Environment, wheel: Path) -> None:
     """Install the wheel into an environment, over any installed one."""
-    made.install("--no-deps", "--force-reinstall", str(wheel))
+    venv.install("--no-deps", "--force-reinstall", str(wheel))
 
 
-def refusal(made: Environment) -> str:
+def refusal(venv: Environment) -> str:
     """Return the reason why the torch of an environment can have no hpu, or the empty string."""
     code = "import torch; print(torch.__version__, torch.version.cuda or '-')"
-    words = made.run("python", "-c", code, silent=True, log=False, env={"PT_HPU_AUTOLOAD": "0"}).split()
+    words = venv.run("python", "-c", code, silent=True, log=False, env={"PT_HPU_AUTOLOAD": "0"}).split()
     version, cuda = words[-2:]
     release = tuple(int(part) for part in version.partition("+")[0].split(".")[:2])
     if cuda == "-" or release < (2, 7):
@@ -120,7 +120,7 @@ def refusal(made: Environment) -> str:
     return f"torch {version} is built with CUDA and {REFUSAL}, and no CPU build is available here"
 
 
-def key_of(made: Environment) -> str:
+def key_of(venv: Environment) -> str:
     """Name the folder of the core for the torch of an environment."""
     code = (
         "import torch, sys\n"
@@ -129,8 +129,8 @@ def key_of(made: Environment) -> str:
         "fork = torch.__version__.partition('+')[2].startswith(('git', 'hpu'))\n"
         "print(torch_build.key(torch.__version__, torch._C._GLIBCXX_USE_CXX11_ABI, fork))"
     )
-    with made.session.chdir(SOURCE):
-        return made.run("python", "-c", code, silent=True, log=False, env={"PT_HPU_AUTOLOAD": "0"}).split()[
+    with venv.session.chdir(SOURCE):
+        return venv.run("python", "-c", code, silent=True, log=False, env={"PT_HPU_AUTOLOAD": "0"}).split()[
             -1
         ]
 

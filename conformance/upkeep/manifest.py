@@ -166,12 +166,12 @@ def text(manifest: Manifest) -> str:
     data = manifests.to_json(manifest)
     lines = ["{", f'"schema": {data["schema"]},', f'"minors": {json.dumps(data["minors"])},']
     lines += [f'"digests": {json.dumps(data["digests"], indent=1)},', '"properties": [']
-    for number, one in enumerate(data["properties"]):
-        head = {key: value for key, value in one.items() if key != "results"}
+    for number, entry in enumerate(data["properties"]):
+        head = {key: value for key, value in entry.items() if key != "results"}
         lines.append(json.dumps(head)[:-1] + ', "results": [')
-        lines.append(",\n".join("  " + json.dumps(group) for group in one["results"]))
+        lines.append(",\n".join("  " + json.dumps(group) for group in entry["results"]))
         lines.append("]}" + ("," if number + 1 < len(data["properties"]) else ""))
-    lines += ["],", '"waivers": [', ",\n".join(json.dumps(one) for one in data["waivers"]), "]", "}"]
+    lines += ["],", '"waivers": [', ",\n".join(json.dumps(entry) for entry in data["waivers"]), "]", "}"]
     return "\n".join(lines) + "\n"
 
 
