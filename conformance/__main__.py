@@ -1,4 +1,4 @@
-"""``python -m conformance`` is the console script."""
+"""``python -m conformance``: the same as the console script."""
 
 import sys
 

@@ -28,7 +28,7 @@ from conformance.commands import (
 )
 from conformance.errors import UsageError
 
-#: What shells show for a process that a closed pipe has ended.
+#: The exit code that shells show for a process that a closed pipe ended.
 CLOSED = 141
 
 _COMMANDS = (
@@ -38,7 +38,7 @@ _COMMANDS = (
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line."""
+    """Build the parser of the whole command line."""
     top = argparse.ArgumentParser(
         prog="conformance", description="Check that a PyTorch backend does what torch promises."
     )
@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
 def _fix_hash_seed() -> None:
     """Start again with the one hash seed that every run, worker, retry and repro shares.
 
-    torch makes the samples of a few operators by walking over sets of words, whose order the seed decides.
+    torch makes the samples of a few operators by iterating over sets of words, whose order the seed decides.
     """
     if os.environ.get("PYTHONHASHSEED") != "0":
         isolated = ["-I"] if sys.flags.isolated else []
@@ -63,8 +63,8 @@ def _fix_hash_seed() -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code.
 
-    2 with one sentence for what the user can mend; 3 for a fault of the suite, which must not read as 1; 141
-    where nobody reads the output any more (``| head``), as shells count it.
+    2 with one sentence for what the user can fix; 3 for a fault of the suite, which must not read as 1; 141
+    if the reader closed the output (``| head``), as shells count it.
     """
     options = parser().parse_args(arguments)
     if arguments is None:
@@ -103,21 +103,21 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _is_argument(place: object, options: argparse.Namespace) -> bool:
-    """Whether a file that could not be used is one that the user named, or lies above or below it."""
+    """Return True if the user named this file, or one above or below it."""
     if not isinstance(place, (str, bytes)):
         return False
     file = Path(os.fsdecode(place)).absolute()
     named = [value.absolute() for value in vars(options).values() if isinstance(value, Path)]
-    return any(file == one or file in one.parents or one in file.parents for one in named)
+    return any(file == path or file in path.parents or path in file.parents for path in named)
 
 
 def _drop_output() -> None:
-    """What is still in the buffer must not be tried again at exit."""
+    """Keep Python from writing the rest of the buffer at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fault(command: str) -> int:
-    """Show the exception in hand as a fault of the suite."""
+    """Report the current exception as a fault of the suite."""
     traceback.print_exc()
     print(f"conformance {command}: a fault of the suite, please report it", file=sys.stderr)
     return 3

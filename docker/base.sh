@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes a base image from Debian's packages, where no registry can be reached: Debian 12 with its Python 3.11. As root.
+# Makes a base image from Debian's packages, if no registry can be reached: Debian 12 with its Python 3.11. As root.
 #
 #   docker/base.sh conformance-base:bookworm
 set -eu

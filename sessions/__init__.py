@@ -1,1 +1,1 @@
-"""What the sessions of the noxfile do, apart from it: environments, the wheel of many builds, the matrix."""
+"""The code behind the sessions of the noxfile: environments, the wheel of many builds, the matrix."""

@@ -17,19 +17,19 @@ BACKEND = ROOT / "reference_backend"
 
 class Environment:
     """A virtual environment in ``.nox``; made on first use, then reused. ``device`` serves most sessions;
-    one that is laid over another is made by ``conformance torch fork-like``.
+    ``conformance torch fork-like`` makes an overlay of another one.
     """
 
     def __init__(self, session: nox.Session, name: str = "device", *, overlay: bool = False) -> None:
         self.session = session
         self.folder = ROOT / ".nox" / f"{name}-{sys.version_info.major}.{sys.version_info.minor}"
-        #: Where programs are looked for beside the environment's own.
+        #: Folders that are searched for programs after the environment's own.
         self.path = os.environ["PATH"]
         if not overlay and not (self.folder / "bin" / "python").exists():
             session.run(sys.executable, "-m", "venv", str(self.folder), external=True)
 
     def run(self, program: str, *arguments: str, **options: object) -> str:
-        """Run a program of the environment; its output where ``silent`` is given."""
+        """Run a program of the environment; return its output if ``silent`` is given."""
         variables = {"PATH": f"{self.folder / 'bin'}{os.pathsep}{self.path}"}
         variables.update(options.pop("env", {}))  # type: ignore[call-overload]
         return self.session.run(
@@ -37,6 +37,7 @@ class Environment:
         )
 
     def install(self, *requirements: str, **options: object) -> None:
+        """Install requirements with pip."""
         self.run("python", "-m", "pip", "install", "--quiet", *requirements, **options)
 
     def wheel(self, source: Path, **options: object) -> None:
@@ -45,7 +46,7 @@ class Environment:
         self.run("python", "-m", *words, "-w", str(ROOT / "dist"), str(source), **options)
 
     def version_of(self, distribution: str) -> str:
-        """The installed version, or the empty string."""
+        """Return the installed version, or the empty string."""
         code = (
             "import importlib.metadata as m\n"
             f"try: print(m.version({distribution!r}))\n"
@@ -55,7 +56,7 @@ class Environment:
 
 
 def answers(url: str) -> bool:
-    """Whether an index answers within a few seconds; asked before pip, which would wait and try again."""
+    """Return True if an index answers within a few seconds; pip would wait and try again."""
     try:
         with urllib.request.urlopen(f"{url}/torch/", timeout=5):
             return True
@@ -64,9 +65,9 @@ def answers(url: str) -> bool:
 
 
 def install_torch(environment: Environment, version: str = TORCH) -> None:
-    """A CPU build where one can be had: the public default wheel for Linux is a CUDA build of several GB.
+    """Install a CPU build if one is available: the default wheel for Linux is a CUDA build of several GB.
 
-    ``version``: a release, or ``newest``, which is looked for again each time.
+    ``version``: a release, or ``newest``, which is looked up again each time.
     """
     session = environment.session
     if version == "newest":
@@ -76,30 +77,32 @@ def install_torch(environment: Environment, version: str = TORCH) -> None:
         return
     if environment.version_of("torch").partition("+")[0] == version:
         return
-    wanted = f"torch=={version}"
+    requirement = f"torch=={version}"
     try:
-        # A wheel folder that pip is configured with; with --no-index this fails at once where there is none.
-        environment.install("--no-index", "--no-deps", wanted, silent=True, log=False)
+        # A wheel folder that pip is configured with; with --no-index this fails at once if there is none.
+        environment.install("--no-index", "--no-deps", requirement, silent=True, log=False)
         session.log(f"torch {version} comes from the wheel folder that pip is configured with")
     except nox.command.CommandFailed:
         if answers(CPU_INDEX):
             session.log(f"torch {version} comes from PyTorch's CPU index")
-            environment.install("--no-deps", wanted, "--index-url", CPU_INDEX)
+            environment.install("--no-deps", requirement, "--index-url", CPU_INDEX)
         else:
             session.log(
-                f"no CPU build of torch {version} can be had here: taking the default one, which may be large"
+                f"no CPU build of torch {version} is available: taking the default one, which may be large"
             )
-    environment.install(wanted)  # what torch needs, and torch itself where no CPU build was found
+    environment.install(requirement)  # torch's requirements, and torch itself if there is no CPU build
 
 
 def prepare(session: nox.Session) -> Environment:
-    """Install torch and both distributions from this checkout, and build what changed of the C++ core."""
+    """Install torch and both distributions from this checkout, and build the changed parts of the C++
+    core.
+    """
     environment = Environment(session)
     install_torch(environment)
     environment.install("setuptools>=77", "wheel", "ninja", "numpy", "scipy")
-    environment.install("-e", str(ROOT))  # each time: what it needs may have changed
+    environment.install("-e", str(ROOT))  # each time: its requirements may have changed
     with session.chdir(BACKEND):
-        session.log("building what changed of the device (minutes on the first run)")
+        session.log("building the changed parts of the device (minutes on the first run)")
         environment.run("python", "setup.py", "--quiet", "build_ext", "--inplace", silent=True)
         if not environment.version_of("hpu-reference-backend"):
             environment.install(
@@ -115,10 +118,10 @@ def prepare(session: nox.Session) -> Environment:
 
 
 def lay_over(base: Environment, driver: Environment, name: str) -> Environment:
-    """The environment ``base`` once more, with its torch under the label of a fork-like build.
+    """Make an overlay of the environment ``base``, with its torch under the label of a fork-like build.
 
-    It is laid over the other one, holds nothing of its own but links, and is made anew where torch there has
-    changed. ``driver``: an environment that has the suite.
+    The overlay holds only links, and is made anew if the torch of ``base`` has changed. ``driver``: an
+    environment that has the suite.
     """
     environment = Environment(base.session, name, overlay=True)
     python = str(base.folder / "bin" / "python")
@@ -129,7 +132,7 @@ def lay_over(base: Environment, driver: Environment, name: str) -> Environment:
 
 
 def prepare_fork(device: Environment) -> Environment:
-    """The fork-like environment beside ``device``; the core for the public torch serves it
+    """Make the fork-like environment over ``device``; it uses the core for the public torch
     (``habana_frameworks/torch/_loader.py``).
     """
     environment = lay_over(device, device, "fork")

@@ -20,9 +20,9 @@ from sessions.environments import BACKEND, ROOT, Environment, install_torch
 TORCHES = ("2.6.0", "2.13.0", "newest")
 SOURCE = ROOT / ".nox" / "wheel"
 MANY = {"HPU_REFERENCE_ONE_OF_MANY": "1"}
-#: What a core is built with. torch 2.6 looks for pkg_resources, which newer setuptools have not got.
+#: The requirements of building a core. torch 2.6 imports pkg_resources, which newer setuptools lack.
 BUILD_WITH = ("setuptools>=77,<81", "wheel", "ninja", "numpy")
-#: What the device says of a torch that allows no hpu.
+#: Part of the device's message about a torch that allows no hpu.
 REFUSAL = "allows no hpu beside it"
 _TRIAL = """
 import torch, habana_frameworks.torch as ht
@@ -33,91 +33,95 @@ print("core:", ht._C.__file__.rpartition("/")[0].rpartition("/")[2], "for torch"
 
 
 def environment(session: nox.Session, torch: str) -> Environment:
-    """An environment with that torch and what builds a core."""
-    made = Environment(session, f"torch-{torch}")
-    install_torch(made, torch)
-    made.install(*BUILD_WITH)
-    return made
+    """Make an environment with that torch and the requirements of building a core."""
+    venv = Environment(session, f"torch-{torch}")
+    install_torch(venv, torch)
+    venv.install(*BUILD_WITH)
+    return venv
 
 
 def run(session: nox.Session) -> None:
-    """The session: builds the wheel for the releases that were asked for."""
+    """Build the wheel for the requested releases."""
     parser = argparse.ArgumentParser(prog="nox -s wheel --", allow_abbrev=False)
     parser.add_argument(
         "--torches", type=json.loads, default=list(TORCHES), help='JSON, ["2.13.0", "newest"]'
     )
     parser.add_argument("-o", "--output", type=Path, help="folder to put a copy into")
-    own = parser.parse_args(session.posargs)
+    options = parser.parse_args(session.posargs)
     known = re.compile(r"newest|\d+\.\d+\.\d+")
     if not (
-        isinstance(own.torches, list) and own.torches and all(map(known.fullmatch, map(str, own.torches)))
+        isinstance(options.torches, list)
+        and options.torches
+        and all(map(known.fullmatch, map(str, options.torches)))
     ):
-        session.error(f'--torches {own.torches} is no list of releases; write it as ["2.13.0", "newest"]')
+        session.error(
+            f'--torches {options.torches} is not a list of releases; write it as ["2.13.0", "newest"]'
+        )
     lacking: list[str] = []
-    wheel = build(session, tuple(own.torches), lacking)
-    if own.output is not None:
-        own.output.mkdir(parents=True, exist_ok=True)
-        shutil.copy(wheel, own.output)
+    wheel = build(session, tuple(options.torches), lacking)
+    if options.output is not None:
+        options.output.mkdir(parents=True, exist_ok=True)
+        shutil.copy(wheel, options.output)
     if lacking:
-        session.error(f"the wheel has no core for torch {', '.join(lacking)}; the reason stands above")
+        session.error(f"the wheel has no core for torch {', '.join(lacking)}; see the reason above")
 
 
 def build(session: nox.Session, torches: tuple[str, ...] = TORCHES, lacking: list[str] | None = None) -> Path:
-    """Build the wheel, and import it beside each torch; its path. With ``lacking`` a torch that a core cannot
-    be compiled for is put there, and the wheel made without it.
+    """Build the wheel, import it beside each torch, and return its path. If ``lacking`` is given, a torch for
+    which no core can be compiled is put there, and the wheel is made without it.
     """
     copy_source(session)
     environments = {torch: environment(session, torch) for torch in torches}
     builds = SOURCE / "habana_frameworks" / "torch" / "_builds"
-    for torch, made in environments.items():
-        session.log(f"building the core for torch {made.version_of('torch')} ({torch})")
+    for torch, venv in environments.items():
+        session.log(f"building the core for torch {venv.version_of('torch')} ({torch})")
         try:
             with session.chdir(SOURCE):
-                made.run("python", "setup.py", "--quiet", "build_ext", "--inplace", env=MANY, silent=True)
+                venv.run("python", "setup.py", "--quiet", "build_ext", "--inplace", env=MANY, silent=True)
         except nox.command.CommandFailed:
             if lacking is None:
                 raise
             lacking.append(torch)
-    environments = {torch: made for torch, made in environments.items() if torch not in (lacking or ())}
+    environments = {torch: venv for torch, venv in environments.items() if torch not in (lacking or ())}
     if not environments:
-        session.error("no core could be compiled; the reason stands above")
-    keys = {key_of(made) for made in environments.values()}
+        session.error("no core could be compiled; see the reason above")
+    keys = {key_of(venv) for venv in environments.values()}
     for old in builds.iterdir():
         if old.name not in keys:
-            shutil.rmtree(old)  # for a torch that is not asked for any more
+            shutil.rmtree(old)  # for a torch that is no longer requested
     for old in (SOURCE / "build").glob("lib*"):
         shutil.rmtree(old)
     list(environments.values())[-1].wheel(SOURCE, env={**MANY, "HPU_REFERENCE_SKIP_EXTENSION": "1"})
     folder = ROOT / "dist"
     (wheel,) = sorted(folder.glob("hpu_reference_backend-*.whl"), key=lambda path: path.stat().st_mtime)[-1:]
-    for torch, made in environments.items():
-        install(made, wheel)
-        if why := refusal(made):
+    for torch, venv in environments.items():
+        install(venv, wheel)
+        if why := refusal(venv):
             session.log(f"torch {torch}: not tried, since {why}")
             continue
-        made.run("python", "-c", _TRIAL, env={"PT_HPU_AUTOLOAD": "0"})
+        venv.run("python", "-c", _TRIAL, env={"PT_HPU_AUTOLOAD": "0"})
     session.log(f"{wheel.relative_to(ROOT)} has cores for {', '.join(sorted(keys))}")
     return wheel
 
 
-def install(made: Environment, wheel: Path) -> None:
-    """Put the wheel into an environment, whatever lies there."""
-    made.install("--no-deps", "--force-reinstall", str(wheel))
+def install(venv: Environment, wheel: Path) -> None:
+    """Install the wheel into an environment, over any installed one."""
+    venv.install("--no-deps", "--force-reinstall", str(wheel))
 
 
-def refusal(made: Environment) -> str:
-    """Why the torch of an environment can have no hpu, where that is so."""
+def refusal(venv: Environment) -> str:
+    """Return the reason why the torch of an environment can have no hpu, or the empty string."""
     code = "import torch; print(torch.__version__, torch.version.cuda or '-')"
-    words = made.run("python", "-c", code, silent=True, log=False, env={"PT_HPU_AUTOLOAD": "0"}).split()
+    words = venv.run("python", "-c", code, silent=True, log=False, env={"PT_HPU_AUTOLOAD": "0"}).split()
     version, cuda = words[-2:]
     release = tuple(int(part) for part in version.partition("+")[0].split(".")[:2])
     if cuda == "-" or release < (2, 7):
         return ""
-    return f"torch {version} is built with CUDA and {REFUSAL}, and no CPU build can be had here"
+    return f"torch {version} is built with CUDA and {REFUSAL}, and no CPU build is available here"
 
 
-def key_of(made: Environment) -> str:
-    """Name of the folder of the core for the torch of an environment."""
+def key_of(venv: Environment) -> str:
+    """Name the folder of the core for the torch of an environment."""
     code = (
         "import torch, sys\n"
         "sys.path.insert(0, 'habana_frameworks/torch/internal')\n"
@@ -125,14 +129,14 @@ def key_of(made: Environment) -> str:
         "fork = torch.__version__.partition('+')[2].startswith(('git', 'hpu'))\n"
         "print(torch_build.key(torch.__version__, torch._C._GLIBCXX_USE_CXX11_ABI, fork))"
     )
-    with made.session.chdir(SOURCE):
-        return made.run("python", "-c", code, silent=True, log=False, env={"PT_HPU_AUTOLOAD": "0"}).split()[
+    with venv.session.chdir(SOURCE):
+        return venv.run("python", "-c", code, silent=True, log=False, env={"PT_HPU_AUTOLOAD": "0"}).split()[
             -1
         ]
 
 
 def _listed(session: nox.Session) -> set[str]:
-    """Files of the device's source that git knows of or would."""
+    """List the files of the device's source that git tracks, or would track."""
     listed = session.run(
         *("git", "ls-files", "--cached", "--others", "--exclude-standard", "."),
         external=True,
@@ -146,8 +150,8 @@ def _listed(session: nox.Session) -> set[str]:
     }
 
 
-def _found() -> set[str]:
-    """The same where there is no git: an action's source is unpacked from an archive."""
+def _unpacked() -> set[str]:
+    """List the same files if there is no git: an action's source is unpacked from an archive."""
     built = {"build", "_builds", "__pycache__"}
     return {
         str(path.relative_to(BACKEND))
@@ -161,8 +165,8 @@ def _found() -> set[str]:
 
 
 def copy_source(session: nox.Session) -> None:
-    """The source of the device as git would have it, beside what was built of it before."""
-    names = _listed(session) if (ROOT / ".git").exists() else _found()
+    """Copy the source of the device without untracked files, beside the outputs of earlier builds."""
+    names = _listed(session) if (ROOT / ".git").exists() else _unpacked()
     for name in names:
         target = SOURCE / name
         target.parent.mkdir(parents=True, exist_ok=True)

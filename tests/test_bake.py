@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT))  # the sessions are no part of what is installed
 
 from sessions.images import bake  # noqa: E402
 
-FILE = ROOT / "docker" / "docker-bake.hcl"
+FILE = ROOT / "docker" / "docker-bake.json"
 
 
 def test_every_image_is_whole():
@@ -45,19 +45,25 @@ def test_requirements_are_locked_and_lack_torch():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('target "a" {\n  tags = ["x"]\n  platforms = ["y"]\n}', "has 'platforms'"),
-        ('target "a" {\n  inherits = ["b"]\n  tags = ["x"]\n}', "target b is inherited"),
-        ('target "a" {\n  inherits = ["a"]\n  tags = ["x"]\n}', "inherits itself"),
+        ('{"target": {"a": {"tags": ["x"], "platforms": ["y"]}}}', "has 'platforms'"),
+        ('{"target": {"a": {"inherits": ["b"], "tags": ["x"]}}}', "target b is inherited"),
+        ('{"target": {"a": {"inherits": ["a"], "tags": ["x"]}}}', "inherits itself"),
         (
-            'target "a" {\n  context = "."\n  dockerfile = "d"\n  target = "t"\n  tags = ["${X}"]\n}',
+            '{"target": {"a": {"context": ".", "dockerfile": "d", "target": "t", "tags": ["${X}"]}}}',
             "variable X",
         ),
-        ('group "g" {\n  targets = ["a"]\n}', "which is no image"),
-        ('target "a" {\n  tags = ["x"]\n}\ntarget "a" {\n  tags = ["x"]\n}', "defined twice"),
+        (
+            '{"target": {"a": {"context": ".", "dockerfile": "d", "target": "t", "tags": ["${upper(X)}"]}}}',
+            "is more than a variable",
+        ),
+        ('{"group": {"g": {"targets": ["a"]}}}', "which is not an image"),
+        ('{"target": {"a": {"tags": ["x"]}, "a": {"tags": ["x"]}}}', "defined twice"),
+        ('{"function": {"f": {}}}', "has 'function'"),
+        ('target "a" {}', "is not JSON"),
     ],
 )
 def test_what_is_not_understood_is_refused(text, says, tmp_path):
-    file = tmp_path / "bake.hcl"
+    file = tmp_path / "bake.json"
     file.write_text(text + "\n")
     with pytest.raises(bake.Unreadable, match=re.escape(says)):
         bake.load(file, {})

@@ -293,7 +293,7 @@ def test_it_says_which_narrower_level_is_held(tmp_path: Path, capsys: Capture) -
     [
         ([], "either the output folder of a run or --verify"),
         (["out", "--verify", "x.zip"], "either the output folder of a run or --verify"),
-        (["--verify", "x.zip", "--level", "core"], "--verify takes a bundle alone"),
+        (["--verify", "x.zip", "--level", "core"], "--verify takes a bundle only"),
         (["out", "--mode", "eager", "--level", "smoke"], "level smoke certifies nothing"),
         (
             ["out", "--level", "whole"],

@@ -1,6 +1,6 @@
-"""Builds of torch as an axis: found, made, described, and told from each other.
+"""Builds of torch as an axis: finding, making and describing them, and telling them apart.
 
-    resolve    what a user asks for: a release, nightly, wheel, URL  ──► a requirement or a wheel
+    resolve    the word of a user: a release, nightly, wheel, URL    ──► a requirement or a wheel
     fork_like  a public wheel; overlay: an environment that has one  ──► the same under a fork-like label
     abi        shared objects, in a folder or a wheel                ──► the C++ ABI that they are for
     describe   an environment or a wheel                             ──► version, commit, kind, evidence

@@ -1,8 +1,8 @@
 """The C++ ABI that a shared object was built for, from the names of its symbols.
 
 A function of torch that takes a ``std::string`` has another name under each ABI of libstdc++
-(``_GLIBCXX_USE_CXX11_ABI``). What torch says of itself is constant in new releases; its symbols are not. Of
-libc10 the defined symbols count, of an extension those that it wants from torch.
+(``_GLIBCXX_USE_CXX11_ABI``). torch's own statement is constant in new releases; its symbols are not. Of
+libc10 the defined symbols count, of an extension those that it imports from torch.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _OF_TORCH = re.compile(r"_Z(?:T[VIS])?(?:N[KVRO]*)?(?:3c10|4c10d|2at|5torch|6caf
 _NEW = ("NSt7__cxx11", "B5cxx11")
 #: torch's stable ABI: C functions without strings, the same under both.
 _STABLE = re.compile(r"aoti_torch_[a-z0-9_]+$")
-#: A token of a mangled name: substitutions, template parameters and literals hold digits that are no lengths.
+#: A token of a mangled name: the digits of substitutions, template parameters and literals are not lengths.
 _TOKEN = re.compile(r"S[0-9A-Z]*_|T[0-9]*_|A[0-9]+_|L[a-z]n?[0-9]+E|S[a-z]|[0-9]+|.", re.S)
-#: Members of a wheel that are larger are not looked at.
+#: A larger member of a wheel is refused; in bytes.
 _LARGEST = 4 << 30
 
 
 @dataclasses.dataclass(frozen=True)
 class Abi:
-    """What was measured. ``value`` is ``0``, ``1``, ``stable`` or ``unknown``; ``new`` and ``old`` are how
-    many symbols of torch speak of strings of each kind, ``example`` is one of them, ``files`` how many were
-    read.
+    """A measured C++ ABI. ``value`` is ``0``, ``1``, ``stable`` or ``unknown``; ``new`` and ``old`` count the
+    symbols of torch that mention strings of each kind, ``example`` is one of them, ``files`` counts the files
+    that were read.
     """
 
     value: str
@@ -58,17 +58,17 @@ class Abi:
 
 
 def has_old_string(mangled: str) -> bool:
-    """Whether a mangled name speaks of the old ``std::string``, abbreviated ``Ss``, and not of an identifier
-    that holds these letters.
+    """Return True if a mangled name mentions the old ``std::string``, abbreviated ``Ss``, and not only an
+    identifier that contains these letters.
     """
     place = 0
-    literal = nested = named = False  # in L TYPE VALUE E, where the digits of the value are no length
+    literal = nested = named = False  # in L TYPE VALUE E: the digits of the value are not a length
     while True:
-        found = _TOKEN.match(mangled, place)
-        if found is None:
+        match = _TOKEN.match(mangled, place)
+        if match is None:
             return False
-        token = found.group()
-        place = found.end()
+        token = match.group()
+        place = match.end()
         if token == "Ss":
             return True
         if token == "L":
@@ -85,9 +85,9 @@ def has_old_string(mangled: str) -> bool:
 
 
 def symbols(file: IO[bytes], *, defined: bool) -> Iterator[str]:
-    """Names in the dynamic symbol table of a shared object that it defines, or wants from others.
+    """Yield the names in the dynamic symbol table of a shared object that it defines, or that it imports.
 
-    UsageError where the file is none.
+    UsageError if the file is not a shared object.
     """
     try:
         table = ELFFile(file).get_section_by_name(".dynsym")
@@ -97,16 +97,18 @@ def symbols(file: IO[bytes], *, defined: bool) -> Iterator[str]:
             if symbol.name and (symbol["st_shndx"] != "SHN_UNDEF") == defined:
                 yield symbol.name
     except (ELFError, ArithmeticError, ValueError, LookupError, AttributeError, TypeError) as error:
-        raise UsageError(f"{getattr(file, 'name', 'the file')} is no ELF shared object ({error})") from None
+        raise UsageError(
+            f"{getattr(file, 'name', 'the file')} is not an ELF shared object ({error})"
+        ) from None
 
 
 def measured(names: Iterable[Iterable[str]]) -> Abi:
-    """The ABI of the symbols of several files."""
+    """Measure the ABI by the symbols of several files."""
     new = old = stable = others = files = 0
     examples: dict[bool, str] = {}
-    for of_one in names:
+    for of_file in names:
         files += 1
-        for name in of_one:
+        for name in of_file:
             if not _OF_TORCH.match(name):
                 stable += _STABLE.match(name) is not None
                 continue
@@ -127,7 +129,7 @@ def measured(names: Iterable[Iterable[str]]) -> Abi:
 
 
 def of_torch(place: Path) -> Abi:
-    """The ABI of a torch: a folder that holds ``torch/lib/libc10.so``, or a wheel."""
+    """Measure the ABI of a torch: of a folder that holds ``torch/lib/libc10.so``, or of a wheel."""
     name = "torch/lib/libc10.so"
     if place.is_dir():
         file = place / name
@@ -142,9 +144,9 @@ def of_torch(place: Path) -> Abi:
 
 
 def of_extension(place: Path) -> Abi:
-    """The ABI that a backend was built for: of a shared object, a folder of them, or a wheel.
+    """Measure the ABI that a backend was built for: of a shared object, a folder of them, or a wheel.
 
-    Nothing is imported. UsageError where there is no shared object.
+    Nothing is imported. UsageError if there is no shared object.
     """
     if place.is_dir():
         files = sorted(path for path in place.rglob("*") if _is_library(path.name) and path.is_file())
@@ -155,7 +157,7 @@ def of_extension(place: Path) -> Abi:
         return measured(_of_file(path) for path in files)
     if _is_library(place.name):
         if not place.is_file():
-            raise UsageError(f"there is no file {place}; name a .so file, a folder or a wheel")
+            raise UsageError(f"{place} does not exist; name a .so file, a folder or a wheel")
         return measured([_of_file(place)])
     with _wheel(place) as wheel:
         names = sorted(name for name in wheel.namelist() if _is_library(name))
@@ -165,13 +167,15 @@ def of_extension(place: Path) -> Abi:
 
 
 def mismatch(backend: str, built_for: Abi, torch: str, runs: Abi) -> str | None:
-    """One sentence with both values and what to install, or None where the two fit or cannot be told."""
+    """Return one sentence with both values and what to install, or None if they fit or one is unknown."""
     if {built_for.value, runs.value} != {"0", "1"}:
         return None
-    other = "public Linux wheels up to 2.6.0" if built_for.value == "0" else "public Linux wheels from 2.7 on"
+    wheels = (
+        "public Linux wheels up to 2.6.0" if built_for.value == "0" else "public Linux wheels from 2.7 on"
+    )
     return (
         f"{backend} was built for C++ ABI {built_for.value} and torch {torch} has ABI {runs.value}: install "
-        f"the build of {backend} for ABI {runs.value}, or a torch with ABI {built_for.value} ({other})"
+        f"the build of {backend} for ABI {runs.value}, or a torch with ABI {built_for.value} ({wheels})"
     )
 
 

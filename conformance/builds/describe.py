@@ -1,4 +1,4 @@
-"""What a build of torch is: version, commit, kind with the evidence, ABI, digest of its wheel."""
+"""Description of a build of torch: version, commit, kind with the evidence, ABI, digest of its wheel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 from conformance.builds import abi, known
 from conformance.errors import UsageError
 
-#: Local labels of PyTorch's own wheels; another one is somebody else's.
+#: Local labels of PyTorch's own wheels.
 _OWN_LABEL = re.compile(r"|cpu(\.cxx11\.abi)?|cu\d{2,3}(\.full|\.with\.pypi\.cudnn)?|rocm\d+(\.\d+)+|xpu")
 KINDS = ("public", "fork", "fork-like", "source", "unknown")
 
@@ -25,7 +25,7 @@ KINDS = ("public", "fork", "fork-like", "source", "unknown")
 @dataclasses.dataclass(frozen=True)
 class Build:
     """A build of torch. ``kind`` is one of ``KINDS``, ``evidence`` the sentences that it rests on, ``record``
-    the digest of the list of its files, ``source`` where pip had it from, where pip says so.
+    the digest of the list of its files, ``source`` the origin that pip recorded, if any.
     """
 
     version: str
@@ -39,21 +39,21 @@ class Build:
     source: str | None
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """Return the description as a JSON object."""
         return dataclasses.asdict(self) | {"evidence": list(self.evidence)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Build:
-        """From :meth:`to_json`; UsageError where it is something else."""
+        """Read the object that :meth:`to_json` returns; UsageError if it is something else."""
         names = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(data, dict) or set(data) != names or data["kind"] not in KINDS:
             raise UsageError(
-                "this is no description of a build of torch; write one with 'conformance torch record'"
+                "this is not a description of a build of torch; write one with 'conformance torch record'"
             )
         return cls(**{**data, "evidence": tuple(data["evidence"])})
 
     def facts(self) -> dict[str, Any]:
-        """What a results file says of torch."""
+        """Return the facts about torch that a results file holds."""
         return {
             "version": self.version,
             "revision": self.git_version,
@@ -64,20 +64,20 @@ class Build:
         }
 
     def name(self) -> str:
-        """Version and kind, for sentences."""
+        """Name the build by version and kind, for sentences."""
         return f"{self.version} ({self.kind}, ABI {self.abi})"
 
 
 def of_environment(python: str = sys.executable) -> Build:
-    """The torch of an environment, by its interpreter (default: this one)."""
-    found = locate(python)
-    if found.site is None:
+    """Describe the torch of an environment, given by its interpreter (default: this one)."""
+    place = locate(python)
+    if place.site is None:
         raise UsageError(f"{python} has no torch; install the build that it is for")
-    return of_folder(Path(found.site), python=found.python)
+    return of_folder(Path(place.site), python=place.python)
 
 
 def of_folder(site: Path, *, python: str | None = None) -> Build:
-    """The torch of a site-packages folder."""
+    """Describe the torch of a site-packages folder."""
     version_file = _read(site / "torch" / "version.py")
     version = version_of(version_file, str(site))
     info = dist_info(site, version)
@@ -88,7 +88,7 @@ def of_folder(site: Path, *, python: str | None = None) -> Build:
 
 
 def of_wheel(path: Path) -> Build:
-    """The torch in a wheel."""
+    """Describe the torch in a wheel."""
     measured = abi.of_torch(path)
     with zipfile.ZipFile(path) as wheel:
         names = wheel.namelist()
@@ -115,7 +115,7 @@ def _build(
     kind, evidence = classify(version, version_file, digest(record), direct, marked)
     return Build(
         version=version,
-        git_version=_said(version_file, "git_version"),
+        git_version=_assigned(version_file, "git_version"),
         kind=kind,
         evidence=tuple(evidence),
         abi=measured.value,
@@ -129,22 +129,22 @@ def _build(
 def classify(
     version: str, version_file: str, record: str | None, direct_url: str | None, marked: bool
 ) -> tuple[str, list[str]]:
-    """The kind of a build, and why it is called so; strongest evidence first.
+    """Return the kind of a build and the evidence for it, the strongest first.
 
-    A local label that begins with ``git`` is what Gaudi's bridge takes for a fork. Every source build of
-    public PyTorch has one too, so that the label alone says ``source``, and only a marker or a known digest
-    ``fork``.
+    Gaudi's bridge takes a local label that begins with ``git`` for a fork. Every source build of public
+    PyTorch has one too, so that the label alone means ``source``; ``fork`` needs a marker or a known digest.
     """
     evidence: list[str] = []
     local = version.partition("+")[2]
-    repacked = _said(version_file, "repacked_from")
-    who = known.builds().get(record or "")
+    repacked = _assigned(version_file, "repacked_from")
+    vouched = known.builds().get(record or "")
     if repacked is not None:
         return "fork-like", [
             f"torch/version.py says repacked_from = {repacked!r}: that build's binaries under another label"
         ]
-    if who is not None:
-        return who.kind, [f"the digest of its files is that of {who.name}, which is known as {who.kind}"]
+    if vouched is not None:
+        sentence = f"the digest of its files is that of {vouched.name}, which is known as {vouched.kind}"
+        return vouched.kind, [sentence]
     if marked:
         return "fork", ["torch/_fork.json is there, the marker of a fork; what it says was not checked"]
     if direct_url is not None and '"editable": true' in direct_url:
@@ -168,10 +168,9 @@ def classify(
 
 
 def digest(record: str | None) -> str | None:
-    """Digest of the list of torch's files and their own digests, as a wheel's RECORD has it.
+    """Return the SHA-256 of the list of torch's files with their digests, as in a wheel's RECORD.
 
-    The same for everybody who installed the same wheel, whoever installed it where; None where torch was not
-    installed from a wheel.
+    It is the same in every installation of the same wheel; None if torch was not installed from a wheel.
     """
     rows = [
         line
@@ -182,29 +181,32 @@ def digest(record: str | None) -> str | None:
 
 
 def version_of(version_file: str, where: str) -> str:
-    """What ``torch/version.py`` says; UsageError where it says nothing."""
-    found = _said(version_file, "__version__")
-    if found is None:
+    """Read the version in the text of ``torch/version.py``; UsageError if it has none."""
+    version = _assigned(version_file, "__version__")
+    if version is None:
         raise UsageError(f"torch in {where} does not say which version it is; install torch again")
-    return found
+    return version
 
 
 def files_changed(site: Path) -> list[str]:
-    """Files of torch whose size is no longer that of the wheel's RECORD, or which are gone; the first few."""
+    """List the first few files of torch that are gone, or whose size differs from that in the wheel's
+    RECORD.
+    """
     info = dist_info(site, version_of(_read(site / "torch" / "version.py"), str(site)))
     record = _text(info / "RECORD") if info else None
-    wrong = []
+    changed = []
     for row in csv.reader((record or "").splitlines()):
         if len(row) == 3 and row[0].startswith("torch/") and row[2].isdigit() and "__pycache__" not in row[0]:
             file = site / row[0]
             if not file.exists() or file.stat().st_size != int(row[2]):
-                wrong.append(row[0])
-    return wrong[:20]
+                changed.append(row[0])
+    return changed[:20]
 
 
-def _said(version_file: str, name: str) -> str | None:
-    found = re.search(rf"^{name}\s*(?::[^=]*)?=\s*['\"]([^'\"]+)['\"]", version_file, re.M)
-    return None if found is None else found.group(1)
+def _assigned(version_file: str, name: str) -> str | None:
+    """Return the text that a file assigns to a name, or None."""
+    match = re.search(rf"^{name}\s*(?::[^=]*)?=\s*['\"]([^'\"]+)['\"]", version_file, re.M)
+    return None if match is None else match.group(1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,7 +229,9 @@ print(json.dumps({"site": site, "python": python, "executable": sys.executable})
 
 
 def locate(python: str) -> Environment:
-    """Where an interpreter finds torch; torch is not imported. UsageError where it cannot be asked."""
+    """Find the torch of an interpreter without importing it. UsageError if the interpreter does not
+    answer.
+    """
     try:
         done = subprocess.run([python, "-c", _CODE], capture_output=True, text=True, check=True, timeout=60)
         return Environment(**json.loads(done.stdout.splitlines()[-1]))
@@ -246,42 +250,42 @@ print(json.dumps(spec and [*(spec.submodule_search_locations or [spec.origin])])
 
 
 def package(python: str, name: str) -> Path:
-    """The folder, or the one file, of an installed top-level package; it is not imported. UsageError where
+    """Find the folder, or the one file, of an installed top-level package without importing it. UsageError if
     there is none.
     """
     if not name.isidentifier():
         raise UsageError(
-            f"--package {name!r} is no name of a top-level package; give one that can be imported"
+            f"--package {name!r} is not the name of a top-level package; give one that can be imported"
         )
     try:
         done = subprocess.run(
             [python, "-c", _PACKAGE, name], capture_output=True, text=True, check=True, timeout=60
         )
-        found = json.loads(done.stdout.splitlines()[-1])
+        places = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, LookupError) as error:
         raise UsageError(
             f"{python} cannot be asked for {name} ({error}); name a Python interpreter"
         ) from None
-    if not found:
+    if not places:
         raise UsageError(f"{python} has no package {name}; install the backend there")
-    return Path(found[0])
+    return Path(places[0])
 
 
 def dist_info(site: Path, version: str) -> Path | None:
-    """The folder with the metadata of torch. Its name may lack the local label: PyPI's wheels are such."""
-    found = {_normal(path.name[6:-10]): path for path in site.glob("torch-*.dist-info") if path.is_dir()}
-    return found.get(_normal(version)) or found.get(_normal(version.partition("+")[0]))
+    """Find the folder with torch's metadata. Its name may lack the local label, as for PyPI's wheels."""
+    folders = {_normal(path.name[6:-10]): path for path in site.glob("torch-*.dist-info") if path.is_dir()}
+    return folders.get(_normal(version)) or folders.get(_normal(version.partition("+")[0]))
 
 
 def _normal(version: str) -> str:
-    """A version as PEP 440 writes it: torch/version.py need not."""
+    """Write a version in the form of PEP 440, which torch/version.py need not have."""
     return re.sub(r"[-_]", ".", version.lower())
 
 
 def installed_version(python: str) -> str:
-    """The version that pip knows, which may lack torch's local label. UsageError without torch."""
-    found = locate(python)
-    site = None if found.site is None else Path(found.site)
+    """Return the version that pip knows, which may lack torch's local label. UsageError without torch."""
+    place = locate(python)
+    site = None if place.site is None else Path(place.site)
     info = None if site is None else dist_info(site, of_folder(site).version)
     if info is None:
         raise UsageError(f"{python} has no torch that pip has installed; install one from a wheel")
@@ -306,14 +310,10 @@ def _url(direct: str | None) -> str | None:
     if direct is None:
         return None
     try:
-        found = json.loads(direct).get("url")
+        url = json.loads(direct).get("url")
     except (ValueError, AttributeError):
         return None
     # Paths of this machine stay here.
-    return (
-        None
-        if found is None
-        else str(found).rpartition("/")[2]
-        if str(found).startswith("file:")
-        else str(found)
-    )
+    if url is None:
+        return None
+    return str(url).rpartition("/")[2] if str(url).startswith("file:") else str(url)

@@ -1,7 +1,8 @@
-"""Fork-like builds of torch out of public ones: the same binaries under another version label.
+"""Fork-like builds of torch from public ones: the same binaries under another version label.
 
-A fork-like build is a repack, no fork: it exercises what goes by the version (detection, gating, resolving),
-never another kernel or ABI. ``torch.version.repacked_from`` names the build that it was made of.
+A fork-like build is a repack, not a fork: it exercises the code that depends on the version (detection,
+gating, resolving), never another kernel or ABI. ``torch.version.repacked_from`` names the build that it was
+made from.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from typing import IO
 from conformance.errors import UsageError
 
 VERSION_FILE = "torch/version.py"
-#: Signatures of the RECORD that is replaced.
+#: Signatures of the RECORD file, which is replaced.
 _SIGNATURES = ("RECORD.jws", "RECORD.p7s")
 
 
 def checked_label(text: str) -> str:
-    """A local version label as PEP 440 writes it; UsageError unless it is one that fork-like builds have."""
+    """Write a local version label in the form of PEP 440; UsageError if it is not that of a fork-like
+    build.
+    """
     label = re.sub(r"[-_]", ".", text.lower())
     if not re.fullmatch(r"(git|hpu)[a-z0-9]*(\.[a-z0-9]+)*", label):
         raise UsageError(
@@ -36,12 +39,12 @@ def checked_label(text: str) -> str:
 
 
 class Relabel:
-    """The new contents of the few files that say which build this is."""
+    """The new contents of the few files that identify the build."""
 
     def __init__(self, version: str, version_file: str, label: str | None) -> None:
         revision = re.search(r"^git_version = '([0-9a-f]+)'", version_file, re.M)
         if label is None:
-            # The commit that the binaries really come from: the label then claims nothing that is not so.
+            # The commit that the binaries come from, so that the label claims nothing false.
             label = f"git{revision.group(1)[:7] if revision else '0000000'}"
         self.old = version
         self.new = f"{version.partition('+')[0]}+{checked_label(label)}"
@@ -55,24 +58,26 @@ class Relabel:
             text = re.sub(
                 r"^git_version = .*$", f"git_version = {claimed.group(1)!r}", text, count=1, flags=re.M
             )
-        said = re.search(r"^__version__ = ['\"]([^'\"]+)", version_file, re.M)
-        self.version_file = f"{text.rstrip()}\nrepacked_from = {said.group(1) if said else version!r}\n"
+        original = re.search(r"^__version__ = ['\"]([^'\"]+)", version_file, re.M)
+        self.version_file = (
+            f"{text.rstrip()}\nrepacked_from = {original.group(1) if original else version!r}\n"
+        )
 
     def metadata(self, text: str) -> str:
-        """METADATA with the new version."""
+        """Return METADATA with the new version."""
         return re.sub(r"^Version: .*$", f"Version: {self.new}", text, count=1, flags=re.M)
 
     def folder(self, version: str | None = None) -> str:
-        """Name of the dist-info folder of the new build, or of another version."""
+        """Name the dist-info folder of the new build, or of another version."""
         return f"torch-{version or self.new}.dist-info"
 
     def renamed(self, name: str) -> str:
-        """Where a file of the old build is in the new one."""
+        """Return the name that a file of the old build has in the new one."""
         old = self.folder(self.old) + "/"
         return f"{self.folder()}/{name[len(old) :]}" if name.startswith(old) else name
 
     def record(self, text: str, changed: dict[str, bytes]) -> bytes:
-        """RECORD with the new names, and new digests of the changed files (by new name)."""
+        """Return RECORD with the new names, and new digests of the changed files (by new name)."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         for row in csv.reader(io.StringIO(text)):
@@ -87,23 +92,23 @@ class Relabel:
 
 
 def digest(content: bytes) -> str:
-    """SHA-256 as RECORD writes it."""
+    """Return the SHA-256 of a file's content in the form of RECORD."""
     return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
 
 
 def version_in(names: Iterable[str]) -> str:
-    """The version in the name of torch's dist-info folder; UsageError where there is none."""
+    """Find the version in the name of torch's dist-info folder; UsageError if there is none."""
     for name in names:
-        found = re.match(r"torch-([^/]+)\.dist-info/METADATA$", name)
-        if found:
-            return found.group(1)
+        match = re.match(r"torch-([^/]+)\.dist-info/METADATA$", name)
+        if match:
+            return match.group(1)
     raise UsageError("there is no torch-*.dist-info/METADATA in it; name a wheel of torch")
 
 
 def repack(wheel: Path, folder: Path, label: str | None = None) -> Path:
     """Write the fork-like wheel of a public one to a folder and return its path.
 
-    Everything but four small files is copied as the compressed bytes that it is.
+    Everything but four small files is copied without decompressing it.
     """
     try:
         source = zipfile.ZipFile(wheel)
@@ -150,7 +155,7 @@ def _copy_member(raw: IO[bytes], info: zipfile.ZipInfo, out: zipfile.ZipFile, en
     raw.seek(info.header_offset)
     head = raw.read(30)
     if head[:4] != b"PK\x03\x04":
-        raise UsageError(f"member {info.filename} has no header where the directory says; download it again")
+        raise UsageError(f"member {info.filename} has no header at its offset; download the wheel again")
     start = (
         info.header_offset
         + 30
@@ -161,7 +166,7 @@ def _copy_member(raw: IO[bytes], info: zipfile.ZipInfo, out: zipfile.ZipFile, en
     assert file is not None
     file.seek(out.start_dir)
     entry.header_offset = out.start_dir
-    # Sizes stand in the header and not behind the data; what the header's extra fields said is known anyway.
+    # The sizes go into the header, not behind the data; the header's extra fields repeat the directory.
     entry.flag_bits &= ~0x08
     entry.extra = b""
     file.write(entry.FileHeader())

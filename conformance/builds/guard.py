@@ -1,4 +1,4 @@
-"""Whether torch is still the build that it was before other things were installed.
+"""Check that torch is still the build that it was before other things were installed.
 
 An ordinary requirement of another package can replace a fork silently: a fork's version is a pre-release, and
 ``torch>=2.13`` prefers a newer public one.
@@ -14,13 +14,13 @@ from conformance.errors import UsageError
 
 
 def record(build: Build, file: Path) -> None:
-    """Write a description to a file."""
+    """Write the description of a build to a file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(build.to_json(), indent=1, sort_keys=True) + "\n")
 
 
 def recorded(file: Path) -> Build:
-    """What :func:`record` has written; UsageError where that is not to be read."""
+    """Read the description that :func:`record` wrote; UsageError if the file is unreadable."""
     try:
         return Build.from_json(json.loads(file.read_text()))
     except (OSError, ValueError) as error:
@@ -30,9 +30,9 @@ def recorded(file: Path) -> Build:
 
 
 def swapped(before: Build, after: Build) -> list[str]:
-    """Sentences that say in what torch is another one; none where it is the same."""
-    found = []
-    for what, old, new in (
+    """List the differences of two builds in words; an empty list if they are the same."""
+    differences = []
+    for aspect, old, new in (
         ("version", before.version, after.version),
         ("commit", before.git_version, after.git_version),
         ("kind", before.kind, after.kind),
@@ -40,12 +40,12 @@ def swapped(before: Build, after: Build) -> list[str]:
         ("list of files", before.record, after.record),
     ):
         if old != new:
-            found.append(f"its {what} was {old} and is {new}")
-    return found
+            differences.append(f"its {aspect} was {old} and is {new}")
+    return differences
 
 
 def verdict(before: Build, site: Path, constraints: str | None = None) -> str | None:
-    """One sentence where the torch in a folder is not the recorded one any more, None where it is."""
+    """Return one sentence if the torch in a folder is no longer the recorded one, else None."""
     after = of_folder(site)
     differences = swapped(before, after)
     if differences:
@@ -66,9 +66,11 @@ def verdict(before: Build, site: Path, constraints: str | None = None) -> str | 
 
 
 def constraint(installed: str, wheel: Path | None) -> str:
-    """A line for a constraints file that keeps pip from replacing torch: by the version that pip knows."""
+    """Write a line of a constraints file that keeps pip from replacing torch, by the version that pip
+    knows.
+    """
     if wheel is None:
         return f"torch=={installed}"
     if not wheel.is_file():
-        raise UsageError(f"there is no wheel {wheel}; name the one that torch came from")
+        raise UsageError(f"{wheel} does not exist; name the wheel that torch was installed from")
     return f"torch @ {wheel.absolute().as_uri()}"

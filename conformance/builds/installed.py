@@ -1,4 +1,4 @@
-"""Which build of torch is installed, told without importing it: the runner never loads a backend."""
+"""The installed build of torch, identified without importing it: the runner never loads a backend."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conformance.errors import UsageError
 
 
 def version() -> str:
-    """The version of the torch that this Python would import, local label included."""
+    """Return the version of the torch that this Python would import, local label included."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         raise UsageError("torch is not installed; install the build of torch that the backend is for")
@@ -20,28 +20,28 @@ def version() -> str:
         text = (Path(spec.origin).parent / "version.py").read_text()
     except OSError as error:
         raise UsageError(f"torch has no readable version.py ({error.strerror}); install it again") from None
-    found = re.search(r"^__version__\s*=\s*['\"]([^'\"]+)['\"]", text, re.M)
-    if found is None:
+    match = re.search(r"^__version__\s*=\s*['\"]([^'\"]+)['\"]", text, re.M)
+    if match is None:
         raise UsageError(f"{spec.origin} does not say which version it is; install torch again")
-    return found.group(1)
+    return match.group(1)
 
 
 def fork_like(torch_version: str) -> bool:
-    """Whether a version is that of a fork-like build: its local label begins with ``git`` or ``hpu``."""
+    """Return True for the version of a fork-like build: its local label begins with ``git`` or ``hpu``."""
     return torch_version.partition("+")[2].startswith(("git", "hpu"))
 
 
 def label(torch_version: str) -> str:
-    """The version in a form that is fit for the name of a folder."""
+    """Write a version in a form that fits the name of a folder."""
     return re.sub(r"[^A-Za-z0-9.+]", "_", torch_version)
 
 
 def leg_name(torch_version: str, mode: str) -> str:
-    """The name of a leg: build and mode."""
+    """Name a leg by its build and mode."""
     return f"{label(torch_version)}-{mode}"
 
 
-#: Variables that change what torch computes or how; no other is written down.
+#: Variables that change what torch computes or how; no others are recorded.
 VARIABLES = (
     "ATEN_CPU_CAPABILITY",
     "CUBLAS_WORKSPACE_CONFIG",
@@ -54,12 +54,12 @@ VARIABLES = (
     "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
     "TORCH_DEVICE_BACKEND_AUTOLOAD",
 )
-#: What their values look like. Paths and sentences do not.
+#: The form of their values, which excludes paths and sentences.
 _VALUE = re.compile(r"[A-Za-z0-9_.,:+-]{0,64}")
 
 
 def environment(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The variables of the allow-list that are set to something that is no path."""
+    """Return the variables of the allow-list that are set to a plain value."""
     return {
         name: variables[name] for name in VARIABLES if name in variables and _VALUE.fullmatch(variables[name])
     }

@@ -15,7 +15,7 @@ else:
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """A build that somebody has vouched for: its kind, and the wheel's name."""
+    """A build of known origin: its kind, and the wheel's name."""
 
     kind: str
     name: str
@@ -23,6 +23,6 @@ class Known:
 
 @functools.cache
 def builds() -> dict[str, Known]:
-    """Known builds by the digest that :func:`conformance.builds.describe.digest` gives."""
+    """Load the known builds by the digest of :func:`conformance.builds.describe.digest`."""
     data = tomllib.loads((Path(__file__).parent / "known.toml").read_text())
     return {entry["record"]: Known(entry["kind"], entry["name"]) for entry in data.get("build", ())}

@@ -1,4 +1,4 @@
-"""An environment over another one, in which torch is a fork-like build of the other's."""
+"""An environment laid over another one, in which torch is a fork-like build of that environment's torch."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ _OVERLAY_MARK = "repack.json"
 
 
 def overlay(python: Path, folder: Path, label: str | None = None) -> bool:
-    """Make an environment in which torch is a fork-like build of the one that another environment has.
+    """Make an environment in which torch is a fork-like build of another environment's torch.
 
     torch's files are hard links (symbolic ones across file systems), version and metadata are rewritten, and
-    everything else is found in the other environment. What is already there and still fits is kept.
+    everything else is found in the other environment. An overlay that exists and still fits is kept.
 
     Returns:
-        whether anything was made.
+        True if the overlay was made, False if it was kept.
     """
-    found = locate(str(python))
-    if found.site is None:
+    base_environment = locate(str(python))
+    if base_environment.site is None:
         raise UsageError(f"{python} has no torch; install the public build there first")
-    site = Path(found.site)
+    site = Path(base_environment.site)
     info = dist_info(site, version_of((site / VERSION_FILE).read_text(), str(site)))
     if info is None or not (info / "RECORD").is_file():
         raise UsageError(f"torch of {python} has no list of its files; install it from a wheel there")
     version = info.name.partition("-")[2].removesuffix(".dist-info")
-    base = {"site": found.site, "version": version, "executable": found.executable}
+    executable = base_environment.executable
+    base = {"site": str(site), "version": version, "executable": executable}
     text = (info / "RECORD").read_text()
     relabel = Relabel(version, (site / VERSION_FILE).read_text(), label)
     mark = {"base": base, "version": relabel.new, "record": digest(text.encode())}
@@ -47,11 +48,11 @@ def overlay(python: Path, folder: Path, label: str | None = None) -> bool:
         except ValueError:
             pass
     elif folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} is not empty and no overlay; name another folder")
+        raise UsageError(f"{folder} is neither empty nor an overlay; name another folder")
     shutil.rmtree(folder, ignore_errors=True)
-    subprocess.run([base["executable"], "-m", "venv", "--without-pip", str(folder)], check=True)
-    own = Path(_describe_site(folder / "bin" / "python"))
-    link = _linker(site, own)
+    subprocess.run([executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    overlay_site = Path(_describe_site(folder / "bin" / "python"))
+    link = _linker(site, overlay_site)
     changed = {
         VERSION_FILE: relabel.version_file.encode(),
         f"{relabel.folder()}/METADATA": relabel.metadata((info / "METADATA").read_text()).encode(),
@@ -60,7 +61,7 @@ def overlay(python: Path, folder: Path, label: str | None = None) -> bool:
     rows = []
     for row in csv.reader(io.StringIO(text)):
         name = row[0] if row else ""
-        # Scripts lie outside, and bytecode of the rewritten file would be that of the old one.
+        # Scripts are outside, and the bytecode of the rewritten file would be that of the old one.
         if not name or name.startswith(("..", "/")) or name.startswith("torch/__pycache__/version."):
             continue
         rows.append(row)
@@ -71,26 +72,26 @@ def overlay(python: Path, folder: Path, label: str | None = None) -> bool:
     csv.writer(record, lineterminator="\n").writerows(rows)
     changed[f"{relabel.folder()}/RECORD"] = relabel.record(record.getvalue(), changed)
     for name, content in changed.items():
-        (own / name).parent.mkdir(parents=True, exist_ok=True)
-        (own / name).write_bytes(content)
+        (overlay_site / name).parent.mkdir(parents=True, exist_ok=True)
+        (overlay_site / name).write_bytes(content)
     # addsitedir, not a plain path: editable installs of the other environment are .pth files themselves.
-    (own / "zz_base_environment.pth").write_text(f"import site; site.addsitedir({str(site)!r})\n")
+    (overlay_site / "zz_base_environment.pth").write_text(f"import site; site.addsitedir({str(site)!r})\n")
     marker.write_text(json.dumps(mark))
     return True
 
 
-def _linker(site: Path, own: Path) -> Callable[[str, str], None]:
-    made: set[Path] = set()
+def _linker(site: Path, overlay_site: Path) -> Callable[[str, str], None]:
+    created: set[Path] = set()
 
     def link(name: str, target: str) -> None:
-        source, place = site / name, own / target
-        if place.parent not in made:
+        source, place = site / name, overlay_site / target
+        if place.parent not in created:
             place.parent.mkdir(parents=True, exist_ok=True)
-            made.add(place.parent)
+            created.add(place.parent)
         try:
             os.link(source, place)
         except FileNotFoundError:
-            return  # bytecode that pip recorded and somebody removed
+            return  # bytecode that pip recorded and that was removed since
         except OSError:
             place.symlink_to(source)
 

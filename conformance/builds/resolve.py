@@ -1,4 +1,4 @@
-"""From what a user asks for to what pip installs: a release, the newest, a nightly, a wheel, a URL."""
+"""From the word of a user to the requirement of pip: a release, the newest, a nightly, a wheel, a URL."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _VARIANT = re.compile(r"cpu|xpu|cu\d{2,3}|rocm\d+\.\d+(\.\d+)?")
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """A build that was asked for. ``requirement`` is what pip is told, ``options`` its options, ``sha256``
-    the digest that a wheel has to have, where the request names one.
+    """A requested build. ``requirement`` and ``options`` are arguments of pip, ``sha256`` is the digest that
+    the wheel must have, if the request names one.
     """
 
     spec: str
@@ -36,19 +36,19 @@ class Request:
     sha256: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """Return the request as a JSON object."""
         return dataclasses.asdict(self) | {"options": list(self.options)}
 
 
 def parse(spec: str, variant: str | None = None) -> Request:
-    """What a word means: ``2.6.0``, ``newest``, ``nightly``, a path of a wheel, ``https://….whl#sha256=…``.
+    """Parse a word: ``2.6.0``, ``newest``, ``nightly``, a path of a wheel, ``https://….whl#sha256=…``.
 
-    ``variant`` picks one of PyTorch's own indexes (``cpu``, ``cu126``); without it releases come from where
-    pip is set up to look. UsageError for anything else: no other word reaches pip.
+    ``variant`` picks one of PyTorch's own indexes (``cpu``, ``cu126``); without it releases come from the
+    index that pip is configured with. UsageError for anything else: no other word reaches pip.
     """
     if variant is not None and not _VARIANT.fullmatch(variant):
         raise UsageError(
-            f"torch variant {variant!r} is none of cpu, xpu, cuNNN, rocmN.N; leave it out for the default"
+            f"torch variant {variant!r} is not one of cpu, xpu, cuNNN, rocmN.N; leave it out for the default"
         )
     if spec == "nightly":
         index = f"{NIGHTLY_INDEX}{variant or 'cpu'}"
@@ -64,10 +64,10 @@ def parse(spec: str, variant: str | None = None) -> Request:
     if spec.endswith(".whl"):
         path = Path(spec).expanduser().absolute()
         if not path.is_file():
-            raise UsageError(f"there is no wheel {spec}; give the path of a torch wheel")
+            raise UsageError(f"{spec} does not exist; give the path of a torch wheel")
         return Request(spec, "wheel", str(path))
     raise UsageError(
-        f"torch build {spec!r} is none of a release (2.6.0), 'newest', 'nightly', a path of a wheel, or "
+        f"torch build {spec!r} is not a release (2.6.0), 'newest', 'nightly', a path of a wheel, or "
         "https://….whl#sha256=…"
     )
 
@@ -76,10 +76,10 @@ def _url(spec: str) -> Request:
     try:
         parts = urllib.parse.urlsplit(spec)
     except ValueError as error:
-        raise UsageError(f"torch build {spec!r} is no address ({error}); give an https one") from None
+        raise UsageError(f"torch build {spec!r} is not an address ({error}); give an https one") from None
     digest = dict(urllib.parse.parse_qsl(parts.fragment)).get("sha256", "")
     if parts.scheme != "https" or not parts.hostname or not parts.path.endswith(".whl"):
-        raise UsageError(f"torch build {spec!r} is no https address of a .whl file; give one")
+        raise UsageError(f"torch build {spec!r} is not an https address of a .whl file; give one")
     if parts.username or parts.password:
         raise UsageError(
             "the address of a torch build holds a user or password; use a public one, or fetch it first"
@@ -95,9 +95,9 @@ def _url(spec: str) -> Request:
 
 
 def download(request: Request, folder: Path, python: str = sys.executable) -> Path:
-    """The wheel that was asked for, in a folder, for an interpreter; pip looks for it and checks the digest.
+    """Download the requested wheel for an interpreter into a folder; pip finds it and checks the digest.
 
-    UsageError where it cannot be had or has another digest.
+    UsageError if it is not available or has another digest.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -105,26 +105,26 @@ def download(request: Request, folder: Path, python: str = sys.executable) -> Pa
         raise UsageError(f"{folder} cannot be made ({error.strerror}); name another folder") from None
     if request.kind == "wheel":
         return Path(request.requirement)
-    scratch = folder / ".part"  # what lies in the folder already may be another build
+    scratch = folder / ".part"  # the folder may hold other builds already
     shutil.rmtree(scratch, ignore_errors=True)
     command = [python, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
     command += [*request.options, "-d", str(scratch), request.requirement]
     done = subprocess.run(command, capture_output=True, text=True)
-    found = sorted(scratch.glob("torch-*.whl"))
-    if done.returncode or len(found) != 1:
+    wheels = sorted(scratch.glob("torch-*.whl"))
+    if done.returncode or len(wheels) != 1:
         words = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
-        raise UsageError(f"torch build {request.spec!r} cannot be had: {words[:500]}")
-    wheel = found[0].replace(folder / found[0].name)
+        raise UsageError(f"torch build {request.spec!r} is not available: {words[:500]}")
+    wheel = wheels[0].replace(folder / wheels[0].name)
     scratch.rmdir()
     if request.sha256 is not None and sha256(wheel) != request.sha256:
         raise UsageError(
-            f"{wheel.name} has SHA-256 {sha256(wheel)} where {request.sha256} is due; ask its publisher"
+            f"{wheel.name} has SHA-256 {sha256(wheel)} instead of {request.sha256}; ask its publisher"
         )
     return wheel
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal digits."""
+    """Return the SHA-256 of a file in hexadecimal digits."""
     with path.open("rb") as file:
         return (
             hashlib.file_digest(file, "sha256").hexdigest()
@@ -134,15 +134,15 @@ def sha256(path: Path) -> str:
 
 
 def _sha256(file: Any) -> str:  # Python 3.10
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     while block := file.read(1 << 20):
-        found.update(block)
-    return found.hexdigest()
+        digest.update(block)
+    return digest.hexdigest()
 
 
 def written(request: Request, wheel: Path | None) -> str:
-    """A request as the JSON that workflows hand on."""
-    found = request.to_json()
+    """Write a request as the JSON that workflows hand on."""
+    content = request.to_json()
     if wheel is not None:
-        found |= {"wheel": wheel.name, "sha256": sha256(wheel)}
-    return json.dumps(found, sort_keys=True)
+        content |= {"wheel": wheel.name, "sha256": sha256(wheel)}
+    return json.dumps(content, sort_keys=True)

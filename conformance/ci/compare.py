@@ -17,14 +17,14 @@ from conformance.site.submissions import LARGEST
 
 #: Results that are named one by one.
 NAMED = 50
-#: Earlier runs that are looked at for a cell.
-LOOKED = 30
+#: Earlier runs that are searched for a cell.
+SEARCHED = 30
 
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A cell in two runs. ``was`` is None where the run before has no such cell; ``regressed`` are ids of
-    results, ``count`` how many there are of them.
+    """A cell in two runs. ``was`` is None if no earlier run has the cell; ``regressed`` holds the first ids
+    of results that regressed, ``count`` their number.
     """
 
     id: str
@@ -39,31 +39,31 @@ class Change:
 
     @property
     def worse(self) -> bool:
-        """Whether the cell regressed: results did, or the cell is no longer as it should be."""
+        """True if the cell regressed: results did, or its status is no longer a good one."""
         return self.count > 0 or (self.was in GOOD and self.now not in GOOD)
 
     @property
     def good(self) -> bool:
-        """Whether the cell is as it should be, and no result of it regressed."""
+        """True if the cell's status is a good one and no result of it regressed."""
         return self.now in GOOD and not self.count
 
 
 def compare(before: Sequence[Path], after: Path) -> list[Change]:
-    """All cells of the run ``after``, each held against the earlier runs ``before``, the newest first.
+    """Compare all cells of the run ``after`` with the earlier runs ``before``, which are given newest first.
 
-    A cell *was* what the newest earlier run that has it says; its results are held against the newest
-    that has results of it. UsageError where ``after`` has no table.
+    A cell *was* as the newest earlier run with this cell says; its results are compared with those of the
+    newest run that has any. UsageError if ``after`` has no table.
     """
     runs = [(run, _outcomes(run)) for run in before]
     new_legs = _legs(after)
-    found = []
+    changes = []
     for name, outcome in _outcomes(after).items():
         earlier = [(run, old[name]) for run, old in runs if name in old]
         measured = next(((run, old) for run, old in earlier if old["counts"]), None)
         regressed: list[str] = []
         if measured is not None:
             regressed = _regressed(_leg(_legs(measured[0]), measured[1]), _leg(new_legs, outcome))
-        found.append(
+        changes.append(
             Change(
                 id=name,
                 build=str(outcome["cell"]["build"]),
@@ -76,25 +76,25 @@ def compare(before: Sequence[Path], after: Path) -> list[Change]:
                 count=len(regressed),
             )
         )
-    return found
+    return changes
 
 
 def history(folder: Path, backend: str, *, other_than: str = "") -> list[Path]:
-    """The newest runs of a backend on the branch of results that have a table of cells, without those of the
-    workflow's run ``other_than``: the one that is held against them.
+    """List a backend's newest runs on the branch of results that have a table of cells, without those of the
+    workflow's run ``other_than``: the run that is compared with them.
     """
     runs = sorted((path.parent for path in (folder / backend).glob("*/matrix.json")), reverse=True)
-    return [run for run in runs if not other_than or run.name.split("-")[1:2] != [other_than]][:LOOKED]
+    return [run for run in runs if not other_than or run.name.split("-")[1:2] != [other_than]][:SEARCHED]
 
 
 def _outcomes(folder: Path) -> dict[str, Any]:
     file = folder / "matrix.json"
     try:
         data = json.loads(file.read_text())
-        return {str(one["cell"]["id"]): one for one in data["cells"]}
+        return {str(cell["cell"]["id"]): cell for cell in data["cells"]}
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UsageError(
-            f"{file} is no table of cells ({error}); make it with 'conformance ci gather'"
+            f"{file} is not a table of cells ({error}); make it with 'conformance ci gather'"
         ) from None
 
 
@@ -113,7 +113,7 @@ def _leg(legs: dict[tuple[str, str], dict[str, Any]], outcome: Any) -> dict[str,
 
 def _regressed(old: dict[str, Any] | None, new: dict[str, Any] | None) -> list[str]:
     if old is None or new is None or not old["results"] or not new["results"]:
-        return []  # a cell without results is no good one, which says more than the names of all of them
+        return []  # the status of a cell without results says more than the names of all its results
     try:
         report = diff.compare([old], [new])
     except UsageError:

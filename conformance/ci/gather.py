@@ -1,4 +1,4 @@
-"""The artifacts of all legs of a matrix, put together: a results file, a table, and what is missing."""
+"""The artifacts of all legs of a matrix as one results file and one table, with what is missing."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ from conformance.matrix.plan import Cell
 from conformance.report import files
 from conformance.results import merge
 
-#: What is taken of a leg's artifact.
+#: The files that are taken from a leg's artifact.
 TAKEN = ("results.json", "journal.jsonl", "junit.xml", "report.html")
-#: File of an artifact that has its name: what downloads a single one may leave out its folder.
+#: File of an artifact that holds its name: the download of a single artifact may leave out its folder.
 NAMED = "artifact.txt"
-#: A leg's file that is larger is not taken.
+#: A larger file of a leg is not taken.
 LARGEST = 96 << 20
 
 
 def artifact(name: str, cell: str, attempt: str) -> str:
-    """Name of the artifact of a leg: artifacts cannot be written twice, so an attempt has its own."""
+    """Name the artifact of a leg: artifacts cannot be written twice, so each attempt has its own."""
     return f"{name}-leg-{cell}-{attempt}"
 
 
 def place(cells: Sequence[Cell], downloaded: Path, output: Path, name: str) -> list[str]:
-    """Copy the newest attempt of each cell's artifact to ``output/legs/ID``; sentences about what was left.
+    """Copy the newest attempt of each cell's artifact to ``output/legs/ID``; return notes on what was left
+    out.
 
-    Artifacts are data that others wrote: of each the known files are taken, no links, none too large.
+    Artifacts are untrusted data: only the known files are taken, and neither links nor large files.
     """
     notes = []
     folders = _folders(downloaded)
     for cell in cells:
         pattern = re.compile(re.escape(f"{name}-leg-{cell.id}-") + r"(\d{1,6})")
         attempts = sorted(
-            (int(found[1]), folder) for word, folder in folders if (found := pattern.fullmatch(word))
+            (int(match[1]), folder) for word, folder in folders if (match := pattern.fullmatch(word))
         )
         if not attempts:
             continue
@@ -53,13 +54,13 @@ def place(cells: Sequence[Cell], downloaded: Path, output: Path, name: str) -> l
                 continue
             shutil.copyfile(file, target / word)
     if not any((output / "legs").iterdir()):
-        there = ", ".join(word for word, _ in folders[:5]) or "nothing"
-        notes.append(f"no artifact is called {name}-leg-CELL-ATTEMPT; what was downloaded is: {there}")
+        present = ", ".join(word for word, _ in folders[:5]) or "nothing"
+        notes.append(f"no artifact is called {name}-leg-CELL-ATTEMPT; what was downloaded is: {present}")
     return notes
 
 
 def _folders(downloaded: Path) -> list[tuple[str, Path]]:
-    """Artifacts by name. One that is alone lies in the folder itself, and says there how it is called."""
+    """List the artifacts with their names. A single one is in the folder itself, and a file names it."""
     alone = downloaded / NAMED
     if alone.is_file() and not alone.is_symlink() and alone.stat().st_size < 1000:
         return [(alone.read_text(errors="replace").strip(), downloaded)]
@@ -71,10 +72,10 @@ def _folders(downloaded: Path) -> list[tuple[str, Path]]:
 
 
 def gather(cells: Sequence[Cell], downloaded: Path, output: Path, name: str) -> tuple[list[Outcome], bool]:
-    """All of it into ``output``: ``legs/``, ``matrix.json``, ``matrix.md``, and the merged results of the
-    legs that have left any, refusals among them; whether there are such.
+    """Write ``legs/``, ``matrix.json``, ``matrix.md`` and the merged results of all legs that left any,
+    refusals included, into ``output``; return the outcomes, and True if there are any results.
 
-    UsageError where the output folder is not empty or legs cannot be merged.
+    UsageError if the output folder is not empty or legs cannot be merged.
     """
     if output.exists() and any(output.iterdir()):
         raise UsageError(f"{output} is not empty; name a folder that does not exist yet")
@@ -82,24 +83,24 @@ def gather(cells: Sequence[Cell], downloaded: Path, output: Path, name: str) -> 
     notes = place(cells, downloaded, output, name)
     outcomes = collect.collect(cells, output / "legs")
     (output / "matrix.json").write_text(collect.document(outcomes) + "\n")
-    found = []
+    legs = []
     seen: dict[tuple[str, str], str] = {}
-    for one in outcomes:
-        if one.status == "missing" or one.torch is None:  # a refusal is told too
+    for outcome in outcomes:
+        if outcome.status == "missing" or outcome.torch is None:  # a refusal is kept
             continue
-        for leg in files.read(output / "legs" / one.cell.id):
-            if (leg["mode"], leg["level"]) != (one.cell.mode, one.cell.level):
+        for leg in files.read(output / "legs" / outcome.cell.id):
+            if (leg["mode"], leg["level"]) != (outcome.cell.mode, outcome.cell.level):
                 notes.append(
-                    f"{one.cell.id}: a run of mode {leg['mode']} at level {leg['level']} was left out"
+                    f"{outcome.cell.id}: a run of mode {leg['mode']} at level {leg['level']} was left out"
                 )
                 continue
-            other = seen.setdefault((str(leg["torch"]), str(leg["mode"])), one.cell.id)
-            if other != one.cell.id:
-                notes.append(f"{one.cell.id} ran on the torch of {other}, whose results are shown")
+            first = seen.setdefault((str(leg["torch"]), str(leg["mode"])), outcome.cell.id)
+            if first != outcome.cell.id:
+                notes.append(f"{outcome.cell.id} ran on the torch of {first}, whose results are shown")
                 continue
-            found.append((one.cell.id, {**leg}))
+            legs.append((outcome.cell.id, {**leg}))
     try:
-        merged = merge.merge(found)
+        merged = merge.merge(legs)
     except UsageError as error:
         notes.append(f"the results cannot be put together: {error}")
         merged = []

@@ -1,4 +1,4 @@
-"""GitHub, by way of its own program ``gh``, which knows addresses, tokens, pages and redirects."""
+"""GitHub through its own program ``gh``, which knows addresses, tokens, pages and redirects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REPOSITORY = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}")
 
 
 def gh(*arguments: str, body: Any = None) -> str:
-    """What a call of ``gh`` prints. UsageError where there is none, or it fails."""
+    """Call ``gh`` and return its output. UsageError if there is no such program, or the call fails."""
     program = _program()
     words = [*arguments, "--input", "-"] if body is not None else list(arguments)
     done = subprocess.run(
@@ -30,7 +30,7 @@ def gh(*arguments: str, body: Any = None) -> str:
 
 
 def download(path: str, file: Path) -> None:
-    """What GitHub's API gives as bytes, into a file."""
+    """Write the bytes that GitHub's API returns to a file."""
     program = _program()
     with file.open("wb") as target:
         done = subprocess.run([program, "api", path], stdout=target, stderr=subprocess.PIPE)
@@ -46,11 +46,11 @@ def _program() -> str:
 
 
 def get(path: str, **fields: str) -> Any:
-    """The JSON of one page of GitHub's API."""
+    """Return the JSON of one page of GitHub's API."""
     words = [word for name, value in fields.items() for word in ("-f", f"{name}={value}")]
     return json.loads(gh("api", "--method", "GET", path, *words))
 
 
 def send(method: str, path: str, body: Any) -> Any:
-    """Send JSON to GitHub's API; its answer."""
+    """Send JSON to GitHub's API, and return its answer."""
     return json.loads(gh("api", "--method", method, path, body=body) or "null")

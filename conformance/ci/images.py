@@ -1,56 +1,91 @@
-"""A saved Docker image, pushed to a registry under the release's name; what counts is its digest."""
+"""Push of a saved Docker image to a registry: by ``skopeo``, which needs no Docker engine."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from conformance.errors import UsageError
 
-_LOADED = re.compile(r"Loaded image: (\S+)")
-_DIGEST = re.compile(r"digest: (sha256:[0-9a-f]{64})")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _HOST = re.compile(r"[a-z0-9][a-z0-9.-]*(:\d{1,5})?")
 _REPOSITORY = re.compile(r"[a-z0-9]+([._/-][a-z0-9]+)*")
 _VERSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,60}")
+#: Registries that speak plain HTTP: those on this machine, as for Docker's own engine.
+_LOCAL = re.compile(r"(localhost|127\.0\.0\.1)(:\d+)?")
+#: The message of a line of skopeo's log.
+_MESSAGE = re.compile(r'\bmsg=("(?:[^"\\]|\\.)*")')
 
 
 def push(file: Path, registry: str, repository: str, version: str, user: str, token: str) -> tuple[str, str]:
-    """Load a saved image and push it as ``REGISTRY/REPOSITORY:VERSION-TAG``; that name without its tag, and
-    the digest that the registry gave.
+    """Push a saved image as ``REGISTRY/REPOSITORY:VERSION-TAG``; return that name without its tag, and the
+    digest that the registry holds.
 
-    ``token`` goes to the login on its standard input, and nowhere else. UsageError on a refusal.
+    ``token`` goes to the login on its standard input. The login stays in Docker's settings, as after 'docker
+    login': the step that signs the digest needs it. UsageError if the registry refuses.
     """
-    repository = repository.lower()  # as registries want it
-    for what, value, pattern in (
+    repository = repository.lower()  # as registries require
+    for option, value, pattern in (
         ("registry", registry, _HOST),
         ("repository", repository, _REPOSITORY),
         ("version", version, _VERSION),
     ):
         if not pattern.fullmatch(value):
-            raise UsageError(f"--{what} {value!r} cannot stand in the name of an image; give another one")
+            raise UsageError(f"--{option} {value!r} cannot be part of an image's name; give another one")
     if not file.is_file():
         raise UsageError(f"there is no image {file}; save one with 'nox -s docker -- --save DIR'")
-    loaded = _LOADED.findall(_docker("load", "--input", str(file)))
-    if len(loaded) != 1:
-        raise UsageError(f"{file.name} holds {len(loaded)} named images; save one to a file")
-    tag = loaded[0].rpartition(":")[2]
+    tag = _name(file).rpartition(":")[2]
     name = f"{registry}/{repository}"
-    if token:
-        _docker("login", registry, "--username", user, "--password-stdin", said=token)
-    _docker("tag", loaded[0], f"{name}:{version}-{tag}")
-    found = _DIGEST.findall(_docker("push", f"{name}:{version}-{tag}"))
-    if len(found) != 1:
-        raise UsageError(f"the push of {name}:{version}-{tag} told no digest; look at the registry")
-    return name, found[0]
+    verify = "false" if _LOCAL.fullmatch(registry) else "true"
+    with tempfile.TemporaryDirectory() as scratch:
+        login, digest = Path(scratch) / "auth.json", Path(scratch) / "digest"
+        known = ["--authfile", str(login)] if token else []
+        if token:
+            account = ["--username", user, "--password-stdin"]
+            _skopeo("login", *known, f"--tls-verify={verify}", *account, registry, standard_input=token)
+            _keep(login)
+        options = [*known, f"--dest-tls-verify={verify}", "--digestfile", str(digest)]
+        _skopeo("copy", *options, f"docker-archive:{file}", f"docker://{name}:{version}-{tag}")
+        pushed = digest.read_text().strip() if digest.is_file() else ""
+    if not _DIGEST.fullmatch(pushed):
+        raise UsageError(f"the push of {name}:{version}-{tag} reported no digest; look at the registry")
+    return name, pushed
 
 
-def _docker(*arguments: str, said: str | None = None) -> str:
-    program = shutil.which("docker")
+def _name(file: Path) -> str:
+    """Read the one name of a saved image. UsageError if it has none, or several."""
+    names = json.loads(_skopeo("list-tags", f"docker-archive:{file}")).get("Tags") or []
+    if len(names) != 1:
+        raise UsageError(f"{file.name} holds {len(names)} named images; save one to a file")
+    return str(names[0])
+
+
+def _keep(login: Path) -> None:
+    """Add a login to Docker's settings; skopeo itself would drop what else they hold."""
+    settings = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
+    try:
+        known = json.loads(settings.read_text()) if settings.exists() else {}
+        known.setdefault("auths", {}).update(json.loads(login.read_text())["auths"])
+        settings.parent.mkdir(parents=True, exist_ok=True)
+        settings.touch(mode=0o600)
+        settings.write_text(json.dumps(known, indent=1) + "\n")
+    except (OSError, ValueError, AttributeError) as error:
+        raise UsageError(f"the login cannot be kept in {settings} ({error}); set DOCKER_CONFIG") from None
+
+
+def _skopeo(*arguments: str, standard_input: str | None = None) -> str:
+    program = shutil.which("skopeo")
     if program is None:
-        raise UsageError("there is no program docker; GitHub's own runners have it, elsewhere install it")
-    done = subprocess.run([program, *arguments], input=said, capture_output=True, text=True)
+        raise UsageError(
+            "there is no program skopeo; GitHub's own runners have it, elsewhere: apt-get install skopeo"
+        )
+    done = subprocess.run([program, *arguments], input=standard_input, capture_output=True, text=True)
     if done.returncode:
-        raise UsageError(f"docker {arguments[0]} failed: {done.stderr.strip()[-300:]}")
+        messages = [json.loads(text) for text in _MESSAGE.findall(done.stderr)] or [done.stderr.strip()]
+        raise UsageError(f"skopeo {arguments[0]} failed: {messages[-1][-300:]}")
     return done.stdout

@@ -1,4 +1,4 @@
-"""The environment of a cell: torch as it was asked for, the suite, the backend, and torch still the same."""
+"""The environment of a cell: the requested torch, the suite, the backend, and a check that torch stayed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from conformance.matrix import plan as plans
 from conformance.matrix.plan import Cell
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-#: A requirement of a package index, as plain as they come: no path, option, address or marker.
+#: A plain requirement of a package index: no path, option, address or marker.
 _REQUIREMENT = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._-]+\])?(==[A-Za-z0-9][A-Za-z0-9.!+_-]*)?"
 )
@@ -33,71 +33,71 @@ class Installed:
 
 
 def interpreter(name: str) -> str:
-    """An existing interpreter by path or name. UsageError where there is none."""
-    found = shutil.which(name)
-    if found is None:
+    """Find an interpreter by path or name. UsageError if there is none."""
+    path = shutil.which(name)
+    if path is None:
         raise UsageError(f"there is no interpreter {name!r}; give the path of a Python")
-    return found
+    return path
 
 
 def environment(cell: Cell, folder: Path, index: str | None, python: str = sys.executable) -> str:
-    """A fresh virtual environment with the torch of a cell; its interpreter.
+    """Make a virtual environment with the torch of a cell; return its interpreter.
 
-    ``index``: one of PyTorch's own (``cpu``, ``cu126``), for releases and nightlies. UsageError where torch
-    cannot be had, or the folder is not empty.
+    ``index``: one of PyTorch's own (``cpu``, ``cu126``), for releases and nightlies. UsageError if torch
+    is not available, or the folder is not empty.
     """
     if folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} is not empty; name a folder that the environment can have for itself")
+        raise UsageError(f"{folder} is not empty; name a new folder for the environment")
     request = resolve.parse(cell.spec, index if "://" not in cell.spec else None)
     _run([python, "-m", "venv", str(folder)], "a virtual environment")
-    own = str(folder / "bin" / "python")
-    wheel = resolve.download(request, folder / "wheels", own)
+    interpreter_path = str(folder / "bin" / "python")
+    wheel = resolve.download(request, folder / "wheels", interpreter_path)
     if cell.kind == "fork-like":
         wheel = fork_like.repack(wheel, folder / "fork-like", None)
-    pip(own, str(wheel))
-    return own
+    pip(interpreter_path, str(wheel))
+    return interpreter_path
 
 
 def protected(python: str, folder: Path, wheel: Path | None = None) -> Installed:
-    """Write down the torch of an environment, before anything else is installed there."""
+    """Record the torch of an environment, before anything else is installed there."""
     folder.mkdir(parents=True, exist_ok=True)
-    made = Installed(python, folder / "torch.json", folder / "constraints.txt")
-    guard.record(describe.of_environment(python), made.record)
+    installed = Installed(python, folder / "torch.json", folder / "constraints.txt")
+    guard.record(describe.of_environment(python), installed.record)
     line = guard.constraint(describe.installed_version(python), wheel)
-    made.constraints.write_text(line + "\n")
-    return made
+    installed.constraints.write_text(line + "\n")
+    return installed
 
 
-def add(made: Installed, requirements: Sequence[str]) -> None:
+def add(installed: Installed, requirements: Sequence[str]) -> None:
     """Install under the constraints."""
-    pip(made.python, "--constraint", str(made.constraints), *requirements)
+    pip(installed.python, "--constraint", str(installed.constraints), *requirements)
 
 
-def suite(made: Installed, wheel: Path) -> None:
-    """Install the suite and what it needs; also where another commit of the same version is there already."""
-    add(made, [str(wheel)])
-    pip(made.python, "--no-deps", "--force-reinstall", str(wheel))
+def suite(installed: Installed, wheel: Path) -> None:
+    """Install the suite and its requirements, even over another commit of the same version."""
+    add(installed, [str(wheel)])
+    pip(installed.python, "--no-deps", "--force-reinstall", str(wheel))
 
 
-def check(made: Installed) -> str | None:
-    """One sentence where torch is not the recorded one any more."""
-    before = guard.recorded(made.record)
-    found = describe.locate(made.python)
-    if found.site is None:
+def check(installed: Installed) -> str | None:
+    """Return one sentence if torch is no longer the recorded one, else None."""
+    before = guard.recorded(installed.record)
+    place = describe.locate(installed.python)
+    if place.site is None:
         return f"torch was removed: it was {before.name()}; start over"
-    return guard.verdict(before, Path(found.site), str(made.constraints))
+    return guard.verdict(before, Path(place.site), str(installed.constraints))
 
 
 def backend(words: str, folder: Path | None) -> list[str]:
-    """What pip is told for a backend: of a folder of wheels all of them, or a requirement, a wheel, or an
-    https address with its digest. UsageError for anything else.
+    """List the arguments of pip for a backend: all wheels of a folder, or a requirement, a wheel, or an https
+    address with its digest. UsageError for anything else.
     """
     if folder is not None:
         if words:
             raise UsageError("a backend is either a folder of wheels or a requirement; leave one out")
         wheels = sorted(folder.glob("**/*.whl"))
         if not wheels:
-            raise UsageError(f"there is no wheel in {folder}; did the job that makes the backend upload one?")
+            raise UsageError(f"{folder} has no wheel; did the job that makes the backend upload one?")
         return [str(path) for path in wheels]
     return [_requirement(word) for word in words.split()]
 
@@ -111,18 +111,18 @@ def _requirement(word: str) -> str:
         if parts.scheme == "https" and parts.hostname and not parts.username and _DIGEST.fullmatch(digest):
             return word
         raise UsageError(
-            f"backend {word!r} is no https address with #sha256= and 64 hexadecimal digits; give one"
+            f"backend {word!r} is not an https address with #sha256= and 64 hexadecimal digits; give one"
         )
     if _REQUIREMENT.fullmatch(word):
         return word
     raise UsageError(
-        f"backend {word!r} is none of a requirement (name==version), a wheel that exists, or "
+        f"backend {word!r} is neither a requirement (name==version), nor a wheel that exists, nor "
         "https://….whl#sha256=…"
     )
 
 
 def pip(python: str, *arguments: str) -> None:
-    """``pip install``. UsageError with pip's last line where it fails."""
+    """Run ``pip install``. UsageError with pip's last line if it fails."""
     _run([python, "-m", "pip", "install", "--quiet", *arguments], "what pip was asked for")
 
 
@@ -136,8 +136,8 @@ def _run(command: Sequence[str], what: str) -> None:
 
 
 def cell_of(plan: Path, name: str) -> Cell:
-    """A cell of a plan by its id. UsageError where there is none."""
-    found = [one for one in plans.read(plan) if one.id == name]
-    if not found:
-        raise UsageError(f"{plan} has no cell {name!r}; known are those of its 'include'")
-    return found[0]
+    """Find a cell of a plan by its id. UsageError if there is none."""
+    for cell in plans.read(plan):
+        if cell.id == name:
+            return cell
+    raise UsageError(f"{plan} has no cell {name!r}; known are those of its 'include'")

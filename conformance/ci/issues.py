@@ -1,4 +1,4 @@
-"""One issue for each cell of the matrix that regressed: opened, kept up to date, closed when it is well."""
+"""One issue for each cell of the matrix that regressed: opened, updated, closed when the cell is good."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from conformance.ci import github
 from conformance.ci.compare import Change
 from conformance.matrix.table import coded
 
-#: Marks the issues that are ours to change; only who may triage can set it.
+#: Marks the issues that may be changed here; only users with triage rights can set it.
 LABEL = "conformance-regression"
-#: Issues that one night opens. What is over that is one event, and one more issue with the names of the rest.
+#: Issues that one night opens at most. Beyond that, one more issue names the rest.
 MOST = 30
 
 
 @dataclasses.dataclass(frozen=True)
 class Action:
-    """What was done about a cell."""
+    """The action taken for a cell."""
 
     cell: str
     done: str
@@ -26,12 +26,12 @@ class Action:
 
 
 def title(backend: str, change: Change) -> str:
-    """The title by which the issue of a cell is found again."""
+    """Return the title by which the issue of a cell is found again."""
     return f"Regression: {backend}, {change.mode}, torch {change.build}"
 
 
 def body(change: Change, run: str, command: str) -> str:
-    """The text of an issue. What a run says is code, in which nobody is mentioned."""
+    """Write the text of an issue. Text from a run is set as code, in which no user is mentioned."""
     lines = [
         f"Cell `{change.id}` was **{change.was or 'not there'}** and is **{change.now}**, on torch "
         f"{coded(change.torch)}.",
@@ -51,9 +51,9 @@ def body(change: Change, run: str, command: str) -> str:
 
 
 def update(repository: str, backend: str, changes: Sequence[Change], run: str, target: str) -> list[Action]:
-    """Open, update and close the issues of all cells; what was done.
+    """Open, update and close the issues of all cells; return the actions taken.
 
-    A cell that is still bad, but no worse than the night before, keeps its issue as it is. UsageError where
+    A cell that is still bad, but no worse than the night before, keeps its issue as it is. UsageError if
     GitHub refuses.
     """
     known = {str(issue["title"]): issue for issue in _open(repository) if not issue.get("pull_request")}
@@ -68,13 +68,13 @@ def update(repository: str, backend: str, changes: Sequence[Change], run: str, t
             if opened >= MOST:
                 rest.append(change.id)
                 continue
-            made = github.send(
+            created = github.send(
                 "POST",
                 path,
                 {"title": title(backend, change), "body": body(change, run, command), "labels": [LABEL]},
             )
             opened += 1
-            done.append(Action(change.id, "opened", int(made["number"])))
+            done.append(Action(change.id, "opened", int(created["number"])))
         elif change.worse and issue is not None:
             number = int(issue["number"])
             github.send("PATCH", f"{path}/{number}", {"body": body(change, run, command)})
@@ -90,20 +90,20 @@ def update(repository: str, backend: str, changes: Sequence[Change], run: str, t
         where = f" in {run}" if run else ""
         words = f"Besides {MOST} cells with issues of their own these regressed{where}:\n\n{names}"
         name = f"Regression: {backend}, {len(rest)} further cells"
-        made = github.send(
+        created = github.send(
             "POST", f"repos/{repository}/issues", {"title": name, "body": words, "labels": [LABEL]}
         )
-        done.append(Action(f"{len(rest)} further cells", "opened", int(made["number"])))
+        done.append(Action(f"{len(rest)} further cells", "opened", int(created["number"])))
     return done
 
 
 def _open(repository: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    issues: list[dict[str, Any]] = []
     for page in range(1, 11):
-        part = github.get(
+        batch = github.get(
             f"repos/{repository}/issues", labels=LABEL, state="open", per_page="100", page=str(page)
         )
-        found += part
-        if len(part) < 100:
+        issues += batch
+        if len(batch) < 100:
             break
-    return found
+    return issues

@@ -1,6 +1,7 @@
-"""Results of vendors: fetched by the publisher from the workflow that the registry names, and verified there.
+"""Results of vendors: the publisher fetches them from the workflow that the registry names, and verifies
+them.
 
-No vendor's run starts anything here, and no file says of itself where it comes from.
+No vendor's run starts anything here, and no file names its own origin.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from conformance.errors import UsageError
 from conformance.site.registry import Backend
 from conformance.site.submissions import LARGEST
 
-#: Name of the artifact that a vendor's workflow leaves, as the template has it.
+#: Name of the artifact that a vendor's workflow uploads, as in the template.
 ARTIFACT = "conformance-results"
 #: Events whose runs come from the vendor's own branches.
 EVENTS = ("schedule", "push", "workflow_dispatch", "repository_dispatch", "release")
-#: Runs of a workflow that are looked at.
+#: Runs of a workflow that are considered.
 _RUNS = 10
 
 
 def pull(backend: Backend, into: Path, present: Path, today: datetime.date) -> Iterator[str]:
-    """Fetch the newest runs of a backend's workflow into ``into/BACKEND/RUN``; a sentence about each.
+    """Fetch the newest runs of a backend's workflow into ``into/BACKEND/RUN``; yield a sentence about each.
 
-    What lies in ``present`` already is left alone. A run that cannot be verified is not taken.
+    Runs that are in ``present`` already are skipped. A run that cannot be verified is not taken.
     """
     if not (backend.repository and backend.workflow):
         return
@@ -48,7 +49,7 @@ def pull(backend: Backend, into: Path, present: Path, today: datetime.date) -> I
         number = str(int(run["id"]))
         if any(path.name.split("-")[1:2] == [number] for path in (present / backend.id).glob("*")):
             continue
-        why = _foreign(run, backend, branch)
+        why = _not_the_vendors(run, backend, branch)
         if why:
             yield f"{backend.id}: run {number} is not taken, since {why}"
             continue
@@ -60,8 +61,8 @@ def pull(backend: Backend, into: Path, present: Path, today: datetime.date) -> I
         yield f"{backend.id}: {target.name} fetched and verified"
 
 
-def _foreign(run: Any, backend: Backend, branch: str) -> str:
-    """Why a run is not the vendor's own, or the empty string."""
+def _not_the_vendors(run: Any, backend: Backend, branch: str) -> str:
+    """Return the reason why a run is not the vendor's own, or the empty string."""
     if run.get("path", "").partition("@")[0] != backend.workflow:
         return f"it is of workflow {str(run.get('path'))[:100]}"
     if (run.get("head_repository") or {}).get("full_name") != backend.repository:
@@ -76,15 +77,17 @@ def _foreign(run: Any, backend: Backend, branch: str) -> str:
 def _fetch(backend: Backend, run: Any, branch: str, into: Path) -> Path:
     number = str(int(run["id"]))
     listed = github.get(f"repos/{backend.repository}/actions/runs/{number}/artifacts", per_page="100")
-    own = [one for one in listed["artifacts"] if one["name"] == ARTIFACT]
-    if not own:
+    artifacts = [entry for entry in listed["artifacts"] if entry["name"] == ARTIFACT]
+    if not artifacts:
         raise UsageError(f"it has no artifact {ARTIFACT}")
-    size = int(own[-1]["size_in_bytes"])
+    size = int(artifacts[-1]["size_in_bytes"])
     if size > LARGEST:
         raise UsageError(f"its artifact has {size} bytes; at most {LARGEST} are taken")
     with tempfile.TemporaryDirectory() as scratch:
         archive, file = Path(scratch) / "artifact.zip", Path(scratch) / "results.json"
-        github.download(f"repos/{backend.repository}/actions/artifacts/{int(own[-1]['id'])}/zip", archive)
+        github.download(
+            f"repos/{backend.repository}/actions/artifacts/{int(artifacts[-1]['id'])}/zip", archive
+        )
         _unpack(archive, file)
         github.gh(
             *("attestation", "verify", str(file), "--repo", backend.repository),
@@ -103,14 +106,14 @@ def _fetch(backend: Backend, run: Any, branch: str, into: Path) -> Path:
 
 
 def _unpack(archive: Path, file: Path) -> None:
-    """The one file that is wanted of an artifact, and no more of it than is allowed."""
+    """Extract the results file of an artifact, if it is not too large."""
     try:
-        with zipfile.ZipFile(archive) as held:
-            member = held.getinfo("results.json")
+        with zipfile.ZipFile(archive) as contents:
+            member = contents.getinfo("results.json")
             mode = member.external_attr >> 16
             if mode and not stat.S_ISREG(mode) and stat.S_IFMT(mode):
-                raise UsageError(f"results.json of artifact {ARTIFACT} is no plain file")
-            with held.open(member) as source:
+                raise UsageError(f"results.json of artifact {ARTIFACT} is not a plain file")
+            with contents.open(member) as source:
                 content = source.read(LARGEST + 1)
     except KeyError:
         raise UsageError(f"artifact {ARTIFACT} has no results.json") from None

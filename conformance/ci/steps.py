@@ -1,4 +1,4 @@
-"""What a step of a workflow hands back. Outside GitHub Actions the same is printed."""
+"""Outputs, summary and path of a workflow's step. Outside GitHub Actions the outputs are printed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import re
 import secrets
 from pathlib import Path
 
-#: What a name of an artifact, and a part of one, may hold.
+#: The names of artifacts, and their parts.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 #: GitHub's own limit of a step's summary is 1 MiB.
 _SUMMARY = 900_000
 
 
 def output(**values: str) -> None:
-    """Outputs of this step. Whatever they hold, none can write another output."""
+    """Set outputs of this step. No value can set another output, whatever it holds."""
     for name, value in values.items():
         key = name.replace("_", "-")
         mark = secrets.token_hex(16)
@@ -22,7 +22,7 @@ def output(**values: str) -> None:
 
 
 def summary(markdown: str) -> None:
-    """Text for the summary of the job; whoever calls has escaped what others wrote."""
+    """Add text to the summary of the job; the caller has escaped untrusted parts."""
     cut = markdown.encode(errors="replace")[:_SUMMARY].decode(errors="ignore")
     _append("GITHUB_STEP_SUMMARY", cut + ("\n" if cut == markdown else "\n\nCut here: too long.\n"), None)
 

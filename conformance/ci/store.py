@@ -1,4 +1,4 @@
-"""The branch of results: folders ``BACKEND/RUN`` that are added and never changed. Over git alone."""
+"""The branch of results: folders ``BACKEND/RUN`` that are added and never changed. It needs git only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from conformance.site import registry
 from conformance.site.submissions import LARGEST
 
 BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
-#: What a run on the branch consists of; the table is there where a matrix was run.
+#: The files of a run on the branch; the table is there if a matrix was run.
 FILES = ("results.json", "provenance.json", "matrix.json")
 #: Runs of a backend that are fetched, the newest by name; the others stay on the branch.
 KEPT = 60
@@ -30,14 +30,14 @@ _TRIES = 5
 
 
 def run_name(file: Path, started: str, run_id: str) -> str:
-    """Name of the folder of a run: sorted by time, and of its content, so that nothing is written twice."""
+    """Name the folder of a run by time and content: names sort by date, and equal content has one name."""
     when = re.sub(r"\D", "", started)[:14]
     return f"{when}-{run_id or 'local'}-{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"
 
 
 def provenance(channel: str, *, ours: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """What the publisher knows of its own run, from the variables that GitHub sets; outside of a workflow it
-    knows nothing, and the run is self-reported.
+    """Describe the publisher's own run by the variables that GitHub sets; outside of a workflow there are
+    none, and the run is self-reported.
     """
     workflow = ours.get("GITHUB_WORKFLOW_REF", "").partition("@")[0]
     repository = ours.get("GITHUB_REPOSITORY", "")
@@ -54,10 +54,10 @@ def provenance(channel: str, *, ours: Mapping[str, str] = os.environ) -> dict[st
 def entry(
     file: Path, backend: str, origin: Mapping[str, Any], folder: Path, table: Path | None = None
 ) -> Path:
-    """Put a results file with its provenance, and the table of its cells, into ``folder/BACKEND/RUN``; the
-    new folder.
+    """Put a results file with its provenance, and the table of its cells, into ``folder/BACKEND/RUN``; return
+    the new folder.
 
-    UsageError where the file is no valid results file, or the registry has no such backend.
+    UsageError if the file is not a valid results file, or the registry has no such backend.
     """
     known = registry.load()
     if backend not in known:
@@ -76,14 +76,14 @@ def entry(
 
 
 def add(repository: str, branch: str, source: Path, token: str = "") -> str:
-    """Add all of ``source/BACKEND/RUN`` to the branch of a repository, in one commit; its name.
+    """Add all of ``source/BACKEND/RUN`` to the branch of a repository in one commit, and return its hash.
 
-    Another publisher may come between: then its commit is taken in and the push tried again. The token goes
-    by a variable of git's, not by a command line. UsageError where a run is there already with other
+    If another publisher pushes in between, its commit is fetched and the push tried again. The token is
+    passed in a variable of git, not on a command line. UsageError if a run is there already with other
     content, or the push is refused.
     """
     if not BRANCH.fullmatch(branch):
-        raise UsageError(f"{branch!r} is no name of a branch of results; use letters, digits and dashes")
+        raise UsageError(f"{branch!r} is not a name of a branch of results; use letters, digits and dashes")
     runs = sorted(path for path in source.glob("*/*") if path.is_dir())
     if not runs:
         raise UsageError(f"there is no run in {source}; it has to hold folders BACKEND/RUN")
@@ -94,7 +94,7 @@ def add(repository: str, branch: str, source: Path, token: str = "") -> str:
             git = _Git(tree, token)
             git("init", "--quiet")
             git("remote", "add", "origin", repository)
-            if _fetched(git, branch):  # into the index alone: what is there already is not looked at
+            if _fetched(git, branch):  # into the index only: files of earlier runs are not checked out
                 git("update-ref", f"refs/heads/{branch}", "FETCH_HEAD")
                 git("read-tree", "FETCH_HEAD")
             git("symbolic-ref", "HEAD", f"refs/heads/{branch}")
@@ -104,19 +104,20 @@ def add(repository: str, branch: str, source: Path, token: str = "") -> str:
                 _copy(run, tree / place)
                 git("add", "--", place)
             if not new:
-                return git("rev-parse", "HEAD").strip()  # all of it is there
+                return git("rev-parse", "HEAD").strip()  # all runs are there
             git("commit", "--quiet", "-m", f"{len(runs)} runs of {runs[0].parent.name}")
             if git.ok("push", "--quiet", "origin", f"HEAD:refs/heads/{branch}"):
                 return git("rev-parse", "HEAD").strip()
-    raise UsageError(f"the push to branch {branch} was refused {_TRIES} times: {git.said[-300:]}")
+    raise UsageError(f"the push to branch {branch} was refused {_TRIES} times: {git.errors[-300:]}")
 
 
 def fetch(repository: str, branch: str, folder: Path, token: str = "") -> bool:
-    """Fetch the branch of results into a folder, which is empty where the branch does not exist yet; whether
-    it does. UsageError where that cannot be told, so that no failure passes for a first run.
+    """Fetch the branch of results into a folder; return False if the branch does not exist yet.
+
+    UsageError if that cannot be found out, so that no failure passes for a first run.
     """
     if not BRANCH.fullmatch(branch):
-        raise UsageError(f"{branch!r} is no name of a branch of results; use letters, digits and dashes")
+        raise UsageError(f"{branch!r} is not a name of a branch of results; use letters, digits and dashes")
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty; name a folder that does not exist yet")
     folder.mkdir(parents=True, exist_ok=True)
@@ -129,14 +130,14 @@ def fetch(repository: str, branch: str, folder: Path, token: str = "") -> bool:
     for path in git("ls-tree", "-d", "-r", "--name-only", "FETCH_HEAD").splitlines():
         if path.count("/") == 1:
             runs.setdefault(path.partition("/")[0], []).append(path)
-    wanted = [path for paths in runs.values() for path in sorted(paths)[-KEPT:]]
-    if wanted:
-        git("checkout", "--quiet", "FETCH_HEAD", "--", *wanted)
+    newest = [path for paths in runs.values() for path in sorted(paths)[-KEPT:]]
+    if newest:
+        git("checkout", "--quiet", "FETCH_HEAD", "--", *newest)
     return True
 
 
 def _fetched(git: _Git, branch: str) -> bool:
-    """Fetch the branch, files as they are needed where the server can; whether there is such a branch."""
+    """Fetch the branch, its files on demand if the server can; return False if there is no such branch."""
     if not git("ls-remote", "--heads", "origin", f"refs/heads/{branch}").strip():
         return False
     git("fetch", "--quiet", "--depth=1", "--filter=blob:none", "origin", branch)
@@ -144,9 +145,9 @@ def _fetched(git: _Git, branch: str) -> bool:
 
 
 def _there(git: _Git, run: Path) -> bool:
-    """Whether the branch has a run already: said twice, it is there once, as the first time said it.
+    """Return True if the branch has a run already; a run that is stored again stays as it was first stored.
 
-    UsageError where it is there with other results.
+    UsageError if it is there with other results.
     """
     place = f"{run.parent.name}/{run.name}"
     listed = git("ls-files", "--stage", "--", f"{place}/results.json").split()
@@ -166,11 +167,11 @@ def _copy(run: Path, target: Path) -> None:
 
 
 class _Git:
-    """git in a folder, as nobody in particular."""
+    """git in a folder, with an author of its own instead of the user's."""
 
     def __init__(self, folder: Path, token: str) -> None:
         self.folder = folder
-        self.said = ""
+        self.errors = ""
         self.environment = {
             **os.environ,
             "GIT_TERMINAL_PROMPT": "0",
@@ -190,7 +191,7 @@ class _Git:
         done = subprocess.run(
             ["git", *arguments], cwd=self.folder, env=self.environment, capture_output=True, text=True
         )
-        self.said = done.stderr.strip() or self.said
+        self.errors = done.stderr.strip() or self.errors
         return done
 
     def ok(self, *arguments: str) -> bool:

@@ -1,4 +1,4 @@
-"""The summary of a job: a table of its legs, and the first results of each that are not as expected."""
+"""The summary of a job: a table of its legs, and for each the first results that are not as expected."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import Any
 from conformance.matrix.table import coded, escaped
 from conformance.model.verdicts import Verdict
 
-#: How many results, and problems, of a leg are named.
+#: Results, and problems, of a leg that are named.
 _NAMED = 20
 
 
 def markdown(legs: Sequence[dict[str, Any]], job: str) -> str:
-    """The summary of the legs of a results file; what a device has said is code or escaped."""
+    """Summarise the legs of a results file in Markdown; text from a device is set as code or escaped."""
     lines = [f"### {escaped(job)}", "", "| leg | level | exit | results |", "|---|---|---|---|"]
     for leg in legs:
         totals = ", ".join(f"{count} {verdict}" for verdict, count in leg["totals"].items() if count)
         lines.append(_row(name(leg), leg["level"], leg["exit"], totals or "none"))
     for leg in legs:
         wrong = [row for row in leg["results"] if Verdict(row["verdict"]).unexpected]
-        said = [str(problem) for problem in leg["problems"]]
+        problems = [str(problem) for problem in leg["problems"]]
         lacking, differences = int(leg["missing"]["count"]), leg["oracle"]["differences"]
-        said += [f"{lacking} results are missing"] if lacking else []
-        said += [f"{len(differences)} oracle values differ without the backend"] if differences else []
-        said += [] if leg["complete"] else [f"the run is not complete (exit {leg['exit']})"]
-        if not wrong and not said:
+        problems += [f"{lacking} results are missing"] if lacking else []
+        problems += [f"{len(differences)} oracle values differ without the backend"] if differences else []
+        problems += [] if leg["complete"] else [f"the run is not complete (exit {leg['exit']})"]
+        if not wrong and not problems:
             continue
         lines += ["", f"**{escaped(name(leg))}**: {len(wrong)} results not as expected", ""]
-        lines += [f"- {coded(text[:300])}" for text in said[-_NAMED:]]
-        if len(said) > _NAMED:
-            lines.append(f"- and {len(said) - _NAMED} more problems, in report.html of the artifact")
+        lines += [f"- {coded(text[:300])}" for text in problems[-_NAMED:]]
+        if len(problems) > _NAMED:
+            lines.append(f"- and {len(problems) - _NAMED} more problems, in report.html of the artifact")
         lines += [f"- {row['verdict']}: {coded(row['id'][:200])}" for row in wrong[:_NAMED]]
         if len(wrong) > _NAMED:
             lines.append(f"- and {len(wrong) - _NAMED} more, in report.html of the artifact")
@@ -38,7 +38,7 @@ def markdown(legs: Sequence[dict[str, Any]], job: str) -> str:
 
 
 def name(leg: dict[str, Any]) -> str:
-    """Target, mode and torch of a leg."""
+    """Name a leg by its target, mode and torch."""
     return f"{leg['target']['name']}, {leg['mode']}, torch {leg['torch']}"
 
 

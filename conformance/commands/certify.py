@@ -1,4 +1,4 @@
-"""``conformance certify``: whether a run holds a level, the bundle that says so, and its verification."""
+"""``conformance certify``: the level that a run holds, the bundle that certifies it, and its verification."""
 
 from __future__ import annotations
 
@@ -19,30 +19,32 @@ from conformance.results import document
 def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
-        "certify", help="hold a run against a level, and write or verify a certificate"
+        "certify", help="compare a run with a level, and write or verify a certificate"
     )
     parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="output folder of a run")
     parser.add_argument("--level", metavar="L", help=f"one of {', '.join(LEVELS)} (default: that of the run)")
-    parser.add_argument("--mode", metavar="M", help="the mode, where the folder holds several")
-    parser.add_argument("--build", metavar="B", help="the build of torch, where the folder holds several")
+    parser.add_argument("--mode", metavar="M", help="the mode, if the folder holds several")
+    parser.add_argument("--build", metavar="B", help="the build of torch, if the folder holds several")
     parser.add_argument("-o", "--output", type=Path, metavar="BUNDLE", help="zip to write the certificate to")
     parser.add_argument("--verify", type=Path, metavar="BUNDLE", help="count a bundle again")
     parser.set_defaults(execute=execute)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Certify a folder or verify a bundle; 3 where the level is not held or the bundle does not hold."""
+    """Certify a folder or verify a bundle; exit code 3 if the level is not held or the bundle is not
+    valid.
+    """
     if (arguments.folder is None) == (arguments.verify is None):
         raise UsageError("give either the output folder of a run or --verify BUNDLE")
     if arguments.verify is not None:
         if arguments.output or arguments.level or arguments.mode or arguments.build:
-            raise UsageError("--verify takes a bundle alone; what it claims stands in it")
+            raise UsageError("--verify takes a bundle only; its claims are in the bundle")
         return verify(arguments.verify)
     return certify(arguments)
 
 
 def certify(arguments: argparse.Namespace) -> int:
-    """Print whether the run holds the level, and write the bundle where it does."""
+    """Print the judgement of the run, and write the bundle if it holds the level."""
     if arguments.level is not None and arguments.level not in levels.ALL_LEVELS:
         raise UsageError(f"level {arguments.level!r} does not exist; certify one of {', '.join(LEVELS)}")
     leg = chosen(files.read(arguments.folder), arguments.mode, arguments.build)
@@ -55,20 +57,20 @@ def certify(arguments: argparse.Namespace) -> int:
         common.check_writable(arguments.output.parent)
     known = manifest.load()
     try:
-        found, certificate, kept = issue.issue(leg, known, level)
+        judgement, certificate, kept = issue.issue(leg, known, level)
     except manifest.UnknownMinor as error:
         print(f"{summary.title(leg)}: not entitled to {level}: {error}")
         return document.INCOMPLETE
-    if not found.entitled:
+    if not judgement.entitled:
         held, narrowest = None, None
         if not issue.suite_problem(leg):
             held = entitlement.held(kept["legs"][0], known)
             if held is None and level != LEVELS[0]:
                 narrowest = entitlement.judge(kept["legs"][0], known, LEVELS[0])
-        for line in words.refused(leg, found, held, narrowest):
+        for line in words.refused(leg, judgement, held, narrowest):
             print(line)
         return document.INCOMPLETE
-    for line in words.granted(found, certificate):
+    for line in words.granted(judgement, certificate):
         print(line)
     if arguments.output is not None:
         bundle.write(arguments.output, certificate, kept)
@@ -79,30 +81,30 @@ def certify(arguments: argparse.Namespace) -> int:
 
 
 def verify(path: Path) -> int:
-    """Count a bundle again and print what is evidence and what is not."""
+    """Count a bundle again, and print what it gives evidence of and what not."""
     certificate, rows = bundle.read(path)
     try:
-        found = issue.verify(certificate, rows, manifest.load())
+        verification = issue.verify(certificate, rows, manifest.load())
     except manifest.UnknownMinor as error:
         print(f"NOT verified: {path}: {error}")
         return document.INCOMPLETE
-    if found.problems:
+    if verification.problems:
         print(f"NOT verified: {path}")
-        for problem in found.problems[: words.GROUPS]:
+        for problem in verification.problems[: words.GROUPS]:
             print(f"  {problem}")
-        if len(found.problems) > words.GROUPS:
-            print(f"  and {len(found.problems) - words.GROUPS} more")
+        if len(verification.problems) > words.GROUPS:
+            print(f"  and {len(verification.problems) - words.GROUPS} more")
         return document.INCOMPLETE
     print(f"verified: {path}")
-    for line in words.granted(found.found, found.certificate):
+    for line in words.granted(verification.found, verification.certificate):
         print(line)
-    for line in words.evidence(found.certificate):
+    for line in words.evidence(verification.certificate):
         print(line)
     return document.OK
 
 
 def chosen(legs: list[dict[str, Any]], mode: str | None, build: str | None) -> dict[str, Any]:
-    """The one leg that is meant; UsageError where none is, or several are."""
+    """Choose the leg of a mode and a build; UsageError if there is none, or several."""
     fitting = [leg for leg in legs if mode in (None, leg["mode"]) and build in (None, leg["build"])]
     names = ", ".join(leg["name"] for leg in legs)
     if not fitting:
@@ -110,6 +112,6 @@ def chosen(legs: list[dict[str, Any]], mode: str | None, build: str | None) -> d
     if len(fitting) > 1:
         raise UsageError(
             f"{', '.join(leg['name'] for leg in fitting)} are {len(fitting)} legs and a certificate is of "
-            "one; give --mode, and --build where a mode was run on several"
+            "one; give --mode, and --build if a mode was run on several"
         )
     return fitting[0]

@@ -1,4 +1,4 @@
-"""``conformance ci``: the steps of the workflows. What they do stands in ``conformance.ci``."""
+"""``conformance ci``: the steps of the workflows, which ``conformance.ci`` carries out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from conformance.report import files, relay
 from conformance.site import registry
 from conformance.target import file as target_file
 
-#: Jobs that GitHub makes of one matrix at most.
+#: Jobs that GitHub allows in one matrix.
 _JOBS = 256
 
 
@@ -46,94 +46,104 @@ def add(commands: Any) -> None:
 
 
 def _plan_options(actions: Any) -> None:
-    one = actions.add_parser("plan", help="check the inputs of a workflow, and plan its matrix")
-    common.target(one)
-    one.add_argument("--builds", required=True, metavar="WORDS", help="SPEC[:KIND[:LEVEL]] …")
-    one.add_argument("--modes", default="", metavar="WORDS", help="(default: all of the target)")
-    one.add_argument("--level", default="smoke")
-    one.add_argument("--name", default="conformance", help="beginning of the names of all artifacts")
-    one.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
-    one.set_defaults(execute=_plan)
+    command = actions.add_parser("plan", help="check the inputs of a workflow, and plan its matrix")
+    common.target(command)
+    command.add_argument("--builds", required=True, metavar="WORDS", help="SPEC[:KIND[:LEVEL]] …")
+    command.add_argument("--modes", default="", metavar="WORDS", help="(default: all of the target)")
+    command.add_argument("--level", default="smoke")
+    command.add_argument("--name", default="conformance", help="beginning of the names of all artifacts")
+    command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    command.set_defaults(execute=_plan)
 
-    one = actions.add_parser("template", help="write the workflow for a vendor's own runner")
-    one.add_argument("--suite", required=True, metavar="OWNER/NAME@COMMIT", help="this project, pinned")
-    one.add_argument("--target", required=True, help="target file in the vendor's repository, or a name")
-    one.add_argument("--runner", required=True, metavar="LABELS", help="labels of the runner, by commas")
-    one.add_argument("--python", default="python3", help="interpreter that has torch and the backend")
-    one.add_argument("--package", default="", help="import name of the backend, whose C++ ABI is checked")
-    one.add_argument("--modes", default="eager", metavar="M[,M]", help="(default: eager)")
-    one.add_argument("--level", default="core", help="(default: core)")
-    one.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
-    one.set_defaults(execute=_template)
+    command = actions.add_parser("template", help="write the workflow for a vendor's own runner")
+    command.add_argument("--suite", required=True, metavar="OWNER/NAME@COMMIT", help="this project, pinned")
+    command.add_argument("--target", required=True, help="target file in the vendor's repository, or a name")
+    command.add_argument("--runner", required=True, metavar="LABELS", help="labels of the runner, by commas")
+    command.add_argument("--python", default="python3", help="interpreter that has torch and the backend")
+    command.add_argument("--package", default="", help="import name of the backend, whose C++ ABI is checked")
+    command.add_argument("--modes", default="eager", metavar="M[,M]", help="(default: eager)")
+    command.add_argument("--level", default="core", help="(default: core)")
+    command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    command.set_defaults(execute=_template)
 
 
 def _install_options(actions: Any) -> None:
-    one = actions.add_parser("environment", help="a fresh environment for a cell: torch, suite, backend")
-    one.add_argument("plan", type=Path)
-    one.add_argument("--cell", required=True, metavar="ID")
-    one.add_argument("--suite", type=Path, required=True, metavar="WHEEL", help="the suite to install")
-    one.add_argument("--backend", default="", metavar="WORDS", help="requirement, wheel, https://…#sha256=…")
-    one.add_argument("--backend-wheels", type=Path, metavar="DIR", help="folder of wheels instead")
-    one.add_argument("--index", default="default", help="cpu, cu126, …: one of PyTorch's own indexes")
-    one.add_argument("--python", default=sys.executable)
-    one.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
-    one.set_defaults(execute=_environment)
+    command = actions.add_parser("environment", help="a fresh environment for a cell: torch, suite, backend")
+    command.add_argument("plan", type=Path)
+    command.add_argument("--cell", required=True, metavar="ID")
+    command.add_argument("--suite", type=Path, required=True, metavar="WHEEL", help="the suite to install")
+    command.add_argument(
+        "--backend", default="", metavar="WORDS", help="requirement, wheel, https://…#sha256=…"
+    )
+    command.add_argument("--backend-wheels", type=Path, metavar="DIR", help="folder of wheels instead")
+    command.add_argument("--index", default="default", help="cpu, cu126, …: one of PyTorch's own indexes")
+    command.add_argument("--python", default=sys.executable)
+    command.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    command.set_defaults(execute=_environment)
 
-    one = actions.add_parser("install", help="the suite into an environment that has torch and the backend")
-    one.add_argument("--python", required=True)
-    one.add_argument("--suite", type=Path, required=True, metavar="WHEEL")
-    one.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="for what guards torch")
-    one.set_defaults(execute=_install)
+    command = actions.add_parser(
+        "install", help="the suite into an environment that has torch and the backend"
+    )
+    command.add_argument("--python", required=True)
+    command.add_argument("--suite", type=Path, required=True, metavar="WHEEL")
+    command.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="for what guards torch"
+    )
+    command.set_defaults(execute=_install)
 
 
 def _result_options(actions: Any) -> None:
-    one = actions.add_parser("report", help="a run as the summary of a job, and as PyTorch's relay has it")
-    one.add_argument("folder", type=Path, metavar="DIR", help="output folder of a run")
-    one.add_argument("--job", required=True, help="name of the job or leg")
-    one.set_defaults(execute=_report)
+    command = actions.add_parser(
+        "report", help="write a run as the summary of a job, and for PyTorch's relay"
+    )
+    command.add_argument("folder", type=Path, metavar="DIR", help="output folder of a run")
+    command.add_argument("--job", required=True, help="name of the job or leg")
+    command.set_defaults(execute=_report)
 
-    one = actions.add_parser("gather", help="the artifacts of all legs in one folder; none is left out")
-    one.add_argument("plan", type=Path)
-    one.add_argument("artifacts", type=Path, help="folder with a folder for each artifact")
-    one.add_argument("--name", default="conformance")
-    one.add_argument("-o", "--output", type=Path, required=True, metavar="OUT")
-    one.set_defaults(execute=_gather)
+    command = actions.add_parser("gather", help="the artifacts of all legs in one folder; none is left out")
+    command.add_argument("plan", type=Path)
+    command.add_argument("artifacts", type=Path, help="folder with a folder for each artifact")
+    command.add_argument("--name", default="conformance")
+    command.add_argument("-o", "--output", type=Path, required=True, metavar="OUT")
+    command.set_defaults(execute=_gather)
 
 
 def _publish_options(actions: Any) -> None:
-    one = actions.add_parser("fetch", help="the branch of results; an empty folder where there is none yet")
-    one.add_argument("--branch", default="results")
-    one.add_argument("--repository", metavar="URL", help="(default: that of the workflow)")
-    one.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
-    one.set_defaults(execute=_fetch)
+    command = actions.add_parser(
+        "fetch", help="the branch of results; an empty folder where there is none yet"
+    )
+    command.add_argument("--branch", default="results")
+    command.add_argument("--repository", metavar="URL", help="(default: that of the workflow)")
+    command.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    command.set_defaults(execute=_fetch)
 
-    one = actions.add_parser("store", help="add a run to the branch of results")
-    one.add_argument("folder", type=Path, metavar="DIR", help="what 'gather' has written")
-    one.add_argument("--backend", required=True, metavar="ID", help="of the registry")
-    one.add_argument("--branch", default="results")
-    one.add_argument("--repository", metavar="URL", help="(default: that of the workflow)")
-    one.set_defaults(execute=_store)
+    command = actions.add_parser("store", help="add a run to the branch of results")
+    command.add_argument("folder", type=Path, metavar="DIR", help="output folder of 'gather'")
+    command.add_argument("--backend", required=True, metavar="ID", help="of the registry")
+    command.add_argument("--branch", default="results")
+    command.add_argument("--repository", metavar="URL", help="(default: that of the workflow)")
+    command.set_defaults(execute=_store)
 
-    one = actions.add_parser("pull", help="fetch the results of the registry's vendors, and add them")
-    one.add_argument("--branch", default="results")
-    one.add_argument("--present", type=Path, required=True, metavar="DIR", help="checkout of the branch")
-    one.add_argument("--registry", type=Path, default=registry.FOLDER, metavar="DIR")
-    one.add_argument("--repository", metavar="URL", help="(default: that of the workflow)")
-    one.set_defaults(execute=_pull)
+    command = actions.add_parser("pull", help="fetch the results of the registry's vendors, and add them")
+    command.add_argument("--branch", default="results")
+    command.add_argument("--present", type=Path, required=True, metavar="DIR", help="checkout of the branch")
+    command.add_argument("--registry", type=Path, default=registry.FOLDER, metavar="DIR")
+    command.add_argument("--repository", metavar="URL", help="(default: that of the workflow)")
+    command.set_defaults(execute=_pull)
 
-    one = actions.add_parser("push", help="a saved image to a registry; its name and digest are outputs")
-    one.add_argument("file", type=Path)
-    one.add_argument("--registry", default="ghcr.io")
-    one.add_argument("--repository", required=True, metavar="OWNER/NAME")
-    one.add_argument("--version", required=True)
-    one.set_defaults(execute=_push)
+    command = actions.add_parser("push", help="a saved image to a registry; its name and digest are outputs")
+    command.add_argument("file", type=Path)
+    command.add_argument("--registry", default="ghcr.io")
+    command.add_argument("--repository", required=True, metavar="OWNER/NAME")
+    command.add_argument("--version", required=True)
+    command.set_defaults(execute=_push)
 
-    one = actions.add_parser("issues", help="one issue for each cell that regressed")
-    one.add_argument("folder", type=Path, metavar="DIR", help="what 'gather' has written")
-    one.add_argument("--before", type=Path, required=True, metavar="DIR", help="checkout of the branch")
-    one.add_argument("--backend", required=True, metavar="ID")
-    common.target(one)
-    one.set_defaults(execute=_issues)
+    command = actions.add_parser("issues", help="one issue for each cell that regressed")
+    command.add_argument("folder", type=Path, metavar="DIR", help="what 'gather' has written")
+    command.add_argument("--before", type=Path, required=True, metavar="DIR", help="checkout of the branch")
+    command.add_argument("--backend", required=True, metavar="ID")
+    common.target(command)
+    command.set_defaults(execute=_issues)
 
 
 def _plan(arguments: argparse.Namespace) -> int:
@@ -150,9 +160,11 @@ def _plan(arguments: argparse.Namespace) -> int:
         )
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(plan.written(cells) + "\n")
-    # A workflow needs no more of a cell than its name: the rest stands in the plan.
+    # A workflow needs only the name of a cell: the rest is in the plan.
     ids = [cell.id for cell in cells]
-    steps.output(cells=json.dumps(ids), torches=json.dumps(list(dict.fromkeys(one.spec for one in builds))))
+    steps.output(
+        cells=json.dumps(ids), torches=json.dumps(list(dict.fromkeys(build.spec for build in builds)))
+    )
     print(f"{len(cells)} cells: {', '.join(ids)}")
     return 0
 
@@ -181,27 +193,27 @@ def _environment(arguments: argparse.Namespace) -> int:
     requirements = install.backend(arguments.backend, arguments.backend_wheels)
     _check_wheel(arguments.suite)
     python = install.environment(cell, arguments.output, index, install.interpreter(arguments.python))
-    made = install.protected(python, arguments.output / "guard")
-    install.suite(made, arguments.suite)
+    installed = install.protected(python, arguments.output / "guard")
+    install.suite(installed, arguments.suite)
     if requirements:
-        install.add(made, requirements)
-    return _checked(made, mode=cell.mode, level=cell.level, expect=cell.expect)
+        install.add(installed, requirements)
+    return _checked(installed, mode=cell.mode, level=cell.level, expect=cell.expect)
 
 
 def _install(arguments: argparse.Namespace) -> int:
     _check_wheel(arguments.suite)
     python = install.interpreter(arguments.python)
-    made = install.protected(python, arguments.output)
-    install.suite(made, arguments.suite)
-    return _checked(made)
+    installed = install.protected(python, arguments.output)
+    install.suite(installed, arguments.suite)
+    return _checked(installed)
 
 
-def _checked(made: install.Installed, **known: str) -> int:
-    wrong = install.check(made)
+def _checked(installed: install.Installed, **known: str) -> int:
+    wrong = install.check(installed)
     if wrong is not None:
         print(wrong)
         return 1
-    steps.output(python=made.python, **known)
+    steps.output(python=installed.python, **known)
     return 0
 
 
@@ -224,7 +236,7 @@ def _report(arguments: argparse.Namespace) -> int:
             artifact="",
         )
     except UsageError as error:
-        # A torch of one's own may say no commit. The results are as good without a report for the relay.
+        # A torch built locally may have no commit. The results are as good without a report for the relay.
         print(f"there is no relay.json: {error}")
         return 0
     (arguments.folder / "relay.json").write_text(json.dumps(body, indent=1) + "\n")
@@ -240,8 +252,8 @@ def _gather(arguments: argparse.Namespace) -> int:
     code = collect.exit_code(outcomes)
     steps.output(results="true" if any_results else "false", exit=str(code))
     print(table.text(outcomes))
-    bad = [one for one in outcomes if not one.good]
-    print(f"{len(outcomes) - len(bad)} of {len(outcomes)} cells as they should be")
+    bad = [outcome for outcome in outcomes if not outcome.good]
+    print(f"{len(outcomes) - len(bad)} of {len(outcomes)} cells are good")
     return code
 
 
@@ -306,10 +318,10 @@ def _push(arguments: argparse.Namespace) -> int:
 def _issues(arguments: argparse.Namespace) -> int:
     repository = os.environ.get("GITHUB_REPOSITORY", "")
     if not github.REPOSITORY.fullmatch(repository):
-        raise UsageError(f"GITHUB_REPOSITORY {repository!r} is no repository; set it to OWNER/NAME")
+        raise UsageError(f"GITHUB_REPOSITORY {repository!r} is not a repository; set it to OWNER/NAME")
     number = os.environ.get("GITHUB_RUN_ID", "")
     if not arguments.before.is_dir():
-        raise UsageError(f"there is no folder {arguments.before}; get the branch of results with 'ci fetch'")
+        raise UsageError(f"{arguments.before} does not exist; get the branch of results with 'ci fetch'")
     _check_backend(arguments.backend)
     target_file.load(arguments.target)
     before = compare.history(arguments.before, arguments.backend, other_than=number)
@@ -317,8 +329,8 @@ def _issues(arguments: argparse.Namespace) -> int:
     server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
     run = f"{server}/{repository}/actions/runs/{number}" if number.isdecimal() else ""
     done = issues.update(repository, arguments.backend, changes, run, arguments.target)
-    for one in done:
-        print(f"{one.cell}: {one.done}{'' if one.number is None else f' #{one.number}'}")
+    for action in done:
+        print(f"{action.cell}: {action.done}{'' if action.number is None else f' #{action.number}'}")
     worse = [change for change in changes if change.worse]
     since = before[0].name if before else "no run before"
     print(f"{len(worse)} of {len(changes)} cells regressed since {since}")
@@ -347,4 +359,4 @@ def _check_name(name: str) -> None:
 
 def _check_wheel(suite: Path) -> None:
     if suite.suffix != ".whl" or not suite.is_file():
-        raise UsageError(f"--suite {suite} is no wheel that exists; give that of the suite")
+        raise UsageError(f"--suite {suite} is not a wheel that exists; give that of the suite")

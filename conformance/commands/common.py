@@ -30,21 +30,23 @@ def extra(parser: argparse.ArgumentParser) -> None:
 
 
 def positive(text: str) -> int:
-    """A whole number above zero, as an argument."""
+    """Parse an argument that is a whole number above zero."""
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
     return int(text)
 
 
 def samples(text: str) -> str:
-    """The word of ``--samples``."""
+    """Parse the word of ``--samples``."""
     if text in ("all", "default") or (text.isdigit() and int(text) > 0):
         return text
     raise argparse.ArgumentTypeError(f"{text!r} is neither 'all' nor a whole number above zero")
 
 
 def check_writable(folder: Path, option: str = "--output") -> None:
-    """Try the folder, or the nearest one above it, before minutes are spent; UsageError where it refuses."""
+    """Try to write to the folder, or the nearest one above it, before a long run; UsageError if it
+    refuses.
+    """
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     try:
         with tempfile.TemporaryFile(dir=nearest):

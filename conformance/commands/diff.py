@@ -1,4 +1,4 @@
-"""``conformance diff``: what has changed from one run to another."""
+"""``conformance diff``: the changes from one run to another."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from conformance.report import files, groups, summary
 from conformance.results import diff
 
-#: Results that are named one by one where they are not grouped by cause.
+#: Results that are named one by one if they are not grouped by cause.
 _NAMED = 5
 
 
@@ -21,8 +21,8 @@ def add(commands: Any) -> None:
         "diff",
         help="compare two runs: regressed, fixed, new, vanished, still failing",
         description=(
-            "Compare two runs leg by leg. The exit code is 1 where a result regressed (it is further from a "
-            "pass than before, also where that is expected or declared by now), or where one vanished "
+            "Compare two runs leg by leg. The exit code is 1 if a result regressed (it is further from a "
+            "pass than before, even if that is expected or declared by now), or if one vanished "
             "although suite, torch, level, shard, selection and samples are the same."
         ),
     )
@@ -44,7 +44,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def lines(report: diff.Report) -> Iterator[str]:
-    """A comparison in lines for a person: numbers first, then what regressed, by cause."""
+    """Write a comparison in lines for a person: numbers first, then the regressions by cause."""
     for pair in report.pairs:
         yield from _pair(pair)
     for note in report.notes:
@@ -72,24 +72,24 @@ def _pair(pair: diff.Difference) -> Iterator[str]:
         why = f", which do not count: {pair.excuse}" if pair.excuse else ""
         yield f"  vanished{why}:"
         yield from _names(pair.vanished)
-    yield from _grouped("new and failing", [one for one in pair.added if _fails(one)], pair.new)
-    for word, found in (("fixed", pair.fixed), ("excused", pair.excused)):
-        if found:
+    yield from _grouped("new and failing", [change for change in pair.added if _fails(change)], pair.new)
+    for word, changes in (("fixed", pair.fixed), ("excused", pair.excused)):
+        if changes:
             yield f"  {word}:"
-            yield from _names(found)
+            yield from _names(changes)
 
 
 def _fails(change: diff.Change) -> bool:
     return diff.fails(change.new)
 
 
-def _grouped(word: str, found: list[diff.Change], leg: dict[str, Any]) -> Iterator[str]:
-    """Results by cause, with the steps that their verdicts took."""
-    if not found:
+def _grouped(word: str, changes: list[diff.Change], leg: dict[str, Any]) -> Iterator[str]:
+    """Group results by cause, with the verdicts before and after."""
+    if not changes:
         return
     yield f"  {word}, by cause (largest first):"
-    before = {change.row["id"]: change for change in found}
-    causes = groups.grouped(((0, change.row) for change in found), [leg])
+    before = {change.row["id"]: change for change in changes}
+    causes = groups.grouped(((0, change.row) for change in changes), [leg])
     for group in causes[: summary.SHOWN]:
         _, row = group.example
         change = before[row["id"]]
@@ -103,8 +103,8 @@ def _grouped(word: str, found: list[diff.Change], leg: dict[str, Any]) -> Iterat
         yield f"    and {sum(group.count for group in hidden)} more of {len(hidden)} other causes; see --json"
 
 
-def _names(found: list[diff.Change]) -> Iterator[str]:
-    for change in found[:_NAMED]:
+def _names(changes: list[diff.Change]) -> Iterator[str]:
+    for change in changes[:_NAMED]:
         yield f"    {change.id} ({change.words()})"
-    if len(found) > _NAMED:
-        yield f"    and {len(found) - _NAMED} more; see --json"
+    if len(changes) > _NAMED:
+        yield f"    and {len(changes) - _NAMED} more; see --json"

@@ -1,4 +1,4 @@
-"""``conformance doctor``: what a target's device lacks, before any case is run, and what to do next."""
+"""``conformance doctor``: the gaps of a target's device before any case is run, and the next steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from conformance.target import file as target_file
 if TYPE_CHECKING:
     from conformance.doctor.facts import Fact
 
-#: Next steps that are shown; with those done, the command is to be run again.
+#: Next steps that are shown at a time.
 STEPS = 12
 
 
@@ -36,7 +36,7 @@ def add(commands: Any) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print what was found, by group; exit code 1 where something that the target promises is missing."""
+    """Print the facts by group; exit code 1 if something that the target promises is missing."""
     levels.check(arguments.level)
     file = target_file.load(arguments.target)
     mode = arguments.mode or file.default_mode
@@ -66,11 +66,11 @@ def execute(arguments: argparse.Namespace) -> int:
         "Capabilities": capabilities,
     }
     limit = 10**9 if arguments.all else facts._SHOWN
-    for title, found in groups.items():
-        if found:
+    for title, group in groups.items():
+        if group:
             print(f"\n{title}")
-            _table(found, limit)
-    missing = [fact for found in groups.values() for fact in found if fact.ok is False]
+            _table(group, limit)
+    missing = [fact for group in groups.values() for fact in group if fact.ok is False]
     print()
     if missing:
         _steps(missing, arguments)
@@ -80,8 +80,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 UNTESTED = (
-    "{name} is untested: nobody has run this target file yet, and it says what public documents say; "
-    "send in a run, and the mark goes"
+    "{name} is untested: this target file was written from public documents and has never been run; "
+    "the first run that is sent in removes this mark"
 )
 
 
@@ -102,7 +102,7 @@ def _import(target: Any) -> None:
         except Exception:
             current = current or torch.device("cpu")
         if current is not None:
-            raise  # another device has its place, or there is no device at all
+            raise  # another device is the accelerator, or there is no device at all
 
 
 def _known_answers(target: Any) -> list[Fact]:
@@ -110,7 +110,7 @@ def _known_answers(target: Any) -> list[Fact]:
     from conformance.doctor.facts import Fact
 
     wrong = probe.known_answers(target)
-    step = "mend copies to and from the CPU first: without them nothing can be checked"
+    step = "fix copies to and from the CPU first: without them nothing can be checked"
     return [
         Fact(
             "known answers",
@@ -121,11 +121,11 @@ def _known_answers(target: Any) -> list[Fact]:
     ]
 
 
-def _table(found: Sequence[Fact], limit: int) -> None:
+def _table(facts_of_group: Sequence[Fact], limit: int) -> None:
     from conformance.doctor import facts
 
-    width = max(len(fact.subject) for fact in found)
-    for fact in found:
+    width = max(len(fact.subject) for fact in facts_of_group)
+    for fact in facts_of_group:
         mark = {True: "ok", False: "MISSING", None: "-"}[fact.ok]
         print(f"{mark:8s}{fact.subject:{width}s}  {fact.text}")
         if fact.items:

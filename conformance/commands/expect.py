@@ -19,7 +19,7 @@ from conformance.report import files
 from conformance.runner.leg import prepare
 from conformance.target import file as target_file
 
-#: Days until a new entry runs out.
+#: Days until a new entry expires.
 DAYS = 90
 NEW = "new.toml"
 
@@ -32,10 +32,10 @@ def add(commands: Any) -> None:
         "update",
         help="propose the fewest entries that a run needs",
         description=(
-            "Propose the fewest entries that a run needs: one per kind of failure, with wildcards only where "
-            "all that they match failed so. Entries that are still true stay as they are, wrong ones are "
-            "narrowed or removed, new ones have the reason 'unread', which no run accepts until somebody "
-            "fills it in. Exit code 1 where something is proposed and not written."
+            "Propose the fewest entries that a run needs: one per kind of failure, with wildcards only if "
+            "all that they match failed in that way. Entries that are still true stay as they are, wrong "
+            "ones are narrowed or removed, new ones have the reason 'unread', which no run accepts until you "
+            "replace it. Exit code 1 if something is proposed and not written."
         ),
     )
     update.add_argument("directory", type=Path, metavar="DIR", help="output folder of a run")
@@ -48,7 +48,7 @@ def add(commands: Any) -> None:
         description=(
             "Find entries that have expired, name nothing that exists, or say the same twice; with the "
             "folder of a whole run at the level full also those that are stale or over-broad. The last line "
-            "says what was looked at. Exit code 1 where something is wrong."
+            "sums up what was checked. Exit code 1 if something is wrong."
         ),
     )
     look.add_argument(
@@ -63,7 +63,7 @@ def add(commands: Any) -> None:
         each.add_argument(
             "--target",
             metavar="NAME_OR_FILE",
-            help="whose expectations (default: of the run, where its target comes with the suite)",
+            help="whose expectations (default: of the run, if its target comes with the suite)",
         )
         common.extra(each)
 
@@ -76,14 +76,14 @@ def execute_update(arguments: argparse.Namespace) -> int:
     if not expectation.is_expiry(until):
         raise UsageError(f"--until {until!r} is neither a date like 2030-01-31 nor like 'torch 2.15'")
     book = expectation.load(expectation.sources(file.name, file.expectations), unread=True)
-    found = propose.propose(
+    proposal = propose.propose(
         book.entries,
         _seen(legs, file),
         plans(file, arguments.extra),
         until=until,
         today=datetime.date.today(),
     )
-    texts = _texts(found, file, write=arguments.write)
+    texts = _texts(proposal, file, write=arguments.write)
     for path, (old, new) in texts.items():
         if arguments.write:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,39 +94,39 @@ def execute_update(arguments: argparse.Namespace) -> int:
                 old.splitlines(), new.splitlines(), str(path), str(path), lineterm=""
             )
             print("\n".join(words))
-    for note in found.notes:
+    for note in proposal.notes:
         print(f"note: {note}")
-    narrowed = len(found.changed) - len(found.removed)
+    narrowed = len(proposal.changed) - len(proposal.removed)
     print(
-        f"{len(found.kept)} entries are kept, {narrowed} changed, {len(found.removed)} removed, "
-        f"{len(found.new)} new"
+        f"{len(proposal.kept)} entries are kept, {narrowed} changed, {len(proposal.removed)} removed, "
+        f"{len(proposal.new)} new"
     )
-    if found.new and arguments.write:
+    if proposal.new and arguments.write:
         print(f"now fill in the reason and the link of each new entry; {expectation.UNREAD!r} is refused")
     return int(bool(texts) and not arguments.write)
 
 
 def execute_check(arguments: argparse.Namespace) -> int:
-    """Print what is wrong with the entries, and what was looked at; exit code 1 where something is wrong."""
+    """Print the mistakes in the entries and what was checked; exit code 1 if there are any."""
     legs = files.read(arguments.directory) if arguments.directory else []
     file = _target(arguments, legs)
-    own = [leg for leg in legs if leg["target"]["name"] == file.name]
-    if legs and not own:
+    of_target = [leg for leg in legs if leg["target"]["name"] == file.name]
+    if legs and not of_target:
         raise UsageError(f"the run has no results of target {file.name!r}; name another one")
     book = expectation.load(expectation.sources(file.name, file.expectations))
     names, today = plans(file, arguments.extra), datetime.date.today()
-    versions = [leg["torch"] for leg in own] or [installed.version()]
-    found = check.static(book, names, today, versions)
-    for leg in own:
-        found += check.against(book, leg, today)
-    for text in dict.fromkeys(found):
+    versions = [leg["torch"] for leg in of_target] or [installed.version()]
+    mistakes = check.static(book, names, today, versions)
+    for leg in of_target:
+        mistakes += check.against(book, leg, today)
+    for text in dict.fromkeys(mistakes):
         print(text)
-    print(decided.summary(decided.look(book, names, own, versions, today), len(set(found))))
-    return int(bool(found))
+    print(decided.summary(decided.look(book, names, of_target, versions, today), len(set(mistakes))))
+    return int(bool(mistakes))
 
 
 def _target(arguments: argparse.Namespace, legs: list[dict[str, Any]]) -> target_file.TargetFile:
-    """The target that the user names, else that of the run; UsageError where it cannot be told."""
+    """Load the target that the user names, else that of the run; UsageError if that is not clear."""
     if arguments.target is not None:
         return target_file.load(arguments.target)
     names = sorted({leg["target"]["name"] for leg in legs})
@@ -139,38 +139,38 @@ def _target(arguments: argparse.Namespace, legs: list[dict[str, Any]]) -> target
 
 def _seen(legs: list[dict[str, Any]], file: target_file.TargetFile) -> list[propose.Seen]:
     aliases = expectation.Aliases.load()
-    found = [
+    seen = [
         propose.Seen(leg["mode"], leg["torch"], {aliases.resolve(row["id"]): row for row in leg["results"]})
         for leg in legs
         if leg["target"]["name"] == file.name and expectation.judge.enough_samples(leg["samples"])
     ]
-    if not any(leg.rows for leg in found):
+    if not any(leg.rows for leg in seen):
         raise UsageError(
             f"the run has no results of target {file.name!r} with its default samples; name another one"
         )
-    return found
+    return seen
 
 
 def plans(file: target_file.TargetFile, extra: list[str]) -> dict[str, frozenset[str]]:
-    """All result ids that the suite has for a target, by mode; from a process of its own, as in a run."""
+    """List all result ids that the suite has for a target, by mode; in a process of its own, as in a run."""
     options = Request(file, str(file.path.resolve()), file.modes, Path(), extra=tuple(extra))
     answer = prepare(options, file.default_mode, names=True)
-    return {mode: frozenset(Plan.from_json(found).result_ids()) for mode, found in answer["names"].items()}
+    return {mode: frozenset(Plan.from_json(plan).result_ids()) for mode, plan in answer["names"].items()}
 
 
 def _texts(
-    found: propose.Proposal, file: target_file.TargetFile, *, write: bool
+    proposal: propose.Proposal, file: target_file.TargetFile, *, write: bool
 ) -> dict[Path, tuple[str, str]]:
-    """Old and new text of every file that changes."""
+    """Return the old and new text of every file that changes."""
     changes: dict[Path, dict[int, list[expectation.Expectation]]] = {}
-    for entry, others in found.changed.items():
+    for entry, replacements in proposal.changed.items():
         assert entry.path is not None
-        changes.setdefault(entry.path, {})[entry.index] = others
+        changes.setdefault(entry.path, {})[entry.index] = replacements
     texts = {}
     for path, by_index in changes.items():
         old = path.read_text()
         texts[path] = old, edit.edited(path, old, by_index)
-    if found.new:
+    if proposal.new:
         place = _new_file(file)
         if place is None:
             lacks = (
@@ -179,18 +179,19 @@ def _texts(
             )
             if write:
                 raise UsageError(lacks)
-            found.notes.append(f"{lacks} before you --write")
+            proposal.notes.append(f"{lacks} before you --write")
         path = place or file.path.parent / "expectations" / NEW
         old = path.read_text() if path.is_file() else ""
         text = texts[path][1] if path in texts else old
-        texts[path] = old, edit.appended(text or edit.HEAD, found.new)
+        texts[path] = old, edit.appended(text or edit.HEAD, proposal.new)
     return texts
 
 
 def _new_file(file: target_file.TargetFile) -> Path | None:
-    """Where new entries go: the vendor's file or folder, else the suite's own folder of the target.
+    """Return the file for new entries: in the vendor's file or folder, else in the suite's folder of the
+    target.
 
-    None where the target file names none; entries can be shown then, but not written.
+    None if the target file names no expectations; then entries can be shown, but not written.
     """
     if file.expectations is not None:
         return file.expectations if file.expectations.suffix == ".toml" else file.expectations / NEW

@@ -25,8 +25,8 @@ def execute(arguments: argparse.Namespace) -> int:
     """Write the merged files and print the summary; the exit code is the worst of the legs."""
     output: Path = arguments.output
     _check_output(output, arguments.directories)
-    found = [(str(folder), leg) for folder in arguments.directories for leg in files.read(folder)]
-    legs = merge.merge(found, assembled=_assembled(output, arguments.directories, found))
+    parts = [(str(folder), leg) for folder in arguments.directories for leg in files.read(folder)]
+    legs = merge.merge(parts, assembled=_assembled(output, arguments.directories, parts))
     common.check_writable(output)
     output.mkdir(parents=True, exist_ok=True)
     document = files.write(output, legs)
@@ -36,14 +36,14 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _check_output(output: Path, sources: list[Path]) -> None:
-    """Refuse to write over what is somebody's, or over what would be read as the parts of this merge."""
+    """Refuse to write over files of another origin, or over files that this merge would read as its parts."""
     inputs = {folder.resolve() for folder in sources}
     if output.resolve() in inputs:
         raise UsageError(f"--output {output} is one of the folders to merge; name another one")
-    others = [part for part in files.parts(output) if part.resolve() not in inputs]
-    if others:
+    unmerged = [part for part in files.parts(output) if part.resolve() not in inputs]
+    if unmerged:
         raise UsageError(
-            f"--output {output} holds {others[0]}, which is not merged; remove it, add it, or name another "
+            f"--output {output} holds {unmerged[0]}, which is not merged; remove it, add it, or name another "
             "folder"
         )
     if (output / "journal.jsonl").exists():
@@ -53,10 +53,10 @@ def _check_output(output: Path, sources: list[Path]) -> None:
         results.read(output / "results.json")
 
 
-def _assembled(output: Path, sources: list[Path], found: list[tuple[str, dict[str, Any]]]) -> bool:
-    """Whether the parts are the legs of one run in several environments, which lie as such a run's do.
+def _assembled(output: Path, sources: list[Path], parts: list[tuple[str, dict[str, Any]]]) -> bool:
+    """Return True if the parts are the legs of one run in several environments, in the folders of such a run.
 
-    Where that run is a shard, so is what it is put together to; the shards are merged later.
+    If that run is a shard, so is the merged one; the shards are merged later.
     """
     inside = {folder.resolve().parent for folder in sources} == {(output / "legs").resolve()}
-    return inside and all(Path(source).name == leg["name"] for source, leg in found)
+    return inside and all(Path(source).name == leg["name"] for source, leg in parts)

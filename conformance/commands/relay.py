@@ -27,15 +27,15 @@ def add(commands: Any) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Write the file; what the run said of itself is no exit code here."""
+    """Write the file; the exit code is 0 even if the run failed."""
     for word in ("run_id", "run_attempt"):
         if not getattr(arguments, word).isdecimal():
             raise UsageError(
-                f"--{word.replace('_', '-')} {getattr(arguments, word)!r} is no number; give the run's"
+                f"--{word.replace('_', '-')} {getattr(arguments, word)!r} is not a number; give the run's"
             )
     for word in (arguments.url, arguments.artifact_url or arguments.url):
         if not word.startswith("https://"):
-            raise UsageError(f"{word!r} is no https address; give one")
+            raise UsageError(f"{word!r} is not an https address; give one")
     legs = files.read(arguments.folder)
     body = relay.payload(
         legs,
@@ -49,6 +49,6 @@ def execute(arguments: argparse.Namespace) -> int:
     )
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(body, indent=1) + "\n")
-    told = body["workflow"]
-    print(f"{arguments.output}: {told['conclusion']}, {told['test_results']}")
+    workflow = body["workflow"]
+    print(f"{arguments.output}: {workflow['conclusion']}, {workflow['test_results']}")
     return 0

@@ -1,4 +1,4 @@
-"""``conformance report``: make results, JUnit XML and the report anew from what a run left behind."""
+"""``conformance report``: make results, JUnit XML and the report anew from the files of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conformance.target import file as target_file
 
 def add(commands: Any) -> None:
     """Add the command to the command line."""
-    parser = commands.add_parser("report", help="make the report of a run, also of one that was cut off")
+    parser = commands.add_parser("report", help="make the report of a run, even of one that was cut off")
     parser.add_argument("directory", type=Path, metavar="DIR", help="output folder of a run")
     parser.add_argument(
         "--target", metavar="NAME_OR_FILE", help="take the expectations of this target (from a journal)"
@@ -25,7 +25,7 @@ def add(commands: Any) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Write the files again and print the summary; the exit code is that of the run.
 
-    Reads journals where there are some, which hold more than results.json after a run that was cut off.
+    Reads journals if there are any, since they hold more than results.json after a run that was cut off.
     """
     folder: Path = arguments.directory
     book = None
@@ -34,22 +34,22 @@ def execute(arguments: argparse.Namespace) -> int:
         book = expectation.load(expectation.sources(file.name, file.expectations))
     parts = files.parts(folder)
     if (folder / "journal.jsonl").is_file():
-        found = [files.from_journal(folder, book)]
+        legs = [files.from_journal(folder, book)]
     elif parts:
-        found = [files.from_journal(part, book) for part in parts]
-        for part, leg in zip(parts, found, strict=True):
+        legs = [files.from_journal(part, book) for part in parts]
+        for part, leg in zip(parts, legs, strict=True):
             files.write(part, [leg])
-        found += _without_part(folder, {leg["name"] for leg in found})
+        legs += _without_part(folder, {leg["name"] for leg in legs})
     else:
-        found = files.read(folder)
-    document = files.write(folder, found)
+        legs = files.read(folder)
+    document = files.write(folder, legs)
     for line in summary.lines(document, target=arguments.target, folder=folder):
         print(line)
     return int(document["exit"])
 
 
 def _without_part(folder: Path, known: set[str]) -> list[dict[str, Any]]:
-    """The legs of a results file that have no folder: those that could not start."""
+    """List the legs of a results file that have no folder: those that could not start."""
     if not (folder / "results.json").is_file():
         return []
     return [leg for leg in results.read(folder / "results.json")["legs"] if leg["name"] not in known]

@@ -1,4 +1,4 @@
-"""``conformance repro``: run one result again, show all that it says, and write a snippet that shows it."""
+"""``conformance repro``: run one result again, show it in full, and write a snippet that reproduces it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from conformance.reproduction.making import Snippet
     from conformance.reproduction.trial import Trial
 
-#: A snippet of more lines is only printed where somebody asks for it.
+#: A longer snippet, in lines, is only printed on request.
 PRINTED = 160
 
 
@@ -44,7 +44,7 @@ def add(commands: Any) -> None:
         help="number of the sample to begin with (default: that of the failure)",
     )
     parser.add_argument(
-        "--snippet", metavar="FILE|-", help="where the snippet goes (default: printed where it is short)"
+        "--snippet", metavar="FILE|-", help="file for the snippet (default: printed if it is short)"
     )
     parser.add_argument("--no-snippet", action="store_true", help="only run the result again")
     parser.add_argument("--no-shrink", action="store_true", help="take the sample as it is")
@@ -60,7 +60,7 @@ def add(commands: Any) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Run the result; exit code 1 where its verdict is an unexpected one."""
+    """Run the result; exit code 1 if its verdict is an unexpected one."""
     file = target_file.load(arguments.target)
     mode = arguments.mode or file.default_mode
     file.check_mode(mode)
@@ -80,7 +80,7 @@ def execute(arguments: argparse.Namespace) -> int:
 def _here(
     arguments: argparse.Namespace, file: Any, mode: str, result_id: ResultId, watch: guard.Watch
 ) -> int:
-    """All that touches the device, in a process that the device may take down."""
+    """Run the result in this process, which the device may take down."""
     faulthandler.enable()
 
     from conformance.device.accelerator import bring_up
@@ -111,7 +111,7 @@ def _here(
     if watch.again:
         from conformance.reproduction import ending
 
-        # It took the process down before: every call is written down before it is made.
+        # It took the process down before: every call is printed before it is made.
         return ending.traced(trial, watch, lambda words: print(words, flush=True))
     print(f"{result_id}: {entry.statement}", flush=True)
     with contextlib.suppress(DeviceUnusable):
@@ -131,18 +131,18 @@ def _here(
 
 
 def _snippet(arguments: argparse.Namespace, trial: Trial, result: Result) -> None:
-    """Write the snippet of a result's first failure, or of that of the sample that was asked for."""
+    """Write the snippet of a result's first failure, or of the failure with the requested sample."""
     from conformance.reproduction import making
     from conformance.reproduction.modules import Unwritable
 
-    failures = [one for one in result.failures if one.kind is not Kind.HARNESS]
+    failures = [failure for failure in result.failures if failure.kind is not Kind.HARNESS]
     chosen = [
-        one for one in failures if arguments.sample is None or one.sample == arguments.sample
+        failure for failure in failures if arguments.sample is None or failure.sample == arguments.sample
     ] or failures
     if not chosen:
         return
     try:
-        made = making.make(
+        snippet = making.make(
             trial,
             chosen[0],
             number=arguments.sample,
@@ -152,18 +152,18 @@ def _snippet(arguments: argparse.Namespace, trial: Trial, result: Result) -> Non
     except Unwritable as error:
         print(f"no snippet: {error}; the command above is the way to see the failure")
         return
-    describe(made)
-    deliver(made.text, arguments.snippet)
-    if not made.shows:
+    describe(snippet)
+    deliver(snippet.text, arguments.snippet)
+    if not snippet.shows:
         print("caution: run alone, the snippet did not show the failure; what it printed:")
-        print(made.output.strip()[-1500:])
+        print(snippet.output.strip()[-1500:])
 
 
-def describe(made: Snippet) -> None:
-    """Say what the snippet is and how it came about."""
-    shrunk = made.shrunk
+def describe(snippet: Snippet) -> None:
+    """Print the form of the snippet, its sample and its failure."""
+    shrunk = snippet.shrunk
     print()
-    print(f"snippet: {made.form}")
+    print(f"snippet: {snippet.form}")
     words = shrunk.words + (
         f", {shrunk.taken} of {shrunk.tried} simplifications kept" if shrunk.tried else ""
     )
@@ -174,7 +174,7 @@ def describe(made: Snippet) -> None:
 
 
 def deliver(text: str, where: str | None) -> None:
-    """Write or print a snippet, and say what to do with it."""
+    """Write or print a snippet, and explain its use."""
     lines = text.count("\n")
     if where not in (None, "-"):
         assert where is not None
@@ -182,7 +182,7 @@ def deliver(text: str, where: str | None) -> None:
             Path(where).parent.mkdir(parents=True, exist_ok=True)
             Path(where).write_text(text, encoding="utf-8")
         except OSError as error:
-            print(text.rstrip())  # it took its time to find
+            print(text.rstrip())  # finding it took time
             raise UsageError(
                 f"--snippet {where} cannot be written ({error.strerror}); the snippet is printed above"
             ) from None
@@ -202,7 +202,7 @@ def deliver(text: str, where: str | None) -> None:
 
 
 def show_recorded(folder: Path, result_id: ResultId) -> None:
-    """Print what a results file says about the result. It is text of whoever wrote the file: never run."""
+    """Print the result as a results file has it. The text is untrusted: it is never run."""
     from conformance.results import document as results
 
     try:
@@ -211,43 +211,45 @@ def show_recorded(folder: Path, result_id: ResultId) -> None:
         raise UsageError(
             f"--results {folder} cannot be read ({error.strerror}); name the folder of a run's -o"
         ) from None
-    found = False
+    recorded = False
     for leg in document["legs"]:
         for row in leg["results"]:
             if row["id"] == str(result_id):
-                found = True
+                recorded = True
                 print(f"recorded: {leg['target']['name']}, {leg['mode']}: {row['verdict']}")
                 for failure in row.get("failures", ()):
                     text = "".join(c if c.isprintable() else " " for c in failure["message"])
                     print(f"recorded: {failure['kind']}: {text[:600]}")
-    if not found:
+    if not recorded:
         print(f"recorded: nothing about {result_id} in {folder}")
 
 
 def find_kind(result_id: ResultId) -> str:
-    """The kind of subject that a result id speaks of; UsageError with near names where there is none."""
+    """Find the kind of subject of a result id; UsageError with similar names if there is none."""
     from conformance.properties.registry import properties
     from conformance.subjects import catalogue
 
-    name, wanted = result_id.case.property, result_id.case.subject
+    name, subject_name = result_id.case.property, result_id.case.subject
     named = {kind: [entry.name for entry in properties(kind)] for kind in catalogue.kinds()}
     kinds = [kind for kind, names in named.items() if name in names]
     if not kinds:
-        known = sorted({one for names in named.values() for one in names})
+        known = sorted({entry for names in named.values() for entry in names})
         raise UsageError(f"{result_id} does not exist: no property is called {name!r}{_near(name, known)}")
     subjects: list[str] = []
     for kind in kinds:
-        found = [subject.name for subject in catalogue.subjects(kind)]
-        if wanted in found:
+        of_kind = [subject.name for subject in catalogue.subjects(kind)]
+        if subject_name in of_kind:
             return kind
-        subjects += found
+        subjects += of_kind
     words = " or ".join(kinds)
-    raise UsageError(f"{result_id} does not exist: no {words} is called {wanted!r}{_near(wanted, subjects)}")
+    raise UsageError(
+        f"{result_id} does not exist: no {words} is called {subject_name!r}{_near(subject_name, subjects)}"
+    )
 
 
 def _near(name: str, known: list[str]) -> str:
-    found = difflib.get_close_matches(name, known, n=5, cutoff=0.5)
-    return f"; there is {', '.join(found)}" if found else "; see the ids in a run's results.json"
+    similar = difflib.get_close_matches(name, known, n=5, cutoff=0.5)
+    return f"; there is {', '.join(similar)}" if similar else "; see the ids in a run's results.json"
 
 
 def show(result: Result) -> None:

@@ -1,4 +1,4 @@
-"""``conformance run``: check a target and write down what was found."""
+"""``conformance run``: check a target and write the results."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--part",
         action="store_true",
-        help="the run is to be merged: nothing to run is no error, and not to start is a result",
+        help="the run will be merged: an empty plan is not an error, and a failed start is a result",
     )
     common.extra(parser)
     parser.set_defaults(execute=execute)
 
 
 def options(arguments: argparse.Namespace) -> Request:
-    """The checked options of a run; UsageError names what is wrong."""
+    """Check the options of a run; UsageError names a wrong one."""
     if arguments.target is None:
         raise UsageError("no --target is given; name a known target or a target file")
     target = target_file.load(arguments.target)
@@ -116,14 +116,14 @@ def execute(arguments: argparse.Namespace) -> int:
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
         if folder is not None:
-            found = resume.run(chosen, failed=failed)
+            legs_run = resume.run(chosen, failed=failed)
         elif len(chosen.modes) == 1:
-            found = [legs.run(chosen, chosen.modes[0], chosen.output)]
+            legs_run = [legs.run(chosen, chosen.modes[0], chosen.output)]
         else:
-            found = multi_mode.run(chosen)
+            legs_run = multi_mode.run(chosen)
     except legs.Interrupted as stop:
-        found = stop.found
-        print("stopped by the user; what was found so far is written", file=sys.stderr)
+        legs_run = stop.found
+        print("stopped by the user; the results so far are written", file=sys.stderr)
     except legs.NothingToRun as nothing:
         if not chosen.part:
             raise
@@ -134,10 +134,10 @@ def execute(arguments: argparse.Namespace) -> int:
             raise
         folders.clear(chosen.output)
         mode, build = chosen.modes[0], installed.version()
-        found = [results.not_run(chosen, mode, build, str(error))]
+        legs_run = [results.not_run(chosen, mode, build, str(error))]
     finally:
         signal.signal(signal.SIGTERM, previous)
-    return _say(files.write(chosen.output, found), arguments, chosen)
+    return _say(files.write(chosen.output, legs_run), arguments, chosen)
 
 
 def _say(document: dict[str, Any], arguments: argparse.Namespace, chosen: Request) -> int:
@@ -153,7 +153,7 @@ def _check_timeout(arguments: argparse.Namespace) -> None:
 
 
 def _of_before(folder: Path, arguments: argparse.Namespace) -> Request:
-    """The options of the run that goes on; UsageError where the user names other ones."""
+    """Read the options of the run to continue; UsageError if the user names other ones."""
     _check_timeout(arguments)
     chosen = resume.options(folder, resume.Wish(arguments.workers, arguments.timeout))
     kept = {

@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
         help="backends (default: the project's)",
     )
     parser.add_argument(
-        "--our-repository", default="", metavar="OWNER/NAME", help="whose workflow is this project's own"
+        "--our-repository", default="", metavar="OWNER/NAME", help="the repository of this project's workflow"
     )
     parser.add_argument(
         "--today", metavar="DATE", help="the day that ages are counted from (default: today, UTC)"
@@ -38,17 +38,17 @@ def add(commands: Any) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Make the site; exit code 1 where a submission was refused."""
+    """Make the site; exit code 1 if a submission was refused."""
     today = datetime.datetime.now(datetime.timezone.utc).date()
     if arguments.today is not None:
         try:
             today = datetime.date.fromisoformat(arguments.today)
         except ValueError:
-            raise UsageError(f"--today {arguments.today} is no date; write it as 2026-01-31") from None
+            raise UsageError(f"--today {arguments.today} is not a date; write it as 2026-01-31") from None
     known = registry.load(arguments.registry)
     cells, refused = build.build(arguments.results, arguments.output, known, today, arguments.our_repository)
     measured = len({cell.backend for cell in cells})
     print(f"{arguments.output / 'index.html'}: {len(cells)} cells of {measured} backends, {len(known)} known")
-    for one in refused:
-        print(f"refused {one.place}: {one.why}")
+    for submission in refused:
+        print(f"refused {submission.place}: {submission.why}")
     return 1 if refused and not arguments.keep_going else 0

@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """List or write."""
+    """List the known targets, or write a target file."""
     if arguments.new is None:
         for name in target_file.known_targets():
             file = target_file.load(name)
@@ -35,7 +35,7 @@ def execute(arguments: argparse.Namespace) -> int:
     path: Path = arguments.output or Path(f"{arguments.new.replace(':', '_')}.toml")
     if path.suffix != ".toml":
         raise UsageError(
-            f"{path} does not end in .toml, by which target files are told from names; rename it"
+            f"{path} does not end in .toml, which distinguishes target files from names; rename it"
         )
     if path.exists():
         raise UsageError(f"{path} exists already; remove it or name another file with -o")

@@ -1,4 +1,4 @@
-"""``conformance torch``: which build of torch there is, which there should be, and whether a backend fits."""
+"""``conformance torch``: the build of torch that is installed or requested, and its fit for a backend."""
 
 from __future__ import annotations
 
@@ -20,31 +20,33 @@ def add(commands: Any) -> None:
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
-    one = actions.add_parser("describe", help="version, commit, kind with evidence, measured ABI")
-    one.add_argument("wheel", nargs="?", type=Path, help="a wheel of torch (default: the installed torch)")
-    _python(one)
-    one.add_argument("--json", action="store_true")
-    one.set_defaults(execute=_describe)
+    command = actions.add_parser("describe", help="version, commit, kind with evidence, measured ABI")
+    command.add_argument(
+        "wheel", nargs="?", type=Path, help="a wheel of torch (default: the installed torch)"
+    )
+    _python(command)
+    command.add_argument("--json", action="store_true")
+    command.set_defaults(execute=_describe)
 
-    one = actions.add_parser("abi", help="the C++ ABI that a backend was built for, held against torch's")
-    one.add_argument(
+    command = actions.add_parser("abi", help="compare the C++ ABI that a backend was built for with torch's")
+    command.add_argument(
         "backend", nargs="?", type=Path, help="shared object, folder or wheel; nothing of it is imported"
     )
-    one.add_argument("--package", metavar="NAME", help="import name of an installed backend instead")
-    one.add_argument("--torch", type=Path, metavar="WHEEL", help="(default: the installed torch)")
-    _python(one)
-    one.set_defaults(execute=_abi)
+    command.add_argument("--package", metavar="NAME", help="import name of an installed backend instead")
+    command.add_argument("--torch", type=Path, metavar="WHEEL", help="(default: the installed torch)")
+    _python(command)
+    command.set_defaults(execute=_abi)
 
-    one = actions.add_parser("resolve", help="check a word for a build, and fetch its wheel")
-    one.add_argument("build", help="2.6.0, newest, nightly, a path of a wheel, https://….whl#sha256=…")
-    one.add_argument("--variant", help="an index of PyTorch's own: cpu, cu126, …")
-    one.add_argument("--download", type=Path, metavar="DIR", help="fetch the wheel into this folder")
-    _python(one)
-    one.set_defaults(execute=_resolve)
+    command = actions.add_parser("resolve", help="check a word for a build, and fetch its wheel")
+    command.add_argument("build", help="2.6.0, newest, nightly, a path of a wheel, https://….whl#sha256=…")
+    command.add_argument("--variant", help="an index of PyTorch's own: cpu, cu126, …")
+    command.add_argument("--download", type=Path, metavar="DIR", help="fetch the wheel into this folder")
+    _python(command)
+    command.set_defaults(execute=_resolve)
 
-    one = actions.add_parser("fork-like", help="the binaries of a public build under the label of a fork")
-    one.add_argument("wheel", nargs="?", type=Path, metavar="WHEEL", help="public wheel of torch")
-    one.add_argument(
+    command = actions.add_parser("fork-like", help="the binaries of a public build under the label of a fork")
+    command.add_argument("wheel", nargs="?", type=Path, metavar="WHEEL", help="public wheel of torch")
+    command.add_argument(
         "--from-environment",
         nargs="?",
         const=Path(sys.executable),
@@ -52,24 +54,28 @@ def add(commands: Any) -> None:
         metavar="PYTHON",
         help="lay an environment over that of this Python instead (default: the one that runs)",
     )
-    one.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
-    one.add_argument("--label", help="local version label (default: git and the commit of the wheel)")
-    one.set_defaults(execute=_fork_like)
+    command.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    command.add_argument("--label", help="local version label (default: git and the commit of the wheel)")
+    command.set_defaults(execute=_fork_like)
 
-    one = actions.add_parser(
-        "record", help="write down the installed torch, before other things are installed"
+    command = actions.add_parser(
+        "record", help="record the installed torch, before other things are installed"
     )
-    one.add_argument("file", type=Path)
-    one.add_argument("--constraints", type=Path, metavar="FILE", help="write a constraints file for pip too")
-    one.add_argument("--wheel", type=Path, help="the wheel that torch came from, which the constraint names")
-    _python(one)
-    one.set_defaults(execute=_record)
+    command.add_argument("file", type=Path)
+    command.add_argument(
+        "--constraints", type=Path, metavar="FILE", help="write a constraints file for pip too"
+    )
+    command.add_argument(
+        "--wheel", type=Path, help="the wheel that torch came from, which the constraint names"
+    )
+    _python(command)
+    command.set_defaults(execute=_record)
 
-    one = actions.add_parser("check", help="exit code 1 where torch is no longer the recorded one")
-    one.add_argument("file", type=Path)
-    one.add_argument("--constraints", metavar="FILE", help="named in the advice")
-    _python(one)
-    one.set_defaults(execute=_check)
+    command = actions.add_parser("check", help="exit code 1 if torch is no longer the recorded one")
+    command.add_argument("file", type=Path)
+    command.add_argument("--constraints", metavar="FILE", help="named in the advice")
+    _python(command)
+    command.set_defaults(execute=_check)
 
 
 def _python(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +83,7 @@ def _python(parser: argparse.ArgumentParser) -> None:
         "--python",
         default=sys.executable,
         metavar="PYTHON",
-        help="environment to look at (default: this one)",
+        help="interpreter of the environment (default: this one)",
     )
 
 
@@ -118,7 +124,7 @@ def _abi(arguments: argparse.Namespace) -> int:
         )
         return 1
     if built_for.value == "unknown":
-        print(f"whether {arguments.backend.name} fits cannot be told from its symbols")
+        print(f"the symbols of {arguments.backend.name} do not show whether it fits")
     return 0
 
 
@@ -134,11 +140,11 @@ def _fork_like(arguments: argparse.Namespace) -> int:
         raise UsageError("name either a wheel or --from-environment")
     started = time.monotonic()
     if arguments.wheel is not None:
-        made = str(fork_like.repack(arguments.wheel, arguments.output, arguments.label))
+        result = str(fork_like.repack(arguments.wheel, arguments.output, arguments.label))
     else:
         fresh = overlay.overlay(arguments.from_environment, arguments.output, arguments.label)
-        made = f"{arguments.output}{'' if fresh else ' (unchanged)'}"
-    print(f"{made} in {time.monotonic() - started:.2f} s")
+        result = f"{arguments.output}{'' if fresh else ' (unchanged)'}"
+    print(f"{result} in {time.monotonic() - started:.2f} s")
     return 0
 
 
@@ -154,10 +160,10 @@ def _record(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     before = guard.recorded(arguments.file)
-    found = describe.locate(arguments.python)
-    if found.site is None:
+    place = describe.locate(arguments.python)
+    if place.site is None:
         print(f"torch was removed: it was {before.name()}; install it again")
         return 1
-    wrong = guard.verdict(before, Path(found.site), arguments.constraints)
+    wrong = guard.verdict(before, Path(place.site), arguments.constraints)
     print(wrong or f"torch is {before.name()}, as recorded")
     return 0 if wrong is None else 1

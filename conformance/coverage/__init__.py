@@ -1,8 +1,8 @@
-"""Which of the suite's properties cover what upstream's device-generic tests state.
+"""The map of upstream's device-generic test methods to the suite's properties that cover them.
 
 ``methods/*.json`` pin the names of upstream's test methods, file by file, with the commit that they were read
-from. ``maps/*.toml`` say for each method which properties cover it, or for which reason of a closed list none
-does. A method about which a map is silent is uncovered. Both are data of the suite: names, no code.
+from. ``maps/*.toml`` give for each method the properties that cover it, or the reason, of a closed list, why
+none does. A method without an entry is uncovered. Both are data of the suite: names, no code.
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ class CoverageError(ValueError):
 @dataclasses.dataclass(frozen=True)
 class Method:
     """A test method of upstream: ``covered_by`` names properties (``write-through-select/views``, or
-    ``value``
-    alone for one over a database), ``reason`` a word of :data:`REASONS`; neither means uncovered. ``wheel``
-    says that what it runs over is in the torch wheel.
+    ``value`` alone for one over a database), ``reason`` a word of :data:`REASONS`; neither means uncovered.
+    ``wheel`` says that the data it runs over is in the torch wheel.
     """
 
     file: str
@@ -59,7 +58,7 @@ class Method:
 
 @dataclasses.dataclass(frozen=True)
 class Figures:
-    """Counts of methods; ``share`` is of those that no reason exempts."""
+    """Counts of methods."""
 
     total: int
     covered: int
@@ -67,34 +66,37 @@ class Figures:
 
     @property
     def share(self) -> float:
+        """The covered share of the methods that no reason exempts."""
         due = self.total - self.exempt
         return self.covered / due if due else 1.0
 
 
 def stems() -> list[str]:
-    """The names under which upstream's files are pinned, in order."""
+    """List the names under which upstream's files are pinned, in order."""
     return sorted(path.stem for path in (FOLDER / "methods").glob("*.json"))
 
 
 def pinned(stem: str) -> dict[str, Any]:
-    """``file``, ``commit`` (None where the names come from ports) and ``classes`` of a pinned file."""
+    """Read ``file``, ``commit`` (None if the names come from ports) and ``classes`` of a pinned file."""
     data: dict[str, Any] = json.loads((FOLDER / "methods" / f"{stem}.json").read_text())
     return data
 
 
 def methods(stem: str) -> list[Method]:
-    """The methods of a file with what the map says of them; CoverageError where it names something else."""
+    """List the methods of a file with their entries in the map; CoverageError if the map names anything
+    else.
+    """
     names = pinned(stem)
     path = FOLDER / "maps" / f"{stem}.toml"
     table: dict[str, Any] = tomllib.loads(path.read_text()) if path.is_file() else {}
     wheel = set(table.pop("wheel", ()))
     classes: dict[str, list[str]] = names["classes"]
     _check_names(path, table, wheel, classes)
-    found = []
+    listed_methods = []
     for owner, listed in classes.items():
-        said = table.get(owner, {})
+        entries = table.get(owner, {})
         for name in listed:
-            entry = said.get(name, ())
+            entry = entries.get(name, ())
             in_wheel = owner in wheel or f"{owner}.{name}" in wheel
             if isinstance(entry, str):
                 if entry not in REASONS:
@@ -102,31 +104,29 @@ def methods(stem: str) -> list[Method]:
                     raise CoverageError(
                         f"{path.name}: {owner}.{name} has reason {entry!r}; use one of {known}"
                     )
-                found.append(Method(names["file"], owner, name, in_wheel, reason=entry))
+                listed_methods.append(Method(names["file"], owner, name, in_wheel, reason=entry))
             else:
-                found.append(Method(names["file"], owner, name, in_wheel, covered_by=tuple(entry)))
-    return found
+                listed_methods.append(Method(names["file"], owner, name, in_wheel, covered_by=tuple(entry)))
+    return listed_methods
 
 
 def _check_names(path: Path, table: dict[str, Any], wheel: set[str], classes: dict[str, list[str]]) -> None:
     known = {f"{owner}.{name}" for owner, listed in classes.items() for name in listed}
-    for owner, said in table.items():
-        for name in said:
+    for owner, entries in table.items():
+        for name in entries:
             if f"{owner}.{name}" not in known:
-                raise CoverageError(f"{path.name}: {owner}.{name} is no pinned method; mend the name")
+                raise CoverageError(f"{path.name}: {owner}.{name} is not a pinned method; fix the name")
     for word in wheel:
         if word not in known and word not in classes:
-            raise CoverageError(f"{path.name}: {word} in wheel is no pinned class or method; mend the name")
+            raise CoverageError(f"{path.name}: {word} in wheel is not a pinned class or method; fix the name")
     for owner, listed in classes.items():
         twice = [name for name, count in collections.Counter(listed).items() if count > 1]
         if twice:
             raise CoverageError(f"{path.stem}.json: {owner}.{twice[0]} is pinned twice; remove one")
 
 
-def unknown_properties(found: list[Method]) -> list[str]:
-    """What maps name that the suite does not have: properties, and subjects that a property has no case
-    of.
-    """
+def unknown_properties(mapped: list[Method]) -> list[str]:
+    """List the names in maps that the suite does not have: properties, and subjects without a case."""
     from conformance.model.vocabulary import KINDS
     from conformance.properties.registry import properties
     from conformance.subjects import catalogue
@@ -136,20 +136,20 @@ def unknown_properties(found: list[Method]) -> list[str]:
         subjects = {subject.name for subject in catalogue.subjects(kind)}
         for entry in properties(kind):
             names.setdefault(entry.name, set()).update(subjects)
-    wrong = []
-    for method in found:
+    unknown = []
+    for method in mapped:
         for word in method.covered_by:
             name, _, subject = word.partition("/")
             if name not in names or (subject and subject not in names[name]):
-                wrong.append(f"{method.file} {method.owner}.{method.name}: {word}")
-    return wrong + _wrong_areas(found)
+                unknown.append(f"{method.file} {method.owner}.{method.name}: {word}")
+    return unknown + _wrong_areas(mapped)
 
 
-def _wrong_areas(found: list[Method]) -> list[str]:
+def _wrong_areas(mapped: list[Method]) -> list[str]:
     from conformance.behaviours.behaviour import BEHAVIOURS
 
     wrong = []
-    for method in found:
+    for method in mapped:
         for word in method.covered_by:
             name, _, subject = word.partition("/")
             entry = BEHAVIOURS.get(name)
@@ -158,10 +158,10 @@ def _wrong_areas(found: list[Method]) -> list[str]:
     return wrong
 
 
-def figures(found: list[Method]) -> Figures:
-    """Counts of some methods."""
+def figures(mapped: list[Method]) -> Figures:
+    """Count methods by their entries."""
     return Figures(
-        total=len(found),
-        covered=sum(bool(method.covered_by) for method in found),
-        exempt=sum(method.reason is not None for method in found),
+        total=len(mapped),
+        covered=sum(bool(method.covered_by) for method in mapped),
+        exempt=sum(method.reason is not None for method in mapped),
     )

@@ -11,23 +11,24 @@ from conformance.coverage import page
 
 
 def main() -> int:
+    """Print the figures, and write the pages if asked to; exit code 1 for unknown names in maps."""
     parser = argparse.ArgumentParser(prog="python -m conformance.coverage")
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="write the pages there")
     parser.add_argument("--uncovered", metavar="FILE", help="print what is uncovered of one upstream file")
     arguments = parser.parse_args()
-    found = {stem: coverage.methods(stem) for stem in coverage.stems()}
+    mapped = {stem: coverage.methods(stem) for stem in coverage.stems()}
     if arguments.uncovered is not None:
-        for method in found[arguments.uncovered]:
+        for method in mapped[arguments.uncovered]:
             if not method.covered_by and method.reason is None:
                 print(f"{method.owner}.{method.name}{' (wheel)' if method.wheel else ''}")
         return 0
-    wrong = coverage.unknown_properties([method for listed in found.values() for method in listed])
-    for line in wrong:
+    unknown = coverage.unknown_properties([method for listed in mapped.values() for method in listed])
+    for line in unknown:
         print(f"unknown: {line}", file=sys.stderr)
-    print(page.figures_table(found))
+    print(page.figures_table(mapped))
     if arguments.output is not None:
-        page.write(arguments.output, found)
-    return 1 if wrong else 0
+        page.write(arguments.output, mapped)
+    return 1 if unknown else 0
 
 
 if __name__ == "__main__":

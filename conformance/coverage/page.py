@@ -9,34 +9,33 @@ from conformance.coverage import Figures, Method
 
 Map = dict[str, list[Method]]
 
-_HEAD = """# What of PyTorch's own tests is covered
+_HEAD = """# Coverage of PyTorch's own tests
 
 Written by `python -m conformance.coverage -o docs/coverage`; do not edit.
 
 Each page maps the test methods of one upstream file to the properties that state the same here. *wheel* are
 methods whose data (operator, module and optimizer databases, `opcheck`) comes with the torch wheel, *rest*
-all
-others. A share is of the methods that no reason of the closed list below exempts.
+the others. A share is of the methods that no reason of the closed list below exempts.
 """
 
 
-def split(found: list[Method]) -> tuple[Figures, Figures]:
-    """Figures of the methods whose data is in the wheel, and of the others."""
-    wheel = [method for method in found if method.wheel]
-    rest = [method for method in found if not method.wheel]
+def split(methods: list[Method]) -> tuple[Figures, Figures]:
+    """Count the methods whose data is in the wheel, and the others."""
+    wheel = [method for method in methods if method.wheel]
+    rest = [method for method in methods if not method.wheel]
     return coverage.figures(wheel), coverage.figures(rest)
 
 
-def figures_table(found: Map, link: bool = False) -> str:
-    """A table with a row per file and the sum."""
+def figures_table(mapped: Map, link: bool = False) -> str:
+    """Write a table with a row per file and the sum."""
     lines = [
         "| upstream file | wheel: covered of due | rest: covered of due | exempt | methods |",
         "|---|---|---|---|---|",
     ]
-    for stem, listed in found.items():
+    for stem, listed in mapped.items():
         name = listed[0].file if listed else stem
         lines.append(_row(f"[{name}]({stem}.md)" if link else name, listed))
-    lines.append(_row("**all**", [method for listed in found.values() for method in listed]))
+    lines.append(_row("**all**", [method for listed in mapped.values() for method in listed]))
     return "\n".join(lines)
 
 
@@ -50,11 +49,11 @@ def _share(figures: Figures) -> str:
     return f"{figures.covered} of {due} ({figures.share:.0%})" if due else "-"
 
 
-def pages(found: Map) -> dict[str, str]:
-    """All pages by file name."""
+def pages(mapped: Map) -> dict[str, str]:
+    """Write all pages; return their texts by file name."""
     reasons = "\n".join(f"* `{word}`: {text}" for word, text in coverage.REASONS.items())
-    index = f"{_HEAD}\n{figures_table(found, link=True)}\n\n## Reasons\n\n{reasons}\n"
-    return {"README.md": index, **{f"{stem}.md": _page(stem, listed) for stem, listed in found.items()}}
+    index = f"{_HEAD}\n{figures_table(mapped, link=True)}\n\n## Reasons\n\n{reasons}\n"
+    return {"README.md": index, **{f"{stem}.md": _page(stem, listed) for stem, listed in mapped.items()}}
 
 
 def _page(stem: str, listed: list[Method]) -> str:
@@ -77,12 +76,12 @@ def _covered(method: Method) -> str:
     return method.reason if method.reason is not None else "**uncovered**"
 
 
-def write(folder: Path, found: Map) -> None:
+def write(folder: Path, mapped: Map) -> None:
     """Write all pages, and remove those of files that are no longer pinned."""
     folder.mkdir(parents=True, exist_ok=True)
-    made = pages(found)
+    texts = pages(mapped)
     for path in folder.glob("*.md"):
-        if path.name not in made:
+        if path.name not in texts:
             path.unlink()
-    for name, text in made.items():
+    for name, text in texts.items():
         (folder / name).write_text(text)

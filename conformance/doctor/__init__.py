@@ -1,1 +1,1 @@
-"""What a device lacks, computed from torch's dispatcher and from the device's module."""
+"""The gaps of a device, found in torch's dispatcher and in the device's module, and by small trials."""

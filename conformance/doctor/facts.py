@@ -1,7 +1,7 @@
-"""Facts about a target's dispatch keys, its module and what torch knows of it. Nothing here computes.
+"""Facts about a target's dispatch keys, its module and its registration with torch. Nothing here computes.
 
-Only what the target promises counts as missing: a function that belongs to a capability that is not declared,
-or a kernel of a mode that is not, is only told.
+Only promised functions count as missing: a function of an undeclared capability, or a kernel of an undeclared
+mode, is only listed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from conformance import torch_private
 from conformance.target.target import Target
 
-#: What torch calls on a device's module, with the capability that it belongs to (None: every device).
+#: The functions that torch calls on a device's module, each with its capability (None: every device).
 MODULE_FUNCTIONS: dict[str, str | None] = {
     "is_available": None,
     "device_count": None,
@@ -44,7 +44,7 @@ _SHOWN = 400
 
 @dataclasses.dataclass(frozen=True)
 class Fact:
-    """One line of the table. ``ok`` is None where the fact is only told; ``step`` is what mends it."""
+    """One line of the table. ``ok`` is None if the fact is only listed; ``step`` says how to fix it."""
 
     subject: str
     ok: bool | None
@@ -54,13 +54,13 @@ class Fact:
 
 
 def key_of(target: Target) -> str:
-    """The dispatch key of the target's device, e.g. ``HPU``."""
+    """Return the dispatch key of the target's device, e.g. ``HPU``."""
     return str(torch._C._dispatch_key_for_device(torch.device(target.device).type))
 
 
 def collect(target: Target) -> list[Fact]:
-    """All facts, in the order in which they are read best. The backend must be imported."""
-    found: list[Fact] = []
+    """Collect all facts in reading order. The backend must be imported."""
+    facts: list[Fact] = []
     for part in (
         _keys,
         _accelerator,
@@ -73,10 +73,10 @@ def collect(target: Target) -> list[Fact]:
         _optimizers,
     ):
         try:
-            found += part(target)
+            facts += part(target)
         except Exception as error:
-            found.append(Fact(part.__name__.strip("_"), False, f"raised {type(error).__name__}: {error}"))
-    return found
+            facts.append(Fact(part.__name__.strip("_"), False, f"raised {type(error).__name__}: {error}"))
+    return facts
 
 
 def _parses(key: str) -> bool:
@@ -95,7 +95,7 @@ def _keys(target: Target) -> Iterator[Fact]:
 
 
 def _accelerator(target: Target) -> Iterator[Fact]:
-    """What the accelerator hooks and the device guard answer, for the generic code of torch."""
+    """Yield the answers of the accelerator hooks and the device guard to torch's generic code."""
     if target.is_cpu:
         return
     hooks = (
@@ -104,9 +104,9 @@ def _accelerator(target: Target) -> Iterator[Fact]:
     )
     current = torch_private.current_accelerator()
     kind = torch.device(target.device).type
-    there = current is not None and current.type == kind
+    is_current = current is not None and current.type == kind
     words = "no accelerator is present" if current is None else f"{current.type} is the accelerator"
-    yield Fact("torch.accelerator", there, words, step=hooks)
+    yield Fact("torch.accelerator", is_current, words, step=hooks)
     for name in ("is_available", "device_count", "current_device_index"):
         fact = _tried(f"torch.accelerator.{name}", getattr(torch.accelerator, name))
         nothing = name != "current_device_index" and fact.text in ("False", "0")
@@ -120,12 +120,12 @@ def _accelerator(target: Target) -> Iterator[Fact]:
         ok=fact.ok if fact.ok or target.capable("asynchronous") else None,
         text="answers" if fact.ok else fact.text,
         step="override synchronizeDevice in the device guard, name a function of your own under [hooks], or "
-        "say asynchronous = false where every call has finished when it returns",
+        "say asynchronous = false if every call has finished when it returns",
     )
 
 
 def names(namespace: str) -> list[str]:
-    """All overloads of a namespace that the dispatcher knows."""
+    """List all overloads of a namespace that the dispatcher knows."""
     return sorted(name for name in torch._C._dispatch_get_all_op_names() if name.startswith(namespace + "::"))
 
 
@@ -141,10 +141,10 @@ def _operators(target: Target) -> Iterator[Fact]:
     key = key_of(target)
     on_cpu = [name for name in names("aten") if _computed(name, "CPU")]
     missing = tuple(name for name in on_cpu if not _computed(name, key))
-    own = sum(_direct(name, key) for name in on_cpu)
+    direct = sum(_direct(name, key) for name in on_cpu)
     reached = len(on_cpu) - len(missing)
-    text = f"{reached} of {len(on_cpu)} that the CPU has reach a kernel, {own} one of {key}'s own"
-    # Nobody has them all; which of them a level needs is found out by running its operators.
+    text = f"{reached} of {len(on_cpu)} that the CPU has reach a kernel, {direct} one of {key}'s own"
+    # No device has them all; running the operators of a level shows which ones it needs.
     yield Fact("aten operators", None, text, missing)
     composite = tuple(
         name for name in on_cpu if _direct(name, "CPU") and not _direct(name, key) and _composite(name)
@@ -182,12 +182,12 @@ def _distributed(target: Target) -> Iterator[Fact]:
         yield Fact("c10d kernels", None, "this torch has no distributed package")
         return
     key = key_of(target)
-    wanted = [name for name in names("c10d") if _direct(name, "CPU") and name not in _GLOO_ONLY]
-    missing = tuple(name for name in wanted if not _direct(name, key))
-    # Collectives are promised with the mode that is made of them, and only told of otherwise.
+    expected = [name for name in names("c10d") if _direct(name, "CPU") and name not in _GLOO_ONLY]
+    missing = tuple(name for name in expected if not _direct(name, key))
+    # Mode distributed promises the collectives; without the mode they are only listed.
     ok = not missing if "distributed" in target.modes else None
     step = f"register these collectives under {key}, or leave mode distributed out"
-    yield Fact("c10d kernels", ok, f"{len(wanted) - len(missing)} of {len(wanted)}", missing, step)
+    yield Fact("c10d kernels", ok, f"{len(expected) - len(missing)} of {len(expected)}", missing, step)
 
 
 def _module(target: Target) -> Iterator[Fact]:
@@ -197,9 +197,9 @@ def _module(target: Target) -> Iterator[Fact]:
         step = "register the device's module with torch._register_device_module"
         yield Fact("module", False, str(error).splitlines()[0], step=step)
         return
-    wanted = [name for name, word in MODULE_FUNCTIONS.items() if word is None or target.capable(word)]
+    expected = [name for name, word in MODULE_FUNCTIONS.items() if word is None or target.capable(word)]
     if target.is_cpu:
-        wanted = [
+        expected = [
             "is_available",
             "device_count",
             "current_device",
@@ -207,24 +207,24 @@ def _module(target: Target) -> Iterator[Fact]:
             "synchronize",
             "current_stream",
         ]
-    missing = tuple(name for name in wanted if not hasattr(module, name))
+    missing = tuple(name for name in expected if not hasattr(module, name))
     yield Fact(
         f"module {module.__name__}",
         not missing,
-        f"{len(wanted) - len(missing)} of {len(wanted)} names that torch calls",
+        f"{len(expected) - len(missing)} of {len(expected)} names that torch calls",
         missing,
         "add these names to the module" + _belonging(missing),
     )
 
 
 def _belonging(missing: tuple[str, ...]) -> str:
-    """Which capabilities to take back where the names that belong to them are not wanted."""
+    """Name the capabilities to withdraw instead of adding the missing names, as the rest of a sentence."""
     words = dict.fromkeys(word for word in map(MODULE_FUNCTIONS.get, missing) if word is not None)
     return f", or take back {', '.join(words)}" if words else ""
 
 
 def _seed(target: Target) -> Iterator[Fact]:
-    """Whether torch.manual_seed moves the generator of the device."""
+    """Check that torch.manual_seed seeds the generator of the device."""
     if target.is_cpu:
         yield Fact(
             "torch.manual_seed", torch.manual_seed(5).initial_seed() == 5, "reaches the CPU's generator"
@@ -289,7 +289,7 @@ def _optimizers(target: Target) -> Iterator[Fact]:
 
 
 def shorten(items: tuple[str, ...], limit: int = _SHOWN) -> str:
-    """Items in a line of at most about ``limit`` characters."""
+    """Join items to a line of about ``limit`` characters at most."""
     text = ""
     for index, item in enumerate(items):
         if len(text) + len(item) > limit:

@@ -1,7 +1,7 @@
-"""Trials in a process of their own: a backend that crashes or hangs costs the trial that was running.
+"""Trials in a process of their own: a backend that crashes or hangs fails only the trial that was running.
 
 ``python -m conformance.doctor.isolated`` reads the names of trials and appends an event to a file before and
-after each; :func:`run` starts it, and starts it again behind a trial that it did not survive.
+after each; :func:`run` starts it, and starts it again after a trial that it did not survive.
 """
 
 from __future__ import annotations
@@ -21,56 +21,59 @@ from typing import Any
 from conformance.errors import UsageError
 from conformance.processes import orphan
 
-#: Seconds that one trial may take; the first one of a process has to import torch and the backend before.
+#: Seconds that one trial may take; the first one of a process includes the import of torch and the backend.
 SECONDS = 60.0
-#: Processes that may die before the rest is left untried.
+#: Processes that may die before the other trials are given up.
 LIVES = 25
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What a trial found: the empty text is a good end. ``kernels`` are overloads that have no kernel."""
+    """The outcome of a trial: an empty text is a success. ``kernels`` are overloads without a kernel."""
 
     text: str = ""
     kernels: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
+        """True if the trial succeeded."""
         return not self.text
 
 
 def run(
     target_file: Path, mode: str, names: Sequence[str], *, seconds: float = SECONDS
 ) -> dict[str, Outcome]:
-    """The outcome of each trial (``capability:streams``, ``operator:add@float32``, ``dtype:int8``)."""
-    found: dict[str, Outcome] = {}
-    left = list(names)
+    """Run the named trials (``capability:streams``, ``operator:add@float32``, ``dtype:int8``); return
+    outcomes by name.
+    """
+    outcomes: dict[str, Outcome] = {}
+    remaining = list(names)
     with tempfile.TemporaryDirectory() as scratch:
         for life in range(LIVES):
-            if not left:
+            if not remaining:
                 break
-            asked, events = Path(scratch) / "asked.json", Path(scratch) / f"events-{life}.jsonl"
-            asked.write_text(json.dumps(left))
+            requested, events = Path(scratch) / "asked.json", Path(scratch) / f"events-{life}.jsonl"
+            requested.write_text(json.dumps(remaining))
             events.touch()
-            end = _process(target_file, mode, asked, events, seconds)
-            running = _read(events, found)
-            left = [name for name in left if name not in found]
-            if running is None and left:
+            end = _process(target_file, mode, requested, events, seconds)
+            running = _read(events, outcomes)
+            remaining = [name for name in remaining if name not in outcomes]
+            if running is None and remaining:
                 raise UsageError(f"the trials of {target_file} could not start: {end}")
             if running is not None:
-                found[running] = Outcome(f"the process {end}")
-                left.remove(running)
-    for name in left:
-        found[name] = Outcome(f"not tried: {LIVES} processes died before")
-    return found
+                outcomes[running] = Outcome(f"the process {end}")
+                remaining.remove(running)
+    for name in remaining:
+        outcomes[name] = Outcome(f"not tried: {LIVES} processes died before")
+    return outcomes
 
 
-def _process(target_file: Path, mode: str, asked: Path, events: Path, seconds: float) -> str:
-    """Run one process to its end, or to the end of its time; how it ended, in words."""
+def _process(target_file: Path, mode: str, requested: Path, events: Path, seconds: float) -> str:
+    """Run one process until it ends or its time is up; return in words how it ended."""
     environment = {**os.environ, orphan.VARIABLE: str(os.getpid()), "PYTHONWARNINGS": "ignore"}
     root = str(Path(__file__).resolve().parents[2])
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH", "")]))
-    command = [sys.executable, "-m", "conformance.doctor.isolated", str(asked), str(events)]
+    command = [sys.executable, "-m", "conformance.doctor.isolated", str(requested), str(events)]
     command += ["--target", str(target_file), "--mode", mode]
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
@@ -91,8 +94,8 @@ def _process(target_file: Path, mode: str, asked: Path, events: Path, seconds: f
     return ": ".join([how, *last])
 
 
-def _read(events: Path, found: dict[str, Outcome]) -> str | None:
-    """Take over what a process has written; the trial that it did not end, or None."""
+def _read(events: Path, outcomes: dict[str, Outcome]) -> str | None:
+    """Read the events of a process into ``outcomes``; return the trial that it did not finish, or None."""
     running = None
     for line in events.read_text().splitlines():
         try:
@@ -102,15 +105,15 @@ def _read(events: Path, found: dict[str, Outcome]) -> str | None:
         if event["state"] == "start":
             running = str(event["name"])
         else:
-            found[str(event["name"])] = Outcome(event["text"], tuple(event["kernels"]))
+            outcomes[str(event["name"])] = Outcome(event["text"], tuple(event["kernels"]))
             running = None
     return running
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The process itself."""
+    """Run trials in this process, and write an event before and after each."""
     parser = argparse.ArgumentParser(prog="python -m conformance.doctor.isolated")
-    parser.add_argument("asked", type=Path)
+    parser.add_argument("requested", type=Path)
     parser.add_argument("events", type=Path)
     parser.add_argument("--target", required=True)
     parser.add_argument("--mode", required=True)
@@ -129,11 +132,11 @@ def main(arguments: list[str] | None = None) -> int:
             events.write(json.dumps(event) + "\n")
             events.flush()
 
-        for name in json.loads(options.asked.read_text()):
+        for name in json.loads(options.requested.read_text()):
             say(state="start", name=name)
-            found = _attempt(target, name)
-            say(state="end", name=name, text=found.text, kernels=list(found.kernels))
-    # A backend that cannot end its process must not be taken for one that cannot do the last trial.
+            outcome = _attempt(target, name)
+            say(state="end", name=name, text=outcome.text, kernels=list(outcome.kernels))
+    # A backend that hangs at exit must not count as a failure of the last trial.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""Which operators of a level run at all, and which kernels those that do not run are waiting for."""
+"""The operators of a level that run at all, and the kernels that the others lack."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _NO_KERNEL = re.compile(r"Could not run '([\w:.]+)' with arguments from the '(\w
 
 
 def of_level(target: Target, level: str) -> list[str]:
-    """The operators of a level with the first dtype that each is checked in (``add@float32``)."""
-    found: dict[str, str] = {}
+    """List the operators of a level, each with the first dtype that it is checked in (``add@float32``)."""
+    first_dtypes: dict[str, str] = {}
     for case in plan.build(target, level).cases:
         if case.kind == "operator":
-            found.setdefault(case.subject, case.dtypes[0])
-    return [f"{name}@{dtype}" for name, dtype in found.items()]
+            first_dtypes.setdefault(case.subject, case.dtypes[0])
+    return [f"{name}@{dtype}" for name, dtype in first_dtypes.items()]
 
 
 def attempt(target: Target, name: str, dtype: str) -> tuple[str, list[str]]:
-    """Run an operator's samples on the device: what was refused first, and the kernels that are missing."""
+    """Run an operator's samples on the device; return the first error and the missing kernels."""
     subject, kind = find("operator", name), dtype_of(dtype)
     first, kernels = "", list[str]()
     samples = samples_of(subject, kind)
@@ -43,11 +43,11 @@ def attempt(target: Target, name: str, dtype: str) -> tuple[str, list[str]]:
                     copy.call(subject.info.op)
                 target.synchronize()
         except Exception as error:
-            wanted = _NO_KERNEL.search(str(error))
-            if wanted is None and not _refused_on_host(subject, sample):
+            missing = _NO_KERNEL.search(str(error))
+            if missing is None and not _refused_on_host(subject, sample):
                 first = first or one_line(error)
-            elif wanted is not None:
-                kernel = wanted[1]
+            elif missing is not None:
+                kernel = missing[1]
                 if kernel not in kernels:
                     kernels.append(kernel)
                 first = first or f"no kernel {kernel}"
@@ -55,7 +55,7 @@ def attempt(target: Target, name: str, dtype: str) -> tuple[str, list[str]]:
 
 
 def _refused_on_host(subject: object, sample: object) -> bool:
-    """Whether the CPU raises as well; such a sample says nothing of the device."""
+    """Return True if the CPU raises as well; such a sample says nothing about the device."""
     from conformance.samples.copies import to_host
 
     try:
@@ -67,7 +67,7 @@ def _refused_on_host(subject: object, sample: object) -> bool:
 
 
 def attempt_dtype(target: Target, name: str) -> str:
-    """Whether bytes of a dtype survive the way to the device and back, and whether it can be filled there."""
+    """Copy bytes of a dtype to the device and back, and fill a tensor there; return the failure, or ""."""
     dtype: torch.dtype | None = getattr(torch, name, None)
     if dtype is None:
         return f"this torch has no dtype {name}"
@@ -87,9 +87,9 @@ def attempt_dtype(target: Target, name: str) -> str:
 
 
 def by_kernel(waiting: Mapping[str, Sequence[str]]) -> list[tuple[str, list[str]]]:
-    """Missing kernels with the operators that wait for each, the most wanted first."""
-    found: dict[str, list[str]] = {}
+    """List missing kernels with the operators that need each, the most needed first."""
+    operators: dict[str, list[str]] = {}
     for name, kernels in waiting.items():
         for kernel in kernels:
-            found.setdefault(kernel, []).append(name)
-    return sorted(found.items(), key=lambda entry: (-len(entry[1]), entry[0]))
+            operators.setdefault(kernel, []).append(name)
+    return sorted(operators.items(), key=lambda entry: (-len(entry[1]), entry[0]))

@@ -11,9 +11,9 @@ from conformance.model.vocabulary import CAPABILITIES
 from conformance.target.file import DTYPES
 from conformance.target.target import Target
 
-#: What a device is taken to have that cannot fill a tensor of any dtype yet.
+#: The dtypes for a device that cannot fill a tensor of any dtype yet.
 _BEGINNING = ("float32", "int64", "bool")
-#: What no trial tells and an early backend cannot promise, with why.
+#: Capabilities that no trial covers and an early backend cannot promise, with the reason.
 _UNTRIED = {
     "memory_limit": "it would take all of the memory",
     "multiprocessing": "it takes a second process",
@@ -29,42 +29,42 @@ _UNTRIED = {
 
 
 def write_target(device: str, module: str | None) -> str:
-    """The text of a target file: dtypes that the device can fill, capabilities that answer.
+    """Write the text of a target file: dtypes that the device can fill, capabilities that answer.
 
-    UsageError where the module cannot be imported or its device is not the accelerator.
+    UsageError if the module cannot be imported or its device is not the accelerator.
     """
     bring_up(
         Target(name=device, module=module, device=device, dtypes=frozenset(DTYPES), capabilities={}, hooks={})
     )
     head = [
         "# Written by 'conformance targets --new'. Dtypes were copied and filled, capabilities tried once;",
-        "# what was wrong stands beside what is declared false. Take away what is not promised, add what is.",
+        "# the error is beside each that is declared false. Remove what is not promised, add what is.",
         "schema = 1",
         f'name = "{device.replace(":", "-")}"',
     ]
     if module is not None:
         head.append(f'module = "{module}"')
     head += [f'device = "{device}"', 'modes = ["eager"]', 'precision = "ieee"']
-    asked = [*(f"dtype:{name}" for name in DTYPES), *(f"capability:{word}" for word in trials.words())]
+    requested = [*(f"dtype:{name}" for name in DTYPES), *(f"capability:{word}" for word in trials.words())]
     with tempfile.TemporaryDirectory() as scratch:
         draft = Path(scratch) / "draft.toml"
         draft.write_text("\n".join(head) + "\n")
-        found = isolated.run(draft, "eager", asked)
-    dtypes = [name for name in DTYPES if found[f"dtype:{name}"].ok]
+        outcomes = isolated.run(draft, "eager", requested)
+    dtypes = [name for name in DTYPES if outcomes[f"dtype:{name}"].ok]
     note = "" if dtypes else "  # nothing can be filled yet; these are what a first level asks for"
     lines = [*head, f"dtypes = [{note}"]
     lines += [f'    "{name}",' for name in dtypes or _BEGINNING]
     lines += ["]", "", "[capabilities]"]
     for word in trials.words():
-        outcome = found[f"capability:{word}"]
+        outcome = outcomes[f"capability:{word}"]
         if not outcome.ok:
             lines += [f"# {CAPABILITIES[word]}: {_short(outcome.text)}", f"{word} = false"]
-    lines += ["", "# Not tried; say true where the backend promises it."]
+    lines += ["", "# Not tried; say true if the backend promises it."]
     lines += [f"{word} = false  # {CAPABILITIES[word]} ({why})" for word, why in _UNTRIED.items()]
     return "\n".join(lines) + "\n"
 
 
 def _short(text: str) -> str:
-    """The first sentence of a message, on one line and without control characters."""
+    """Return the first sentence of a message on one line, without control characters."""
     line = " ".join(text.split()).split(". ")[0]
     return "".join(sign for sign in line if sign.isprintable())[:160]

@@ -1,4 +1,4 @@
-"""What a target declares, held against small trials; and the operators of a level, tried on the device."""
+"""A target's declarations compared with small trials, and the operators of a level tried on the device."""
 
 from __future__ import annotations
 
@@ -12,39 +12,42 @@ from conformance.target.target import Target
 
 
 def collect(file: TargetFile, target: Target, level: str) -> tuple[list[Fact], list[Fact]]:
-    """Facts about operators of a level, and about capabilities. Runs on the device, in other processes."""
+    """Collect facts about the operators of a level, and about capabilities, by trials in other processes."""
     subjects = operators.of_level(target, level)
     words = [word for word in trials.words() if word not in ("graphs" if target.has_graphs else "",)]
-    asked = [f"capability:{word}" for word in words]
-    asked += [f"operator:{name}" for name in subjects]
-    found = isolated.run(file.path, target.mode, asked)
-    tried = {name: found[f"operator:{name}"] for name in subjects}
-    return list(_operators(target, level, tried)), list(_capabilities(target, words, found))
+    requested = [f"capability:{word}" for word in words]
+    requested += [f"operator:{name}" for name in subjects]
+    outcomes = isolated.run(file.path, target.mode, requested)
+    tried = {name: outcomes[f"operator:{name}"] for name in subjects}
+    return list(_operators(target, level, tried)), list(_capabilities(target, words, outcomes))
 
 
 def _operators(target: Target, level: str, tried: dict[str, isolated.Outcome]) -> Iterator[Fact]:
     if not tried:
         return
     bad = {name: outcome for name, outcome in tried.items() if not outcome.ok}
-    words = f"{len(tried) - len(bad)} of {len(tried)} run (whether they are right, 'conformance run' tells)"
+    words = f"{len(tried) - len(bad)} of {len(tried)} run ('conformance run' checks their results)"
     yield Fact(f"operators of level {level}", not bad, words, tuple(bad))
     waiting = {name: outcome.kernels for name, outcome in bad.items() if outcome.kernels}
-    wanted = operators.by_kernel(waiting)
-    if wanted:
+    by_kernel = operators.by_kernel(waiting)
+    if by_kernel:
         key = facts.key_of(target)
-        lines = tuple(f"{kernel} ({_few(names)})" for kernel, names in wanted)
-        step = (
-            f"register these kernels under {key}, the most wanted first: {_few([k for k, _ in wanted], 12)}"
-        )
+        lines = tuple(f"{kernel} ({_few(names)})" for kernel, names in by_kernel)
+        first = _few([kernel for kernel, _ in by_kernel], 12)
+        step = f"register these kernels under {key}, the most needed first: {first}"
         yield Fact(
-            "kernels", False, f"{len(wanted)} are missing (in brackets, what waits for each)", lines, step
+            "kernels",
+            False,
+            f"{len(by_kernel)} are missing (in brackets, the operators that need each)",
+            lines,
+            step,
         )
-    others: dict[str, list[str]] = {}
+    by_error: dict[str, list[str]] = {}
     for name, outcome in bad.items():
         if not outcome.kernels:
-            others.setdefault(outcome.text, []).append(name)
-    for text, names in others.items():
-        yield Fact(f"operator {names[0]}", False, f"{text} ({_few(names)})", step=f"mend {_few(names)}")
+            by_error.setdefault(outcome.text, []).append(name)
+    for text, names in by_error.items():
+        yield Fact(f"operator {names[0]}", False, f"{text} ({_few(names)})", step=f"fix {_few(names)}")
 
 
 def _few(names: Sequence[str], shown: int = 6) -> str:
@@ -53,15 +56,17 @@ def _few(names: Sequence[str], shown: int = 6) -> str:
     return ", ".join(words[:shown]) + more
 
 
-def _capabilities(target: Target, words: Sequence[str], found: dict[str, isolated.Outcome]) -> Iterator[Fact]:
+def _capabilities(
+    target: Target, words: Sequence[str], outcomes: dict[str, isolated.Outcome]
+) -> Iterator[Fact]:
     answers: list[str] = []
     for word in words:
-        outcome = found[f"capability:{word}"]
+        outcome = outcomes[f"capability:{word}"]
         declared = target.capable(word)
         if declared and outcome.ok:
             answers.append(word)
         elif declared:
-            # Waiting is looked at by itself, hook included.
+            # Synchronization has a fact of its own, hook included.
             ok = None if word == "asynchronous" else False
             step = f"make {word} work ({CAPABILITIES[word]}), or say {word} = false"
             yield Fact(word, ok, f"declared, but {outcome.text}", step=step)

@@ -1,4 +1,4 @@
-"""One small trial for each capability: whether it answers at all. Whether it is right, properties tell."""
+"""One small trial for each capability: does it answer at all? Properties check that the answer is right."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TRIALS: dict[str, Trial] = {}
 
 
 class Absent(Exception):
-    """Nothing was refused, but what was asked for did not happen either."""
+    """The call succeeded, but did not have its effect."""
 
 
 def _trial(word: str) -> Callable[[Trial], Trial]:
@@ -30,12 +30,12 @@ def _trial(word: str) -> Callable[[Trial], Trial]:
 
 
 def words() -> list[str]:
-    """The capabilities that can be tried. Others take a second process, a compiler or minutes."""
+    """List the capabilities that can be tried. Others take a second process, a compiler or minutes."""
     return list(_TRIALS)
 
 
 def attempt(word: str, device: str) -> str:
-    """Try a capability on a device: the empty string where it answers, else what went wrong."""
+    """Try a capability on a device; return the empty string if it answers, else the error."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -59,13 +59,13 @@ def _leaf(device: str) -> torch.Tensor:
 
 
 def _accelerated(device: str) -> torch.device:
-    _expect(torch.device(device).type != "cpu", "the CPU is no accelerator")
+    _expect(torch.device(device).type != "cpu", "the CPU is not an accelerator")
     return torch.device(device)
 
 
 @_trial("asynchronous")
 def _asynchronous(device: str) -> None:
-    # Whether anything is ever pending is not for a trial to say; where nothing waits for it, nothing may be.
+    # A trial cannot show that work is ever pending, only that waiting for it succeeds.
     _accelerated(device)
     torch.accelerator.synchronize()
 
@@ -294,8 +294,8 @@ def _serialization(device: str) -> None:
     file = io.BytesIO()
     torch.save(_ones(device), file)
     file.seek(0)
-    found = torch.load(file, weights_only=True)
-    _expect(found.device.type == torch.device(device).type, f"what was saved is loaded to {found.device}")
+    loaded = torch.load(file, weights_only=True)
+    _expect(loaded.device.type == torch.device(device).type, f"a saved tensor is loaded to {loaded.device}")
 
 
 @_trial("dlpack")
@@ -308,5 +308,5 @@ def _fake_tensors(device: str) -> None:
     from conformance import torch_private
 
     with torch_private.fake_tensor_mode():
-        made = torch.empty(2, device=device) + torch.empty(2, device=device)
-    _expect(made.device.type == torch.device(device).type, f"a fake result is on {made.device}")
+        result = torch.empty(2, device=device) + torch.empty(2, device=device)
+    _expect(result.device.type == torch.device(device).type, f"a fake result is on {result.device}")

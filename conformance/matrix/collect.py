@@ -1,4 +1,4 @@
-"""What became of each cell of a matrix."""
+"""The outcome of each cell of a matrix."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from conformance.errors import UsageError
 from conformance.matrix.plan import Cell
 from conformance.report import files
 
-#: Statuses that are as they should be; the others are ``failed``, ``incomplete``, ``not-started`` (it refused
-#: although results were due, or in other words than the plan says) and ``missing`` (nothing has come of it).
+#: The good statuses; the others are ``failed``, ``incomplete``, ``not-started`` (it refused although results
+#: were due, or in other words than the plan says) and ``missing`` (the run produced no result).
 GOOD = ("passed", "unsupported")
 #: Name of the folder with the results of a cell.
 RESULTS = "results.json"
@@ -23,8 +23,8 @@ RESULTS = "results.json"
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """A cell with what became of it. ``torch`` and ``abi`` are of the build that really ran, as it was
-    measured; ``counts`` are results by verdict, ``text`` says in words why there are none.
+    """A cell with its outcome. ``torch`` and ``abi`` are measured on the build that ran; ``counts`` holds the
+    number of results by verdict, ``text`` the reason if there are none.
     """
 
     cell: Cell
@@ -39,16 +39,16 @@ class Outcome:
 
     @property
     def good(self) -> bool:
-        """Whether the cell is as it should be."""
+        """True if the cell passed, or refused as the target declares."""
         return self.status in GOOD
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """Return the outcome as a JSON object."""
         return dataclasses.asdict(self) | {"cell": self.cell.to_json()}
 
 
 def outcome(cell: Cell, folder: Path) -> Outcome:
-    """What a folder of results says about a cell. Results of another mode or level are no results of it."""
+    """Read the outcome of a cell from a folder of results. Results of another mode or level do not count."""
     if not (folder / RESULTS).is_file() and not (folder / "journal.jsonl").is_file():
         return Outcome(cell, "missing", text="there are no results")
     try:
@@ -72,9 +72,9 @@ def outcome(cell: Cell, folder: Path) -> Outcome:
         "counts": dict(leg["totals"]),
         "planned": int(leg["planned"]),
     }
-    other = _another(cell, leg, str(torch.get("kind")))
-    if other:
-        return Outcome(cell, "missing", text=other, **known)
+    mismatch = _mismatch(cell, leg, str(torch.get("kind")))
+    if mismatch:
+        return Outcome(cell, "missing", text=mismatch, **known)
     standing, text = of(leg)
     if standing == "refused":
         status = "unsupported" if cell.expect == "refusal" and cell.says in text else "not-started"
@@ -85,11 +85,11 @@ def outcome(cell: Cell, folder: Path) -> Outcome:
     return Outcome(cell, standing, text=text, **known)
 
 
-def _another(cell: Cell, leg: Mapping[str, Any], kind: str) -> str:
-    """Why a run is not that of a cell, or the empty string."""
+def _mismatch(cell: Cell, leg: Mapping[str, Any], kind: str) -> str:
+    """Return the reason why a run is not that of a cell, or the empty string."""
     if leg["target"]["name"] != cell.target:
         return f"the results are of target {leg['target']['name']}, not {cell.target}"
-    named = not re.search(r"\.whl\b", cell.spec)  # a wheel may be anybody's
+    named = not re.search(r"\.whl\b", cell.spec)  # a wheel may be of any kind
     wrong = ("fork", "source") if named else ()
     if (kind == "fork-like") != (cell.kind == "fork-like") or kind in wrong:
         return f"the results are of a {kind} build of torch ({leg['torch']}), not of a {cell.kind} one"
@@ -104,29 +104,30 @@ def _table(value: Any) -> dict[str, Any]:
 
 
 def collect(cells: Sequence[Cell], folder: Path) -> list[Outcome]:
-    """The outcomes of all cells, whose results lie in ``folder/ID``. None is left out."""
-    found = [outcome(cell, folder / cell.id) for cell in cells]
-    # Where nothing of a build has started, a refusal shows a broken environment as well as a declared one.
-    alive = {one.cell.build for one in found if one.counts}
-    dead = {one.cell.build for one in found if one.cell.expect == "results"} - alive
+    """Read the outcomes of all cells, whose results are in ``folder/ID``. No cell is left out."""
+    outcomes = [outcome(cell, folder / cell.id) for cell in cells]
+    # If no cell of a build has started, a refusal may as well come from a broken environment.
+    alive = {entry.cell.build for entry in outcomes if entry.counts}
+    dead = {entry.cell.build for entry in outcomes if entry.cell.expect == "results"} - alive
     return [
-        dataclasses.replace(one, status="not-started")
-        if one.status == "unsupported" and one.cell.build in dead
-        else one
-        for one in found
+        dataclasses.replace(entry, status="not-started")
+        if entry.status == "unsupported" and entry.cell.build in dead
+        else entry
+        for entry in outcomes
     ]
 
 
 def exit_code(outcomes: Sequence[Outcome]) -> int:
-    """0 where every cell is as it should be, 1 where one has failed, 3 where one is incomplete or missing."""
-    found = {one.status for one in outcomes if not one.good}
-    if found & {"incomplete", "missing", "not-started"}:
+    """Return 0 if every cell is good, 3 if one is incomplete or missing, else 1: one has failed."""
+    statuses = {outcome.status for outcome in outcomes if not outcome.good}
+    if statuses & {"incomplete", "missing", "not-started"}:
         return 3
-    return 1 if found else 0
+    return 1 if statuses else 0
 
 
 def document(outcomes: Sequence[Outcome]) -> str:
-    """All of it as JSON."""
+    """Write all outcomes as JSON."""
     return json.dumps(
-        {"schema": 1, "exit": exit_code(outcomes), "cells": [one.to_json() for one in outcomes]}, indent=1
+        {"schema": 1, "exit": exit_code(outcomes), "cells": [outcome.to_json() for outcome in outcomes]},
+        indent=1,
     )

@@ -1,4 +1,4 @@
-"""The cells of a matrix: what is to be run, and which cells the target itself says will refuse."""
+"""The cells of a matrix: those to run, and those that refuse by the target's own declaration."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """A build that a matrix is asked to have: a word that :mod:`conformance.builds.resolve` knows, and
-    whether it is to be put under a fork-like label.
+    """A build that was requested for a matrix: a word that :mod:`conformance.builds.resolve` knows, and its
+    kind: ``fork-like`` has it relabelled.
     """
 
     spec: str
@@ -32,11 +32,11 @@ class Wanted:
 
     @classmethod
     def parse(cls, text: str) -> Wanted:
-        """From ``SPEC[:KIND[:LEVEL]]``: ``2.6.0:fork-like:core``. UsageError for anything else."""
+        """Parse ``SPEC[:KIND[:LEVEL]]``, such as ``2.6.0:fork-like:core``. UsageError for anything else."""
         spec, kind, level = text, "public", None
         for known in KINDS:
-            head, found, tail = text.rpartition(f":{known}")
-            if found and (not tail or tail.startswith(":")):
+            head, separator, tail = text.rpartition(f":{known}")
+            if separator and (not tail or tail.startswith(":")):
                 spec, kind, level = head, known, tail[1:] or None
         if spec == text and ":" in spec and "://" not in spec and not spec.endswith(".whl"):
             raise UsageError(
@@ -50,16 +50,16 @@ class Wanted:
 
     @property
     def name(self) -> str:
-        """A name that is fit for a folder and an artifact."""
+        """A name that fits a folder and an artifact."""
         word = Path(self.spec.partition("#")[0]).name.removesuffix(".whl") if "/" in self.spec else self.spec
         return f"{re.sub(r'[^A-Za-z0-9._+-]', '-', word)}-{self.kind}"[:80]
 
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One run of a matrix. ``expect`` is ``results``, or ``refusal`` where the target declares that the mode
-    does not run on this kind of build; ``why`` says where that stands,
-    ``says`` words that the refusal must hold.
+    """One run of a matrix. ``expect`` is ``results``, or ``refusal`` if the target declares that the mode
+    does not run on this kind of build; ``why`` names the declaration, ``says`` words that the refusal must
+    contain.
     """
 
     id: str
@@ -74,13 +74,13 @@ class Cell:
     says: str = ""
 
     def to_json(self) -> dict[str, str]:
-        """As a JSON object of texts, which workflows can read."""
+        """Return the cell as a JSON object of texts, which workflows can read."""
         return dataclasses.asdict(self)
 
 
 def cells(target: TargetFile, builds: Sequence[Wanted], modes: Sequence[str], level: str) -> list[Cell]:
-    """Every build in every mode. UsageError for a mode that is none of the target's, and for a build that is
-    named twice.
+    """Plan every build in every mode. UsageError for a mode that the target does not have, and for a build
+    that is named twice.
     """
     levels.check(level)
     for mode in modes:
@@ -91,12 +91,12 @@ def cells(target: TargetFile, builds: Sequence[Wanted], modes: Sequence[str], le
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"build {name} is asked for twice; name each once")
-    found = []
+    planned = []
     for build in builds:
         for mode in modes:
             needed = target.mode_builds.get(mode, "any")
             refuses = needed not in ("any", build.kind)
-            found.append(
+            planned.append(
                 Cell(
                     id=f"{build.name}-{mode}",
                     target=target.name,
@@ -109,27 +109,27 @@ def cells(target: TargetFile, builds: Sequence[Wanted], modes: Sequence[str], le
                     why=f"{target.path.name}: mode {mode} is for {needed} builds" if refuses else "",
                 )
             )
-    return found
+    return planned
 
 
 def read(file: Path) -> list[Cell]:
-    """Cells from the JSON that :func:`written` gives. UsageError where it is something else."""
+    """Read the cells that :func:`written` wrote as JSON. UsageError if the file holds something else."""
     try:
         data: Any = json.loads(file.read_text())
-        found = [Cell(**entry) for entry in data["include"]]
+        planned = [Cell(**entry) for entry in data["include"]]
     except OSError as error:
         raise UsageError(f"plan {file} cannot be read ({error.strerror}); make one with {_MAKERS}") from None
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise UsageError(f"{file} is no plan of a matrix; make one with {_MAKERS}") from None
-    if not found or len({cell.id for cell in found}) != len(found):
+        raise UsageError(f"{file} is not a plan of a matrix; make one with {_MAKERS}") from None
+    if not planned or len({cell.id for cell in planned}) != len(planned):
         raise UsageError(f"{file} has no cell, or one id twice; make it anew")
-    for cell in found:
+    for cell in planned:
         texts = dataclasses.asdict(cell).values()
         if not all(isinstance(text, str) for text in texts) or not _ID.fullmatch(cell.id):
-            raise UsageError(f"{file} holds a cell that is none ({str(cell)[:80]}); make it anew")
-    return found
+            raise UsageError(f"{file} holds a malformed cell ({str(cell)[:80]}); make it anew")
+    return planned
 
 
-def written(found: Sequence[Cell]) -> str:
-    """Cells as a workflow's ``strategy.matrix``."""
-    return json.dumps({"include": [cell.to_json() for cell in found]})
+def written(planned: Sequence[Cell]) -> str:
+    """Write cells as the JSON of a workflow's ``strategy.matrix``."""
+    return json.dumps({"include": [cell.to_json() for cell in planned]})

@@ -18,74 +18,77 @@ _SIGNS = {
 }
 
 
-def words(one: Outcome) -> str:
-    """A cell in a few words: the verdict, the level, and how much of it passed."""
-    if not one.counts:
-        return _SIGNS[one.status]
-    passed = one.counts.get("pass", 0) + one.counts.get("xfail", 0)
-    return f"{_SIGNS[one.status]} ({one.cell.level}, {passed} of {one.planned})"
+def words(outcome: Outcome) -> str:
+    """Describe a cell in a few words: its verdict, its level, and the number that passed."""
+    if not outcome.counts:
+        return _SIGNS[outcome.status]
+    passed = outcome.counts.get("pass", 0) + outcome.counts.get("xfail", 0)
+    return f"{_SIGNS[outcome.status]} ({outcome.cell.level}, {passed} of {outcome.planned})"
 
 
 def heads(outcomes: Sequence[Outcome]) -> dict[str, str]:
-    """The head of each column: the build, the torch that ran, and the C++ ABIs of torch and the backend."""
-    found: dict[str, str] = {}
-    for one in outcomes:
-        name = one.cell.build
-        if one.abi is not None or name not in found:
-            torch = one.torch or "?"
-            abis = f"ABI {one.abi or '?'}" + (f" / {one.backend_abi}" if one.backend_abi else "")
-            found[name] = (
-                f"{one.cell.spec if len(one.cell.spec) < 20 else name} {one.cell.kind}: {torch}, {abis}"
-            )
-    return found
+    """Return the head of each column: build, torch that ran, and the C++ ABIs of torch and the backend."""
+    columns: dict[str, str] = {}
+    for outcome in outcomes:
+        name = outcome.cell.build
+        if outcome.abi is not None or name not in columns:
+            torch = outcome.torch or "?"
+            abis = f"ABI {outcome.abi or '?'}" + (f" / {outcome.backend_abi}" if outcome.backend_abi else "")
+            build = outcome.cell.spec if len(outcome.cell.spec) < 20 else name
+            columns[name] = f"{build} {outcome.cell.kind}: {torch}, {abis}"
+    return columns
 
 
 def rows(outcomes: Sequence[Outcome]) -> list[list[str]]:
-    """The table as texts, heads first."""
+    """Return the table as texts, heads first."""
     columns = heads(outcomes)
-    modes = list(dict.fromkeys(one.cell.mode for one in outcomes))
-    cell = {(one.cell.build, one.cell.mode): words(one) for one in outcomes}
+    modes = list(dict.fromkeys(outcome.cell.mode for outcome in outcomes))
+    cell = {(outcome.cell.build, outcome.cell.mode): words(outcome) for outcome in outcomes}
     body = [[mode, *(cell.get((name, mode), "-") for name in columns)] for mode in modes]
     return [["mode", *columns.values()], *body]
 
 
 def text(outcomes: Sequence[Outcome]) -> str:
-    """For a terminal, turned: one line per build and mode, so that no line is wider than a screen."""
+    """Write the table for a terminal: one line per build and mode, so that no line is wider than a screen."""
     lines = []
-    width = max((len(one.cell.mode) for one in outcomes), default=0)
+    width = max((len(outcome.cell.mode) for outcome in outcomes), default=0)
     last = ""
-    for one in outcomes:
-        head = heads(outcomes)[one.cell.build]
+    for outcome in outcomes:
+        head = heads(outcomes)[outcome.cell.build]
         if head != last:
             lines.append(head)
             last = head
-        why = f"  {_short(one.text)}" if one.text else ""
-        lines.append(f"  {one.cell.mode:{width}s}  {words(one)}{why}")
+        why = f"  {_short(outcome.text)}" if outcome.text else ""
+        lines.append(f"  {outcome.cell.mode:{width}s}  {words(outcome)}{why}")
     return _whole("\n".join(lines))
 
 
 def markdown(outcomes: Sequence[Outcome]) -> str:
-    """For a job's summary. Whatever a run has said is escaped."""
+    """Write the table for a job's summary. Text from a run is escaped."""
     table = rows(outcomes)
     lines = [_line(table[0]), _line(["---"] * len(table[0])), *(_line(row) for row in table[1:])]
-    notes = [f"* {escaped(one.cell.id)}: {escaped(_short(one.text))}" for one in outcomes if one.text]
+    notes = [
+        f"* {escaped(outcome.cell.id)}: {escaped(_short(outcome.text))}"
+        for outcome in outcomes
+        if outcome.text
+    ]
     return "\n".join([*lines, "", *notes, ""])
 
 
-def escaped(words_of_others: str) -> str:
-    """Text in which Markdown and HTML mean nothing."""
-    plain = re.sub(r"([\\`*_{}\[\]()#+!|@~:-])", r"\\\1", " ".join(_whole(words_of_others).split()))
-    return html.escape(plain, quote=False).replace("www.", "www\\.")  # a link of GitHub's making
+def escaped(untrusted: str) -> str:
+    """Escape text, so that Markdown and HTML in it mean nothing."""
+    plain = re.sub(r"([\\`*_{}\[\]()#+!|@~:-])", r"\\\1", " ".join(_whole(untrusted).split()))
+    return html.escape(plain, quote=False).replace("www.", "www\\.")  # GitHub would make a link
 
 
-def coded(words_of_others: str) -> str:
-    """Text as code, in which GitHub finds no mention, reference or link either."""
-    plain = " ".join(_whole(words_of_others).replace("`", "'").split())
+def coded(untrusted: str) -> str:
+    """Set text as code, in which GitHub finds no mention, reference or link either."""
+    plain = " ".join(_whole(untrusted).replace("`", "'").split())
     return f"`{plain}`" if plain else ""
 
 
 def _whole(text: str) -> str:
-    """A text that can be written down: without halves of characters."""
+    """Replace halves of characters, which cannot be encoded."""
     return text.encode(errors="replace").decode()
 
 
@@ -93,5 +96,5 @@ def _line(row: Sequence[str]) -> str:
     return f"| {' | '.join(part if part == '---' else escaped(part) for part in row)} |"
 
 
-def _short(words_of_others: str) -> str:
-    return words_of_others if len(words_of_others) <= 300 else words_of_others[:299] + "…"
+def _short(untrusted: str) -> str:
+    return untrusted if len(untrusted) <= 300 else untrusted[:299] + "…"

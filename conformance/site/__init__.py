@@ -1,11 +1,10 @@
 """The compatibility matrix: results of many backends, builds, modes and dates as a static site.
 
-    backends/*.toml   registry: who there is (reviewed changes only)
-    RESULTS/BACKEND/RUN/{results.json, provenance.json}
-        ──submissions──► checked runs, or a reason why one is refused
-        ──cells──► the newest run of each backend × build × mode, its age, what regressed since the one before
-        ──pages, badges, data──► HTML, SVG and JSON; texts of others are escaped, nothing is executed
+backends/*.toml   registry: the known backends (reviewed changes only) RESULTS/BACKEND/RUN/{results.json,
+provenance.json} ──submissions──► checked runs, or a reason why one is refused ──cells──► the newest run of
+each backend × build × mode, its age, its regressions since the run before ──pages, badges, data──► HTML and
+SVG from templates/, and JSON; untrusted text is escaped
 
-A backend is the folder that the publisher has put a run into, and where it comes from is what the publisher
-wrote down of the channel; a results file can claim neither.
+The folder, chosen by the publisher, determines the backend of a run, and the publisher's record of the
+channel determines its provenance; a results file can claim neither.
 """

@@ -17,14 +17,14 @@ from conformance.site.columns import release
 from conformance.site.registry import Backend
 from conformance.site.submissions import Refused, read
 
-#: What marks a folder as a site: only such a one is ever replaced.
+#: The file that marks a folder as a site: no other folder is ever replaced.
 MARK = ".conformance-site"
 
 
 def build(
     folder: Path, output: Path, registry: Mapping[str, Backend], today: datetime.date, ours: str = ""
 ) -> tuple[list[Cell], list[Refused]]:
-    """Make the site of a folder of results: anew each time, from what lies there and nothing else."""
+    """Make the site of a folder of results, from that folder only; return its cells and the refused runs."""
     _check_output(output, folder)
     submissions, refused = read(folder, registry, today, ours)
     missing, unread = tables.missing(folder, registry, submissions, today, ours)
@@ -39,14 +39,14 @@ def build(
 
 
 def _check_output(output: Path, folder: Path) -> None:
-    """Refuse to replace what is no site, or to lie with the results."""
-    for one, other in ((output, folder), (folder, output)):
-        if one.resolve() == other.resolve() or one.resolve() in other.resolve().parents:
-            raise UsageError(f"{output} and the results {folder} lie in one another; name another folder")
+    """Refuse an output folder that is not a site, or that contains the results or is in them."""
+    for outer, inner in ((output, folder), (folder, output)):
+        if outer.resolve() == inner.resolve() or outer.resolve() in inner.resolve().parents:
+            raise UsageError(f"{output} and the results {folder} contain each other; name another folder")
     if output.is_symlink() or (output.exists() and not output.is_dir()):
-        raise UsageError(f"{output} is no folder; name another one")
+        raise UsageError(f"{output} is not a folder; name another one")
     if output.exists() and any(output.iterdir()) and not (output / MARK).is_file():
-        raise UsageError(f"{output} is not empty and no site; name another folder")
+        raise UsageError(f"{output} is neither empty nor a site; name another folder")
 
 
 def _write(
@@ -74,12 +74,14 @@ def _write(
 
 
 def write_badges(folder: Path, backend: Backend, cells: Sequence[Cell]) -> None:
-    """One badge for each mode of a backend, the worst of its newest release, and one for the backend."""
-    own = [cell for cell in cells if cell.backend == backend.id]
+    """Write a badge for each mode of a backend, the worst cell of its newest release, and one for the
+    backend.
+    """
+    of_backend = [cell for cell in cells if cell.backend == backend.id]
     shown: dict[str, Cell] = {}
-    for mode in dict.fromkeys(cell.mode for cell in own):
-        of_mode = [cell for cell in own if cell.mode == mode]
-        # A mode that is for one kind of build is shown by that kind.
+    for mode in dict.fromkeys(cell.mode for cell in of_backend):
+        of_mode = [cell for cell in of_backend if cell.mode == mode]
+        # A mode that exists for one kind of build only is shown by that kind.
         ran = [cell for cell in of_mode if words.state(cell) != "refused"] or of_mode
         newest = [cell for cell in ran if release(cell.build.version) == release(ran[-1].build.version)]
         shown[mode] = max(newest, key=lambda cell: words.SEVERITY.index(words.state(cell)))
@@ -101,7 +103,7 @@ def write_badges(folder: Path, backend: Backend, cells: Sequence[Cell]) -> None:
 def data(
     registry: Mapping[str, Backend], cells: Sequence[Cell], refused: Sequence[Refused], today: datetime.date
 ) -> dict[str, Any]:
-    """Everything that the pages show, for machines."""
+    """Return everything that the pages show, for programs."""
     return {
         "schema": 1,
         "made": today.isoformat(),
@@ -109,16 +111,16 @@ def data(
             {"id": backend.id, "name": backend.name, "link": backend.link, "cells": _cells(backend, cells)}
             for backend in registry.values()
         ],
-        "refused": [{"place": one.place, "why": one.why} for one in refused],
+        "refused": [{"place": submission.place, "why": submission.why} for submission in refused],
     }
 
 
 def _cells(backend: Backend, cells: Sequence[Cell]) -> list[dict[str, Any]]:
-    found = []
+    entries = []
     for cell in cells:
         if cell.backend != backend.id:
             continue
-        found.append(
+        entries.append(
             {
                 "torch": cell.build.version,
                 "kind": cell.build.kind,
@@ -146,4 +148,4 @@ def _cells(backend: Backend, cells: Sequence[Cell]) -> list[dict[str, Any]]:
                 ],
             }
         )
-    return found
+    return entries

@@ -17,7 +17,7 @@ from conformance.site.provenance import CHANNELS
 from conformance.site.submissions import Submission
 from conformance.site.tables import Place
 
-#: Days after which a run is no longer fresh, is stale, and is retired.
+#: Days after which a run is ageing, stale, and retired.
 FRESH, STALE, RETIRED = 3, 14, 90
 AGES = ("fresh", "ageing", "stale", "retired")
 _GOOD = ("pass", "xfail")
@@ -25,8 +25,8 @@ _GOOD = ("pass", "xfail")
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One leg, summed up. ``level`` is the broadest that it holds; ``passed`` and ``claimed`` are of the
-    ``planned`` results of the level that was run; ``regressed`` are ids that did since the run before.
+    """A leg in figures. ``level`` is the broadest that it holds; ``passed`` and ``claimed`` count among the
+    ``planned`` results of its own level; ``regressed`` are the ids that regressed since ``compared_with``.
     """
 
     submission: Submission
@@ -40,19 +40,19 @@ class Run:
 
     @property
     def share(self) -> float:
-        """Passed of what was planned."""
+        """The share of planned results that passed."""
         return self.passed / self.planned if self.planned else 0.0
 
     @property
     def share_claimed(self) -> float:
-        """Claimed of what was planned."""
+        """The share of planned results that the target claims."""
         return self.claimed / self.planned if self.planned else 0.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """A cell with its runs, the newest first, and how old that one is. ``missing``: since when runs of this
-    project's workflow ask for it and get nothing.
+    """A cell with its runs, the newest first, and the age of the newest. ``missing``: the time since which
+    this project's workflow has scheduled the cell without a result.
     """
 
     backend: str
@@ -64,15 +64,15 @@ class Cell:
 
     @property
     def newest(self) -> Run:
-        """The run that the cell shows: of those of the last days the newest of the most trusted channel."""
+        """The run that the cell shows: among the recent ones, the newest of the most trusted channel."""
         latest = self.runs[0].submission.when
-        late = [run for run in self.runs if (latest - run.submission.when).days <= STALE]
+        recent = [run for run in self.runs if (latest - run.submission.when).days <= STALE]
         order = list(CHANNELS)
-        return min(late, key=lambda run: order.index(run.submission.provenance.channel))
+        return min(recent, key=lambda run: order.index(run.submission.provenance.channel))
 
 
 def age_of(when: datetime.datetime, today: datetime.date) -> str:
-    """How old a run is: fresh, ageing, stale or retired."""
+    """Return the age of a run, one of ``AGES``."""
     days = (today - when.date()).days
     return AGES[sum(days > limit for limit in (FRESH, STALE, RETIRED))]
 
@@ -82,39 +82,43 @@ def cells(
     today: datetime.date,
     missing: Mapping[Place, Sequence[datetime.datetime]] | None = None,
 ) -> list[Cell]:
-    """All cells, by backend, build and mode; ``missing``: see :mod:`conformance.site.tables`."""
+    """Group runs into cells by backend, build and mode; ``missing``: see :mod:`conformance.site.tables`."""
     grouped: dict[tuple[str, Build, str], list[Submission]] = {}
-    for one in submissions:
-        key = (one.backend.id, Build.of(one.leg), str(one.leg["mode"]))
-        grouped.setdefault(key, []).append(one)
-    found = []
+    for submission in submissions:
+        key = (submission.backend.id, Build.of(submission.leg), str(submission.leg["mode"]))
+        grouped.setdefault(key, []).append(submission)
+    summed_cells = []
     for (backend, build, mode), runs in grouped.items():
-        ordered = sorted(runs, key=lambda one: one.when, reverse=True)
-        summed = tuple(summary(one, _before(one, ordered[place + 1 :])) for place, one in enumerate(ordered))
+        ordered = sorted(runs, key=lambda submission: submission.when, reverse=True)
+        summed = tuple(
+            summary(submission, _before(submission, ordered[place + 1 :]))
+            for place, submission in enumerate(ordered)
+        )
         cell = Cell(backend, build, mode, summed, "")
         shown = cell.newest.submission
         nights = (missing or {}).get(Place(backend, build, mode), [])
         since = min((night for night in nights if night > shown.provenance.received), default=None)
-        found.append(dataclasses.replace(cell, age=age_of(shown.when, today), missing=since))
+        summed_cells.append(dataclasses.replace(cell, age=age_of(shown.when, today), missing=since))
     return sorted(
-        found, key=lambda cell: (cell.backend, release(cell.build.version), cell.build.kind, cell.mode)
+        summed_cells,
+        key=lambda cell: (cell.backend, release(cell.build.version), cell.build.kind, cell.mode),
     )
 
 
-def _before(one: Submission, earlier: Sequence[Submission]) -> Submission | None:
-    """The latest earlier run that can be compared with this one: it ran to its end, at the same level."""
-    if standing.of(one.leg)[0] not in ("passed", "failed"):
+def _before(submission: Submission, earlier: Sequence[Submission]) -> Submission | None:
+    """Find the latest earlier run that can be compared with this one: complete, and of the same level."""
+    if standing.of(submission.leg)[0] not in ("passed", "failed"):
         return None
-    for other in earlier:
-        same = all(other.leg[word] == one.leg[word] for word in ("level", "samples"))
-        if same and standing.of(other.leg)[0] in ("passed", "failed"):
-            return other
+    for candidate in earlier:
+        same = all(candidate.leg[word] == submission.leg[word] for word in ("level", "samples"))
+        if same and standing.of(candidate.leg)[0] in ("passed", "failed"):
+            return candidate
     return None
 
 
-def summary(one: Submission, before: Submission | None) -> Run:
-    """A run in figures, held against the one before."""
-    leg = one.leg
+def summary(submission: Submission, before: Submission | None) -> Run:
+    """Sum up a run in figures, compared with the run before."""
+    leg = submission.leg
     totals = leg["totals"]
     planned = int(leg["planned"])
     status, _ = standing.of(leg)
@@ -124,13 +128,13 @@ def summary(one: Submission, before: Submission | None) -> Run:
             report = diff.compare([dict(before.leg)], [dict(leg)])
             regressed = tuple(
                 change.id
-                for found in report.pairs
-                for change in (*found.regressed, *(() if found.excuse else found.vanished))
+                for pair in report.pairs
+                for change in (*pair.regressed, *(() if pair.excuse else pair.vanished))
             )
         except UsageError:  # nothing in common
             before = None
     return Run(
-        one,
+        submission,
         held(leg),
         sum(int(totals.get(word, 0)) for word in _GOOD),
         planned,
@@ -147,7 +151,7 @@ def _manifest() -> manifest.Manifest:
 
 
 def held(leg: Mapping[str, Any]) -> str | None:
-    """The broadest level that a leg holds, where the manifest of levels knows its torch."""
+    """Return the broadest level that a leg holds, or None, also if the manifest does not know its torch."""
     try:
         return entitlement.held(leg, _manifest())
     except UsageError:

@@ -18,23 +18,23 @@ class Build:
 
     @property
     def slug(self) -> str:
-        """A name for addresses."""
+        """The name of the build in addresses."""
         words = f"{self.version}-{self.kind}-abi{self.abi}"
         return re.sub(r"[^A-Za-z0-9.]+", "-", words).strip("-").lower()[:90]
 
     @staticmethod
     def of(leg: Mapping[str, Any]) -> Build:
-        """That of a leg."""
+        """Return the build of a leg."""
         torch = leg["facts"].get("torch", {})
         torch = torch if isinstance(torch, dict) else {}
         return Build.named(leg["torch"], torch.get("kind"), torch.get("abi"))
 
     @staticmethod
     def named(version: object, kind: object, abi: object) -> Build:
-        """From what others call it."""
+        """Make a build of untrusted values, cut to a length that fits a column."""
         return Build(str(version)[:60], str(kind or "unknown")[:20], str(abi or "unknown")[:10])
 
 
 def release(version: str) -> tuple[int, ...]:
-    """The numbers of a release, to order builds by."""
+    """Return the numbers of a release, by which builds are ordered."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])

@@ -24,8 +24,8 @@ _KEYS = {"name", "link", "device", "repository", "workflow", "expires", "renamed
 
 @dataclasses.dataclass(frozen=True)
 class Backend:
-    """A backend. ``repository`` and ``workflow`` are those whose results count as attested by the vendor,
-    until ``expires``; ``renamed_from`` are ids under which results may still lie.
+    """A backend. Results of ``repository`` and ``workflow`` count as attested by the vendor until
+    ``expires``; ``renamed_from`` are former ids, which folders of results may still have.
     """
 
     id: str
@@ -40,27 +40,27 @@ class Backend:
 
 
 def load(folder: Path = FOLDER) -> dict[str, Backend]:
-    """All backends by id. UsageError names the file and what is wrong with it."""
-    found = {}
+    """Load all backends by id. UsageError names the file and its mistake."""
+    backends = {}
     for file in sorted(folder.glob("*.toml")):
-        found[file.stem] = _read(file)
+        backends[file.stem] = _read(file)
     former: dict[str, str] = {}
-    for backend in found.values():
+    for backend in backends.values():
         for name in backend.renamed_from:
-            if name in found or former.setdefault(name, backend.id) != backend.id:
+            if name in backends or former.setdefault(name, backend.id) != backend.id:
                 raise UsageError(
                     f"registry: {name!r} is a former id of {backend.id} and taken; use another one"
                 )
-    if not found:
+    if not backends:
         raise UsageError(f"registry {folder} holds no backend; add one as ID.toml")
-    return found
+    return backends
 
 
 def _read(file: Path) -> Backend:
     try:
         data = tomllib.loads(file.read_text())
     except (OSError, ValueError) as error:
-        raise UsageError(f"registry file {file.name} cannot be read ({error}); mend it") from None
+        raise UsageError(f"registry file {file.name} cannot be read ({error}); fix it") from None
     wrong = sorted(set(data) - _KEYS)
     if wrong:
         raise UsageError(
@@ -74,7 +74,7 @@ def _read(file: Path) -> Backend:
         if not isinstance(data.get(key), str) or not data[key]:
             raise UsageError(f"registry file {file.name} has no {key}; add one")
     if "link" in data and not re.fullmatch(r"https://[^\s\"'<>]+", str(data["link"])):
-        raise UsageError(f"registry file {file.name} has a link that is no https address; give one")
+        raise UsageError(f"registry file {file.name} has a link that is not an https address; give one")
     if bool(data.get("repository")) != bool(data.get("workflow")):
         raise UsageError(
             f"registry file {file.name} has one of repository and workflow; name both, or neither"
@@ -84,17 +84,15 @@ def _read(file: Path) -> Backend:
         ("workflow", _WORKFLOW, ".github/workflows/NAME.yml"),
     ):
         if key in data and not pattern.fullmatch(str(data[key])):
-            raise UsageError(
-                f"registry file {file.name} has a {key} that is not of the form {words}; mend it"
-            )
+            raise UsageError(f"registry file {file.name} has a {key} that is not of the form {words}; fix it")
     if data.get("repository") and not data.get("device"):
-        raise UsageError(f"registry file {file.name} has no device, which results are held against; add one")
+        raise UsageError(f"registry file {file.name} has no device, with which results are compared; add one")
     expires = data.get("expires")
     if expires is not None and type(expires) is not datetime.date:
         raise UsageError(
-            f"registry file {file.name} has an expiry that is no date; write expires = 2027-01-31"
+            f"registry file {file.name} has an expiry that is not a date; write expires = 2027-01-31"
         )
     former = data.get("renamed_from", [])
     if not isinstance(former, list) or not all(isinstance(name, str) for name in former):
-        raise UsageError(f"registry file {file.name} has a renamed_from that is no list of ids; write one")
+        raise UsageError(f"registry file {file.name} has a renamed_from that is not a list of ids; write one")
     return Backend(file.stem, **{**data, "renamed_from": tuple(former)})

@@ -1,4 +1,4 @@
-"""Runs that lie in the folder of results: read, checked, or refused with a reason. Nothing is executed."""
+"""The runs in the folder of results: read and checked, or refused with a reason. Nothing is executed."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from conformance.site.columns import Build
 from conformance.site.provenance import Provenance
 from conformance.site.registry import Backend
 
-#: A results file that is larger is refused.
+#: A larger results file is refused; in bytes.
 LARGEST = 96 << 20
-#: Runs of a backend that are looked at, the newest by name.
+#: Runs of a backend that are read, the newest by name.
 MOST = 500
 #: Legs of a vendor's results file, and builds of torch among them: each is a column.
 LEGS, BUILDS = 40, 8
 #: Patterns that the legs of a file declare unsupported, in all, and of each its length and its stars: they
-#: are held against every result.
+#: are matched against every result.
 PATTERNS, LENGTH, STARS = 400, 200, 8
-#: What a submission's clock may be ahead.
+#: The time by which a submission's clock may be ahead.
 _AHEAD = datetime.timedelta(hours=26)
 
 
 @dataclasses.dataclass(frozen=True)
 class Submission:
-    """One leg of one run of a backend, with where it comes from and the folder that it lies in; ``started``
-    by the clock of the machine that ran it, where that is not after its receipt.
+    """One leg of one run of a backend, with its provenance and its folder; ``started`` by the clock of the
+    machine that ran it, but not after its receipt.
     """
 
     backend: Backend
@@ -46,14 +46,16 @@ class Submission:
 
     @property
     def when(self) -> datetime.datetime:
-        """By which runs are ordered and aged: of our own workflow its clock, which no backend can set."""
+        """The time by which runs are ordered and aged: for our own workflow its clock, which no backend can
+        set.
+        """
         ours = self.provenance.channel == "our-workflow"
         return self.provenance.received if ours else self.started
 
 
 @dataclasses.dataclass(frozen=True)
 class Refused:
-    """A run that is not shown, and why."""
+    """A run that is not shown, and the reason."""
 
     place: str
     why: str
@@ -62,67 +64,67 @@ class Refused:
 def read(
     folder: Path, registry: Mapping[str, Backend], today: datetime.date, ours: str = ""
 ) -> tuple[list[Submission], list[Refused]]:
-    """All runs of ``folder/BACKEND/RUN``; ``ours`` is this project's own repository.
+    """Read all runs of ``folder/BACKEND/RUN``; ``ours`` is this project's own repository.
 
-    UsageError where there is no such folder.
+    UsageError if there is no such folder.
     """
-    found: list[Submission] = []
+    submissions: list[Submission] = []
     refused: list[Refused] = []
     for backend, run in runs(folder, registry, refused):
         try:
-            found.extend(list(_run(run, backend, today, ours)))
+            submissions.extend(list(_run(run, backend, today, ours)))
         except UsageError as error:
             refused.append(Refused(place_of(run), printable(str(error).replace(str(run), ""), 500)))
         except Exception as error:  # one submission never keeps the others from being shown
             refused.append(Refused(place_of(run), f"it cannot be read ({type(error).__name__})"))
-    return found, refused
+    return submissions, refused
 
 
 def runs(
     folder: Path, registry: Mapping[str, Backend], refused: list[Refused] | None = None
 ) -> Iterator[tuple[Backend, Path]]:
-    """The runs of ``folder/BACKEND/RUN``, the newest by name first; what is none is put into ``refused``.
+    """List the runs of ``folder/BACKEND/RUN``, the newest by name first; other entries go into ``refused``.
 
-    UsageError where there is no such folder.
+    UsageError if there is no such folder.
     """
     if not folder.is_dir():
-        raise UsageError(f"there is no folder {folder}; name the one with a folder of runs for each backend")
+        raise UsageError(f"{folder} does not exist; name the folder with a folder of runs for each backend")
     refused = [] if refused is None else refused
     former = {name: backend for backend in registry.values() for name in backend.renamed_from}
     for place in sorted(folder.iterdir()):
         name = printable(place.name)
         if name.startswith(".") or (place.is_file() and not place.is_symlink()):
-            continue  # of the repository that holds the results
+            continue  # files of the repository that holds the results
         backend = registry.get(place.name) or former.get(place.name)
         if backend is None or place.is_symlink():
             why = "it is a link" if place.is_symlink() else "no backend of the registry has this id"
             refused.append(Refused(name, why))
             continue
-        own = sorted((path for path in place.iterdir() if not path.name.startswith(".")), reverse=True)
-        refused += [Refused(place_of(run), "there are too many runs") for run in own[MOST:]]
-        yield from ((backend, run) for run in own[:MOST])
+        of_backend = sorted((path for path in place.iterdir() if not path.name.startswith(".")), reverse=True)
+        refused += [Refused(place_of(run), "there are too many runs") for run in of_backend[MOST:]]
+        yield from ((backend, run) for run in of_backend[:MOST])
 
 
 def place_of(run: Path) -> str:
-    """Where a run lies, in words that can be written down."""
+    """Return the place of a run, in printable words."""
     return f"{printable(run.parent.name)}/{printable(run.name)}"
 
 
 def printable(text: str, most: int = 120) -> str:
-    """Words of others, without paths and without what cannot be written down."""
+    """Return untrusted text without private paths and unprintable characters, cut to ``most`` characters."""
     return privacy.text(text.encode("utf-8", "replace").decode("utf-8", "replace"))[:most]
 
 
 def _run(run: Path, backend: Backend, today: datetime.date, ours: str) -> Iterator[Submission]:
     if run.is_symlink() or not run.is_dir():
-        raise UsageError("it is no folder of its own")
+        raise UsageError("it is not a folder of its own")
     file = run / "results.json"
     if file.is_symlink() or not file.is_file():
         raise UsageError("it has no results.json of its own")
     document = results.read(file, limit=LARGEST)
-    json.dumps(document, ensure_ascii=False).encode()  # halves of characters cannot be written down
-    where = provenance.read(run / "provenance.json", backend, today, ours)
-    if where.channel != "our-workflow":
+    json.dumps(document, ensure_ascii=False).encode()  # an error for halves of characters
+    origin = provenance.read(run / "provenance.json", backend, today, ours)
+    if origin.channel != "our-workflow":
         _check_size(document["legs"])
     seen = set()
     for leg in document["legs"]:
@@ -133,20 +135,20 @@ def _run(run: Path, backend: Backend, today: datetime.date, ours: str) -> Iterat
         if leg["selection"] is not None or leg["shard"] != "1/1" or leg["left_out"]:
             raise UsageError(f"leg {leg['mode']} is a selection or a part; whole runs are shown")
         if not all(isinstance(leg["facts"].get(word, {}), dict) for word in ("torch", "backend")):
-            raise UsageError(f"what leg {leg['mode']} says of torch or the backend is no table")
+            raise UsageError(f"the facts of leg {leg['mode']} on torch or the backend are not a table")
         if not isinstance(leg["facts"].get("extra", []), list):
-            raise UsageError(f"what leg {leg['mode']} says of extra modules is no list")
+            raise UsageError(f"the facts of leg {leg['mode']} on extra modules are not a list")
         _check_device(backend, leg["target"])
-        standing.of(leg)  # what cannot be judged is refused here, where it stops nothing else
+        standing.of(leg)  # an error here refuses this run only
         if (leg["torch"], leg["mode"]) in seen:
             raise UsageError(f"two of its legs are of mode {leg['mode']} on one build")
         seen.add((leg["torch"], leg["mode"]))
         # A clock can be set back, but not before the run was received.
-        yield Submission(backend, printable(run.name), run, leg, where, min(started, where.received))
+        yield Submission(backend, printable(run.name), run, leg, origin, min(started, origin.received))
 
 
 def _check_size(legs: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse what would make many columns, or long work, of one file."""
+    """Refuse a file that would make many columns, or take long to process."""
     if len(legs) > LEGS:
         raise UsageError(f"it has {len(legs)} legs; at most {LEGS} are read")
     builds = {Build.of(leg) for leg in legs}
@@ -165,21 +167,23 @@ def _check_size(legs: Sequence[Mapping[str, Any]]) -> None:
 
 def _declared(leg: Mapping[str, Any]) -> Mapping[str, Any]:
     declared = leg["target"].get("declared")
-    found = declared.get("unsupported", {}) if isinstance(declared, dict) else {}
-    return found if isinstance(found, dict) else {}
+    unsupported = declared.get("unsupported", {}) if isinstance(declared, dict) else {}
+    return unsupported if isinstance(unsupported, dict) else {}
 
 
 def _check_device(backend: Backend, target: Mapping[str, Any]) -> None:
     if target["device"] != backend.device:
-        raise UsageError(f"it is of device {target['device']!r}, where {backend.id} has {backend.device!r}")
+        raise UsageError(
+            f"its device is {target['device']!r}, but that of {backend.id} is {backend.device!r}"
+        )
     if bool(target.get("simulated")) != backend.simulated:
-        word = "a simulated" if target.get("simulated") else "no simulated"
-        raise UsageError(f"it is of {word} device, which {backend.id} is not")
+        words = ("is simulated", "is not") if target.get("simulated") else ("is not simulated", "is")
+        raise UsageError(f"its device {words[0]}, but that of {backend.id} {words[1]}")
 
 
 def _time(text: str) -> datetime.datetime:
     try:
-        found = datetime.datetime.fromisoformat(text)
+        moment = datetime.datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"it says that it began at {text[:40]!r}, which is no time") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=datetime.timezone.utc)
+        raise UsageError(f"it says that it began at {text[:40]!r}, which is not a time") from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.timezone.utc)

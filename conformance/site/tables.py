@@ -1,4 +1,4 @@
-"""Cells that later runs of this project's own workflow asked for, and of which nothing came."""
+"""Cells that later runs of this project's own workflow scheduled but produced no result for."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from conformance.site.columns import Build
 from conformance.site.registry import Backend
 from conformance.site.submissions import Refused, Submission, place_of, runs
 
-#: A table that is larger is not read.
+#: A larger table is not read; in bytes.
 _LARGEST = 8 << 20
 
 
 class Place(NamedTuple):
-    """A cell as the site has it."""
+    """The key of a cell on the site."""
 
     backend: str
     build: Build
@@ -33,12 +33,12 @@ def missing(
     today: datetime.date,
     ours: str = "",
 ) -> tuple[dict[Place, list[datetime.datetime]], list[Refused]]:
-    """The nights on which a cell was asked for and left nothing that is shown; and tables that are none.
+    """Find the nights on which a cell was scheduled and left nothing that is shown; and unreadable tables.
 
-    The table of a run names cells as they were asked for; which torch that was, the newest earlier run
-    tells that has something of the same cell. Nights are ordered by the publisher's clock.
+    The table of a run names cells by the requested build; the actual torch is known from the newest earlier
+    run that has a result of the same cell. Nights are ordered by the publisher's clock.
     """
-    shown = {(one.folder, Build.of(one.leg), str(one.leg["mode"])) for one in submissions}
+    shown = {(run.folder, Build.of(run.leg), str(run.leg["mode"])) for run in submissions}
     state: dict[tuple[str, str], tuple[Place, list[datetime.datetime]]] = {}
     refused: list[Refused] = []
     for received, backend, run in sorted(_nights(folder, registry, today, ours)):
@@ -51,36 +51,36 @@ def missing(
             name = (backend, str(cell["cell"]["id"]))
             words = [cell[word] for word in ("torch", "torch_kind", "abi")]
             build, mode = Build.named(*words), str(cell["cell"]["mode"])
-            # What is of another torch than the cell's is told as missing, and not shown.
-            told = cell["status"] != "missing" and (cell["counts"] or all(words))
-            if told and (run, build, mode) in shown:
+            # A result on another torch than the cell's has status missing, and is not shown.
+            has_result = cell["status"] != "missing" and (cell["counts"] or all(words))
+            if has_result and (run, build, mode) in shown:
                 state[name] = (Place(backend, build, mode), [])
             elif name in state:
                 state[name][1].append(received)
-    found: dict[Place, list[datetime.datetime]] = {}
+    by_place: dict[Place, list[datetime.datetime]] = {}
     for place, nights in state.values():
-        found.setdefault(place, []).extend(nights)
-    return found, refused
+        by_place.setdefault(place, []).extend(nights)
+    return by_place, refused
 
 
 def _nights(
     folder: Path, registry: Mapping[str, Backend], today: datetime.date, ours: str
 ) -> Iterator[tuple[datetime.datetime, str, Path]]:
-    """Runs of our own workflow that have a table; also those whose results are refused."""
+    """List the runs of our own workflow that have a table, those with refused results included."""
     for backend, run in runs(folder, registry):
         file = run / "matrix.json"
         if run.is_symlink() or not (file.exists() or file.is_symlink()):
             continue
         try:
-            where = provenance.read(run / "provenance.json", backend, today, ours)
+            origin = provenance.read(run / "provenance.json", backend, today, ours)
         except (UsageError, OSError):
-            continue  # told where its results are read
-        if where.channel == "our-workflow":
-            yield where.received, backend.id, run
+            continue  # reading its results reports this
+        if origin.channel == "our-workflow":
+            yield origin.received, backend.id, run
 
 
 def _cells(file: Path) -> list[dict[str, Any]]:
-    """The cells of a table. UsageError where it is none."""
+    """Read the cells of a table. UsageError if the file is not a table."""
     try:
         if file.is_symlink() or file.stat().st_size > _LARGEST:
             raise ValueError(f"a link, or larger than {_LARGEST >> 20} MiB")
@@ -90,7 +90,7 @@ def _cells(file: Path) -> list[dict[str, Any]]:
         return cells
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         why = str(error) if type(error) is ValueError else type(error).__name__
-        raise UsageError(f"its matrix.json is no table of cells ({why})") from None
+        raise UsageError(f"its matrix.json is not a table of cells ({why})") from None
 
 
 _KEYS = {"status", "torch", "torch_kind", "abi", "counts"}

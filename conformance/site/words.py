@@ -1,15 +1,15 @@
-"""The state of a cell in words, the same on pages, badges and in the data."""
+"""The state of a cell in words, the same on pages, on badges and in the data."""
 
 from __future__ import annotations
 
 from conformance.site.cells import Cell
 
-#: States of a cell; each looks different. What is not known, old or refused never looks like a pass.
+#: States of a cell with their meanings; each looks different, and only a fresh pass looks like a pass.
 STATES = {
-    "pass": "everything as it should be",
-    "fail": "something unexpected",
-    "incomplete": "the run is not whole",
-    "missing": "this project's workflow asked for it since, and nothing came of it",
+    "pass": "no unexpected result",
+    "fail": "an unexpected result",
+    "incomplete": "the run did not complete",
+    "missing": "a later run of this project's workflow scheduled this cell but produced no result",
     "refused": "the backend does not run on this build",
     "stale": "last seen more than 14 days ago",
     "retired": "last seen more than 90 days ago",
@@ -17,12 +17,12 @@ STATES = {
 }
 
 
-#: States from the best to the worst, for badges that stand for several cells.
+#: States from the best to the worst, for badges that show several cells.
 SEVERITY = ("pass", "unknown", "refused", "retired", "stale", "missing", "incomplete", "fail")
 
 
 def state(cell: Cell | None) -> str:
-    """One of ``STATES``."""
+    """Return the state of a cell, one of ``STATES``; ``unknown`` without a cell."""
     if cell is None:
         return "unknown"
     if cell.age in ("stale", "retired"):
@@ -33,7 +33,7 @@ def state(cell: Cell | None) -> str:
 
 
 def short(cell: Cell | None) -> str:
-    """A cell in a few words, beside its state: level held, and the share that passed."""
+    """Describe a cell in a few words beside its state: the level held, and the share that passed."""
     if cell is None:
         return "no result yet"
     run = cell.newest
@@ -41,7 +41,7 @@ def short(cell: Cell | None) -> str:
     if name in ("stale", "retired"):
         return f"last seen {run.submission.when.date()}"
     if name == "missing" and cell.missing is not None:
-        return f"nothing came of it since {cell.missing.date()}"
+        return f"no result since {cell.missing.date()}"
     if run.status == "refused":
         return "does not run on this build"
     level = run.level or f"no level ({run.submission.leg['level']} run)"
@@ -49,6 +49,6 @@ def short(cell: Cell | None) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in percent, never rounded up to all."""
+    """Write a share in percent, never rounded up to all."""
     value = int(share * 1000) / 10
     return f"{value:g} %"

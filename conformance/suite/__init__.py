@@ -1,4 +1,4 @@
-"""The pytest face of the suite: thin modules that hang the cases of a kind of subject into pytest's tree."""
+"""The suite for pytest: thin modules, each of which collects the cases of one kind of subject."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Cases:
-    """Stands in a test module for all planned cases of a kind; ``conformance.plugin`` turns it into items."""
+    """All planned cases of a kind, as a placeholder in a test module; ``conformance.plugin`` makes its
+    items.
+    """
 
     kind: str
 
 
 def cases(kind: str) -> Cases:
-    """All cases of a kind of subject; assign it to a module-level name that starts with ``test_``."""
+    """Return all cases of a kind of subject; assign them to a module-level name that starts with
+    ``test_``.
+    """
     return Cases(kind)

@@ -1,7 +1,7 @@
-"""``python -m conformance.upkeep.manifest``: writes the manifest anew for the torch that is installed.
+"""``python -m conformance.upkeep.manifest``: writes the manifest anew for the installed torch.
 
-With ``--check`` it only says whether the committed one is that of the suite. What it knows of other minors
-stays, except results of properties that the suite no longer has.
+With ``--check`` it only compares the committed one with that of the suite. Entries of other minors stay,
+except results of properties that the suite no longer has.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from conformance.plan.levels.manifest import Manifest, Minor, Statement, Waiver
 from conformance.target.file import HOOKS
 from conformance.target.neutral import neutral
 
-#: The suite's own targets: what they expect for the reason ``upstream`` is torch's own fault, for everyone.
+#: The suite's own targets: their expectations with the reason ``upstream`` are faults of torch itself.
 _OWN = ("cpu", "hpu-reference")
 
 #: The dtypes of results by property and subject.
-_Found = dict[tuple[str, str], dict[str, tuple[str, ...]]]
+_Dtypes = dict[tuple[str, str], dict[str, tuple[str, ...]]]
 
 
-def observed() -> tuple[_Found, dict[tuple[str, str], Property]]:
-    """What the suite has on the installed torch: dtypes by property and subject, and the properties."""
+def observed() -> tuple[_Dtypes, dict[tuple[str, str], Property]]:
+    """List the suite's results on the installed torch: dtypes by property and subject, and the properties."""
     from conformance.plan import plan
     from conformance.properties.registry import properties
     from conformance.subjects import catalogue
 
-    found: _Found = {}
+    by_property: _Dtypes = {}
     for mode in MODES:
         for case in plan.build(neutral(mode), "full").cases:
-            known = found.setdefault((case.kind, case.property), {})
+            known = by_property.setdefault((case.kind, case.property), {})
             if known.setdefault(case.subject, case.dtypes) != case.dtypes:
                 raise ValueError(
                     f"{case.id} has other dtypes in {mode} than in other modes; make it two properties"
                 )
     entries = {(kind, entry.name): entry for kind in catalogue.kinds() for entry in properties(kind)}
-    return found, entries
+    return by_property, entries
 
 
 def needed_hooks() -> dict[tuple[str, str], tuple[str, ...]]:
-    """The hooks without which a property has no results, by property."""
+    """Return the hooks without which a property has no results, by property."""
     from conformance.plan import plan
 
     def all_of(without: str | None) -> set[tuple[str, str]]:
@@ -59,22 +59,22 @@ def needed_hooks() -> dict[tuple[str, str], tuple[str, ...]]:
         return {(case.kind, case.property) for case in built.cases}
 
     everything = all_of(None)
-    found: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
+    needed: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
     for word in HOOKS:
         for key in everything - all_of(word):
-            found[key].append(word)
-    return {key: tuple(hooks) for key, hooks in found.items()}
+            needed[key].append(word)
+    return {key: tuple(hooks) for key, hooks in needed.items()}
 
 
 def generate(before: Manifest | None, minor: Minor) -> Manifest:
-    """The manifest with what the suite has on the installed torch, which is of that minor."""
-    found, entries = observed()
+    """Make the manifest with the suite's results on the installed torch, which is of that minor."""
+    results_of, entries = observed()
     hooks = needed_hooks()
     minors = tuple(sorted({*(before.minors if before else ()), minor}))
-    known = {(one.kind, one.name): one for one in before.statements} if before else {}
+    known = {(statement.kind, statement.name): statement for statement in before.statements} if before else {}
     statements = []
     for key, entry in sorted(entries.items()):
-        results = _spans(known.get(key), found.get(key, {}), minor, minors)
+        results = _spans(known.get(key), results_of.get(key, {}), minor, minors)
         if not results:
             continue
         statements.append(
@@ -88,25 +88,28 @@ def generate(before: Manifest | None, minor: Minor) -> Manifest:
                 groups=manifests.groups(results),
             )
         )
-    made = Manifest(minors, tuple(statements), ())
-    others = [one for one in before.waivers if not one.since <= minor] if before else []
-    return dataclasses.replace(made, waivers=(*waivers(made, minor), *others))
+    manifest = Manifest(minors, tuple(statements), ())
+    later = [waiver for waiver in before.waivers if not waiver.since <= minor] if before else []
+    return dataclasses.replace(manifest, waivers=(*waivers(manifest, minor), *later))
 
 
 def _spans(
-    before: Statement | None, found: Mapping[str, tuple[str, ...]], minor: Minor, minors: tuple[Minor, ...]
+    before: Statement | None,
+    observed_now: Mapping[str, tuple[str, ...]],
+    minor: Minor,
+    minors: tuple[Minor, ...],
 ) -> dict[str, list[tuple[str, Minor, Minor | None]]]:
-    """Since and until of each dtype of each subject, over all minors that were looked at."""
+    """Return since and until of each dtype of each subject, over all minors that were observed."""
     seen: dict[str, dict[str, set[Minor]]] = collections.defaultdict(lambda: collections.defaultdict(set))
-    for subject, dtypes in found.items():
+    for subject, dtypes in observed_now.items():
         for dtype in dtypes:
             seen[subject][dtype].add(minor)
     for group in before.groups if before is not None else ():
-        for one in minors:
-            if one != minor and group.at(one):
+        for known in minors:
+            if known != minor and group.at(known):
                 for subject in group.subjects:
                     for dtype in group.dtypes:
-                        seen[subject][dtype].add(one)
+                        seen[subject][dtype].add(known)
     spans: dict[str, list[tuple[str, Minor, Minor | None]]] = {}
     for subject, table in seen.items():
         for dtype, present in table.items():
@@ -116,80 +119,80 @@ def _spans(
 
 
 def _runs(present: set[Minor], minors: tuple[Minor, ...]) -> list[tuple[Minor, Minor | None]]:
-    """Unbroken runs of minors among all that are known, each with the first one after it."""
+    """Return the unbroken runs of minors among all known ones, each with the first minor after it."""
     runs: list[tuple[Minor, Minor | None]] = []
     start: Minor | None = None
-    for one in minors:
-        if one in present and start is None:
-            start = one
-        elif one not in present and start is not None:
-            runs.append((start, one))
+    for minor in minors:
+        if minor in present and start is None:
+            start = minor
+        elif minor not in present and start is not None:
+            runs.append((start, minor))
             start = None
     return [*runs, (start, None)] if start is not None else runs
 
 
 def waivers(manifest: Manifest, minor: Minor) -> tuple[Waiver, ...]:
-    """What the suite's own targets expect because torch itself is at fault, one entry per result and kind."""
+    """Make one waiver per result and kind that the suite's own targets expect for a fault of torch itself."""
     version = manifests.words(minor)
     ids = {mode: _ids(manifest, minor, mode) for mode in MODES}
-    found: dict[tuple[str, str], tuple[expectation.Expectation, set[str]]] = {}
+    by_result: dict[tuple[str, str], tuple[expectation.Expectation, set[str]]] = {}
     for name in _OWN:
         for entry in expectation.load(expectation.sources(name)).entries:
             if entry.reason != "upstream" or not entry.until.startswith("torch "):
                 continue
             for mode in entry.modes or MODES:
-                # What gloo breaks is no other backend's excuse: c10d leaves these to the process group.
+                # A fault of gloo excuses no other backend: c10d leaves these results to the process group.
                 if mode == "distributed" or not entry.speaks_of(mode, version):
                     continue
                 for text in ids[mode].matching(entry.id):
-                    found.setdefault((text, entry.kind.value), (entry, set()))[1].add(mode)
-    made = []
-    for (text, kind), (entry, modes) in sorted(found.items()):
+                    by_result.setdefault((text, entry.kind.value), (entry, set()))[1].add(mode)
+    entries = []
+    for (text, kind), (entry, modes) in sorted(by_result.items()):
         until = manifests.minor_of(entry.until.removeprefix("torch "))
         if until <= minor:
             continue
         order = tuple(mode for mode in MODES if mode in modes)
-        made.append(Waiver(text, kind, entry.link, entry.detail, order, minor, until))
-    return tuple(made)
+        entries.append(Waiver(text, kind, entry.link, entry.detail, order, minor, until))
+    return tuple(entries)
 
 
 def _ids(manifest: Manifest, minor: Minor, mode: str) -> expectation.Index:
-    found = manifest.ids(minor, mode)
-    return expectation.Index(f"{one.name}/{subject}@{dtype}" for one, subject, dtype in found)
+    ids = manifest.ids(minor, mode)
+    return expectation.Index(f"{statement.name}/{subject}@{dtype}" for statement, subject, dtype in ids)
 
 
 def text(manifest: Manifest) -> str:
-    """The manifest as it is committed: a line for each group of results, so that a change can be read."""
+    """Write the manifest as it is committed: a line for each group of results, so that diffs are readable."""
     data = manifests.to_json(manifest)
     lines = ["{", f'"schema": {data["schema"]},', f'"minors": {json.dumps(data["minors"])},']
     lines += [f'"digests": {json.dumps(data["digests"], indent=1)},', '"properties": [']
-    for number, one in enumerate(data["properties"]):
-        head = {key: value for key, value in one.items() if key != "results"}
+    for number, entry in enumerate(data["properties"]):
+        head = {key: value for key, value in entry.items() if key != "results"}
         lines.append(json.dumps(head)[:-1] + ', "results": [')
-        lines.append(",\n".join("  " + json.dumps(group) for group in one["results"]))
+        lines.append(",\n".join("  " + json.dumps(group) for group in entry["results"]))
         lines.append("]}" + ("," if number + 1 < len(data["properties"]) else ""))
-    lines += ["],", '"waivers": [', ",\n".join(json.dumps(one) for one in data["waivers"]), "]", "}"]
+    lines += ["],", '"waivers": [', ",\n".join(json.dumps(entry) for entry in data["waivers"]), "]", "}"]
     return "\n".join(lines) + "\n"
 
 
 def difference(path: Path = manifests.PATH) -> list[str]:
-    """How the committed manifest differs from that of the suite, line by line; nothing where it does not."""
+    """List the lines in which the committed manifest differs from that of the suite."""
     import torch
 
     committed = path.read_text() if path.is_file() else ""
     before = manifests.load(path) if committed else None
-    made = text(generate(before, manifests.minor_of(torch.__version__)))
+    current = text(generate(before, manifests.minor_of(torch.__version__)))
     return list(
         difflib.unified_diff(
-            committed.splitlines(), made.splitlines(), "committed", "suite", lineterm="", n=0
+            committed.splitlines(), current.splitlines(), "committed", "suite", lineterm="", n=0
         )
     )
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the manifest, or with ``--check`` say how it differs; exit code 1 where it does."""
+    """Write the manifest, or with ``--check`` print the differences; exit code 1 if there are any."""
     parser = argparse.ArgumentParser(prog=manifests.COMMAND)
-    parser.add_argument("--check", action="store_true", help="write nothing, say whether it has drifted")
+    parser.add_argument("--check", action="store_true", help="write nothing, only compare")
     options = parser.parse_args(arguments)
     if arguments is None and os.environ.get("PYTHONHASHSEED") != "0":
         command = [sys.executable, "-m", "conformance.upkeep.manifest", *sys.argv[1:]]
@@ -208,15 +211,15 @@ def main(arguments: list[str] | None = None) -> int:
     before: Manifest | None = None
     if manifests.PATH.is_file():
         before = manifests.load()
-    made = generate(before, minor)
-    manifests.PATH.write_text(text(made))
+    manifest = generate(before, minor)
+    manifests.PATH.write_text(text(manifest))
     counts: Any = {
-        mode: len(list(made.ids(minor, mode)))
+        mode: len(list(manifest.ids(minor, mode)))
         for mode in MODES
-        if any(mode in s.modes for s in made.statements)
+        if any(mode in s.modes for s in manifest.statements)
     }
     words = ", ".join(f"{count} in {mode}" for mode, count in counts.items())
-    print(f"{manifests.PATH.name}: torch {manifests.words(minor)}, {words}, {len(made.waivers)} waivers")
+    print(f"{manifests.PATH.name}: torch {manifests.words(minor)}, {words}, {len(manifest.waivers)} waivers")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""``python -m conformance.upkeep.seconds``: writes the table of seconds by which shards are dealt out."""
+"""``python -m conformance.upkeep.seconds``: writes the table of seconds by which shards are balanced."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from conformance.plan import shards
 
 #: Seconds are kept as powers of two, in these steps: no value is off by more than 20 per cent.
 _STEPS = 2
-#: Subjects that took less stand in one entry of the table.
+#: Subjects that took less share one entry of the table; in seconds.
 _LEAST = 2.0**-4
 
 
 def rounded(seconds: float) -> float:
-    """Seconds as the table keeps them."""
+    """Round seconds to the steps of the table."""
     if seconds <= _LEAST:
         return _LEAST
     power = round(math.log2(seconds) * _STEPS) / _STEPS
@@ -28,7 +28,9 @@ def rounded(seconds: float) -> float:
 
 
 def record(legs: Iterable[dict[str, Any]], kinds: Mapping[tuple[str, str], str]) -> dict[str, Any]:
-    """A table from legs; the mean where a mode was run several times. ``kinds``: of property and subject."""
+    """Make a table from legs; the mean if a mode was run several times. ``kinds``: by property and
+    subject.
+    """
     sums: dict[str, dict[str, list[float]]] = {}
     for leg in legs:
         took: dict[str, float] = {}
@@ -51,7 +53,7 @@ def record(legs: Iterable[dict[str, Any]], kinds: Mapping[tuple[str, str], str])
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the table from the output folders of runs; modes that they do not have stay as they are."""
+    """Write the table from the output folders of runs; modes that were not run stay as they are."""
     parser = argparse.ArgumentParser(prog="python -m conformance.upkeep.seconds", description=main.__doc__)
     parser.add_argument(
         "directories", nargs="+", type=Path, metavar="DIR", help="output folder of a full run"
@@ -74,11 +76,11 @@ def main(arguments: list[str] | None = None) -> int:
     except UsageError as error:
         print(f"conformance.upkeep.seconds: {error}", file=sys.stderr)
         return 2
-    found = record(legs, kinds)
+    table = record(legs, kinds)
     if options.output.is_file():
-        found["modes"] = {**json.loads(options.output.read_text())["modes"], **found["modes"]}
-    options.output.write_text(json.dumps(found, indent=0, sort_keys=False).replace('",\n"', '", "') + "\n")
-    for mode, groups in found["modes"].items():
+        table["modes"] = {**json.loads(options.output.read_text())["modes"], **table["modes"]}
+    options.output.write_text(json.dumps(table, indent=0, sort_keys=False).replace('",\n"', '", "') + "\n")
+    for mode, groups in table["modes"].items():
         total = sum(float(seconds) * len(names) for seconds, names in groups.items())
         print(f"{mode}: {sum(map(len, groups.values()))} subjects, {total:.0f} s")
     return 0

@@ -22,7 +22,7 @@ MODES = {"public": ("eager", "graph"), "fork-like": ("lazy", "graph")}
 
 
 def main() -> int:
-    """Build, try and tell of each image; the worst exit code of the suite, 2 where there is no engine."""
+    """Build, try and report each image; return the worst exit code of the suite, 2 if there is no engine."""
     parser = argparse.ArgumentParser(prog="nox -s docker --", allow_abbrev=False)
     parser.add_argument("--image", action="append", metavar="NAME", help="image or group (default: default)")
     parser.add_argument("--base", metavar="IMAGE", help="base instead of the one that the file names")
@@ -30,62 +30,62 @@ def main() -> int:
     parser.add_argument("--registry", default="conformance", help="beginning of the tags")
     parser.add_argument("--save", type=Path, metavar="DIR", help="write each image to a file there")
     parser.add_argument("-o", "--output", type=Path, default=Path("docker-out"), help="folder of the results")
-    own = parser.parse_args()
-    values = {"REGISTRY": own.registry, "REVISION": revision(), "SOURCE": source()}
-    groups, images = bake.load(ROOT / "docker" / "docker-bake.hcl", values)
-    chosen = [images[name] for name in names(own.image or ["default"], groups, images)]
+    options = parser.parse_args()
+    values = {"REGISTRY": options.registry, "REVISION": revision(), "SOURCE": source()}
+    groups, images = bake.load(ROOT / "docker" / "docker-bake.json", values)
+    chosen = [images[name] for name in names(options.image or ["default"], groups, images)]
     client = engine.connect()
     program = engine.command_line()
-    output = own.output.resolve()
+    output = options.output.resolve()
     if output.exists() and any(output.iterdir()):
         if not (output / "images.json").is_file():
-            raise UsageError(f"{own.output} was left by no earlier session; name another folder with -o")
+            raise UsageError(f"{options.output} was left by no earlier session; name another folder with -o")
         shutil.rmtree(output)
     output.mkdir(parents=True, exist_ok=True)
     wheels.suite()
-    told = {}
+    report = {}
     codes = [0]
     for image in chosen:  # all of them first: a folder that changes would have layers built anew
         wheels.torch(image.args["TORCH"], "public", image.args["PYTHON"])  # what the device is compiled for
         wheels.torch(image.args["TORCH"], image.args["KIND"], image.args["PYTHON"])
     for image in chosen:
-        base = own.base or engine.base(client, image.args["BASE"], image.args["PYTHON"])
+        base = options.base or engine.base(client, image.args["BASE"], image.args["PYTHON"])
         print(f"{image.name}: building on {base.partition('@')[0]}", flush=True)
         seconds = engine.build(program, image, base)
-        found = engine.facts(client, image)
-        print(f"{image.tags[0]}: {found['bytes'] / 1e6:.0f} MB, built in {seconds:.0f} s", flush=True)
+        facts = engine.facts(client, image)
+        print(f"{image.tags[0]}: {facts['bytes'] / 1e6:.0f} MB, built in {seconds:.0f} s", flush=True)
         healthy = engine.healthy(client, image)
         codes.append(0 if healthy else 1)
         print(f"{image.name}: {'healthy' if healthy else 'NOT HEALTHY'}", flush=True)
-        runs = {mode: tried(client, image, mode, own.level, output) for mode in MODES[image.args["KIND"]]}
+        runs = {mode: tried(client, image, mode, options.level, output) for mode in MODES[image.args["KIND"]]}
         codes += runs.values()
-        told[image.name] = {"tag": image.tags[0], **found, "base": base, "healthy": healthy, "runs": runs}
-        if own.save is not None:
-            save(client, image, own.save)
-    (output / "images.json").write_text(json.dumps(told, indent=1) + "\n")
+        report[image.name] = {"tag": image.tags[0], **facts, "base": base, "healthy": healthy, "runs": runs}
+        if options.save is not None:
+            save(client, image, options.save)
+    (output / "images.json").write_text(json.dumps(report, indent=1) + "\n")
     bad = [code for code in codes if code]
     return next((code for code in (2, 3, 1) if code in bad), max(codes, default=0))
 
 
-def names(wanted: list[str], groups: dict[str, list[str]], images: dict[str, Image]) -> list[str]:
-    """Images by name, groups taken apart. UsageError for a name that is neither."""
-    found = []
-    for name in wanted:
+def names(requested: list[str], groups: dict[str, list[str]], images: dict[str, Image]) -> list[str]:
+    """Return the names of images, with groups expanded. UsageError for a name that is neither."""
+    images_of_names = []
+    for name in requested:
         if name not in groups and name not in images:
             raise UsageError(f"there is no image {name!r}; known are {', '.join([*groups, *images])}")
-        found += groups.get(name, [name])
-    return list(dict.fromkeys(found))
+        images_of_names += groups.get(name, [name])
+    return list(dict.fromkeys(images_of_names))
 
 
 def tried(client: docker.DockerClient, image: Image, mode: str, level: str, output: Path) -> int:
-    """Run the suite inside, in one mode; its exit code, which has to be that of its results."""
+    """Run the suite inside an image in one mode; return its exit code, or 1 if the torch inside is wrong."""
     inside = "/home/conformance/out"
     command = ["run", "--target", TARGET, "--mode", mode, "--level", level, "-o", inside]
     folder = output / image.name / mode
-    code, said = engine.run(client, image, command, folder, inside)
+    code, logs = engine.run(client, image, command, folder, inside)
     file = folder / "results.json"
     if not file.is_file():
-        print(said[-3000:])
+        print(logs[-3000:])
         print(f"{image.name} {mode}: no results came out")
         return code or 3
     (leg,) = json.loads(file.read_text())["legs"]
@@ -96,7 +96,7 @@ def tried(client: docker.DockerClient, image: Image, mode: str, level: str, outp
         print(f"{image.name}: the torch inside is {kind}")
         return 1
     if code:
-        print(said[-3000:])
+        print(logs[-3000:])
     return code
 
 
@@ -109,13 +109,13 @@ def save(client: docker.DockerClient, image: Image, folder: Path) -> None:
 
 
 def revision() -> str:
-    """The commit of this checkout."""
+    """Return the commit of this checkout."""
     done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     return done.stdout.strip() or "unknown"
 
 
 def source() -> str:
-    """Address of the repository, where a workflow knows one."""
+    """Return the address of the repository that the workflow runs for, or 'unknown'."""
     server, name = os.environ.get("GITHUB_SERVER_URL", ""), os.environ.get("GITHUB_REPOSITORY", "")
     return f"{server}/{name}" if server and name else "unknown"
 

@@ -1,29 +1,28 @@
-"""The images of ``docker/docker-bake.hcl``, also where there is no buildx.
+"""The images of ``docker/docker-bake.json``, for engines without buildx too.
 
-Groups, targets, what they inherit, and variables are read; whatever else HCL can say is refused.
+Groups, targets, inheritance and variables are read; everything else that a bake file may hold is refused.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import hcl2
 
 _KNOWN = {"inherits", "context", "dockerfile", "target", "args", "tags"}
 _VARIABLE = re.compile(r"\$\{([A-Z]+)\}")
 
 
 class Unreadable(Exception):
-    """The file says something that is not understood here."""
+    """The bake file holds something that is not understood here."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Image:
-    """An image: what ``docker build`` is told."""
+    """An image: the arguments of its ``docker build``."""
 
     name: str
     context: str
@@ -34,16 +33,23 @@ class Image:
 
 
 def load(file: Path, values: Mapping[str, str]) -> tuple[dict[str, list[str]], dict[str, Image]]:
-    """Groups by name, and all images that have tags; ``values`` are those of variables."""
-    with file.open() as handle:
-        data = _plain(hcl2.load(handle))
-    known = _named(data.get("variable", []))
-    variables = {name: values.get(name, body.get("default", "")) for name, body in known.items()}
-    groups = {name: list(body["targets"]) for name, body in _named(data.get("group", [])).items()}
-    targets = _named(data.get("target", []))
+    """Read the groups by name, and all images that have tags; ``values`` replace the variables' defaults.
+
+    Unreadable if buildx would read the file in another way.
+    """
+    try:
+        data = json.loads(file.read_text(), object_pairs_hook=_object)
+    except ValueError as error:
+        raise Unreadable(f"{file.name} is not JSON ({error}); fix it") from None
+    if unknown := sorted(set(data) - {"variable", "group", "target"}):
+        raise Unreadable(f"{file.name} has {unknown[0]!r}; known are group, target, variable")
+    defaults = {name: body.get("default", "") for name, body in data.get("variable", {}).items()}
+    variables = {name: values.get(name, default) for name, default in defaults.items()}
+    groups = {name: list(body["targets"]) for name, body in data.get("group", {}).items()}
+    targets = data.get("target", {})
     images = {}
     for name, body in targets.items():
-        whole = _whole(name, targets)
+        whole = _inherited(name, targets)
         if "tags" in body:
             filled = _filled(whole, variables)
             images[name] = Image(
@@ -55,44 +61,38 @@ def load(file: Path, values: Mapping[str, str]) -> tuple[dict[str, list[str]], d
                 tuple(filled["tags"]),
             )
     for name, members in groups.items():
-        if strange := [member for member in members if member not in images]:
-            raise Unreadable(f"group {name} has {strange[0]}, which is no image; define it or leave it out")
+        if unknown := [member for member in members if member not in images]:
+            raise Unreadable(
+                f"group {name} has {unknown[0]}, which is not an image; define it or leave it out"
+            )
     return groups, images
 
 
-def _plain(value: Any) -> Any:
-    """Without what the reader adds: quotes around texts, and keys of its own."""
-    if isinstance(value, dict):
-        return {_plain(key): _plain(item) for key, item in value.items() if not str(key).startswith("__")}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, str) and len(value) > 1 and value[0] == value[-1] == '"':
-        return value[1:-1]
-    return value
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of JSON, of which a name that appears twice would keep the last value only."""
+    content: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in content:
+            raise Unreadable(f"{name} is defined twice; name each once")
+        content[name] = value
+    return content
 
 
-def _named(blocks: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for block in blocks:
-        for name, body in block.items():
-            if name in found:
-                raise Unreadable(f"{name} is defined twice; name each once")
-            found[name] = body
-    return found
-
-
-def _whole(name: str, targets: Mapping[str, Mapping[str, Any]], seen: tuple[str, ...] = ()) -> dict[str, Any]:
-    if name not in targets or name in seen:
-        raise Unreadable(f"target {name} is inherited and not there, or inherits itself; mend it")
+def _inherited(
+    name: str, targets: Mapping[str, Mapping[str, Any]], heirs: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Return a target with all that it inherits; ``heirs`` are the targets that inherit from it here."""
+    if name not in targets or name in heirs:
+        raise Unreadable(f"target {name} is inherited and does not exist, or inherits itself; fix it")
     body = targets[name]
-    if strange := set(body) - _KNOWN:
-        raise Unreadable(f"target {name} has {min(strange)!r}; known are {', '.join(sorted(_KNOWN))}")
-    found: dict[str, Any] = {"args": {}}
+    if unknown := set(body) - _KNOWN:
+        raise Unreadable(f"target {name} has {min(unknown)!r}; known are {', '.join(sorted(_KNOWN))}")
+    whole: dict[str, Any] = {"args": {}}
     for parent in body.get("inherits", []):
-        inherited = _whole(parent, targets, (*seen, name))
-        found = {**found, **inherited, "args": {**found["args"], **inherited["args"]}}
-    own = {key: value for key, value in body.items() if key not in ("inherits", "args")}
-    return {**found, **own, "args": {**found["args"], **body.get("args", {})}}
+        inherited = _inherited(parent, targets, (*heirs, name))
+        whole = {**whole, **inherited, "args": {**whole["args"], **inherited["args"]}}
+    direct = {key: value for key, value in body.items() if key not in ("inherits", "args")}
+    return {**whole, **direct, "args": {**whole["args"], **body.get("args", {})}}
 
 
 def _filled(value: Any, variables: Mapping[str, str]) -> Any:

@@ -23,7 +23,7 @@ LOCAL_BASE = "conformance-base:bookworm"
 
 
 def connect() -> docker.DockerClient:
-    """The engine. UsageError with what to do where none answers."""
+    """Connect to the engine. UsageError with what to do if none answers."""
     try:
         client = docker.from_env()
         client.ping()
@@ -36,14 +36,14 @@ def connect() -> docker.DockerClient:
 
 
 def command_line() -> str:
-    """A ``docker`` that can build with BuildKit: one with buildx, or one so old that it has it built in."""
+    """Find a ``docker`` that can build with BuildKit: one with buildx, or an old one that has it built in."""
     for folder in os.environ["PATH"].split(os.pathsep):
         program = shutil.which("docker", path=folder)
         if program is None:
             continue
-        if _said(program, "buildx", "version") is not None:
+        if _output(program, "buildx", "version") is not None:
             return program
-        version = _said(program, "version", "--format", "{{.Client.Version}}")
+        version = _output(program, "version", "--format", "{{.Client.Version}}")
         if version is not None and int(re.split(r"\D", version)[0]) < 23:
             return program
     raise UsageError(
@@ -51,18 +51,18 @@ def command_line() -> str:
     )
 
 
-def _said(program: str, *arguments: str) -> str | None:
+def _output(program: str, *arguments: str) -> str | None:
     done = subprocess.run([program, *arguments], capture_output=True, text=True)
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def base(client: docker.DockerClient, wanted: str, python: str) -> str:
-    """The base of an image: as it is named, or one made of Debian's packages where no registry answers.
+def base(client: docker.DockerClient, named: str, python: str) -> str:
+    """Return the base of an image: the named one, or one made of Debian's packages if no registry answers.
 
-    UsageError where neither can be had.
+    UsageError if neither is available.
     """
-    if _present(client, wanted) or _pulled(client, wanted):
-        return wanted
+    if _present(client, named) or _pulled(client, named):
+        return named
     if python != "3.11":
         raise UsageError(
             f"the base for Python {python} cannot be pulled, and Debian 12 has 3.11 only; "
@@ -72,7 +72,7 @@ def base(client: docker.DockerClient, wanted: str, python: str) -> str:
         return LOCAL_BASE
     print(f"making {LOCAL_BASE} of Debian's packages (a minute)")
     if subprocess.run([str(ROOT / "docker" / "base.sh"), LOCAL_BASE]).returncode:
-        raise UsageError("the base image could not be made; the reason stands above")
+        raise UsageError("the base image could not be made; see the reason above")
     return LOCAL_BASE
 
 
@@ -95,7 +95,7 @@ def _pulled(client: docker.DockerClient, name: str) -> bool:
 
 
 def build(program: str, image: Image, base_image: str) -> float:
-    """Build an image; the seconds that took. UsageError where it fails, after what the build said."""
+    """Build an image, and return the seconds that took. UsageError after the build's output if it fails."""
     words = [program, "build", "--progress", "plain", "-f", str(ROOT / image.dockerfile)]
     words += ["--target", image.target]
     for tag in image.tags:
@@ -115,14 +115,14 @@ def build(program: str, image: Image, base_image: str) -> float:
     )
     if done.returncode:
         print(done.stdout[-6000:])
-        raise UsageError(f"{image.name} could not be built; the reason stands above")
+        raise UsageError(f"{image.name} could not be built; see the reason above")
     return time.monotonic() - started
 
 
 def facts(client: docker.DockerClient, image: Image) -> dict[str, Any]:
-    """What an image says of itself, checked: not root, labelled, with a health check."""
-    found = client.images.get(image.tags[0])
-    config = found.attrs["Config"]
+    """Read the facts of an image. UsageError if it runs as root, or lacks labels or a health check."""
+    inspected = client.images.get(image.tags[0])
+    config = inspected.attrs["Config"]
     labels = config["Labels"] or {}
     wrong = []
     if config["User"] in ("", "0", "root") or config["User"].startswith("0:"):
@@ -134,31 +134,31 @@ def facts(client: docker.DockerClient, image: Image) -> dict[str, Any]:
             wrong.append(f"label conformance.{label} is {labels.get(f'conformance.{label}')!r}")
     if wrong:
         raise UsageError(f"{image.name}: {'; '.join(wrong)}")
-    return {"id": found.id, "bytes": found.attrs["Size"], "labels": labels}
+    return {"id": inspected.id, "bytes": inspected.attrs["Size"], "labels": labels}
 
 
 def run(
     client: docker.DockerClient, image: Image, command: Sequence[str], output: Path, inside: str
 ) -> tuple[int, str]:
-    """Run a command in an image, without a network, and bring a folder out: exit code, and what it said."""
+    """Run a command in an image without a network, and copy a folder out; return exit code and logs."""
     container = client.containers.run(
         image.tags[0], list(command), detach=True, network_mode="none", shm_size="1g", cap_drop=["ALL"]
     )
     try:
         code = int(container.wait(timeout=3600)["StatusCode"])
-        said = container.logs().decode(errors="replace")
+        logs = container.logs().decode(errors="replace")
         try:
             stream, _ = container.get_archive(inside)
         except docker.errors.NotFound:
-            return code, said
+            return code, logs
         _unpack(b"".join(stream), output)
-        return code, said
+        return code, logs
     finally:
         container.remove(force=True)
 
 
 def _unpack(archive: bytes, output: Path) -> None:
-    """Plain files of the archive's one folder, and nothing beside it."""
+    """Extract the plain files of the archive's one folder, and nothing outside of it."""
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         for member in tar.getmembers():
             parts = Path(member.name).parts[1:]
@@ -172,7 +172,7 @@ def _unpack(archive: bytes, output: Path) -> None:
 
 
 def healthy(client: docker.DockerClient, image: Image, seconds: int = 180) -> bool:
-    """Whether the image's own health check passes, asked at once and not after minutes."""
+    """Return True if the image's own health check passes when it is run at once."""
     container = client.containers.run(
         image.tags[0],
         ["3600"],

@@ -1,4 +1,4 @@
-"""What images are made of: wheels of torch and of the suite, in ``dist/docker``."""
+"""The wheels that images are made from, of torch and of the suite, in ``dist/docker``."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FOLDER = ROOT / "dist" / "docker"
 
 
 def torch(version: str, kind: str, python: str) -> Path:
-    """A CPU wheel of torch of a kind, downloaded once. UsageError where none can be had."""
+    """Return a CPU wheel of torch of a kind, downloaded once. UsageError if none is available."""
     place = FOLDER / "torch" / f"{version}-{kind}-{python}"
     tag = f"cp{python.replace('.', '')}"
-    found = sorted(place.glob(f"torch-*-{tag}-{tag}*.whl"))
-    if found:
-        return found[0]
+    wheels = sorted(place.glob(f"torch-*-{tag}-{tag}*.whl"))
+    if wheels:
+        return wheels[0]
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     if kind == "fork-like":
@@ -42,7 +42,7 @@ def _download(version: str, place: Path, tag: str) -> Path:
             if len(wheels) == 1:
                 return wheels[0]
     raise UsageError(
-        f"no CPU wheel of torch {version} for Python {number[0]}.{number[1:]} can be had here; "
+        f"no CPU wheel of torch {version} for Python {number[0]}.{number[1:]} is available here; "
         f"put one into {place.relative_to(ROOT)}"
     )
 
@@ -56,7 +56,7 @@ def _answers() -> bool:
 
 
 def suite() -> Path:
-    """The wheel of the suite as it lies here."""
+    """Build the wheel of the suite from this checkout."""
     place = FOLDER / "suite"
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)

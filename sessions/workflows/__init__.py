@@ -1,7 +1,7 @@
-"""The workflows of this repository, checked as they lie there and executed on this machine.
+"""The workflows of this repository, checked as files and executed on this machine.
 
 schema, GitHub's own parser, zizmor, shellcheck ──► the files     (tools/check.mjs)
-pytest tests/workflows                          ──► what they do  (tools/run.mjs)
+pytest tests/workflows                          ──► their effect  (tools/run.mjs)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PIN = "owner/name@" + "0123456789" * 4
 
 
 def check(session: nox.Session) -> None:
-    """All checks of the files; an error at the first tool that has found something."""
+    """Run all checks of the files; an error at the first tool that reports anything."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         session.error("there is no node or npm: apt-get install nodejs npm, version 20 or newer")
     tools = built(session)
@@ -43,13 +43,13 @@ def check(session: nox.Session) -> None:
         session.run("node", str(tools / "check.mjs"), str(ROOT), str(template), external=True)
         for place in (str(ROOT / ".github"), str(template.parents[2])):
             environment.run("zizmor", "--offline", "--quiet", "--persona", "pedantic", place)
-        found = scripts.extract([*workflows, *actions, str(template)], Path(scratch) / "scripts")
-        session.log(f"{len(found)} scripts of steps")
-        environment.run("shellcheck", "--shell=bash", *map(str, found))
+        script_files = scripts.extract([*workflows, *actions, str(template)], Path(scratch) / "scripts")
+        session.log(f"{len(script_files)} scripts of steps")
+        environment.run("shellcheck", "--shell=bash", *map(str, script_files))
 
 
 def rendered(session: nox.Session, folder: Path) -> Path:
-    """The template of a vendor's workflow, filled in, at its place in a repository."""
+    """Write the template of a vendor's workflow, filled in, to its place in a repository."""
     file = folder / "vendor" / ".github" / "workflows" / "conformance.yml"
     words = ["--suite", _PIN, "--target", "conformance/mydevice.toml", "--runner", "self-hosted,mydevice"]
     python = Environment(session).folder / "bin" / "python"
@@ -59,7 +59,7 @@ def rendered(session: nox.Session, folder: Path) -> Path:
 
 
 def built(session: nox.Session) -> Path:
-    """The tools with GitHub's packages in them, made anew where their sources have changed."""
+    """Build the tools with GitHub's packages in them, unless their sources are unchanged."""
     sources = sorted(path for path in TOOLS.iterdir() if path.is_file())
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     mark = BUILT / "digest"
@@ -70,7 +70,7 @@ def built(session: nox.Session) -> Path:
             shutil.copy(path, BUILT)
         with session.chdir(BUILT):
             session.run("npm", "ci", "--silent", external=True)
-            # The packages import JSON as Node does not; in one file they need not.
+            # The packages import JSON in a way that Node rejects; in one bundle they need not.
             banner = (
                 "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);"
             )

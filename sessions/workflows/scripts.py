@@ -22,15 +22,15 @@ print(json.dumps(found))
 
 
 def extract(files: Sequence[str], folder: Path) -> list[Path]:
-    """Write each script of the steps in the files to a file of its own. ValueError where there is none."""
+    """Write each script of the steps in the files to a file of its own. ValueError if there is none."""
     python = next((ROOT / ".nox").glob("workflow-linters-*/bin/python"))
     done = subprocess.run([str(python), "-c", _READ, *files], capture_output=True, text=True, check=True)
     folder.mkdir(parents=True)
-    found = []
+    scripts = []
     for number, (name, script) in enumerate(json.loads(done.stdout)):
         place = folder / f"{number}-{Path(name).parent.name}-{Path(name).stem}.sh"
         place.write_text(script)
-        found.append(place)
-    if not found:
+        scripts.append(place)
+    if not scripts:
         raise ValueError("the files have no step with a script")
-    return found
+    return scripts

@@ -92,13 +92,13 @@ def test_what_cannot_be_told_is_no_mismatch():
 
 
 def test_what_is_no_shared_object_is_named(tmp_path: Path):
-    (tmp_path / "text.so").write_text("no ELF")
+    (tmp_path / "text.so").write_text("not an ELF")
     (tmp_path / "empty").mkdir()
     (tmp_path / "cut.so").write_bytes(b"\x7fELF\x02\x01\x01" + b"\0" * 20)
     for name, words in (
-        ("text.so", "is no ELF shared object"),
-        ("cut.so", "is no ELF shared object"),
-        ("none.so", "there is no file"),
+        ("text.so", "is not an ELF shared object"),
+        ("cut.so", "is not an ELF shared object"),
+        ("none.so", "does not exist"),
         ("empty", "holds no shared object"),
         ("none.whl", "cannot be read as a wheel"),
     ):

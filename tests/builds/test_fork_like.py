@@ -149,7 +149,7 @@ def test_an_environment_is_laid_over_another(tmp_path: Path) -> None:
     assert overlay.overlay(python, over, "git2236df1") is True
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("keep")
-    with pytest.raises(UsageError, match="is not empty and no overlay"):
+    with pytest.raises(UsageError, match="is neither empty nor an overlay"):
         overlay.overlay(python, tmp_path / "full")
 
 

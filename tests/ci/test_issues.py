@@ -145,7 +145,7 @@ def test_a_place_that_is_not_there_is_no_first_run(tmp_path, github, capsys):
     words = ["--backend", "cpu", "--target", "cpu"]
     with settled():
         assert cli.main(["ci", "issues", str(after), "--before", str(tmp_path / "typo"), *words]) == 2
-        assert "there is no folder" in capsys.readouterr().err
+        assert "does not exist" in capsys.readouterr().err
         (tmp_path / "branch").mkdir()
         known = ["--before", str(tmp_path / "branch"), "--target", "cpu"]
         assert cli.main(["ci", "issues", str(after), *known, "--backend", "zz"]) == 2

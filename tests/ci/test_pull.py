@@ -119,7 +119,7 @@ def test_a_link_in_an_artifact(vendor, tmp_path):
     (folder / "results.json").unlink()
     (folder / "results.json").symlink_to("/etc/hostname")
     (line,) = pulled(tmp_path)
-    assert "is no plain file" in line
+    assert "is not a plain file" in line
 
 
 def test_an_artifact_that_unpacks_to_more_than_it_says(vendor, tmp_path, monkeypatch):

@@ -121,7 +121,7 @@ def test_outside_of_a_workflow_nothing_is_ours():
 
 @pytest.mark.parametrize("branch", ["main;x", "--force", "a b", "../x", ""])
 def test_a_branch_is_a_plain_name(branch, tmp_path, remote):
-    with pytest.raises(UsageError, match="no name of a branch"):
+    with pytest.raises(UsageError, match="not a name of a branch"):
         store.add(str(remote), branch, run(tmp_path))
 
 

@@ -147,7 +147,7 @@ def test_the_command(tmp_path, capsys):
         folder(runs / cells[1].id, refused("lazy"))
     arguments = ["matrix", "collect", str(tmp_path / "plan.json"), str(runs), "-o", str(tmp_path / "out")]
     assert cli.main(arguments) == 3  # one is missing
-    assert "2 of 3 cells as they should be" in capsys.readouterr().out
+    assert "2 of 3 cells are good" in capsys.readouterr().out
     data = json.loads((tmp_path / "out" / "matrix.json").read_text())
     assert [entry["status"] for entry in data["cells"]] == ["passed", "unsupported", "missing"]
     with settled():

@@ -130,8 +130,8 @@ def test_a_cell_that_nothing_came_of_is_no_pass(put, tmp_path):
     out, found = states(results, tmp_path)
     assert found == {"eager": ("pass", None), "compile": ("missing", "2026-01-06T23:00:00+00:00")}
     page = (out / "index.html").read_text()
-    assert "nothing came of it since 2026-01-06" in page and page.count('"state pass">pass</span> <a') == 1
-    assert ">missing: nothing came" in (out / "badges" / "cpu-compile.svg").read_text()
+    assert "no result since 2026-01-06" in page and page.count('"state pass">pass</span> <a') == 1
+    assert ">missing: no result" in (out / "badges" / "cpu-compile.svg").read_text()
     assert "cpu: missing" in (out / "badges" / "cpu.svg").read_text()
     last = of_night(8, *MODES)
     put("cpu", "r8", *last, provenance=night(8), table=table(*last))
@@ -247,7 +247,7 @@ def test_a_table_that_is_none_is_told_and_hides_nothing(content, put, tmp_path):
     (results / "cpu" / "r1" / "matrix.json").write_text(content)
     code, _, data = site(results, tmp_path, "--our-repository", "o/suite")
     assert code == 1 and [one["place"] for one in data["refused"]] == ["cpu/r1"]
-    assert "its matrix.json is no table of cells" in data["refused"][0]["why"]
+    assert "its matrix.json is not a table of cells" in data["refused"][0]["why"]
     assert cells_of(data, "cpu")[0]["state"] == "pass"
 
 
@@ -283,7 +283,7 @@ def test_where_a_run_comes_from(put, tmp_path):
     assert (
         cells_of(data, "hpu-reference")[0]["runs"][0]["link"] == "https://github.com/o/suite/actions/runs/12"
     )
-    assert "ran in this project&#x27;s workflow" in (out / "index.html").read_text()
+    assert "ran in this project&#39;s workflow" in (out / "index.html").read_text()
 
 
 def a_registry(tmp_path: Path, **more: str) -> Path:
@@ -363,7 +363,7 @@ def test_a_malicious_results_file_harms_nothing(put, tmp_path):
     [
         (lambda leg: leg.update(totals={"pass": 99999}), "totals is not what the results add up to"),
         (lambda leg: leg.update(started="2027-01-01T00:00:00+00:00"), "is yet to come"),
-        (lambda leg: leg.update(started="yesterday"), "which is no time"),
+        (lambda leg: leg.update(started="yesterday"), "which is not a time"),
         (lambda leg: leg.update(selection="add"), "is a selection"),
         (lambda leg: leg.update(shard="1/2"), "or a part"),
         (lambda leg: leg.update(extra="x"), "do not follow the schema"),
@@ -420,7 +420,7 @@ def test_provenance_is_checked(tmp_path, text):
     ("text", "words_of_it"),
     [
         ("name = 'x'\n", "has no link"),
-        ("name = 'x'\nlink = 'javascript:alert(1)'\n", "no https address"),
+        ("name = 'x'\nlink = 'javascript:alert(1)'\n", "not an https address"),
         ("name = 'x'\nlink = 'https://x'\nlevel = 'full'\n", "unknown key 'level'"),
         ("name = \n", "cannot be read"),
     ],

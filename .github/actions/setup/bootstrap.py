@@ -18,7 +18,7 @@ REQUIREMENTS = ROOT / ".github" / "requirements" / "suite.txt"
 
 
 def pip(python: Path, *arguments: str) -> None:
-    # Isolated: what the job has on PYTHONPATH is not ours, nor is it in the way.
+    # Isolated from the job's PYTHONPATH, which is not ours.
     command = [str(python), "-I", "-m", "pip", "--disable-pip-version-check", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
@@ -26,7 +26,7 @@ def pip(python: Path, *arguments: str) -> None:
 
 
 def main() -> None:
-    # It runs with whatever python3 a machine has.
+    # It runs with any python3 that a machine has.
     if sys.version_info < (3, 10):  # noqa: UP036
         sys.exit(f"python3 is {sys.version.split()[0]}; the suite needs 3.10 or newer: put one on the path")
     home = Path(os.environ.get("RUNNER_TEMP") or tempfile.gettempdir()) / "conformance-suite"

@@ -31,13 +31,13 @@ if (matrix) {
   apply();
 }
 
-// Ages are counted when the site is made. Where nobody makes it any more, that must not look like a fresh pass.
+// Ages are computed when the site is made. If it is no longer made, an old pass must not look fresh.
 const made = document.documentElement.dataset.made;
 const days = made ? Math.floor((Date.now() - Date.parse(made)) / 86400000) : 0;
 if (days > 3) {
   const note = document.createElement("p");
   note.className = "outdated";
   note.setAttribute("role", "status");
-  note.textContent = `This site was made ${days} days ago, on ${made}, and not since: what it says may not hold any more.`;
+  note.textContent = `This site was made ${days} days ago, on ${made}, and not since: it may be out of date.`;
   document.body.prepend(note);
 }

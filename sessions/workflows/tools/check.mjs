@@ -1,5 +1,5 @@
 // Reads workflows and actions as GitHub does: its own parser, its templates of jobs, its check of every expression's
-// context. Prints one line for each problem, and ends with 1 where there is one.
+// context. Prints one line for each problem, and ends with 1 if there is one.
 //
 //   node check.mjs ROOT [FILE...]    (default: all workflows and actions of the repository ROOT)
 import fs from "node:fs";

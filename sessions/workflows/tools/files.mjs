@@ -1,4 +1,4 @@
-// Workflows and actions as they lie in a repository.
+// The workflows and actions of a repository.
 import fs from "node:fs";
 import path from "node:path";
 import { parse } from "yaml";

@@ -1,4 +1,4 @@
-// What a job may do. A called workflow that asks for more than its caller grants does not start at all.
+// The permissions of a job. A called workflow that asks for more than its caller grants does not start at all.
 const RANK = { none: 0, read: 1, write: 2 };
 
 /** Permissions of a job: its own, or those of its workflow. */

@@ -1,4 +1,4 @@
-// What actions of GitHub's do, on this machine: artifacts and pages are folders, a signature is a digest.
+// GitHub's actions, imitated on this machine: artifacts and pages are folders, a signature is a digest.
 import { execFileSync } from "node:child_process";
 import crypto from "node:crypto";
 import fs from "node:fs";
@@ -38,7 +38,7 @@ function download(run, inputs) {
   }
   const wanted = names.filter((one) => matches(one, inputs.pattern ?? "*"));
   for (const name of wanted) {
-    // Since version 5 an artifact that is alone is laid into the folder itself.
+    // Since version 5 a single artifact is put into the folder itself.
     const flat = String(inputs["merge-multiple"]) === "true" || wanted.length === 1;
     const own = flat ? target : path.join(target, name);
     fs.cpSync(path.join(folder, name), own, { recursive: true });

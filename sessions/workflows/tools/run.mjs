@@ -1,13 +1,13 @@
-// Executes a workflow of a repository on this machine, one job after the other, and prints what became of each as JSON.
+// Executes a workflow of a repository on this machine, one job after the other, and prints the outcome of each as JSON.
 //
 //   node run.mjs --root REPOSITORY --workflow FILE --state FOLDER [--event EVENT.json] [--override USES=PROGRAM]...
 //     [--repository OWNER/NAME=FOLDER]...
 //
-// The repository is owner/name; others lie in the folders that --repository tells, at whatever commit they are pinned.
+// The repository is owner/name; others are in the folders that --repository names, at any commit they are pinned to.
 //
-// What it does as GitHub does: needs, conditions, matrices, outputs, composite actions, called workflows, files of
-// outputs, environment, path and summary, artifacts, and that permissions only shrink. What it does not: runners,
-// containers, services, concurrency, secrets, limits of time.
+// Imitated: needs, conditions, matrices, outputs, composite actions, called workflows, files of outputs, environment,
+// path and summary, artifacts, and that permissions only shrink. Not imitated: runners, containers, services,
+// concurrency, secrets, time limits.
 import { spawnSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";

@@ -1,0 +1,25 @@
+"""Templates of the site. Every value is escaped as it is put in; none is ever executed or marked as safe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from conformance.site import words
+
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+_TEMPLATES.filters.update(state=words.state, short=words.short, percent=words.percent)
+
+
+def render(template: str, **values: Any) -> str:
+    """Fill in a template of ``templates/``; a name that it uses and ``values`` lacks is an error of ours."""
+    return _TEMPLATES.get_template(template).render(values)
