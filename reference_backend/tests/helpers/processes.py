@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
+import json
 import os
+import re
 import subprocess
 import sys
+import tempfile
+import threading
 from pathlib import Path
+
+#: Variables that only the device reads, when it is loaded: a fork of a process with torch may get them late.
+_OF_THE_DEVICE = ("PT_", "HABANA_", "HLS_", "HPU_", "GRAPH_")
 
 #: Variables that would change how the device loads, runs or writes files.
 _CHANGING = ("PT_", "HABANA_", "HLS_", "HPU_", "TORCH", "OMPI_", "GRAPH_")
@@ -50,11 +59,92 @@ def run_code(
     Raises:
         subprocess.TimeoutExpired: it took longer.
     """
-    return subprocess.run(
-        [sys.executable, *options, "-c", code, *arguments],
-        env=clean_environment(path) | environment,
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
+    command = [sys.executable, *options, "-c", code, *arguments]
+    variables = clean_environment(path) | environment
+    if not path and may_fork(code, options, environment):
+        return _forked(command, code, arguments, variables, cwd, bool(options), timeout)
+    return subprocess.run(command, env=variables, cwd=cwd, capture_output=True, text=True, timeout=timeout)
+
+
+def may_fork(code: str, options: tuple[str, ...], environment: dict[str, str]) -> bool:
+    """Return whether a program cannot see that torch was imported before it started.
+
+    It imports torch before anything else, and asks for no variables but the device's, for no options of
+    the interpreter, and not how modules are imported.
+    """
+    first = next((line.strip() for line in code.splitlines() if line.strip()), "")
+    return (
+        re.match(r"import (os, )?(sys, )?torch\b|import torch\b|from torch\b", first) is not None
+        and options in ((), ("-W", "ignore"))
+        and all(name.startswith(_OF_THE_DEVICE) for name in environment)
+        and not re.search(
+            r"sys\.modules|importlib|subprocess|multiprocessing|AUTOLOAD|perf_counter|rusage", code
+        )
     )
+
+
+#: One request at a time: tests may start processes from several threads.
+_lock = threading.Lock()
+
+
+@functools.cache
+def _server() -> subprocess.Popen[str]:
+    """Start the fork server of this process; it ends with it."""
+    server = subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("fork_server.py"))],
+        env=clean_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    atexit.register(server.kill)
+    return server
+
+
+def _forked(
+    command: list[str],
+    code: str,
+    arguments: tuple[str, ...],
+    variables: dict[str, str],
+    cwd: Path,
+    quiet: bool,
+    timeout: float,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program in a fork of a process that has imported torch; as `subprocess.run`."""
+    with _lock:
+        return _ask(_server(), command, code, arguments, variables, cwd, quiet, timeout)
+
+
+def _ask(
+    server: subprocess.Popen[str],
+    command: list[str],
+    code: str,
+    arguments: tuple[str, ...],
+    variables: dict[str, str],
+    cwd: Path,
+    quiet: bool,
+    timeout: float,
+) -> subprocess.CompletedProcess[str]:
+    """Send one request to a fork server and wait for its answer."""
+    assert server.stdin is not None and server.stdout is not None
+    with tempfile.TemporaryDirectory() as folder:
+        files = {name: Path(folder, name) for name in ("stdout", "stderr")}
+        request = {
+            "code": code,
+            "arguments": arguments,
+            "environment": variables,
+            "cwd": str(cwd),
+            "quiet": quiet,
+            "timeout": timeout,
+            **{name: str(file) for name, file in files.items()},
+        }
+        server.stdin.write(json.dumps(request) + "\n")
+        server.stdin.flush()
+        answer = server.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"the fork server ended with code {server.wait()}; run the test without it")
+        output = {name: file.read_text(errors="replace") for name, file in files.items()}
+    exit_code = json.loads(answer)["code"]
+    if exit_code is None:
+        raise subprocess.TimeoutExpired(command, timeout, output["stdout"], output["stderr"])
+    return subprocess.CompletedProcess(command, exit_code, output["stdout"], output["stderr"])

@@ -1,0 +1,75 @@
+"""Runs programs one after the other, each in a fork of this process, which has imported torch alone.
+
+Importing torch is most of the cost of a short process. The device is not loaded here: a fork is as fresh as
+an interpreter after its first ``import torch``. Reads JSON lines with ``code``, ``arguments``, ``cwd``,
+``environment``, ``quiet``, ``timeout`` (seconds), and the paths ``stdout`` and ``stderr`` of files for the
+output; answers each with ``code``: the exit code, or null after a timeout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import types
+import warnings
+from typing import Any
+
+import torch  # noqa: F401  the import that the forks save
+
+
+def become(request: dict[str, Any]) -> str:
+    """Make this process, a fork, what the request asks for; returns the program."""
+    os.setsid()
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        file = os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.dup2(file, number)
+        os.close(file)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    sys.argv = ["-c", *request["arguments"]]
+    if request["quiet"]:
+        warnings.simplefilter("ignore")
+        sys.warnoptions[:] = ["ignore"]
+    return str(request["code"])
+
+
+def wait(child: int, seconds: float) -> int | None:
+    """Wait for a fork; its exit code, negative for a signal, or None if it had to be killed."""
+    end = time.monotonic() + seconds
+    pause = 0.001
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > end:
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return None
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.05)
+
+
+def program() -> str | None:
+    """Serve requests; returns in each fork with its program, and here with None at the end of the input."""
+    for line in sys.stdin:
+        request = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            return become(request)
+        print(json.dumps({"code": wait(child, request["timeout"])}), flush=True)
+    return None
+
+
+if __name__ == "__main__":
+    code = program()
+    if code is not None:
+        # As under `python -c`: a main module without a file, and an ordinary end of the interpreter.
+        main = types.ModuleType("__main__")
+        sys.modules["__main__"] = main
+        exec(compile(code, "<string>", "exec"), main.__dict__)
