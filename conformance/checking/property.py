@@ -24,8 +24,8 @@ class Property:
     (``float32``) or ``any``. ``applies(target, subject)`` returns the dtype names for which a result exists,
     without touching the device; an empty sequence means that there is no such case. ``modes`` are the modes
     in which it is checked. ``runs`` says that the subject's kernels run in every result of it, so that a
-    result without any is vacuous in a mode that counts them. It binds only targets that declare all words of
-    ``capabilities`` (:data:`conformance.model.vocabulary.CAPABILITIES`).
+    result without any is vacuous in a mode that counts them. ``capabilities`` are words of
+    :data:`conformance.model.vocabulary.CAPABILITIES`; a target that does not declare all of them may refuse.
     """
 
     name: str

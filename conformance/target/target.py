@@ -9,8 +9,6 @@ from typing import Any
 
 import torch
 
-PRECISION_CLASSES = ("ieee", "tf32", "flush-denormals")
-
 
 @dataclasses.dataclass(frozen=True)
 class Target:

@@ -19,9 +19,10 @@ from conformance.checking.trees import tree_map
 from conformance.model.verdicts import Kind
 from conformance.oracle.modules import ModuleExpected, expected
 from conformance.oracle.observed_modules import FORWARD, Observation, Procedure
+from conformance.oracle.precision import UP
 from conformance.samples import extent
 from conformance.samples.copies import WrongCopy
-from conformance.samples.modules import UP, Arguments, ModuleSample, module_samples
+from conformance.samples.modules import Arguments, ModuleSample, module_samples
 from conformance.samples.operators import dtype_name, dtype_of
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target

@@ -20,8 +20,8 @@ from conformance.oracle.optimizers import (
     for_loop,
     observed,
 )
+from conformance.oracle.precision import UP
 from conformance.samples import extent
-from conformance.samples.modules import UP
 from conformance.samples.operators import dtype_of
 from conformance.samples.optimizers import STEPS, OptimizerSample, Problem, optimizer_samples
 from conformance.subjects.databases import Subject
