@@ -75,11 +75,16 @@ def find(name: str) -> Program:
     return _PROGRAMS[name]
 
 
-@program
-def agree(rank: Rank) -> float:
-    """Return the sum of rank + 1 over the world, by its process group."""
+def total(rank: Rank, group: Any = None) -> float:
+    """Return the sum of rank + 1 over a group, or the world, by its process group."""
     import torch.distributed as dist
 
     tensor = torch.full((3,), float(rank.rank + 1), device=rank.device)
-    dist.all_reduce(tensor)
+    dist.all_reduce(tensor, group=group)
     return float(tensor.cpu().double().mean())
+
+
+@program
+def agree(rank: Rank) -> float:
+    """Return the sum of rank + 1 over the world."""
+    return total(rank)
