@@ -1,0 +1,2 @@
+"""The properties: statements that must hold for a subject, by kind of subject."""
+

@@ -127,6 +127,11 @@ class Target:
         hook = self.hook("graph")
         return torch.accelerator.Graph() if hook is None else hook()
 
+    @property
+    def torch_device(self) -> torch.device:
+        """The device as torch names it; raises RuntimeError if torch does not know its type."""
+        return torch.device(self.device)
+
     def hook(self, word: str) -> Callable[..., Any] | None:
         """Return the callable behind a hook word, or None if the file names none."""
         text = self.hooks.get(word)

@@ -1,0 +1,2 @@
+"""Properties of a device's API: streams, events, memory, graphs."""
+

@@ -29,6 +29,7 @@ RESOLUTION = 0.01
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     api = device_api.of(target)
     x = zeros(target)
 

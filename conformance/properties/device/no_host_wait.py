@@ -29,6 +29,7 @@ from conformance.target.target import Target
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     api = device_api.of(target)
     x, y = zeros(target), zeros(target)
     ways: dict[str, Callable[[], Any]] = {

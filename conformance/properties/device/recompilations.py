@@ -39,6 +39,7 @@ CALLS = (
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     call, log = compiled(target, function(subject))
     for index, (shape, dtype, graphs) in enumerate(CALLS):
         start = torch.arange(shape[0] * shape[1]).reshape(shape).to(dtype) + index

@@ -21,6 +21,7 @@ from conformance.target.target import Target
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     api = device_api.of(target)
     x, first, second = zeros(target), zeros(target), zeros(target)
     x.mul(2).add(1)

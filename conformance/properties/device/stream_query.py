@@ -25,6 +25,7 @@ from conformance.target.target import Target
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     api = device_api.of(target)
     x = zeros(target)
     stream, event, fresh = api.stream(), api.event(), api.event()

@@ -47,6 +47,7 @@ def in_thread(call: Callable[[], Any]) -> Any:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     api = device_api.of(target)
     default = api.current()
     x, y = zeros(target), zeros(target)
