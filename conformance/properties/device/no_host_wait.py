@@ -1,4 +1,4 @@
-"""The host does not wait where no wait is promised."""
+"""The host does not wait unless a wait is promised."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not outcome.ok:
             continue
         if outcome.value is None:
-            recorder.note(f"whether {what} waits was not seen: the host was slower than every delay")
+            recorder.note(f"it is unknown if {what} waits: the host was slower than every delay")
             continue
         fact(
             recorder,

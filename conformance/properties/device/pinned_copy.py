@@ -38,7 +38,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                     there.copy_(pinned, non_blocking=True)
                     back.copy_(there, non_blocking=True)
                 api.synchronize()
-                pinned.fill_(1)  # what has been waited for no longer depends on its source
+                pinned.fill_(1)  # a finished copy no longer depends on its source
                 return there, back
 
             outcome = do(target, recorder, f"copying {size} elements of {dtype}", work)

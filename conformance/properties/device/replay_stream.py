@@ -25,10 +25,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     api = device_api.of(target)
     x, first, second = zeros(target), zeros(target), zeros(target)
     x.mul(2).add(1)
-    made = do(target, recorder, "capturing", lambda: captured(target, lambda: x.mul(2).add(1)))
-    if not made.ok:
+    capture = do(target, recorder, "capturing", lambda: captured(target, lambda: x.mul(2).add(1)))
+    if not capture.ok:
         return
-    graph = made.value
+    graph = capture.value
 
     def work() -> None:
         stream = api.stream()
