@@ -263,14 +263,16 @@ def composite_checks() -> Any | None:
 
 def gradcheck_wrapper(info: Any) -> Callable[..., Any]:
     """Return the entry's own wrapper that keeps perturbed inputs inside its domain (hermitian, triangular,
-    …)."""
+    …).
+    """
     wrapper: Callable[..., Any] | None = getattr(info, "gradcheck_wrapper", None)
     return wrapper if wrapper is not None else (lambda op, *args, **kwargs: op(*args, **kwargs))
 
 
 def output_process(sample: Any) -> Callable[[Any], Any] | None:
     """Return the function that a SampleInput wants applied before a gradient is taken, or None if it names
-    none."""
+    none.
+    """
     fn: Callable[[Any], Any] | None = getattr(sample, "output_process_fn_grad", None)
     return fn
 
@@ -293,7 +295,8 @@ def dynamic_output_errors() -> tuple[type[BaseException], ...]:
 @contextlib.contextmanager
 def operators_run() -> Iterator[list[str]]:
     """Yield a list that holds, at the end, the names (``aten::add``) of the operators run meanwhile, nested
-    ones too."""
+    ones too.
+    """
     # The newer one writes to stderr with each use.
     from torch.autograd import profiler_legacy
 
@@ -358,7 +361,8 @@ def not_captured() -> tuple[type[BaseException], ...]:
 
 def module_inputs(info: Any, dtype: torch.dtype, *, training: bool, seed: int) -> list[Any]:
     """Return the ModuleInputs of one entry, made on the CPU from ``seed`` only; differentiable inputs require
-    grad."""
+    grad.
+    """
     with seeded(seed), quiet():
         return list(
             info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training)
@@ -376,7 +380,8 @@ def module_error_inputs(info: Any, dtype: torch.dtype, *, training: bool, seed: 
 
 def optimizer_inputs(info: Any, *, capturable: bool) -> list[Any]:
     """Return the OptimizerInputs of one entry; with ``capturable`` also those that torch keeps for
-    accelerators."""
+    accelerators.
+    """
     with quiet():
         return list(info.optim_inputs_func(device="cuda" if capturable else "cpu"))
 
@@ -393,7 +398,8 @@ def optimizer_error_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> list[
 @functools.cache
 def dispatch_key(device: str) -> str:
     """Return the dispatch key of a device type (``HPU``) in the dispatcher's spelling; empty if it
-    has none."""
+    has none.
+    """
     kind = torch.device(device).type
     if kind == "privateuseone" or kind == torch._C._get_privateuse1_backend_name():
         return "PrivateUse1"
@@ -416,7 +422,8 @@ def has_kernel(name: str, key: str) -> bool:
 
 def overloads(name: str) -> list[str]:
     """Return the names of the overloads of an aten operator, empty for the default one; an empty list if it
-    has none."""
+    has none.
+    """
     packet = getattr(torch.ops.aten, name, None)
     return [] if packet is None else [word.replace("default", "") for word in packet.overloads()]
 
@@ -434,7 +441,8 @@ def every_warning() -> Iterator[None]:
 
 def control_flow(name: str) -> Callable[..., Any]:
     """Return ``while_loop``, ``scan``, ``associative_scan`` or ``map``; torch documents them without a public
-    name."""
+    name.
+    """
     import torch._higher_order_ops as operators
 
     operator: Callable[..., Any] = getattr(operators, name)

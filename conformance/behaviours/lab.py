@@ -263,7 +263,8 @@ class Lab:
 
     def error(self, error: Exception) -> Exception | None:
         """Return the error that :meth:`raises` judges; tests override it to plant a device that raises
-        nothing."""
+        nothing.
+        """
         return error
 
     def warns(

@@ -98,7 +98,8 @@ def compare(
     recorder: Recorder, actual: Observation, expected: Observation, device: torch.device, precision: str
 ) -> bool:
     """Compare what the device showed with what the CPU showed under the same name; return whether
-    they agree."""
+    they agree.
+    """
     return _Comparison(recorder, expected, device, precision).trees(
         actual.value, expected.value, expected.name
     )

@@ -195,7 +195,8 @@ def compare_exact(
 
 def metadata(tensor: torch.Tensor, *, stride: bool = False) -> dict[str, Any]:
     """Return the metadata that is compared: ``shape``, ``dtype``, ``layout`` and, with ``stride``,
-    ``strides``."""
+    ``strides``.
+    """
     words: dict[str, Any] = {"shape": list(tensor.shape), "dtype": tensor.dtype, "layout": tensor.layout}
     if stride and tensor.layout is torch.strided:
         # The stride of a dimension of size one, or of a tensor without elements, moves nothing.

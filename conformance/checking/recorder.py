@@ -66,7 +66,8 @@ class Recorder:
 
     def note(self, text: str) -> None:
         """Record something worth reading that is not a deviation (e.g. a dtype that works although
-        undeclared)."""
+        undeclared).
+        """
         text = plain(text[:MAX_MESSAGE])
         if len(self._notes) < MAX_NOTES and text not in self._notes:
             self._notes.append(text)

@@ -40,7 +40,8 @@ def clean(exception: BaseException) -> bool:
 
 def absent(exception: BaseException) -> bool:
     """Return whether an exception says that a module has no such function or class:
-    ``torch.my_device.Stream``."""
+    ``torch.my_device.Stream``.
+    """
     return isinstance(exception, AttributeError) and isinstance(exception.obj, types.ModuleType)
 
 

@@ -69,7 +69,8 @@ class Call:
 @dataclasses.dataclass
 class Running:
     """A call that was issued: the tensors that will hold its results, and its handles if the call asked for
-    any."""
+    any.
+    """
 
     outputs: Tensors
     works: list[Any]

@@ -173,7 +173,8 @@ def _waited(functional: Any, tensor: torch.Tensor) -> torch.Tensor:
 
 def functional(name: str) -> Issue:
     """Return the issue of a functional collective, whose result is a new tensor that waits for itself when
-    used."""
+    used.
+    """
 
     def issue(dist: Any, call: Call, given: Tensors) -> Running:
         import torch.distributed._functional_collectives as functional

@@ -15,7 +15,8 @@ BESIDE = 55.0
 
 def room(like: torch.Tensor, shape: tuple[int, ...], layout: str) -> torch.Tensor:
     """Return a tensor whose elements nothing has written, with the dtype and device of another, in memory of
-    a layout."""
+    a layout.
+    """
     options: dict[str, Any] = {"dtype": like.dtype, "device": like.device}
     if layout == "transposed" and len(shape) > 1:
         order = (*range(2, len(shape)), 1, 0)

@@ -37,7 +37,8 @@ def uneven(me: int, size: int, shape: Shape) -> list[Shape]:
 
 def parts(me: int, size: int) -> list[int]:
     """Return the numbers of rows that rank ``me`` sends to each rank, different for every pair, some of them
-    0."""
+    0.
+    """
     return [(2 * me + 3 * to) % 4 for to in range(size)]
 
 

@@ -55,7 +55,8 @@ def _kept(shown: Observation) -> Observation:
 
 def raised(module: torch.nn.Module) -> torch.nn.Module:
     """Return the same module object with floating parameters and buffers in float64, complex ones in
-    complex128."""
+    complex128.
+    """
     module._apply(lambda tensor: tensor.to(UP.get(tensor.dtype, tensor.dtype)))  # type: ignore[no-untyped-call]
     return module
 

@@ -178,7 +178,8 @@ def _coarse(leaf: torch.Tensor) -> torch.Tensor:
 
 def digest_of(value: Expected) -> str:
     """Return a digest of everything that is compared; uninitialised and random results count by their
-    metadata."""
+    metadata.
+    """
     state = hashlib.sha256()
     if value.error is not None:
         state.update(type(value.error).__name__.encode())
@@ -195,7 +196,8 @@ def digest_of(value: Expected) -> str:
 
 def digest(op_name: str, dtype_name: str, index: int) -> str:
     """Return the digest of one oracle value, computed afresh in this process; LookupError for
-    unknown names."""
+    unknown names.
+    """
     subject = find("operator", op_name)
     dtype = dtype_of(dtype_name)
     return digest_of(compute(subject, dtype, samples_of(subject, dtype)[index]))

@@ -46,7 +46,8 @@ def _continuous(value: Any, dtype: torch.dtype) -> Any:
 
 def _perturbed(sample: Sample, dtype: torch.dtype, seed: int, step: float, numbers: bool) -> Sample:
     """Return a sample with its tensors, and with ``numbers`` its Python numbers, moved by ``step`` in random
-    directions."""
+    directions.
+    """
     generator = torch.Generator().manual_seed(seed)
 
     def sign() -> int:
@@ -92,7 +93,8 @@ def _with_leaf(tree: Any, place: int, value: Any) -> Any:
 
 def _alone(sample: Sample, dtype: torch.dtype, step: float) -> list[list[Sample]]:
     """Return for every argument with floating values the two samples with that argument alone moved up and
-    down."""
+    down.
+    """
     leaves: list[Any] = []
     trees.tree_map(leaves.append, sample.arguments)
     pairs = []
@@ -127,7 +129,8 @@ def _spread_of_parts(
     floating: list[int],
 ) -> list[torch.Tensor | None]:
     """Return the sum over the arguments of how far the result moves with each alone, so that
-    nothing cancels."""
+    nothing cancels.
+    """
     spread: list[torch.Tensor | None] = [None] * len(tensors)
     for pair in _alone(to_host(sample, UP), dtype, step):
         larger: dict[int, torch.Tensor] = {}

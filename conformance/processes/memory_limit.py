@@ -24,7 +24,8 @@ _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 def share(workers: int) -> int:
     """Return the bytes that each of ``workers`` processes may use, out of what the machine or its container
-    has."""
+    has.
+    """
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     # There may be no container, or one without a limit ("max").
     with contextlib.suppress(OSError, ValueError):

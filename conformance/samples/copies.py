@@ -204,6 +204,7 @@ def to_device(sample: Sample, target: Target, recorder: Recorder | None = None) 
 
 def to_host(sample: Sample, dtypes: Mapping[torch.dtype, torch.dtype] | None = None) -> Sample:
     """Return a private copy of ``sample`` on the CPU, floating dtypes mapped by ``dtypes``
-    (arguments too)."""
+    (arguments too).
+    """
     input, args, kwargs = Copier(torch.device("cpu"), dtypes, check=False).tree(sample.arguments)
     return sample.replace(input=input, args=args, kwargs=kwargs)

@@ -61,7 +61,8 @@ def is_view(func: Any) -> bool:
 
 def needs_host(func: Any, args: Any = ()) -> bool:
     """Return whether an overload can return only after the host knows values: for a shape, a number or an
-    error."""
+    error.
+    """
     if base_name(func._schema.name) in ("index", "_unsafe_index"):
         # Tagged for the sake of masks; with numbers for indices the shape is known.
         return any(t.dtype in (torch.bool, torch.uint8) for t in trees.tensors(args[1:2]))

@@ -129,7 +129,8 @@ class ModuleSamples:
         random: bool = False,
     ) -> list[ModuleSample]:
         """Return at most ``limit`` of the samples that fit, evenly spread; either the random or the other
-        ones."""
+        ones.
+        """
         fitting = [
             sample
             for sample in self.samples

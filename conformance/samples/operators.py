@@ -85,7 +85,8 @@ def _form(sample: Sample) -> tuple[Any, ...]:
 
 def evenly(count: int, limit: int) -> list[int]:
     """Return ``limit`` indices spread evenly over ``range(count)``, the first and the last always
-    among them."""
+    among them.
+    """
     if count <= limit:
         return list(range(count))
     if limit <= 1:

@@ -76,7 +76,8 @@ class OptimizerSample:
 
     def build(self, parameters: Any, **options: Any) -> Optimizer:
         """Return an optimizer over ``parameters`` with private copies of the options; ``options`` win over
-        them."""
+        them.
+        """
         return self.optimizer_cls(parameters, **{**copy.deepcopy(self.options), **options})
 
     def describe(self) -> str:

@@ -43,7 +43,8 @@ def add_subjects(kind: str, subjects: Sequence[Subject], *, smoke: Sequence[str]
 
 def load_extra(modules: Sequence[str]) -> None:
     """Import modules that register properties and subjects of their own; UsageError if one cannot be
-    imported."""
+    imported.
+    """
     for module in modules:
         try:
             importlib.import_module(module)

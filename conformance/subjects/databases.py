@@ -19,7 +19,8 @@ DEVICE = ("Stream", "Event", "Memory", "Copy", "Thread", "Graph", "Compile")
 @dataclasses.dataclass(frozen=True)
 class Subject:
     """One entry. ``name`` is unique within its kind; ``info`` is torch's own record (OpInfo,
-    ModuleInfo, …)."""
+    ModuleInfo, …).
+    """
 
     kind: str
     name: str

@@ -190,7 +190,8 @@ def known_targets() -> list[str]:
 
 def find(name_or_file: str) -> Path:
     """Return the path of the target file with a name (``cpu``) or a path (``my.toml``); UsageError if there
-    is none."""
+    is none.
+    """
     if name_or_file.endswith(".toml") or "/" in name_or_file:
         path = Path(name_or_file)
         if not path.is_file():

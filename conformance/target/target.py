@@ -107,7 +107,8 @@ class Target:
 
     def executed(self) -> dict[str, int] | None:
         """Return the number of calls of each operator that ran from a graph or a queue so far; None if it
-        does not count."""
+        does not count.
+        """
         hook = self.hook("executed_ops")
         return None if hook is None else {str(name): int(count) for name, count in hook().items()}
 
@@ -123,7 +124,8 @@ class Target:
 
     def graph(self) -> Any:
         """Return a fresh device graph: an object with ``capture_begin()``, ``capture_end()`` and
-        ``replay()``."""
+        ``replay()``.
+        """
         hook = self.hook("graph")
         return torch.accelerator.Graph() if hook is None else hook()
 

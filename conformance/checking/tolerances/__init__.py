@@ -102,7 +102,8 @@ class Rule:
 @dataclasses.dataclass(frozen=True)
 class Tolerance:
     """A bound: ``relative`` times magnitude plus ``floor``, in the units of the result; two zeros mean bit
-    for bit."""
+    for bit.
+    """
 
     relative: float
     floor: float
@@ -114,7 +115,8 @@ class Tolerance:
 
     def allowed(self, magnitude: torch.Tensor) -> torch.Tensor:
         """Return the allowed absolute errors (float64, the shape of ``magnitude``); ``magnitude`` is ``|e| +
-        spread``."""
+        spread``.
+        """
         return magnitude * self.relative + self.floor
 
     def widened(self, factor: float) -> Tolerance:

@@ -1,5 +1,6 @@
 """The shared parts of the properties of collectives: the program that runs one, and the comparison of
-results."""
+results.
+"""
 
 from __future__ import annotations
 

@@ -90,7 +90,8 @@ def behind_a_slow_kernel(rank: Rank, collective: Collective) -> tuple[float, lis
 )
 def collective_order(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the order on the current stream and on another one, behind a slow kernel if the target file names
-    one."""
+    one.
+    """
     collective: Collective = subject.info
     _in_order(target, recorder, collective, aside=False)
     if target.capable("streams") and not target.is_cpu:
@@ -130,7 +131,8 @@ def completed(handle: Any) -> bool:
 @program
 def in_flight(rank: Rank, name: str) -> dict[str, Any]:
     """Return the results of several calls at once, waited for from the last to the first, and their handles'
-    states."""
+    states.
+    """
     import torch.distributed as dist
 
     collective = find(name)

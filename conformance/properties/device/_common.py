@@ -58,6 +58,7 @@ def holds(recorder: Recorder, tensor: torch.Tensor, value: int, what: str) -> bo
 
 def slow(api: DeviceApi, recorder: Recorder, seconds: float = 0.05) -> None:
     """Delay the stream, so that work which does not wait is wrong; without a way to delay that is left to
-    chance."""
+    chance.
+    """
     if not api.delay(seconds):
         recorder.note("the target has no hook delay: work that does not wait is found by chance only")

@@ -79,7 +79,8 @@ def first_dtype(target: Target, subject: Subject) -> list[str]:
 @functools.cache
 def has_parameters(subject: Subject) -> bool:
     """Return whether the module's class makes parameters or buffers, judged by its constructor's
-    signature."""
+    signature.
+    """
     if hasattr(subject.info, "stateful"):
         return bool(subject.info.stateful)
     names = inspect.signature(subject.info.module_cls.__init__).parameters
@@ -166,7 +167,8 @@ def run_on(target: Target, sample: ModuleSample, procedure: Procedure, want: Mod
 @functools.cache
 def rule_of(name: str, dtype: torch.dtype, direction: str) -> Rule:
     """Return the tolerance rule of the function that a module wraps, if the table knows it, else
-    the default."""
+    the default.
+    """
     word = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.removeprefix("nn.").removeprefix("Lazy")).lower()
     word = re.sub("re_lu", "relu", word)
     default = rule("nn.functional", dtype, direction)
@@ -187,7 +189,8 @@ def bound_of(
     direction: str = "forward",
 ) -> Tolerance:
     """Return the bound of one result; twice as wide in float64, in which the oracle may be off as
-    far itself."""
+    far itself.
+    """
     applied = rule_of(subject.name, dtype, direction)
     bound = applied.tolerance(result, dtype, elements=elements, precision=target.precision)
     return bound if dtype in UP else bound.widened(2)

@@ -35,7 +35,8 @@ def noise(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 def _twice(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
     """Return gradients of a fixed sum of the gradients; attention by the kernel that has second
-    derivatives."""
+    derivatives.
+    """
     args, kwargs = arguments
     named: dict[str, torch.Tensor] = {}
     for name, parameter in module.named_parameters():

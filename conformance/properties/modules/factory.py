@@ -133,7 +133,8 @@ def _compare_scatter(
     recorder: Recorder, got: torch.Tensor, want: torch.Tensor, what: str, index: int
 ) -> None:
     """Compare random starts of one distribution: a spread within a factor of two, means within 1.5
-    deviations."""
+    deviations.
+    """
     ratio = float(got.std() / want.std())
     text = f"the standard deviation of the random start of {what} is {ratio:.3g} times the CPU's."
     fact(recorder, 0.5 < ratio < 2, Kind.VALUE, text, sample=index)

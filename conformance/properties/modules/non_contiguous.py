@@ -63,7 +63,8 @@ def _run(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) 
 
 def _refused_by_cpu(sample: ModuleSample, run: Procedure, want: ModuleExpected, error: Exception) -> bool:
     """Return whether the CPU raises the same error: some modules take a view that strided memory
-    cannot give."""
+    cannot give.
+    """
     reference = attempt(lambda: run.run(sample.module(), sample.arguments(), want.cotangents))
     return (
         reference.error is not None

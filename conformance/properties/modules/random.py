@@ -124,7 +124,8 @@ def _distribution(
 
 def _affine(name: str, module: Any, source: torch.Tensor, value: torch.Tensor) -> tuple[Any, Any, Any]:
     """Return (slope, offset, dropped): the line that the drawn values follow, and which elements were
-    dropped."""
+    dropped.
+    """
     wide, drawn = source.double(), value.double()
     zero, unit = torch.zeros_like(wide), torch.ones_like(wide)
     if name == "nn.RReLU":

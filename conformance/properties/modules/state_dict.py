@@ -128,7 +128,8 @@ def _loads(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
 
 def _into_modules(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
     """Check that a module keeps its device when it loads a state dict, and takes the other when it
-    assigns."""
+    assigns.
+    """
     device, host = target.torch_device, torch.device("cpu")
     reference = common.state_of(sample.module())
     ways = (

@@ -47,7 +47,8 @@ SEQUENCE = Procedure("train, train, eval", _sequence)
 
 def _trainable(sample: ModuleSample) -> bool:
     """Return whether the sample is one of train mode: torch may refuse in train mode what it takes in eval
-    mode."""
+    mode.
+    """
     return sample.training
 
 

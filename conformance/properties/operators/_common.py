@@ -1,5 +1,6 @@
 """The shared parts of the operator properties: their dtypes, calls on the target, and comparisons
-of results."""
+of results.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +91,8 @@ def cases(
     subject: Subject, recorder: Recorder, own_limit: int | None = None, *, needs_value: bool = True
 ) -> Iterator[tuple[Sample, Expected]]:
     """Yield the chosen samples with the oracle's values; those on which the CPU raises are noted and left
-    out."""
+    out.
+    """
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     chosen = samples.chosen(extent.limit(own_limit))

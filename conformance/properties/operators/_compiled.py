@@ -1,5 +1,6 @@
 """The shared parts of the properties of mode ``compile``: which results exist, calls, and proofs of
-compilation."""
+compilation.
+"""
 
 from __future__ import annotations
 

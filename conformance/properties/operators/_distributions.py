@@ -95,7 +95,8 @@ DISCRETE: dict[str, tuple[Callable[[Any, torch.Tensor], Any], float, float, floa
 
 def operator_of(subject: Subject) -> Callable[..., Any]:
     """Return the operator without the seeding around it; a test may set another as ``unseeded`` of
-    the entry."""
+    the entry.
+    """
     operator: Callable[..., Any] = getattr(subject.info, "unseeded", None) or RAW[subject.name]
     return operator
 

@@ -131,7 +131,8 @@ def on_target(
 
 def on_cpu(recorder: Recorder, sample: Sample, call: Callable[[], Any]) -> Outcome:
     """Return the CPU's outcome with the generator seeded; its error is noted, since nothing can be compared
-    then."""
+    then.
+    """
     with torch_private.torch_seeded(sample.index), torch_private.quiet():
         outcome = attempt(call)
     if not outcome.ok:

@@ -136,7 +136,8 @@ class Replays:
 
     def fresh_data(self, sample: Sample) -> tuple[Sample, Expected] | None:
         """Return other data for the sample's tensors with the oracle's values; None, which is noted, if there
-        is none."""
+        is none.
+        """
         renewed = renewed_with_oracle(self.subject, dtype_under_test(self.recorder), sample)
         if renewed is None:
             self.recorder.note(f"no other data can be made for sample {sample.index}")

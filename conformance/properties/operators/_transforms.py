@@ -49,7 +49,8 @@ Function = Callable[..., tuple[torch.Tensor, ...]]
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return one dtype of every operator that has floating arguments, and whose meaning is not
-    their memory."""
+    their memory.
+    """
     if getattr(subject.info, "is_factory_function", False) or not has_fixed_derivative(subject):
         return []
     return [] if subject.name in ABOUT_MEMORY else dtypes_of(target, subject, DTYPES)[:1]
@@ -77,7 +78,8 @@ class Pure:
 
 def differentiated(sample: Sample) -> list[bool]:
     """Return for each of a sample's tensors whether the database differentiates by it; all if it
-    names none."""
+    names none.
+    """
     marked = [tensor.requires_grad for tensor in sample.tensors()]
     return marked if any(marked) else [True] * len(marked)
 
@@ -124,7 +126,8 @@ def cases(
     target: Target, subject: Subject, recorder: Recorder, *, gradients: bool = False
 ) -> Iterator[tuple[Sample, Pure, Pure]]:
     """Yield (sample, the CPU's function, the device's function) of samples with floating arguments, fixed
-    values."""
+    values.
+    """
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype, requires_grad=gradients)
     recorder.samples(0, samples.available)
@@ -250,7 +253,8 @@ def conditioned(
 
 def natural_size(plain: Pure, order: int) -> float:
     """Return ``|f| / |x| ** order``: the size of a derivative of a function that is neither flat
-    nor steep."""
+    nor steep.
+    """
     outcome = host(lambda: plain.function(*plain.primals))
     below = max((largest(x) for x in plain.primals), default=0.0)
     if not outcome.ok or not below:

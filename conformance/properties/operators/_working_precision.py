@@ -50,7 +50,8 @@ def judge(
 
 def _precise(subject: Subject, sample: Sample, step: float, seed: int) -> Any:
     """Return the derivative in float64, at the sample or with its inputs moved by one step; None if
-    refused."""
+    refused.
+    """
     info = pristine(subject)
     copy = to_host(sample, UP)
     with torch.no_grad():

@@ -177,7 +177,8 @@ def _sizes(subject: Subject, dtype: torch.dtype) -> Iterator[list[tuple[Sample, 
 
 def _can_grow(sample: Sample) -> bool:
     """Return whether all tensors have the shape of the first, with at least two elements along every
-    dimension."""
+    dimension.
+    """
     tensors = sample.tensors()
     return (
         bool(tensors)

@@ -124,7 +124,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 def _pairs(recorder: Recorder, subject: Subject, sample: Sample, tangents: list[torch.Tensor]) -> None:
     """Check that <cotangent, J v> equals <J^T cotangent, v>, both on the CPU: two formulas for one
-    Jacobian."""
+    Jacobian.
+    """
     outcome = _gradients.reference(subject, recorder, sample)
     if not outcome.ok or len(outcome.value.outputs) != len(tangents):
         return

@@ -1,5 +1,6 @@
 """Random operators: reproducible, different, of the promised distribution, independent of the host's
-generator."""
+generator.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 def _draw(target: Target, recorder: Recorder, op: Any, sample: Sample, seed: int, spent: int = 0) -> Any:
     """Return the values after ``torch.manual_seed(seed)`` and ``spent`` draws from the host's generator, or
-    None."""
+    None.
+    """
     copy = copy_in(target, recorder, sample)
     if copy is None:
         return None

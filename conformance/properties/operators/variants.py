@@ -39,7 +39,8 @@ _DTYPES = ("float32", "complex64", "int64", "bool", "bfloat16", "float64")
 
 def forms(info: Any, *, inplace: bool) -> Iterator[tuple[str, Callable[..., Any]]]:
     """Yield (name, callable) of the forms of an entry: method, operator, aliases; or those that work in
-    place."""
+    place.
+    """
     if inplace:
         named = [
             ("in-place method", info.inplace_variant),

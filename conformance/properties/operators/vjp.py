@@ -30,7 +30,8 @@ def check(
     order: int = 1,
 ) -> None:
     """Compare a transform of an operator on the device with ``plain`` on the CPU; ``order`` is that of
-    derivatives."""
+    derivatives.
+    """
     for sample, reference, tested in transforms.cases(target, subject, recorder, gradients=True):
 
         def call(tested: Any = tested) -> Any:

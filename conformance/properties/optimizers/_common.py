@@ -49,7 +49,8 @@ def first_dtype(target: Target, subject: Subject) -> list[str]:
 
 def dense(target: Target, subject: Subject) -> list[str]:
     """Return :func:`dtypes_of` of an optimizer that takes dense gradients and needs no closure,
-    else nothing."""
+    else nothing.
+    """
     if subject.info.only_supports_sparse_grads or subject.info.step_requires_closure:
         return []
     return dtypes_of(target, subject)

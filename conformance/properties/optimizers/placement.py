@@ -50,7 +50,8 @@ def _places(
     target: Target, recorder: Recorder, sample: OptimizerSample, word: str, actual: Observation
 ) -> None:
     """Check that states are beside their parameter; step counts may stay on the CPU unless captured
-    or fused."""
+    or fused.
+    """
     device = target.torch_device
     for name, value in actual.items():
         if not isinstance(value, torch.Tensor):

@@ -173,7 +173,8 @@ def data_parallel_uneven_inputs(bench: Bench) -> None:
 @program
 def unused(rank: Rank) -> dict[str, Any]:
     """Take three steps that use one half of a model, the other and the first again; return the parameters
-    touched."""
+    touched.
+    """
 
     class Forked(nn.Module):
         def __init__(self) -> None:

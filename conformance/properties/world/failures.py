@@ -62,7 +62,8 @@ def all_but_the_last(rank: Rank, folder: str, away: float) -> str | None:
 
 def ended_in_time(bench: Bench, answers: list[Any], what: str, sufferers: range) -> None:
     """Check that each of these ranks has raised, or ended as the watchdogs of some backends do, and none is
-    late."""
+    late.
+    """
     for number in sufferers:
         answer = answers[number]
         bench.fact(

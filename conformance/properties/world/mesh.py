@@ -141,7 +141,8 @@ def gradients_of_distributed_tensors(bench: Bench) -> None:
 @program
 def random_shards(rank: Rank) -> dict[str, torch.Tensor]:
     """Return a rank's part of a random tensor, its replica of another, and the part again from the
-    same seed."""
+    same seed.
+    """
     import torch.distributed.tensor as dt
 
     mesh = mesh_of(rank)

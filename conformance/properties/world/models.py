@@ -72,7 +72,8 @@ def sgd(net: nn.Module) -> torch.optim.Optimizer:
 
 def one_by_one(net: nn.Module) -> torch.optim.Optimizer:
     """Return :func:`sgd` for one parameter after the other: lists may not mix distributed and other
-    tensors."""
+    tensors.
+    """
     return torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, foreach=False)
 
 
