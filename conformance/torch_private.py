@@ -1,8 +1,8 @@
 """The one door to ``torch.testing._internal``.
 
 Those modules are private to PyTorch and change with each release, so nothing else in this package imports
-them. What a release lacks is answered with an empty value or with ``None``, never with an exception; a
-release older than :data:`OLDEST` is refused by name.
+them. If a release lacks something, the answer is an empty value or ``None``, never an exception; a release
+older than :data:`OLDEST` is refused by name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NEWEST = (2, 13)
 
 
 class UnsupportedTorch(RuntimeError):
-    """The torch that is installed does not carry the operator database in a form that is known here."""
+    """The installed torch does not carry the operator database in a form that is known here."""
 
 
 def current_accelerator() -> torch.device | None:
@@ -37,7 +37,7 @@ def current_accelerator() -> torch.device | None:
 
 
 def torch_version() -> tuple[int, int]:
-    """(major, minor) of the torch that is installed."""
+    """Return (major, minor) of the installed torch."""
     major, minor = torch.__version__.split(".")[:2]
     return int(major), int("".join(c for c in minor if c.isdigit()) or 0)
 
@@ -46,8 +46,7 @@ def _require_version() -> None:
     if torch_version() < OLDEST:
         raise UnsupportedTorch(
             f"torch {torch.__version__} is older than {OLDEST[0]}.{OLDEST[1]}, the oldest release whose "
-            f"operator "
-            "database this suite reads; install a newer torch"
+            "operator database this suite reads; install a newer torch"
         )
 
 
@@ -64,19 +63,19 @@ def _plain_arguments() -> Iterator[None]:
 
 @functools.lru_cache(maxsize=1)
 def op_db() -> Sequence[Any]:
-    """All OpInfos of this release, in its own order."""
+    """Return all OpInfos of this release, in its own order."""
     _require_version()
     with _plain_arguments(), preserved_rng():
-        from torch.testing._internal.common_methods_invocations import op_db as found
+        from torch.testing._internal.common_methods_invocations import op_db as infos
     _spare_absent_generators()
-    return tuple(found)
+    return tuple(infos)
 
 
 def _spare_absent_generators() -> None:
-    """Let entries that seed around their call work where the accelerator's module has no random state.
+    """Let entries that seed around their call work if the accelerator's module has no random state.
 
     Their wrapper saves and sets the state of whatever accelerator is present, also around a call on the CPU;
-    without this a device that has no generator yet could not be given any of those entries.
+    without this, none of those entries could run on a device that has no generator yet.
     """
     from torch.testing import _utils
 
@@ -108,36 +107,39 @@ def _spare_absent_generators() -> None:
 
 @functools.lru_cache(maxsize=1)
 def module_db() -> Sequence[Any]:
-    """All ModuleInfos of this release, in its own order."""
+    """Return all ModuleInfos of this release, in its own order."""
     _require_version()
     with _plain_arguments(), preserved_rng():
-        from torch.testing._internal.common_modules import module_db as found
-    return tuple(found)
+        from torch.testing._internal.common_modules import module_db as infos
+    return tuple(infos)
 
 
 @functools.lru_cache(maxsize=1)
 def optim_db() -> Sequence[Any]:
-    """All OptimizerInfos of this release, in its own order."""
+    """Return all OptimizerInfos of this release, in its own order."""
     _require_version()
     with _plain_arguments(), preserved_rng():
-        from torch.testing._internal.common_optimizers import optim_db as found
-    return tuple(found)
+        from torch.testing._internal.common_optimizers import optim_db as infos
+    return tuple(infos)
 
 
 def is_elementwise_unary(info: Any) -> bool:
+    """Return whether an OpInfo describes an elementwise operator of one tensor."""
     return type(info).__name__ == "UnaryUfuncInfo"
 
 
 def is_elementwise_binary(info: Any) -> bool:
+    """Return whether an OpInfo describes an elementwise operator of two tensors."""
     return type(info).__name__ == "BinaryUfuncInfo"
 
 
 def is_reduction(info: Any) -> bool:
+    """Return whether an OpInfo describes a reduction."""
     return type(info).__name__ == "ReductionOpInfo"
 
 
 def is_device_specific(info: Any) -> bool:
-    """Whether an entry of the database cannot run on the CPU at all, so that no oracle exists for it.
+    """Return whether an entry of the database cannot run on the CPU at all, so that no oracle exists for it.
 
     Two signs, both from the entry itself: it declares no dtype for the CPU, or it compiles CUDA source at run
     time (the ``jiterator`` entries, which declare CPU dtypes although they have no CPU kernel).
@@ -146,13 +148,13 @@ def is_device_specific(info: Any) -> bool:
 
 
 def seed_for(*words: str) -> int:
-    """A seed made of words only: the same in every process, on every worker and in every retry."""
+    """Return a 32-bit seed made of words only: the same in every process, on every worker and retry."""
     return zlib.crc32("/".join(words).encode())
 
 
 @contextlib.contextmanager
 def preserved_rng() -> Iterator[None]:
-    """Leave the host's three generators (torch CPU, Python, NumPy) as they were found."""
+    """Leave the host's three generators (torch CPU, Python, NumPy) as they were before."""
     import numpy
 
     torch_state = torch.default_generator.get_state()
@@ -201,7 +203,7 @@ def quiet() -> Iterator[None]:
 
 
 def sample_inputs(info: Any, dtype: torch.dtype, *, requires_grad: bool, seed: int) -> list[Any]:
-    """The SampleInputs of one entry, made on the CPU from ``seed`` only.
+    """Return the SampleInputs of one entry, made on the CPU from ``seed`` only.
 
     The entry's function is called directly: the public iterator around it seeds every generator again before
     each sample, those of all devices included, by the name of a test that it looks for on the stack.
@@ -211,14 +213,14 @@ def sample_inputs(info: Any, dtype: torch.dtype, *, requires_grad: bool, seed: i
 
 
 def reference_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> list[Any]:
-    """The broader SampleInputs (extremal, large, broadcast, …) of one entry, made on the CPU."""
+    """Return the broader SampleInputs (extremal, large, broadcast, …) of one entry, made on the CPU."""
     make = info.reference_inputs_func or info.sample_inputs_func
     with seeded(seed), quiet():
         return list(make(info, "cpu", dtype, False))
 
 
 def first_sample(info: Any, dtype: torch.dtype, *, seed: int, requires_grad: bool = False) -> Any | None:
-    """The first SampleInput, or None where the entry makes none in that dtype."""
+    """Return the first SampleInput, or None if the entry makes none in that dtype."""
     with seeded(seed), quiet():
         for sample in info.sample_inputs_func(info, "cpu", dtype, requires_grad):
             return sample
@@ -226,7 +228,7 @@ def first_sample(info: Any, dtype: torch.dtype, *, seed: int, requires_grad: boo
 
 
 def error_inputs(info: Any, device: str, *, seed: int) -> list[Any]:
-    """The ErrorInputs of one entry, made on ``device``; empty where it has none."""
+    """Return the ErrorInputs of one entry, made on ``device``; empty if it has none."""
     if getattr(info, "error_inputs_func", None) is None:
         return []
     with seeded(seed), quiet():
@@ -234,23 +236,23 @@ def error_inputs(info: Any, device: str, *, seed: int) -> list[Any]:
 
 
 def conjugated_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> list[Any]:
-    """SampleInputs whose first tensor is a lazy conjugate."""
+    """Return SampleInputs whose first tensor is a lazy conjugate."""
     with seeded(seed), quiet():
         return list(info.conjugate_sample_inputs("cpu", dtype, requires_grad=False))
 
 
 def forward_dtypes(info: Any) -> frozenset[torch.dtype]:
-    """The dtypes that the entry declares for the CPU."""
+    """Return the dtypes that the entry declares for the CPU."""
     return frozenset(info.dtypes)
 
 
 def backward_dtypes(info: Any) -> frozenset[torch.dtype]:
-    """The dtypes for which the entry declares a backward on the CPU."""
+    """Return the dtypes for which the entry declares a backward on the CPU."""
     return frozenset(info.supported_backward_dtypes("cpu")) if info.supports_autograd else frozenset()
 
 
 def composite_checks() -> Any | None:
-    """The composite-compliance checker (module), or None where this release has none."""
+    """Return the composite-compliance checker (a module), or None if this release has none."""
     try:
         with _plain_arguments(), preserved_rng():
             from torch.testing._internal import composite_compliance
@@ -260,13 +262,15 @@ def composite_checks() -> Any | None:
 
 
 def gradcheck_wrapper(info: Any) -> Callable[..., Any]:
-    """The entry's own wrapper that keeps perturbed inputs inside its domain (hermitian, triangular, …)."""
+    """Return the entry's own wrapper that keeps perturbed inputs inside its domain (hermitian, triangular,
+    …).
+    """
     wrapper: Callable[..., Any] | None = getattr(info, "gradcheck_wrapper", None)
     return wrapper if wrapper is not None else (lambda op, *args, **kwargs: op(*args, **kwargs))
 
 
 def output_process(sample: Any) -> Callable[[Any], Any] | None:
-    """The function that a SampleInput wants applied before a gradient is taken, or None where it names
+    """Return the function that a SampleInput wants applied before a gradient is taken, or None if it names
     none.
     """
     fn: Callable[[Any], Any] | None = getattr(sample, "output_process_fn_grad", None)
@@ -274,14 +278,14 @@ def output_process(sample: Any) -> Callable[[Any], Any] | None:
 
 
 def fake_tensor_mode() -> Any:
-    """A fresh FakeTensorMode."""
+    """Return a fresh FakeTensorMode."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     return FakeTensorMode()
 
 
 def dynamic_output_errors() -> tuple[type[BaseException], ...]:
-    """What FakeTensor raises where an output's shape or value depends on data."""
+    """Return the types that FakeTensor raises if an output's shape or value depends on data."""
     from torch._subclasses import fake_tensor
 
     names = ("DynamicOutputShapeException", "DataDependentOutputException", "UnsupportedOperatorException")
@@ -290,7 +294,9 @@ def dynamic_output_errors() -> tuple[type[BaseException], ...]:
 
 @contextlib.contextmanager
 def operators_run() -> Iterator[list[str]]:
-    """Names (``aten::add``) of the operators that run meanwhile, nested ones too; filled in at the end."""
+    """Yield a list that holds, at the end, the names (``aten::add``) of the operators run meanwhile, nested
+    ones too.
+    """
     # The newer one writes to stderr with each use.
     from torch.autograd import profiler_legacy
 
@@ -301,9 +307,9 @@ def operators_run() -> Iterator[list[str]]:
 
 
 def capturing_all_shapes(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A compiled function whose one graph may hold operators with shapes that depend on values.
+    """Return a compiled function whose one graph may hold operators with shapes that depend on values.
 
-    torch 2.13 allows that by itself where one whole graph is asked for; 2.6 has to be told. Releases between
+    torch 2.13 allows that by itself if one whole graph is asked for; 2.6 needs a setting. Releases between
     them were not tried.
     """
     import torch._dynamo.config as config
@@ -328,25 +334,25 @@ def reset_dynamo() -> None:
 
 
 def graph_breaks() -> dict[str, int]:
-    """Dynamo's reasons for breaking graphs since the last reset, with how often each came up."""
+    """Return Dynamo's reasons for breaking graphs since the last reset, with how often each came up."""
     from torch._dynamo.utils import counters
 
     return {str(reason): int(count) for reason, count in counters["graph_break"].items()}
 
 
 def compile_backend(name: str) -> Callable[..., Any]:
-    """The function behind the name of a backend of ``torch.compile``; LookupError where there is none."""
+    """Return the function behind the name of a backend of ``torch.compile``; LookupError if there is none."""
     from torch._dynamo.backends import registry
 
     try:
-        found: Callable[..., Any] = registry.lookup_backend(name)
+        backend: Callable[..., Any] = registry.lookup_backend(name)
     except Exception as error:
         raise LookupError(f"torch.compile knows no backend {name!r}: {error}") from error
-    return found
+    return backend
 
 
 def not_captured() -> tuple[type[BaseException], ...]:
-    """What Dynamo raises where a function cannot be put into one graph."""
+    """Return the types that Dynamo raises if a function cannot be put into one graph."""
     from torch._dynamo import exc
 
     names = ("Unsupported", "UserError", "InternalTorchDynamoError")
@@ -354,7 +360,7 @@ def not_captured() -> tuple[type[BaseException], ...]:
 
 
 def module_inputs(info: Any, dtype: torch.dtype, *, training: bool, seed: int) -> list[Any]:
-    """The ModuleInputs of one entry, made on the CPU from ``seed`` only; differentiable inputs require
+    """Return the ModuleInputs of one entry, made on the CPU from ``seed`` only; differentiable inputs require
     grad.
     """
     with seeded(seed), quiet():
@@ -364,7 +370,7 @@ def module_inputs(info: Any, dtype: torch.dtype, *, training: bool, seed: int) -
 
 
 def module_error_inputs(info: Any, dtype: torch.dtype, *, training: bool, seed: int) -> list[Any]:
-    """The ErrorModuleInputs of one entry, made on the CPU; empty where it has none."""
+    """Return the ErrorModuleInputs of one entry, made on the CPU; empty if it has none."""
     make = getattr(info, "module_error_inputs_func", None)
     if make is None:
         return []
@@ -373,13 +379,15 @@ def module_error_inputs(info: Any, dtype: torch.dtype, *, training: bool, seed: 
 
 
 def optimizer_inputs(info: Any, *, capturable: bool) -> list[Any]:
-    """The OptimizerInputs of one entry; with ``capturable`` also those that torch keeps for accelerators."""
+    """Return the OptimizerInputs of one entry; with ``capturable`` also those that torch keeps for
+    accelerators.
+    """
     with quiet():
         return list(info.optim_inputs_func(device="cuda" if capturable else "cpu"))
 
 
 def optimizer_error_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> list[Any]:
-    """The ErrorOptimizerInputs of one entry, parameters on the CPU; empty where it has none."""
+    """Return the ErrorOptimizerInputs of one entry, parameters on the CPU; empty if it has none."""
     make = getattr(info, "optim_error_inputs_func", None)
     if make is None:
         return []
@@ -389,7 +397,9 @@ def optimizer_error_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> list[
 
 @functools.cache
 def dispatch_key(device: str) -> str:
-    """The dispatch key of a device type (``HPU``), as the dispatcher spells it; empty where it names none."""
+    """Return the dispatch key of a device type (``HPU``) in the dispatcher's spelling; empty if it
+    has none.
+    """
     kind = torch.device(device).type
     if kind == "privateuseone" or kind == torch._C._get_privateuse1_backend_name():
         return "PrivateUse1"
@@ -403,7 +413,7 @@ def dispatch_key(device: str) -> str:
 
 
 def has_kernel(name: str, key: str) -> bool:
-    """Whether an overload (``aten::add.Tensor``) has a kernel of its own at a dispatch key."""
+    """Return whether an overload (``aten::add.Tensor``) has a kernel of its own at a dispatch key."""
     try:
         return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
     except RuntimeError:  # an overload of TorchScript's alone
@@ -411,14 +421,16 @@ def has_kernel(name: str, key: str) -> bool:
 
 
 def overloads(name: str) -> list[str]:
-    """Names of the overloads of an aten operator; the default one is empty. None exist: an empty list."""
+    """Return the names of the overloads of an aten operator, empty for the default one; an empty list if it
+    has none.
+    """
     packet = getattr(torch.ops.aten, name, None)
     return [] if packet is None else [word.replace("default", "") for word in packet.overloads()]
 
 
 @contextlib.contextmanager
 def every_warning() -> Iterator[None]:
-    """Let warnings that torch gives once in a process come each time."""
+    """Repeat warnings that torch otherwise gives once in a process."""
     before = torch.is_warn_always_enabled()
     torch.set_warn_always(True)
     try:
@@ -428,31 +440,31 @@ def every_warning() -> Iterator[None]:
 
 
 def control_flow(name: str) -> Callable[..., Any]:
-    """``while_loop``, ``scan``, ``associative_scan`` or ``map``; torch documents them, and has no public
+    """Return ``while_loop``, ``scan``, ``associative_scan`` or ``map``; torch documents them without a public
     name.
     """
     import torch._higher_order_ops as operators
 
-    found: Callable[..., Any] = getattr(operators, name)
-    return found
+    operator: Callable[..., Any] = getattr(operators, name)
+    return operator
 
 
 def ahead_of_time(
     function: Callable[..., Any], *, dynamic: bool = False, min_cut: bool = False
 ) -> Callable[..., Any]:
-    """A function traced by ahead-of-time autograd at its first call; graphs of forward and backward run as
-    they are.
-    """
+    """Return a function traced by ahead-of-time autograd at its first call; its graphs run as they are."""
     from functorch.compile import aot_function, default_partition, min_cut_rematerialization_partition, nop
 
     partition = min_cut_rematerialization_partition if min_cut else default_partition
-    made: Callable[..., Any] = aot_function(function, nop, nop, partition_fn=partition, dynamic=dynamic)
-    return made
+    traced: Callable[..., Any] = aot_function(function, nop, nop, partition_fn=partition, dynamic=dynamic)
+    return traced
 
 
 def graph_of(function: Callable[..., Any], *inputs: Any, sizes: str = "real") -> Any:
-    """The graph module of what operators a function calls on inputs; ``sizes`` is ``real``, ``fake``
-    (traced without values) or ``symbolic`` (without values, and with open sizes).
+    """Return the graph module of the operators that a function calls on inputs.
+
+    ``sizes`` is ``real``, ``fake`` (traced without values) or ``symbolic`` (without values, and with open
+    sizes).
     """
     from torch.fx.experimental.proxy_tensor import make_fx
 

@@ -19,9 +19,9 @@ BROKEN = "the call on (({}, 4) float32 on hpu:0) raised RuntimeError: allocator 
     ("message", "subject", "shape"),
     [
         (
-            "the result is 0.5 at [1, 2] where -1e-05 is expected (allowed 1.05e-07; 1 of 125 are wrong).",
+            "the result is 0.5 at [1, 2], expected -1e-05 (allowed 1.05e-07; 1 of 125 are wrong).",
             "add",
-            "the result is # at # where # is expected (allowed #; # of # are wrong).",
+            "the result is # at #, expected # (allowed #; # of # are wrong).",
         ),
         (BROKEN.format(3, 17, "0x7f00"), "add", "RuntimeError: allocator is out of # blocks at #"),
         (
@@ -34,7 +34,7 @@ BROKEN = "the call on (({}, 4) float32 on hpu:0) raised RuntimeError: allocator 
             "linalg.lu",
             "NotImplementedError: Could not run 'aten::tril' with arguments from hpu",
         ),
-        ("it has shape [3, 0] where [] is expected.", "sum", "it has shape # where # is expected."),
+        ("it has shape [3, 0], expected [].", "sum", "it has shape #, expected #."),
         ("declared dtype torch.float16 is nan", "sum", "declared dtype DTYPE is #"),
         ("conv2d differs\nmore", "nn.functional.conv2d", "SUBJECT differs"),
     ],
@@ -89,7 +89,7 @@ def test_a_broken_allocator_is_one_cause() -> None:
 
 def test_wrong_values_stay_apart_by_family_unless_nearly_all_are_wrong() -> None:
     def wrong(subject: str) -> tuple[str, str, str, str]:
-        return f"value/{subject}@float32", "fail", "value", f"{subject} is 3.5 at [0] where 4 is expected"
+        return f"value/{subject}@float32", "fail", "value", f"{subject} is 3.5 at [0], expected 4"
 
     few = [wrong(name) for name in ("fft.fft", "fft.rfft", "linalg.lu", "sum", "cumsum", "index_add")]
     found = groups.of(legs(*few, passing=100))

@@ -310,8 +310,8 @@ def test_candidates_never_change_the_sample_they_come_from() -> None:
     ("one", "other", "same_kind"),
     [
         (
-            "the result is 1.5 at [0, 1] where 2.5 is expected (1 of 9)",
-            "the result is nan at [] where 0.0 is",
+            "the result is 1.5 at [0, 1], expected 2.5 (1 of 9)",
+            "the result is nan at [], expected 0.0",
             True,
         ),
         ("the result is 1.5 at [0]", "the method's result is 1.5 at [0]", False),

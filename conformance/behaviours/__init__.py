@@ -1,1 +1,1 @@
-"""Programs that run twice, on the CPU and on the device, and what each shows."""
+"""Programs that run twice, on the CPU and on the device, and the observations that each makes."""

@@ -1,4 +1,4 @@
-"""Behaviours: what torch does, written down as a short program that must show the same on every device.
+"""Behaviours: torch's own behaviour as short programs that must show the same on every device.
 
     @behaviour("views", dtypes=NUMBERS, sees=("alias", "value"))
     def write_through_select(lab: Lab) -> None:
@@ -10,9 +10,9 @@
         lab.same("base", base)
 
 becomes the property ``write-through-select`` of subject ``views`` (kind ``api``). Its check runs the program
-on the CPU, then on the device, and compares what was shown, in order. A program that breaks down or
-contradicts itself on the CPU is a fault of the suite and an ``error``; one that breaks down on the device is
-a failure of the device.
+on the CPU, then on the device, and compares the observations in order. A program that fails or contradicts
+itself on the CPU is a fault of the suite and an ``error``; one that fails on the device is a failure of the
+device.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ INTEGERS = ("int8", "int16", "int32", "int64", "uint8")
 NUMBERS = (*FLOATS, *INTEGERS, *COMPLEX)
 ALL = (*NUMBERS, "bool")
 
-#: Kinds of faults that tests plant into every behaviour: those that it must see, it names.
+#: Kinds of faults that tests plant into every behaviour; each behaviour names those that it must see.
 FAULTS = ("value", "alias", "dtype", "shape", "stride", "error", "message", "warning")
 
 Program = Callable[[Lab], None]
@@ -56,8 +56,8 @@ Program = Callable[[Lab], None]
 class Behaviour:
     """A program with the name of its property and the kinds of planted faults that it must see.
 
-    ``fault`` stands for behaviours that none of the general faults reaches: a context manager that breaks
-    something on the device's side, given in the tests under the property's name.
+    ``sees`` is empty for behaviours that none of the general faults reaches: the tests then have a context
+    manager that breaks something on the device's side, under the property's name.
     """
 
     name: str
@@ -103,15 +103,16 @@ def behaviour(
     """Register a program as the property of an area of torch's API.
 
     The name is that of the function with dashes, the statement the first paragraph of its docstring. ``sees``
-    are the planted faults that must turn it red; empty for one whose fault the tests give by name.
+    are the planted faults that must turn it red; it is empty if the tests give the fault by the property's
+    name. Raises ValueError for an unknown area or fault, and for a program without a docstring.
     """
     if area not in areas.AREAS:
         raise ValueError(
-            f"area {area!r} is none of {', '.join(areas.AREAS)}; add it to conformance/subjects/areas.py"
+            f"area {area!r} is not one of {', '.join(areas.AREAS)}; add it to conformance/subjects/areas.py"
         )
     for fault in sees:
         if fault not in FAULTS:
-            raise ValueError(f"fault {fault!r} is none of {', '.join(FAULTS)}")
+            raise ValueError(f"fault {fault!r} is not one of {', '.join(FAULTS)}")
 
     def wrap(program: Program) -> Program:
         title = name or program.__name__.strip("_").replace("_", "-")
@@ -142,7 +143,7 @@ def behaviour(
 
 
 def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
-    """Run the program on the CPU, then on the device, and compare what was shown."""
+    """Run the program on the CPU, then on the device, and compare the observations."""
     expected = Lab(target, recorder.id.dtype, recorder.seed, on_target=False)
     state = process_state.capture()
     process_state.seed(recorder.seed, target)
@@ -169,31 +170,31 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
             target.synchronize()
         except Exception as raised:
             error = raised
-    for mine, other in zip(actual.observations, expected.observations, strict=False):
-        if mine.name != other.name:
+    for shown, due in zip(actual.observations, expected.observations, strict=False):
+        if shown.name != due.name:
             recorder.compared(1)
-            recorder.fail(Kind.STATE, f"showed {mine.name!r} where the CPU shows {other.name!r}.")
+            recorder.fail(Kind.STATE, f"showed {shown.name!r}, but the CPU shows {due.name!r}.")
             break
-        if other.value is True and mine.value is True:
+        if due.value is True and shown.value is True:
             recorder.compared(1)
         else:
-            observation.compare(recorder, mine, other, actual.device, target.precision)
+            observation.compare(recorder, shown, due, actual.device, target.precision)
     for deviation in actual.deviations:
         recorder.fail(deviation.kind, deviation.message)
     for name, text in actual.accidents.items():
         if name not in expected.accidents:
-            recorder.fail(Kind.REFUSED, f"{name} was refused, where the CPU says what is wrong: {text}")
+            recorder.fail(Kind.REFUSED, f"{name} was refused, but the CPU says what is wrong: {text}")
     if error is not None:
         recorder.compared(1)
         report_error(target, recorder, error, what=_place(error, entry.program))
     elif len(actual.observations) != len(expected.observations):
         recorder.compared(1)
-        shown, due = len(actual.observations), len(expected.observations)
-        recorder.fail(Kind.STATE, f"showed {shown} things where the CPU shows {due}.")
+        counts = len(actual.observations), len(expected.observations)
+        recorder.fail(Kind.STATE, f"showed {counts[0]} things, but the CPU shows {counts[1]}.")
 
 
 def _place(error: Exception, program: Program) -> str:
-    """The line of the program, or of what it called in its file, at which an error came up."""
+    """Return the line of the program, or of what it called in its file, at which an error came up."""
     file = program.__code__.co_filename
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename == file:
@@ -202,7 +203,7 @@ def _place(error: Exception, program: Program) -> str:
 
 
 def device_module(device: torch.device) -> Any:
-    """``torch.<device>``, or None where there is no such module."""
+    """Return ``torch.<device>``, or None if there is no such module."""
     with contextlib.suppress(Exception):
         return torch.get_device_module(device)
     return None

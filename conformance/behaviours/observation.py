@@ -1,4 +1,4 @@
-"""What a behaviour shows, kept as it was at that moment, and how two of them are held against each other."""
+"""Observations of a behaviour, kept as they were at that moment, and their comparison."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from conformance.model.verdicts import Kind
 
 @dataclasses.dataclass(frozen=True)
 class TensorShown:
-    """A tensor as it was: values on the host, and what its metadata said.
+    """A tensor as it was: values on the host, and its metadata.
 
     ``parts`` hold the values: one strided tensor, or those that a nested, quantized or sparse one is made of.
     """
@@ -29,10 +29,10 @@ class TensorShown:
 
 @dataclasses.dataclass(frozen=True)
 class Closeness:
-    """How far values may be apart: ``roundings`` units of the coarsest dtype, at the largest element.
+    """An allowed distance: ``roundings`` units of the coarsest dtype, at the largest element.
 
     ``matrix`` says that products are summed, which the precision class ``tf32`` does with fewer bits;
-    ``dtype`` names a coarser dtype than that of the result, where one took part.
+    ``dtype`` names a coarser dtype than that of the result, if one took part.
     """
 
     roundings: float
@@ -40,7 +40,7 @@ class Closeness:
     dtype: torch.dtype | None = None
 
     def tolerance(self, expected: torch.Tensor, precision: str) -> Tolerance:
-        """The bound for all elements of ``expected``."""
+        """Return the bound for all elements of ``expected``; exact for integers and booleans."""
         dtype = expected.dtype
         if not (dtype.is_floating_point or dtype.is_complex):
             return EXACT
@@ -68,7 +68,7 @@ class Observation:
 
 
 def show(value: Any, *, strides: bool = False) -> Any:
-    """A copy of a tree that later changes do not reach; tensors become :class:`TensorShown`."""
+    """Return a copy of a tree that later changes do not reach; tensors become :class:`TensorShown`."""
     return tree_map(lambda leaf: _shown(leaf, strides), value)
 
 
@@ -97,7 +97,9 @@ def _shown(leaf: Any, strides: bool) -> Any:
 def compare(
     recorder: Recorder, actual: Observation, expected: Observation, device: torch.device, precision: str
 ) -> bool:
-    """Compare what the device showed with what the CPU showed under the same name."""
+    """Compare what the device showed with what the CPU showed under the same name; return whether
+    they agree.
+    """
     return _Comparison(recorder, expected, device, precision).trees(
         actual.value, expected.value, expected.name
     )
@@ -117,16 +119,16 @@ class _Comparison:
             return self.tensors(actual, expected, what)
         if isinstance(expected, (tuple, list)) and not isinstance(expected, torch.Size):
             same = isinstance(actual, (tuple, list)) and len(actual) == len(expected)
-            if not self.fact(same, f"{what} is {_brief(actual)} where {_brief(expected)} is expected."):
+            if not self.fact(same, f"{what} is {_brief(actual)}, expected {_brief(expected)}."):
                 return False
             results = [
-                self.trees(mine, other, f"{what}[{place}]")
-                for place, (mine, other) in enumerate(zip(actual, expected, strict=True))
+                self.trees(actual_item, expected_item, f"{what}[{index}]")
+                for index, (actual_item, expected_item) in enumerate(zip(actual, expected, strict=True))
             ]
             return all(results)
         if isinstance(expected, dict):
             same = isinstance(actual, dict) and list(actual) == list(expected)
-            if not self.fact(same, f"{what} has keys {_brief(actual)} where {_brief(expected)} is expected."):
+            if not self.fact(same, f"{what} has keys {_brief(actual)}, expected {_brief(expected)}."):
                 return False
             results = [self.trees(actual[key], expected[key], f"{what}[{key!r}]") for key in expected]
             return all(results)
@@ -145,21 +147,21 @@ class _Comparison:
                 tolerance = Tolerance(closeness.roundings * unit_of(dtype), float(torch.finfo(dtype).tiny))
             got = torch.tensor(actual, dtype=want.dtype)
             return compare_values(self.recorder, got, want, tolerance=tolerance, what=what)
-        text = f"{what} is {_brief(actual)} where {_brief(expected)} is expected."
+        text = f"{what} is {_brief(actual)}, expected {_brief(expected)}."
         return self.fact(type(actual) is type(expected) and actual == expected, text, Kind.VALUE)
 
     def tensors(self, actual: Any, expected: TensorShown, what: str) -> bool:
-        text = f"{what} is {_brief(actual)} where a tensor is expected."
+        text = f"{what} is {_brief(actual)}, expected a tensor."
         if not isinstance(actual, TensorShown):
             return self.fact(False, text)
         good = True
         for word, value in expected.words.items():
             kind = Kind.DTYPE if word == "dtype" else Kind.METADATA
-            found = actual.words.get(word)
-            good &= self.fact(found == value, f"{what} has {word} {found} where {value} is expected.", kind)
-        wanted = "cpu" if self.expected.host else self.device.type
-        text = f"{what} is on device {actual.device} where {wanted} is expected."
-        good &= self.fact(actual.device.type == wanted, text)
+            shown = actual.words.get(word)
+            good &= self.fact(shown == value, f"{what} has {word} {shown}, expected {value}.", kind)
+        device_type = "cpu" if self.expected.host else self.device.type
+        text = f"{what} is on device {actual.device}, expected {device_type}."
+        good &= self.fact(actual.device.type == device_type, text)
         if not good or len(actual.parts) != len(expected.parts):
             return False
         for place, (got, want) in enumerate(zip(actual.parts, expected.parts, strict=True)):

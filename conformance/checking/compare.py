@@ -18,7 +18,7 @@ _WIDE_INTEGERS = tuple(
 
 
 def fact(recorder: Recorder, holds: bool, kind: Kind, message: str, *, sample: int | None = None) -> bool:
-    """Count one fact and record a failure of ``kind`` where it does not hold."""
+    """Count one fact and record a failure of ``kind`` if it does not hold; return whether it holds."""
     recorder.compared(1)
     if not holds:
         recorder.fail(kind, message, sample=sample)
@@ -26,7 +26,10 @@ def fact(recorder: Recorder, holds: bool, kind: Kind, message: str, *, sample: i
 
 
 def on_host(value: Any) -> torch.Tensor:
-    """A strided CPU tensor with the same values: off the device, dense, conj and neg bits applied."""
+    """Return a strided CPU tensor with the same values: off the device, dense, conj and neg bits applied.
+
+    Shape and dtype stay, but complex32 becomes complex64; a number becomes a tensor without dimensions.
+    """
     if not isinstance(value, torch.Tensor):
         return torch.as_tensor(value)
     tensor = value.detach()
@@ -38,7 +41,7 @@ def on_host(value: Any) -> torch.Tensor:
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    """The values in a dtype in which the CPU can compare: float64, complex128, int64 or bool."""
+    """Return the values in a dtype in which the CPU can compare: float64, complex128, int64 or bool."""
     if tensor.dtype == torch.bool:
         return tensor
     if tensor.is_complex():
@@ -64,10 +67,12 @@ def compare_values(
 ) -> bool:
     """Compare the elements of two tensors or numbers, counted; a failure names the worst element.
 
-    An element agrees when ``|actual - expected| <= tolerance.allowed(|expected| + spread)``. NaNs must be
-    where NaNs are expected and infinities must agree in sign (for complex numbers: what is not finite must
-    not be). An expected value beyond the range of the actual dtype may come as infinity. ``signed_zeros``
-    asks that zeros agree in sign too.
+    An element agrees if ``|actual - expected| <= tolerance.allowed(|expected| + spread)``, all in float64 or
+    complex128; ``spread`` is a float64 tensor that broadcasts to the shape of ``expected``. NaNs must be at
+    the same places and infinities must agree in sign (a complex element that is expected not to be finite
+    must not be finite). An expected value beyond the range of the actual dtype may come as infinity.
+    ``signed_zeros`` asks that zeros agree in sign too. Another shape is a failure of kind METADATA, and a
+    device that cannot be read one of kind EXCEPTION. Returns whether all elements agree.
     """
     fetched = attempt(lambda: on_host(actual))
     if not fetched.ok:
@@ -80,7 +85,7 @@ def compare_values(
         recorder.compared(1)
         recorder.fail(
             Kind.METADATA,
-            f"{what} has shape {list(got.shape)} where {list(want.shape)} is expected.",
+            f"{what} has shape {list(got.shape)}, expected {list(want.shape)}.",
             sample=sample,
         )
         return False
@@ -104,11 +109,11 @@ def _compare_discrete(
     if torch.equal(a, e):
         return True
     wrong = a != e
-    where = wrong.nonzero()[0].tolist()
-    position = tuple(where)
+    index = wrong.nonzero()[0].tolist()
+    position = tuple(index)
     recorder.fail(
         kind,
-        f"{what} is {a[position].item()} at {where} where {e[position].item()} is expected "
+        f"{what} is {a[position].item()} at {index}, expected {e[position].item()} "
         f"({int(wrong.sum())} of {a.numel()} elements differ, none may).",
         sample=sample,
     )
@@ -146,11 +151,10 @@ def _compare_floating(
     excess = torch.where(good, torch.full_like(distance, -1.0), distance / allowed.clamp_min(1e-300))
     excess = torch.nan_to_num(excess, nan=float("inf"))
     flat = int(excess.flatten().argmax())
-    where = list(_unravel(flat, got.shape))
-    position = tuple(where)
+    position = _unravel(flat, got.shape)
     recorder.fail(
         kind,
-        f"{what} is {a[position].item()!r} at {where} where {e[position].item()!r} is expected "
+        f"{what} is {a[position].item()!r} at {list(position)}, expected {e[position].item()!r} "
         f"(allowed difference {float(allowed[position]):.3g}, found {float(distance[position]):.3g}; "
         f"{int((~good).sum())} of {good.numel()} elements are wrong).",
         sample=sample,
@@ -159,7 +163,7 @@ def _compare_floating(
 
 
 def _special(a: torch.Tensor, e: torch.Tensor, dtype: torch.dtype, allowed: torch.Tensor) -> torch.Tensor:
-    """Elements that agree although their difference says nothing: NaNs, infinities, values out of range."""
+    """Mark elements that agree although their difference says nothing: NaN, infinity, values out of range."""
     if a.is_complex():
         limit = torch.finfo(dtype).max if dtype.is_complex or dtype.is_floating_point else float("inf")
         outside = e.abs() + allowed > limit
@@ -190,16 +194,18 @@ def compare_exact(
 
 
 def metadata(tensor: torch.Tensor, *, stride: bool = False) -> dict[str, Any]:
-    """The metadata that is compared, as words and values."""
-    found: dict[str, Any] = {"shape": list(tensor.shape), "dtype": tensor.dtype, "layout": tensor.layout}
+    """Return the metadata that is compared: ``shape``, ``dtype``, ``layout`` and, with ``stride``,
+    ``strides``.
+    """
+    words: dict[str, Any] = {"shape": list(tensor.shape), "dtype": tensor.dtype, "layout": tensor.layout}
     if stride and tensor.layout is torch.strided:
         # The stride of a dimension of size one, or of a tensor without elements, moves nothing.
-        found["strides"] = (
+        words["strides"] = (
             [step for size, step in zip(tensor.shape, tensor.stride(), strict=False) if size > 1]
             if tensor.numel()
             else []
         )
-    return found
+    return words
 
 
 def compare_metadata(
@@ -213,19 +219,19 @@ def compare_metadata(
     device: torch.device | None = None,
     dtype: bool = True,
 ) -> bool:
-    """Compare shape, dtype, layout, optionally strides, and the device where one is named.
+    """Compare shape, dtype, layout, optionally strides, and the device if one is named.
 
     Strides of dimensions of size one and of tensors without elements are not compared. Counts one fact per
-    word.
+    word. Values that are not tensors are compared by type, numbers of any type with each other.
     """
     if not isinstance(expected, torch.Tensor):
         same = type(actual) is type(expected) or (
             isinstance(actual, (int, float, complex)) and isinstance(expected, (int, float, complex))
         )
-        text = f"{what} is a {type(actual).__name__} where a {type(expected).__name__} is expected."
+        text = f"{what} is a {type(actual).__name__}, expected a {type(expected).__name__}."
         return fact(recorder, same, Kind.METADATA, text, sample=sample)
     if not isinstance(actual, torch.Tensor):
-        text = f"{what} is a {type(actual).__name__} where a tensor is expected."
+        text = f"{what} is a {type(actual).__name__}, expected a tensor."
         return fact(recorder, False, Kind.METADATA, text, sample=sample)
     good = True
     want, got = metadata(expected, stride=stride), metadata(actual, stride=stride)
@@ -233,11 +239,11 @@ def compare_metadata(
         if word == "dtype" and not dtype:
             continue
         kind = Kind.DTYPE if word == "dtype" else Kind.METADATA
-        text = f"{what} has {word} {got.get(word)} where {value} is expected."
+        text = f"{what} has {word} {got.get(word)}, expected {value}."
         good &= fact(recorder, got.get(word) == value, kind, text, sample=sample)
     if device is not None:
         same = actual.device.type == device.type and device.index in (None, actual.device.index)
-        text = f"{what} is on device {actual.device} where {device} is expected."
+        text = f"{what} is on device {actual.device}, expected {device}."
         good &= fact(recorder, same, Kind.METADATA, text, sample=sample)
     return good
 
@@ -245,7 +251,7 @@ def compare_metadata(
 def same_nesting(
     recorder: Recorder, actual: Any, expected: Any, *, what: str = "the result", sample: int | None = None
 ) -> bool:
-    """Compare how many leaves two trees have."""
+    """Compare the numbers of leaves of two trees."""
     got, want = len(list(trees.leaves(actual))), len(list(trees.leaves(expected)))
-    text = f"{what} has {got} parts where {want} are expected."
+    text = f"{what} has {got} parts, expected {want}."
     return fact(recorder, got == want, Kind.METADATA, text, sample=sample)

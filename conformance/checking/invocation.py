@@ -1,4 +1,4 @@
-"""Calling something on a target, and telling its errors apart."""
+"""Calls on a target, and the kinds of errors that they raise."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _REFUSALS = (
     "does not support",
     "no kernel found",
     "not compiled with",
-    # What the device guard and the hooks of torch say for what a backend has not overridden.
+    # The words of torch's device guard and hooks for what a backend has not overridden.
     "backend doesn't support",
     "backend doesn`t support",
     "please register privateuse1hooksinterface",
@@ -37,18 +37,19 @@ _REFUSALS = (
 
 @dataclasses.dataclass
 class Outcome:
-    """What a call gave: a value, or the error it raised."""
+    """The outcome of a call: a value, or the error it raised."""
 
     value: Any = None
     error: Exception | None = None
 
     @property
     def ok(self) -> bool:
+        """True if the call raised nothing."""
         return self.error is None
 
 
 def attempt(call: Callable[[], Any]) -> Outcome:
-    """The outcome of ``call``; errors other than Exceptions (interrupts, timeouts) pass through."""
+    """Return the outcome of ``call``; errors other than Exceptions (interrupts, timeouts) pass through."""
     try:
         return Outcome(value=call())
     except Exception as error:
@@ -56,7 +57,7 @@ def attempt(call: Callable[[], Any]) -> Outcome:
 
 
 def attempt_on(target: Target, call: Callable[[], Any]) -> Outcome:
-    """The outcome of ``call`` on a target, errors that only the execution can find included."""
+    """Return the outcome of ``call`` on a target, including errors that only the execution can find."""
     try:
         value = call()
         if not target.is_cpu:
@@ -67,7 +68,7 @@ def attempt_on(target: Target, call: Callable[[], Any]) -> Outcome:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether an error says that there is no implementation, rather than that the arguments are wrong."""
+    """Return whether an error says that there is no implementation, not that the arguments are wrong."""
     if isinstance(error, NotImplementedError):
         return True
     text = str(error).lower()
@@ -75,8 +76,9 @@ def is_refusal(error: BaseException) -> bool:
 
 
 def is_answer(target: Target, error: BaseException) -> bool:
-    """Whether an error is what a device says to what it lacks, wherever it came up: a refusal, or a name that
-    the device's module has not got.
+    """Return whether an error is a device's answer to a request for something that it lacks.
+
+    That is a refusal, or an AttributeError for a name that the device's module does not have.
     """
     if is_refusal(error):
         return True
@@ -89,7 +91,7 @@ def is_answer(target: Target, error: BaseException) -> bool:
 
 
 def one_line(error: BaseException, length: int = 300) -> str:
-    """``Type: message`` on one line, cut to ``length``."""
+    """Return ``Type: message`` on one line, the message cut to ``length`` characters."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:length]}"
 
@@ -97,7 +99,7 @@ def one_line(error: BaseException, length: int = 300) -> str:
 def report_error(
     target: Target, recorder: Recorder, error: Exception, *, what: str, sample: int | None = None
 ) -> None:
-    """Record an error of the target where a result was due: unsupported, REFUSED or EXCEPTION."""
+    """Record an error of the target instead of a result that was due: unsupported, REFUSED or EXCEPTION."""
     if refusal.classify(target, recorder.id, error, recorder.lacking) == "declared":
         recorder.unsupported(refusal.why(target, recorder.id, recorder.lacking) or "")
     elif is_refusal(error):

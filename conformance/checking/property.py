@@ -24,8 +24,8 @@ class Property:
     (``float32``) or ``any``. ``applies(target, subject)`` returns the dtype names for which a result exists,
     without touching the device; an empty sequence means that there is no such case. ``modes`` are the modes
     in which it is checked. ``runs`` says that the subject's kernels run in every result of it, so that a
-    result without any is vacuous in a mode that counts them. ``capabilities`` are the words of
-    :data:`conformance.model.vocabulary.CAPABILITIES` that a target must declare to be held to it.
+    result without any is vacuous in a mode that counts them. ``capabilities`` are words of
+    :data:`conformance.model.vocabulary.CAPABILITIES`; a target that does not declare all of them may refuse.
     """
 
     name: str
@@ -58,7 +58,10 @@ def register(
     runs: bool = True,
     capabilities: Sequence[str] = (),
 ) -> Callable[[Check], Check]:
-    """Decorator that registers a plain check function as a property."""
+    """Return a decorator that registers a plain check function as a property.
+
+    Raises ValueError for an unknown level, mode or capability, and for a name that is registered already.
+    """
     if level not in LEVELS:
         raise ValueError(f"property {name!r} names level {level!r}; use one of {', '.join(LEVELS)}")
     for mode in modes:

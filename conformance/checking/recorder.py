@@ -1,4 +1,4 @@
-"""The recorder: what a property says about a subject, counted, so that silence can never pass."""
+"""The recorder: the counted observations of a property about a subject, so that silence can never pass."""
 
 from __future__ import annotations
 
@@ -38,10 +38,12 @@ class Recorder:
 
     @property
     def failed(self) -> bool:
+        """True if at least one deviation was recorded."""
         return self._failure_count > 0
 
     @property
     def failure_count(self) -> int:
+        """Number of deviations so far, also of those whose messages were not kept."""
         return self._failure_count
 
     def compared(self, count: int) -> None:
@@ -57,29 +59,31 @@ class Recorder:
         Every kind is kept because an expectation excuses only the kinds that it names.
         """
         self._failure_count += 1
-        if len(self._failures) < MAX_FAILURES_KEPT or all(kind is not known.kind for known in self._failures):
+        if len(self._failures) < MAX_FAILURES_KEPT or all(kind is not kept.kind for kept in self._failures):
             self._failures.append(
                 Failure(kind, message[:MAX_MESSAGE], None if sample is None else int(sample))
             )
 
     def note(self, text: str) -> None:
-        """Something worth reading that is not a deviation (e.g. a dtype that works although undeclared)."""
+        """Record something worth reading that is not a deviation (e.g. a dtype that works although
+        undeclared).
+        """
         text = plain(text[:MAX_MESSAGE])
         if len(self._notes) < MAX_NOTES and text not in self._notes:
             self._notes.append(text)
 
     def unsupported(self, reason: str) -> None:
-        """The subject is declared unsupported and was refused with a clean error."""
+        """Record that the subject is declared unsupported and was refused with a clean error."""
         self._unsupported = reason
         self.note(reason)
 
     def vacuous(self, reason: str) -> None:
-        """The subject did not run in its mode, so that whatever was compared says nothing about it."""
+        """Record that the subject did not run in its mode, so that no comparison says anything about it."""
         self._vacuous = reason
 
     @property
     def samples_used(self) -> int:
-        """How many samples were tried so far."""
+        """Number of samples tried so far."""
         return self._samples_used
 
     def samples(self, used: int, available: int) -> None:
@@ -88,11 +92,11 @@ class Recorder:
         self._samples_available += int(available)
 
     def placement(self, placement: Placement) -> None:
-        """How the operator ran, as observed."""
+        """Record the observed placement of the operator."""
         self._placement = placement
 
     def result(self) -> Result:
-        """The result so far. Nothing compared and nothing failed is ``vacuous``."""
+        """Return the result so far. It is ``vacuous`` if nothing was compared and nothing failed."""
         comparisons = self._comparisons + (self._empty_comparisons if self.about_emptiness else 0)
         failures = list(self._failures)
         count = self._failure_count

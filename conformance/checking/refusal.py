@@ -1,4 +1,4 @@
-"""Refusals: which exception of a target is a declared, clean "no"."""
+"""Refusals: the exceptions of a target that are a declared, clean "no"."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def reason(target: Target, result_id: ResultId) -> str | None:
-    """Why the target file declares the result unsupported, or None where it does not."""
+    """Return the reason for which the target file declares the result unsupported, or None if it does not."""
     text = str(result_id)
     for pattern, why in target.unsupported.items():
         if matches(pattern, text):
@@ -24,10 +24,10 @@ def reason(target: Target, result_id: ResultId) -> str | None:
 
 
 def clean(exception: BaseException) -> bool:
-    """Whether an exception is a clean refusal: NotImplementedError or RuntimeError, raised on purpose.
+    """Return whether an exception is a clean refusal: NotImplementedError or RuntimeError, raised on purpose.
 
     Running out of memory, recursing too deep and failed internal assertions are RuntimeErrors too; they are
-    accidents, not answers. DLPack's way to refuse is a BufferError.
+    accidents, not answers. DLPack refuses with a BufferError.
     """
     import torch
 
@@ -39,12 +39,14 @@ def clean(exception: BaseException) -> bool:
 
 
 def absent(exception: BaseException) -> bool:
-    """Whether an exception says that a module has no such function or class: ``torch.my_device.Stream``."""
+    """Return whether an exception says that a module has no such function or class:
+    ``torch.my_device.Stream``.
+    """
     return isinstance(exception, AttributeError) and isinstance(exception.obj, types.ModuleType)
 
 
 def without(lacking: Sequence[str]) -> str:
-    """The words for capabilities that are not declared."""
+    """Return the words for capabilities that are not declared, as the beginning of a sentence."""
     names = ", ".join(lacking)
     return f"capability {names} is" if len(lacking) == 1 else f"capabilities {names} are"
 
@@ -52,12 +54,12 @@ def without(lacking: Sequence[str]) -> str:
 def classify(
     target: Target, result_id: ResultId, exception: BaseException, lacking: Sequence[str] = ()
 ) -> Literal["declared", "undeclared"]:
-    """Whether a target may refuse a result with this exception.
+    """Decide whether a target may refuse a result with this exception.
 
     ``declared`` means the verdict ``unsupported``: the target file names the result as unsupported, or does
-    not declare a capability that it needs (``lacking``), *and* the error is clean. An API that is not there
-    is a clean answer too where a capability is not declared. Everything else, NotImplementedError included,
-    is ``undeclared`` and thus a failure of kind ``refused`` or ``exception``.
+    not declare a capability that it needs (``lacking``), *and* the error is clean. A missing API is a clean
+    answer too if a capability is not declared. Everything else, NotImplementedError included, is
+    ``undeclared`` and thus a failure of kind ``refused`` or ``exception``.
     """
     if lacking and (clean(exception) or absent(exception)):
         return "declared"
@@ -65,18 +67,18 @@ def classify(
 
 
 def why(target: Target, result_id: ResultId, lacking: Sequence[str] = ()) -> str | None:
-    """Why a result may be refused, or None where nothing declares it."""
+    """Return the declared reason for which a result may be refused, or None if nothing declares it."""
     if lacking:
         return f"{without(lacking)} not declared"
     return reason(target, result_id)
 
 
 def judged(target: Target, result: Result, lacking: Sequence[str]) -> Result:
-    """A result with what the target declares held against it.
+    """Return a result adjusted to what the target declares.
 
-    What works although it is not declared says so in a note. What was refused throughout, with the words by
-    which torch refuses, is ``unsupported`` where a capability is not declared, or the result is declared
-    unsupported; wrong values, crashes and errors of other types stay what they are.
+    A result that works although it is not declared receives a note. A result that was refused throughout,
+    with the words by which torch refuses, is ``unsupported`` if a capability is not declared or the result is
+    declared unsupported; wrong values, crashes and errors of other types stay as they are.
     """
     from conformance.model.verdicts import Kind, Verdict
 

@@ -9,7 +9,7 @@ import torch
 
 
 def tree_map(fn: Callable[[Any], Any], tree: Any) -> Any:
-    """The same nesting with ``fn`` applied to every leaf; named tuples keep their type."""
+    """Return the same nesting with ``fn`` applied to every leaf; named tuples keep their type."""
     if isinstance(tree, torch.Size):
         return tree
     if isinstance(tree, tuple):
@@ -27,7 +27,7 @@ def tree_map(fn: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def leaves(tree: Any) -> Iterator[Any]:
-    """Every leaf in order."""
+    """Yield every leaf in order."""
     if isinstance(tree, (tuple, list)) and not isinstance(tree, torch.Size):
         for item in tree:
             yield from leaves(item)
@@ -39,10 +39,10 @@ def leaves(tree: Any) -> Iterator[Any]:
 
 
 def tensors(tree: Any) -> list[torch.Tensor]:
-    """The tensors among the leaves, in order."""
+    """Return the tensors among the leaves, in order."""
     return [leaf for leaf in leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
 def numel(tree: Any) -> int:
-    """Elements of all tensors together."""
+    """Return the number of elements of all tensors together."""
     return sum(tensor.numel() for tensor in tensors(tree))

@@ -11,27 +11,26 @@ import torch
 
 from conformance.target.target import Target
 
-#: Seconds of work that are put on a stream so that something is pending; longer ones where the host was
-#: slower.
+#: Seconds of work that are put on a stream so that something is pending; longer ones if the host was slower.
 DELAYS = (0.1, 0.5, 2.0)
 
 
 class DeviceApi:
-    """What properties of a device's API use of it. A test hands in one that misbehaves."""
+    """The parts of a device's API that properties use. A test hands in one that misbehaves."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
 
     def stream(self) -> Any:
-        """A new stream."""
+        """Return a new stream."""
         return torch.Stream(device=self.target.device)
 
     def event(self, *, timing: bool = False) -> Any:
-        """A new event."""
+        """Return a new event."""
         return torch.Event(device=self.target.device, enable_timing=timing)
 
     def current(self) -> Any:
-        """The current stream of this thread."""
+        """Return the current stream of this thread."""
         return torch.accelerator.current_stream()
 
     @contextlib.contextmanager
@@ -45,7 +44,7 @@ class DeviceApi:
             torch.accelerator.set_stream(before)
 
     def delay(self, seconds: float) -> bool:
-        """Put work of about that length on the current stream; False where the target has no way to."""
+        """Put work of about that length on the current stream; return False if the target has no way to."""
         hook = self.target.hook("delay")
         if hook is None:
             return False
@@ -53,11 +52,11 @@ class DeviceApi:
         return True
 
     def empty(self, size: int) -> torch.Tensor:
-        """Memory for int64 on the device, which nothing has written."""
+        """Return ``size`` int64 elements of device memory that nothing has written."""
         return torch.empty(size, dtype=torch.int64, device=self.target.device)
 
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A copy of a host tensor in pinned memory."""
+        """Return a copy of a host tensor in pinned memory."""
         return tensor.pin_memory()
 
     def record_stream(self, tensor: torch.Tensor, stream: Any) -> None:
@@ -73,7 +72,7 @@ _make: Callable[[Target], DeviceApi] = DeviceApi
 
 
 def of(target: Target) -> DeviceApi:
-    """The API of a target."""
+    """Return the API of a target."""
     return _make(target)
 
 
@@ -84,11 +83,11 @@ def replace(make: Callable[[Target], DeviceApi] | None) -> None:
 
 
 def pending_after(api: DeviceApi, stream: Any, work: Callable[[], Any]) -> bool | None:
-    """Whether what was on a stream is still pending when ``work``, done after it, has returned.
+    """Return whether a stream's earlier work is still pending when ``work``, done after it, has returned.
 
-    True proves that ``work`` did not wait for it. False is said only where that happened with every length of
-    delay although the host itself was fast enough once; None where it never was, or where nothing can be
-    delayed.
+    True proves that ``work`` did not wait for it. The answer is False only if it waited with every length of
+    delay although the host itself was fast enough once; it is None if the host never was, or if nothing can
+    be delayed.
     """
     answer: bool | None = None
     for seconds in DELAYS:

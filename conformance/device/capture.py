@@ -31,7 +31,7 @@ class Captured:
 
 @contextlib.contextmanager
 def side_stream(target: Target) -> Iterator[None]:
-    """A stream of its own, as capture needs it, which a device may not allow on its default stream."""
+    """Make a new stream current: a device may not allow capture on its default stream."""
     if target.is_cpu or not target.capable("streams"):
         yield
         return
@@ -47,7 +47,7 @@ def side_stream(target: Target) -> Iterator[None]:
 
 
 def captured(target: Target, call: Callable[[], Any]) -> Captured:
-    """``call`` captured into a graph. Whatever it raises leaves no capture open.
+    """Return ``call`` captured into a graph. Whatever it raises leaves no capture open.
 
     The graph may or may not have run once when this returns.
     """
@@ -58,7 +58,7 @@ def captured(target: Target, call: Callable[[], Any]) -> Captured:
         try:
             value = call()
         except BaseException:
-            # The first error is the one to tell; ending a broken capture may raise another.
+            # The first error is the one to report; ending a broken capture may raise another.
             with contextlib.suppress(Exception):
                 graph.capture_end()
             raise

@@ -1,4 +1,4 @@
-"""``torch.compile`` on a target, with a look at what Dynamo hands over and at what runs of it."""
+"""``torch.compile`` on a target, with a record of the graphs that Dynamo hands over and of their runs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from conformance.target.target import Target
 
 @dataclasses.dataclass
 class Log:
-    """What one compiled function did: the calls in each graph, and how often any of the graphs ran."""
+    """The record of one compiled function: the calls in each graph, and how often any of the graphs ran."""
 
     graphs: list[list[str]] = dataclasses.field(default_factory=list)
     runs: int = 0
 
     @property
     def seen(self) -> bool:
-        """Whether a graph with at least one call in it ran."""
+        """True if a graph with at least one call in it ran."""
         return self.runs > 0 and any(self.graphs)
 
 
@@ -34,10 +34,11 @@ def compiled(
     fused: bool = False,
     fullgraph: bool = True,
 ) -> tuple[Callable[..., Any], Log]:
-    """``function`` compiled by the target's backend; without a target by torch's own ``aot_eager``, which
-    traces forward and backward and runs the kernels as they are.
+    """Return ``function`` compiled by the target's backend, and its log.
 
-    Nothing that was compiled before is used. With ``fused`` the target's options for fusion are in force.
+    Without a target torch's own ``aot_eager`` compiles it, which traces forward and backward and runs the
+    kernels as they are. Nothing that was compiled before is used. With ``fused`` the target's options for
+    fusion are in force.
     """
     torch_private.reset_dynamo()
     log = Log()
@@ -46,11 +47,11 @@ def compiled(
 
     def backend(module: Any, inputs: Any) -> Callable[..., Any]:
         log.graphs.append([str(node.target) for node in module.graph.nodes if node.op.startswith("call_")])
-        made = compiler(module, inputs, **keywords)
+        executable = compiler(module, inputs, **keywords)
 
         def run(*args: Any) -> Any:
             log.runs += 1
-            return made(*args)
+            return executable(*args)
 
         return run
 

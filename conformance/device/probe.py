@@ -1,4 +1,4 @@
-"""The known-answer probe: whether the device still computes, told by sums that are exact in every dtype."""
+"""The known-answer probe: sums that are exact in every dtype show whether the device still computes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DTYPES = ("float32", "bfloat16", "float16", "float64", "int64", "int32")
 
 
 def dtype_of(target: Target) -> torch.dtype:
-    """The dtype in which the probe computes: the first declared one that holds its numbers exactly."""
+    """Return the dtype in which the probe computes: the first declared one that holds its numbers exactly."""
     for name in _DTYPES:
         if target.declares(name):
             return getattr(torch, name)  # type: ignore[no-any-return]
@@ -40,7 +40,7 @@ PARTS: dict[str, Callable[[torch.Tensor], tuple[torch.Tensor, Any]]] = {
 
 
 def known_answers(target: Target) -> dict[str, str]:
-    """What is wrong with each part of the probe; empty where everything is as it must be.
+    """Return a sentence for each wrong part of the probe by its name; empty if everything is right.
 
     Runs ``copy``, ``add`` and ``matmul`` on the device and waits for it. A part that raises is wrong too.
     """
@@ -50,10 +50,10 @@ def known_answers(target: Target) -> dict[str, str]:
             host = torch.tensor([[0, 1, 2], [3, 4, 5]], dtype=dtype_of(target))
             value, expected = part(host.to(target.device))
             target.synchronize()
-            found = value.cpu().tolist()
+            answer = value.cpu().tolist()
         except Exception as error:
             wrong[name] = f"{name} raised {type(error).__name__}: {str(error)[:500]}"
         else:
-            if found != expected:
-                wrong[name] = f"{name} gave {found} instead of {expected}"
+            if answer != expected:
+                wrong[name] = f"{name} gave {answer} instead of {expected}"
     return wrong

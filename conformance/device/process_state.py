@@ -1,4 +1,4 @@
-"""Global state of a process that a case must leave as it found it, and the seeds that it starts from."""
+"""Global state of a process that a case must leave unchanged, and the seeds that it starts from."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _PARTS: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
 
 
 def capture() -> State:
-    """The state now."""
+    """Return the state now."""
     return tuple(read() for _, read, _ in _PARTS)
 
 
 def restore(state: State) -> list[str]:
-    """Put a captured state back; the names of what had changed."""
+    """Put a captured state back; return the names of the parts that had changed."""
     changed = []
     for (name, read, write), value in zip(_PARTS, state, strict=True):
         if read() != value:
@@ -44,7 +44,8 @@ def restore(state: State) -> list[str]:
 
 
 def seed(value: int, target: Target) -> None:
-    """Seed Python, NumPy, torch's CPU generator and the target's device; the checks of distributions are on.
+    """Seed Python, NumPy, torch's CPU generator and the target's device; switch the checks of distributions
+    on.
 
     ``torch.manual_seed`` would do more: it also queues calls, each with a formatted stack, for accelerators
     that torch knows and that are not in use, which takes a millisecond and is never freed.

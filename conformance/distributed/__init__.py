@@ -5,10 +5,10 @@ together.
                                                        rank 1 ─┤ the backend's process group
                                                         …      ─┘
 
-A property runs in the worker and holds what the ranks show against what arithmetic on the CPU gives. A rank
-runs one program at a time, a function registered by name, and answers with host tensors and words only. So a
-rank that dies, hangs or raises costs its world, never the worker; the next program gets a fresh one. The
-worker itself never loads the backend.
+A property runs in the worker and compares the ranks' answers with arithmetic on the CPU. A rank runs one
+program at a time, a function registered by name, and answers with host tensors and words only. So a rank that
+dies, hangs or raises costs its world, never the worker; the next program gets a fresh one. The worker itself
+never loads the backend.
 """
 
 import os
@@ -22,5 +22,5 @@ USUAL_LIMIT = 120.0
 
 
 def patient(seconds: float) -> float:
-    """A limit of a world, longer where results may take longer than usual (``--timeout``)."""
+    """Return a limit of a world in seconds, longer if results may take longer than usual (``--timeout``)."""
     return seconds * max(1.0, float(os.environ.get(LIMIT, USUAL_LIMIT)) / USUAL_LIMIT)

@@ -1,4 +1,4 @@
-"""What a rank says about a program, and how it travels."""
+"""Answers of ranks to programs, and their form between processes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import torch
 
 
 def packed(message: Any) -> bytes:
-    """A message as bytes. Tensors travel by value: torch's own way to pickle them for other processes puts
-    them into shared memory.
+    """Return a message as bytes.
+
+    Tensors travel by value: torch's own way to pickle them for other processes puts them into shared memory.
     """
     buffer = io.BytesIO()
     _Pickler(buffer).dump(message)
@@ -22,7 +23,7 @@ def packed(message: Any) -> bytes:
 
 
 def unpacked(data: bytes) -> Any:
-    """The inverse of :func:`packed`."""
+    """Return the message in bytes that :func:`packed` made."""
     return pickle.loads(data)
 
 
@@ -41,7 +42,7 @@ def _tensor(dtype: torch.dtype, shape: tuple[int, ...], data: bytes) -> torch.Te
 
 
 class Ending(enum.Enum):
-    """How a program ended on a rank."""
+    """The ways in which a program ends on a rank."""
 
     VALUE = "value"
     ERROR = "error"
@@ -51,10 +52,10 @@ class Ending(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """Of one rank.
+    """The answer of one rank.
 
     ``value`` holds only host tensors, numbers, words and containers of them. ``error`` holds the name of the
-    exception's type and those of its bases, ``text`` what it says, or how the process ended. ``seconds`` is
+    exception's type and those of its bases, ``text`` its message, or how the process ended. ``seconds`` is
     the time that the program took.
     """
 
@@ -67,10 +68,11 @@ class Answer:
 
     @property
     def ok(self) -> bool:
+        """True if the program returned a value."""
         return self.ending is Ending.VALUE
 
     def exception(self) -> Exception:
-        """The error once more, as the nearest type that this process knows."""
+        """Return the error once more, as the nearest type that this process knows."""
         for name in self.error:
             kind = getattr(builtins, name, None) or getattr(torch, name, None)
             if isinstance(kind, type) and issubclass(kind, Exception):
@@ -81,12 +83,12 @@ class Answer:
         return RuntimeError(self.text)
 
     def words(self) -> str:
-        """The answer in a few words, for failures."""
+        """Return the answer in a few words, for failures."""
         if self.ending is Ending.ERROR:
             return f"rank {self.rank} raised {self.error[0]}: {' '.join(self.text.split())[:400]}"
         if self.ending is Ending.GONE:
             return f"the process of rank {self.rank} ended with {self.text}"
         if self.ending is Ending.LATE:
-            where = f" (it is at {self.text})" if self.text else ""
-            return f"rank {self.rank} did not answer in time{where}"
+            place = f" (it is at {self.text})" if self.text else ""
+            return f"rank {self.rank} did not answer in time{place}"
         return f"rank {self.rank} answered"

@@ -1,4 +1,4 @@
-"""What collectives are about: shapes, dtypes, reduce operators, and a call of a rank."""
+"""The vocabulary of collectives: shapes, dtypes, reduce operators, and a call of a rank."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ REDUCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @dataclasses.dataclass
 class Call:
-    """What a rank's call has to go by. ``ranks`` are those of the group, by number in the world; ``root`` is
-    one of them, ``me`` the place of this rank among them, ``word`` names the reduction, ``layout`` that of
-    the tensors made for results, which are kept in ``made``.
+    """The arguments of a rank's call.
+
+    ``ranks`` are those of the group, by number in the world; ``root`` and ``me`` are positions among them,
+    ``me`` that of this rank. ``word`` names the reduction. ``layout`` is that of the tensors made for
+    results, which are kept in ``made``.
     """
 
     ranks: Sequence[int]
@@ -47,7 +49,7 @@ class Call:
     made: Tensors = dataclasses.field(default_factory=list)
 
     def result(self, like: torch.Tensor, *shape: int) -> torch.Tensor:
-        """Room for a result of a shape, with the dtype and device of ``like``."""
+        """Make room for a result of a shape, with the dtype and device of ``like``."""
         self.made.append(room(like, shape, self.layout))
         return self.made[-1]
 
@@ -60,12 +62,13 @@ class Call:
 
     @property
     def size(self) -> int:
+        """Number of ranks in the group."""
         return len(self.ranks)
 
 
 @dataclasses.dataclass
 class Running:
-    """A call that was issued: the tensors that will hold its results, and its handles where it was asked for
+    """A call that was issued: the tensors that will hold its results, and its handles if the call asked for
     any.
     """
 
@@ -73,7 +76,7 @@ class Running:
     works: list[Any]
 
     def wait(self) -> Tensors:
-        """The results, after the current stream was told to wait."""
+        """Make the current stream wait for the call, and return the results."""
         for work in self.works:
             if work is not None:
                 work.wait()

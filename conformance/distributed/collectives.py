@@ -1,7 +1,7 @@
-"""Collectives as functions of what all ranks give: how each is called, and what arithmetic says is due.
+"""Collectives as functions of all ranks' inputs: the call of each, and the results that arithmetic demands.
 
-A collective takes from each rank a list of tensors and leaves each rank with one. Its ``issue`` is what a
-rank does, with the given tensors on the device; its ``due`` says on the CPU what every rank must have then.
+A collective takes a list of tensors from each rank and leaves a list with each rank. A rank calls its
+``issue`` with its inputs on the device; its ``due`` computes on the CPU the results of every rank.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Due = Callable[[list[Tensors], int, str], list[Tensors]]
 
 @dataclasses.dataclass(frozen=True)
 class Collective:
-    """One collective with one reduce operator, where it has one.
+    """One collective with one reduce operator, if it has one.
 
-    ``given(me, size, shape)`` are the shapes of what a rank gives, ``issue(dist, call, tensors)`` calls it,
-    and ``due(all that is given, place of the root, word of the reduction)`` are the results by rank.
-    ``in_place``: the given tensors hold the results, else they must stay as they are. ``scalars``: there is a
-    form for tensors without dimensions; ``asynchronous``: it takes ``async_op`` or gives handles;
-    ``pairwise``: some ranks send, others receive, so that
-    what one refuses the others wait for; ``at_root``: only the root makes room for results.
+    ``given(me, size, shape)`` returns the shapes of a rank's inputs, ``issue(dist, call, tensors)`` calls the
+    collective, and ``due(inputs by rank, position of the root, word of the reduction)`` returns the results
+    by rank. ``in_place``: the inputs hold the results, else they must stay as they are. ``scalars``: there is
+    a form for tensors without dimensions. ``asynchronous``: it takes ``async_op`` or returns handles.
+    ``pairwise``: some ranks send and others receive, so that the others wait for what one refuses.
+    ``at_root``: only the root makes room for results.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Collective:
 
     @property
     def makes_room(self) -> bool:
-        """Whether the caller makes the tensors for the results, apart from what it gives."""
+        """True if the caller makes the tensors for the results, apart from its inputs."""
         return not self.in_place and not self.name.startswith("functional.")
 
 
@@ -77,58 +77,58 @@ def _reducing(
 _FEW = ("sum", "max", "avg")
 
 COLLECTIVES: tuple[Collective, ...] = (
-    *_reducing("all_reduce", shapes.one, issuing.all_reduce, due.all_reduced, in_place=True),
+    *_reducing("all_reduce", shapes.single, issuing.all_reduce, due.all_reduced, in_place=True),
     *_reducing(
         "all_reduce_coalesced",
-        shapes.two,
+        shapes.pair,
         issuing.all_reduce_coalesced,
         due.all_reduced,
         ("sum",),
         in_place=True,
     ),
-    *_reducing("reduce", shapes.one, issuing.reduce, due.reduced_at_root, in_place=True),
-    _moving("broadcast", shapes.one, issuing.broadcast, due.of_root, in_place=True),
-    _moving("all_gather", shapes.one, issuing.all_gather, due.gathered),
+    *_reducing("reduce", shapes.single, issuing.reduce, due.reduced_at_root, in_place=True),
+    _moving("broadcast", shapes.single, issuing.broadcast, due.of_root, in_place=True),
+    _moving("all_gather", shapes.single, issuing.all_gather, due.gathered),
     _moving(
         "all_gather_into_tensor",
-        shapes.one,
+        shapes.single,
         issuing.all_gather_into_tensor,
         due.concatenated,
         scalars=False,
     ),
-    _moving("all_gather_into_tensor.stacked", shapes.one, issuing.all_gather_stacked, due.stacked),
-    *_reducing("reduce_scatter", shapes.each, issuing.reduce_scatter, due.scattered_sums),
+    _moving("all_gather_into_tensor.stacked", shapes.single, issuing.all_gather_stacked, due.stacked),
+    *_reducing("reduce_scatter", shapes.one_per_rank, issuing.reduce_scatter, due.scattered_sums),
     *_reducing(
         "reduce_scatter_tensor",
-        shapes.long,
+        shapes.rows_of_all,
         issuing.reduce_scatter_tensor,
         due.pieces_of_sum,
         scalars=False,
     ),
     *_reducing(
         "reduce_scatter_tensor.stacked",
-        shapes.stack,
+        shapes.layers_of_all,
         issuing.reduce_scatter_stacked,
         due.layers_of_sum,
         ("sum",),
     ),
-    _moving("all_to_all", shapes.each, issuing.all_to_all, due.exchanged),
+    _moving("all_to_all", shapes.one_per_rank, issuing.all_to_all, due.exchanged),
     _moving(
         "all_to_all_single",
-        shapes.long,
+        shapes.rows_of_all,
         issuing.all_to_all_single,
         due.exchanged_pieces,
         scalars=False,
     ),
     _moving("all_to_all_single.uneven", shapes.uneven, issuing.all_to_all_uneven, due.exchanged_unevenly),
-    _moving("gather", shapes.one, issuing.gather, due.gathered_at_root, at_root=True),
+    _moving("gather", shapes.single, issuing.gather, due.gathered_at_root, at_root=True),
     _moving("scatter", shapes.from_root, issuing.scatter, due.scattered, pairwise=True),
-    _moving("isend_irecv", shapes.one, issuing.ring, due.from_left, pairwise=True),
-    _moving("send_recv", shapes.one, issuing.pairs, due.from_partner, asynchronous=False, pairwise=True),
-    _moving("batch_isend_irecv", shapes.one, issuing.batch, due.from_left, pairwise=True),
+    _moving("isend_irecv", shapes.single, issuing.ring, due.from_left, pairwise=True),
+    _moving("send_recv", shapes.single, issuing.pairs, due.from_partner, asynchronous=False, pairwise=True),
+    _moving("batch_isend_irecv", shapes.single, issuing.batch, due.from_left, pairwise=True),
     *_reducing(
         "functional.all_reduce",
-        shapes.one,
+        shapes.single,
         issuing.functional("all_reduce"),
         due.all_reduced,
         _FEW,
@@ -136,7 +136,7 @@ COLLECTIVES: tuple[Collective, ...] = (
     ),
     *_reducing(
         "functional.all_reduce_coalesced",
-        shapes.two,
+        shapes.pair,
         issuing.functional("all_reduce_coalesced"),
         due.all_reduced,
         ("sum",),
@@ -144,7 +144,7 @@ COLLECTIVES: tuple[Collective, ...] = (
     ),
     *_reducing(
         "functional.reduce_scatter_tensor",
-        shapes.long,
+        shapes.rows_of_all,
         issuing.functional("reduce_scatter_tensor"),
         due.pieces_of_sum,
         _FEW,
@@ -153,7 +153,7 @@ COLLECTIVES: tuple[Collective, ...] = (
     ),
     _moving(
         "functional.all_gather_tensor",
-        shapes.one,
+        shapes.single,
         issuing.functional("all_gather_tensor"),
         due.concatenated,
         scalars=False,
@@ -161,14 +161,14 @@ COLLECTIVES: tuple[Collective, ...] = (
     ),
     _moving(
         "functional.broadcast",
-        shapes.one,
+        shapes.single,
         issuing.functional("broadcast"),
         due.of_root,
         asynchronous=False,
     ),
     _moving(
         "functional.all_to_all_single",
-        shapes.long,
+        shapes.rows_of_all,
         issuing.functional("all_to_all_single"),
         due.exchanged_pieces,
         scalars=False,
@@ -178,35 +178,36 @@ COLLECTIVES: tuple[Collective, ...] = (
 
 
 def find(name: str) -> Collective:
-    """The collective of that name; LookupError where there is none."""
-    for one in COLLECTIVES:
-        if one.name == name:
-            return one
+    """Return the collective of that name; LookupError if there is none."""
+    for collective in COLLECTIVES:
+        if collective.name == name:
+            return collective
     raise LookupError(f"no collective named {name!r}")
 
 
 #: No given number is larger.
 LARGEST = 6
-#: Where the pattern of each rank begins: other places, not in one line, so that no sum comes out even.
+#: Start of each rank's pattern: irregular, so that sums over ranks differ from place to place.
 _STARTS = (0, 1, 3, 7, 12, 5, 10, 8, 2, 11, 4, 9, 6)
 
 
 def numbers(rank: int, shape: Shape, dtype: torch.dtype, place: int = 0, word: str = "") -> torch.Tensor:
-    """What a rank gives: small whole numbers, another pattern for each rank and place, exact in every dtype.
+    """Return the input of a rank: small whole numbers, another pattern for each rank and place, exact in
+    every dtype.
 
     Their sums over some ten ranks are exact too, and so are products of ones and twos, which in int8 wrap
-    everywhere alike.
+    alike everywhere.
     """
     count = torch.Size(shape).numel()
     raw = (torch.arange(count) * 3 + _STARTS[rank % len(_STARTS)] + place * 2) % 13
     if dtype == torch.bool:
-        made = raw % 2 == 0
+        values = raw % 2 == 0
     elif word == "product":
-        made = (raw % 2 + 1).to(dtype)
+        values = (raw % 2 + 1).to(dtype)
     elif not dtype.is_signed:
-        made = raw.to(dtype)
+        values = raw.to(dtype)
     elif dtype.is_complex:
-        made = torch.complex(raw.double() - LARGEST, (raw.double() * 2 + rank) % 5).to(dtype)
+        values = torch.complex(raw.double() - LARGEST, (raw.double() * 2 + rank) % 5).to(dtype)
     else:
-        made = (raw.to(torch.float32) - LARGEST).to(dtype)
-    return made.reshape(shape)
+        values = (raw.to(torch.float32) - LARGEST).to(dtype)
+    return values.reshape(shape)

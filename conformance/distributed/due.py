@@ -1,4 +1,8 @@
-"""What each rank must have after a collective: of what all give, the root's place, the reduction."""
+"""Results that each rank must have after a collective.
+
+Each function takes all inputs by rank, the position of the root and the word of the reduction, and returns
+the results by rank: CPU tensors in the dtype of the inputs. A rank without results has an empty list.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from conformance.distributed.shapes import parts
 
 
 def reduced(parts: Sequence[torch.Tensor], word: str) -> torch.Tensor:
-    """Tensors of one shape and dtype reduced, in that dtype; an average by way of float64."""
+    """Return tensors of one shape and dtype reduced, in that dtype; an average by way of float64."""
     stacked = torch.stack(list(parts))
     if word == "avg":
         return stacked.double().mean(0).to(stacked.dtype)
@@ -33,74 +37,94 @@ _PAIRS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 
 def all_reduced(given: list[Tensors], root: int, word: str) -> list[Tensors]:
-    results = [reduced([one[place] for one in given], word) for place in range(len(given[0]))]
+    """The reduction of each place, on every rank."""
+    results = [reduced([tensors[place] for tensors in given], word) for place in range(len(given[0]))]
     return [results] * len(given)
 
 
 def reduced_at_root(given: list[Tensors], root: int, word: str) -> list[Tensors]:
-    result = reduced([one[0] for one in given], word)
+    """The reduction, on the root alone."""
+    result = reduced([tensors[0] for tensors in given], word)
     return [[result] if me == root else [] for me in range(len(given))]
 
 
 def of_root(given: list[Tensors], root: int, word: str) -> list[Tensors]:
+    """The tensor of the root, on every rank."""
     return [[given[root][0]]] * len(given)
 
 
 def gathered(given: list[Tensors], root: int, word: str) -> list[Tensors]:
-    return [[one[0] for one in given]] * len(given)
+    """The tensors of all ranks, on every rank."""
+    return [[tensors[0] for tensors in given]] * len(given)
 
 
 def gathered_at_root(given: list[Tensors], root: int, word: str) -> list[Tensors]:
-    return [[one[0] for one in given] if me == root else [] for me in range(len(given))]
+    """The tensors of all ranks, on the root alone."""
+    return [[tensors[0] for tensors in given] if me == root else [] for me in range(len(given))]
 
 
 def concatenated(given: list[Tensors], root: int, word: str) -> list[Tensors]:
-    return [[torch.cat([one[0] for one in given])]] * len(given)
+    """The tensors of all ranks joined along the first dimension, on every rank."""
+    return [[torch.cat([tensors[0] for tensors in given])]] * len(given)
 
 
 def stacked(given: list[Tensors], root: int, word: str) -> list[Tensors]:
-    return [[torch.stack([one[0] for one in given])]] * len(given)
+    """The tensors of all ranks along a new first dimension, on every rank."""
+    return [[torch.stack([tensors[0] for tensors in given])]] * len(given)
 
 
 def layers_of_sum(given: list[Tensors], root: int, word: str) -> list[Tensors]:
-    return [[layer] for layer in reduced([one[0] for one in given], word).unbind(0)]
+    """The reduction, split along its first dimension, one layer for each rank."""
+    return [[layer] for layer in reduced([tensors[0] for tensors in given], word).unbind(0)]
 
 
 def scattered_sums(given: list[Tensors], root: int, word: str) -> list[Tensors]:
-    return [[reduced([one[me] for one in given], word)] for me in range(len(given))]
+    """For each rank the reduction of the tensors that all ranks gave for it."""
+    return [[reduced([tensors[me] for tensors in given], word)] for me in range(len(given))]
 
 
 def pieces_of_sum(given: list[Tensors], root: int, word: str) -> list[Tensors]:
-    whole = reduced([one[0] for one in given], word)
+    """The reduction, cut into equal groups of rows, one group for each rank."""
+    whole = reduced([tensors[0] for tensors in given], word)
     rows = whole.shape[0] // len(given)
     return [[whole[me * rows : (me + 1) * rows]] for me in range(len(given))]
 
 
 def exchanged(given: list[Tensors], root: int, word: str) -> list[Tensors]:
-    return [[one[me] for one in given] for me in range(len(given))]
+    """For each rank the tensors that all ranks gave for it."""
+    return [[tensors[me] for tensors in given] for me in range(len(given))]
 
 
 def exchanged_pieces(given: list[Tensors], root: int, word: str) -> list[Tensors]:
+    """For each rank the rows that all ranks gave for it, joined; equal groups of rows."""
     size = len(given)
     rows = given[0][0].shape[0] // size
-    return [[torch.cat([one[0][me * rows : (me + 1) * rows] for one in given])] for me in range(size)]
+    return [[torch.cat([tensors[0][me * rows : (me + 1) * rows] for tensors in given])] for me in range(size)]
 
 
 def exchanged_unevenly(given: list[Tensors], root: int, word: str) -> list[Tensors]:
+    """For each rank the rows that all ranks gave for it, joined; as many as :func:`.shapes.parts` says."""
     size = len(given)
     return [
-        [torch.cat([torch.split(one[0], parts(other, size))[me] for other, one in enumerate(given)])]
+        [
+            torch.cat(
+                [torch.split(tensors[0], parts(sender, size))[me] for sender, tensors in enumerate(given)]
+            )
+        ]
         for me in range(size)
     ]
 
 
 def scattered(given: list[Tensors], root: int, word: str) -> list[Tensors]:
+    """For each rank the tensor that the root gave for it."""
     return [[given[root][me]] for me in range(len(given))]
 
 
 def from_left(given: list[Tensors], root: int, word: str) -> list[Tensors]:
+    """For each rank the tensor of its left neighbour in a ring."""
     return [[given[(me - 1) % len(given)][0]] for me in range(len(given))]
 
 
 def from_partner(given: list[Tensors], root: int, word: str) -> list[Tensors]:
+    """For each rank the tensor of its partner in a pair; its own if it has no partner."""
     return [[given[me ^ 1 if me ^ 1 < len(given) else me][0]] for me in range(len(given))]

@@ -1,4 +1,4 @@
-"""Tensors that are not one dense piece of memory, and what lies beside them."""
+"""Tensors that are not one dense piece of memory, and the memory between their elements."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import torch
 DENSE = "dense"
 #: A transposed matrix, every second element, rows behind others.
 LAYOUTS = ("transposed", "every-second", "offset")
-#: What lies beside the elements of a tensor.
+#: The value of the memory beside the elements of a tensor.
 BESIDE = 55.0
 
 
 def room(like: torch.Tensor, shape: tuple[int, ...], layout: str) -> torch.Tensor:
-    """An uninitialised tensor of a shape, with the dtype and device of another, in memory of a layout."""
+    """Return a tensor whose elements nothing has written, with the dtype and device of another, in memory of
+    a layout.
+    """
     options: dict[str, Any] = {"dtype": like.dtype, "device": like.device}
     if layout == "transposed" and len(shape) > 1:
         order = (*range(2, len(shape)), 1, 0)
@@ -29,7 +31,7 @@ def room(like: torch.Tensor, shape: tuple[int, ...], layout: str) -> torch.Tenso
 
 
 def written_beside(tensor: torch.Tensor, layout: str) -> int:
-    """How many elements beside those of a tensor from :func:`room` were written."""
+    """Return the number of elements beside those of a tensor from :func:`room` that were written."""
     base = tensor._base
     if base is None or layout == "transposed":
         return 0

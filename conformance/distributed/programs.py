@@ -20,7 +20,7 @@ _PROGRAMS: dict[str, Program] = {}
 
 @dataclasses.dataclass(frozen=True)
 class Rank:
-    """What a program is given first: its place in the world, and the device to use.
+    """The first argument of a program: its place in the world, and the device to use.
 
     ``meeting`` is the file in which the ranks met, beside which they may put others; ``timeout`` is that of
     collectives in seconds.
@@ -64,22 +64,27 @@ def program(function: P) -> P:
 
 
 def name_of(function: Program) -> str:
-    """The name by which ranks find a program."""
+    """Return the name by which ranks find a program."""
     return f"{function.__module__}:{function.__qualname__}"
 
 
 def find(name: str) -> Program:
-    """The program of that name; its module is imported where need be. LookupError where there is none."""
+    """Return the program of that name, after importing its module if needed; LookupError if there is none."""
     if name not in _PROGRAMS:
         importlib.import_module(name.partition(":")[0])
     return _PROGRAMS[name]
 
 
-@program
-def agree(rank: Rank) -> float:
-    """The sum of rank + 1 over the world, by its process group."""
+def total(rank: Rank, group: Any = None) -> float:
+    """Return the sum of rank + 1 over a group, or the world, by its process group."""
     import torch.distributed as dist
 
     tensor = torch.full((3,), float(rank.rank + 1), device=rank.device)
-    dist.all_reduce(tensor)
+    dist.all_reduce(tensor, group=group)
     return float(tensor.cpu().double().mean())
+
+
+@program
+def agree(rank: Rank) -> float:
+    """Return the sum of rank + 1 over the world."""
+    return total(rank)

@@ -37,7 +37,7 @@ def main() -> None:
     except BaseException as error:
         say(pipe, described(options.rank, error, 0.0))
         raise
-    say(pipe, Answer(options.rank, Ending.VALUE))  # it has joined
+    say(pipe, Answer(options.rank, Ending.VALUE))  # reports that it has joined
     while True:
         try:
             name, arguments = unpacked(pipe.recv_bytes())
@@ -69,7 +69,8 @@ def join(options: argparse.Namespace) -> Any:
         count = torch.accelerator.device_count()
         if options.rank >= count:
             raise UsageError(
-                f"rank {options.rank} wants a device of its own of {count}; give fewer ranks with -n"
+                f"rank {options.rank} needs a device of its own, and there are {count}; "
+                "use fewer ranks with -n"
             )
         device = torch.device(target.device, options.rank)
         torch.accelerator.set_device_index(device.index)
@@ -79,7 +80,7 @@ def join(options: argparse.Namespace) -> Any:
 
 
 def ran(me: Any, name: str, arguments: dict[str, Any]) -> Any:
-    """The answer of a program."""
+    """Return the answer of a program, an error as an answer too."""
     from conformance.distributed.answers import Answer, Ending
     from conformance.distributed.programs import find
 
@@ -93,7 +94,7 @@ def ran(me: Any, name: str, arguments: dict[str, Any]) -> Any:
 
 
 def described(rank: int, error: BaseException, seconds: float) -> Any:
-    """An exception as an answer: its types by name, since the worker may not have them."""
+    """Return an exception as an answer: its types by name, since the worker may not have them."""
     from conformance.distributed.answers import Answer, Ending
 
     names = tuple(kind.__name__ for kind in type(error).__mro__ if kind is not object)
@@ -101,7 +102,7 @@ def described(rank: int, error: BaseException, seconds: float) -> Any:
 
 
 def leave() -> None:
-    """Leave the group as a program would, and end without a word where the backend cannot."""
+    """Leave the group as a program would, and end silently if the backend cannot."""
     import torch.distributed as dist
 
     if dist.is_initialized():

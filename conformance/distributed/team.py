@@ -1,4 +1,4 @@
-"""The world of this worker, and what the answers of its ranks mean for a result."""
+"""The world of this worker, and the judgement of its ranks' answers."""
 
 from __future__ import annotations
 
@@ -20,34 +20,33 @@ _worlds: dict[str, World] = {}
 
 
 def size() -> int:
-    """How many ranks the world has; two where nobody says."""
+    """Return the number of ranks in the world; two unless the runner says otherwise."""
     return int(os.environ.get(RANKS, "2"))
 
 
 def world(target: Target) -> World:
-    """The world of this process for a target; its ranks live from the first program to the end."""
+    """Return the world of this process for a target; its ranks live from the first program to the end."""
     if target.file not in _worlds:
-        found = _worlds[target.file] = World(target.file, size())
-        atexit.register(found.kill)
+        new = _worlds[target.file] = World(target.file, size())
+        atexit.register(new.kill)
     return _worlds[target.file]
 
 
 def report(target: Target, recorder: Recorder, answers: list[Answer], what: str) -> bool:
-    """Whether all ranks answered with a value. Else the first cause is recorded as a failure.
+    """Return whether all ranks answered with a value; else record the first cause as a failure.
 
-    What one rank raises or dies of makes the others late, so that lateness counts only where there is nothing
-    else.
+    A rank that raises or dies makes the others late, so lateness counts only if there is nothing else.
     """
-    bad = [answer for answer in answers if not answer.ok]
-    if not bad:
+    failed = [answer for answer in answers if not answer.ok]
+    if not failed:
         return True
     recorder.compared(1)
     order = (Ending.GONE, Ending.ERROR, Ending.LATE)
-    first = min(bad, key=lambda answer: (order.index(answer.ending), answer.rank))
+    first = min(failed, key=lambda answer: (order.index(answer.ending), answer.rank))
     if first.ending is Ending.ERROR:
         error = first.exception()
         why = refusal.why(target, recorder.id, recorder.lacking)
-        if why is not None and len(bad) == len(answers) and isinstance(error, (TypeError, ValueError)):
+        if why is not None and len(failed) == len(answers) and isinstance(error, (TypeError, ValueError)):
             # Of collectives these are clean answers too: c10d itself refuses dtypes and operators with them.
             recorder.unsupported(why)
         else:
@@ -55,9 +54,9 @@ def report(target: Target, recorder: Recorder, answers: list[Answer], what: str)
     elif first.ending is Ending.GONE:
         recorder.fail(Kind.CRASH, f"{what}: {first.words()}")
     else:
-        late = ", ".join(str(answer.rank) for answer in bad)
+        late = ", ".join(str(answer.rank) for answer in failed)
         recorder.fail(Kind.TIMEOUT, f"{what}: no answer in time from rank {late}")
-    for answer in bad:
+    for answer in failed:
         if answer is not first or answer.ending is Ending.LATE:
             recorder.note(answer.words())
     return False
@@ -66,7 +65,7 @@ def report(target: Target, recorder: Recorder, answers: list[Answer], what: str)
 def values(
     target: Target, recorder: Recorder, program: Callable[..., Any], *, what: str, **arguments: Any
 ) -> list[Any] | None:
-    """What a program returns on each rank, by rank; None, and a failure, where one of them has nothing.
+    """Return the values that a program returns, by rank; None, and a failure, if one of the ranks has none.
 
     ``arguments`` are the program's, and ``limit`` and ``grace`` of :meth:`World.run`.
     """

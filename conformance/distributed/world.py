@@ -1,4 +1,4 @@
-"""A world of ranks: started by the worker, given programs, and replaced where one of them is lost."""
+"""A world of ranks: started by the worker, given programs, and replaced if one of them is lost."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ class _Process:
         self.log = log
 
     def answer(self) -> Answer:
-        """What it says now; how it ended where it has closed its pipe."""
+        """Return its next answer; the way in which it ended if it has closed its pipe."""
         try:
-            said: Answer = unpacked(self.pipe.recv_bytes())
-            return said
+            answer: Answer = unpacked(self.pipe.recv_bytes())
+            return answer
         except (EOFError, OSError):
             code = self.process.wait()
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
             return Answer(self.rank, Ending.GONE, text=f"{how}{self.last_words()}")
 
     def stacks(self) -> str:
-        """The innermost lines of the stacks that it has written to its log when it was asked."""
+        """Return the innermost lines of the stacks that it has written to its log on request."""
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         heads = [
             place for place, line in enumerate(lines) if line.startswith(("Thread 0x", "Current thread 0x"))
@@ -64,7 +64,7 @@ class _Process:
         )
 
     def last_words(self) -> str:
-        """The last line of its log, where there is one."""
+        """Return the last line of its log, if there is one."""
         lines = self.log.read_text(errors="replace").strip().splitlines() if self.log.exists() else []
         return f": {lines[-1][:300]}" if lines else ""
 
@@ -73,9 +73,8 @@ class World:
     """``size`` ranks of a target's process group.
 
     ``file`` is the target file, ``timeout`` the seconds after which a collective gives up (default:
-    ``TIMEOUT``, or more where results may take long). The processes
-    start with the first program and end with :meth:`close`, or with the worker. They meet in a file of a
-    folder of their own, which :meth:`close` removes.
+    ``TIMEOUT``, or more if results may take long). The processes start with the first program and end with
+    :meth:`close`, or with the worker. They meet in a file in a temporary folder, which :meth:`close` removes.
     """
 
     def __init__(self, file: str, size: int, *, timeout: float | None = None) -> None:
@@ -93,19 +92,19 @@ class World:
         grace: float = GRACE,
         **arguments: Any,
     ) -> list[Answer]:
-        """What each rank answers to a program, by rank.
+        """Return the answers of all ranks to a program, by rank.
 
-        A world in which a rank has not answered with a value is not used again: its others may still wait for
-        that one. Where all have raised the same it is, if they still agree on a sum. ``limit``: seconds for
-        all of them (default: twice the collectives' timeout), ``grace``: for the others once one has failed;
-        both grow with the limit of a result.
+        A world in which a rank has not answered with a value is not used again, since other ranks may still
+        wait for that one. If all have raised the same error it is used again, provided that they still agree
+        on a sum. ``limit``: seconds for all of them (default: twice the collectives' timeout), ``grace``:
+        seconds for the others once one has failed; both grow with the limit of a result.
         """
         if any(process.process.poll() is not None for process in self._processes):
-            self.kill()  # one has ended since the last program, and is none of this one's business
+            self.kill()  # one has ended since the last program, which must not count against this one
         try:
             return self._run(packed((name_of(program), arguments)), limit, grace)
         except BaseException:
-            self.kill()  # answers that nobody has read would be taken for those of the next program
+            self.kill()  # unread answers would be taken for those of the next program
             raise
 
     def _run(self, message: bytes, limit: float | None, grace: float) -> list[Answer]:
@@ -122,7 +121,7 @@ class World:
         return answers
 
     def _agrees(self, answers: list[Answer]) -> bool:
-        """Whether all ranks have raised the same, and nothing of it is left between them."""
+        """Return whether all ranks have raised the same error and still agree on a sum."""
         if len({(answer.ending, answer.error) for answer in answers}) > 1 or answers[0].error == ():
             return False
         message = packed((name_of(agree), {}))
@@ -135,21 +134,21 @@ class World:
     def _answers(self, limit: float, grace: float) -> list[Answer]:
         end = time.monotonic() + limit
         missing = {process.pipe: process for process in self._processes}
-        found: dict[int, Answer] = {}
+        answers: dict[int, Answer] = {}
         while missing:
             ready = wait(list(missing), max(0.0, end - time.monotonic()))
             if not ready:
                 break
             for pipe in [pipe for pipe in missing if pipe in ready]:
                 process = missing.pop(pipe)
-                answer = found[process.rank] = process.answer()
+                answer = answers[process.rank] = process.answer()
                 if not answer.ok:
                     end = min(end, time.monotonic() + grace)
-        late = [process for process in self._processes if process.rank not in found]
-        return sorted([*found.values(), *where_they_are(late)], key=lambda answer: answer.rank)
+        late = [process for process in self._processes if process.rank not in answers]
+        return sorted([*answers.values(), *where_they_are(late)], key=lambda answer: answer.rank)
 
     def _start(self) -> list[Answer]:
-        """Start the ranks unless they run; what they say where one does not join the group."""
+        """Start the ranks unless they run; return their answers if one does not join the group."""
         if self._processes:
             return []
         self._folder = Path(tempfile.mkdtemp(prefix="conformance-world-"))
@@ -186,7 +185,7 @@ class World:
         return _Process(rank, process, mine, log)
 
     def close(self) -> None:
-        """End the ranks: by themselves where they can, else by force. Leaves no process and no file."""
+        """End the ranks: by themselves if they can, else by force. Leaves no process and no file."""
         for process in self._processes:
             process.pipe.close()
         end = time.monotonic() + patient(LEAVE)
@@ -208,7 +207,7 @@ class World:
 
 
 def where_they_are(late: list[_Process]) -> list[Answer]:
-    """Answers of ranks that have not answered in time, with the stacks of their threads if they can tell."""
+    """Return the answers of ranks that are late, with the stacks of their threads if those can be written."""
     for process in late:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.process.pid, signal.SIGUSR1)

@@ -17,7 +17,7 @@ def send_to(sink: Sink | None) -> None:
 
 
 def wanted() -> bool:
-    """Return whether anything receives announcements, so that nobody computes a digest in vain."""
+    """Return whether anything receives announcements, so that no digest is computed in vain."""
     return _sink is not None
 
 

@@ -7,33 +7,29 @@ all of them move by one part in 2**20 (``spread``, the condition term of the tol
 
 from __future__ import annotations
 
-import collections
-import contextlib
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 
-from conformance import torch_private
 from conformance.checking import trees
 from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, cotangents_of
-from conformance.samples.modules import UP, Arguments, ModuleSample
+from conformance.oracle.precision import PROBES, UP, step_of, surroundings
+from conformance.samples.cache import SubjectCache
+from conformance.samples.modules import Arguments, ModuleSample
 from conformance.samples.operators import dtype_name
 from conformance.subjects.databases import Subject
 
-_PROBES = 2
-_STEP = 2.0**-20
-_STEP_DOUBLE = 2.0**-24
 #: A spread beyond so many times the largest value in sight is a jump, not a slope.
 _JUMP = 2.0**12
 
 
 @dataclasses.dataclass
 class ModuleExpected:
-    """What the CPU says about one sample; where it refused the float64 call only ``error`` is set.
+    """The CPU's values for one sample; if it refused the float64 call only ``error`` is set.
 
-    ``plain`` is None where the CPU refuses the dtype itself.
+    ``plain`` is None if the CPU refuses the dtype itself. ``spread`` holds float64 tensors with the shapes of
+    the values in ``precise``, by name. ``elements`` is the number of elements of the largest tensor.
     """
 
     plain: Observation | None = None
@@ -44,36 +40,23 @@ class ModuleExpected:
     error: Exception | None = None
 
 
-@contextlib.contextmanager
-def _surroundings(default: torch.dtype) -> Iterator[None]:
-    threads, before = torch.get_num_threads(), torch.get_default_dtype()
-    if threads != 1:
-        torch.set_num_threads(1)  # the order of sums depends on it
-    torch.set_default_dtype(default)
-    try:
-        with torch_private.torch_seeded(0), torch_private.quiet():
-            yield
-    finally:
-        torch.set_default_dtype(before)
-        if threads != 1:
-            torch.set_num_threads(threads)
-
-
 def _floating(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
 
 
-def _kept(found: Observation) -> Observation:
+def _kept(shown: Observation) -> Observation:
     return {
         name: value.detach().clone(memory_format=torch.preserve_format)
         if isinstance(value, torch.Tensor)
         else value
-        for name, value in found.items()
+        for name, value in shown.items()
     }
 
 
 def raised(module: torch.nn.Module) -> torch.nn.Module:
-    """The same module object with floating parameters and buffers in float64, complex ones in complex128."""
+    """Return the same module object with floating parameters and buffers in float64, complex ones in
+    complex128.
+    """
     module._apply(lambda tensor: tensor.to(UP.get(tensor.dtype, tensor.dtype)))  # type: ignore[no-untyped-call]
     return module
 
@@ -105,33 +88,33 @@ def _precise(
 ) -> Observation:
     module, arguments = raised(sample.module()), sample.arguments(dtypes=UP)
     if cotangents is not None:
-        cotangents = [one.to(UP.get(one.dtype, one.dtype), copy=True) for one in cotangents]
+        cotangents = [value.to(UP.get(value.dtype, value.dtype), copy=True) for value in cotangents]
     if seed is not None:
         _nudge(module, arguments, cotangents, seed, step, most)
     return _kept(procedure.run(module, arguments, cotangents))
 
 
 def compute(sample: ModuleSample, procedure: Procedure) -> ModuleExpected:
-    """What the CPU says about a sample, not cached; never raises for an error of the module."""
-    found = ModuleExpected()
-    with _surroundings(torch.get_default_dtype()):
+    """Return the CPU's values for a sample, not cached; never raises for an error of the module."""
+    result = ModuleExpected()
+    with surroundings(torch.get_default_dtype()):
         try:
-            cotangents = found.cotangents = cotangents_of(sample) if procedure.backward else None
-            found.plain = _kept(procedure.run(sample.module(), sample.arguments(), cotangents))
+            cotangents = result.cotangents = cotangents_of(sample) if procedure.backward else None
+            result.plain = _kept(procedure.run(sample.module(), sample.arguments(), cotangents))
         except Exception as error:
             if procedure.backward:
                 return ModuleExpected(error=error)
-    with _surroundings(torch.float64):
-        step = _STEP_DOUBLE if sample.dtype in (torch.float64, torch.complex128) else _STEP
+    with surroundings(torch.float64):
+        step = step_of(sample.dtype)
         try:
-            found.precise = _precise(sample, procedure, cotangents, None, step)
+            result.precise = _precise(sample, procedure, cotangents, None, step)
         except Exception as error:
             return ModuleExpected(error=error)
-        found.spread = _spread(sample, procedure, found.precise, cotangents, step)
+        result.spread = _spread(sample, procedure, result.precise, cotangents, step)
     module = sample.module()
     sizes = [tensor.numel() for tensor in [*trees.tensors(sample.call), *module.parameters()]]
-    found.elements = max([1, *sizes])
-    return found
+    result.elements = max([1, *sizes])
+    return result
 
 
 def _spread(
@@ -141,7 +124,7 @@ def _spread(
         [1e-300, *(_magnitude(tensor) for tensor in [*trees.tensors(sample.call), *precise.values()])]
     )
     spread: dict[str, torch.Tensor] = {}
-    for probe in range(_PROBES):
+    for probe in range(PROBES):
         try:
             moved = _precise(sample, procedure, cotangents, sample.seed + probe, step)
         except Exception:  # the module's domain may end here; towards zero it does not
@@ -170,22 +153,13 @@ def _magnitude(value: Any) -> float:
     return float(size.max()) if size.numel() else 0.0
 
 
-_MODULES_KEPT = 3
-_cache: collections.OrderedDict[str, dict[tuple[str, int, str], ModuleExpected]] = collections.OrderedDict()
+_cache: SubjectCache[tuple[str, int, str], ModuleExpected] = SubjectCache()
 
 
 def expected(subject: Subject, sample: ModuleSample, procedure: Procedure) -> ModuleExpected:
-    """What the CPU says about a shared sample; computed once per process."""
-    values = _cache.pop(subject.name, None)
-    if values is None:
-        values = {}
-        while len(_cache) >= _MODULES_KEPT:
-            _cache.popitem(last=False)
-    _cache[subject.name] = values
+    """Return the CPU's values for a shared sample; computed once per process."""
     key = (dtype_name(sample.dtype), sample.index, procedure.name)
-    if key not in values:
-        values[key] = compute(sample, procedure)
-    return values[key]
+    return _cache.value(subject.name, key, lambda: compute(sample, procedure))
 
 
 def forget() -> None:

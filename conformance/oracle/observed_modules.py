@@ -1,4 +1,4 @@
-"""What one call of a module shows, by name: outputs, buffers afterwards, gradients."""
+"""The observations of one call of a module, by name: outputs, buffers afterwards, gradients."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from conformance.samples.modules import Arguments, ModuleSample
 Observation = dict[str, Any]
 
 
-#: One random direction per differentiable output, or None where no backward pass is wanted.
+#: One random direction per differentiable output, or None if no backward pass is wanted.
 Cotangents = list[torch.Tensor] | None
 
 
 @dataclasses.dataclass(frozen=True)
 class Procedure:
-    """What is done with a module and its arguments, the same on the target and on the CPU.
+    """A use of a module and its arguments, the same on the target and on the CPU.
 
-    ``run(module, arguments, cotangents)`` owns the module and the arguments and may change them. ``backward``
-    tells whether it takes cotangents, else it gets None.
+    ``run(module, arguments, cotangents)`` owns the module and the arguments and may change them. With
+    ``backward`` it receives cotangents, else None.
     """
 
     name: str
@@ -42,13 +42,15 @@ def observe(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangent
     with warnings.catch_warnings(), torch.set_grad_enabled(cotangents is not None):
         warnings.simplefilter("ignore")
         result = module(*args, **kwargs)
-        found: Observation = {f"output {number}": leaf for number, leaf in enumerate(trees.leaves(result))}
+        observation: Observation = {
+            f"output {number}": leaf for number, leaf in enumerate(trees.leaves(result))
+        }
         if cotangents is not None:
             backward(result, cotangents)
-            found.update(gradients(module, arguments))
+            observation.update(gradients(module, arguments))
     for name, buffer in module.named_buffers():
-        found[f"buffer {name}"] = buffer
-    return found
+        observation[f"buffer {name}"] = buffer
+    return observation
 
 
 #: One call without a graph, and one with its backward pass.
@@ -61,31 +63,32 @@ def backward(result: Any, cotangents: list[torch.Tensor]) -> None:
     outputs = differentiable(result)
     if outputs:
         directions = [
-            one.to(device=out.device, dtype=out.dtype) for one, out in zip(cotangents, outputs, strict=True)
+            cotangent.to(device=out.device, dtype=out.dtype)
+            for cotangent, out in zip(cotangents, outputs, strict=True)
         ]
         torch.autograd.backward(outputs, directions)
 
 
 def gradients(module: torch.nn.Module, arguments: Arguments) -> Observation:
-    """The gradients of parameters and of differentiable inputs as they are now."""
-    found: Observation = {
+    """Return the gradients of parameters and of differentiable inputs as they are now."""
+    observation: Observation = {
         f"gradient of {name}": parameter.grad for name, parameter in module.named_parameters()
     }
     for number, tensor in enumerate(trees.tensors(arguments)):
         if tensor.requires_grad:
-            found[f"gradient of input {number}"] = tensor.grad
-    return found
+            observation[f"gradient of input {number}"] = tensor.grad
+    return observation
 
 
 def differentiable(result: Any) -> list[torch.Tensor]:
-    """The outputs from which a gradient flows."""
+    """Return the outputs from which a gradient flows."""
     return [tensor for tensor in trees.tensors(result) if tensor.requires_grad]
 
 
 def cotangents_of(sample: ModuleSample) -> list[torch.Tensor]:
-    """One random direction per differentiable output, on the CPU in its dtype, from the sample's seed.
+    """Return one random direction per differentiable output, on the CPU in its shape and dtype.
 
-    Raises whatever the module raises on the CPU.
+    The directions depend on the sample's seed only. Raises whatever the module raises on the CPU.
     """
     args, kwargs = sample.arguments()
     with warnings.catch_warnings(), torch.enable_grad():

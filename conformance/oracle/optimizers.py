@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import inspect
@@ -12,7 +11,8 @@ from typing import Any
 import torch
 
 from conformance import torch_private
-from conformance.samples.modules import UP
+from conformance.oracle.precision import PROBES, UP, step_of
+from conformance.samples.cache import SubjectCache
 from conformance.samples.operators import dtype_name
 from conformance.samples.optimizers import Optimizer, OptimizerSample, Problem
 from conformance.subjects.databases import Subject
@@ -22,15 +22,10 @@ Observation = dict[str, Any]
 #: Builds the optimizer under observation over a list of parameters or of groups.
 Build = Callable[..., Optimizer]
 
-_PROBES = 2
-_STEP = 2.0**-20
-_STEP_DOUBLE = 2.0**-24
-_OPTIMIZERS_KEPT = 3
-
 
 @dataclasses.dataclass(frozen=True)
 class Procedure:
-    """What is done with a problem, the same on the target and on the CPU; ``run`` owns the problem."""
+    """A use of a problem, the same on the target and on the CPU; ``run`` owns the problem."""
 
     name: str
     run: Callable[[Problem, Build], Observation]
@@ -38,7 +33,10 @@ class Procedure:
 
 @dataclasses.dataclass
 class OptimizerExpected:
-    """What the CPU says. ``plain`` in the sample's dtype (None where refused), ``precise`` in float64."""
+    """The CPU's values: ``plain`` in the sample's dtype (None if it refuses that), ``precise`` in float64.
+
+    ``spread`` holds float64 tensors with the shapes of the values in ``precise``, by name.
+    """
 
     plain: Observation | None = None
     precise: Observation = dataclasses.field(default_factory=dict)
@@ -47,7 +45,7 @@ class OptimizerExpected:
 
 
 def for_loop(sample: OptimizerSample) -> dict[str, Any]:
-    """The options that ask for the plainest implementation."""
+    """Return the options that ask for the plainest implementation."""
     options: dict[str, Any] = {}
     if sample.capturable:
         options["capturable"] = False
@@ -59,14 +57,14 @@ def for_loop(sample: OptimizerSample) -> dict[str, Any]:
 def observed(
     problem: Problem, optimizer: Optimizer, parameters: list[torch.Tensor] | None = None
 ) -> Observation:
-    """Parameters and states as they are now, on their devices."""
-    found: Observation = {}
+    """Return parameters and states as they are now, on their devices."""
+    observation: Observation = {}
     for index, parameter in enumerate(parameters or problem.parameters):
-        found[f"parameter {index}"] = parameter.detach()
+        observation[f"parameter {index}"] = parameter.detach()
         for key, value in optimizer.state.get(parameter, {}).items():
             if isinstance(value, (torch.Tensor, int, float)):
-                found[f"{key} of parameter {index}"] = value
-    return found
+                observation[f"{key} of parameter {index}"] = value
+    return observation
 
 
 @contextlib.contextmanager
@@ -80,19 +78,19 @@ def _default(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def _kept(found: Observation) -> Observation:
+def _kept(observation: Observation) -> Observation:
     return {
         name: value.detach().clone() if isinstance(value, torch.Tensor) else value
-        for name, value in found.items()
+        for name, value in observation.items()
     }
 
 
 def _options_up(sample: OptimizerSample) -> dict[str, Any]:
-    """Options whose tensors are in float64, of the same values."""
+    """Return the options, their tensors in float64 with the same values."""
 
     def up(value: Any) -> Any:
         if isinstance(value, tuple):
-            return tuple(up(one) for one in value)
+            return tuple(up(item) for item in value)
         return (
             value.detach().to(UP.get(value.dtype, value.dtype)) if isinstance(value, torch.Tensor) else value
         )
@@ -107,7 +105,7 @@ def _precise(sample: OptimizerSample, procedure: Procedure, seed: int | None, st
         with torch.no_grad():
             for tensor in [
                 *problem.parameters,
-                *(one for gradients in problem.gradients for one in gradients),
+                *(gradient for gradients in problem.gradients for gradient in gradients),
             ]:
                 signs = torch.randint(0, 2, tensor.shape, generator=generator, dtype=torch.int8) * 2 - 1
                 tensor.mul_(1 + signs.to(torch.float64) * step)
@@ -118,8 +116,8 @@ def _precise(sample: OptimizerSample, procedure: Procedure, seed: int | None, st
 
 
 def compute(sample: OptimizerSample, procedure: Procedure) -> OptimizerExpected:
-    """What the CPU says about a sample, not cached; never raises for an error of the optimizer."""
-    found = OptimizerExpected()
+    """Return the CPU's values for a sample, not cached; never raises for an error of the optimizer."""
+    result = OptimizerExpected()
     plain = for_loop(sample)
     with _default(torch.get_default_dtype()):
         try:
@@ -127,50 +125,40 @@ def compute(sample: OptimizerSample, procedure: Procedure) -> OptimizerExpected:
             run = procedure.run(
                 problem, lambda parameters, **more: sample.build(parameters, **{**plain, **more})
             )
-            found.plain = _kept(run)
+            result.plain = _kept(run)
         except Exception as error:
-            found.plain, found.error = None, error
+            result.plain, result.error = None, error
     with _default(torch.float64):
-        step = _STEP_DOUBLE if sample.dtype in (torch.float64, torch.complex128) else _STEP
+        step = step_of(sample.dtype)
         try:
-            found.precise = _precise(sample, procedure, None, step)
-            found.error = None
-            for probe in range(_PROBES):
-                _widen(found, _precise(sample, procedure, sample.seed + probe, step), step)
+            result.precise = _precise(sample, procedure, None, step)
+            result.error = None
+            for probe in range(PROBES):
+                _widen(result, _precise(sample, procedure, sample.seed + probe, step), step)
         except Exception as error:
             return OptimizerExpected(error=error)
-    for name, value in found.spread.items():
+    for name, value in result.spread.items():
         if value.numel():
-            found.spread[name] = torch.maximum(value, value.mean())
-    return found
+            result.spread[name] = torch.maximum(value, value.mean())
+    return result
 
 
-def _widen(found: OptimizerExpected, moved: Observation, step: float) -> None:
-    for name, value in found.precise.items():
+def _widen(result: OptimizerExpected, moved: Observation, step: float) -> None:
+    for name, value in result.precise.items():
         if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
             continue
         distance = torch.nan_to_num((moved[name] - value).abs().to(torch.float64) / step, 0.0, 0.0, 0.0)
-        before = found.spread.get(name)
-        found.spread[name] = distance if before is None else torch.maximum(before, distance)
+        before = result.spread.get(name)
+        result.spread[name] = distance if before is None else torch.maximum(before, distance)
 
 
-_cache: collections.OrderedDict[str, dict[tuple[str, int, str], OptimizerExpected]] = (
-    collections.OrderedDict()
-)
+_cache: SubjectCache[tuple[str, int, str], OptimizerExpected] = SubjectCache()
 
 
 def expected(subject: Subject, sample: OptimizerSample, procedure: Procedure) -> OptimizerExpected:
-    """What the CPU says about a shared sample; computed once per process."""
-    values = _cache.pop(subject.name, None)
-    if values is None:
-        values = {}
-        while len(_cache) >= _OPTIMIZERS_KEPT:
-            _cache.popitem(last=False)
-    _cache[subject.name] = values
+    """Return the CPU's values for a shared sample; computed once per process."""
     key = (dtype_name(sample.dtype), sample.index, procedure.name)
-    if key not in values:
-        values[key] = compute(sample, procedure)
-    return values[key]
+    return _cache.value(subject.name, key, lambda: compute(sample, procedure))
 
 
 def forget() -> None:

@@ -1,4 +1,4 @@
-"""``python -m conformance.oracle.recheck``: compute oracle values again where no backend was ever loaded.
+"""``python -m conformance.oracle.recheck``: compute oracle values again without loading any backend.
 
 A backend that changes what the CPU computes (global state, a patched function) would otherwise be compared
 with itself. The process that runs this module must not load one.
@@ -20,23 +20,24 @@ Digest = Callable[[str, str, int], str]
 
 
 def compare(events: list[dict[str, Any]], digest: Digest) -> list[str]:
-    """One sentence for each event whose digest is another one here, or cannot be computed."""
+    """Return one sentence for each event whose digest differs here, or cannot be computed."""
     differences = []
     for event in sorted(events, key=lambda entry: (entry["operator"], entry["dtype"], entry["index"])):
-        where = f"oracle value of {event['operator']}@{event['dtype']}, sample {event['index']}"
+        what = f"oracle value of {event['operator']}@{event['dtype']}, sample {event['index']}"
         try:
-            found = digest(event["operator"], event["dtype"], event["index"])
+            recomputed = digest(event["operator"], event["dtype"], event["index"])
         except Exception as error:
             words = f"{type(error).__name__}: {error}"[:1000]
-            differences.append(f"{where} cannot be computed without the backend: {words}")
+            differences.append(f"{what} cannot be computed without the backend: {words}")
             continue
-        if found != event["digest"]:
-            differences.append(f"{where} differs without the backend: {found} instead of {event['digest']}")
+        if recomputed != event["digest"]:
+            text = f"{what} differs without the backend: {recomputed} instead of {event['digest']}"
+            differences.append(text)
     return differences
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print a JSON object with ``checked`` and ``differences``; exit code 1 where there are differences."""
+    """Print a JSON object with ``checked`` and ``differences``; return 1 if there are differences, else 0."""
     parser = argparse.ArgumentParser(prog="python -m conformance.oracle.recheck")
     parser.add_argument(
         "events", type=Path, help="JSON list of objects with operator, dtype, index and digest"

@@ -1,4 +1,4 @@
-"""Other data for the same call: what is copied into the inputs of a captured graph before it is replayed."""
+"""Other data for the same call, to copy into the inputs of a captured graph before it is replayed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance.samples.operators import Sample, bits, dtype_name, wrap
 from conformance.subjects.databases import Subject, find
 
 #: Operators whose arguments belong together element by element (sorted boundaries, offsets, factors of one
-#: matrix): their own values in another order are no arguments of theirs.
+#: matrix): the same values in another order are not valid arguments.
 _TIED = ("searchsorted", "bucketize", "histogram", "histogramdd", "lu_unpack", "ormqr", "householder",
 "segment_", "ldl_solve", "lu_solve", "cholesky_solve", "cholesky_inverse", "geqrf", "embedding_bag",
 "ctc_loss", "max_unpool", "sparse")  # fmt: skip
@@ -31,16 +31,16 @@ def _others(name: str, dtype: torch.dtype, requires_grad: bool) -> list[Sample]:
 def renewed(
     subject: Subject, dtype: torch.dtype, sample: Sample, *, requires_grad: bool = False
 ) -> Sample | None:
-    """A sample with the metadata and the other arguments of ``sample`` and other data, or None.
+    """Return a sample with the metadata and the other arguments of ``sample`` but other data, or None.
 
-    It is the sample of another seed, where that is of the same form; else the sample with the elements of its
+    It is the sample of another seed if that has the same form; else the sample with the elements of its
     floating tensors in another order, as far as the operator's domain allows that.
     """
-    others = _others(subject.name, dtype, requires_grad)
-    if sample.index < len(others):
-        other = others[sample.index].replace(process=sample.process, stays=sample.stays)
-        if same_form(sample, other) and differs(sample, other):
-            return other
+    candidates = _others(subject.name, dtype, requires_grad)
+    if sample.index < len(candidates):
+        candidate = candidates[sample.index].replace(process=sample.process, stays=sample.stays)
+        if same_form(sample, candidate) and differs(sample, candidate):
+            return candidate
     if any(word in subject.name for word in _TIED):
         return None
     turned = reordered(sample)
@@ -50,16 +50,16 @@ def renewed(
 def renewed_with_oracle(
     subject: Subject, dtype: torch.dtype, sample: Sample
 ) -> tuple[Sample, Expected] | None:
-    """Other data with what the oracle says, or None where there is none or the CPU refuses it."""
-    other = renewed(subject, dtype, sample)
-    if other is None:
+    """Return other data with the oracle's values for it; None if there is none or the CPU refuses it."""
+    fresh = renewed(subject, dtype, sample)
+    if fresh is None:
         return None
-    want = compute(subject, dtype, other)
-    return (other, want) if want.ok else None
+    expected = compute(subject, dtype, fresh)
+    return (fresh, expected) if expected.ok else None
 
 
 def reordered(sample: Sample) -> Sample:
-    """The sample with the elements of each floating tensor in reverse along every dimension."""
+    """Return the sample with the elements of each floating tensor in reverse along every dimension."""
 
     def leaf(value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
@@ -79,44 +79,44 @@ def reordered(sample: Sample) -> Sample:
     return host.replace(input=input, args=args, kwargs=kwargs)
 
 
-def same_form(one: Sample, other: Sample) -> bool:
-    """Whether two samples have equal metadata of tensors and equal other arguments."""
-    first, second = list(trees.leaves(one.arguments)), list(trees.leaves(other.arguments))
-    return len(first) == len(second) and all(map(_same, first, second))
+def same_form(left: Sample, right: Sample) -> bool:
+    """Return whether two samples have equal metadata of tensors and equal other arguments."""
+    left_leaves, right_leaves = list(trees.leaves(left.arguments)), list(trees.leaves(right.arguments))
+    return len(left_leaves) == len(right_leaves) and all(map(_same, left_leaves, right_leaves))
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, torch.Tensor):
-        return isinstance(other, torch.Tensor) and _geometry(one) == _geometry(other)
-    if type(one) is not type(other):
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, torch.Tensor):
+        return isinstance(right, torch.Tensor) and _geometry(left) == _geometry(right)
+    if type(left) is not type(right):
         return False
-    return callable(one) or bool(one == other) or (one != one and other != other)
+    return callable(left) or bool(left == right) or (left != left and right != right)
 
 
 def _geometry(tensor: torch.Tensor) -> tuple[Any, ...]:
-    found: tuple[Any, ...] = (tensor.dtype, tensor.shape, tensor.layout, tensor.requires_grad)
+    words: tuple[Any, ...] = (tensor.dtype, tensor.shape, tensor.layout, tensor.requires_grad)
     if tensor.layout is torch.strided:
-        found += (tensor.stride(), tensor.storage_offset(), tensor.is_conj(), tensor.is_neg())
-    return found
+        words += (tensor.stride(), tensor.storage_offset(), tensor.is_conj(), tensor.is_neg())
+    return words
 
 
-def differs(one: Sample, other: Sample) -> bool:
-    """Whether any strided tensor holds other values."""
-    pairs = zip(one.tensors(), other.tensors(), strict=True)
+def differs(left: Sample, right: Sample) -> bool:
+    """Return whether any strided tensor of two samples of one form has other values."""
+    pairs = zip(left.tensors(), right.tensors(), strict=True)
     return any(a.layout is torch.strided and not _equal(a, b) for a, b in pairs)
 
 
-def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+def _equal(left: torch.Tensor, right: torch.Tensor) -> bool:
     # By their bytes: half precision complex numbers and 8 bit floats can hardly be compared.
-    plain = (t.detach().resolve_conj().resolve_neg() for t in (one, other))
-    first, second = (bits(t.clone(memory_format=torch.contiguous_format)) for t in plain)
-    return first == second
+    plain = (t.detach().resolve_conj().resolve_neg() for t in (left, right))
+    left_bits, right_bits = (bits(t.clone(memory_format=torch.contiguous_format)) for t in plain)
+    return left_bits == right_bits
 
 
 def copy_into(captured: Sample, fresh: Sample) -> None:
     """Copy the data of one sample into the tensors of another of the same form.
 
-    Where both lie in their memory alike, all of it is copied: some operators reach beyond the elements.
+    If both have the same layout in memory, all of it is copied: some operators reach beyond the elements.
     """
     with torch.no_grad():
         for place, new in zip(captured.tensors(), fresh.tensors(), strict=True):
@@ -129,7 +129,7 @@ def copy_into(captured: Sample, fresh: Sample) -> None:
 
 
 def memory(tensor: torch.Tensor) -> torch.Tensor:
-    """All memory of a strided tensor's storage as a flat tensor of bytes."""
+    """Return all memory of a strided tensor's storage as a flat tensor of bytes (uint8)."""
     storage = tensor.untyped_storage()
     flat = torch.empty(0, dtype=torch.uint8, device=tensor.device)
     return flat.set_(storage, 0, (storage.nbytes(),), (1,))

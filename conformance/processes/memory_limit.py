@@ -1,6 +1,6 @@
-"""How much memory a worker may take: one whose backend leaks is replaced before the system ends it.
+"""The memory limit of a worker: one whose backend leaks is replaced before the system ends it.
 
-The kernel would choose what to kill when memory runs out, and may choose the runner.
+When memory runs out the kernel chooses what to kill, and it may choose the runner.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
 def share(workers: int) -> int:
-    """Bytes for each of some workers, of what the machine or its container has."""
+    """Return the bytes that each of ``workers`` processes may use, out of what the machine or its container
+    has.
+    """
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     # There may be no container, or one without a limit ("max").
     with contextlib.suppress(OSError, ValueError):
@@ -32,7 +34,7 @@ def share(workers: int) -> int:
 
 
 def excessive() -> bool:
-    """Whether this process has more memory in use than it may; never where that cannot be seen."""
+    """Return whether this process uses more memory than it may; False if that cannot be determined."""
     limit = os.environ.get(VARIABLE)
     if limit is None or not _STATM.is_file():
         return False

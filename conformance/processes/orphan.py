@@ -17,8 +17,8 @@ _PR_SET_PDEATHSIG = 1
 def follow() -> None:
     """End this process when its parent does.
 
-    A runner that is killed cannot end its workers, and a worker whose case hangs never looks at the pipe to
-    its parent: so the kernel is asked to kill. Where it cannot be asked, a thread looks every few seconds.
+    A runner that is killed cannot end its workers, and a worker whose case hangs never reads the pipe to its
+    parent: so the kernel is asked to kill it. If it cannot be asked, a thread checks every few seconds.
     """
     parent = os.getppid()
     expected = os.environ.pop(VARIABLE, None)

@@ -16,11 +16,11 @@ TIMEOUT_MARK = "Timeout ("
 class Watchdog:
     """Kills its own process after ``limit`` seconds in one result.
 
-    The waiting is done by a C thread of ``faulthandler``, which needs no GIL. It writes the tracebacks of all
-    Python threads to ``path`` before the process ends. Arming it starts a thread and takes a quarter of a
-    millisecond, so it is armed anew only after a twentieth of the limit: the time that a result really gets
-    is between 95 % and 100 % of the limit. While no result runs, a thread of Python's (which can run then)
-    keeps putting the end off.
+    A C thread of ``faulthandler`` does the waiting; it needs no GIL. It writes the tracebacks of all Python
+    threads to ``path`` before the process ends. Arming it starts a thread and takes a quarter of a
+    millisecond, so it is armed again only after a twentieth of the limit: the time that a result really gets
+    is between 95 % and 100 % of the limit. While no result runs, a Python thread (which can run then) keeps
+    postponing the end.
     """
 
     def __init__(self, path: Path, limit: float) -> None:
@@ -33,20 +33,20 @@ class Watchdog:
         threading.Thread(target=self._keep, name="conformance-watchdog", daemon=True).start()
 
     def feed(self) -> None:
-        """Start the time of a result."""
+        """Start the clock of a result."""
         with self._lock:
             self._busy = True
             if time.monotonic() - self._armed > self.limit / 20:
                 self._arm(self.limit)
 
     def rest(self) -> None:
-        """No result runs from now on."""
+        """Say that no result runs from now on."""
         with self._lock:
             self._busy = False
 
     @contextlib.contextmanager
     def bound(self, seconds: float) -> Iterator[None]:
-        """Give the body at most this long."""
+        """Give the body at most ``seconds`` seconds."""
         with self._lock:
             self._arm(seconds)
             self._busy = True
@@ -67,9 +67,10 @@ class Watchdog:
 
 
 def last_words(path: Path, *, limit: int = 3000) -> tuple[bool, str]:
-    """Whether the watchdog ended the process that wrote ``path``, and the traceback that is in it.
+    """Return whether the watchdog ended the process that wrote ``path``, and the traceback in that file.
 
-    The watchdog's own thread is left out, and the end of a long traceback: the innermost frame comes first.
+    The watchdog's own thread is left out. A traceback longer than ``limit`` characters is cut at its end,
+    since the innermost frame comes first.
     """
     try:
         text = path.read_text(errors="replace").strip()

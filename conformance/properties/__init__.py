@@ -1,0 +1,1 @@
+"""The properties: statements that must hold for a subject, by kind of subject."""

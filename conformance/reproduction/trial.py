@@ -121,6 +121,8 @@ def _put(subject: Any, sets: dict[Key, list[Any]]) -> None:
 
 #: Kinds whose messages quote an error, of which type and words count.
 _QUOTING = (Kind.EXCEPTION, Kind.REFUSED, Kind.ERROR_TYPE, Kind.MESSAGE, Kind.HARNESS)
+#: Ends the part of a message that says what the target did; the expected value follows.
+_EXPECTATION = re.compile(r" where |, expected |, but ")
 
 
 def signature(failure: Failure) -> str:
@@ -130,7 +132,7 @@ def signature(failure: Failure) -> str:
     """
     text = failure.message.split("\n")[0]
     if failure.kind not in _QUOTING:
-        text = text.split(" where ")[0]
+        text = _EXPECTATION.split(text)[0]
     text = re.sub(r"\(.*\)", "()", text)
     text = re.sub(r"\[[^\]]*\]", "[]", text)
     text = re.sub(r"'[^']*'", "''", text)

@@ -42,7 +42,7 @@ class Copier:
         self._uses: dict[int, int] = {}
 
     def tree(self, tree: Any) -> Any:
-        """A private copy of a tree. Raises WrongCopy where the device holds other bits than the host."""
+        """Return a private copy of a tree. Raises WrongCopy if the device holds other bits than the host."""
         for tensor in trees.tensors(tree):
             if tensor.layout is torch.strided:
                 key = tensor.untyped_storage()._cdata
@@ -64,13 +64,13 @@ class Copier:
         return value
 
     def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
-        found = self._tensors.get(id(tensor))
-        if found is None:
-            found = self._strided(tensor) if tensor.layout is torch.strided else self._sparse(tensor)
-            if tensor.requires_grad and (found.is_floating_point() or found.is_complex()):
-                found.requires_grad_(True)
-            self._tensors[id(tensor)] = found
-        return found
+        copy = self._tensors.get(id(tensor))
+        if copy is None:
+            copy = self._strided(tensor) if tensor.layout is torch.strided else self._sparse(tensor)
+            if tensor.requires_grad and (copy.is_floating_point() or copy.is_complex()):
+                copy.requires_grad_(True)
+            self._tensors[id(tensor)] = copy
+        return copy
 
     def _strided(self, tensor: torch.Tensor) -> torch.Tensor:
         conj, neg = tensor.is_conj(), tensor.is_neg()
@@ -157,13 +157,12 @@ def _same_bits(copy: torch.Tensor, source: torch.Tensor) -> None:
     if bits(back.contiguous().clone()) != bits(source.contiguous().clone()):
         raise WrongCopy(
             f"copy to device changed the bits of a {source.dtype} tensor of shape {list(source.shape)} "
-            f"and strides "
-            f"{list(source.stride())}"
+            f"and strides {list(source.stride())}"
         )
 
 
 def _same_metadata(copy: torch.Tensor, source: torch.Tensor) -> None:
-    for word, got, want in (
+    for word, copied, original in (
         ("shape", tuple(copy.shape), tuple(source.shape)),
         ("strides", copy.stride(), source.stride()),
         ("storage offset", copy.storage_offset(), source.storage_offset()),
@@ -171,12 +170,12 @@ def _same_metadata(copy: torch.Tensor, source: torch.Tensor) -> None:
         ("conj bit", copy.is_conj(), source.is_conj()),
         ("neg bit", copy.is_neg(), source.is_neg()),
     ):
-        if got != want:
-            raise WrongCopy(f"copy to device changed the {word} of a tensor from {want} to {got}")
+        if copied != original:
+            raise WrongCopy(f"copy to device changed the {word} of a tensor from {original} to {copied}")
 
 
 def to_device(sample: Sample, target: Target, recorder: Recorder | None = None) -> Sample | None:
-    """A private copy of ``sample`` on the target's device, or None where the copy is wrong or was refused.
+    """Return a private copy of ``sample`` on the target's device; None if the copy is wrong or was refused.
 
     With a recorder the reason is recorded there: kind VALUE for wrong bits, METADATA for a wrong layout,
     REFUSED or EXCEPTION for an error. Without one the error is raised.
@@ -204,6 +203,8 @@ def to_device(sample: Sample, target: Target, recorder: Recorder | None = None) 
 
 
 def to_host(sample: Sample, dtypes: Mapping[torch.dtype, torch.dtype] | None = None) -> Sample:
-    """A private copy of ``sample`` on the CPU, floating dtypes mapped by ``dtypes`` (arguments too)."""
+    """Return a private copy of ``sample`` on the CPU, floating dtypes mapped by ``dtypes``
+    (arguments too).
+    """
     input, args, kwargs = Copier(torch.device("cpu"), dtypes, check=False).tree(sample.arguments)
     return sample.replace(input=input, args=args, kwargs=kwargs)

@@ -1,20 +1,23 @@
-"""Process-wide settings of a run that properties read. The harness sets them once, before any case."""
+"""The extent of a run: the number of samples that properties take. The harness sets it once, at the start."""
 
 from __future__ import annotations
 
-#: Most samples that a property takes of one (operator, dtype); None takes all (``--samples all``). A property
-#: that is dear (gradients, composites) takes a smaller share of its own while this is a number.
+#: The limit unless the user names another.
 DEFAULT = 32
+#: Most samples that a property takes of one (operator, dtype); None takes all (``--samples all``). A costly
+#: property (gradients, composites) takes a smaller number of its own unless this is None.
 sample_limit: int | None = DEFAULT
-#: Whether the limit is the user's own number, which nothing may be added to.
+#: True if the user named the limit, so that no property adds samples to it.
 exact = False
 
 
-def limit(own: int | None = None) -> int | None:
-    """The number of samples to take, where ``own`` is the property's own smaller limit."""
+def limit(smaller: int | None = None) -> int | None:
+    """Return the number of samples to take, None for all; ``smaller`` is a costly property's own limit."""
     if sample_limit is None:
         return None
-    return sample_limit if own is None else own if sample_limit >= DEFAULT else min(own, sample_limit)
+    if smaller is None:
+        return sample_limit
+    return smaller if sample_limit >= DEFAULT else min(smaller, sample_limit)
 
 
 def choose(samples: str) -> None:

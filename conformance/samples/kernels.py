@@ -1,4 +1,4 @@
-"""Which kernels a call runs, as the dispatcher of the CPU shows them."""
+"""The kernels that a call runs, as the dispatcher of the CPU shows them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ALLOCATING = frozenset({"empty", "empty_strided", "empty_like", "new_empty", "n
 
 
 def base_name(name: str) -> str:
-    """``add`` for ``aten::add.Tensor``, ``aten::add_.Tensor`` and ``aten::add.out``."""
+    """Return ``add`` for ``aten::add.Tensor``, ``aten::add_.Tensor`` and ``aten::add.out``."""
     bare = name.rpartition("::")[2].partition(".")[0]
     return bare.rstrip("_") if not bare.endswith("__") else bare
 
@@ -40,27 +40,29 @@ class Kernels:
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.found = Kernels()
+        self.kernels = Kernels()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         name = base_name(func._schema.name)
         if needs_host(func, args):
-            self.found.host.add(name)
+            self.kernels.host.add(name)
         elif name not in _ALLOCATING and not is_view(func):
             strided = all(t.layout is torch.strided for t in trees.tensors((args, kwargs or {}, result)))
             if strided:
-                self.found.recordable.add(name)
+                self.kernels.recordable.add(name)
         return result
 
 
 def is_view(func: Any) -> bool:
-    """Whether an overload returns a view of an argument by its schema."""
+    """Return whether an overload returns a view of an argument by its schema."""
     return any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
 
 
 def needs_host(func: Any, args: Any = ()) -> bool:
-    """Whether the host must know values before an overload can return: for a shape, a number or an error."""
+    """Return whether an overload can return only after the host knows values: for a shape, a number or an
+    error.
+    """
     if base_name(func._schema.name) in ("index", "_unsafe_index"):
         # Tagged for the sake of masks; with numbers for indices the shape is known.
         return any(t.dtype in (torch.bool, torch.uint8) for t in trees.tensors(args[1:2]))
@@ -71,27 +73,27 @@ def needs_host(func: Any, args: Any = ()) -> bool:
 
 
 def kernels_of(op: Callable[..., Any], sample: Sample) -> Kernels | None:
-    """What a call runs on the CPU; None where the CPU raises."""
+    """Return the kernels that a call runs on the CPU; None if the CPU raises."""
     host = to_host(sample)
     with torch.no_grad():
         return kernels_in(lambda: host.call(op))
 
 
 def kernels_in(work: Callable[[], Any]) -> Kernels | None:
-    """What some work runs on the CPU; None where it raises."""
+    """Return the kernels that some work runs on the CPU; None if it raises."""
     watch = _Watch()
     try:
         with torch_private.torch_seeded(0), torch_private.quiet(), watch:
             work()
     except Exception:
         return None
-    return watch.found
+    return watch.kernels
 
 
 def asks_host(work: Callable[[], Any]) -> frozenset[str]:
-    """Names of what some work runs on the CPU for which the host needs values, inside of other kernels too.
+    """Return the names of the kernels run on the CPU for which the host needs values, nested ones too.
 
-    By the profiler: some formulas avoid the host while a dispatch mode is active. Empty where the work fails.
+    By the profiler: some formulas avoid the host while a dispatch mode is active. Empty if the work fails.
     """
     try:
         with torch_private.torch_seeded(0), torch_private.quiet(), torch_private.operators_run() as names:
@@ -109,5 +111,5 @@ def _host_by_name(name: str) -> bool:
         return False  # a mask shows by the nonzero that it takes
     packet = getattr(torch.ops.aten, name, None)
     overloads = packet.overloads() if packet is not None and hasattr(packet, "overloads") else []
-    found = [getattr(packet, overload) for overload in overloads]
-    return bool(found) and all(needs_host(func) for func in found if "out" not in func._overloadname)
+    functions = [getattr(packet, overload) for overload in overloads]
+    return bool(functions) and all(needs_host(func) for func in functions if "out" not in func._overloadname)

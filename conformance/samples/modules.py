@@ -7,7 +7,6 @@ The shared modules and arguments are never handed out: :meth:`ModuleSample.modul
 
 from __future__ import annotations
 
-import collections
 import copy
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -16,21 +15,10 @@ from typing import Any
 import torch
 
 from conformance import torch_private
+from conformance.samples.cache import SubjectCache
 from conformance.samples.copies import Copier
 from conformance.samples.operators import dtype_name, evenly
 from conformance.subjects.databases import Subject, find
-
-#: Modules whose samples stay in memory; cases come ordered by subject.
-_MODULES_KEPT = 3
-
-#: Floating dtypes and the ones in which the oracle computes.
-UP: dict[torch.dtype, torch.dtype] = {
-    torch.float16: torch.float64,
-    torch.bfloat16: torch.float64,
-    torch.float32: torch.float64,
-    torch.complex32: torch.complex128,
-    torch.complex64: torch.complex128,
-}
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -39,7 +27,7 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 class ModuleSample:
     """One call of one module. ``constructor`` and ``call`` hold (args, kwargs) as torch's database made them.
 
-    ``random`` tells that the values of the call come from a random number generator.
+    ``random`` says that the values of the call come from a random number generator.
     """
 
     index: int
@@ -53,7 +41,7 @@ class ModuleSample:
     _module: torch.nn.Module | None = dataclasses.field(default=None, repr=False)
 
     def module(self) -> torch.nn.Module:
-        """A private copy of the module on the CPU, in the dtype and mode of the sample."""
+        """Return a private copy of the module on the CPU, in the dtype and mode of the sample."""
         if self._module is None:
             with torch_private.torch_seeded(self.seed), torch_private.quiet():
                 self._module = self._build()
@@ -62,20 +50,21 @@ class ModuleSample:
     def arguments(
         self, device: torch.device | str = "cpu", dtypes: Mapping[torch.dtype, torch.dtype] | None = None
     ) -> Arguments:
-        """A private copy of the call's (args, kwargs); differentiable inputs are leaves that require grad.
+        """Return a private copy of the call's (args, kwargs); differentiable inputs are leaves that require
+        grad.
 
-        Raises :class:`conformance.samples.copies.WrongCopy` where the copy does not hold what was copied.
+        Raises :class:`conformance.samples.copies.WrongCopy` if the copy does not hold what was copied.
         """
         args, kwargs = Copier(torch.device(device), dtypes).tree(self.call)
         return args, kwargs
 
     def construct(self, **factory: Any) -> torch.nn.Module:
-        """A new module from private copies of the arguments; ``factory`` may name device and dtype."""
+        """Return a new module from private copies of the arguments; ``factory`` may name device and dtype."""
         args, kwargs = copy.deepcopy(self.constructor)
         return self.module_cls(*args, **{**kwargs, **factory})
 
     def describe(self) -> str:
-        """The constructor's arguments and the mode in one short line."""
+        """Return the constructor's arguments and the mode in one short line."""
         args, kwargs = self.constructor
         words = [_word(arg) for arg in args] + [f"{key}={_word(value)}" for key, value in kwargs.items()]
         mode = "train" if self.training else "eval"
@@ -93,7 +82,7 @@ class ModuleSample:
 
 
 def _placeless(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Without a device: the properties say themselves where a module is built."""
+    """Return the arguments without a device: the properties themselves choose the device of a module."""
     return {key: value for key, value in kwargs.items() if key != "device"}
 
 
@@ -104,7 +93,7 @@ def _word(value: Any) -> str:
 
 
 def is_lazy(module: torch.nn.Module) -> bool:
-    """Whether the module still waits for its first input."""
+    """Return whether the module still waits for its first input."""
     return isinstance(module, torch.nn.modules.lazy.LazyModuleMixin) and module.has_uninitialized_params()
 
 
@@ -123,12 +112,13 @@ def _enliven(module: torch.nn.Module) -> None:
 
 @dataclasses.dataclass
 class ModuleSamples:
-    """The samples of one (module, dtype): those in train mode, then those in eval mode where it differs."""
+    """The samples of one (module, dtype): those in train mode, then those in eval mode if it differs."""
 
     samples: Sequence[ModuleSample]
 
     @property
     def available(self) -> int:
+        """Number of samples."""
         return len(self.samples)
 
     def chosen(
@@ -138,40 +128,41 @@ class ModuleSamples:
         *,
         random: bool = False,
     ) -> list[ModuleSample]:
-        """At most ``limit`` of the samples that fit, evenly spread; either the random or the other ones."""
-        able = [one for one in self.samples if one.random is random and (such_that is None or such_that(one))]
+        """Return at most ``limit`` of the samples that fit, evenly spread; either the random or the other
+        ones.
+        """
+        fitting = [
+            sample
+            for sample in self.samples
+            if sample.random is random and (such_that is None or such_that(sample))
+        ]
         if limit is None:
-            return able
-        return [able[index] for index in evenly(len(able), limit)]
+            return fitting
+        return [fitting[index] for index in evenly(len(fitting), limit)]
 
 
-_cache: collections.OrderedDict[str, dict[str, ModuleSamples]] = collections.OrderedDict()
+_cache: SubjectCache[str, ModuleSamples] = SubjectCache()
 
 
 def module_samples(subject: Subject, dtype: torch.dtype) -> ModuleSamples:
-    """The shared samples of (module, dtype), made from torch's own record of the module."""
-    sets = _cache.pop(subject.name, None)
-    if sets is None:
-        sets = {}
-        while len(_cache) >= _MODULES_KEPT:
-            _cache.popitem(last=False)
-    _cache[subject.name] = sets
-    word = dtype_name(dtype)
-    if word not in sets:
-        sets[word] = _make(find(subject.kind, subject.name).info, subject.name, dtype)
-    return sets[word]
+    """Return the shared samples of (module, dtype), made from torch's own record of the module."""
+
+    def make() -> ModuleSamples:
+        return _make(find(subject.kind, subject.name).info, subject.name, dtype)
+
+    return _cache.value(subject.name, dtype_name(dtype), make)
 
 
 def _make(info: Any, name: str, dtype: torch.dtype) -> ModuleSamples:
-    found: list[ModuleSample] = []
+    samples: list[ModuleSample] = []
     for training in (True, False) if info.train_and_eval_differ else (True,):
         seed = torch_private.seed_for("module", name, dtype_name(dtype), "train" if training else "eval")
         for item in torch_private.module_inputs(info, dtype, training=training, seed=seed):
             if item.forward_input is None:
                 continue
-            found.append(
+            samples.append(
                 ModuleSample(
-                    index=len(found),
+                    index=len(samples),
                     training=training,
                     constructor=(
                         tuple(item.constructor_input.args),
@@ -179,12 +170,12 @@ def _make(info: Any, name: str, dtype: torch.dtype) -> ModuleSamples:
                     ),
                     call=(tuple(item.forward_input.args), dict(item.forward_input.kwargs)),
                     dtype=dtype,
-                    seed=torch_private.seed_for("build", name, dtype_name(dtype), str(len(found))),
+                    seed=torch_private.seed_for("build", name, dtype_name(dtype), str(len(samples))),
                     module_cls=info.module_cls,
                     random=training and bool(getattr(info, "random", False)),
                 )
             )
-    return ModuleSamples(found)
+    return ModuleSamples(samples)
 
 
 def forget() -> None:

@@ -7,7 +7,6 @@ make private copies, and :func:`changed` says whether that was kept.
 
 from __future__ import annotations
 
-import collections
 import ctypes
 import dataclasses
 import zlib
@@ -19,17 +18,16 @@ import torch
 from conformance import torch_private
 from conformance.checking import trees
 from conformance.samples import extent
+from conformance.samples.cache import SubjectCache
 from conformance.subjects.databases import Subject
-
-#: Operators whose samples stay in memory; cases come ordered by operator.
-OPERATORS_KEPT = 3
 
 
 @dataclasses.dataclass
 class Sample:
-    """One call's arguments. ``process`` is what torch's database wants applied before a gradient is taken.
+    """The arguments of one call, made on the CPU.
 
-    ``stays`` are the places in ``args`` of tensors that the operator wants on the CPU, wherever its input is.
+    ``process`` is the function that torch's database wants applied to the result before a gradient is taken.
+    ``stays`` are the positions in ``args`` of tensors that must be on the CPU wherever the input is.
     """
 
     index: int
@@ -46,17 +44,19 @@ class Sample:
         return (self.input, self.args, self.kwargs)
 
     def tensors(self) -> list[torch.Tensor]:
-        """All tensors of the arguments, in order."""
+        """Return all tensors of the arguments, in order."""
         return trees.tensors(self.arguments)
 
     def replace(self, **changes: Any) -> Sample:
+        """Return a copy of the sample with some fields changed."""
         return dataclasses.replace(self, **changes)
 
     def call(self, op: Callable[..., Any]) -> Any:
+        """Return what ``op`` returns for the arguments."""
         return op(self.input, *self.args, **self.kwargs)
 
     def describe(self) -> str:
-        """The arguments in one short line, tensors as ``float32[2, 3]``."""
+        """Return the arguments in one short line, tensors as ``float32[2, 3]``."""
 
         def word(value: Any) -> str:
             if isinstance(value, torch.Tensor):
@@ -77,14 +77,16 @@ def _has_zero_elements(sample: Sample) -> bool:
 
 
 def _form(sample: Sample) -> tuple[Any, ...]:
-    """Ranks of the tensors, types of the other arguments and names of the keywords."""
+    """Return ranks of the tensors, types of the other arguments and names of the keywords."""
     words = [leaf.dim() if isinstance(leaf, torch.Tensor) else type(leaf).__name__
              for leaf in trees.leaves((sample.input, sample.args))]  # fmt: skip
     return (tuple(words), tuple(sorted(sample.kwargs)))
 
 
 def evenly(count: int, limit: int) -> list[int]:
-    """``limit`` indices spread evenly over ``range(count)``, the first and the last always among them."""
+    """Return ``limit`` indices spread evenly over ``range(count)``, the first and the last always
+    among them.
+    """
     if count <= limit:
         return list(range(count))
     if limit <= 1:
@@ -102,6 +104,7 @@ class SampleSet:
 
     @property
     def available(self) -> int:
+        """Number of samples."""
         return len(self._samples)
 
     def __getitem__(self, index: int) -> Sample:
@@ -111,9 +114,10 @@ class SampleSet:
         return sample
 
     def chosen(self, limit: int | None) -> list[Sample]:
-        """At most about ``limit`` samples: an even choice with the first and the last, and besides those as
-        many as half the limit that hold a tensor of zero elements. ``None`` takes all. Where the user gave
-        the limit it is never exceeded.
+        """Return at most about ``limit`` samples: an even choice with the first and the last.
+
+        Besides those it takes samples with a tensor of zero elements, at most half as many as the limit.
+        ``None`` takes all. If the user named the limit it is never exceeded.
         """
         count = len(self._samples)
         if limit is None or count <= limit:
@@ -126,10 +130,11 @@ class SampleSet:
         return [self[i] for i in sorted(picked)]
 
     def varied(self, limit: int | None) -> list[Sample]:
-        """At most ``limit`` samples that differ in the form of their call, as far as there are such: in the
-        rank of a tensor, the type of an argument or the names of keywords. ``None`` takes all.
+        """Return at most ``limit`` samples that differ in the form of their call, as far as there are such.
 
-        Those without elements come last: what is compiled or captured for them computes nothing.
+        The form is the ranks of the tensors, the types of the arguments and the names of the keywords.
+        ``None`` takes all. Samples without elements come last: what is compiled or captured for them computes
+        nothing.
         """
         if limit is None or len(self._samples) <= limit:
             return [self[i] for i in range(len(self._samples))]
@@ -144,7 +149,7 @@ class SampleSet:
         return [self[i] for i in sorted(picked)]
 
     def changed(self) -> list[str]:
-        """Names of the handed-out samples that are no longer what they were."""
+        """Return the names of the handed-out samples that something has written to."""
         return [
             f"{self.name}[{index}]"
             for index, before in self._handed_out.items()
@@ -153,14 +158,14 @@ class SampleSet:
 
 
 def bits(tensor: torch.Tensor) -> bytes:
-    """The bytes of a strided CPU tensor's storage."""
+    """Return the bytes of a strided CPU tensor's storage."""
     storage = tensor.untyped_storage()
     count = storage.nbytes()
     return ctypes.string_at(storage.data_ptr(), count) if count else b""
 
 
 def fingerprint(sample: Sample) -> tuple[int, ...]:
-    """Version counters and checksums of all strided tensors of a sample."""
+    """Return version counters and checksums of all strided tensors of a sample."""
     numbers: list[int] = []
     for tensor in sample.tensors():
         numbers.append(tensor._version)
@@ -169,20 +174,10 @@ def fingerprint(sample: Sample) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-_cache: collections.OrderedDict[str, dict[tuple[Any, ...], SampleSet]] = collections.OrderedDict()
 _violations: list[str] = []
-
-
-def _of_operator(key: str) -> dict[tuple[Any, ...], SampleSet]:
-    sets = _cache.pop(key, None)
-    if sets is None:
-        sets = {}
-        while len(_cache) >= OPERATORS_KEPT:
-            _, evicted = _cache.popitem(last=False)
-            for old in evicted.values():
-                _violations.extend(old.changed())
-    _cache[key] = sets
-    return sets
+_cache: SubjectCache[tuple[Any, ...], SampleSet] = SubjectCache(
+    evicted=lambda samples: _violations.extend(samples.changed())
+)
 
 
 def forget() -> None:
@@ -192,20 +187,20 @@ def forget() -> None:
 
 
 def changed() -> list[str]:
-    """Shared samples that something wrote to, since the process began or among those still cached."""
-    found = list(_violations)
+    """Return the names of shared samples that something wrote to, since the process began."""
+    names = list(_violations)
     for sets in _cache.values():
-        for one in sets.values():
-            found.extend(one.changed())
-    return found
+        for samples in sets.values():
+            names.extend(samples.changed())
+    return names
 
 
-#: Operators with a tensor argument that must be on the CPU by their documentation: its places.
+#: Operators with a tensor argument that must be on the CPU by their documentation: its positions.
 _STAYS = {"tensor_split": frozenset({0})}
 
 
-def wrap(found: Sequence[Any], operator: str = "") -> list[Sample]:
-    """Samples from torch's SampleInputs, numbered in order."""
+def wrap(inputs: Sequence[Any], operator: str = "") -> list[Sample]:
+    """Return samples from torch's SampleInputs, numbered in order."""
     return [
         Sample(
             index,
@@ -216,34 +211,32 @@ def wrap(found: Sequence[Any], operator: str = "") -> list[Sample]:
             bool(getattr(item, "broadcasts_input", False)),
             _STAYS.get(operator, frozenset()),
         )
-        for index, item in enumerate(found)
+        for index, item in enumerate(inputs)
     ]
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """``float32`` for ``torch.float32``."""
+    """Return ``float32`` for ``torch.float32``."""
     return str(dtype).removeprefix("torch.")
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """The dtype of that name; raises LookupError where torch has none."""
-    found = getattr(torch, name, None)
-    if not isinstance(found, torch.dtype):
+    """Return the dtype of that name; raises LookupError if torch has none."""
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype):
         raise LookupError(f"torch has no dtype named {name!r}")
-    return found
+    return dtype
 
 
 def _cached(subject: Subject, key: tuple[Any, ...], make: Callable[[], Sequence[Any]]) -> SampleSet:
-    sets = _of_operator(subject.name)
-    if key not in sets:
-        words = [word if isinstance(word, str) else str(word) for word in key]
-        sets[key] = SampleSet("/".join([subject.name, *words]), wrap(make(), subject.name))
-    return sets[key]
+    name = "/".join([subject.name, *map(str, key)])
+    return _cache.value(subject.name, key, lambda: SampleSet(name, wrap(make(), subject.name)))
 
 
 def samples_of(subject: Subject, dtype: torch.dtype, requires_grad: bool = False) -> SampleSet:
-    """The shared samples of (operator, dtype); with ``requires_grad`` the differentiable inputs require
-    grad.
+    """Return the shared samples of (operator, dtype).
+
+    With ``requires_grad`` the differentiable inputs require grad.
     """
     seed = torch_private.seed_for("operator", subject.name, dtype_name(dtype))
 
@@ -254,7 +247,7 @@ def samples_of(subject: Subject, dtype: torch.dtype, requires_grad: bool = False
 
 
 def reference_samples_of(subject: Subject, dtype: torch.dtype) -> SampleSet:
-    """The broader samples (extremal, small, large, broadcast, scalar) of (operator, dtype)."""
+    """Return the broader samples (extremal, small, large, broadcast, scalar) of (operator, dtype)."""
     seed = torch_private.seed_for("reference", subject.name, dtype_name(dtype))
 
     def make() -> Sequence[Any]:
@@ -264,7 +257,7 @@ def reference_samples_of(subject: Subject, dtype: torch.dtype) -> SampleSet:
 
 
 def _pristine(subject: Subject) -> Any:
-    """Torch's own record, even where a test hands in a subject whose operator is broken on purpose."""
+    """Return torch's own record, even if a test hands in a subject whose operator is broken on purpose."""
     from conformance.subjects.databases import find
 
     return find(subject.kind, subject.name).info

@@ -6,7 +6,6 @@ copies on a device.
 
 from __future__ import annotations
 
-import collections
 import copy
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -15,13 +14,13 @@ from typing import Any
 import torch
 
 from conformance import torch_private
+from conformance.samples.cache import SubjectCache
 from conformance.samples.copies import Copier
 from conformance.samples.operators import dtype_name
 from conformance.subjects.databases import Subject, find
 
 #: Steps that a run takes.
 STEPS = 4
-_OPTIMIZERS_KEPT = 3
 #: Shapes of the parameters; the third is laid out in memory with swapped dimensions, the last holds nothing.
 _SHAPES: tuple[tuple[int, ...], ...] = ((3, 4), (5,), (4, 3), (), (2, 3, 2), (0, 3))
 #: Muon takes matrices only.
@@ -46,7 +45,7 @@ class Problem:
 
 @dataclasses.dataclass
 class OptimizerSample:
-    """One set of options of one optimizer. ``capturable`` tells that they ask for capturable=True."""
+    """One set of options of one optimizer."""
 
     index: int
     optimizer_cls: Callable[..., Optimizer]
@@ -60,46 +59,43 @@ class OptimizerSample:
 
     @property
     def capturable(self) -> bool:
+        """True if the options ask for ``capturable=True``."""
         return bool(self.options.get("capturable", False))
 
     @property
     def tensor_lr(self) -> bool:
+        """True if the learning rate is a tensor."""
         return isinstance(self.options.get("lr"), torch.Tensor)
 
     def problem(
         self, device: torch.device | str = "cpu", dtypes: Mapping[torch.dtype, torch.dtype] | None = None
     ) -> Problem:
-        """Private copies of parameters and gradients."""
+        """Return private copies of parameters and gradients."""
         parameters, gradients = Copier(torch.device(device), dtypes).tree((self.parameters, self.gradients))
-        return Problem([one.requires_grad_(True) for one in parameters], gradients)
+        return Problem([parameter.requires_grad_(True) for parameter in parameters], gradients)
 
     def build(self, parameters: Any, **options: Any) -> Optimizer:
-        """An optimizer over ``parameters`` with private copies of the options; ``options`` win over them."""
+        """Return an optimizer over ``parameters`` with private copies of the options; ``options`` win over
+        them.
+        """
         return self.optimizer_cls(parameters, **{**copy.deepcopy(self.options), **options})
 
     def describe(self) -> str:
-        """The options in one short line."""
+        """Return the options in one short line."""
         name = getattr(self.optimizer_cls, "__name__", "optimizer")
         return f"{name}({', '.join(f'{key}={value}' for key, value in self.options.items())})"
 
 
-_cache: collections.OrderedDict[str, dict[tuple[str, bool], Sequence[OptimizerSample]]] = (
-    collections.OrderedDict()
-)
+_cache: SubjectCache[tuple[str, bool], Sequence[OptimizerSample]] = SubjectCache()
 
 
 def optimizer_samples(subject: Subject, dtype: torch.dtype, *, capturable: bool) -> Sequence[OptimizerSample]:
-    """The shared samples of (optimizer, dtype); with ``capturable`` also those that ask for it."""
-    sets = _cache.pop(subject.name, None)
-    if sets is None:
-        sets = {}
-        while len(_cache) >= _OPTIMIZERS_KEPT:
-            _cache.popitem(last=False)
-    _cache[subject.name] = sets
-    key = (dtype_name(dtype), capturable)
-    if key not in sets:
-        sets[key] = _make(find(subject.kind, subject.name).info, subject.name, dtype, capturable)
-    return sets[key]
+    """Return the shared samples of (optimizer, dtype); with ``capturable`` also those that ask for it."""
+
+    def make() -> Sequence[OptimizerSample]:
+        return _make(find(subject.kind, subject.name).info, subject.name, dtype, capturable)
+
+    return _cache.value(subject.name, (dtype_name(dtype), capturable), make)
 
 
 def _make(info: Any, name: str, dtype: torch.dtype, capturable: bool) -> list[OptimizerSample]:
@@ -108,8 +104,8 @@ def _make(info: Any, name: str, dtype: torch.dtype, capturable: bool) -> list[Op
     wide = torch.complex64 if dtype.is_complex else torch.float32
 
     def values(shape: tuple[int, ...], swapped: bool = False) -> torch.Tensor:
-        made = torch.randn(shape, generator=generator, dtype=wide).to(dtype)
-        return made.t().contiguous().t() if swapped else made
+        normal = torch.randn(shape, generator=generator, dtype=wide).to(dtype)
+        return normal.t().contiguous().t() if swapped else normal
 
     shapes = _MATRICES if name == "Muon" else _SHAPES
     if name == "Adafactor":  # divides by the number of elements

@@ -1,4 +1,4 @@
-"""Which kinds of subjects exist, with their subjects: torch's own and those of extra modules."""
+"""The kinds of subjects that exist, with their subjects: torch's own and those of extra modules."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ KINDS_VARIABLE = "CONFORMANCE_KINDS"
 
 
 class Subject(Protocol):
-    """What the harness needs to know of a subject."""
+    """The part of a subject that the harness uses."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The subject's name, unique within its kind."""
 
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """The kind of the subject, a word of :func:`kinds`."""
 
 
 _extra: dict[str, list[Subject]] = {}
@@ -29,7 +31,10 @@ _smoke: dict[str, set[str]] = {}
 
 
 def add_subjects(kind: str, subjects: Sequence[Subject], *, smoke: Sequence[str] = ()) -> None:
-    """Add a kind of subjects from outside of the suite; ``smoke`` names those that the quick choice takes."""
+    """Add a kind of subjects from outside the suite; ``smoke`` names those that level ``smoke`` takes.
+
+    Raises ValueError if the kind exists already.
+    """
     if kind in KINDS or kind in _extra:
         raise ValueError(f"subjects of kind {kind!r} exist already; choose another word")
     _extra[kind] = list(subjects)
@@ -37,7 +42,9 @@ def add_subjects(kind: str, subjects: Sequence[Subject], *, smoke: Sequence[str]
 
 
 def load_extra(modules: Sequence[str]) -> None:
-    """Import modules that register properties and subjects of their own."""
+    """Import modules that register properties and subjects of their own; UsageError if one cannot be
+    imported.
+    """
     for module in modules:
         try:
             importlib.import_module(module)
@@ -47,22 +54,22 @@ def load_extra(modules: Sequence[str]) -> None:
 
 
 def kinds() -> list[str]:
-    """Every kind of subject that this process knows."""
+    """Return every kind of subject that this process knows."""
     chosen = os.environ.get(KINDS_VARIABLE)
     known = [*KINDS, *_extra]
     return [kind for kind in known if chosen is None or kind in chosen.split(",")]
 
 
 def subjects(kind: str) -> Sequence[Subject]:
-    """The subjects of a kind, in a fixed order."""
+    """Return the subjects of a kind, in a fixed order."""
     if kind in _extra:
         return _extra[kind]
-    from conformance.subjects import databases as own
+    from conformance.subjects import databases
 
-    found: Sequence[Subject] = own.subjects(kind)
-    return found
+    listed: Sequence[Subject] = databases.subjects(kind)
+    return listed
 
 
 def smoke_subjects(kind: str) -> set[str] | None:
-    """Names of the subjects of an extra kind that the level ``smoke`` takes; None for torch's own kinds."""
+    """Return the names of an extra kind's subjects that level ``smoke`` takes; None for torch's own kinds."""
     return _smoke.get(kind)

@@ -1,4 +1,4 @@
-"""Subjects: what properties are checked on, taken from the databases that torch carries."""
+"""Subjects: the entries of the databases that torch carries, on which properties are checked."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ DEVICE = ("Stream", "Event", "Memory", "Copy", "Thread", "Graph", "Compile")
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """One entry. ``name`` is unique within its kind; ``info`` is torch's own record (OpInfo, ModuleInfo,
-    …).
+    """One entry. ``name`` is unique within its kind; ``info`` is torch's own record (OpInfo,
+    ModuleInfo, …).
     """
 
     kind: str
@@ -28,46 +28,47 @@ class Subject:
 
 
 def operator_name(info: Any) -> str:
-    """``name`` or ``name.variant`` of an OpInfo; unique within one release."""
+    """Return ``name`` or ``name.variant`` of an OpInfo; unique within one release."""
     variant = info.variant_test_name
     return f"{info.name}.{variant}" if variant else str(info.name)
 
 
 @functools.cache
 def subjects(kind: str) -> Sequence[Subject]:
-    """All subjects of a kind in the order of torch's database.
+    """Return all subjects of a kind in the order of torch's database.
 
     Entries that cannot run on the CPU are left out by :func:`conformance.torch_private.is_device_specific`:
     there is no oracle for them. Raises LookupError for an unknown kind.
     """
     if kind == "operator":
-        found = [
+        entries = [
             Subject(kind, operator_name(info), info)
             for info in torch_private.op_db()
             if not torch_private.is_device_specific(info)
         ]
     elif kind == "module":
-        found = [Subject(kind, info.name, info) for info in torch_private.module_db()]
-        found += [
-            Subject(kind, info.name, info) for info in extra_modules.entries([one.name for one in found])
+        entries = [Subject(kind, info.name, info) for info in torch_private.module_db()]
+        entries += [
+            Subject(kind, info.name, info)
+            for info in extra_modules.entries([entry.name for entry in entries])
         ]
     elif kind == "optimizer":
-        found = [Subject(kind, info.optim_cls.__name__, info) for info in torch_private.optim_db()]
+        entries = [Subject(kind, info.optim_cls.__name__, info) for info in torch_private.optim_db()]
     elif kind == "device":
-        found = [Subject(kind, name, None) for name in DEVICE]
+        entries = [Subject(kind, name, None) for name in DEVICE]
     elif kind == "collective":
-        found = [Subject(kind, one.name, one) for one in COLLECTIVES]
+        entries = [Subject(kind, collective.name, collective) for collective in COLLECTIVES]
     elif kind == "world":
-        found = [Subject(kind, name, None) for name in areas.WORLD]
+        entries = [Subject(kind, name, None) for name in areas.WORLD]
     elif kind == "api":
-        found = [Subject(kind, name, None) for name in areas.AREAS]
+        entries = [Subject(kind, name, None) for name in areas.AREAS]
     else:
         raise LookupError(f"no subjects of kind {kind!r}; known kinds are {', '.join(KINDS)}")
-    names = [subject.name for subject in found]
+    names = [subject.name for subject in entries]
     if len(set(names)) != len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
         raise LookupError(f"{kind} names are not unique in torch's database: {', '.join(twice)}")
-    return tuple(found)
+    return tuple(entries)
 
 
 @functools.cache
@@ -76,7 +77,7 @@ def _by_name(kind: str) -> dict[str, Subject]:
 
 
 def find(kind: str, name: str) -> Subject:
-    """The subject of that name; raises LookupError where there is none."""
+    """Return the subject of that name; raises LookupError if there is none."""
     try:
         return _by_name(kind)[name]
     except KeyError:

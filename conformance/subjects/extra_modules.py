@@ -55,7 +55,7 @@ class ExtraInfo:
     def module_inputs_func(
         self, info: Any, *, device: str, dtype: torch.dtype, requires_grad: bool, training: bool
     ) -> list[ExtraInput]:
-        """The inputs, in the form of torch's database."""
+        """Return the inputs, in the form of torch's database."""
 
         def make(*shape: int, low: float = -3.0, high: float = 3.0) -> torch.Tensor:
             tensor = (
@@ -81,6 +81,7 @@ class Tied(nn.Module):
         self.register_buffer("count", torch.zeros(3, device=device, dtype=torch.int64))
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Apply both layers and add the offset: (n, 5) to (n, 5)."""
         result: torch.Tensor = self.second(torch.tanh(self.first(input))) + self.offset
         return result
 
@@ -100,7 +101,7 @@ class Block(nn.Sequential):
         )
 
 
-def _one(*shape: int, args: tuple[Any, ...] = (), **kwargs: Any) -> Callable[[Make], list[Call]]:
+def _one_call(*shape: int, args: tuple[Any, ...] = (), **kwargs: Any) -> Callable[[Make], list[Call]]:
     return lambda make: [(args, kwargs, (make(*shape),))]
 
 
@@ -110,14 +111,14 @@ def _dropout(*shape: int) -> Callable[[Make], list[Call]]:
 
 def _unpool(dims: int) -> Callable[[Make], list[Call]]:
     def calls(make: Make) -> list[Call]:
-        where = torch.tensor([1, 4, 9, 14] if dims == 1 else [0] * 4)
         if dims == 1:
-            return [((4,), {}, (make(1, 1, 4), where.view(1, 1, 4)))]
+            places = torch.tensor([1, 4, 9, 14])
+            return [((4,), {}, (make(1, 1, 4), places.view(1, 1, 4)))]
         if dims == 2:
-            where = torch.tensor([1, 2, 8, 15])
-            return [((2,), {}, (make(1, 1, 2, 2), where.view(1, 1, 2, 2)))]
-        where = torch.tensor([0, 3, 9, 12, 33, 38, 52, 63])
-        return [((2,), {}, (make(1, 1, 2, 2, 2), where.view(1, 1, 2, 2, 2)))]
+            places = torch.tensor([1, 2, 8, 15])
+            return [((2,), {}, (make(1, 1, 2, 2), places.view(1, 1, 2, 2)))]
+        places = torch.tensor([0, 3, 9, 12, 33, 38, 52, 63])
+        return [((2,), {}, (make(1, 1, 2, 2, 2), places.view(1, 1, 2, 2, 2)))]
 
     return calls
 
@@ -158,18 +159,18 @@ _ENTRIES = (
     ExtraInfo("nn.Dropout3d", nn.Dropout3d, _dropout(32, 16, 2, 3, 2), _FLOATS, True, True),
     ExtraInfo("nn.AlphaDropout", nn.AlphaDropout, _dropout(64, 32), _FLOATS, True, True),
     ExtraInfo("nn.FeatureAlphaDropout", nn.FeatureAlphaDropout, _dropout(32, 16, 3, 2), _FLOATS, True, True),
-    ExtraInfo("nn.RReLU", nn.RReLU, _one(64, 32), _FLOATS, True, True),
+    ExtraInfo("nn.RReLU", nn.RReLU, _one_call(64, 32), _FLOATS, True, True),
     ExtraInfo("nn.EmbeddingBag", nn.EmbeddingBag, _bag, stateful=True),
-    ExtraInfo("nn.Identity", nn.Identity, _one(3, 4)),
-    ExtraInfo("nn.Flatten", nn.Flatten, _one(2, 3, 4)),
-    ExtraInfo("nn.Unflatten", nn.Unflatten, _one(2, 12, args=(1, (3, 4)))),
-    ExtraInfo("nn.PixelShuffle", nn.PixelShuffle, _one(2, 8, 3, 2, args=(2,))),
-    ExtraInfo("nn.PixelUnshuffle", nn.PixelUnshuffle, _one(2, 3, 4, 6, args=(2,))),
-    ExtraInfo("nn.ChannelShuffle", nn.ChannelShuffle, _one(2, 6, 3, 2, args=(3,))),
+    ExtraInfo("nn.Identity", nn.Identity, _one_call(3, 4)),
+    ExtraInfo("nn.Flatten", nn.Flatten, _one_call(2, 3, 4)),
+    ExtraInfo("nn.Unflatten", nn.Unflatten, _one_call(2, 12, args=(1, (3, 4)))),
+    ExtraInfo("nn.PixelShuffle", nn.PixelShuffle, _one_call(2, 8, 3, 2, args=(2,))),
+    ExtraInfo("nn.PixelUnshuffle", nn.PixelUnshuffle, _one_call(2, 3, 4, 6, args=(2,))),
+    ExtraInfo("nn.ChannelShuffle", nn.ChannelShuffle, _one_call(2, 6, 3, 2, args=(3,))),
     ExtraInfo("nn.Upsample", nn.Upsample, _upsample),
-    ExtraInfo("nn.Fold", nn.Fold, _one(2, 12, 12, args=((4, 5), (2, 2)))),
-    ExtraInfo("nn.Unfold", nn.Unfold, _one(2, 3, 4, 5, args=((2, 2),))),
-    ExtraInfo("nn.Hardsigmoid", nn.Hardsigmoid, _one(4, 5)),
+    ExtraInfo("nn.Fold", nn.Fold, _one_call(2, 12, 12, args=((4, 5), (2, 2)))),
+    ExtraInfo("nn.Unfold", nn.Unfold, _one_call(2, 3, 4, 5, args=((2, 2),))),
+    ExtraInfo("nn.Hardsigmoid", nn.Hardsigmoid, _one_call(4, 5)),
     ExtraInfo("nn.CosineSimilarity", nn.CosineSimilarity, lambda make: [((), {}, (make(4, 5), make(4, 5)))]),
     ExtraInfo("nn.PairwiseDistance", nn.PairwiseDistance, lambda make: [((), {}, (make(4, 5), make(4, 5)))]),
     ExtraInfo(
@@ -180,17 +181,21 @@ _ENTRIES = (
     ExtraInfo("nn.MaxUnpool1d", nn.MaxUnpool1d, _unpool(1)),
     ExtraInfo("nn.MaxUnpool2d", nn.MaxUnpool2d, _unpool(2)),
     ExtraInfo("nn.MaxUnpool3d", nn.MaxUnpool3d, _unpool(3)),
-    ExtraInfo("nn.LazyLinear", nn.LazyLinear, _one(4, 6, args=(3,)), stateful=True),
+    ExtraInfo("nn.LazyLinear", nn.LazyLinear, _one_call(4, 6, args=(3,)), stateful=True),
     ExtraInfo(
-        "nn.LazyBatchNorm2d", nn.LazyBatchNorm2d, _one(4, 3, 2, 2), train_and_eval_differ=True, stateful=True
+        "nn.LazyBatchNorm2d",
+        nn.LazyBatchNorm2d,
+        _one_call(4, 3, 2, 2),
+        train_and_eval_differ=True,
+        stateful=True,
     ),
     ExtraInfo("nn.AdaptiveLogSoftmaxWithLoss", nn.AdaptiveLogSoftmaxWithLoss, _log_softmax, stateful=True),
     ExtraInfo("nn.TransformerDecoder", nn.TransformerDecoder, _decoder, stateful=True),
-    ExtraInfo("shared_weights", Tied, _one(3, 5), stateful=True),
-    ExtraInfo("convolutional_block", Block, _one(4, 3, 4, 4), train_and_eval_differ=True, stateful=True),
+    ExtraInfo("shared_weights", Tied, _one_call(3, 5), stateful=True),
+    ExtraInfo("convolutional_block", Block, _one_call(4, 3, 4, 4), train_and_eval_differ=True, stateful=True),
 )
 
 
 def entries(known: Sequence[str]) -> Sequence[ExtraInfo]:
-    """The entries whose names are not among the ``known`` ones of torch's database."""
+    """Return the entries whose names are not among the ``known`` ones of torch's database."""
     return [entry for entry in _ENTRIES if entry.name not in known]

@@ -1,4 +1,4 @@
-"""Target files: which TOML says what about a backend, checked word by word, without importing torch."""
+"""Target files: the TOML that describes a backend, checked word by word, without importing torch."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ class TargetFile:
     ``environment`` holds the variables of every mode under ``""`` and those of one mode under its name.
     ``expectations`` is the folder or file with the vendor's own expectations, if the file names one. The
     table ``[compile]`` names the ``backend`` of ``torch.compile`` (default ``inductor``), its ``options``,
-    and ``fused_options``: those with which it makes one kernel of several operators, where it can.
+    and ``fused_options``: those with which it makes one kernel of several operators, if it can.
     The table ``[distributed]`` names the ``backend`` of process groups (default: torch's for the device),
     and says with ``device_per_rank`` whether a rank uses the device of its number (as a process that sees
     all of them must) or the one that its process sees. ``mode_builds`` says which builds of torch a mode
-    needs (``any`` where it is not named). In the modes of ``rehearse`` (default: lazy) each check runs
-    twice and the second run counts, for devices that run a call at once the first time. ``simulated`` says
-    that no hardware stands behind the device; every page that speaks of its results says so. ``untested``
-    says that nobody has proved the file by a run yet.
+    needs (``any`` if it is not named). In the modes of ``rehearse`` (default: lazy) each check runs twice
+    and the second run counts, for devices that run a call at once the first time. ``simulated`` says that
+    the device has no hardware behind it; every page that shows its results says so. ``untested`` says that
+    no run has proved the file yet.
     """
 
     path: Path
@@ -129,11 +129,11 @@ class TargetFile:
 
     @property
     def default_mode(self) -> str:
-        """The mode that is meant where none is named: ``eager``, else the first."""
+        """The mode to use if none is named: ``eager``, else the first."""
         return "eager" if "eager" in self.modes else self.modes[0]
 
     def declared(self) -> dict[str, Any]:
-        """What the file says that the device can and cannot do, as results carry it."""
+        """Return what the file says that the device can and cannot do, as results carry it."""
         return {
             "dtypes": sorted(self.dtypes),
             "capabilities": dict(sorted(self.capabilities.items())),
@@ -143,7 +143,7 @@ class TargetFile:
         }
 
     def variables(self, mode: str) -> dict[str, str]:
-        """The environment variables of a process that runs a mode."""
+        """Return the environment variables of a process that runs a mode."""
         return {**self.environment.get("", {}), **self.environment.get(mode, {})}
 
     def check_mode(self, mode: str) -> None:
@@ -157,7 +157,7 @@ class TargetFile:
             )
 
     def target(self, mode: str) -> Target:
-        """The target in one mode. Imports torch, but not yet the backend."""
+        """Return the target in one mode. Imports torch, but not yet the backend."""
         from conformance.target.target import Target
 
         return Target(
@@ -184,12 +184,14 @@ class TargetFile:
 
 
 def known_targets() -> list[str]:
-    """Names of the target files that come with the suite."""
+    """Return the names of the target files that come with the suite."""
     return sorted(path.stem for path in _FOLDER.glob("*.toml"))
 
 
 def find(name_or_file: str) -> Path:
-    """The target file behind a name (``cpu``) or a path (``my.toml``)."""
+    """Return the path of the target file with a name (``cpu``) or a path (``my.toml``); UsageError if there
+    is none.
+    """
     if name_or_file.endswith(".toml") or "/" in name_or_file:
         path = Path(name_or_file)
         if not path.is_file():

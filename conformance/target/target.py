@@ -9,20 +9,18 @@ from typing import Any
 
 import torch
 
-PRECISION_CLASSES = ("ieee", "tf32", "flush-denormals")
-
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """What a property may know about the target.
+    """The facts about a target that a property may use.
 
     ``dtypes`` are the names (``float32``) the device declares; ``capabilities`` maps the words of
     :mod:`conformance.plan.needs` to whether they are declared; a missing word counts as declared.
     ``unsupported`` maps result-id patterns (``value/fft.*@float16``) to the reason for which a refusal is
     declared. ``dtype_overrides`` maps an operator's full name to the dtype names it is declared for.
     ``hooks`` maps the words of :data:`conformance.target.file.HOOKS` to ``module:function`` strings.
-    ``compile_backend`` and ``compile_options`` are what ``torch.compile`` is given in mode ``compile``;
-    ``fused_options`` are the options with which the backend fuses operators, None where it has none.
+    ``torch.compile`` receives ``compile_backend`` and ``compile_options`` in mode ``compile``;
+    ``fused_options`` are the options with which the backend fuses operators, None if it has none.
     """
 
     name: str
@@ -51,6 +49,7 @@ class Target:
 
     @property
     def is_cpu(self) -> bool:
+        """True for the CPU as its own target."""
         return self.kind == "cpu"
 
     @property
@@ -60,15 +59,15 @@ class Target:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether only other processes, the ranks, use the device: this one compares what they found."""
+        """True if only other processes, the ranks, use the device, and this one compares their results."""
         return self.mode == "distributed"
 
     def declares(self, dtype: str) -> bool:
-        """Whether the device declares the dtype of that name."""
+        """Return whether the device declares the dtype of that name (``float32``)."""
         return dtype in self.dtypes
 
     def capable(self, word: str) -> bool:
-        """Whether the capability is declared; capabilities that the file does not mention are."""
+        """Return whether the capability is declared; capabilities that the file does not mention are."""
         return self.capabilities.get(word, True)
 
     def synchronize(self) -> None:
@@ -89,7 +88,8 @@ class Target:
             torch.accelerator.synchronize()
 
     def fallbacks(self) -> int | None:
-        """How many operators the target says it has run on the CPU so far, or None where it does not count.
+        """Return the number of operator calls that the target says ran on the CPU so far; None if it does not
+        count.
 
         The hook returns a number, or a mapping from operators to numbers.
         """
@@ -100,40 +100,47 @@ class Target:
         return int(sum(counted.values())) if isinstance(counted, Mapping) else int(counted)
 
     def mark_step(self) -> None:
-        """End the graph that lazy mode is recording, where the file says how."""
+        """End the graph that lazy mode is recording, if the file says how."""
         hook = self.hook("mark_step")
         if hook is not None:
             hook()
 
     def executed(self) -> dict[str, int] | None:
-        """How many calls of each operator ran from a graph or a queue so far, or None where it is not
-        counted.
+        """Return the number of calls of each operator that ran from a graph or a queue so far; None if it
+        does not count.
         """
         hook = self.hook("executed_ops")
         return None if hook is None else {str(name): int(count) for name, count in hook().items()}
 
     def compiled(self) -> dict[str, int] | None:
-        """How many graphs ran as which kind of executable so far, or None where that is not counted."""
+        """Return the number of graphs that ran so far, by kind of executable; None if it does not count."""
         hook = self.hook("compiled_graphs")
         return None if hook is None else {str(name): int(count) for name, count in hook().items()}
 
     @property
     def has_graphs(self) -> bool:
-        """Whether there is a way to capture a graph: the file's hook, else ``torch.accelerator.Graph``."""
+        """True if a graph can be captured: by the file's hook, else by ``torch.accelerator.Graph``."""
         return "graph" in self.hooks or (not self.is_cpu and hasattr(torch.accelerator, "Graph"))
 
     def graph(self) -> Any:
-        """A fresh device graph: an object with ``capture_begin()``, ``capture_end()`` and ``replay()``."""
+        """Return a fresh device graph: an object with ``capture_begin()``, ``capture_end()`` and
+        ``replay()``.
+        """
         hook = self.hook("graph")
         return torch.accelerator.Graph() if hook is None else hook()
 
+    @property
+    def torch_device(self) -> torch.device:
+        """The device as torch names it; raises RuntimeError if torch does not know its type."""
+        return torch.device(self.device)
+
     def hook(self, word: str) -> Callable[..., Any] | None:
-        """The callable behind a hook word, or None where the file names none."""
+        """Return the callable behind a hook word, or None if the file names none."""
         text = self.hooks.get(word)
         if text is None:
             return None
         module, _, attribute = text.partition(":")
-        found: Any = importlib.import_module(module)
+        value: Any = importlib.import_module(module)
         for part in attribute.split("."):
-            found = getattr(found, part)
-        return found  # type: ignore[no-any-return]
+            value = getattr(value, part)
+        return value  # type: ignore[no-any-return]

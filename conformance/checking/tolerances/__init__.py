@@ -1,4 +1,4 @@
-"""How far a result may be from the oracle: a table, looked up by operator, dtype and direction.
+"""Tolerances of results against the oracle: a table, looked up by operator, dtype and direction.
 
 The bound of an element with expected value ``e`` is
 
@@ -10,18 +10,17 @@ The bound of an element with expected value ``e`` is
 ``spread``
     The condition term, in units of a relative change of the inputs: how much the *oracle* (float64 on the
     CPU) moves when every input element moves by half a unit in a random direction
-    (:mod:`conformance.oracle.operators`). For a sum it is of the size of ``|x|``, for ``exp`` it is
+    (:mod:`conformance.oracle.spread`). For a sum it is of the size of ``|x|``, for ``exp`` it is
     ``|x * exp(x)|``, for a solve it is the condition number times the solution, and if the function jumps
     within a unit it covers the jump. It is a property of the function, not of any implementation, so
-    nothing is fitted to
-    the errors that a CPU or a device makes. Where ``local`` is false an element has at least the mean of
-    its result. Where ``separate`` is true each argument moves alone, up and down, and the movements are
-    added, so that those of two arguments cannot cancel.
+    nothing is fitted to the errors that a CPU or a device makes. If ``local`` is false an element has at
+    least the mean of its result. If ``separate`` is true each argument moves alone, up and down, and the
+    movements are added, so that those of two arguments cannot cancel.
 ``scale``
     For operators whose results are of order one by construction (probabilities, windows, normalised values)
     the size at which intermediate values round; else 0.
 ``growth``
-    1 or the square root of the number of input elements, where rounding errors accumulate.
+    1, or the square root of the number of input elements if rounding errors accumulate.
 ``k``
     A small constant of the operator's class: how many roundings of intermediate values a reasonable
     implementation makes. A backward pass doubles it.
@@ -70,6 +69,7 @@ class Rule:
 
     @property
     def exact(self) -> bool:
+        """True for the class that allows no difference."""
         return self.name == "exact"
 
     def tolerance(
@@ -80,8 +80,10 @@ class Rule:
         elements: int = 1,
         precision: str = "ieee",
     ) -> Tolerance:
-        """The bound for a result of dtype ``result`` computed from ``elements`` inputs of dtype
-        ``computed``.
+        """Return the bound for a result of dtype ``result`` computed from inputs of dtype ``computed``.
+
+        ``elements`` is the number of input elements; ``precision`` is the target's precision class (``ieee``,
+        ``tf32`` or ``flush-denormals``).
         """
         if not (result.is_floating_point or result.is_complex) or self.exact:
             return Tolerance(0.0, 0.0)
@@ -99,8 +101,8 @@ class Rule:
 
 @dataclasses.dataclass(frozen=True)
 class Tolerance:
-    """``relative`` times magnitude plus ``floor``, both in the units of the result; 0 and 0 means bit for
-    bit.
+    """A bound: ``relative`` times magnitude plus ``floor``, in the units of the result; two zeros mean bit
+    for bit.
     """
 
     relative: float
@@ -108,14 +110,17 @@ class Tolerance:
 
     @property
     def exact(self) -> bool:
+        """True if only equal bits agree."""
         return self.relative == 0.0
 
     def allowed(self, magnitude: torch.Tensor) -> torch.Tensor:
-        """Allowed absolute error where ``magnitude`` is ``|e| + spread`` (float64)."""
+        """Return the allowed absolute errors (float64, the shape of ``magnitude``); ``magnitude`` is ``|e| +
+        spread``.
+        """
         return magnitude * self.relative + self.floor
 
     def widened(self, factor: float) -> Tolerance:
-        """For the comparison of two results that may each be off by this tolerance."""
+        """Return the bound for the comparison of two results that may each be off by this one."""
         return Tolerance(self.relative * factor, self.floor * factor)
 
 
@@ -123,7 +128,7 @@ EXACT = Tolerance(0.0, 0.0)
 
 
 def unit_of(dtype: torch.dtype) -> float:
-    """Distance of 1.0 to the next number of a floating or complex dtype."""
+    """Return the distance of 1.0 to the next number of a floating or complex dtype."""
     return float(torch.finfo(dtype).eps)
 
 
@@ -136,8 +141,10 @@ def _table() -> dict[str, Any]:
 
 @functools.cache
 def rule(operator: str, dtype: torch.dtype, direction: str = "forward") -> Rule:
-    """The rule of (operator, dtype, direction): its class, then the overrides that match, in order of the
-    table.
+    """Return the rule of (operator, dtype, direction): its class, then the matching overrides in the table's
+    order.
+
+    Raises LookupError for an unknown direction.
     """
     if direction not in DIRECTIONS:
         raise LookupError(f"no direction {direction!r}; use one of {', '.join(DIRECTIONS)}")
@@ -157,11 +164,11 @@ def rule(operator: str, dtype: torch.dtype, direction: str = "forward") -> Rule:
             name, entry = "elementwise", {"k": 2.0, "growth": "sqrt", "local": False}
         entry["k"] = 2 * entry["k"]
         entry["oracle"] = "float64"
-    word = str(dtype).removeprefix("torch.")
+    dtype_name = str(dtype).removeprefix("torch.")
     for override in table.get("override", ()):
         if (
             any(matches(pattern, operator) for pattern in override["operators"])
-            and (word in override.get("dtypes", (word,)))
+            and (dtype_name in override.get("dtypes", (dtype_name,)))
             and (direction == override.get("direction", direction))
         ):
             entry.update(

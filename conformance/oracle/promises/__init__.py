@@ -1,4 +1,4 @@
-"""What is promised where documentation leaves a result free.
+"""Promises for results that the documentation leaves free.
 
 Singular vectors have a free sign, equal keys a free order, ``empty`` free values, ``randn`` all of them. For
 such operators a *promise* turns the result into claims that must hold instead: that a factorisation

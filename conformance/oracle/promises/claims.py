@@ -13,7 +13,10 @@ from conformance.samples.operators import Sample
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """Two tensors that must agree: exactly, or within the operator's tolerance of ``scale`` in the norm."""
+    """Two tensors of one shape that must agree: exactly, or within the operator's tolerance of ``scale``.
+
+    ``scale`` is the size at which rounding happens, such as a norm of the input.
+    """
 
     what: str
     actual: torch.Tensor

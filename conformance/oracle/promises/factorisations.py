@@ -1,4 +1,8 @@
-"""Promises of matrix factorisations: signs, phases and the order of equal eigenvalues are free."""
+"""Promises of matrix factorisations: signs, phases and the order of equal eigenvalues are free.
+
+Each takes the operator's results on the target, copied to the CPU, those of the oracle, and the sample, and
+computes its claims in float64 or complex128.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,12 @@ from conformance.samples.operators import Sample
 
 
 def wide(tensor: torch.Tensor) -> torch.Tensor:
-    """float64 or complex128, where products are as good as exact."""
+    """Return the tensor in float64 or complex128, in which products are as good as exact."""
     return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
 
 
 def norm(tensor: torch.Tensor) -> float:
-    """The largest Frobenius norm of a batch of matrices; 0 where there is none."""
+    """Return the largest Frobenius norm of a batch of matrices; 0 for a tensor without elements."""
     if tensor.numel() == 0:
         return 0.0
     return (
@@ -121,20 +125,23 @@ def eig(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
 
 
 def eigvals(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
+    """L as expected in any order."""
     return [_matched(wide(actual), wide(expected), norm(wide(sample.input)))]
 
 
 def _matched(values: torch.Tensor, expected: torch.Tensor, scale: float) -> Claim:
-    """Expected eigenvalues put in the order of the found ones, nearest first."""
+    """Return the claim with the expected eigenvalues in the order of the actual ones, nearest first."""
     if values.shape != expected.shape or values.numel() == 0:
         return Claim("the eigenvalues", values, expected, scale=scale)
-    found, want = values.reshape(-1, values.shape[-1]), expected.reshape(-1, values.shape[-1])
-    ordered = torch.empty_like(want)
-    for row in range(found.shape[0]):
-        left = list(range(want.shape[1]))
-        for column in range(found.shape[1]):
-            distances = (want[row, left] - found[row, column]).abs()
-            ordered[row, column] = want[row, left.pop(int(torch.nan_to_num(distances, nan=1e300).argmin()))]
+    rows, expected_rows = values.reshape(-1, values.shape[-1]), expected.reshape(-1, values.shape[-1])
+    ordered = torch.empty_like(expected_rows)
+    for row in range(rows.shape[0]):
+        left = list(range(expected_rows.shape[1]))
+        for column in range(rows.shape[1]):
+            distances = (expected_rows[row, left] - rows[row, column]).abs()
+            ordered[row, column] = expected_rows[
+                row, left.pop(int(torch.nan_to_num(distances, nan=1e300).argmin()))
+            ]
     return Claim("the eigenvalues", values, ordered.reshape(values.shape), scale=scale)
 
 

@@ -1,4 +1,4 @@
-"""Results whose values nobody promises: random ones and uninitialised memory."""
+"""Results without promised values: random ones and uninitialised memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RANDOM = frozenset(
     }
 )
 
-#: Random where these keyword arguments say so.
+#: Random if one of these keyword arguments is true.
 _RANDOM_BY_ARGUMENT = {
     "nn.functional.rrelu": ("training",),
     "nn.functional.scaled_dot_product_attention": ("dropout_p",),
@@ -54,12 +54,12 @@ UNINITIALISED = frozenset(
 
 
 def is_uninitialised(operator: str) -> bool:
-    """Whether the operator returns memory that nothing has written."""
+    """Return whether the operator returns memory that nothing has written."""
     return operator in UNINITIALISED
 
 
 def is_random(operator: str, sample: Sample) -> bool:
-    """Whether the values of this call depend on a generator."""
+    """Return whether the values of this call depend on a generator."""
     if operator in RANDOM:
         return True
     words = _RANDOM_BY_ARGUMENT.get(operator, ())
@@ -68,17 +68,17 @@ def is_random(operator: str, sample: Sample) -> bool:
     return any(bool(sample.kwargs.get(word, False)) for word in words)
 
 
-#: Normalisations that return saved statistics for a backward pass. What they hold in evaluation, and whether
-#: they hold anything, is the device's own affair: torch's Meta kernels tell devices apart there.
+#: Normalisations that return saved statistics for a backward pass. Their content in evaluation, if they have
+#: any, is up to the device: torch's Meta kernels differ between devices there.
 _SAVED_STATISTICS = frozenset({"native_batch_norm", "_native_batch_norm_legit"})
 
 
 def free_parts(operator: str, sample: Sample) -> frozenset[int]:
-    """Positions of the results of this call about which nothing is promised."""
+    """Return the positions of the results of this call about which nothing is promised."""
     training = next((value for value in sample.args if isinstance(value, bool)), True)
     return frozenset({1, 2}) if operator in _SAVED_STATISTICS and not training else frozenset()
 
 
 def free_of_values(operator: str, sample: Sample) -> bool:
-    """Whether only the metadata of this call's result is promised."""
+    """Return whether only the metadata of this call's result is promised."""
     return is_uninitialised(operator) or is_random(operator, sample)

@@ -1,4 +1,8 @@
-"""Promises of operators that return places: equal keys may come in any order."""
+"""Promises of operators that return indices: equal keys may come in any order.
+
+Each takes the operator's results on the target, copied to the CPU, those of the oracle, and the sample, and
+returns its claims, or None if nothing is free. Values must be equal; indices must point at them.
+"""
 
 from __future__ import annotations
 
@@ -51,6 +55,7 @@ def _sorted(
 
 
 def argsort(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
+    """Indices a permutation that sorts the input. A stable sort has nothing free."""
     if sample.kwargs.get("stable"):
         return None
     dim = int(_argument(sample, 0, "dim", -1))
@@ -78,7 +83,7 @@ def _topk(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim]:
 
 
 def one_per_row(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
-    """median, mode, kthvalue, … : the value is fixed, its index is any place that holds it."""
+    """median, mode, kthvalue, …: the value is fixed, its index is any place that holds it."""
     if isinstance(actual, torch.Tensor) or len(actual) != 2:
         return None
     return _one_per_row(actual, expected, sample)
@@ -109,8 +114,9 @@ def _scan(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim]:
 
 
 def pool(spatial: int) -> Promise:
-    """Max pooling over ``spatial`` dimensions: an index points at an input of its plane with the returned
-    value.
+    """Return the promise of max pooling over ``spatial`` dimensions.
+
+    An index points at an input of its plane with the returned value.
     """
 
     def promise(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
@@ -144,13 +150,13 @@ def unique(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None
 
 def _unique(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim]:
     parts = list(actual) if isinstance(actual, tuple) else [actual]
-    wanted = list(expected) if isinstance(expected, tuple) else [expected]
+    expected_parts = list(expected) if isinstance(expected, tuple) else [expected]
     values, order = parts[0].sort()
-    wanted_values, wanted_order = wanted[0].sort()
-    yield Claim("the distinct values", values, wanted_values, exact=True)
-    rest, wanted_rest = parts[1:], wanted[1:]
+    expected_values, expected_order = expected_parts[0].sort()
+    yield Claim("the distinct values", values, expected_values, exact=True)
+    rest, expected_rest = parts[1:], expected_parts[1:]
     if sample.kwargs.get("return_inverse") and rest:
         yield Claim("the values put back by the inverse", parts[0][rest[0]], sample.input, exact=True)
-        rest, wanted_rest = rest[1:], wanted_rest[1:]
+        rest, expected_rest = rest[1:], expected_rest[1:]
     if sample.kwargs.get("return_counts") and rest:
-        yield Claim("the counts", rest[0][order], wanted_rest[0][wanted_order], exact=True)
+        yield Claim("the counts", rest[0][order], expected_rest[0][expected_order], exact=True)

@@ -1,4 +1,4 @@
-"""Which operator makes which promise."""
+"""The promise of each operator."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ _TABLE: dict[str, Promise] = {
 
 
 def promise_of(operator: str) -> Promise | None:
-    """The promise that stands in for a comparison of values, or None where all values are fixed."""
+    """Return the promise that replaces a comparison of values, or None if all values are fixed."""
     return _TABLE.get(operator)

@@ -1,1 +1,1 @@
-"""What must hold of every collective of a process group; each check runs programs on all ranks."""
+"""Properties of every collective of a process group; each check runs programs on all ranks."""

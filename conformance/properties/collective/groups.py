@@ -20,29 +20,29 @@ _SHAPE = (9, 2)
 
 
 def parts_of(size: int) -> list[list[int]]:
-    """Groups of a world: the last rank alone, all but the first, all of them once more."""
+    """Return groups of a world: the last rank alone, all but the first, all of them once more."""
     return [[size - 1], list(range(1, size)), list(range(size))]
 
 
 @program
 def within(rank: Rank, name: str) -> list[Any]:
-    """The results in each of the groups that this rank is in, None for the others."""
+    """Return the results in each of the groups that this rank is in, None for the others."""
     import torch.distributed as dist
 
-    one = find(name)
-    found: list[Any] = []
+    collective = find(name)
+    results: list[Any] = []
     for ranks in parts_of(rank.size):
         group = dist.new_group(ranks)
         if rank.rank not in ranks:
-            found.append(None)
+            results.append(None)
             continue
         me = ranks.index(rank.rank)
-        call = Call(ranks, me, len(ranks) - 1, one.reduction, group=group)
-        tensors = [t.to(rank.device) for t in given_by(one, me, len(ranks), _SHAPE, torch.float32)]
-        found.append(host(one.issue(dist, call, tensors).wait()))
+        call = Call(ranks, me, len(ranks) - 1, collective.reduction, group=group)
+        tensors = [t.to(rank.device) for t in given_by(collective, me, len(ranks), _SHAPE, torch.float32)]
+        results.append(host(collective.issue(dist, call, tensors).wait()))
         rank.synchronize()
         dist.destroy_process_group(group)
-    return found
+    return results
 
 
 @register(
@@ -57,13 +57,17 @@ def within(rank: Rank, name: str) -> list[Any]:
     capabilities=("distributed",),
 )
 def collective_groups(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Groups that are made for it and destroyed afterwards."""
-    one: Collective = subject.info
-    found = team.values(target, recorder, within, what=f"{one.name} in a group", name=one.name)
-    if found is None:
+    """Make the groups for the check, and destroy them afterwards."""
+    collective: Collective = subject.info
+    answers = team.values(
+        target, recorder, within, what=f"{collective.name} in a group", name=collective.name
+    )
+    if answers is None:
         return
-    for place, ranks in enumerate(parts_of(len(found))):
+    for place, ranks in enumerate(parts_of(len(answers))):
         size = len(ranks)
-        given = [given_by(one, me, size, _SHAPE, torch.float32) for me in range(size)]
-        actual = [found[rank][place] for rank in ranks]
-        compare_ranks(recorder, one, actual, given, size - 1, f"{one.name} among the ranks {ranks}")
+        given = [given_by(collective, me, size, _SHAPE, torch.float32) for me in range(size)]
+        actual = [answers[rank][place] for rank in ranks]
+        compare_ranks(
+            recorder, collective, actual, given, size - 1, f"{collective.name} among the ranks {ranks}"
+        )

@@ -34,33 +34,38 @@ def _with_handles(target: Target, subject: Subject) -> Sequence[str]:
 
 @program
 def ordered(rank: Rank, name: str, aside: bool) -> tuple[float, list[torch.Tensor]]:
-    """The seconds until the host was free, and the result plus one, when all is made that first use makes.
+    """Return the seconds until the host was free, and the result plus one, after a first use.
+
     ``aside``: on a stream of its own.
     """
-    one = find(name)
+    collective = find(name)
     with side_stream(rank.target) if aside else contextlib.nullcontext():
-        behind_a_slow_kernel(rank, one)
-        runs = [behind_a_slow_kernel(rank, one) for _ in range(3)]
+        behind_a_slow_kernel(rank, collective)
+        runs = [behind_a_slow_kernel(rank, collective) for _ in range(3)]
     return min(seconds for seconds, _ in runs), runs[-1][1]
 
 
-def behind_a_slow_kernel(rank: Rank, one: Collective) -> tuple[float, list[torch.Tensor]]:
-    """Give a collective what a slow kernel has yet to write, use the result at once, and write over the input
-    and over freed memory once the stream has been told to wait.
+def behind_a_slow_kernel(rank: Rank, collective: Collective) -> tuple[float, list[torch.Tensor]]:
+    """Give a collective an input that a slow kernel has yet to write, and use the result at once.
+
+    Once the stream waits, the input and freed memory are overwritten. Returns the seconds until the host was
+    free, and the result plus one.
     """
     import torch.distributed as dist
 
     delay = rank.target.hook("delay")
-    given = [t.to(rank.device) for t in given_by(one, rank.rank, rank.size, _SHAPE, torch.float32)]
+    given = [t.to(rank.device) for t in given_by(collective, rank.rank, rank.size, _SHAPE, torch.float32)]
     tensors = [torch.full_like(t, 77.0) for t in given]
-    call = Call(range(rank.size), rank.rank, rank.size - 1, one.reduction, asynchronous=one.asynchronous)
+    call = Call(
+        range(rank.size), rank.rank, rank.size - 1, collective.reduction, asynchronous=collective.asynchronous
+    )
     rank.synchronize()
     start = time.monotonic()
     if delay is not None:
         delay(_DELAY)
     for tensor, value in zip(tensors, given, strict=True):
         torch.mul(value, 1.0, out=tensor)
-    outputs = one.issue(dist, call, tensors).wait()
+    outputs = collective.issue(dist, call, tensors).wait()
     results = [output + 1 for output in outputs]
     seconds = time.monotonic() - start
     for tensor in tensors:
@@ -84,31 +89,31 @@ def behind_a_slow_kernel(rank: Rank, one: Collective) -> tuple[float, list[torch
     capabilities=("distributed",),
 )
 def collective_order(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """On the current stream and on another one, with a device that is kept busy where its target file says
-    how.
+    """Check the order on the current stream and on another one, behind a slow kernel if the target file names
+    one.
     """
-    one: Collective = subject.info
-    _in_order(target, recorder, one, aside=False)
+    collective: Collective = subject.info
+    _in_order(target, recorder, collective, aside=False)
     if target.capable("streams") and not target.is_cpu:
-        _in_order(target, recorder, one, aside=True)
+        _in_order(target, recorder, collective, aside=True)
     else:
         recorder.note("there is one stream only")
 
 
-def _in_order(target: Target, recorder: Recorder, one: Collective, *, aside: bool) -> None:
-    what = f"{one.name} on a side stream" if aside else one.name
-    found = team.values(target, recorder, ordered, what=what, name=one.name, aside=aside)
-    if found is None:
+def _in_order(target: Target, recorder: Recorder, collective: Collective, *, aside: bool) -> None:
+    what = f"{collective.name} on a side stream" if aside else collective.name
+    answers = team.values(target, recorder, ordered, what=what, name=collective.name, aside=aside)
+    if answers is None:
         return
-    size = len(found)
-    given = [given_by(one, me, size, _SHAPE, torch.float32) for me in range(size)]
-    actual = [[tensor - 1 for tensor in answer[1]] for answer in found]
-    compare_ranks(recorder, one, actual, given, size - 1, f"{what} behind a slow kernel")
-    # What gives no handle may hold the host, and so may receiving, whose end only the host sees.
-    if not (one.asynchronous and target.capable("asynchronous") and "delay" in target.hooks):
-        recorder.note("whether the host is held cannot be seen here")
+    size = len(answers)
+    given = [given_by(collective, me, size, _SHAPE, torch.float32) for me in range(size)]
+    actual = [[tensor - 1 for tensor in answer[1]] for answer in answers]
+    compare_ranks(recorder, collective, actual, given, size - 1, f"{what} behind a slow kernel")
+    # A call without a handle may hold the host, and so may receiving, whose end only the host sees.
+    if not (collective.asynchronous and target.capable("asynchronous") and "delay" in target.hooks):
+        recorder.note("holding the host cannot be observed here")
         return
-    worst = max(answer[0] for answer in found)
+    worst = max(answer[0] for answer in answers)
     fact(
         recorder,
         worst < _DELAY * 0.9,
@@ -119,25 +124,27 @@ def _in_order(target: Target, recorder: Recorder, one: Collective, *, aside: boo
 
 
 def completed(handle: Any) -> bool:
-    """What a Work or a Future says of itself."""
+    """Return whether a Work or a Future says that it is completed."""
     return bool(handle.is_completed() if hasattr(handle, "is_completed") else handle.done())
 
 
 @program
 def in_flight(rank: Rank, name: str) -> dict[str, Any]:
-    """Several calls at once, waited for from the last to the first."""
+    """Return the results of several calls at once, waited for from the last to the first, and their handles'
+    states.
+    """
     import torch.distributed as dist
 
-    one = find(name)
-    call = Call(range(rank.size), rank.rank, 0, one.reduction, asynchronous=True)
+    collective = find(name)
+    call = Call(range(rank.size), rank.rank, 0, collective.reduction, asynchronous=True)
     running, kept = [], []
     for salt in range(_IN_FLIGHT):
-        given = given_by(one, rank.rank, rank.size, (33, 5), torch.float32, salt)
+        given = given_by(collective, rank.rank, rank.size, (33, 5), torch.float32, salt)
         kept.append([t.to(rank.device) for t in given])
-        running.append(one.issue(dist, call, kept[-1]))
-    results = [one_of.wait() for one_of in reversed(running)][::-1]
+        running.append(collective.issue(dist, call, kept[-1]))
+    results = [issued.wait() for issued in reversed(running)][::-1]
     rank.synchronize()
-    works = [work for one_of in running for work in one_of.works if work is not None]
+    works = [work for issued in running for work in issued.works if work is not None]
     deadline = time.monotonic() + 1.0
     while not all(completed(work) for work in works) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -160,27 +167,29 @@ def in_flight(rank: Rank, name: str) -> dict[str, Any]:
     capabilities=("distributed",),
 )
 def collective_handles(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Four calls with other numbers each."""
-    one: Collective = subject.info
-    found = team.values(target, recorder, in_flight, what=f"several {one.name}", name=one.name)
-    if found is None:
+    """Check four calls with other numbers each."""
+    collective: Collective = subject.info
+    answers = team.values(
+        target, recorder, in_flight, what=f"several {collective.name}", name=collective.name
+    )
+    if answers is None:
         return
-    size = len(found)
+    size = len(answers)
     for salt in range(_IN_FLIGHT):
-        given = [given_by(one, me, size, (33, 5), torch.float32, salt) for me in range(size)]
-        actual = [answer["results"][salt] for answer in found]
-        compare_ranks(recorder, one, actual, given, 0, f"call {salt} of {one.name}")
-    for me, answer in enumerate(found):
+        given = [given_by(collective, me, size, (33, 5), torch.float32, salt) for me in range(size)]
+        actual = [answer["results"][salt] for answer in answers]
+        compare_ranks(recorder, collective, actual, given, 0, f"call {salt} of {collective.name}")
+    for me, answer in enumerate(answers):
         fact(
             recorder,
             answer["handles"] > 0,
             Kind.STATE,
-            f"{one.name} gave rank {me} no handle for async_op=True.",
+            f"{collective.name} gave rank {me} no handle for async_op=True.",
         )
         fact(
             recorder,
             all(answer["completed"]),
             Kind.STATE,
-            f"a handle of {one.name} says on rank {me} that it is not completed, a second after it was "
-            "waited for and the device was too.",
+            f"a handle of {collective.name} says on rank {me} that it is not completed, a second after "
+            "the waits for it and for the device.",
         )

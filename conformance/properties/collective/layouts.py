@@ -23,23 +23,25 @@ _SHAPE = (6, 10)
 
 
 def laid_out(tensor: torch.Tensor, layout: str) -> torch.Tensor:
-    """The same values in memory laid out otherwise."""
+    """Return the same values in memory of another layout."""
     return room(tensor, tuple(tensor.shape), layout).copy_(tensor)
 
 
 @program
 def strided(rank: Rank, name: str, given_layout: str, result_layout: str) -> Any:
-    """The results with given tensors, and room for results, of these layouts, or the words with which they
-    were refused; and how much memory beside a tensor was written.
+    """Return the results with inputs, and room for results, of these layouts, and the number of elements
+    written beside.
+
+    If the call is refused, return the words of the refusal instead.
     """
     import torch.distributed as dist
 
-    one = find(name)
-    call = Call(range(rank.size), rank.rank, rank.size - 1, one.reduction, layout=result_layout)
-    given = [t.to(rank.device) for t in given_by(one, rank.rank, rank.size, _SHAPE, torch.float32)]
+    collective = find(name)
+    call = Call(range(rank.size), rank.rank, rank.size - 1, collective.reduction, layout=result_layout)
+    given = [t.to(rank.device) for t in given_by(collective, rank.rank, rank.size, _SHAPE, torch.float32)]
     tensors = [laid_out(t, given_layout) for t in given]
     try:
-        results = host(one.issue(dist, call, tensors).wait())
+        results = host(collective.issue(dist, call, tensors).wait())
         rank.synchronize()
     except (RuntimeError, ValueError, TypeError) as error:
         if {given_layout, result_layout} <= {DENSE, "offset"}:
@@ -50,15 +52,15 @@ def strided(rank: Rank, name: str, given_layout: str, result_layout: str) -> Any
     return "done", results, beside
 
 
-def pairs_of(one: Collective) -> list[tuple[str, str]]:
-    """Layouts of what is given and of results: one of them is dense.
+def pairs_of(collective: Collective) -> list[tuple[str, str]]:
+    """Return pairs of layouts, of inputs and of results: one of them is dense.
 
-    Where one rank could refuse what the others wait for, only those that have to be taken.
+    If one rank could refuse a call that the others wait for, only those layouts that have to be taken.
     """
-    given = ("offset",) if one.pairwise else LAYOUTS
-    results = ("offset",) if one.pairwise or one.at_root else LAYOUTS
-    found = [(layout, DENSE) for layout in given]
-    return found + ([(DENSE, layout) for layout in results] if one.makes_room else [])
+    given = ("offset",) if collective.pairwise else LAYOUTS
+    results = ("offset",) if collective.pairwise or collective.at_root else LAYOUTS
+    pairs = [(layout, DENSE) for layout in given]
+    return pairs + ([(DENSE, layout) for layout in results] if collective.makes_room else [])
 
 
 @register(
@@ -73,37 +75,37 @@ def pairs_of(one: Collective) -> list[tuple[str, str]]:
     capabilities=("distributed",),
 )
 def collective_layouts(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """A transposed matrix, every second element, and rows behind others."""
-    one: Collective = subject.info
-    for layouts in pairs_of(one):
-        what = f"{one.name} of {layouts[0]} tensors into {layouts[1]} ones"
-        found = team.values(
+    """Check a transposed matrix, every second element, and rows behind others."""
+    collective: Collective = subject.info
+    for layouts in pairs_of(collective):
+        what = f"{collective.name} of {layouts[0]} tensors into {layouts[1]} ones"
+        answers = team.values(
             target,
             recorder,
             strided,
             what=what,
-            name=one.name,
+            name=collective.name,
             given_layout=layouts[0],
             result_layout=layouts[1],
         )
-        if found is None:
+        if answers is None:
             return
-        words = {answer[0] for answer in found}
+        words = {answer[0] for answer in answers}
         same = fact(
             recorder, len(words) == 1, Kind.STATE, f"{what} was refused on some ranks and not on others."
         )
         if not same:
             continue
-        size = len(found)
+        size = len(answers)
         if words == {"refused"}:
             if not still_works(target, recorder, f"{what} was refused"):
                 return
             continue
-        given = [given_by(one, me, size, _SHAPE, torch.float32) for me in range(size)]
-        compare_ranks(recorder, one, [answer[1] for answer in found], given, size - 1, what)
+        given = [given_by(collective, me, size, _SHAPE, torch.float32) for me in range(size)]
+        compare_ranks(recorder, collective, [answer[1] for answer in answers], given, size - 1, what)
         fact(
             recorder,
-            all(answer[2] == 0 for answer in found),
+            all(answer[2] == 0 for answer in answers),
             Kind.ALIASING,
             f"{what} wrote to memory beside them.",
         )

@@ -33,31 +33,33 @@ def _declared(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("distributed",),
 )
 def collective_value(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Every shape once with the last rank as root, in one program."""
-    one: Collective = subject.info
+    """Check every shape once with the last rank as root, in one program."""
+    collective: Collective = subject.info
     dtype = getattr(torch, recorder.id.dtype)
-    shapes, size = shapes_of(one), team.size()
-    found = team.values(
+    shapes, size = shapes_of(collective), team.size()
+    answers = team.values(
         target,
         recorder,
         collect,
-        what=one.name,
-        name=one.name,
+        what=collective.name,
+        name=collective.name,
         shapes=shapes,
         dtype=recorder.id.dtype,
         root=size - 1,
     )
-    if found is None:
+    if answers is None:
         return
     recorder.samples(len(shapes), len(shapes))
     for place, shape in enumerate(shapes):
-        given = [given_by(one, me, size, shape, dtype) for me in range(size)]
-        actual = [answer[place][0] for answer in found]
-        compare_ranks(recorder, one, actual, given, size - 1, f"{one.name} of shape {list(shape)}")
-        if one.in_place:
+        given = [given_by(collective, me, size, shape, dtype) for me in range(size)]
+        actual = [answer[place][0] for answer in answers]
+        compare_ranks(
+            recorder, collective, actual, given, size - 1, f"{collective.name} of shape {list(shape)}"
+        )
+        if collective.in_place:
             continue
-        for me, answer in enumerate(found):
+        for me, answer in enumerate(answers):
             for got, want in zip(answer[place][1], given[me], strict=True):
                 if want.is_floating_point() and want.itemsize == 1:
                     got, want = got.float(), want.float()
-                compare_exact(recorder, got, want, what=f"what rank {me} gave to {one.name}, after it")
+                compare_exact(recorder, got, want, what=f"what rank {me} gave to {collective.name}, after it")

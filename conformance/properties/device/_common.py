@@ -1,4 +1,4 @@
-"""What the properties of a device's API share."""
+"""The shared parts of the properties of a device's API."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ Applies = Callable[[Target, Subject], Sequence[str]]
 
 
 def about(name: str, *, delay: bool = False) -> Applies:
-    """A property of one part of the API. The host itself has no streams, events or pinned memory to speak of;
-    with ``delay`` there is a result only where the target's file names a hook by which work can be made to
-    last.
+    """Return the ``applies`` of a property of one part of the API.
+
+    The host itself has no streams, events or pinned memory to speak of. With ``delay`` there is a result only
+    if the target's file names a hook by which work can be made to last.
     """
 
     def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -34,14 +35,14 @@ def about(name: str, *, delay: bool = False) -> Applies:
 
 
 def zeros(target: Target, size: int = SIZE) -> torch.Tensor:
-    """Zeros of int64 on the device, which are there when this returns."""
-    found = torch.zeros(size, dtype=torch.int64, device=target.device)
+    """Return zeros of int64 on the device, which are there when this returns."""
+    tensor = torch.zeros(size, dtype=torch.int64, device=target.device)
     target.synchronize()
-    return found
+    return tensor
 
 
 def do(target: Target, recorder: Recorder, what: str, work: Callable[[], Any]) -> Outcome:
-    """The outcome of some work; an error is recorded."""
+    """Return the outcome of some work; an error is recorded."""
     outcome = attempt_on(target, work)
     if not outcome.ok:
         assert outcome.error is not None
@@ -56,6 +57,8 @@ def holds(recorder: Recorder, tensor: torch.Tensor, value: int, what: str) -> bo
 
 
 def slow(api: DeviceApi, recorder: Recorder, seconds: float = 0.05) -> None:
-    """Give whoever does not wait time to be wrong; without a way to delay that is left to chance."""
+    """Delay the stream, so that work which does not wait is wrong; without a way to delay that is left to
+    chance.
+    """
     if not api.delay(seconds):
-        recorder.note("the target has no hook delay: what does not wait is found by chance only")
+        recorder.note("the target has no hook delay: work that does not wait is found by chance only")

@@ -54,6 +54,7 @@ WAYS: dict[str, Callable[[device_api.DeviceApi, Any, Any], None]] = {
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Write on one stream and read on another, ordered in each of the ways."""
     api = device_api.of(target)
     for place, (way, wait) in enumerate(WAYS.items()):
         x, y = zeros(target), zeros(target)

@@ -29,6 +29,7 @@ RESOLUTION = 0.01
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     api = device_api.of(target)
     x = zeros(target)
 
@@ -50,16 +51,14 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         fact(recorder, good, Kind.VALUE, f"an event after another is {min(first, second, both)} ms later.")
         text = f"{first} ms and {second} ms add up to {both} ms."
         fact(recorder, abs(first + second - both) <= RESOLUTION + 1e-5 * both, Kind.VALUE, text)
-        message = f"the time from the last event back to the first is {back} ms where {-both} ms is expected."
+        message = f"the time from the last event back to the first is {back} ms, expected {-both} ms."
         fact(recorder, abs(back + both) <= RESOLUTION + 1e-5 * both, Kind.VALUE, message)
     recorded, fresh, timeless = api.event(timing=True), api.event(timing=True), api.event()
     recorded.record(api.current())
     timeless.record(api.current())
     api.synchronize()
-    for other, what in ((fresh, "was not recorded"), (timeless, "keeps no time")):
-        error = attempt(lambda other=other: recorded.elapsed_time(other)).error  # type: ignore[misc]
+    for event, what in ((fresh, "was not recorded"), (timeless, "keeps no time")):
+        error = attempt(lambda event=event: recorded.elapsed_time(event)).error  # type: ignore[misc]
         shown = "no error" if error is None else type(error).__name__
-        message = (
-            f"elapsed_time to an event that {what} gives {shown} where RuntimeError or ValueError is due."
-        )
+        message = f"elapsed_time to an event that {what} gives {shown}; RuntimeError or ValueError is due."
         fact(recorder, isinstance(error, (RuntimeError, ValueError)), Kind.ERROR_TYPE, message)

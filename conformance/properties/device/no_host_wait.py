@@ -1,4 +1,4 @@
-"""The host does not wait where no wait is promised."""
+"""The host does not wait unless a wait is promised."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from conformance.target.target import Target
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     api = device_api.of(target)
     x, y = zeros(target), zeros(target)
     ways: dict[str, Callable[[], Any]] = {
@@ -53,7 +54,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not outcome.ok:
             continue
         if outcome.value is None:
-            recorder.note(f"whether {what} waits was not seen: the host was slower than every delay")
+            recorder.note(f"it is unknown if {what} waits: the host was slower than every delay")
             continue
         fact(
             recorder,

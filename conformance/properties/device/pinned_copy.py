@@ -23,6 +23,7 @@ from conformance.target.target import Target
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     api = device_api.of(target)
     for dtype in (torch.float32, torch.int64, torch.uint8):
         if not target.declares(str(dtype).removeprefix("torch.")):
@@ -37,7 +38,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                     there.copy_(pinned, non_blocking=True)
                     back.copy_(there, non_blocking=True)
                 api.synchronize()
-                pinned.fill_(1)  # what has been waited for no longer depends on its source
+                pinned.fill_(1)  # a finished copy no longer depends on its source
                 return there, back
 
             outcome = do(target, recorder, f"copying {size} elements of {dtype}", work)

@@ -1,4 +1,4 @@
-"""What is compiled is used again."""
+"""Compiled code is used again."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ CALLS = (
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     call, log = compiled(target, function(subject))
     for index, (shape, dtype, graphs) in enumerate(CALLS):
         start = torch.arange(shape[0] * shape[1]).reshape(shape).to(dtype) + index
@@ -47,7 +48,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not outcome.ok:
             return
         compare_exact(recorder, outcome.value, start * 2 + 1, what=what)
-        message = f"after {what} there are {len(log.graphs)} graphs where {graphs} are expected."
+        message = f"after {what} there are {len(log.graphs)} graphs, expected {graphs}."
         fact(recorder, len(log.graphs) == graphs, Kind.STATE, message)
     breaks = torch_private.graph_breaks()
     fact(
@@ -60,5 +61,5 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def function(subject: Subject) -> Any:
-    """What is compiled; a test may hand in another as the subject's ``info``."""
+    """Return the function to compile; a test may hand in another as the subject's ``info``."""
     return subject.info or (lambda x: x * 2 + 1)

@@ -27,6 +27,7 @@ ATTEMPTS = 8
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     api = device_api.of(target)
     for size in (SIZE, 64 * SIZE):
         y = zeros(target, size)

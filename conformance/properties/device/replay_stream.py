@@ -21,13 +21,14 @@ from conformance.target.target import Target
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     api = device_api.of(target)
     x, first, second = zeros(target), zeros(target), zeros(target)
     x.mul(2).add(1)
-    made = do(target, recorder, "capturing", lambda: captured(target, lambda: x.mul(2).add(1)))
-    if not made.ok:
+    capture = do(target, recorder, "capturing", lambda: captured(target, lambda: x.mul(2).add(1)))
+    if not capture.ok:
         return
-    graph = made.value
+    graph = capture.value
 
     def work() -> None:
         stream = api.stream()

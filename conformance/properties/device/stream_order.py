@@ -22,6 +22,7 @@ STEPS = 20
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     api = device_api.of(target)
     x, y = zeros(target), zeros(target)
 

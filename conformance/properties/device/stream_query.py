@@ -1,4 +1,4 @@
-"""query tells whether work is pending, without waiting for it."""
+"""query says whether work is pending, without waiting for it."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from conformance.target.target import Target
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     api = device_api.of(target)
     x = zeros(target)
     stream, event, fresh = api.stream(), api.event(), api.event()
@@ -49,10 +50,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     def ask() -> bool | None:
         return device_api.pending_after(api, stream, lambda: answers.append(stream.query()))
 
-    found = do(target, recorder, "asking a stream while work is pending", ask)
-    if not found.ok:
+    asked = do(target, recorder, "asking a stream while work is pending", ask)
+    if not asked.ok:
         return
-    pending = found.value
+    pending = asked.value
     if pending is None:
         recorder.note("the target has no hook delay: query was not seen while work is pending")
         return

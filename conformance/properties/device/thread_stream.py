@@ -17,7 +17,7 @@ from conformance.target.target import Target
 
 
 def in_thread(call: Callable[[], Any]) -> Any:
-    """The value of a call in a new thread; what it raises is raised here."""
+    """Return the value of a call in a new thread; an error there is raised here."""
     box: dict[str, Any] = {}
 
     def run() -> None:
@@ -47,32 +47,33 @@ def in_thread(call: Callable[[], Any]) -> Any:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     api = device_api.of(target)
     default = api.current()
     x, y = zeros(target), zeros(target)
 
     def work() -> tuple[Any, Any]:
-        own, other = api.stream(), api.stream()
+        here, there = api.stream(), api.stream()
 
         def elsewhere() -> Any:
             first = api.current()
-            with api.on(other):
+            with api.on(there):
                 x.fill_(3)
-            other.synchronize()
+            there.synchronize()
             return first
 
-        with api.on(own):
+        with api.on(here):
             seen = in_thread(elsewhere)
             y.fill_(4)
-            mine = api.current()
-        own.synchronize()
-        return seen, mine == own
+            current = api.current()
+        here.synchronize()
+        return seen, current == here
 
     outcome = do(target, recorder, "a stream in another thread", work)
     if not outcome.ok:
         return
     seen, kept = outcome.value
-    fact(recorder, seen == default, Kind.STATE, f"a new thread starts on {seen} where {default} is expected.")
+    fact(recorder, seen == default, Kind.STATE, f"a new thread starts on {seen}, expected {default}.")
     fact(recorder, kept, Kind.STATE, "a stream that another thread set has become this thread's current one.")
     holds(recorder, x, 3, "what the other thread wrote")
     holds(recorder, y, 4, "what this thread wrote")

@@ -1,7 +1,7 @@
 """Tables of operators for which a mode has no meaning, each with its reason.
 
-A table is never a way to be silent about a fault: tests check every entry against the CPU, and one that no
-longer says the truth is an error there.
+A table is never a way to be silent about a fault: tests check every entry against the CPU, and an entry that
+is no longer true is an error there.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ else:
 
 @functools.cache
 def reasons(mode: str, table: str) -> dict[str, str]:
-    """Operators (``svd``, or ``svd@complex64`` for one dtype) of a table of a mode's file, with their
-    reasons.
+    """Return the operators of a table of a mode's file, with their reasons.
 
-    LookupError where there is no such table.
+    An operator is ``svd``, or ``svd@complex64`` for one dtype. LookupError if there is no such table.
     """
     path = Path(__file__).parent / f"{mode}.toml"
     data = tomllib.loads(path.read_text()) if path.is_file() else {}

@@ -1,4 +1,4 @@
-"""What all module properties share: which dtypes exist, how to call, how to compare what a call shows."""
+"""The shared parts of the module properties: their dtypes, calls on the target, and comparisons."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from conformance.checking.trees import tree_map
 from conformance.model.verdicts import Kind
 from conformance.oracle.modules import ModuleExpected, expected
 from conformance.oracle.observed_modules import FORWARD, Observation, Procedure
+from conformance.oracle.precision import UP
 from conformance.samples import extent
 from conformance.samples.copies import WrongCopy
-from conformance.samples.modules import UP, Arguments, ModuleSample, module_samples
+from conformance.samples.modules import Arguments, ModuleSample, module_samples
 from conformance.samples.operators import dtype_name, dtype_of
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
@@ -42,7 +43,7 @@ BFLOAT16 = frozenset(
     }
 )  # fmt: skip
 
-#: Modules whose backward is made from saved results of order one, which cancel where the function saturates
+#: Modules whose backward is made from saved results of order one, which cancel when the function saturates
 #: (``1 - y * y``): their gradients round at the size of the cotangents, however small they are themselves.
 SATURATING = frozenset({"nn.Tanh", "nn.Sigmoid", "nn.GLU", "nn.LogSigmoid", "nn.Softsign", "nn.Tanhshrink"})
 
@@ -62,7 +63,7 @@ _MATRIX = re.compile(
 
 
 def dtypes_of(target: Target, subject: Subject) -> list[str]:
-    """The dtypes that torch's database claims and the target declares, preferred ones first."""
+    """Return the dtypes that torch's database claims and the target declares, preferred ones first."""
     claimed = {dtype_name(dtype) for dtype in subject.info.dtypes}
     if subject.name in BFLOAT16:
         claimed.add("bfloat16")
@@ -71,13 +72,15 @@ def dtypes_of(target: Target, subject: Subject) -> list[str]:
 
 
 def first_dtype(target: Target, subject: Subject) -> list[str]:
-    """The most preferred dtype alone, for what does not depend on the dtype."""
+    """Return the most preferred dtype alone, for properties that do not depend on the dtype."""
     return dtypes_of(target, subject)[:1]
 
 
 @functools.cache
 def has_parameters(subject: Subject) -> bool:
-    """Whether the module's class makes parameters or buffers, told by what its constructor accepts."""
+    """Return whether the module's class makes parameters or buffers, judged by its constructor's
+    signature.
+    """
     if hasattr(subject.info, "stateful"):
         return bool(subject.info.stateful)
     names = inspect.signature(subject.info.module_cls.__init__).parameters
@@ -90,23 +93,20 @@ _STATEFUL = frozenset(
 )
 
 
-def device_of(target: Target) -> torch.device:
-    return torch.device(target.device)
-
-
 def dtype_under_test(recorder: Recorder) -> torch.dtype:
+    """Return the dtype of the result that is being recorded."""
     return dtype_of(recorder.id.dtype)
 
 
 def on_target(target: Target, call: Callable[[], Any]) -> Outcome:
-    """The outcome of work on the target. Everything that a module property does there goes through here."""
+    """Return the outcome of work on the target. All work of a module property there goes through here."""
     return attempt_on(target, call)
 
 
 def succeeded(
     target: Target, recorder: Recorder, outcome: Outcome, what: str, sample: int | None = None
 ) -> bool:
-    """Whether the work on the target went through; an error of it is recorded."""
+    """Return whether the work on the target succeeded; its error is recorded."""
     if outcome.error is None:
         return True
     if isinstance(outcome.error, WrongCopy):
@@ -123,11 +123,11 @@ def chosen(
     *,
     such_that: Callable[[ModuleSample], bool] | None = None,
 ) -> list[ModuleSample]:
-    """The samples of deterministic values that a property takes, counted."""
+    """Return the samples of deterministic values that a property takes, counted."""
     samples = module_samples(subject, dtype_under_test(recorder))
-    found = samples.chosen(extent.limit(own_limit), such_that)
-    recorder.samples(len(found), samples.available)
-    return found
+    fitting = samples.chosen(extent.limit(own_limit), such_that)
+    recorder.samples(len(fitting), samples.available)
+    return fitting
 
 
 def cases(
@@ -138,7 +138,7 @@ def cases(
     *,
     such_that: Callable[[ModuleSample], bool] | None = None,
 ) -> Iterator[tuple[ModuleSample, ModuleExpected]]:
-    """The chosen samples with what the oracle says; those without an oracle are noted and left out."""
+    """Yield the chosen samples with the oracle's values; those without an oracle are noted and left out."""
     for sample in chosen(subject, recorder, own_limit, such_that=such_that):
         want = expected(subject, sample, procedure)
         if want.error is None:
@@ -149,13 +149,13 @@ def cases(
 
 
 def on_device(target: Target, sample: ModuleSample) -> tuple[torch.nn.Module, Arguments]:
-    """Private copies of the module and the arguments on the target's device."""
-    device = device_of(target)
+    """Return private copies of the module and the arguments on the target's device."""
+    device = target.torch_device
     return sample.module().to(device), sample.arguments(device)
 
 
 def run_on(target: Target, sample: ModuleSample, procedure: Procedure, want: ModuleExpected) -> Outcome:
-    """What the procedure shows on the target."""
+    """Return the observations of a procedure on the target."""
 
     def call() -> Observation:
         module, arguments = on_device(target, sample)
@@ -166,16 +166,18 @@ def run_on(target: Target, sample: ModuleSample, procedure: Procedure, want: Mod
 
 @functools.cache
 def rule_of(name: str, dtype: torch.dtype, direction: str) -> Rule:
-    """The tolerance rule of the function that a module wraps, where the table knows it, else the default."""
+    """Return the tolerance rule of the function that a module wraps, if the table knows it, else
+    the default.
+    """
     word = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.removeprefix("nn.").removeprefix("Lazy")).lower()
     word = re.sub("re_lu", "relu", word)
     default = rule("nn.functional", dtype, direction)
-    found = default
+    applied = default
     for candidate in (f"nn.functional.{word}", word):
-        found = rule(candidate, dtype, direction)
-        if found.name != default.name:
+        applied = rule(candidate, dtype, direction)
+        if applied.name != default.name:
             break
-    return dataclasses.replace(found, matrix=_MATRIX.fullmatch(name) is not None)
+    return dataclasses.replace(applied, matrix=_MATRIX.fullmatch(name) is not None)
 
 
 def bound_of(
@@ -186,7 +188,9 @@ def bound_of(
     elements: int,
     direction: str = "forward",
 ) -> Tolerance:
-    """The bound of one result; twice as wide in float64, where the oracle may be off as far itself."""
+    """Return the bound of one result; twice as wide in float64, in which the oracle may be off as
+    far itself.
+    """
     applied = rule_of(subject.name, dtype, direction)
     bound = applied.tolerance(result, dtype, elements=elements, precision=target.precision)
     return bound if dtype in UP else bound.widened(2)
@@ -204,7 +208,7 @@ def compare_observation(
     only: Sequence[str] | None = None,
     stride: bool = False,
 ) -> bool:
-    """Compare everything that a call shows with the oracle: names, metadata, values within the tolerance.
+    """Compare all observations of a call with the oracle's: names, metadata, values within the tolerance.
 
     ``only`` restricts it to names that begin with one of these words; ``what`` begins every message.
     """
@@ -213,28 +217,28 @@ def compare_observation(
     names = [name for name in plain if only is None or name.startswith(tuple(only))]
     shown = [name for name in actual if only is None or name.startswith(tuple(only))]
     if set(shown) != set(names):
-        text = f"{what}{sample.describe()} shows {', '.join(shown)} where {', '.join(names)} is expected."
+        text = f"{what}{sample.describe()} shows {', '.join(shown)}, expected {', '.join(names)}."
         return fact(recorder, False, Kind.METADATA, text, sample=index)
     good = True
     for name in names:
-        said = f"{what}{name} of {sample.describe()}"
-        one, base, precise = actual[name], plain[name], want.precise[name]
+        label = f"{what}{name} of {sample.describe()}"
+        value, base, precise = actual[name], plain[name], want.precise[name]
         if not isinstance(base, torch.Tensor):
             good &= fact(
                 recorder,
-                one == base,
+                value == base,
                 Kind.VALUE,
-                f"{said} is {one!r} where {base!r} is expected.",
+                f"{label} is {value!r}, expected {base!r}.",
                 sample=index,
             )
             continue
         matches = compare_metadata(
             recorder,
-            one,
+            value,
             base,
-            what=said,
+            what=label,
             sample=index,
-            device=device_of(target),
+            device=target.torch_device,
             dtype=want.plain is not None,
             stride=stride,
         )
@@ -242,20 +246,20 @@ def compare_observation(
         if not matches:
             continue
         if not (base.is_floating_point() or base.is_complex()):
-            good &= compare_values(recorder, one, base, what=said, sample=index)
+            good &= compare_values(recorder, value, base, what=label, sample=index)
             continue
         direction = "backward" if name.startswith("gradient") else "forward"
-        bound = bound_of(target, subject, dtype, one.dtype, want.elements, direction)
+        bound = bound_of(target, subject, dtype, value.dtype, want.elements, direction)
         exact = bound.exact and want.plain is not None
         spread = want.spread.get(name)
         if spread is not None:
             spread = spread + _intermediates(subject, name, want)
         good &= compare_values(
             recorder,
-            one,
+            value,
             base if exact else precise,
             tolerance=bound,
-            what=said,
+            what=label,
             sample=index,
             spread=spread,
         )
@@ -263,36 +267,37 @@ def compare_observation(
 
 
 def _intermediates(subject: Subject, name: str, want: ModuleExpected) -> float:
-    """The size of intermediate values that cancel, where it is known, else 0."""
+    """Return the size of intermediate values that cancel, if it is known, else 0."""
     logarithmic = LOGARITHMIC.fullmatch(subject.name) is not None
     if not name.startswith("gradient"):
         return 1.0 if logarithmic and name.startswith("output") else 0.0
     if logarithmic or subject.name in SATURATING or name.startswith(SECOND):
-        return max((float(one.abs().max()) for one in want.cotangents or () if one.numel()), default=0.0)
+        cotangents = [cotangent for cotangent in want.cotangents or () if cotangent.numel()]
+        return max((float(cotangent.abs().max()) for cotangent in cotangents), default=0.0)
     return 0.0
 
 
 def each_tensor(arguments: Arguments, change: Callable[[torch.Tensor], torch.Tensor]) -> Arguments:
-    """The arguments with every tensor changed, as new leaves; one that is passed twice stays one tensor."""
-    made: dict[int, torch.Tensor] = {}
+    """Return the arguments with every tensor changed, as new leaves; one passed twice stays one tensor."""
+    leaves: dict[int, torch.Tensor] = {}
 
     def leaf(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
-        if id(value) not in made:
+        if id(value) not in leaves:
             with torch.no_grad():
-                made[id(value)] = change(value.detach()).requires_grad_(value.requires_grad)
-        return made[id(value)]
+                leaves[id(value)] = change(value.detach()).requires_grad_(value.requires_grad)
+        return leaves[id(value)]
 
     changed: Arguments = tree_map(leaf, arguments)
     return changed
 
 
 def state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Parameters and buffers by name, shared ones under each of their names."""
-    found: dict[str, torch.Tensor] = dict(module.named_parameters(remove_duplicate=False))
-    found.update(module.named_buffers(remove_duplicate=False))
-    return found
+    """Return parameters and buffers by name, shared ones under each of their names."""
+    state: dict[str, torch.Tensor] = dict(module.named_parameters(remove_duplicate=False))
+    state.update(module.named_buffers(remove_duplicate=False))
+    return state
 
 
 def compare_state(
@@ -304,15 +309,15 @@ def compare_state(
     sample: int | None = None,
     device: torch.device | None = None,
 ) -> bool:
-    """Compare names, metadata, places and bits of parameters and buffers."""
-    text = f"{what} has the entries {', '.join(actual)} where {', '.join(want)} are expected."
+    """Compare names, metadata, devices and bits of parameters and buffers."""
+    text = f"{what} has the entries {', '.join(actual)}, expected {', '.join(want)}."
     if not fact(recorder, list(actual) == list(want), Kind.STATE, text, sample=sample):
         return False
     good = True
     for name, base in want.items():
-        said = f"{name} of {what}"
-        if compare_metadata(recorder, actual[name], base, what=said, sample=sample, device=device):
-            good &= compare_values(recorder, actual[name], base, what=said, sample=sample, kind=Kind.STATE)
+        label = f"{name} of {what}"
+        if compare_metadata(recorder, actual[name], base, what=label, sample=sample, device=device):
+            good &= compare_values(recorder, actual[name], base, what=label, sample=sample, kind=Kind.STATE)
         else:
             good = False
     return good

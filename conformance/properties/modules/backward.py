@@ -13,6 +13,7 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if not getattr(subject.info, "differentiable", True):
         return []
     return common.dtypes_of(target, subject)
@@ -28,6 +29,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     smoke=True,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     for sample, want in common.cases(subject, recorder, BACKWARD, 8):
         outcome = common.run_on(target, sample, BACKWARD, want)
         if common.succeeded(target, recorder, outcome, f"backward of {sample.describe()}", sample.index):

@@ -22,17 +22,18 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return common.first_dtype(target, subject)
 
 
 def _by_pickle(module: torch.nn.Module) -> torch.nn.Module:
-    found: torch.nn.Module = pickle.loads(pickle.dumps(module))
-    return found
+    copied: torch.nn.Module = pickle.loads(pickle.dumps(module))
+    return copied
 
 
 def _by_saving(module: torch.nn.Module) -> torch.nn.Module:
-    found: torch.nn.Module = loaded(saved(module), weights_only=False)
-    return found
+    copied: torch.nn.Module = loaded(saved(module), weights_only=False)
+    return copied
 
 
 @register(
@@ -44,44 +45,47 @@ def _by_saving(module: torch.nn.Module) -> torch.nn.Module:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     ways: list[tuple[str, Callable[[torch.nn.Module], torch.nn.Module]]] = [("deepcopy", copy.deepcopy)]
     if target.capable("serialization"):
         ways += [("pickle", _by_pickle), ("torch.save", _by_saving)]
-    device = common.device_of(target)
+    device = target.torch_device
     for sample, want in common.cases(subject, recorder, FORWARD, 1):
         for what, make in ways:
 
             def copied(sample: ModuleSample = sample, make: Callable[[Any], Any] = make) -> Any:
                 module = sample.module().to(device)
-                other = make(module)
-                return module, other, FORWARD.run(make(module), sample.arguments(device), None)
+                duplicate = make(module)
+                return module, duplicate, FORWARD.run(make(module), sample.arguments(device), None)
 
             outcome = common.on_target(target, copied)
             text = f"{what} of {sample.describe()}"
             if not common.succeeded(target, recorder, outcome, text, sample.index):
                 continue
-            module, other, shown = outcome.value
+            module, duplicate, shown = outcome.value
             common.compare_observation(target, recorder, subject, sample, shown, want, what=f"after {what} ")
             reference = common.state_of(sample.module())
-            state = common.state_of(other)
+            state = common.state_of(duplicate)
             if not common.compare_state(
                 recorder, state, reference, what=text, sample=sample.index, device=device
             ):
                 continue
-            good = {name: one.requires_grad for name, one in state.items()} == {
-                name: one.requires_grad for name, one in reference.items()
+            good = {name: tensor.requires_grad for name, tensor in state.items()} == {
+                name: tensor.requires_grad for name, tensor in reference.items()
             }
             fact(recorder, good, Kind.STATE, f"{text} changed requires_grad.", sample=sample.index)
-            own = {
-                one.untyped_storage().data_ptr() for one in common.state_of(module).values() if one.numel()
-            }
-            alone = all(one.untyped_storage().data_ptr() not in own for one in state.values() if one.numel())
+            separate = _addresses(common.state_of(module)).isdisjoint(_addresses(state))
             fact(
                 recorder,
-                alone,
+                separate,
                 Kind.ALIASING,
                 f"{text} shares memory with the original.",
                 sample=sample.index,
             )
-            shared = len({id(one) for one in state.values()}) == len({id(one) for one in reference.values()})
+            shared = len(set(map(id, state.values()))) == len(set(map(id, reference.values())))
             fact(recorder, shared, Kind.ALIASING, f"{text} shares other parameters.", sample=sample.index)
+
+
+def _addresses(state: dict[str, torch.Tensor]) -> set[int]:
+    """Return the addresses of the storages of all tensors with elements."""
+    return {tensor.untyped_storage().data_ptr() for tensor in state.values() if tensor.numel()}

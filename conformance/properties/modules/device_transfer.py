@@ -19,19 +19,22 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return common.dtypes_of(target, subject)[:2] if common.has_parameters(subject) else []
 
 
 def with_gradients(module: torch.nn.Module) -> torch.nn.Module:
-    """The module with a gradient, not of zeros, on every parameter."""
+    """Return the module with a gradient, not of zeros, on every parameter."""
     for parameter in module.parameters():
         parameter.grad = parameter.detach() * 2 + 1
     return module
 
 
 def gradients(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """The gradients by the name of their parameters."""
-    return {name: one.grad for name, one in module.named_parameters() if one.grad is not None}
+    """Return the gradients by the name of their parameters."""
+    return {
+        name: parameter.grad for name, parameter in module.named_parameters() if parameter.grad is not None
+    }
 
 
 @register(
@@ -44,7 +47,8 @@ def gradients(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    device, host = common.device_of(target), torch.device("cpu")
+    """Check the registered statement for a subject in one dtype."""
+    device, host = target.torch_device, torch.device("cpu")
     steps: list[tuple[str, Callable[[torch.nn.Module], torch.nn.Module], torch.device]] = [
         ("to(device)", lambda module: module.to(device), device),
         ("to(device) again", lambda module: module.to(device), device),
@@ -82,16 +86,16 @@ def _compare(
         if not common.compare_state(recorder, got, want, what=kind, sample=index, device=place):
             continue
         for name, tensor in want.items():
-            one = f"{name} of {kind}"
-            compare_metadata(recorder, got[name], tensor, what=one, sample=index, stride=True)
+            label = f"{name} of {kind}"
+            compare_metadata(recorder, got[name], tensor, what=label, sample=index, stride=True)
             same = got[name].requires_grad == tensor.requires_grad and type(got[name]) is type(tensor)
-            fact(recorder, same, Kind.STATE, f"{one} changed its type or requires_grad.", sample=index)
+            fact(recorder, same, Kind.STATE, f"{label} changed its type or requires_grad.", sample=index)
     shared = _shared(module) == _shared(reference)
     fact(recorder, shared, Kind.ALIASING, f"{what} shares other parameters than before.", sample=index)
 
 
 def _shared(module: torch.nn.Module) -> list[list[str]]:
-    """The names under which one parameter or buffer is found, where there are several."""
+    """Return the names of each parameter or buffer that has several."""
     names: dict[int, list[str]] = {}
     for name, tensor in common.state_of(module).items():
         names.setdefault(id(tensor), []).append(name)
@@ -99,14 +103,15 @@ def _shared(module: torch.nn.Module) -> list[list[str]]:
 
 
 def applies_dtype(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return [] if _other(target) is None else applies(target, subject)[:1]
 
 
 def _other(target: Target) -> torch.dtype | None:
     for name in ("bfloat16", "float16", "float64"):
         if target.declares(name):
-            found: torch.dtype = getattr(torch, name)
-            return found
+            dtype: torch.dtype = getattr(torch, name)
+            return dtype
     return None
 
 
@@ -119,7 +124,8 @@ def _other(target: Target) -> torch.dtype | None:
     runs=False,
 )
 def check_dtype(target: Target, subject: Subject, recorder: Recorder) -> None:
-    device, dtype = common.device_of(target), _other(target)
+    """Check the registered statement for a subject in one dtype."""
+    device, dtype = target.torch_device, _other(target)
     assert dtype is not None
     steps: list[
         tuple[str, Callable[[torch.nn.Module], torch.nn.Module], Callable[[torch.nn.Module], Any]]
@@ -134,7 +140,7 @@ def check_dtype(target: Target, subject: Subject, recorder: Recorder) -> None:
         ),
     ]
     for sample in common.chosen(subject, recorder, 1, such_that=stateful):
-        if any(one.is_complex() for one in common.state_of(sample.module()).values()):
+        if any(tensor.is_complex() for tensor in common.state_of(sample.module()).values()):
             continue
         for what, step, on_cpu in steps:
             if "double" in what and not target.declares("float64"):
@@ -148,8 +154,7 @@ def check_dtype(target: Target, subject: Subject, recorder: Recorder) -> None:
             got, want = common.state_of(module), common.state_of(reference)
             common.compare_state(recorder, got, want, what=text, sample=sample.index, device=device)
             for name, grad in gradients(reference).items():
-                found = gradients(module).get(name)
-                if compare_metadata(
-                    recorder, found, grad, what=f"the gradient of {name} after {text}", device=device
-                ):
-                    compare_exact(recorder, found, grad, what=f"the gradient of {name} after {text}")
+                actual = gradients(module).get(name)
+                label = f"the gradient of {name} after {text}"
+                if compare_metadata(recorder, actual, grad, what=label, device=device):
+                    compare_exact(recorder, actual, grad, what=label)

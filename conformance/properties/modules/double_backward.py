@@ -21,19 +21,22 @@ NOT_TWICE = frozenset({"nn.MultiMarginLoss", "nn.MultiLabelMarginLoss", "nn.CTCL
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if subject.name in NOT_TWICE or not getattr(subject.info, "supports_gradgrad", True):
         return []
     return [name for name in common.dtypes_of(target, subject) if name in ("float32", "float64")][:1]
 
 
 def noise(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Numbers of a normal distribution that are the same in every dtype and on every device."""
+    """Return numbers of a normal distribution that are the same in every dtype and on every device."""
     numbers = torch.randn(like.shape, generator=generator, dtype=torch.float32)
     return numbers.to(device=like.device, dtype=like.dtype)
 
 
 def _twice(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
-    """Gradients of a fixed sum of the gradients; attention as it can be derived twice."""
+    """Return gradients of a fixed sum of the gradients; attention by the kernel that has second
+    derivatives.
+    """
     args, kwargs = arguments
     named: dict[str, torch.Tensor] = {}
     for name, parameter in module.named_parameters():
@@ -47,15 +50,15 @@ def _twice(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents
             return {}
         sources = list(named.values())
         given = [
-            one.to(device=out.device, dtype=out.dtype)
-            for one, out in zip(cotangents or (), outputs, strict=True)
+            cotangent.to(device=out.device, dtype=out.dtype)
+            for cotangent, out in zip(cotangents or (), outputs, strict=True)
         ]
         first = torch.autograd.grad(outputs, sources, given, create_graph=True, allow_unused=True)
-        again = [one for one in first if one is not None and one.requires_grad]
+        again = [gradient for gradient in first if gradient is not None and gradient.requires_grad]
         if not again:
             return dict.fromkeys(named)
         generator = torch.Generator().manual_seed(len(again))
-        weights = [noise(one, generator) for one in again]
+        weights = [noise(gradient, generator) for gradient in again]
         return dict(zip(named, torch.autograd.grad(again, sources, weights, allow_unused=True), strict=True))
 
 
@@ -71,6 +74,7 @@ TWICE = Procedure("double backward", _twice, backward=True)
     capabilities=("autograd", "double_backward"),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     for sample, want in common.cases(subject, recorder, TWICE, 3):
         outcome = common.run_on(target, sample, TWICE, want)
         if common.succeeded(

@@ -21,6 +21,7 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if getattr(subject.info, "module_error_inputs_func", None) is None:
         return []
     return common.first_dtype(target, subject)
@@ -35,45 +36,46 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     dtype = common.dtype_under_test(recorder)
     for training in (True, False) if subject.info.train_and_eval_differ else (True,):
         seed = torch_private.seed_for("module errors", subject.name, str(training))
-        found = torch_private.module_error_inputs(subject.info, dtype, training=training, seed=seed)
-        recorder.samples(len(found), len(found))
-        for index, item in enumerate(found):
+        items = torch_private.module_error_inputs(subject.info, dtype, training=training, seed=seed)
+        recorder.samples(len(items), len(items))
+        for index, item in enumerate(items):
             _check_one(target, recorder, subject, item, index, training)
 
 
 def _check_one(
     target: Target, recorder: Recorder, subject: Subject, item: Any, index: int, training: bool
 ) -> None:
-    made = item.module_error_input
+    arguments = item.module_error_input
 
     def call(device: torch.device) -> Any:
-        args, kwargs = made.constructor_input.args, dict(made.constructor_input.kwargs)
+        args, kwargs = arguments.constructor_input.args, dict(arguments.constructor_input.kwargs)
         module = subject.info.module_cls(*args, **kwargs).to(device).train(training)
-        if made.forward_input is not None:
-            args, kwargs = Copier(device).tree((made.forward_input.args, made.forward_input.kwargs))
-            # Handed out, so that a lazy device cannot take it for something that nobody needs.
+        if arguments.forward_input is not None:
+            args, kwargs = Copier(device).tree((arguments.forward_input.args, arguments.forward_input.kwargs))
+            # Handed out, so that a lazy device cannot take it for a value that is not needed.
             return module(*args, **kwargs)
         return module
 
     reference = attempt(lambda: call(torch.device("cpu"))).error
-    outcome = common.on_target(target, lambda: call(common.device_of(target)))
-    what = f"error input {index} ({made.desc or 'without a description'})"
+    outcome = common.on_target(target, lambda: call(target.torch_device))
+    what = f"error input {index} ({arguments.desc or 'without a description'})"
     raised = outcome.error
     if reference is None:
-        recorder.note(f"{what} is no error on the CPU in this release")
+        recorder.note(f"{what} is not an error on the CPU in this release")
         return
     if raised is None:
         recorder.compared(1)
-        text = f"{what} raised nothing where the CPU raises {one_line(reference)}"
+        text = f"{what} raised nothing, but the CPU raises {one_line(reference)}"
         recorder.fail(Kind.ERROR_TYPE, text, sample=index)
         return
-    text = f"{what} raised {one_line(raised)} where the CPU raises {one_line(reference)}"
+    text = f"{what} raised {one_line(raised)}, but the CPU raises {one_line(reference)}"
     if fact(recorder, isinstance(raised, type(reference)), Kind.ERROR_TYPE, text, sample=index):
         expected = item.error_regex
         if re.search(expected, str(reference)) is None:
             expected = re.escape(str(reference).splitlines()[0])
-        text = f"{what} raised {one_line(raised)} where a message like {expected!r} is due."
+        text = f"{what} raised {one_line(raised)}; a message like {expected!r} is due."
         fact(recorder, re.search(expected, str(raised)) is not None, Kind.MESSAGE, text, sample=index)

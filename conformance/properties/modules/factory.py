@@ -21,11 +21,12 @@ from conformance.samples.operators import dtype_of
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
-#: Fewest elements from which the scatter of initial values says something.
+#: Fewest elements whose scatter of initial values is worth a comparison.
 _MANY = 32
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     names = inspect.signature(subject.info.module_cls.__init__).parameters
     recurrent = subject.name in ("nn.RNN", "nn.GRU", "nn.LSTM")
     if not recurrent and not {"device", "dtype"} <= set(names):
@@ -42,7 +43,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    device, dtype = common.device_of(target), dtype_of(recorder.id.dtype)
+    """Check the registered statement for a subject in one dtype."""
+    device, dtype = target.torch_device, dtype_of(recorder.id.dtype)
     for sample, want in common.cases(subject, recorder, FORWARD, 2, such_that=stateful):
         outcome = attempt(lambda sample=sample: sample.construct(dtype=dtype))  # type: ignore[misc]
         if not outcome.ok:
@@ -73,8 +75,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 module, shown = ran.value
                 for name, tensor in common.state_of(module).items():
                     right = tensor.device.type == device.type
-                    said = f"{name} of {text} is on {tensor.device} where {device} is expected."
-                    fact(recorder, right, Kind.METADATA, said, sample=sample.index)
+                    message = f"{name} of {text} is on {tensor.device}, expected {device}."
+                    fact(recorder, right, Kind.METADATA, message, sample=sample.index)
                 common.compare_observation(target, recorder, subject, sample, shown, want, what=f"{what}: ")
 
 
@@ -89,13 +91,13 @@ def _builders(
         return sample.construct(device="meta", dtype=dtype).to_empty(device=device)
 
     lazy = issubclass(sample.module_cls, torch.nn.modules.lazy.LazyModuleMixin)
-    found: list[tuple[str, Callable[[], torch.nn.Module]]] = [
+    builders: list[tuple[str, Callable[[], torch.nn.Module]]] = [
         ("built with device=", lambda: sample.construct(device=device, dtype=dtype)),
         ("built with the device's name", lambda: sample.construct(device=str(device), dtype=dtype)),
         ("built under torch.device", under),
     ]
     # to_empty needs to know the sizes, which a lazy module learns from its first input.
-    return found if lazy else [*found, ("built on meta, then to_empty", from_meta)]
+    return builders if lazy else [*builders, ("built on meta, then to_empty", from_meta)]
 
 
 def _compare_fresh(
@@ -107,30 +109,32 @@ def _compare_fresh(
     device: torch.device,
     empty: bool,
 ) -> None:
-    """Entries, metadata and, unless the memory is promised to be empty, what the initial values promise."""
+    """Compare entries, metadata and, unless the memory is promised to be empty, the initial values."""
     got, want = common.state_of(module), common.state_of(reference)
-    text = f"{what} has the entries {', '.join(got)} where {', '.join(want)} are expected."
+    text = f"{what} has the entries {', '.join(got)}, expected {', '.join(want)}."
     if not fact(recorder, list(got) == list(want), Kind.STATE, text, sample=index):
         return
     for name, base in want.items():
-        said = f"{name} of {what}"
+        label = f"{name} of {what}"
         good = compare_metadata(
-            recorder, got[name], base, what=said, sample=index, stride=True, device=device
+            recorder, got[name], base, what=label, sample=index, stride=True, device=device
         )
         same = got[name].requires_grad == base.requires_grad
-        fact(recorder, same, Kind.METADATA, f"{said} has another requires_grad.", sample=index)
+        fact(recorder, same, Kind.METADATA, f"{label} has another requires_grad.", sample=index)
         if not good or empty or base.numel() == 0:
             continue
         if bool((base == base.flatten()[0]).all()):
-            compare_exact(recorder, got[name], base, what=f"the constant start of {said}", sample=index)
+            compare_exact(recorder, got[name], base, what=f"the constant start of {label}", sample=index)
         elif base.numel() >= _MANY and base.is_floating_point():
-            _compare_scatter(recorder, on_host(got[name]).double(), on_host(base).double(), said, index)
+            _compare_scatter(recorder, on_host(got[name]).double(), on_host(base).double(), label, index)
 
 
 def _compare_scatter(
     recorder: Recorder, got: torch.Tensor, want: torch.Tensor, what: str, index: int
 ) -> None:
-    """Random starts of one distribution: a spread within a factor of two, means within one and a half."""
+    """Compare random starts of one distribution: a spread within a factor of two, means within 1.5
+    deviations.
+    """
     ratio = float(got.std() / want.std())
     text = f"the standard deviation of the random start of {what} is {ratio:.3g} times the CPU's."
     fact(recorder, 0.5 < ratio < 2, Kind.VALUE, text, sample=index)

@@ -1,4 +1,4 @@
-"""What a module returns, and what it leaves in its buffers, equals the oracle."""
+"""Outputs of a module, and its buffers after the call, equal the oracle's."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return common.dtypes_of(target, subject)
 
 
@@ -25,6 +26,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     smoke=True,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     for sample, want in common.cases(subject, recorder):
         outcome = common.run_on(target, sample, FORWARD, want)
         if common.succeeded(target, recorder, outcome, sample.describe(), sample.index):

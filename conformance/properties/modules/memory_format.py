@@ -28,15 +28,16 @@ IMAGES = re.compile(
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if not IMAGES.search(subject.name):
         return []
     return [name for name in common.dtypes_of(target, subject) if "complex" not in name][:2]
 
 
 def _rank(arguments: Arguments) -> int | None:
-    """4 or 5 where some floating input is an image or a volume in batches."""
-    ranks = [one.dim() for one in tensors(arguments) if one.is_floating_point() and one.dim() in _FORMATS]
-    return ranks[0] if ranks else None
+    """Return 4 or 5 if some floating input is an image or a volume in batches, else None."""
+    floating = [tensor for tensor in tensors(arguments) if tensor.is_floating_point()]
+    return next((tensor.dim() for tensor in floating if tensor.dim() in _FORMATS), None)
 
 
 def _moved(module: torch.nn.Module, arguments: Arguments) -> Arguments:
@@ -73,6 +74,7 @@ def _able(sample: ModuleSample) -> bool:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     procedures = [FORWARD, BACKWARD] if target.capable("autograd") else [FORWARD]
     for procedure in procedures:
         for sample, want in common.cases(subject, recorder, procedure, 4, such_that=_able):

@@ -28,14 +28,15 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return common.dtypes_of(target, subject)[:2]
 
 
 def strided(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values in every second place of a larger memory that starts with something else.
+    """Return the same values in every second place of a larger memory that starts with something else.
 
-    Of two or more dimensions, the last two are swapped in memory too. The gaps hold NaN,
-    or zero among integers: those may be indices, and one out of bounds would end the process.
+    Of two or more dimensions, the last two are swapped in memory too. The gaps hold NaN, or zero among
+    integers: those may be indices, and one out of bounds would end the process.
     """
     if tensor.numel() == 0 or tensor.layout is not torch.strided:
         return tensor
@@ -54,16 +55,22 @@ def _run(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) 
         return observe(module, (args, kwargs))
     with torch.enable_grad():
         result = module(*args, **kwargs)
-        found: Observation = {f"output {number}": leaf for number, leaf in enumerate(leaves(result))}
-        backward(result, [strided(one) for one in cotangents])
-    found.update(gradients(module, (args, kwargs)))
-    return found
+        observation: Observation = {f"output {number}": leaf for number, leaf in enumerate(leaves(result))}
+        backward(result, [strided(cotangent) for cotangent in cotangents])
+    observation.update(gradients(module, (args, kwargs)))
+    return observation
 
 
 def _refused_by_cpu(sample: ModuleSample, run: Procedure, want: ModuleExpected, error: Exception) -> bool:
-    """Whether the CPU raises the same error: some modules take a view that strided memory cannot give."""
-    own = attempt(lambda: run.run(sample.module(), sample.arguments(), want.cotangents))
-    return own.error is not None and type(own.error) is type(error) and str(own.error) == str(error)
+    """Return whether the CPU raises the same error: some modules take a view that strided memory
+    cannot give.
+    """
+    reference = attempt(lambda: run.run(sample.module(), sample.arguments(), want.cotangents))
+    return (
+        reference.error is not None
+        and type(reference.error) is type(error)
+        and str(reference.error) == str(error)
+    )
 
 
 RUNS = ((Procedure("strided", _run), FORWARD), (Procedure("strided", _run, backward=True), BACKWARD))
@@ -78,6 +85,7 @@ RUNS = ((Procedure("strided", _run), FORWARD), (Procedure("strided", _run, backw
     capabilities=("non_contiguous",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     for run, reference in RUNS[: 2 if target.capable("autograd") else 1]:
         for sample, want in common.cases(subject, recorder, reference, 3):
             outcome = common.run_on(target, sample, run, want)

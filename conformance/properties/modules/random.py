@@ -24,11 +24,12 @@ from conformance.target.target import Target
 _SIGMAS = 6.0
 #: Dimensions that share one draw.
 _CHANNELS = {"nn.Dropout1d": 2, "nn.Dropout2d": 2, "nn.Dropout3d": 2, "nn.FeatureAlphaDropout": 2}
-#: Where alpha dropout puts what it drops: the lower bound of SELU, from its paper (arXiv 1706.02515).
+#: The value of elements that alpha dropout drops: the lower bound of SELU, from its paper (arXiv 1706.02515).
 _SELU_FLOOR = -1.0507009873554805 * 1.6732632423543772
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if not getattr(subject.info, "random", False):
         return []
     return common.dtypes_of(target, subject)
@@ -43,10 +44,11 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("random",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     samples = module_samples(subject, common.dtype_under_test(recorder))
-    found = samples.chosen(2, random=True)
-    recorder.samples(len(found), samples.available)
-    for sample in found:
+    chosen = samples.chosen(2, random=True)
+    recorder.samples(len(chosen), samples.available)
+    for sample in chosen:
         draws = []
         for seed in (recorder.seed, recorder.seed, recorder.seed + 1):
             outcome = common.on_target(target, lambda seed=seed, sample=sample: _draw(target, sample, seed))  # type: ignore[misc]
@@ -57,19 +59,19 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         what = f"{sample.describe()} with the same seed"
         compare_exact(recorder, draws[1][0], draws[0][0], what=what, sample=sample.index)
-        other = torch.equal(on_host(draws[2][0]), on_host(draws[0][0]))
+        repeated = torch.equal(on_host(draws[2][0]), on_host(draws[0][0]))
         text = f"{sample.describe()} gives the same values with another seed."
-        fact(recorder, not other, Kind.VALUE, text, sample=sample.index)
+        fact(recorder, not repeated, Kind.VALUE, text, sample=sample.index)
         value, gradient = draws[0]
         source = tensors(sample.call)[0]
-        said = sample.describe()
-        device = common.device_of(target)
-        if compare_metadata(recorder, value, source, what=said, sample=sample.index, device=device):
+        label = sample.describe()
+        device = target.torch_device
+        if compare_metadata(recorder, value, source, what=label, sample=sample.index, device=device):
             _distribution(target, recorder, subject, sample, on_host(value), gradient)
 
 
 def _draw(target: Target, sample: ModuleSample, seed: int) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """One call and, where the target can, the gradient of its sum."""
+    """Return the result of one call and, if the target can compute it, the gradient of its sum."""
     process_state.seed(seed, target)
     module, (args, kwargs) = common.on_device(target, sample)
     with torch.set_grad_enabled(target.capable("autograd")):
@@ -103,8 +105,8 @@ def _distribution(
         spread=(source.double() * slope).abs(),
     )
     if gradient is not None:
-        said = f"the gradient of {what}"
-        compare_values(recorder, gradient, slope, tolerance=bound, what=said, sample=index)
+        label = f"the gradient of {what}"
+        compare_values(recorder, gradient, slope, tolerance=bound, what=label, sample=index)
     if dropped is None:
         _slopes(recorder, module, slope[source < 0], what, index)
         return
@@ -116,34 +118,40 @@ def _distribution(
         draws = flat[..., 0]
     chance = float(module.p)  # type: ignore[arg-type]
     allowed = _SIGMAS * math.sqrt(chance * (1 - chance) / draws.numel())
-    text = f"{what} drops {float(draws.mean()):.3f} where {chance} plus or minus {allowed:.3f} is promised."
+    text = f"{what} drops {float(draws.mean()):.3f}, promised are {chance} plus or minus {allowed:.3f}."
     fact(recorder, abs(float(draws.mean()) - chance) <= allowed, Kind.VALUE, text, sample=index)
 
 
 def _affine(name: str, module: Any, source: torch.Tensor, value: torch.Tensor) -> tuple[Any, Any, Any]:
-    """(slope, offset) for each element that the drawn values allow, and which elements were dropped."""
-    wide, found = source.double(), value.double()
-    zero, one = torch.zeros_like(wide), torch.ones_like(wide)
+    """Return (slope, offset, dropped): the line that the drawn values follow, and which elements were
+    dropped.
+    """
+    wide, drawn = source.double(), value.double()
+    zero, unit = torch.zeros_like(wide), torch.ones_like(wide)
     if name == "nn.RReLU":
-        slope = torch.where(wide < 0, (found / wide).clamp(module.lower, module.upper), one)
+        slope = torch.where(wide < 0, (drawn / wide).clamp(module.lower, module.upper), unit)
         return slope, zero, None
     chance = float(module.p)
     if "Alpha" not in name:
-        dropped = found == 0
-        return torch.where(dropped, zero, one / (1 - chance)), zero, dropped
+        dropped = drawn == 0
+        return torch.where(dropped, zero, unit / (1 - chance)), zero, dropped
     slope_kept = ((1 - chance) * (1 + chance * _SELU_FLOOR**2)) ** -0.5
     shift = -slope_kept * chance * _SELU_FLOOR
     low = slope_kept * _SELU_FLOOR + shift
-    dropped = (found - low).abs() < (found - (slope_kept * wide + shift)).abs()
-    return torch.where(dropped, zero, one * slope_kept), torch.where(dropped, one * low, one * shift), dropped
+    dropped = (drawn - low).abs() < (drawn - (slope_kept * wide + shift)).abs()
+    return (
+        torch.where(dropped, zero, unit * slope_kept),
+        torch.where(dropped, unit * low, unit * shift),
+        dropped,
+    )
 
 
 def _slopes(recorder: Recorder, module: Any, slopes: torch.Tensor, what: str, index: int) -> None:
-    """Random slopes are uniform between two bounds: their mean and their extremes tell."""
+    """Check that random slopes are uniform between two bounds, by their mean and their extremes."""
     low, high = float(module.lower), float(module.upper)
     allowed = _SIGMAS * (high - low) / math.sqrt(12 * slopes.numel())
     distance = abs(float(slopes.mean()) - (low + high) / 2)
-    text = f"the mean slope of {what} is {distance:.4f} off the middle where {allowed:.4f} is allowed."
+    text = f"the mean slope of {what} is {distance:.4f} off the middle; {allowed:.4f} is allowed."
     fact(recorder, distance <= allowed, Kind.VALUE, text, sample=index)
     reach = float(slopes.max() - slopes.min())
     text = f"the slopes of {what} reach over {reach:.4f} of {high - low:.4f}."

@@ -21,30 +21,31 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if not common.has_parameters(subject):
         return []
     return common.dtypes_of(target, subject)[:2]
 
 
 def stateful(sample: ModuleSample) -> bool:
-    """Whether the sample's module has parameters or buffers."""
+    """Return whether the sample's module has parameters or buffers."""
     return bool(sample.module().state_dict())
 
 
 def saved(value: Any) -> bytes:
-    """What torch.save writes."""
+    """Return the bytes that torch.save writes."""
     buffer = io.BytesIO()
     torch.save(value, buffer)
     return buffer.getvalue()
 
 
 def loaded(data: bytes, *, weights_only: bool = True, **options: Any) -> Any:
-    """What torch.load reads."""
+    """Return the value that torch.load reads."""
     return torch.load(io.BytesIO(data), weights_only=weights_only, **options)
 
 
 def _changed(module: torch.nn.Module) -> torch.nn.Module:
-    """The module with other values in every parameter and buffer."""
+    """Return the module with other values in every parameter and buffer."""
     with torch.no_grad():
         for tensor in [*module.parameters(), *module.buffers()]:
             tensor.copy_(tensor.logical_not() if tensor.dtype == torch.bool else tensor + 1)
@@ -52,7 +53,7 @@ def _changed(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def _sharing(state: dict[str, torch.Tensor]) -> list[list[str]]:
-    """The names of entries that lie at the same place in memory."""
+    """Return the groups of names of entries that lie at the same place in memory."""
     places: dict[tuple[int, Any], list[str]] = {}
     for name, tensor in state.items():
         if tensor.numel():
@@ -70,10 +71,11 @@ def _sharing(state: dict[str, torch.Tensor]) -> list[list[str]]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     for sample, want in common.cases(subject, recorder, FORWARD, 2, such_that=stateful):
         _loads(target, recorder, sample)
         _into_modules(target, recorder, sample)
-        device = common.device_of(target)
+        device = target.torch_device
 
         def restored(sample: ModuleSample = sample, device: torch.device = device) -> Any:
             data = saved(sample.module().to(device).state_dict())
@@ -89,7 +91,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _loads(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
-    device, host = common.device_of(target), torch.device("cpu")
+    device, host = target.torch_device, torch.device("cpu")
     reference = dict(sample.module().state_dict())
     outcome = common.on_target(target, lambda: saved(sample.module().to(device).state_dict()))
     if not common.succeeded(target, recorder, outcome, f"saving {sample.describe()}", sample.index):
@@ -125,20 +127,22 @@ def _loads(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
 
 
 def _into_modules(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
-    """A module keeps its own device when it loads a state dict, and takes the other one when it assigns."""
-    device, host = common.device_of(target), torch.device("cpu")
+    """Check that a module keeps its device when it loads a state dict, and takes the other when it
+    assigns.
+    """
+    device, host = target.torch_device, torch.device("cpu")
     reference = common.state_of(sample.module())
     ways = (
         ("a device module that loads CPU values", device, host, False),
         ("a CPU module that loads device values", host, device, False),
         ("a CPU module that assigns device values", host, device, True),
     )
-    for what, own, other, assign in ways:
+    for what, home, source, assign in ways:
 
-        def load(own: torch.device = own, other: torch.device = other, assign: bool = assign) -> Any:
-            module = _changed(sample.module()).to(own)
-            found = module.load_state_dict(sample.module().to(other).state_dict(), strict=True, assign=assign)
-            return module, found
+        def load(home: torch.device = home, source: torch.device = source, assign: bool = assign) -> Any:
+            module = _changed(sample.module()).to(home)
+            state = sample.module().to(source).state_dict()
+            return module, module.load_state_dict(state, strict=True, assign=assign)
 
         outcome = common.on_target(target, load)
         if not common.succeeded(target, recorder, outcome, f"{what} of {sample.describe()}", sample.index):
@@ -153,7 +157,7 @@ def _into_modules(target: Target, recorder: Recorder, sample: ModuleSample) -> N
             sample=sample.index,
         )
         state = common.state_of(module)
-        place = other if assign else own
+        place = source if assign else home
         common.compare_state(recorder, state, reference, what=what, sample=sample.index, device=place)
         for name, tensor in state.items():
             if tensor.requires_grad != reference[name].requires_grad:

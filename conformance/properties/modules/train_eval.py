@@ -23,29 +23,32 @@ IDENTITY_IN_EVAL = ("nn.Dropout", "nn.AlphaDropout", "nn.FeatureAlphaDropout")
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return common.dtypes_of(target, subject)[:2] if subject.info.train_and_eval_differ else []
 
 
 def _sequence(module: torch.nn.Module, arguments: Arguments, cotangents: Cotangents) -> Observation:
-    """Two calls in train mode, one in eval mode: what the last two show, the buffers after each."""
+    """Make two calls in train mode and one in eval mode; return the observations of the last two."""
     args, kwargs = arguments
-    found: Observation = {}
+    observation: Observation = {}
     with torch.no_grad():
         module.train()
         module(*args, **kwargs)
         for name, value in observe(module, arguments).items():
-            found[f"{name} in train mode"] = value.clone() if isinstance(value, torch.Tensor) else value
+            observation[f"{name} in train mode"] = value.clone() if isinstance(value, torch.Tensor) else value
         module.eval()
         for name, value in observe(module, arguments).items():
-            found[f"{name} in eval mode"] = value
-    return found
+            observation[f"{name} in eval mode"] = value
+    return observation
 
 
 SEQUENCE = Procedure("train, train, eval", _sequence)
 
 
 def _trainable(sample: ModuleSample) -> bool:
-    """Whether the sample is one of train mode: torch may refuse in train mode what it takes in eval mode."""
+    """Return whether the sample is one of train mode: torch may refuse in train mode what it takes in eval
+    mode.
+    """
     return sample.training
 
 
@@ -57,6 +60,7 @@ def _trainable(sample: ModuleSample) -> bool:
     applies=applies,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     if getattr(subject.info, "random", False):
         _check_identity(target, subject, recorder)
         return
@@ -79,11 +83,11 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 def _flags(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
     def toggled() -> Any:
-        module = sample.module().to(common.device_of(target))
+        module = sample.module().to(target.torch_device)
         returned = [module.train() is module]
-        train = [one.training for one in module.modules()]
+        train = [part.training for part in module.modules()]
         returned.append(module.eval() is module)
-        return returned, train, [one.training for one in module.modules()]
+        return returned, train, [part.training for part in module.modules()]
 
     outcome = common.on_target(target, toggled)
     if common.succeeded(
@@ -97,9 +101,9 @@ def _flags(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
 
 def _check_identity(target: Target, subject: Subject, recorder: Recorder) -> None:
     samples = module_samples(subject, common.dtype_under_test(recorder))
-    found = samples.chosen(2, random=True)
-    recorder.samples(len(found), samples.available)
-    for sample in found:
+    chosen = samples.chosen(2, random=True)
+    recorder.samples(len(chosen), samples.available)
+    for sample in chosen:
         _flags(target, recorder, sample)
         if not subject.name.startswith(IDENTITY_IN_EVAL):
             continue

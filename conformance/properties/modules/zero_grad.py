@@ -20,6 +20,7 @@ CALLS = 2
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if not common.has_parameters(subject):
         return []
     return common.first_dtype(target, subject)
@@ -46,12 +47,13 @@ ACCUMULATE = Procedure("accumulate", _accumulate, backward=True)
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     for sample, want in common.cases(subject, recorder, ACCUMULATE, 2):
         module = sample.module()
 
         def accumulate(module: torch.nn.Module = module) -> Observation:
-            module.to(common.device_of(target))
-            arguments = sample.arguments(common.device_of(target))  # noqa: B023
+            module.to(target.torch_device)
+            arguments = sample.arguments(target.torch_device)  # noqa: B023
             return _accumulate(module, arguments, want.cotangents)  # noqa: B023
 
         outcome = common.on_target(target, accumulate)
@@ -72,28 +74,29 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _cleared(target: Target, recorder: Recorder, module: torch.nn.Module, index: int) -> None:
-    grads = {name: one.grad for name, one in module.named_parameters() if one.grad is not None}
+    named = dict(module.named_parameters())
+    grads = {name: parameter.grad for name, parameter in named.items() if parameter.grad is not None}
 
     def zeros() -> dict[str, torch.Tensor | None]:
         module.zero_grad(set_to_none=False)
-        return {name: one.grad for name, one in module.named_parameters() if name in grads}
+        return {name: named[name].grad for name in grads}
 
     outcome = common.on_target(target, zeros)
     if common.succeeded(target, recorder, outcome, "zero_grad(set_to_none=False)", index):
         for name, grad in outcome.value.items():
-            said = f"the gradient of {name} after zero_grad(set_to_none=False)"
+            label = f"the gradient of {name} after zero_grad(set_to_none=False)"
             if fact(
                 recorder,
                 grad is grads[name],
                 Kind.STATE,
-                f"{said} is another tensor than before.",
+                f"{label} is another tensor than before.",
                 sample=index,
             ):
                 compare_exact(
-                    recorder, grad, torch.zeros(grad.shape, dtype=grad.dtype), what=said, sample=index
+                    recorder, grad, torch.zeros(grad.shape, dtype=grad.dtype), what=label, sample=index
                 )
     outcome = common.on_target(target, module.zero_grad)
     if common.succeeded(target, recorder, outcome, "zero_grad()", index):
         for name, parameter in module.named_parameters():
-            text = f"the gradient of {name} after zero_grad() is a tensor where None is expected."
+            text = f"the gradient of {name} after zero_grad() is a tensor, expected None."
             fact(recorder, parameter.grad is None, Kind.STATE, text, sample=index)

@@ -1,4 +1,6 @@
-"""What all operator properties share: which dtypes exist, how to call, how to compare a whole result."""
+"""The shared parts of the operator properties: their dtypes, calls on the target, and comparisons
+of results.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,9 @@ COMPLEX = ("complex64", "complex128")
 
 
 def declared(target: Target, subject: Subject) -> frozenset[str]:
-    """Names of the dtypes that the target declares for an operator: its own list, else what the CPU
-    supports.
+    """Return the names of the dtypes that the target declares for an operator.
+
+    They are its own list, else those that the CPU supports.
     """
     listed = target.dtype_overrides.get(subject.name)
     if listed is not None:
@@ -39,19 +42,19 @@ def declared(target: Target, subject: Subject) -> frozenset[str]:
 
 
 def dtypes_of(target: Target, subject: Subject, among: Sequence[str] | None = None) -> list[str]:
-    """The declared dtypes for which the CPU gives an oracle, in order of ``among`` or of their names."""
+    """Return the declared dtypes for which the CPU has an oracle, in order of ``among`` or of their names."""
     able = {dtype_name(d) for d in torch_private.forward_dtypes(subject.info)}
     names = declared(target, subject) & able
     return [name for name in among if name in names] if among is not None else sorted(names)
 
 
 def first_dtypes(target: Target, subject: Subject, among: Sequence[str], count: int = 1) -> list[str]:
-    """The first ``count`` dtypes of ``among`` that the target declares for the operator."""
+    """Return the first ``count`` dtypes of ``among`` that the target declares for the operator."""
     return dtypes_of(target, subject, among)[:count]
 
 
 def has_fixed_derivative(subject: Subject) -> bool:
-    """Whether derivatives are dense and the same everywhere.
+    """Return whether derivatives are dense and the same everywhere.
 
     Those of sparse arguments are sparse, which no property here compares; those of the low-rank
     factorisations follow a random start that each device draws for itself.
@@ -60,7 +63,7 @@ def has_fixed_derivative(subject: Subject) -> bool:
 
 
 def differentiable(target: Target, subject: Subject, among: Sequence[str]) -> list[str]:
-    """The dtypes of ``among`` in which the operator has a backward on the CPU and the target declares it."""
+    """Return the dtypes of ``among`` with a backward on the CPU that the target declares."""
     info = subject.info
     if not info.supports_autograd or not has_fixed_derivative(subject):
         return []
@@ -69,15 +72,12 @@ def differentiable(target: Target, subject: Subject, among: Sequence[str]) -> li
 
 
 def dtype_under_test(recorder: Recorder) -> torch.dtype:
+    """Return the dtype of the result that is being recorded."""
     return dtype_of(recorder.id.dtype)
 
 
-def device_of(target: Target) -> torch.device:
-    return torch.device(target.device)
-
-
 def run(target: Target, op: Callable[..., Any], sample: Sample, *, grad: bool = False) -> Outcome:
-    """``op`` on a sample that is on the device, warnings silenced, without a graph unless asked."""
+    """Run ``op`` on a sample that is on the device, warnings silenced, without a graph unless ``grad``."""
 
     def call() -> Any:
         with warnings.catch_warnings(), torch.set_grad_enabled(grad):
@@ -90,7 +90,9 @@ def run(target: Target, op: Callable[..., Any], sample: Sample, *, grad: bool = 
 def cases(
     subject: Subject, recorder: Recorder, own_limit: int | None = None, *, needs_value: bool = True
 ) -> Iterator[tuple[Sample, Expected]]:
-    """The chosen samples with what the oracle says; those on which the CPU raises are noted and left out."""
+    """Yield the chosen samples with the oracle's values; those on which the CPU raises are noted and left
+    out.
+    """
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     chosen = samples.chosen(extent.limit(own_limit))
@@ -102,21 +104,21 @@ def _with_expected(
     subject: Subject, recorder: Recorder, dtype: torch.dtype, samples: SampleSet, chosen: Iterable[Sample]
 ) -> Iterator[tuple[Sample, Expected]]:
     for sample in chosen:
-        found = expected(subject, dtype, sample.index, samples)
-        if not found.ok:
-            assert found.error is not None
-            recorder.note(f"sample {sample.index} has no oracle: the CPU raised {one_line(found.error)}")
+        want = expected(subject, dtype, sample.index, samples)
+        if not want.ok:
+            assert want.error is not None
+            recorder.note(f"sample {sample.index} has no oracle: the CPU raised {one_line(want.error)}")
             continue
         recorder.samples(1, 0)
-        yield sample, found
+        yield sample, want
 
 
 def tolerance_for(
     target: Target, applied: Rule, leaf: torch.dtype, dtype: torch.dtype, elements: int, *, peer: bool
 ) -> Tolerance:
-    """The bound of one result tensor; twice as wide against a peer that may be off as far itself."""
-    found = applied.tolerance(leaf, dtype, elements=elements, precision=target.precision)
-    return found.widened(2) if peer else found
+    """Return the bound of one result tensor; twice as wide against a peer that may be off as far itself."""
+    bound = applied.tolerance(leaf, dtype, elements=elements, precision=target.precision)
+    return bound.widened(2) if peer else bound
 
 
 def compare_result(
@@ -132,11 +134,10 @@ def compare_result(
     dtypes: bool = True,
     place: bool = True,
 ) -> bool:
-    """Compare a whole result of the device with what the oracle says: nesting, metadata, then values or
-    claims.
+    """Compare a whole result of the device with the oracle's: nesting, metadata, then values or claims.
 
     ``sample`` holds the arguments on the CPU. ``dtypes`` and ``place`` switch off the comparison of dtypes
-    and of the device.
+    and of the device. Returns whether everything agrees.
     """
     dtype = dtype_under_test(recorder)
     index = sample.index
@@ -145,13 +146,13 @@ def compare_result(
     got, plain, precise = (list(trees.leaves(tree)) for tree in (actual, want.plain, want.precise))
     good = True
     free = promises.free_parts(subject.name, sample)
-    device = device_of(target) if place and _belongs_on_device(subject, sample) else None
-    for number, (one, other) in enumerate(zip(got, plain, strict=False)):
+    device = target.torch_device if place and _belongs_on_device(subject, sample) else None
+    for number, (value, base) in enumerate(zip(got, plain, strict=False)):
         if number in free:
             continue
         name = what if len(got) == 1 else f"part {number} of {what}"
         good &= compare_metadata(
-            recorder, one, other, what=name, sample=index, stride=stride, device=device, dtype=dtypes
+            recorder, value, base, what=name, sample=index, stride=stride, device=device, dtype=dtypes
         )
     if not good or promises.free_of_values(subject.name, sample):
         return good
@@ -166,35 +167,35 @@ def compare_result(
             held = [_claim(target, recorder, applied, dtype, want, claim, what, index) for claim in claims]
             return all(held)
     spreads = iter(want.spread)
-    for number, (one, other, base) in enumerate(zip(got, precise, plain, strict=False)):
+    for number, (value, exact, base) in enumerate(zip(got, precise, plain, strict=False)):
         name = what if len(got) == 1 else f"part {number} of {what}"
         if isinstance(base, torch.Tensor):
             spread = next(spreads, None)
             bound = tolerance_for(target, applied, base.dtype, want.computed, want.elements, peer=peer)
             reference = (
-                base if applied.exact or not (base.is_floating_point() or base.is_complex()) else other
+                base if applied.exact or not (base.is_floating_point() or base.is_complex()) else exact
             )
         elif isinstance(base, (float, complex)) and not applied.exact:
             spread = None
             bound = tolerance_for(target, applied, dtype, want.computed, want.elements, peer=peer)
-            reference = other
+            reference = exact
         elif isinstance(base, (bool, int, float, complex)):
             spread, bound, reference = None, EXACT, base
         else:
             recorder.compared(1)
-            if one != base:
-                recorder.fail(Kind.VALUE, f"{name} is {one!r} where {base!r} is expected.", sample=index)
+            if value != base:
+                recorder.fail(Kind.VALUE, f"{name} is {value!r}, expected {base!r}.", sample=index)
                 good = False
             continue
         if number not in free:
             good &= compare_values(
-                recorder, one, reference, tolerance=bound, what=name, sample=index, spread=spread
+                recorder, value, reference, tolerance=bound, what=name, sample=index, spread=spread
             )
     return good
 
 
 def _belongs_on_device(subject: Subject, sample: Sample) -> bool:
-    """Whether the arguments say that the result is on the device: a device argument, else a tensor.
+    """Return whether the arguments say that the result is on the device: a device argument, else a tensor.
 
     Factories make their result on the default device, whatever tensors they are given.
     """
@@ -219,8 +220,8 @@ def _claims(
 
     def make() -> list[Claim] | None:
         with torch.no_grad():
-            found = promise(trees.tree_map(host, actual), want.precise, sample)
-            return None if found is None else list(found)
+            claims = promise(trees.tree_map(host, actual), want.precise, sample)
+            return None if claims is None else list(claims)
 
     outcome = attempt(make)
     if outcome.ok:
@@ -259,7 +260,7 @@ def _claim(
 
 
 def copy_in(target: Target, recorder: Recorder, sample: Sample) -> Sample | None:
-    """A private copy on the device; None where that failed, which is then recorded."""
+    """Return a private copy on the device; None if that failed, which is then recorded."""
     return to_device(sample, target, recorder)
 
 
@@ -274,5 +275,5 @@ def failed_call(
 
 
 def pristine(subject: Subject) -> Any:
-    """Torch's own record of the operator, even where a test hands in a broken one."""
+    """Return torch's own record of the operator, even if a test hands in a broken one."""
     return find(subject.kind, subject.name).info

@@ -1,5 +1,5 @@
-"""What the properties of mode ``compile`` share: which results exist, how to call, and whether it was
-compiled.
+"""The shared parts of the properties of mode ``compile``: which results exist, calls, and proofs of
+compilation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from conformance.properties.operators._common import (
     pristine,
     run,
 )
-from conformance.properties.operators.random import RAW
+from conformance.properties.operators._distributions import RAW
 from conformance.samples import extent
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, samples_of
@@ -44,23 +44,23 @@ _UNSEEDED: dict[str, Callable[..., Any]] = {
 
 
 def has_graph(subject: Subject) -> bool:
-    """Whether results exist: Dynamo can put the operator into a graph at all."""
+    """Return whether results exist: Dynamo can put the operator into a graph at all."""
     return subject.name not in modes.reasons("compile", "no_graph")
 
 
 def is_seeded(subject: Subject) -> bool:
-    """Whether torch's database seeds a generator around the operator."""
+    """Return whether torch's database seeds a generator around the operator."""
     return subject.name in _UNSEEDED
 
 
 def plain(subject: Subject) -> Callable[..., Any]:
-    """The operator of an entry without the seeding around it; a test's broken one as it is."""
-    own: Callable[..., Any] = subject.info.op
-    return _UNSEEDED.get(subject.name, own) if own is pristine(subject).op else own
+    """Return the operator of an entry without the seeding around it; a test's broken one as it is."""
+    op: Callable[..., Any] = subject.info.op
+    return _UNSEEDED.get(subject.name, op) if op is pristine(subject).op else op
 
 
 def cases(subject: Subject, recorder: Recorder, limit: int) -> Iterator[tuple[Sample, Expected]]:
-    """Samples that differ in the form of the call, with what the oracle says."""
+    """Yield samples that differ in the form of the call, with the oracle's values."""
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     recorder.samples(0, samples.available)
@@ -75,7 +75,7 @@ class Compiler:
         self.recorder = recorder
         self.fused = fused
         self.captured = 0
-        #: What the call that went before gave, where there was one.
+        #: The outcome of the call before, if there was one.
         self.first: Outcome | None = None
         self.reasons: list[str] = []
 
@@ -89,10 +89,10 @@ class Compiler:
         reference: Callable[..., Any] | None = None,
         what: str = "the compiled operator",
     ) -> Outcome | None:
-        """The outcome of ``work`` with ``function`` compiled, or None where there is nothing to compare.
+        """Return the outcome of ``work`` with ``function`` compiled, or None if there is nothing to compare.
 
-        Where it raises, ``on_cpu`` tells whose fault it is: it does the same with ``reference`` (default:
-        ``function``) captured on the CPU, no backend behind it. What fails there too is torch's own limit.
+        If it raises, ``on_cpu`` shows whose fault it is: it does the same with ``reference`` (default:
+        ``function``) captured on the CPU, no backend behind it. A failure there too is torch's own limit.
         """
         call, log = compiled(self.target, function, fused=self.fused)
         outcome = attempt(lambda: work(call))
@@ -105,10 +105,10 @@ class Compiler:
             return outcome
         assert outcome.error is not None
         again, _ = compiled(None, reference or function)
-        other = attempt(lambda: on_cpu(again))
-        if not other.ok:
-            assert other.error is not None
-            text = f"sample {sample.index} is not captured on the CPU either: {one_line(other.error, 160)}"
+        captured = attempt(lambda: on_cpu(again))
+        if not captured.ok:
+            assert captured.error is not None
+            text = f"sample {sample.index} is not captured on the CPU either: {one_line(captured.error, 160)}"
             self.recorder.note(text)
             self.reasons.append(text)
             return None
@@ -125,7 +125,7 @@ class Compiler:
         again: Sample | None = None,
         **words: Any,
     ) -> Outcome | None:
-        """One call without gradients: ``function`` on the device's copy of a sample.
+        """Call ``function``, compiled and without gradients, on the device's copy of a sample.
 
         With ``again``, a copy of its own, the compiled operator is called on that first: what a backend does
         the first time (tracing, learning, capturing) need not be what it does from then on.
@@ -153,7 +153,7 @@ class Compiler:
         )
 
     def settle(self) -> None:
-        """Mark the result vacuous where no call of it ran as a graph."""
+        """Mark the result vacuous if no call of it ran as a graph."""
         if not self.captured:
             reason = self.reasons[0] if self.reasons else "no sample was compiled"
             self.recorder.vacuous(f"nothing of the subject ran compiled: {reason}")

@@ -1,4 +1,4 @@
-"""Samples with the same values in another form: how they are checked against the oracle of the original."""
+"""Samples with the same values in another form, compared with the oracle of the original."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ ABOUT_MEMORY = frozenset(
 
 
 def transformed(sample: Sample, change: Callable[[torch.Tensor], torch.Tensor]) -> Sample | None:
-    """The sample with ``change`` applied to a private copy of each strided tensor; None where nothing
-    changed.
+    """Return the sample with ``change`` applied to a private copy of each strided tensor.
+
+    None if nothing changed.
     """
     changed = False
 
@@ -42,9 +43,9 @@ def transformed(sample: Sample, change: Callable[[torch.Tensor], torch.Tensor]) 
         nonlocal changed
         if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
             return value
-        found = change(value)
-        changed |= found is not value
-        return found
+        new = change(value)
+        changed |= new is not value
+        return new
 
     host = to_host(sample)
     with torch.no_grad():
@@ -63,10 +64,9 @@ def check_derived(
     *,
     forms: Iterable[tuple[str, Callable[..., Any], Callable[..., Any]]] | None = None,
 ) -> None:
-    """Run the operator (and the given further forms) on ``derived`` and compare with the oracle of
-    ``sample``.
+    """Run the operator, or the given forms, on ``derived`` and compare with the oracle of ``sample``.
 
-    Where the device raises and the CPU raises for the same arguments, the form is outside the contract.
+    If the device raises and the CPU raises for the same arguments, the form is outside the contract.
     """
     pairs = list(forms) if forms is not None else [("operator", subject.info.op, pristine(subject).op)]
     for name, form, reference in pairs:
@@ -86,7 +86,7 @@ def check_derived(
 
 
 def cpu_accepts(op: Callable[..., Any], sample: Sample) -> bool:
-    """Whether the CPU has a result for a sample."""
+    """Return whether the CPU has a result for a sample."""
 
     def call() -> Any:
         with torch_private.torch_seeded(0), torch_private.quiet(), torch.no_grad():

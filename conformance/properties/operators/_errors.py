@@ -20,14 +20,15 @@ from conformance.target.target import Target
 
 @functools.cache
 def count(name: str) -> int:
-    """How many error inputs an operator has on the CPU."""
-    found = attempt(lambda: torch_private.error_inputs(find("operator", name).info, "cpu", seed=0))
-    return sum(_says_something(item) for item in found.value) if found.ok else 0
+    """Return the number of error inputs that an operator has on the CPU."""
+    outcome = attempt(lambda: torch_private.error_inputs(find("operator", name).info, "cpu", seed=0))
+    return sum(_says_something(item) for item in outcome.value) if outcome.ok else 0
 
 
 def _says_something(item: Any) -> bool:
-    """Whether an entry names an error and calls an operator: some expect just any Exception, others pass
-    numbers to the method of a number.
+    """Return whether an entry names an error and calls an operator.
+
+    Some expect just any Exception, others pass numbers to the method of a number.
     """
     arguments = (item.sample_input.input, item.sample_input.args, item.sample_input.kwargs)
     named = item.error_type is not Exception or bool(item.error_regex)
@@ -35,14 +36,14 @@ def _says_something(item: Any) -> bool:
 
 
 def outcomes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[tuple[int, str, Any, Outcome]]:
-    """(index, arguments in words, torch's ErrorInput, outcome on the device) of every error input."""
+    """Yield (index, arguments in words, torch's ErrorInput, outcome on the device) of every error input."""
     seed = torch_private.seed_for("errors", subject.name)
-    made = attempt(lambda: torch_private.error_inputs(subject.info, target.device, seed=seed))
-    if not made.ok:
-        assert made.error is not None
-        report_error(target, recorder, made.error, what="making the wrong arguments on the device")
+    inputs = attempt(lambda: torch_private.error_inputs(subject.info, target.device, seed=seed))
+    if not inputs.ok:
+        assert inputs.error is not None
+        report_error(target, recorder, inputs.error, what="making the wrong arguments on the device")
         return
-    for index, item in enumerate(made.value):
+    for index, item in enumerate(inputs.value):
         recorder.samples(0, 1)
         if not _says_something(item):
             continue

@@ -1,4 +1,4 @@
-"""Derivatives: how they are taken on a device and on the CPU, and what they are compared with."""
+"""Derivatives on a device and on the CPU, and their comparison."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ class Derivative:
 
 
 def inputs_of(sample: Sample) -> list[torch.Tensor]:
-    """The distinct strided tensors of a sample that require grad."""
-    found: dict[int, torch.Tensor] = {}
+    """Return the distinct strided tensors of a sample that require grad."""
+    inputs: dict[int, torch.Tensor] = {}
     for tensor in sample.tensors():
         if tensor.requires_grad and tensor.layout is torch.strided:
-            found[id(tensor)] = tensor
-    return list(found.values())
+            inputs[id(tensor)] = tensor
+    return list(inputs.values())
 
 
 def noise(like: torch.Tensor, seed: int) -> torch.Tensor:
-    """Values of a normal distribution on the host, of the shape of ``like``, in float64 or complex128."""
+    """Return normally distributed values on the host, in the shape of ``like``, in float64 or complex128."""
     generator = torch.Generator().manual_seed(seed)
     dtype = torch.complex128 if like.is_complex() else torch.float64
     return torch.randn(like.shape, generator=generator, dtype=dtype)
 
 
 def outputs_of(info: Any, op: Operator, sample: Sample) -> list[torch.Tensor]:
-    """The differentiable outputs, made fit for differentiation as torch's database asks."""
+    """Return the differentiable outputs, made fit for differentiation as torch's database asks."""
     wrapper = torch_private.gradcheck_wrapper(info)
     result = wrapper(op, sample.input, *sample.args, **sample.kwargs)
     if sample.process is not None:
@@ -66,7 +66,7 @@ def outputs_of(info: Any, op: Operator, sample: Sample) -> list[torch.Tensor]:
 
 
 def differentiate(info: Any, op: Operator, sample: Sample, *, create_graph: bool = False) -> Derivative:
-    """Reverse mode with cotangents that depend on the place of an output only."""
+    """Return the reverse-mode derivative for cotangents that depend on the position of an output only."""
     with warnings.catch_warnings(), torch.enable_grad():
         warnings.simplefilter("ignore")
         inputs = inputs_of(sample)
@@ -83,9 +83,7 @@ def differentiate(info: Any, op: Operator, sample: Sample, *, create_graph: bool
 
 
 def second(info: Any, op: Operator, sample: Sample) -> list[torch.Tensor | None]:
-    """Gradients of <noise, first gradients> with respect to the inputs; empty where none of them depends on
-    it.
-    """
+    """Return gradients of <noise, first gradients> by the inputs; empty if none of those depends on them."""
     derivative = differentiate(info, op, sample, create_graph=True)
     first = [g for g in derivative.gradients if g is not None and g.requires_grad]
     if not first:
@@ -97,7 +95,7 @@ def second(info: Any, op: Operator, sample: Sample) -> list[torch.Tensor | None]
 def cases(
     target: Target, subject: Subject, recorder: Recorder, limit: int
 ) -> Iterator[tuple[Sample, Sample]]:
-    """(shared sample, copy on the device) of the samples with inputs that require grad and fixed values."""
+    """Yield (shared sample, copy on the device) of samples with inputs that require grad and fixed values."""
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype, requires_grad=True)
     recorder.samples(0, samples.available)
@@ -117,8 +115,9 @@ def cases(
 def on_target(
     target: Target, recorder: Recorder, sample: Sample, call: Callable[[], Any], reference: Outcome, what: str
 ) -> Any:
-    """The value of ``call`` on the device, or None where it raised. An error that the CPU raises too is a
-    note.
+    """Return the value of ``call`` on the device, or None if it raised.
+
+    An error is recorded, unless the CPU (``reference``) raises too.
     """
     outcome = attempt_on(target, call)
     if outcome.ok:
@@ -131,8 +130,8 @@ def on_target(
 
 
 def on_cpu(recorder: Recorder, sample: Sample, call: Callable[[], Any]) -> Outcome:
-    """The CPU's outcome with the generator seeded; its errors are noted, since they leave nothing to
-    compare.
+    """Return the CPU's outcome with the generator seeded; its error is noted, since nothing can be compared
+    then.
     """
     with torch_private.torch_seeded(sample.index), torch_private.quiet():
         outcome = attempt(call)
@@ -156,9 +155,9 @@ def compare_gradients(
 ) -> bool:
     """Compare gradients in the norm: an element may be off by the tolerance of the largest one.
 
-    ``size`` is added to the magnitude: where a function is constant along a direction, its gradient is the
-    small difference of numbers of about that size. A gradient that is None counts as zeros, which is what
-    both mean.
+    ``spreads`` are float64 tensors with the shapes of the gradients, or None. ``size`` is added to the
+    magnitude: if a function is constant along a direction, its gradient is the small difference of numbers
+    of about that size. A gradient that is None counts as zeros, which is what both mean.
     """
     dtype = dtype_under_test(recorder)
     applied = rule(subject.name, dtype, "backward")
@@ -189,7 +188,7 @@ def compare_gradients(
 
 
 def largest(tensor: torch.Tensor) -> float:
-    """The largest finite magnitude in a tensor; 0.0 where there is none."""
+    """Return the largest finite magnitude in a tensor; 0.0 if there is none."""
     if tensor.numel() == 0:
         return 0.0
     sizes = tensor.detach().abs().to(torch.float64)
@@ -197,7 +196,7 @@ def largest(tensor: torch.Tensor) -> float:
 
 
 def natural_size(derivative: Derivative, *, logarithmic: bool = False) -> float:
-    """``|cotangent| * |f| / |x|``: the size of a gradient of a function that is neither flat nor steep.
+    """Return ``|cotangent| * |f| / |x|``, the size of a gradient of a function neither flat nor steep.
 
     For a logarithm whose backward takes the exponential of the stored result it is ``|cotangent| * |f|``: a
     relative error of the result becomes an absolute one of the exponent.
@@ -213,9 +212,10 @@ def natural_size(derivative: Derivative, *, logarithmic: bool = False) -> float:
 
 
 def directional(info: Any, sample: Sample, derivative: Derivative) -> tuple[float, float, float]:
-    """(numerical, analytic, uncertainty of the numerical) derivative of <cotangents, outputs> along a random
-    direction, on the CPU. The uncertainty is what rounding the outputs to their dtype makes of a difference
-    over two steps.
+    """Return (numerical, analytic, uncertainty of the numerical) derivative along a random direction.
+
+    It is that of <cotangents, outputs> on the CPU. The uncertainty is the effect of rounding the outputs to
+    their dtype on a difference over two steps.
     """
     directions = [noise(t, 41 + place).to(t.dtype) for place, t in enumerate(derivative.inputs)]
     step = 1e-6
@@ -241,6 +241,6 @@ def directional(info: Any, sample: Sample, derivative: Derivative) -> tuple[floa
 
 
 def reference(subject: Subject, recorder: Recorder, sample: Sample) -> Outcome:
-    """First derivatives on the CPU in the same dtype."""
+    """Return the outcome of first derivatives on the CPU in the same dtype."""
     info = pristine(subject)
     return on_cpu(recorder, sample, lambda: differentiate(info, info.op, to_host(sample)))

@@ -1,4 +1,4 @@
-"""What the properties of mode ``graph`` share: which results exist, capture, new data, replay."""
+"""The shared parts of the properties of mode ``graph``: which results exist, capture, new data, replay."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from conformance.target.target import Target
 
 
 def needs_host(subject: Subject) -> bool:
-    """Whether every call of the operator needs the host, so that a device may refuse to capture it."""
+    """Return whether every call of the operator needs the host, so that a device may refuse to capture it."""
     return subject.name in modes.reasons("graph", "host")
 
 
 def sometimes_needs_host(subject: Subject) -> bool:
-    """Whether some calls of the operator need the host."""
+    """Return whether some calls of the operator need the host."""
     return subject.name in modes.reasons("graph", "host_sometimes")
 
 
 def can_graph(target: Target, subject: Subject) -> bool:
-    """Whether the operator has results of a capture that must succeed."""
+    """Return whether the operator has results of a capture that must succeed."""
     if not target.has_graphs or needs_host(subject):
         return False
     if subject.name in modes.reasons("graph", "no_kernels"):
@@ -52,15 +52,15 @@ def can_graph(target: Target, subject: Subject) -> bool:
 
 
 def cases(subject: Subject, recorder: Recorder, limit: int) -> Iterator[tuple[Sample, Expected]]:
-    """Samples that differ in the form of the call and that need nothing of the host."""
+    """Yield samples that differ in the form of the call and that need nothing of the host."""
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     recorder.samples(0, samples.available)
     chosen = samples.varied(extent.limit(limit))
     for sample, want in _with_expected(subject, recorder, dtype, samples, chosen):
-        found = kernels_of(pristine(subject).op, sample) if sometimes_needs_host(subject) else None
-        if found is not None and found.host:
-            recorder.note(f"sample {sample.index} needs the host: {', '.join(sorted(found.host))}")
+        kernels = kernels_of(pristine(subject).op, sample) if sometimes_needs_host(subject) else None
+        if kernels is not None and kernels.host:
+            recorder.note(f"sample {sample.index} needs the host: {', '.join(sorted(kernels.host))}")
             continue
         if any(t.layout is not torch.strided for t in sample.tensors()):
             recorder.note(f"sample {sample.index} is sparse: its memory cannot be given other data")
@@ -69,7 +69,7 @@ def cases(subject: Subject, recorder: Recorder, limit: int) -> Iterator[tuple[Sa
 
 
 def quietly(call: Callable[[], Any], *, grad: bool = False) -> Callable[[], Any]:
-    """``call`` with warnings silenced and without gradients unless asked."""
+    """Return ``call`` with warnings silenced and without gradients unless ``grad``."""
 
     def run() -> Any:
         with warnings.catch_warnings(), torch.set_grad_enabled(grad):
@@ -100,10 +100,10 @@ class Replays:
         given: Sample | None = None,
         reference: Callable[[Any, Sample], Any] = lambda info, sample: sample.call(info.op),
     ) -> tuple[Sample, Captured] | None:
-        """A copy of the sample on the device and ``function`` of it captured; None where that failed.
+        """Return a copy of the sample on the device and ``function`` of it captured; None if that failed.
 
         ``given`` is the sample in another form. The call runs once before, on a copy of its own: what a
-        device sets up the first time is no part of a graph.
+        device sets up the first time is not part of a graph.
         """
         warm, copy = (copy_in(self.target, self.recorder, given or sample) for _ in range(2))
         if warm is None or copy is None:
@@ -128,21 +128,23 @@ class Replays:
         return None
 
     def replay(self, sample: Sample, graph: Captured, what: str = "replaying the operator") -> bool:
-        """Replay and wait; False where that failed, which is then recorded."""
+        """Replay and wait; return False if that failed, which is then recorded."""
         outcome = attempt(graph.replay)
         if not outcome.ok:
             failed_call(self.target, self.recorder, sample, outcome, what)
         return outcome.ok
 
-    def other(self, sample: Sample) -> tuple[Sample, Expected] | None:
-        """Other data for the sample's tensors with what the oracle says; None is noted."""
-        found = renewed_with_oracle(self.subject, dtype_under_test(self.recorder), sample)
-        if found is None:
+    def fresh_data(self, sample: Sample) -> tuple[Sample, Expected] | None:
+        """Return other data for the sample's tensors with the oracle's values; None, which is noted, if there
+        is none.
+        """
+        renewed = renewed_with_oracle(self.subject, dtype_under_test(self.recorder), sample)
+        if renewed is None:
             self.recorder.note(f"no other data can be made for sample {sample.index}")
-        return found
+        return renewed
 
     def give(self, copy: Sample, fresh: Sample) -> bool:
-        """Copy other data into the captured inputs; False where that failed, which is then recorded."""
+        """Copy other data into the captured inputs; return False if that failed, which is then recorded."""
 
         def work() -> None:
             copy_into(copy, fresh)
@@ -154,8 +156,10 @@ class Replays:
         return outcome.ok
 
     def spoil(self, copy: Sample, value: Any, constants: Sequence[torch.Tensor] = ()) -> bool:
-        """Overwrite the results of a graph, apart from views of its inputs, so that only a replay can bring
-        their values back. Whether anything was overwritten. ``constants`` are further tensors that it reads.
+        """Overwrite the results of a graph, so that only a replay can bring their values back.
+
+        Views of its inputs are left alone. ``constants`` are further tensors that it reads. Returns whether
+        anything was overwritten.
         """
         given = [*copy.tensors(), *constants]
         inputs = {t.untyped_storage()._cdata for t in given if t.layout is torch.strided}
@@ -178,12 +182,12 @@ class Replays:
         self.proofs += good
 
     def settle(self) -> None:
-        """Mark the result vacuous where nothing shows that a replay computed anything."""
+        """Mark the result vacuous if nothing shows that a replay computed anything."""
         if not self.proofs and not self.computing:
             self.recorder.note("all results are views of what was given: there is nothing to compute")
         elif not self.proofs and not self.refused:
             self.recorder.vacuous(
-                "no replay was seen to compute: no result could be told from an earlier one"
+                "no replay was seen to compute: no result could be distinguished from an earlier one"
             )
 
 
@@ -199,6 +203,6 @@ def clean_refusal(target: Target, recorder: Recorder, sample: Sample, error: Exc
     """Count whether an error at capture is an answer: of the right type, with words in it."""
     good = refusal.clean(error) and bool(str(error).strip())
     message = (
-        f"capture is refused by {one_line(error)}, which is no clean error (RuntimeError with a reason)."
+        f"capture is refused by {one_line(error)}, which is not a clean error (RuntimeError with a reason)."
     )
     return fact(recorder, good, Kind.ERROR_TYPE, message, sample=sample.index)

@@ -1,9 +1,8 @@
-"""Function transforms of an operator (``torch.func``): how it becomes a function of tensors, and its
-reference.
+"""Function transforms of an operator (``torch.func``): the operator as a function, and references.
 
-What a transform gives is held against what the CPU gives without it: a batch against one call after the
-other, ``vjp`` and ``jvp`` against the engine's backward and forward mode. So a fault of the CPU's own
-transforms is seen as well.
+The result of a transform is compared with the CPU's result without it: a batch with one call after the other,
+``vjp`` and ``jvp`` with the engine's backward and forward mode. So a fault of the CPU's own transforms shows
+too.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from conformance.checking.recorder import Recorder
 from conformance.checking.tolerances import Tolerance, rule, unit_of
 from conformance.oracle import promises
 from conformance.properties.operators._common import (
-    device_of,
     differentiable,
     dtype_under_test,
     dtypes_of,
@@ -38,7 +36,7 @@ from conformance.samples.operators import Sample, samples_of
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
-#: In double precision where a device has it, so that wrong rules stand out against rounding.
+#: In double precision if a device has it, so that wrong rules stand out against rounding.
 DTYPES = ("float64", "float32")
 #: Samples of an operator; each is transformed several times.
 LIMIT = 2
@@ -50,19 +48,21 @@ Function = Callable[..., tuple[torch.Tensor, ...]]
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
-    """One dtype of every operator that has floating arguments, and whose meaning is not their memory."""
+    """Return one dtype of every operator that has floating arguments, and whose meaning is not
+    their memory.
+    """
     if getattr(subject.info, "is_factory_function", False) or not has_fixed_derivative(subject):
         return []
     return [] if subject.name in ABOUT_MEMORY else dtypes_of(target, subject, DTYPES)[:1]
 
 
 def applies_reverse(target: Target, subject: Subject) -> Sequence[str]:
-    """One dtype of every operator with a backward."""
+    """Return one dtype of every operator with a backward."""
     return [] if subject.name in ABOUT_MEMORY else differentiable(target, subject, DTYPES)[:1]
 
 
 def applies_forward(target: Target, subject: Subject) -> Sequence[str]:
-    """One dtype of every operator with a forward mode and a backward."""
+    """Return one dtype of every operator with a forward mode and a backward."""
     if not subject.info.supports_forward_ad or not has_fixed_derivative(subject):
         return []
     return applies_reverse(target, subject)
@@ -70,14 +70,16 @@ def applies_forward(target: Target, subject: Subject) -> Sequence[str]:
 
 @dataclasses.dataclass
 class Pure:
-    """An operator on one sample as a function of its floating tensors, which gives floating tensors."""
+    """An operator on one sample as a function of its floating tensors, which returns floating tensors."""
 
     function: Function
     primals: Tensors
 
 
 def differentiated(sample: Sample) -> list[bool]:
-    """Which of a sample's tensors the database differentiates by; all, where it names none."""
+    """Return for each of a sample's tensors whether the database differentiates by it; all if it
+    names none.
+    """
     marked = [tensor.requires_grad for tensor in sample.tensors()]
     return marked if any(marked) else [True] * len(marked)
 
@@ -88,7 +90,7 @@ def pure(
     wrapper: Callable[..., Any] | None = None,
     among: Sequence[bool] | None = None,
 ) -> Pure:
-    """The operator as a function of the distinct floating, strided tensors of a sample, in order.
+    """Return the operator as a function of the distinct floating, strided tensors of a sample, in order.
 
     ``among`` says for each tensor of the sample whether it may be one of them.
     """
@@ -123,7 +125,7 @@ def pure(
 def cases(
     target: Target, subject: Subject, recorder: Recorder, *, gradients: bool = False
 ) -> Iterator[tuple[Sample, Pure, Pure]]:
-    """(sample, the CPU's function, the device's function) of samples with floating arguments, fixed
+    """Yield (sample, the CPU's function, the device's function) of samples with floating arguments, fixed
     values.
     """
     dtype = dtype_under_test(recorder)
@@ -150,7 +152,7 @@ def cases(
 
 
 def host(call: Callable[[], Any]) -> Outcome:
-    """The outcome of a call on the CPU, quiet."""
+    """Return the outcome of a call on the CPU, warnings silenced."""
     with torch_private.quiet():
         return attempt(call)
 
@@ -168,13 +170,12 @@ def compare(
     *,
     size: float = 0.0,
 ) -> None:
-    """Compare what the transform gives on the device with the reference of the CPU, ``plain(primals)``.
+    """Compare the transform's results on the device with the reference of the CPU, ``plain(primals)``.
 
-    Where the CPU refuses the transform too (``same``), there is nothing to hold the device to; that is
-    counted as one fact and noted. A sample without a reference counts as nothing. ``size`` is added to the
-    magnitude, for derivatives that are the small difference of numbers of about that size. So is, where that
-    is not enough, how far the reference moves when every input moves by half a unit: the condition of the
-    function.
+    If the CPU refuses the transform too (``same``), nothing is demanded of the device; that is counted as one
+    fact and noted. A sample without a reference counts as nothing. ``size`` is added to the magnitude, for
+    derivatives that are the small difference of numbers of about that size. If that is not enough, so is the
+    condition of the function: how far the reference moves when every input moves by half a unit.
     """
     expected = host(lambda: plain(primals))
     if expected.error is not None:
@@ -197,20 +198,20 @@ def compare(
     dtype = dtype_under_test(recorder)
     applied = rule(subject.name, dtype, "backward")
     elements = max([1, *(t.numel() for t in sample.tensors())])
-    for place, (one, other) in enumerate(zip(got, want, strict=True)):
+    for place, (value, reference) in enumerate(zip(got, want, strict=True)):
         name = f"part {place} of {what}"
         if not compare_metadata(
-            recorder, one, other, what=name, sample=sample.index, device=device_of(target)
+            recorder, value, reference, what=name, sample=sample.index, device=target.torch_device
         ):
             continue
-        bound = applied.tolerance(other.dtype, dtype, elements=elements, precision=target.precision)
-        spread = torch.full(other.shape, largest(other) + size, dtype=torch.float64)
-        if not agrees(one, other, bound.widened(4), spread):
+        bound = applied.tolerance(reference.dtype, dtype, elements=elements, precision=target.precision)
+        spread = torch.full(reference.shape, largest(reference) + size, dtype=torch.float64)
+        if not agrees(value, reference, bound.widened(4), spread):
             spread = spread + conditioned(plain, primals, want, place)
         compare_values(
             recorder,
-            one,
-            other,
+            value,
+            reference,
             tolerance=bound.widened(4),
             what=name,
             sample=sample.index,
@@ -218,30 +219,31 @@ def compare(
         )
 
 
-def agrees(one: torch.Tensor, other: torch.Tensor, bound: Tolerance, spread: torch.Tensor) -> bool:
-    """Whether two results are close; nothing is recorded."""
-    wide = torch.complex128 if one.is_complex() or other.is_complex() else torch.float64
-    found = host(lambda: on_host(one).to(wide) - on_host(other).to(wide))
-    if not found.ok:
+def agrees(actual: torch.Tensor, expected: torch.Tensor, bound: Tolerance, spread: torch.Tensor) -> bool:
+    """Return whether two results are close; nothing is recorded."""
+    wide = torch.complex128 if actual.is_complex() or expected.is_complex() else torch.float64
+    difference = host(lambda: on_host(actual).to(wide) - on_host(expected).to(wide))
+    if not difference.ok:
         return False
-    return bool((found.value.abs() <= bound.allowed(spread)).all())
+    return bool((difference.value.abs() <= bound.allowed(spread)).all())
 
 
 def conditioned(
     plain: Callable[[Tensors], Sequence[torch.Tensor]], primals: Tensors, want: Tensors, place: int
 ) -> torch.Tensor:
-    """How far a part of the reference moves for inputs that are half a unit off, in units of a relative
-    change; 0 where that cannot be said.
+    """Return how far a part of the reference moves for inputs that are half a unit off.
+
+    A float64 tensor in the shape of that part, in units of a relative change; 0 if it cannot be determined.
     """
     moved = []
     for number, primal in enumerate(primals):
         step = noise(primal, 83 + number).to(primal.dtype).sign() * unit_of(primal.dtype) / 2
         moved.append(primal * (1 + step))
-    found = host(lambda: plain(moved))
-    if not found.ok or found.value[place].shape != want[place].shape:
+    outcome = host(lambda: plain(moved))
+    if not outcome.ok or outcome.value[place].shape != want[place].shape:
         return torch.zeros(want[place].shape, dtype=torch.float64)
     unit = unit_of(want[place].dtype)
-    change = (found.value[place] - want[place]).detach().abs().to(torch.float64)
+    change = (outcome.value[place] - want[place]).detach().abs().to(torch.float64)
     change = torch.nan_to_num(change, nan=0.0, posinf=0.0, neginf=0.0)
     # An element on a jump says nothing about its neighbours; a smooth condition is shared by all.
     jumps = change > unit**0.5 * largest(want[place])
@@ -250,56 +252,59 @@ def conditioned(
 
 
 def natural_size(plain: Pure, order: int) -> float:
-    """``|f| / |x| ** order``: the size of a derivative of a function that is neither flat nor steep."""
-    found = host(lambda: plain.function(*plain.primals))
+    """Return ``|f| / |x| ** order``: the size of a derivative of a function that is neither flat
+    nor steep.
+    """
+    outcome = host(lambda: plain.function(*plain.primals))
     below = max((largest(x) for x in plain.primals), default=0.0)
-    if not found.ok or not below:
+    if not outcome.ok or not below:
         return 0.0
-    return max((largest(y) for y in found.value), default=0.0) / below**order
+    return max((largest(y) for y in outcome.value), default=0.0) / below**order
 
 
 def batch_of(primals: Tensors) -> Tensors:
-    """Each tensor three times in a new first dimension: as it is, and twice with its elements moved around.
+    """Return each tensor three times in a new first dimension: as it is, and twice with its elements moved
+    around.
 
     Elements stay in the operator's domain, since they are the same ones. A single element has nowhere to move
-    and is made smaller; outside of the domain both sides say NaN.
+    and is made smaller; outside of the domain both sides give NaN.
     """
-    found = []
+    batch = []
     for tensor in primals:
         flat = tensor.reshape(-1)
         if flat.numel() == 1:
             rows = [flat * (1 - step / 8) for step in range(BATCH)]
         else:
             rows = [flat] + [flat.roll(step) for step in range(1, BATCH)]
-        found.append(torch.stack(rows).reshape(BATCH, *tensor.shape))
-    return found
+        batch.append(torch.stack(rows).reshape(BATCH, *tensor.shape))
+    return batch
 
 
 def rows_of(batch: Tensors, row: int) -> Tensors:
-    """One element of a batch of tensors."""
+    """Return one element of a batch of tensors."""
     return [tensor[row] for tensor in batch]
 
 
 def stacked(rows: Sequence[Sequence[torch.Tensor]]) -> Tensors:
-    """The results of one call after the other, as a batch has them."""
+    """Return the results of one call after the other in the form of a batch."""
     return [torch.stack(parts) for parts in zip(*rows, strict=True)]
 
 
 def directions(like: Sequence[torch.Tensor], seed: int) -> tuple[torch.Tensor, ...]:
-    """Noise of the form of some tensors, the same on every device."""
+    """Return noise of the form of some tensors, the same on every device."""
     return tuple(noise(t, seed + place).to(device=t.device, dtype=t.dtype) for place, t in enumerate(like))
 
 
 def detached(tensors: Sequence[torch.Tensor | None], like: Sequence[torch.Tensor]) -> Tensors:
-    """Tensors without their graph; zeros where there is none."""
+    """Return tensors without their graph; zeros in place of None."""
     return [
-        torch.zeros_like(other) if one is None else one.detach()
-        for one, other in zip(tensors, like, strict=True)
+        torch.zeros_like(form) if tensor is None else tensor.detach()
+        for tensor, form in zip(tensors, like, strict=True)
     ]
 
 
 def dependent(outputs: Sequence[torch.Tensor], seed: int) -> tuple[Tensors, Tensors]:
-    """The outputs that depend on an input, and the noise that belongs to each."""
+    """Return the outputs that depend on an input, and the noise that belongs to each."""
     pairs = [
         (output, weight)
         for output, weight in zip(outputs, directions(outputs, seed), strict=True)
@@ -309,19 +314,19 @@ def dependent(outputs: Sequence[torch.Tensor], seed: int) -> tuple[Tensors, Tens
 
 
 def engine_vjp(function: Function, primals: Sequence[torch.Tensor], seed: int) -> Tensors:
-    """Gradients of <noise, outputs> by the backward engine; zeros where nothing depends on an input."""
+    """Return gradients of <noise, outputs> by the backward engine; zeros if nothing depends on an input."""
     with torch.enable_grad():
         inputs = [primal.detach().clone().requires_grad_() for primal in primals]
         outputs, weights = dependent(function(*inputs), seed)
         if not outputs:
             return [torch.zeros_like(primal) for primal in primals]
-        found = torch.autograd.grad(outputs, inputs, weights, allow_unused=True)
-    return detached(found, inputs)
+        gradients = torch.autograd.grad(outputs, inputs, weights, allow_unused=True)
+    return detached(gradients, inputs)
 
 
 def func_vjp(function: Function, primals: Sequence[torch.Tensor], seed: int) -> tuple[torch.Tensor, ...]:
-    """The same by ``torch.func.vjp``."""
+    """Return the same by ``torch.func.vjp``."""
     pulled: Any = torch.func.vjp(function, *primals)
     outputs, pull = pulled
-    found: tuple[torch.Tensor, ...] = pull(directions(outputs, seed))
-    return found
+    gradients: tuple[torch.Tensor, ...] = pull(directions(outputs, seed))
+    return gradients

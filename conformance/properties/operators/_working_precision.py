@@ -1,4 +1,4 @@
-"""Gradients in working precision, held against the CPU's in float64 within the backward tolerance."""
+"""Gradients in working precision, compared with the CPU's in float64 within the backward tolerance."""
 
 from __future__ import annotations
 
@@ -10,19 +10,13 @@ from conformance import torch_private
 from conformance.checking.invocation import attempt
 from conformance.checking.recorder import Recorder
 from conformance.checking.tolerances import rule, unit_of
+from conformance.oracle.precision import UP
 from conformance.properties.operators import _gradients
 from conformance.properties.operators._common import dtype_under_test, pristine
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
-
-_UP = {
-    torch.float16: torch.float64,
-    torch.bfloat16: torch.float64,
-    torch.float32: torch.float64,
-    torch.complex64: torch.complex128,
-}
 
 
 def judge(
@@ -37,17 +31,17 @@ def judge(
     """Compare gradients with the CPU's; ``reference`` is its derivative in the same dtype."""
     applied = rule(subject.name, dtype_under_test(recorder), "backward")
     precise = None if applied.oracle == "same" else _precise(subject, sample, 0.0, 0)
-    wanted, spreads = reference, None
-    if precise is not None and len(precise.gradients) == len(wanted.gradients):
+    expected, spreads = reference, None
+    if precise is not None and len(precise.gradients) == len(expected.gradients):
         spreads = _spreads(subject, sample, precise, dtype_under_test(recorder))
-        wanted = precise
+        expected = precise
     return _gradients.compare_gradients(
         target,
         recorder,
         subject,
         sample,
         actual,
-        wanted.gradients,
+        expected.gradients,
         what=what,
         spreads=spreads,
         size=_gradients.natural_size(reference, logarithmic=applied.logarithmic),
@@ -55,9 +49,11 @@ def judge(
 
 
 def _precise(subject: Subject, sample: Sample, step: float, seed: int) -> Any:
-    """The derivative in float64, at the sample or with its inputs moved by one step; None where refused."""
+    """Return the derivative in float64, at the sample or with its inputs moved by one step; None if
+    refused.
+    """
     info = pristine(subject)
-    copy = to_host(sample, _UP)
+    copy = to_host(sample, UP)
     with torch.no_grad():
         if step:
             for place, tensor in enumerate(_gradients.inputs_of(copy)):
@@ -79,10 +75,12 @@ def _spreads(subject: Subject, sample: Sample, precise: Any, dtype: torch.dtype)
         moved = _precise(subject, sample, step, seed)
         if moved is None or len(moved.gradients) != len(precise.gradients):
             continue
-        for place, (one, other) in enumerate(zip(moved.gradients, precise.gradients, strict=False)):
-            if one is None or other is None or one.shape != other.shape or not one.numel():
+        for place, (gradient, base) in enumerate(zip(moved.gradients, precise.gradients, strict=False)):
+            if gradient is None or base is None or gradient.shape != base.shape or not gradient.numel():
                 continue
-            distance = torch.nan_to_num((one - other).abs().to(torch.float64) / step, posinf=0.0, neginf=0.0)
+            distance = torch.nan_to_num(
+                (gradient - base).abs().to(torch.float64) / step, posinf=0.0, neginf=0.0
+            )
             distance = torch.maximum(distance, distance.mean())
             earlier = spreads[place]
             spreads[place] = distance if earlier is None else torch.maximum(distance, earlier)

@@ -16,6 +16,7 @@ LIMIT = 8
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return differentiable(target, subject, ("float32", "complex64", "bfloat16"))
 
 
@@ -28,17 +29,18 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("autograd",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    own = subject.info
+    """Check the registered statement for a subject in one dtype."""
+    info = subject.info
     for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
         reference = _gradients.reference(subject, recorder, sample)
-        found = _gradients.on_target(
+        derivative = _gradients.on_target(
             target,
             recorder,
             sample,
-            functools.partial(_gradients.differentiate, own, own.op, copy),
+            functools.partial(_gradients.differentiate, info, info.op, copy),
             reference,
             "the backward",
         )
-        if found is None or not reference.ok:
+        if derivative is None or not reference.ok:
             continue
-        _working_precision.judge(target, recorder, subject, sample, found.gradients, reference.value)
+        _working_precision.judge(target, recorder, subject, sample, derivative.gradients, reference.value)

@@ -1,4 +1,4 @@
-"""Lazy conjugates and negatives are what they stand for."""
+"""Lazy conjugates and negatives have the values that they stand for."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ LIMIT = 4
 
 
 def conjugated(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values as a lazy conjugate of their conjugates."""
+    """Return the same values as a lazy conjugate of their conjugates."""
     return tensor.conj().resolve_conj().conj() if tensor.is_complex() else tensor
 
 
 def negated(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values as a lazy negative of their negatives."""
+    """Return the same values as a lazy negative of their negatives."""
     if not (tensor.is_floating_point() or tensor.is_complex()):
         return tensor
     return torch._neg_view(tensor.neg())
 
 
 def both(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values as a lazy negative of a lazy conjugate."""
+    """Return the same values as a lazy negative of a lazy conjugate."""
     return torch._neg_view(tensor.neg().conj().resolve_conj().conj()) if tensor.is_complex() else tensor
 
 
@@ -39,6 +39,7 @@ FORMS = {"lazy conjugates": conjugated, "lazy negatives": negated, "lazy negativ
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if subject.name in ABOUT_MEMORY:
         return []
     return dtypes_of(target, subject, ("complex64", "float32"))
@@ -55,6 +56,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("conj_neg_views",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     for sample, want in cases(subject, recorder, LIMIT):
         for what, change in FORMS.items():
             derived = transformed(sample, change)

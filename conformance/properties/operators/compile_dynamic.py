@@ -101,6 +101,7 @@ GROWTH = (2, 3, 5)
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if subject.name not in OPERATORS or not _compiled.has_graph(subject):
         return []
     return first_dtypes(target, subject, ("float32", "int64", "bool"))
@@ -119,6 +120,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     from conformance.device.compilation import compiled
 
     reference = _compiled.plain(find("operator", subject.name))
@@ -138,7 +140,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             else:
                 recorder.note(f"not captured with dynamic sizes on the CPU either: {limit}")
             break
-        message = f"{len(sizes)} sizes took {len(log.graphs)} graphs where 2 at most are expected."
+        message = f"{len(sizes)} sizes took {len(log.graphs)} graphs, expected at most 2."
         fact(recorder, len(log.graphs) <= 2, Kind.STATE, message)
         recorder.samples(len(sizes), 0)
         if not log.seen:
@@ -161,20 +163,22 @@ def _fails_on_cpu(reference: Callable[..., Any], sizes: list[Sample]) -> str | N
 
 
 def _sizes(subject: Subject, dtype: torch.dtype) -> Iterator[list[tuple[Sample, Expected]]]:
-    """Samples of one form in several sizes, with what the oracle says."""
+    """Yield samples of one form in several sizes, with the oracle's values."""
     samples = samples_of(subject, dtype)
     for index in range(samples.available):
         sample = samples[index]
         if promises.free_of_values(subject.name, sample) or not _can_grow(sample):
             continue
-        found = [_grown(sample, factor) for factor in GROWTH]
-        wanted = [compute(subject, dtype, one) for one in found]
-        if all(want.ok for want in wanted):
-            yield list(zip(found, wanted, strict=True))
+        grown = [_grown(sample, factor) for factor in GROWTH]
+        expected = [compute(subject, dtype, larger) for larger in grown]
+        if all(want.ok for want in expected):
+            yield list(zip(grown, expected, strict=True))
 
 
 def _can_grow(sample: Sample) -> bool:
-    """All tensors have the shape of the first, with at least two elements along every dimension."""
+    """Return whether all tensors have the shape of the first, with at least two elements along every
+    dimension.
+    """
     tensors = sample.tensors()
     return (
         bool(tensors)
@@ -186,7 +190,7 @@ def _can_grow(sample: Sample) -> bool:
 
 
 def _grown(sample: Sample, factor: int) -> Sample:
-    """The sample with every tensor repeated along its first dimension."""
+    """Return the sample with every tensor repeated along its first dimension."""
 
     def leaf(value: Any) -> Any:
         return torch.cat([value] * factor) if isinstance(value, torch.Tensor) else value

@@ -49,6 +49,7 @@ OPERATORS = frozenset(
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if target.fused_options is None or subject.name not in OPERATORS:
         return []
     return first_dtypes(target, subject, ("float32",)) if _compiled.has_graph(subject) else []
@@ -64,6 +65,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     before = target.compiled()
     compiler = _compiled.Compiler(target, recorder, fused=True)
     reference = _compiled.plain(find("operator", subject.name))
@@ -90,5 +92,5 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         recorder,
         "fused" in grown if "fused" in after else bool(grown),
         Kind.STATE,
-        "the compiled function ran as no executable that the target counts.",
+        "the compiled function did not run as an executable that the target counts.",
     )

@@ -1,4 +1,4 @@
-"""Compiled calls have the gradients of others."""
+"""Compiled calls have the gradients of calls that are not compiled."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ TRIED = 4
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if not _compiled.has_graph(subject):
         return []
     listed = modes.reasons("compile", "no_backward_graph")
@@ -40,6 +41,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     compiler = _compiled.Compiler(target, recorder)
     if gradients(target, subject, recorder, compiler, LIMIT):
         compiler.settle()
@@ -48,7 +50,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def gradients(
     target: Target, subject: Subject, recorder: Recorder, compiler: _compiled.Compiler, limit: int
 ) -> int:
-    """Compare the gradients of the first differentiable samples; how many there were with a reference."""
+    """Compare the gradients of the first differentiable samples; return how many had a reference."""
     tried = 0
     enough = compiler.captured + limit
     for sample, copy in _gradients.cases(target, subject, recorder, TRIED):
@@ -64,9 +66,9 @@ def gradients(
         def work(call: Callable[..., Any], copy: Sample = copy, again: Sample | None = again) -> Any:
             if again is not None:  # the first time may be special: only the second is compared
                 _gradients.differentiate(subject.info, call, again)
-            found = _gradients.differentiate(subject.info, call, copy)
+            derivative = _gradients.differentiate(subject.info, call, copy)
             target.synchronize()
-            return found
+            return derivative
 
         def on_cpu(call: Callable[..., Any], sample: Sample = sample) -> Any:
             with torch_private.torch_seeded(0), torch_private.quiet():
@@ -82,8 +84,8 @@ def gradients(
         )
         if outcome is None:
             continue
-        found, wanted = outcome.value, reference.value
+        actual, expected = outcome.value, reference.value
         what = "the differentiable result"
-        if same_nesting(recorder, found.outputs, wanted.outputs, what=what, sample=sample.index):
-            _working_precision.judge(target, recorder, subject, sample, found.gradients, wanted)
+        if same_nesting(recorder, actual.outputs, expected.outputs, what=what, sample=sample.index):
+            _working_precision.judge(target, recorder, subject, sample, actual.gradients, expected)
     return tried

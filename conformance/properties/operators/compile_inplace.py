@@ -22,24 +22,25 @@ LIMIT = 2
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if not callable(subject.info.inplace_variant):
         return []
     if not _compiled.has_graph(subject) or _compiled.is_seeded(subject):
-        return []  # what draws in place is the matter of compile_random
+        return []  # compile_random checks operators that draw in place
     if changes_metadata(subject.info.name) or subject.name in modes.reasons("compile", "no_inplace_graph"):
         return []
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool"), 2)
 
 
 def changes_metadata(name: str) -> bool:
-    """Whether the in-place form gives its input another shape, which no graph may do to its inputs."""
+    """Return whether the in-place form gives its input another shape, which no graph may do to its inputs."""
     packet = getattr(torch.ops.aten, name.rpartition(".")[2] + "_", None)
     overloads = packet.overloads() if packet is not None and hasattr(packet, "overloads") else []
     return any(torch.Tag.inplace_view in getattr(packet, overload).tags for overload in overloads)
 
 
 def fits(sample: Sample, want: Expected) -> bool:
-    """Whether the result can be written to the first input."""
+    """Return whether the result can be written to the first input."""
     given, result = sample.input, want.plain
     return (
         isinstance(given, torch.Tensor)
@@ -60,6 +61,7 @@ def fits(sample: Sample, want: Expected) -> bool:
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     compiler = _compiled.Compiler(target, recorder)
     fitting = 0
     for sample, want in _compiled.cases(subject, recorder, 2 * LIMIT):

@@ -14,13 +14,14 @@ from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _compiled
-from conformance.properties.operators._common import device_of, dtype_under_test, first_dtypes
-from conformance.properties.operators.random import (
-    _CONTINUOUS,
-    _DISCRETE,
+from conformance.properties.operators._common import dtype_under_test, first_dtypes
+from conformance.properties.operators._distributions import (
+    CONTINUOUS,
     COUNT,
-    _kolmogorov_smirnov,
-    _moments,
+    DISCRETE,
+    generators_restored,
+    kolmogorov_smirnov,
+    moments,
     operator_of,
 )
 from conformance.samples.operators import Sample
@@ -29,9 +30,10 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if not _compiled.has_graph(subject):
         return []
-    if subject.name not in _CONTINUOUS and subject.name not in _DISCRETE:
+    if subject.name not in CONTINUOUS and subject.name not in DISCRETE:
         return []
     return first_dtypes(target, subject, ("float32",))
 
@@ -49,17 +51,14 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    before = torch.default_generator.get_state()
-    try:
+    """Check the registered statement for a subject in one dtype."""
+    with generators_restored():
         _check(target, subject, recorder)
-    finally:
-        torch.manual_seed(0)  # of the device; the host's state is put back
-        torch.default_generator.set_state(before)
 
 
 def drawing(subject: Subject) -> Callable[[torch.Tensor], Any]:
-    """A function of one tensor that draws as many values as it has elements."""
-    sampler, op = (_CONTINUOUS.get(subject.name) or _DISCRETE[subject.name])[0], operator_of(subject)
+    """Return a function of one tensor that draws as many values as it has elements."""
+    sampler, op = (CONTINUOUS.get(subject.name) or DISCRETE[subject.name])[0], operator_of(subject)
     return lambda x: sampler(op, x)
 
 
@@ -82,7 +81,7 @@ def _check(target: Target, subject: Subject, recorder: Recorder) -> None:
     outcome = compiler.call(
         Sample(0, None),
         drawing(subject),
-        lambda call: thrice(call, device_of(target)),
+        lambda call: thrice(call, target.torch_device),
         lambda call: thrice(call, host),
         reference=drawing(find("operator", subject.name)),
     )
@@ -92,8 +91,8 @@ def _check(target: Target, subject: Subject, recorder: Recorder) -> None:
         message = "compiled, a second call gives the values of the first."
         fact(recorder, not torch.equal(first, second), Kind.STATE, message)
         values = first.to(torch.float64)
-        if subject.name in _CONTINUOUS:
-            _kolmogorov_smirnov(recorder, values, _CONTINUOUS[subject.name][1])
+        if subject.name in CONTINUOUS:
+            kolmogorov_smirnov(recorder, values, CONTINUOUS[subject.name][1])
         else:
-            _moments(recorder, values, *_DISCRETE[subject.name][1:])
+            moments(recorder, values, *DISCRETE[subject.name][1:])
     compiler.settle()

@@ -17,6 +17,7 @@ FIRST_LIMIT = 3
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return dtypes_of(target, subject, _compiled.DTYPES) if _compiled.has_graph(subject) else []
 
 
@@ -31,6 +32,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     compiler = _compiled.Compiler(target, recorder)
     first = recorder.id.dtype == applies(target, subject)[0]
     reference = _compiled.plain(find("operator", subject.name))

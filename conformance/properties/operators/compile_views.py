@@ -27,6 +27,7 @@ LIMIT = 3
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if not _compiled.has_graph(subject):
         return []
     if subject.name in ABOUT_MEMORY and not may_alias(subject.info.name):
@@ -39,8 +40,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     subject_kind="operator",
     statement=(
         "Compiled, strided inputs at an offset give the oracle's values; views share memory with their "
-        "base, also "
-        "where the graph writes to them."
+        "base, even if the graph writes to them."
     ),
     level="core",
     applies=applies,
@@ -48,18 +48,19 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     compiler = _compiled.Compiler(target, recorder)
     if may_alias(subject.info.name):
         _outputs(target, subject, recorder, compiler)
     elif not _inputs(target, subject, recorder, compiler):
-        recorder.note("the operator takes no tensor that could lie otherwise")
+        recorder.note("the operator takes no tensor that could have another layout")
         recorder.compared(1)
         return
     compiler.settle()
 
 
 def awkward(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values: transposed and with gaps where there are two dimensions, else at an offset."""
+    """Return the same values transposed and with gaps if there are two dimensions, else at an offset."""
     return gapped(reversed_order(tensor)) if tensor.dim() > 1 else shifted(tensor)
 
 
@@ -83,7 +84,7 @@ def _inputs(target: Target, subject: Subject, recorder: Recorder, compiler: _com
 
 
 def writing(op: Callable[..., Any]) -> Callable[..., Any]:
-    """``op``, whose results are then set to one within the same graph."""
+    """Return ``op``, whose results are then set to one within the same graph."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         result = op(*args, **kwargs)
@@ -95,7 +96,7 @@ def writing(op: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _writable(tensor: torch.Tensor) -> bool:
-    """Whether every element has memory of its own, as writing asks."""
+    """Return whether every element has memory of its own, as writing demands."""
     if tensor.layout is not torch.strided:
         return False
     places = torch.arange(tensor.untyped_storage().nbytes() // tensor.itemsize)
@@ -113,9 +114,15 @@ def _outputs(target: Target, subject: Subject, recorder: Recorder, compiler: _co
         given = sample.input
         strided = isinstance(given, torch.Tensor) and given.layout is torch.strided and bool(given.numel())
         host = to_host(sample)
-        wanted = attempt(lambda host=host: host.call(writing(reference)))  # type: ignore[misc]
+        reference_call = attempt(lambda host=host: host.call(writing(reference)))  # type: ignore[misc]
         results = trees.tensors(want.plain)
-        if not strided or not wanted.ok or not results or not all(map(_writable, results)) or about_memory:
+        if (
+            not strided
+            or not reference_call.ok
+            or not results
+            or not all(map(_writable, results))
+            or about_memory
+        ):
             # Overlapping memory, numbers: the values are all that can be compared.
             copy = copy_in(target, recorder, sample)
             if copy is not None:
@@ -132,12 +139,14 @@ def _outputs(target: Target, subject: Subject, recorder: Recorder, compiler: _co
         again = copy_in(target, recorder, sample)
         outcome = compiler.forward(sample, copy, written, writing(reference), again=again, what=what)
         if outcome is not None:
-            _compare(recorder, sample, host, copy, wanted.value, outcome.value)
+            _compare(recorder, sample, host, copy, reference_call.value, outcome.value)
 
 
-def _compare(recorder: Recorder, sample: Sample, host: Sample, copy: Sample, wanted: Any, found: Any) -> None:
+def _compare(
+    recorder: Recorder, sample: Sample, host: Sample, copy: Sample, expected: Any, actual: Any
+) -> None:
     index = sample.index
-    for place, (want, got) in enumerate(zip(trees.tensors(wanted), trees.tensors(found), strict=False)):
+    for place, (want, got) in enumerate(zip(trees.tensors(expected), trees.tensors(actual), strict=False)):
         shared, is_shared = aliases(want, host.input), aliases(got, copy.input)
         word = "shares no memory" if shared else "shares memory"
         message = f"compiled, output {place} {word} with the input, unlike on the CPU."

@@ -24,11 +24,12 @@ from conformance.target.target import Target
 
 LIMIT = 2
 MOST_TENSORS = 6
-#: Reading a value and changing the memory of an argument are what these are for.
+#: Operators whose purpose is reading a value or changing the memory of an argument.
 _OUTSIDE = frozenset({"item", "resize_", "resize_as_"})
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if (
         torch_private.composite_checks() is None
         or subject.name in _OUTSIDE
@@ -42,13 +43,14 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "composite",
     subject_kind="operator",
     statement=(
-        "The operator, as far as it is made of others, keeps to what tensor subclasses and modes can follow."
+        "The operator, as far as it is made of others, does only what tensor subclasses and modes can follow."
     ),
     level="full",
     applies=applies,
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     checks = torch_private.composite_checks()
     assert checks is not None
     for sample, want in cases(subject, recorder, LIMIT):
@@ -98,7 +100,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _spread(want: Expected, expected: torch.Tensor) -> torch.Tensor | None:
-    """The condition term of the part of the oracle's result that has the form of ``expected``.
+    """Return the condition term of the part of the oracle's result that has the form of ``expected``.
 
     A subclass may lead the operator through other kernels, which round elsewhere.
     """

@@ -32,23 +32,24 @@ ALL: tuple[torch.dtype, ...] = tuple(getattr(torch, name) for name in _NAMES.spl
 def _first(name: str) -> dict[torch.dtype, tuple[Sample, bool]]:
     """For each dtype in which samples can be made: the first one, and whether the CPU has a result for it."""
     info = find("operator", name).info
-    found: dict[torch.dtype, tuple[Sample, bool]] = {}
+    samples: dict[torch.dtype, tuple[Sample, bool]] = {}
     for dtype in ALL:
         seed = torch_private.seed_for("dtypes", name, dtype_name(dtype))
-        made = attempt(functools.partial(torch_private.first_sample, info, dtype, seed=seed))
-        if not made.ok or made.value is None:
+        outcome = attempt(functools.partial(torch_private.first_sample, info, dtype, seed=seed))
+        if not outcome.ok or outcome.value is None:
             continue
-        sample = wrap([made.value], name)[0]
+        sample = wrap([outcome.value], name)[0]
 
         def call(sample: Sample = sample, seed: int = seed) -> object:
             with torch_private.torch_seeded(seed), torch_private.quiet(), torch.no_grad():
                 return to_host(sample).call(info.op)
 
-        found[dtype] = (sample, attempt(call).ok)
-    return found
+        samples[dtype] = (sample, attempt(call).ok)
+    return samples
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return [ANY_DTYPE]
 
 
@@ -64,6 +65,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     listed = target.dtype_overrides.get(subject.name)
     for dtype, (sample, able) in _first(subject.name).items():
         name = dtype_name(dtype)

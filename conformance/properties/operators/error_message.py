@@ -17,6 +17,7 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return [ANY_DTYPE] if _errors.count(subject.name) else []
 
 
@@ -29,6 +30,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     for index, words, item, outcome in _errors.outcomes(target, subject, recorder):
         if outcome.error is None:
             fact(
@@ -36,5 +38,5 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             )
             continue
         pattern = item.error_regex
-        message = f"({words}) raises {one_line(outcome.error)} where a message matching {pattern!r} is due."
+        message = f"({words}) raises {one_line(outcome.error)}; a message matching {pattern!r} is due."
         fact(recorder, bool(re.search(pattern, str(outcome.error))), Kind.MESSAGE, message, sample=index)

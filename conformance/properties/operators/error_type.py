@@ -16,6 +16,7 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return [ANY_DTYPE] if _errors.count(subject.name) else []
 
 
@@ -28,10 +29,11 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     for index, words, item, outcome in _errors.outcomes(target, subject, recorder):
-        wanted = item.error_type
+        due = item.error_type
         if outcome.error is None:
-            message = f"({words}) is accepted where {wanted.__name__} is due."
+            message = f"({words}) is accepted; {due.__name__} is due."
         else:
-            message = f"({words}) raises {one_line(outcome.error)} where {wanted.__name__} is due."
-        fact(recorder, isinstance(outcome.error, wanted), Kind.ERROR_TYPE, message, sample=index)
+            message = f"({words}) raises {one_line(outcome.error)}; {due.__name__} is due."
+        fact(recorder, isinstance(outcome.error, due), Kind.ERROR_TYPE, message, sample=index)

@@ -27,6 +27,7 @@ LARGEST = 5000
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     info = subject.info
     if not (torch_private.is_elementwise_unary(info) or torch_private.is_elementwise_binary(info)):
         return []
@@ -46,6 +47,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     applies=applies,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     dtype = dtype_under_test(recorder)
     samples = reference_samples_of(subject, dtype)
     recorder.samples(0, samples.available)

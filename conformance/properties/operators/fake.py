@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -25,6 +25,7 @@ LIMIT = 6
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool", "float64"), 2)
 
 
@@ -40,6 +41,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     unpredictable = torch_private.dynamic_output_errors()
     for sample, _ in cases(subject, recorder, LIMIT):
         copy = copy_in(target, recorder, sample)
@@ -52,11 +54,11 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         again = copy_in(target, recorder, sample)
         if again is None:
             continue
-        predicted = attempt(functools.partial(_predict, subject, again))
+        predicted = attempt(functools.partial(predict, subject.info.op, again))
         if not predicted.ok:
             assert predicted.error is not None
             refused = isinstance(predicted.error, unpredictable) or _about_data(predicted.error)
-            message = f"fake tensors raise {one_line(predicted.error)} where the device has a result."
+            message = f"fake tensors raise {one_line(predicted.error)}, but the device has a result."
             fact(recorder, refused, Kind.EXCEPTION, message, sample=sample.index)
             continue
         given, promised = predicted.value
@@ -64,12 +66,13 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _about_data(error: Exception) -> bool:
-    """Whether the prediction was refused since it would depend on values."""
+    """Return whether the prediction was refused because it would depend on values."""
     text = str(error)
     return "data-dependent" in text or "data dependent" in text or "DataDependent" in type(error).__name__
 
 
-def _predict(subject: Subject, sample: Sample) -> tuple[Sample, Any]:
+def predict(op: Callable[..., Any], sample: Sample) -> tuple[Sample, Any]:
+    """Return a sample of fake tensors, and the result of the operator for it."""
     mode = torch_private.fake_tensor_mode()
 
     def leaf(value: Any) -> Any:
@@ -79,16 +82,16 @@ def _predict(subject: Subject, sample: Sample) -> tuple[Sample, Any]:
     given = sample.replace(input=input, args=args, kwargs=kwargs)
     with mode, warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        return given, given.call(subject.info.op)
+        return given, given.call(op)
 
 
 def _compare(
-    recorder: Recorder, sample: Sample, real: Sample, found: Any, fake: Sample, promised: Any
+    recorder: Recorder, sample: Sample, real: Sample, actual: Any, fake: Sample, promised: Any
 ) -> None:
     index = sample.index
-    if not same_nesting(recorder, found, promised, what="the result", sample=index):
+    if not same_nesting(recorder, actual, promised, what="the result", sample=index):
         return
-    for place, (got, want) in enumerate(zip(trees.leaves(found), trees.leaves(promised), strict=False)):
+    for place, (got, want) in enumerate(zip(trees.leaves(actual), trees.leaves(promised), strict=False)):
         what = f"output {place}, compared with its fake,"
         if not isinstance(want, torch.Tensor) or not isinstance(got, torch.Tensor):
             recorder.compared(1)
@@ -99,17 +102,17 @@ def _compare(
             continue
         if want.layout is torch.strided:
             message = (
-                f"{what} aliases inputs {_aliased(real, got)} where the fake aliases {_aliased(fake, want)}."
+                f"{what} aliases inputs {_aliased(real, got)}, but the fake aliases {_aliased(fake, want)}."
             )
             same = _aliased(real, got) == _aliased(fake, want)
             fact(recorder, same, Kind.ALIASING, message, sample=index)
 
 
 def _aliased(sample: Sample, tensor: torch.Tensor) -> list[int]:
-    """The places of the arguments with which a tensor shares memory."""
-    mine = tensor.untyped_storage()._cdata
+    """Return the positions of the arguments with which a tensor shares memory."""
+    storage = tensor.untyped_storage()._cdata
     return [
         place
         for place, argument in enumerate(sample.tensors())
-        if argument.layout is torch.strided and argument.untyped_storage()._cdata == mine
+        if argument.layout is torch.strided and argument.untyped_storage()._cdata == storage
     ]

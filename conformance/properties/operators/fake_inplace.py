@@ -1,21 +1,20 @@
-"""Fake tensors predict what in-place forms leave behind."""
+"""Fake tensors predict the inputs after in-place forms."""
 
 from __future__ import annotations
 
-import warnings
+import functools
 from collections.abc import Sequence
 
 import torch
 
 from conformance import torch_private
-from conformance.checking import trees
 from conformance.checking.compare import compare_metadata, fact
 from conformance.checking.invocation import attempt, one_line
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import cases, copy_in, first_dtypes, run
-from conformance.samples.operators import Sample
+from conformance.properties.operators.fake import predict
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
@@ -23,6 +22,7 @@ LIMIT = 4
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if not callable(subject.info.inplace_variant):
         return []
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool", "float64"), 2)
@@ -40,47 +40,38 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     unpredictable = torch_private.dynamic_output_errors()
     for sample, want in cases(subject, recorder, LIMIT):
         if not isinstance(sample.input, torch.Tensor):
             continue
         fits = isinstance(want.plain, torch.Tensor) and want.plain.dtype == sample.input.dtype
         if not fits or want.plain.shape != sample.input.shape:
-            recorder.compared(1)  # the result does not fit into the input: another property's matter
+            recorder.compared(1)  # the result does not fit into the input, which another property checks
             continue
         copy, again = copy_in(target, recorder, sample), copy_in(target, recorder, sample)
         if copy is None or again is None:
             continue
         outcome = run(target, subject.info.inplace_variant, copy)
-        predicted = attempt(lambda again=again: _predict(subject, again))  # type: ignore[misc]
+        predicted = attempt(functools.partial(predict, subject.info.inplace_variant, again))
         if not outcome.ok:
-            # Whether the call must work is the matter of `variants`.
+            # The property `variants` checks whether the call must work.
             recorder.compared(1)
             continue
         if not predicted.ok:
             assert predicted.error is not None
             refused = isinstance(predicted.error, unpredictable)
-            message = f"fake tensors raise {one_line(predicted.error)} where the device has a result."
+            message = f"fake tensors raise {one_line(predicted.error)}, but the device has a result."
             fact(recorder, refused, Kind.EXCEPTION, message, sample=sample.index)
             continue
-        given, promised = predicted.value
+        fake, promised = predicted.value
+        given = fake.input
         same = promised is given
         message = "the in-place form of a fake tensor returns another tensor."
         fact(recorder, same, Kind.ALIASING, message, sample=sample.index)
-        message = "the in-place form returns another tensor, where the fake one returns itself."
+        message = "the in-place form returns another tensor, but the fake one returns itself."
         fact(recorder, outcome.value is copy.input, Kind.ALIASING, message, sample=sample.index)
         what = "the input after the in-place form, compared with its fake,"
         compare_metadata(
             recorder, copy.input, given, what=what, sample=sample.index, stride=True, device=given.device
         )
-
-
-def _predict(subject: Subject, sample: Sample) -> tuple[torch.Tensor, object]:
-    mode = torch_private.fake_tensor_mode()
-    input, args, kwargs = trees.tree_map(
-        lambda leaf: mode.from_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf, sample.arguments
-    )
-    given = sample.replace(input=input, args=args, kwargs=kwargs)
-    with mode, warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")
-        return given.input, given.call(subject.info.inplace_variant)

@@ -37,6 +37,7 @@ _NO_JACOBIAN = frozenset({"as_strided_scatter", *(f"nn.functional.max_unpool{d}d
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if not subject.info.supports_forward_ad:
         return []
     if not has_fixed_derivative(subject):
@@ -45,7 +46,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 
 
 def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
-    """The tangents of the outputs for tangents of the inputs that depend on their place only."""
+    """Return the tangents of the outputs for tangents of the inputs that depend on their position only."""
     places = {id(tensor): place for place, tensor in enumerate(_gradients.inputs_of(sample))}
     with warnings.catch_warnings(), forward_ad.dual_level():
         warnings.simplefilter("ignore")
@@ -66,13 +67,13 @@ def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
         result = wrapper(op, input, *args, **kwargs)
         if sample.process is not None:
             result = sample.process(result)
-        found = []
+        tangents = []
         for tensor in trees.tensors(result):
             if tensor.layout is not torch.strided or not (tensor.is_floating_point() or tensor.is_complex()):
                 continue
             primal, tangent = forward_ad.unpack_dual(tensor)  # type: ignore[no-untyped-call]
-            found.append((tangent if tangent is not None else torch.zeros_like(primal)).detach().clone())
-        return found
+            tangents.append((tangent if tangent is not None else torch.zeros_like(primal)).detach().clone())
+        return tangents
 
 
 @register(
@@ -84,26 +85,27 @@ def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
     capabilities=("forward_ad",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    info, own = pristine(subject), subject.info
+    """Check the registered statement for a subject in one dtype."""
+    info, tested = pristine(subject), subject.info
     applied = rule(subject.name, dtype_under_test(recorder), "backward")
     for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
         reference = _gradients.on_cpu(
             recorder, sample, functools.partial(tangents_of, info, info.op, to_host(sample))
         )
-        found = _gradients.on_target(
+        tangents = _gradients.on_target(
             target,
             recorder,
             sample,
-            functools.partial(tangents_of, own, own.op, copy),
+            functools.partial(tangents_of, tested, tested.op, copy),
             reference,
             "forward-mode differentiation",
         )
-        if found is None or not reference.ok:
+        if tangents is None or not reference.ok:
             continue
-        if not same_nesting(recorder, found, reference.value, what="the result", sample=sample.index):
+        if not same_nesting(recorder, tangents, reference.value, what="the result", sample=sample.index):
             continue
         elements = max([1, *(t.numel() for t in sample.tensors())])
-        for place, (got, want) in enumerate(zip(found, reference.value, strict=False)):
+        for place, (got, want) in enumerate(zip(tangents, reference.value, strict=False)):
             size = _gradients.largest(want)
             compare_values(
                 recorder,
@@ -121,7 +123,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _pairs(recorder: Recorder, subject: Subject, sample: Sample, tangents: list[torch.Tensor]) -> None:
-    """<cotangent, J v> must equal <J^T cotangent, v>, both on the CPU: two formulas for one Jacobian."""
+    """Check that <cotangent, J v> equals <J^T cotangent, v>, both on the CPU: two formulas for one
+    Jacobian.
+    """
     outcome = _gradients.reference(subject, recorder, sample)
     if not outcome.ok or len(outcome.value.outputs) != len(tangents):
         return
@@ -142,7 +146,7 @@ def _pairs(recorder: Recorder, subject: Subject, sample: Sample, tangents: list[
         return
     message = (
         f"forward mode gives {forward!r} and the backward {backward!r} for the same product with the "
-        f"Jacobian."
+        "Jacobian."
     )
     fact(
         recorder, abs(forward - backward) <= PAIRING * size + 1e-12, Kind.VALUE, message, sample=sample.index

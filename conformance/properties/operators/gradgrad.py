@@ -18,6 +18,7 @@ LIMIT = 4
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if not subject.info.supports_gradgrad:
         return []
     return differentiable(target, subject, ("float64", "complex128"))
@@ -27,29 +28,32 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "gradgrad",
     subject_kind="operator",
     statement=(
-        "Gradients of gradients equal the CPU's; where a gradient is constant, it is so on the device too."
+        "Gradients of gradients equal the CPU's; if a gradient is constant, it is so on the device too."
     ),
     level="training",
     applies=applies,
     capabilities=("autograd", "double_backward"),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    info, own = pristine(subject), subject.info
+    """Check the registered statement for a subject in one dtype."""
+    info, tested = pristine(subject), subject.info
     for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
         reference = _gradients.on_cpu(
             recorder, sample, functools.partial(_gradients.second, info, info.op, to_host(sample))
         )
-        found = _gradients.on_target(
+        gradients = _gradients.on_target(
             target,
             recorder,
             sample,
-            functools.partial(_gradients.second, own, own.op, copy),
+            functools.partial(_gradients.second, tested, tested.op, copy),
             reference,
             "the backward of the backward",
         )
-        if found is None or not reference.ok:
+        if gradients is None or not reference.ok:
             continue
-        if same_nesting(recorder, found, reference.value, what="the second derivative", sample=sample.index):
+        if same_nesting(
+            recorder, gradients, reference.value, what="the second derivative", sample=sample.index
+        ):
             _gradients.compare_gradients(
-                target, recorder, subject, sample, found, reference.value, what="the second derivative"
+                target, recorder, subject, sample, gradients, reference.value, what="the second derivative"
             )

@@ -17,8 +17,7 @@ from conformance.target.target import Target
 
 LIMIT = 6
 #: The truncation error of central differences with a step of 1e-6 is far below this; a wrong formula is off
-#: by
-#: parts in a hundred.
+#: by parts in a hundred.
 NUMERICAL = 1e-4
 
 #: Functions with no derivative along a random direction, by the samples that torch's database makes for them.
@@ -33,6 +32,7 @@ _NO_DIRECTION = {
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return differentiable(target, subject, ("float64", "complex128"))
 
 
@@ -45,36 +45,36 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("autograd",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    info, own = pristine(subject), subject.info
+    """Check the registered statement for a subject in one dtype."""
+    info, tested = pristine(subject), subject.info
     for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
         reference = _gradients.reference(subject, recorder, sample)
-        found = _gradients.on_target(
+        actual = _gradients.on_target(
             target,
             recorder,
             sample,
-            functools.partial(_gradients.differentiate, own, own.op, copy),
+            functools.partial(_gradients.differentiate, tested, tested.op, copy),
             reference,
             "the backward",
         )
-        if found is None or not reference.ok:
+        if actual is None or not reference.ok:
             continue
-        wanted = reference.value
+        expected = reference.value
         if not same_nesting(
-            recorder, found.outputs, wanted.outputs, what="the differentiable result", sample=sample.index
+            recorder, actual.outputs, expected.outputs, what="the differentiable result", sample=sample.index
         ):
             continue
         good = _gradients.compare_gradients(
-            target, recorder, subject, sample, found.gradients, wanted.gradients, what="the gradient"
+            target, recorder, subject, sample, actual.gradients, expected.gradients, what="the gradient"
         )
-        if not good or not wanted.gradients or sample.index or subject.name in _NO_DIRECTION:
+        if not good or not expected.gradients or sample.index or subject.name in _NO_DIRECTION:
             continue
-        numerical, analytic, rounding = _gradients.directional(info, sample, wanted)
+        numerical, analytic, rounding = _gradients.directional(info, sample, expected)
         if not math.isfinite(numerical) or not math.isfinite(analytic):
             continue
         allowed = NUMERICAL * max(abs(numerical), abs(analytic)) + rounding + 1e-12
         message = (
             f"the derivative along a random direction is {analytic!r} by the backward and {numerical!r} "
-            f"by central "
-            f"differences (allowed difference {allowed:.3g})."
+            f"by central differences (allowed difference {allowed:.3g})."
         )
         fact(recorder, abs(numerical - analytic) <= allowed, Kind.VALUE, message, sample=sample.index)

@@ -23,6 +23,7 @@ TRIED = 8
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return (
         differentiable(target, subject, ("float32", "complex64"))
         if _graphs.can_graph(target, subject)
@@ -42,6 +43,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     replays = _graphs.Replays(target, subject, recorder)
     tried = 0
     dtype = dtype_under_test(recorder)
@@ -50,30 +52,30 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not reference.ok or not reference.value.gradients or tried == LIMIT:
             continue
         tried += 1
-        device = torch.device(target.device)
-        # Cotangents are on the device before: a copy from the host has no place in a graph.
+        device = target.torch_device
+        # Cotangents are on the device before: a copy from the host cannot be part of a graph.
         cotangents = [cotangent.to(device, copy=True) for cotangent in reference.value.cotangents]
         function = forward_and_backward(subject, cotangents)
         what = "capturing forward and backward"
-        found = replays.capture(sample, function, grad=True, what=what, reference=_reference)
-        if found is None:
+        capture = replays.capture(sample, function, grad=True, what=what, reference=_reference)
+        if capture is None:
             tried -= replays.refused  # another form of the call may be free of the host
             continue
-        copy, graph = found
+        copy, graph = capture
         _round(target, subject, recorder, replays, sample, graph, copy, cotangents, reference.value)
-        other = renewed(subject, dtype, sample, requires_grad=True)
-        if other is None:
+        fresh = renewed(subject, dtype, sample, requires_grad=True)
+        if fresh is None:
             recorder.note(f"no other data can be made for sample {sample.index}")
             continue
-        again = _gradients.reference(subject, recorder, other)
-        if again.ok and replays.give(copy, other):
-            _round(target, subject, recorder, replays, other, graph, copy, cotangents, again.value)
+        again = _gradients.reference(subject, recorder, fresh)
+        if again.ok and replays.give(copy, fresh):
+            _round(target, subject, recorder, replays, fresh, graph, copy, cotangents, again.value)
     if tried:
         replays.settle()
 
 
 def forward_and_backward(subject: Subject, cotangents: list[torch.Tensor]) -> Callable[[Sample], Any]:
-    """A function of a sample on the device: (differentiable outputs, gradients)."""
+    """Return a function of a sample on the device: (differentiable outputs, gradients)."""
 
     def call(sample: Sample) -> Any:
         inputs = _gradients.inputs_of(sample)
@@ -98,19 +100,19 @@ def _round(
     graph: Any,
     copy: Sample,
     cotangents: list[torch.Tensor],
-    wanted: _gradients.Derivative,
+    expected: _gradients.Derivative,
 ) -> None:
     outputs, gradients = graph.value
     what = "the captured differentiable result"
-    if not same_nesting(recorder, outputs, wanted.outputs, what=what, sample=sample.index):
+    if not same_nesting(recorder, outputs, expected.outputs, what=what, sample=sample.index):
         return
     given = [gradient for gradient in gradients if gradient is not None]
     spoilt = replays.spoil(copy, given, cotangents)
-    # Where a gradient is the cotangent itself, only the forward's results show that anything ran.
+    # If a gradient is the cotangent itself, only the forward's results show that anything ran.
     lost = [(t, on_host(t).clone()) for t in outputs if replays.spoil(copy, t, cotangents)]
     if not replays.replay(sample, graph, "replaying forward and backward"):
         return
     back = any(not torch.equal(on_host(t), was) for t, was in lost)
     what = "the replayed gradient"
-    good = _working_precision.judge(target, recorder, subject, sample, gradients, wanted, what=what)
+    good = _working_precision.judge(target, recorder, subject, sample, gradients, expected, what=what)
     replays.proved(good and (spoilt or back))

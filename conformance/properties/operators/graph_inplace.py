@@ -19,6 +19,7 @@ LIMIT = 4
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if not callable(subject.info.inplace_variant):
         return []
     if not _graphs.can_graph(target, subject) or _compiled.is_seeded(subject):
@@ -40,6 +41,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     replays = _graphs.Replays(target, subject, recorder)
     form = subject.info.inplace_variant
     fitting = 0
@@ -47,13 +49,13 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not fits(sample, want):
             continue
         fitting += 1
-        found = replays.capture(sample, lambda copy: copy.call(form), what="capturing the in-place form")
-        if found is None:
+        capture = replays.capture(sample, lambda copy: copy.call(form), what="capturing the in-place form")
+        if capture is None:
             continue
-        copy, graph = found
+        copy, graph = capture
         given, address = copy.input, copy.input.data_ptr()
         # What the input holds after capture depends on whether capturing runs; the data are given anew.
-        rounds = [(sample, want), replays.other(sample)]
+        rounds = [(sample, want), replays.fresh_data(sample)]
         for data in rounds:
             if data is None or not replays.give(copy, data[0]) or not replays.replay(sample, graph):
                 continue

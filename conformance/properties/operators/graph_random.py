@@ -13,12 +13,13 @@ from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _graphs, compile_random
 from conformance.properties.operators._common import dtype_under_test, first_dtypes
-from conformance.properties.operators.random import (
-    _CONTINUOUS,
-    _DISCRETE,
+from conformance.properties.operators._distributions import (
+    CONTINUOUS,
     COUNT,
-    _kolmogorov_smirnov,
-    _moments,
+    DISCRETE,
+    generators_restored,
+    kolmogorov_smirnov,
+    moments,
 )
 from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject
@@ -26,9 +27,10 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if not _graphs.can_graph(target, subject):
         return []
-    if subject.name not in _CONTINUOUS and subject.name not in _DISCRETE:
+    if subject.name not in CONTINUOUS and subject.name not in DISCRETE:
         return []
     return first_dtypes(target, subject, ("float32",))
 
@@ -38,8 +40,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     subject_kind="operator",
     statement=(
         "Each replay of a random operator draws other values of the promised distribution; after the same "
-        "seed the "
-        "same ones come."
+        "seed the same ones come."
     ),
     level="core",
     applies=applies,
@@ -47,22 +48,19 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    before = torch.default_generator.get_state()
-    try:
+    """Check the registered statement for a subject in one dtype."""
+    with generators_restored():
         _check(target, subject, recorder)
-    finally:
-        torch.manual_seed(0)  # of the device; the host's state is put back
-        torch.default_generator.set_state(before)
 
 
 def _check(target: Target, subject: Subject, recorder: Recorder) -> None:
     replays = _graphs.Replays(target, subject, recorder)
     draw = compile_random.drawing(subject)
     sample = Sample(0, torch.zeros(COUNT, dtype=dtype_under_test(recorder)))
-    found = replays.capture(sample, lambda copy: draw(copy.input), what="capturing the random operator")
-    if found is None:
+    capture = replays.capture(sample, lambda copy: draw(copy.input), what="capturing the random operator")
+    if capture is None:
         return
-    copy, graph = found
+    copy, graph = capture
     values = []
     for seed in (11, None, 11, 12):
         if seed is not None:
@@ -70,16 +68,16 @@ def _check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not replays.give(copy, sample) or not replays.replay(sample, graph):
             return
         values.append(on_host(trees.tensors(graph.value)[0]).clone())
-    first, second, again, other = values
+    first, second, again, reseeded = values
     fact(recorder, torch.equal(first, again), Kind.STATE, "replayed after the same seed, other values come.")
     message = "a second replay gives the values of the first."
     replays.proved(fact(recorder, not torch.equal(first, second), Kind.STATE, message))
     message = "replayed after another seed, the same values come."
-    fact(recorder, not torch.equal(first, other), Kind.STATE, message)
+    fact(recorder, not torch.equal(first, reseeded), Kind.STATE, message)
     drawn = second.to(torch.float64)
-    if subject.name in _CONTINUOUS:
-        _kolmogorov_smirnov(recorder, drawn, _CONTINUOUS[subject.name][1])
+    if subject.name in CONTINUOUS:
+        kolmogorov_smirnov(recorder, drawn, CONTINUOUS[subject.name][1])
     else:
-        _moments(recorder, drawn, *_DISCRETE[subject.name][1:])
+        moments(recorder, drawn, *DISCRETE[subject.name][1:])
     if not recorder.failed:
         replays.settle()

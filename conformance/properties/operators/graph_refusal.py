@@ -1,4 +1,4 @@
-"""What cannot be captured is refused, not captured wrongly."""
+"""Calls that cannot be captured are refused, not captured wrongly."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ LIMIT = 2
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if not target.has_graphs:
         return []
     if not _graphs.needs_host(subject) and not _graphs.sometimes_needs_host(subject):
@@ -45,8 +46,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     subject_kind="operator",
     statement=(
         "A call for which the host needs a value is refused with a clean error when it is captured, after "
-        "which the "
-        "device captures others; or its graph follows new data."
+        "which the device captures others; or its graph follows new data."
     ),
     level="core",
     applies=applies,
@@ -54,19 +54,20 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     recorder.samples(0, samples.available)
     op, tried = _compiled.plain(subject), 0
     for sample, _ in _with_expected(subject, recorder, dtype, samples, samples.chosen(extent.limit(8))):
-        found = kernels_of(pristine(subject).op, sample)
-        if found is None or not found.host or tried == LIMIT:
+        kernels = kernels_of(pristine(subject).op, sample)
+        if kernels is None or not kernels.host or tried == LIMIT:
             continue
         if any(t.layout is not torch.strided for t in sample.tensors()):
             continue
         warm, copy = copy_in(target, recorder, sample), copy_in(target, recorder, sample)
         if warm is None or copy is None or not run(target, op, warm).ok:
-            continue  # eager mode is where that is judged
+            continue  # eager mode judges that
         outcome = attempt(_graphs.quietly(lambda copy=copy: captured(target, lambda: copy.call(op))))  # type: ignore[misc]
         if outcome.ok:
             tried += _follows(target, subject, recorder, sample, copy, outcome.value)
@@ -81,15 +82,15 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _follows(
     target: Target, subject: Subject, recorder: Recorder, sample: Sample, copy: Sample, graph: object
 ) -> bool:
-    """The capture was not refused: its graph must then be right for data for which shapes may differ.
+    """Check the graph of a capture that was not refused, with data for which shapes may differ.
 
-    False where no such data can be made, so that nothing was seen.
+    Returns False if no such data can be made, so that nothing was seen.
     """
-    other = renewed_with_oracle(subject, dtype_under_test(recorder), sample)
-    if other is None:
+    fresh = renewed_with_oracle(subject, dtype_under_test(recorder), sample)
+    if fresh is None:
         recorder.note(f"no other data can be made for sample {sample.index}")
         return False
-    copy_into(copy, other[0])
+    copy_into(copy, fresh[0])
     outcome = attempt(graph.replay)  # type: ignore[attr-defined]
     if not outcome.ok:
         assert outcome.error is not None
@@ -97,7 +98,7 @@ def _follows(
         return True
     value = graph.value  # type: ignore[attr-defined]
     what = "the result of a capture that was not refused, replayed on other data"
-    compare_result(target, recorder, subject, other[0], value, other[1], what=what)
+    compare_result(target, recorder, subject, fresh[0], value, fresh[1], what=what)
     return True
 
 
@@ -108,8 +109,8 @@ def _still_captures(target: Target, recorder: Recorder, sample: Sample) -> None:
         graph = captured(target, lambda: x + 1)
         x.fill_(2)
         graph.replay()
-        found: list[float] = graph.value.tolist()
-        return found
+        values: list[float] = graph.value.tolist()
+        return values
 
     outcome = attempt(work)
     shown = outcome.value if outcome.error is None else one_line(outcome.error)

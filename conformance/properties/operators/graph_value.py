@@ -1,4 +1,4 @@
-"""A replayed graph computes from what its inputs hold now."""
+"""A replayed graph computes from the present values of its inputs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ LIMIT = 8
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return dtypes_of(target, subject) if _graphs.can_graph(target, subject) else []
 
 
@@ -29,25 +30,26 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     replays = _graphs.Replays(target, subject, recorder)
     op = _compiled.plain(subject)
     for sample, want in _graphs.cases(subject, recorder, LIMIT):
-        found = replays.capture(sample, lambda copy: copy.call(op))
-        if found is None:
+        capture = replays.capture(sample, lambda copy: copy.call(op))
+        if capture is None:
             continue
-        copy, graph = found
+        copy, graph = capture
         spoilt = replays.spoil(copy, graph.value)
         if not replays.replay(sample, graph):
             continue
         what = "the replayed result"
         good = compare_result(target, recorder, subject, sample, graph.value, want, what=what)
         replays.proved(good and spoilt)
-        other = replays.other(sample)
-        if other is None or not replays.give(copy, other[0]):
+        fresh = replays.fresh_data(sample)
+        if fresh is None or not replays.give(copy, fresh[0]):
             continue
         replays.spoil(copy, graph.value)
         if replays.replay(sample, graph):
             what = "the result replayed on other data"
-            good = compare_result(target, recorder, subject, other[0], graph.value, other[1], what=what)
+            good = compare_result(target, recorder, subject, fresh[0], graph.value, fresh[1], what=what)
             replays.proved(good)
     replays.settle()

@@ -24,10 +24,11 @@ LIMIT = 3
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if not _graphs.can_graph(target, subject) or subject.name in ABOUT_MEMORY:
         return []
     if _compiled.is_seeded(subject):
-        return []  # some write to their input, which is here to stay as it is
+        return []  # some write to their input, which must not change here
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool"), 2)
 
 
@@ -44,6 +45,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     replays = _graphs.Replays(target, subject, recorder)
     tried = 0
     for sample, want in _graphs.cases(subject, recorder, LIMIT):
@@ -56,7 +58,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     if tried:
         replays.settle()
     else:
-        recorder.note("the operator takes no tensor that could lie otherwise")
+        recorder.note("the operator takes no tensor that could have another layout")
         recorder.compared(1)
 
 
@@ -70,15 +72,15 @@ def _strided(
     want: object,
 ) -> None:
     op = _compiled.plain(subject)
-    found = replays.capture(
+    capture = replays.capture(
         sample, lambda copy: copy.call(op), given=derived, what="capturing strided inputs"
     )
-    if found is None:
+    if capture is None:
         return
-    copy, graph = found
+    copy, graph = capture
     inputs = [t for t in copy.tensors() if t.layout is torch.strided]
-    other = replays.other(sample)
-    for data in ((sample, want), other):
+    fresh = replays.fresh_data(sample)
+    for data in ((sample, want), fresh):
         if data is None or not replays.give(copy, data[0]):
             continue
         before = [_between(t) for t in inputs]
@@ -87,27 +89,27 @@ def _strided(
             continue
         what = "the result replayed on strided inputs"
         good = compare_result(target, recorder, subject, data[0], graph.value, data[1], what=what)  # type: ignore[arg-type]
-        replays.proved(good and (spoilt or data is other))
+        replays.proved(good and (spoilt or data is fresh))
         for was, tensor in zip(before, inputs, strict=True):
             what = "the memory between the elements of an input after replay"
             compare_exact(recorder, _between(tensor), was, what=what, sample=sample.index)
 
 
 def calling(op: Callable[..., Any]) -> Callable[[Sample], Any]:
-    """``op`` as a function of a sample."""
+    """Return ``op`` as a function of a sample."""
     return lambda sample: sample.call(op)
 
 
 def _between(tensor: torch.Tensor) -> torch.Tensor:
-    """On the host: the bytes of a tensor's memory that belong to no element of it."""
-    found = on_host(memory(tensor)).reshape(-1, tensor.itemsize)
-    unused = torch.ones(found.shape[0], dtype=torch.bool)
+    """Return, on the host, the bytes of a tensor's memory that belong to no element of it."""
+    rows = on_host(memory(tensor)).reshape(-1, tensor.itemsize)
+    unused = torch.ones(rows.shape[0], dtype=torch.bool)
     unused.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).fill_(False)
-    return found[unused]
+    return rows[unused]
 
 
 def _twice(target: Target, subject: Subject, recorder: Recorder, replays: _graphs.Replays) -> int:
-    """A binary call with its first argument given twice; 1 where there was one to try."""
+    """Check a binary call with its first argument given twice; return 1 if there was one to try."""
     for sample, _ in _graphs.cases(subject, recorder, 1):
         second = sample.args[0] if sample.args else None
         given = sample.input
@@ -120,10 +122,10 @@ def _twice(target: Target, subject: Subject, recorder: Recorder, replays: _graph
         if not want.ok or not cpu_accepts(find("operator", subject.name).info.op, double):
             return 0
         op = _compiled.plain(subject)
-        found = replays.capture(double, calling(op), what="capturing one tensor given twice")
-        if found is None:
+        capture = replays.capture(double, calling(op), what="capturing one tensor given twice")
+        if capture is None:
             return 1
-        copy, graph = found
+        copy, graph = capture
         spoilt = replays.spoil(copy, graph.value)
         if replays.replay(double, graph):
             what = "the replayed result of one tensor given twice"

@@ -18,7 +18,7 @@ TANGENT = 71
 
 
 def _forward(function: transforms.Function, primals: transforms.Tensors) -> Any:
-    """Tangents of the outputs by dual tensors; zeros where an output does not depend on the inputs."""
+    """Return tangents of the outputs by dual tensors; zeros if an output does not depend on the inputs."""
     with forward_ad.dual_level():
         tangents = transforms.directions(primals, TANGENT)
         duals = [
@@ -27,8 +27,8 @@ def _forward(function: transforms.Function, primals: transforms.Tensors) -> Any:
         ]
         outputs = [forward_ad.unpack_dual(output) for output in function(*duals)]  # type: ignore[no-untyped-call]
         return [
-            torch.zeros_like(one.primal) if one.tangent is None else one.tangent.detach().clone()
-            for one in outputs
+            torch.zeros_like(dual.primal) if dual.tangent is None else dual.tangent.detach().clone()
+            for dual in outputs
         ]
 
 
@@ -46,6 +46,7 @@ def _func_jvp(function: transforms.Function, primals: transforms.Tensors) -> Any
     capabilities=("functorch", "forward_ad"),
 )
 def jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check torch.func.jvp."""
     check(target, subject, recorder, _forward, _func_jvp, "the jvp")
 
 
@@ -58,6 +59,8 @@ def jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
     capabilities=("functorch", "forward_ad"),
 )
 def vmap_jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check vmap over torch.func.jvp."""
+
     def plain(function: transforms.Function, primals: transforms.Tensors) -> Any:
         batch = transforms.batch_of(primals)
         tangents = transforms.directions(batch, TANGENT)
@@ -90,6 +93,8 @@ def vmap_jvp(target: Target, subject: Subject, recorder: Recorder) -> None:
     capabilities=("functorch", "forward_ad"),
 )
 def jvp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check torch.func.jvp of vmap."""
+
     def plain(function: transforms.Function, primals: transforms.Tensors) -> Any:
         def looped(*batch: torch.Tensor) -> Any:
             rows = [function(*transforms.rows_of(list(batch), row)) for row in range(transforms.BATCH)]
@@ -108,7 +113,7 @@ def _with_second(target: Target, subject: Subject) -> Any:
 
 
 def _backward_along(function: transforms.Function, primals: transforms.Tensors) -> Any:
-    """By the transpose: the backward of the backward, along the same direction."""
+    """Return the derivative by the transpose: the backward of the backward, along the same direction."""
     tangents = transforms.directions(primals, TANGENT)
     with torch.enable_grad():
         inputs = [primal.detach().clone().requires_grad_() for primal in primals]
@@ -118,23 +123,23 @@ def _backward_along(function: transforms.Function, primals: transforms.Tensors) 
         weights = [weight.requires_grad_() for weight in given]
         first = torch.autograd.grad(outputs, inputs, weights, create_graph=True, materialize_grads=True)
         # J^T w is linear in a dummy cotangent of the backward: differentiate it along the tangents.
-        dummies = [torch.zeros_like(one).requires_grad_() for one in first]
-        kept = [(one, dummy) for one, dummy in zip(first, dummies, strict=True) if one.requires_grad]
+        dummies = [torch.zeros_like(gradient).requires_grad_() for gradient in first]
+        kept = [pair for pair in zip(first, dummies, strict=True) if pair[0].requires_grad]
         if not kept:
-            return [torch.zeros_like(one) for one in first]
+            return [torch.zeros_like(gradient) for gradient in first]
         pulled = torch.autograd.grad(
-            [one for one, _ in kept],
+            [gradient for gradient, _ in kept],
             inputs,
             [dummy for _, dummy in kept],
             create_graph=True,
             materialize_grads=True,
         )
-        moved = [one for one in pulled if one.requires_grad]
+        moved = [value for value in pulled if value.requires_grad]
         if not moved:
-            return [torch.zeros_like(one) for one in first]
-        chosen = [t for one, t in zip(pulled, tangents, strict=True) if one.requires_grad]
-        found = torch.autograd.grad(moved, dummies, chosen, allow_unused=True)
-    return transforms.detached(found, list(first))
+            return [torch.zeros_like(gradient) for gradient in first]
+        chosen = [tangent for value, tangent in zip(pulled, tangents, strict=True) if value.requires_grad]
+        second = torch.autograd.grad(moved, dummies, chosen, allow_unused=True)
+    return transforms.detached(second, list(first))
 
 
 def _forward_over_reverse(function: transforms.Function, primals: transforms.Tensors) -> Any:
@@ -153,6 +158,7 @@ def _forward_over_reverse(function: transforms.Function, primals: transforms.Ten
     capabilities=("functorch", "double_backward", "forward_ad"),
 )
 def jvp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check torch.func.jvp of torch.func.vjp."""
     check(target, subject, recorder, _backward_along, _forward_over_reverse, "jvp of vjp", order=2)
 
 
@@ -165,6 +171,8 @@ def jvp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     capabilities=("functorch", "double_backward", "forward_ad"),
 )
 def vmap_jvp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check vmap over torch.func.jvp of torch.func.vjp."""
+
     def plain(function: transforms.Function, primals: transforms.Tensors) -> Any:
         return one_by_one(_backward_along, function, primals)
 

@@ -1,4 +1,4 @@
-"""Where elements lie in memory does not matter."""
+"""The places of elements in memory do not matter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DTYPES = ("float32", "int64", "complex64", "bool", "bfloat16", "float64")
 
 
 def gapped(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values, every second element of the memory unused (and filled with ones)."""
+    """Return the same values, every second element of the memory unused (and filled with ones)."""
     if tensor.numel() < 1 or tensor.dim() == 0:
         return tensor
     base = torch.ones((*tensor.shape, 2), dtype=tensor.dtype)
@@ -31,7 +31,7 @@ def gapped(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def reversed_order(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values with the first dimension innermost in memory."""
+    """Return the same values with the first dimension innermost in memory."""
     if tensor.dim() < 2 or tensor.numel() < 2:
         return tensor
     order = list(reversed(range(tensor.dim())))
@@ -39,7 +39,7 @@ def reversed_order(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def shifted(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values, contiguous, three elements into their memory."""
+    """Return the same values, contiguous, three elements into their memory."""
     if tensor.numel() < 1:
         return tensor
     base = torch.ones(tensor.numel() + 5, dtype=tensor.dtype)
@@ -51,6 +51,7 @@ FORMS = {"inputs with gaps": gapped, "transposed inputs": reversed_order, "input
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if subject.name in ABOUT_MEMORY:
         return []
     return first_dtypes(target, subject, _DTYPES, 2)
@@ -65,22 +66,23 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("non_contiguous",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     for sample, want in cases(subject, recorder, LIMIT):
         for what, change in FORMS.items():
             derived = transformed(sample, change)
             if derived is None:
-                recorder.compared(1)  # no tensor that could lie otherwise
+                recorder.compared(1)  # no tensor that could have another layout
                 continue
             check_derived(target, subject, recorder, sample, derived, want, what)
         _expanded(target, subject, recorder, sample)
 
 
-#: What they return there depends on the memory behind the input: neither pass nor fail would mean anything.
+#: Their results depend on the memory behind the input: neither pass nor fail would mean anything.
 _UNDEFINED_ON_THE_CPU = frozenset({"median", "nanmedian", "masked.median"})
 
 
 def _expanded(target: Target, subject: Subject, recorder: Recorder, sample: Sample) -> None:
-    """The first input with one row repeated by a stride of zero, against an oracle of its own."""
+    """Check the first input with one row repeated by a stride of zero, against an oracle of its own."""
     given = sample.input
     if not isinstance(given, torch.Tensor) or given.layout is not torch.strided or given.requires_grad:
         return

@@ -1,4 +1,4 @@
-"""``out=``: where results are written, and what is refused."""
+"""``out=``: the tensors to which results are written, and those that are refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from conformance.properties.operators._common import (
     cases,
     compare_result,
     copy_in,
-    device_of,
     failed_call,
     first_dtypes,
     run,
@@ -37,6 +36,7 @@ _OUT_CHOOSES_DTYPE = frozenset({"cumsum", "cumprod", "bernoulli"})
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if not subject.info.supports_out or subject.name in _OTHER_CONTRACT:
         return []
     return first_dtypes(target, subject, _DTYPES, 3)
@@ -47,21 +47,22 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     subject_kind="operator",
     statement=(
         "out= is returned itself, resized from zero elements, written in place with its strides kept "
-        "otherwise; "
-        "a dtype that cannot hold the result, another device and a tensor that requires grad are errors."
+        "otherwise; a dtype that cannot hold the result, another device and a tensor that requires grad are "
+        "errors."
     ),
     level="core",
     applies=applies,
     capabilities=("out_variants",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     first = True
     for sample, want in cases(subject, recorder, LIMIT):
         if sample.kwargs.get("as_tuple"):
             continue
         parts = list(trees.leaves(want.plain))
         if not parts or not all(isinstance(p, torch.Tensor) and p.layout is torch.strided for p in parts):
-            recorder.note(f"sample {sample.index} gives something else than strided tensors")
+            recorder.note(f"sample {sample.index} returns something other than strided tensors")
             continue
         _resized(target, subject, recorder, sample, want, parts)
         _reused(target, subject, recorder, sample, want, parts)
@@ -126,7 +127,7 @@ def _resized(
     want: Expected,
     parts: list[torch.Tensor],
 ) -> None:
-    out = [torch.empty(0, dtype=p.dtype, device=device_of(target)) for p in parts]
+    out = [torch.empty(0, dtype=p.dtype, device=target.torch_device) for p in parts]
     _write(target, subject, recorder, sample, want, out, "an out= of zero elements")
 
 
@@ -138,7 +139,7 @@ def _reused(
     want: Expected,
     parts: list[torch.Tensor],
 ) -> None:
-    out = [torch.empty(p.shape, dtype=p.dtype, device=device_of(target)).fill_(1) for p in parts]
+    out = [torch.empty(p.shape, dtype=p.dtype, device=target.torch_device).fill_(1) for p in parts]
     before = _place(out)
     if _write(target, subject, recorder, sample, want, out, "an out= of the right shape"):
         after = _place(out)
@@ -158,7 +159,7 @@ def _strided(
         return
     bases, out = [], []
     for part in parts:
-        base = torch.empty((*part.shape, 2), dtype=part.dtype, device=device_of(target)).fill_(1)
+        base = torch.empty((*part.shape, 2), dtype=part.dtype, device=target.torch_device).fill_(1)
         bases.append(base)
         out.append(base[..., 0])
     before = _place(out)
@@ -182,7 +183,7 @@ def _refuses(
         return
     if outcome.ok:
         recorder.compared(1)
-        recorder.fail(Kind.ERROR_TYPE, f"{what} is accepted where RuntimeError is due.", sample=sample.index)
+        recorder.fail(Kind.ERROR_TYPE, f"{what} is accepted; RuntimeError is due.", sample=sample.index)
         return
     kind = type(outcome.error)
     holds = isinstance(outcome.error, (RuntimeError, TypeError, ValueError))
@@ -190,7 +191,7 @@ def _refuses(
         recorder,
         holds,
         Kind.ERROR_TYPE,
-        f"{what} raises {kind.__name__} where RuntimeError is due: {one_line(outcome.error)}",
+        f"{what} raises {kind.__name__}; RuntimeError is due: {one_line(outcome.error)}",
         sample=sample.index,
     )
 
@@ -200,7 +201,7 @@ def _wrong_dtype(
 ) -> None:
     if not (parts[0].is_floating_point() or parts[0].is_complex()) or subject.name in _OUT_CHOOSES_DTYPE:
         return
-    out = [torch.empty(p.shape, dtype=torch.int64, device=device_of(target)) for p in parts]
+    out = [torch.empty(p.shape, dtype=torch.int64, device=target.torch_device) for p in parts]
     want = parts[0] if len(parts) == 1 else tuple(parts)
     _refuses(
         target,
@@ -215,10 +216,10 @@ def _wrong_dtype(
 def _wrong_device(
     target: Target, subject: Subject, recorder: Recorder, sample: Sample, parts: list[torch.Tensor]
 ) -> None:
-    other = "meta" if target.is_cpu else "cpu"
+    elsewhere = "meta" if target.is_cpu else "cpu"
     if not sample.tensors():
         return
-    out = [torch.empty(p.shape, dtype=p.dtype, device=other) for p in parts]
+    out = [torch.empty(p.shape, dtype=p.dtype, device=elsewhere) for p in parts]
     want = parts[0] if len(parts) == 1 else tuple(parts)
     _refuses(
         target,
@@ -226,7 +227,7 @@ def _wrong_device(
         recorder,
         sample,
         lambda: _call(target, subject, recorder, sample, out, want),
-        f"an out= on device {other}",
+        f"an out= on device {elsewhere}",
     )
 
 
@@ -241,7 +242,7 @@ def _wrong_grad(
     copy = copy_in(target, recorder, sample)
     if copy is None:
         return
-    out = [torch.empty(p.shape, dtype=p.dtype, device=device_of(target), requires_grad=True) for p in parts]
+    out = [torch.empty(p.shape, dtype=p.dtype, device=target.torch_device, requires_grad=True) for p in parts]
     wrapped = out[0] if len(parts) == 1 else tuple(out)
     sent = copy.replace(kwargs={**copy.kwargs, "out": wrapped})
     _refuses(

@@ -1,4 +1,4 @@
-"""How an operator ran, as observed."""
+"""The observed placement of an operator."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @functools.cache
 def placed(name: str, key: str) -> Placement:
-    """Where one overload's kernel comes from, by the dispatch table."""
+    """Return the origin of one overload's kernel, by the dispatch table."""
     if not key:
         return Placement.UNKNOWN
     has = torch._C._dispatch_has_kernel_for_dispatch_key
@@ -67,8 +67,9 @@ _ORDER = (Placement.UNKNOWN, Placement.FALLBACK, Placement.COMPOSITE, Placement.
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if subject.name.startswith("sparse."):
-        return []  # their kernels stand under the keys of sparse layouts
+        return []  # their kernels have the keys of sparse layouts
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool", "float64"))
 
 
@@ -76,7 +77,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "placement",
     subject_kind="operator",
     statement=(
-        "It is seen where the operator runs; it does not run on the CPU unless the target declares a "
+        "The place at which the operator runs is observed; it is not the CPU unless the target declares a "
         "fallback."
     ),
     level="full",
@@ -84,6 +85,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     for sample, _ in cases(subject, recorder, LIMIT):
         copy = copy_in(target, recorder, sample)
         if copy is None:
@@ -100,29 +102,28 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         after = target.fallbacks()
         counted = 0 if before is None or after is None else after - before
-        found = _found(target, calls, counted, before is not None)
-        recorder.placement(found)
+        placement = _observed(target, calls, counted, before is not None)
+        recorder.placement(placement)
         message = (
             f"the operator ran on the CPU ({counted or 'by the dispatch table'} fallbacks) although the "
-            f"target "
-            "declares no fallback."
+            "target declares no fallback."
         )
-        allowed = found is not Placement.FALLBACK or (
+        allowed = placement is not Placement.FALLBACK or (
             "cpu_fallback" in target.capabilities and target.capable("cpu_fallback")
         )
         fact(recorder, allowed, Kind.PLACEMENT, message, sample=sample.index)
-        if found is Placement.UNKNOWN:
-            recorder.note("where the operator runs cannot be seen")
+        if placement is Placement.UNKNOWN:
+            recorder.note("the place at which the operator runs cannot be observed")
 
 
-def _found(target: Target, calls: Calls, counted: int, countable: bool) -> Placement:
+def _observed(target: Target, calls: Calls, counted: int, countable: bool) -> Placement:
     if counted > 0:
         return Placement.FALLBACK
     key = torch_private.dispatch_key(target.device)
     seen = {placed(name, key) for name in calls.names}
     if countable:
-        # The target counts its own fallbacks: what it did not count and what has no entry is its catch-all
-        # kernel.
+        # The target counts its own fallbacks: a call that it did not count and that has no entry ran in its
+        # catch-all kernel.
         seen = {Placement.NATIVE if place is Placement.FALLBACK else place for place in seen}
     if calls.copied_out and not target.is_cpu:
         seen.add(Placement.UNKNOWN)

@@ -1,4 +1,4 @@
-"""Which dtype elementwise operators compute in."""
+"""The dtypes in which elementwise operators compute."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ _NUMBERS = (True, 2, 1.5, 1 + 1j)
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     info = subject.info
     known = torch_private.is_elementwise_unary(info) or torch_private.is_elementwise_binary(info)
     return [ANY_DTYPE] if known and declared(target, subject) else []
@@ -43,14 +44,14 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     subject_kind="operator",
     statement=(
         "Mixed dtypes, tensors of no dimensions and Python numbers give the dtype that torch.result_type "
-        "and the "
-        "CPU give, or the CPU's refusal."
+        "and the CPU give, or the CPU's refusal."
     ),
     level="core",
     applies=applies,
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     reference = pristine(subject)
     for sample in _samples(subject.info):
         if not all(target.declares(dtype_name(t.dtype)) for t in sample.tensors()):
@@ -75,27 +76,27 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         else:
             recorder.compared(1)
             if outcome.ok:
-                recorder.note(f"({sample.describe()}) works where the CPU raises {one_line(want.error)}")  # type: ignore[arg-type]
+                recorder.note(f"({sample.describe()}) works, but the CPU raises {one_line(want.error)}")  # type: ignore[arg-type]
 
 
-def _documented(recorder: Recorder, subject: Subject, sample: Sample, found: Any) -> None:
-    """What torch's database declares, whatever the CPU does."""
+def _documented(recorder: Recorder, subject: Subject, sample: Sample, result: Any) -> None:
+    """Compare the dtype with the one that torch's database declares, whatever the CPU does."""
     info = subject.info
-    if not isinstance(found, torch.Tensor):
+    if not isinstance(result, torch.Tensor):
         return
-    wanted: torch.dtype | None = None
+    expected: torch.dtype | None = None
     tensors = sample.tensors()
     if getattr(info, "always_returns_bool", False):
-        wanted = torch.bool
+        expected = torch.bool
     elif (
         info.promotes_int_to_float
         and info.name != "float_power"
         and all(not (t.is_floating_point() or t.is_complex()) for t in tensors)
     ) and not any(isinstance(arg, (float, complex)) for arg in sample.args):
-        wanted = torch.get_default_dtype()
-    if wanted is not None:
-        message = f"({sample.describe()}) gives {found.dtype} where {wanted} is declared."
-        fact(recorder, found.dtype == wanted, Kind.DTYPE, message, sample=sample.index)
+        expected = torch.get_default_dtype()
+    if expected is not None:
+        message = f"({sample.describe()}) gives {result.dtype}, but {expected} is declared."
+        fact(recorder, result.dtype == expected, Kind.DTYPE, message, sample=sample.index)
 
 
 def _tensor(dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
@@ -112,12 +113,12 @@ def _samples(info: Any) -> Iterator[Sample]:
                     yield Sample(index, _tensor(dtype, shape))
                     index += 1
         return
-    for one in _DTYPES:
-        for other in _DTYPES:
-            for first, second in (((3,), (3,)), ((3,), ()), ((), (3,))):
-                yield Sample(index, _tensor(one, first), (_tensor(other, second),))
+    for left in _DTYPES:
+        for right in _DTYPES:
+            for left_shape, right_shape in (((3,), (3,)), ((3,), ()), ((), (3,))):
+                yield Sample(index, _tensor(left, left_shape), (_tensor(right, right_shape),))
                 index += 1
         if info.supports_rhs_python_scalar:
             for number in _NUMBERS:
-                yield Sample(index, _tensor(one, (3,)), (number,))
+                yield Sample(index, _tensor(left, (3,)), (number,))
                 index += 1

@@ -1,6 +1,4 @@
-"""Reductions: dimensions, keepdim, no dimensions, nothing to reduce, dtype argument, equal and extremal
-values.
-"""
+"""Reductions: dimensions, keepdim, no dimensions, nothing to reduce, equal and extremal values."""
 
 from __future__ import annotations
 
@@ -32,6 +30,7 @@ _SHAPE = (3, 4, 5)
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if not torch_private.is_reduction(subject.info):
         return []
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool", "bfloat16"), 4)
@@ -42,13 +41,13 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     subject_kind="operator",
     statement=(
         "Each choice of dimensions and keepdim gives the oracle's shape and values, over equal and "
-        "extremal values "
-        "too; reducing nothing gives the identity."
+        "extremal values too; reducing nothing gives the identity."
     ),
     level="core",
     applies=applies,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     dtype = dtype_under_test(recorder)
     for sample in _samples(subject.info, dtype):
         recorder.samples(1, 1)
@@ -63,7 +62,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         elif want.ok:
             failed_call(target, recorder, sample, outcome)
         else:
-            message = f"({sample.describe()}) is accepted where the CPU raises {one_line(want.error)}"  # type: ignore[arg-type]
+            message = f"({sample.describe()}) is accepted, but the CPU raises {one_line(want.error)}"  # type: ignore[arg-type]
             fact(recorder, not outcome.ok, Kind.ERROR_TYPE, message, sample=sample.index)
     _identity(target, subject, recorder, dtype)
 
@@ -104,19 +103,19 @@ def _samples(info: Any, dtype: torch.dtype) -> Iterator[Sample]:
         yield Sample(index + 1, special)
 
 
-def _shape(recorder: Recorder, sample: Sample, found: Any) -> None:
-    """The shape that follows from the arguments alone."""
-    if sample.kwargs.get("dim") in (None, ()) or not isinstance(found, torch.Tensor):
+def _shape(recorder: Recorder, sample: Sample, result: Any) -> None:
+    """Compare the shape with the one that follows from the arguments alone."""
+    if sample.kwargs.get("dim") in (None, ()) or not isinstance(result, torch.Tensor):
         return
     dim = sample.kwargs["dim"]
     listed = [d % sample.input.dim() for d in (dim if isinstance(dim, tuple) else (dim,))]
     dims = set(listed)
     if len(dims) < len(listed):
-        return  # the same dimension twice: what torch does not refuse means nothing certain
+        return  # the same dimension twice: torch does not say what that means, unless it refuses it
     keep = sample.kwargs.get("keepdim", False)
     want = [1 if d in dims else n for d, n in enumerate(sample.input.shape) if keep or d not in dims]
-    message = f"({sample.describe()}) gives shape {list(found.shape)} where {want} is expected."
-    fact(recorder, list(found.shape) == want, Kind.METADATA, message, sample=sample.index)
+    message = f"({sample.describe()}) gives shape {list(result.shape)}, expected {want}."
+    fact(recorder, list(result.shape) == want, Kind.METADATA, message, sample=sample.index)
 
 
 def _identity(target: Target, subject: Subject, recorder: Recorder, dtype: torch.dtype) -> None:

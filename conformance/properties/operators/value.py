@@ -19,6 +19,7 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return dtypes_of(target, subject)
 
 
@@ -33,6 +34,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     smoke=True,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     for sample, want in cases(subject, recorder):
         copy = copy_in(target, recorder, sample)
         if copy is None:

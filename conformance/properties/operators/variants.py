@@ -38,7 +38,9 @@ _DTYPES = ("float32", "complex64", "int64", "bool", "bfloat16", "float64")
 
 
 def forms(info: Any, *, inplace: bool) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """(name, callable) of the forms of an entry: method, operator, aliases; or those that work in place."""
+    """Yield (name, callable) of the forms of an entry: method, operator, aliases; or those that work in
+    place.
+    """
     if inplace:
         named = [
             ("in-place method", info.inplace_variant),
@@ -55,6 +57,7 @@ def forms(info: Any, *, inplace: bool) -> Iterator[tuple[str, Callable[..., Any]
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     info = subject.info
     if not any(True for _ in forms(info, inplace=False)) and not any(True for _ in forms(info, inplace=True)):
         return []
@@ -66,13 +69,13 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     subject_kind="operator",
     statement=(
         "Function, method, operator and aliases agree in value and gradient; in-place forms return their "
-        "input, "
-        "with its memory, holding the function's value."
+        "input, with its memory, holding the function's value."
     ),
     level="core",
     applies=applies,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     info = subject.info
     for sample, want in cases(subject, recorder, LIMIT):
         for name, form in forms(info, inplace=False):
@@ -96,7 +99,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _cpu(subject: Subject, name: str, sample: Sample, *, inplace: bool) -> Outcome:
-    """What the form of that name does on the CPU."""
+    """Return the outcome of the form of that name on the CPU."""
     form = dict(forms(pristine(subject), inplace=inplace))[name]
 
     def call() -> Any:
@@ -150,7 +153,7 @@ def _in_place(
 
 
 def _may_write_nothing(operator: str) -> bool:
-    """Identities for some arguments, which need not write."""
+    """Return whether the operator is an identity for some arguments, which need not write."""
     return operator in ("resize_", "resize_as_", "squeeze", "conj_physical") or "dropout" in operator
 
 
@@ -187,7 +190,7 @@ def _gradients_agree(target: Target, subject: Subject, recorder: Recorder) -> No
 
 
 def _cloning(info: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """In-place forms on a clone of their input, since a leaf that requires grad may not be written."""
+    """Yield in-place forms on a clone of their input, since a leaf that requires grad may not be written."""
     if not info.supports_inplace_autograd:
         return
     for name, form in forms(info, inplace=True):
@@ -199,7 +202,7 @@ def _cloning(info: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def _takes(subject: Subject, name: str, sample: Sample) -> bool:
-    """Whether that form takes this sample on the CPU with a gradient, and gives what the function gives."""
+    """Return whether that form has a differentiable result for this sample on the CPU."""
     info = pristine(subject)
     if promises.free_of_values(subject.name, sample):
         return False

@@ -26,8 +26,9 @@ LIMIT = 6
 
 @functools.cache
 def may_alias(name: str) -> bool:
-    """Whether a schema of the aten operator of that name says that a result may alias an input it does not
-    write, or whether the operator is the copying twin of such a one.
+    """Return whether the aten operator of that name, by a schema, may alias an input that it does not write.
+
+    True also for the copying twin of such an operator.
     """
     base = name.removesuffix("_copy")
     packet = getattr(torch.ops.aten, base, None)
@@ -52,6 +53,7 @@ def may_alias(name: str) -> bool:
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if not may_alias(subject.info.name):
         return []
     return first_dtypes(target, subject, ("float32", "complex64", "int64"), 2)
@@ -61,13 +63,15 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "views",
     subject_kind="operator",
     statement=(
-        "What aliases its input on the CPU does so on the device, with the same geometry; the rest does not."
+        "A result that aliases its input on the CPU does so on the device, with the same geometry; others do "
+        "not."
     ),
     level="core",
     applies=applies,
     capabilities=("views",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     reference = pristine(subject)
     for sample, _ in cases(subject, recorder, LIMIT):
         if not isinstance(sample.input, torch.Tensor) or sample.input.layout is not torch.strided:
@@ -75,25 +79,27 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         host = to_host(sample)
         with torch_private.quiet(), torch.no_grad():
-            wanted = attempt(functools.partial(host.call, reference.op))
+            reference_call = attempt(functools.partial(host.call, reference.op))
         copy = copy_in(target, recorder, sample)
-        if copy is None or not wanted.ok:
+        if copy is None or not reference_call.ok:
             continue
         outcome = run(target, subject.info.op, copy)
         if not outcome.ok:
             failed_call(target, recorder, sample, outcome)
             continue
-        _compare(recorder, sample, host, copy, wanted.value, outcome.value)
+        _compare(recorder, sample, host, copy, reference_call.value, outcome.value)
 
 
-def aliases(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two strided tensors have the same storage."""
-    return bool(one.untyped_storage()._cdata == other.untyped_storage()._cdata)
+def aliases(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Return whether two strided tensors have the same storage."""
+    return bool(left.untyped_storage()._cdata == right.untyped_storage()._cdata)
 
 
-def _compare(recorder: Recorder, sample: Sample, host: Sample, copy: Sample, wanted: Any, found: Any) -> None:
+def _compare(
+    recorder: Recorder, sample: Sample, host: Sample, copy: Sample, expected: Any, actual: Any
+) -> None:
     index = sample.index
-    for place, (want, got) in enumerate(zip(trees.tensors(wanted), trees.tensors(found), strict=False)):
+    for place, (want, got) in enumerate(zip(trees.tensors(expected), trees.tensors(actual), strict=False)):
         if want.layout is not torch.strided or got.layout is not torch.strided:
             continue
         what = f"output {place}"
@@ -103,12 +109,12 @@ def _compare(recorder: Recorder, sample: Sample, host: Sample, copy: Sample, wan
         if not fact(recorder, shared == is_shared, Kind.ALIASING, message, sample=index) or not shared:
             continue
         compare_metadata(recorder, got, want, what=what, sample=index, stride=True)
-        message = f"{what} lies at offset {got.storage_offset()} where {want.storage_offset()} is expected."
+        message = f"{what} is at offset {got.storage_offset()}, expected {want.storage_offset()}."
         same = got.storage_offset() == want.storage_offset() or not got.numel()
         fact(recorder, same, Kind.METADATA, message, sample=index)
     writable = [
         (want, got)
-        for want, got in zip(trees.tensors(wanted), trees.tensors(found), strict=False)
+        for want, got in zip(trees.tensors(expected), trees.tensors(actual), strict=False)
         if want.layout is torch.strided
         and aliases(want, host.input)
         and aliases(got, copy.input)

@@ -29,13 +29,13 @@ def check(
     *,
     order: int = 1,
 ) -> None:
-    """Hold a transform of an operator on the device against ``plain`` on the CPU; ``order`` of
+    """Compare a transform of an operator on the device with ``plain`` on the CPU; ``order`` is that of
     derivatives.
     """
-    for sample, reference, own in transforms.cases(target, subject, recorder, gradients=True):
+    for sample, reference, tested in transforms.cases(target, subject, recorder, gradients=True):
 
-        def call(own: Any = own) -> Any:
-            return transformed(own.function, own.primals)
+        def call(tested: Any = tested) -> Any:
+            return transformed(tested.function, tested.primals)
 
         def expected(primals: transforms.Tensors, reference: Any = reference) -> Any:
             return plain(reference.function, primals)
@@ -66,11 +66,12 @@ def _func(function: transforms.Function, primals: transforms.Tensors) -> Any:
     capabilities=("functorch", "autograd"),
 )
 def vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check torch.func.vjp."""
     check(target, subject, recorder, _engine, _func, "the vjp")
 
 
 def one_by_one(transform: Transform, function: transforms.Function, primals: transforms.Tensors) -> Any:
-    """What a transform gives for each element of a batch, one after the other."""
+    """Return the results of a transform for each element of a batch, one after the other."""
     batch = transforms.batch_of(primals)
     return transforms.stacked(
         [transform(function, transforms.rows_of(batch, row)) for row in range(transforms.BATCH)]
@@ -78,13 +79,13 @@ def one_by_one(transform: Transform, function: transforms.Function, primals: tra
 
 
 def mapped(transform: Transform, function: transforms.Function, primals: transforms.Tensors) -> Any:
-    """``vmap`` over a transform."""
+    """Return the result of ``vmap`` over a transform."""
     call = torch.vmap(lambda *row: tuple(transform(function, list(row))), randomness="same")
     return call(*transforms.batch_of(primals))
 
 
 def of_a_batch(function: transforms.Function) -> transforms.Function:
-    """``vmap`` of a function, as a function that can be transformed."""
+    """Return ``vmap`` of a function, as a function that can be transformed."""
     return torch.vmap(function, randomness="same")
 
 
@@ -97,6 +98,8 @@ def of_a_batch(function: transforms.Function) -> transforms.Function:
     capabilities=("functorch", "autograd"),
 )
 def vmap_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check vmap over torch.func.vjp."""
+
     def plain(function: transforms.Function, primals: transforms.Tensors) -> Any:
         return one_by_one(_engine, function, primals)
 
@@ -115,6 +118,8 @@ def vmap_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     capabilities=("functorch", "autograd"),
 )
 def vjp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check torch.func.vjp of vmap."""
+
     def looped(function: transforms.Function) -> transforms.Function:
         def call(*batch: torch.Tensor) -> Any:
             rows = [function(*transforms.rows_of(list(batch), row)) for row in range(transforms.BATCH)]
@@ -131,7 +136,7 @@ def vjp_vmap(target: Target, subject: Subject, recorder: Recorder) -> None:
     check(target, subject, recorder, plain, transformed, "vjp of vmap")
 
 
-#: The database tells them to be twice differentiable; torch says of their backward that it is not.
+#: Operators that are twice differentiable by the database, but not by torch's own error message.
 _ONLY_ONCE = frozenset({"nn.functional.ctc_loss"})
 
 
@@ -148,9 +153,9 @@ def _backward_of_backward(function: transforms.Function, primals: transforms.Ten
         if not outputs:
             return [torch.zeros_like(primal) for primal in primals]
         first = torch.autograd.grad(outputs, inputs, weights, create_graph=True, materialize_grads=True)
-        kept = [one for one in first if one.requires_grad]
+        kept = [gradient for gradient in first if gradient.requires_grad]
         noise = transforms.directions(first, SECOND)
-        kept_noise = [weight for one, weight in zip(first, noise, strict=True) if one.requires_grad]
+        kept_noise = [weight for gradient, weight in zip(first, noise, strict=True) if gradient.requires_grad]
         if not kept:
             return [torch.zeros_like(primal) for primal in primals]
         second = torch.autograd.grad(kept, inputs, kept_noise, allow_unused=True)
@@ -170,6 +175,7 @@ def _func_twice(function: transforms.Function, primals: transforms.Tensors) -> A
     capabilities=("functorch", "double_backward"),
 )
 def vjp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check torch.func.vjp of torch.func.vjp."""
     check(target, subject, recorder, _backward_of_backward, _func_twice, "vjp of vjp", order=2)
 
 
@@ -182,6 +188,8 @@ def vjp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
     capabilities=("functorch", "double_backward"),
 )
 def vmap_vjp_vjp(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check vmap over torch.func.vjp of torch.func.vjp."""
+
     def plain(function: transforms.Function, primals: transforms.Tensors) -> Any:
         return one_by_one(_backward_of_backward, function, primals)
 

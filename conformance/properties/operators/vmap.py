@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -16,34 +17,35 @@ from conformance.target.target import Target
 @register(
     "vmap",
     subject_kind="operator",
-    statement="vmap gives what one call after the other gives, wherever the batch dimension stands.",
+    statement="vmap gives what one call after the other gives, wherever the batch dimension is.",
     level="full",
     applies=transforms.applies,
     capabilities=("functorch",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    for sample, plain, own in transforms.cases(target, subject, recorder):
-        batch, mine = transforms.batch_of(plain.primals), transforms.batch_of(own.primals)
+    """Check the registered statement for a subject in one dtype."""
+    for sample, plain, tested in transforms.cases(target, subject, recorder):
+        batch, device_batch = transforms.batch_of(plain.primals), transforms.batch_of(tested.primals)
 
         def one_by_one(primals: transforms.Tensors, plain: Any = plain) -> Any:
             batch = transforms.batch_of(primals)
             rows = [plain.function(*transforms.rows_of(batch, row)) for row in range(transforms.BATCH)]
             return transforms.stacked(rows)
 
-        for where in (0, -1):
+        for dim in (0, -1):
 
-            def mapped(function: Any, tensors: Any, where: int = where) -> Any:
-                moved = [tensor.movedim(0, where) for tensor in tensors]
-                return torch.vmap(function, in_dims=where, randomness="same")(*moved)
+            def mapped(function: Any, tensors: Any, dim: int = dim) -> Any:
+                moved = [tensor.movedim(0, dim) for tensor in tensors]
+                return torch.vmap(function, in_dims=dim, randomness="same")(*moved)
 
             transforms.compare(
                 target,
                 recorder,
                 subject,
                 sample,
-                lambda own=own, mine=mine, mapped=mapped: mapped(own.function, mine),  # type: ignore[misc]
+                functools.partial(mapped, tested.function, device_batch),
                 one_by_one,
                 plain.primals,
-                lambda plain=plain, batch=batch, mapped=mapped: mapped(plain.function, batch),  # type: ignore[misc]
-                f"vmap over dimension {where}",
+                functools.partial(mapped, plain.function, batch),
+                f"vmap over dimension {dim}",
             )

@@ -29,6 +29,7 @@ _SHAPES = ((0,), (2, 0, 3), (0, 4))
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     info = subject.info
     known = (
         torch_private.is_elementwise_unary(info)
@@ -52,6 +53,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     dtype = dtype_under_test(recorder)
     for sample in _samples(subject, dtype):
         recorder.samples(1, 1)
@@ -66,9 +68,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             failed_call(target, recorder, sample, outcome)
         else:
             got = "a result" if outcome.error is None else one_line(outcome.error)
-            message = (
-                f"the operator on ({sample.describe()}) gives {got} where {one_line(want.error)} is due."  # type: ignore[arg-type]
-            )
+            message = f"the operator on ({sample.describe()}) gives {got}; {one_line(want.error)} is due."  # type: ignore[arg-type]
             same = outcome.error is not None and isinstance(outcome.error, type(want.error))
             fact(recorder, same, Kind.ERROR_TYPE, message, sample=sample.index)
 

@@ -1,4 +1,4 @@
-"""What all optimizer properties share: dtypes, implementations, running and comparing."""
+"""The shared parts of the optimizer properties: dtypes, implementations, runs and comparisons."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from conformance.oracle.optimizers import (
     for_loop,
     observed,
 )
+from conformance.oracle.precision import UP
 from conformance.samples import extent
-from conformance.samples.modules import UP
 from conformance.samples.operators import dtype_of
 from conformance.samples.optimizers import STEPS, OptimizerSample, Problem, optimizer_samples
 from conformance.subjects.databases import Subject
@@ -35,7 +35,7 @@ _OWN_FACTORS = frozenset({"ASGD", "NAdam"})
 
 
 def dtypes_of(target: Target, subject: Subject) -> list[str]:
-    """The dtypes of parameters that are checked, complex ones where the optimizer takes them."""
+    """Return the dtypes of parameters that are checked, complex ones if the optimizer takes them."""
     names = ["float32", "bfloat16", "float64"]
     if subject.info.supports_complex and not subject.info.step_requires_closure:
         names.append("complex64")
@@ -43,45 +43,44 @@ def dtypes_of(target: Target, subject: Subject) -> list[str]:
 
 
 def first_dtype(target: Target, subject: Subject) -> list[str]:
+    """Return the first of :func:`dtypes_of` alone, for properties that do not depend on the dtype."""
     return dtypes_of(target, subject)[:1]
 
 
 def dense(target: Target, subject: Subject) -> list[str]:
-    """Like :func:`dtypes_of`, for optimizers that take dense gradients and need no closure."""
+    """Return :func:`dtypes_of` of an optimizer that takes dense gradients and needs no closure,
+    else nothing.
+    """
     if subject.info.only_supports_sparse_grads or subject.info.step_requires_closure:
         return []
     return dtypes_of(target, subject)
 
 
 def implementations(target: Target, subject: Subject, sample: OptimizerSample) -> dict[str, dict[str, Any]]:
-    """The implementations that the target declares, with the options that ask for each."""
+    """Return the implementations that the target declares, with the options that ask for each."""
     info = subject.info
     plain = {key: value for key, value in for_loop(sample).items() if key != "capturable"}
-    found: dict[str, dict[str, Any]] = {"for-loop": plain, "default": {}}
-    # A learning rate in a tensor and foreach go together only where the optimizer is capturable.
+    options: dict[str, dict[str, Any]] = {"for-loop": plain, "default": {}}
+    # A learning rate in a tensor and foreach go together only if the optimizer is capturable.
     if "foreach" in info.supported_impls and target.capable("foreach_optimizers"):
         if not sample.tensor_lr or sample.capturable:
-            found["foreach"] = {"foreach": True}
+            options["foreach"] = {"foreach": True}
         else:
-            found.pop("default")
+            options.pop("default")
     if "fused" in info.supported_impls and target.capable("fused_optimizers") and not sample.dtype.is_complex:
-        found["fused"] = {"fused": True}
-    return found
-
-
-def device_of(target: Target) -> torch.device:
-    return torch.device(target.device)
+        options["fused"] = {"fused": True}
+    return options
 
 
 def on_target(target: Target, call: Callable[[], Any]) -> Outcome:
-    """The outcome of work on the target. All that an optimizer property does there goes through here."""
+    """Return the outcome of work on the target. All work of an optimizer property there goes through here."""
     return attempt_on(target, call)
 
 
 def succeeded(
     target: Target, recorder: Recorder, outcome: Outcome, what: str, sample: int | None = None
 ) -> bool:
-    """Whether the work on the target went through; an error of it is recorded."""
+    """Return whether the work on the target succeeded; its error is recorded."""
     if outcome.error is not None:
         report_error(target, recorder, outcome.error, what=what, sample=sample)
     return outcome.error is None
@@ -95,14 +94,14 @@ def chosen(
     *,
     such_that: Callable[[OptimizerSample], bool] = lambda sample: True,
 ) -> list[OptimizerSample]:
-    """The samples that a property takes, counted: the first ones that fit."""
+    """Return the samples that a property takes, counted: the first ones that fit."""
     capturable = target.capable("capturable_optimizers")
     samples = optimizer_samples(subject, dtype_of(recorder.id.dtype), capturable=capturable)
-    found = [sample for sample in samples if such_that(sample)]
+    fitting = [sample for sample in samples if such_that(sample)]
     limit = extent.limit(own_limit)
-    found = found if limit is None else found[:limit]
-    recorder.samples(len(found), len(samples))
-    return found
+    fitting = fitting if limit is None else fitting[:limit]
+    recorder.samples(len(fitting), len(samples))
+    return fitting
 
 
 def cases(
@@ -114,7 +113,7 @@ def cases(
     *,
     such_that: Callable[[OptimizerSample], bool] = lambda sample: True,
 ) -> Iterator[tuple[OptimizerSample, OptimizerExpected]]:
-    """The chosen samples with what the oracle says; those without an oracle are noted and left out."""
+    """Yield the chosen samples with the oracle's values; those without an oracle are noted and left out."""
     for sample in chosen(target, subject, recorder, own_limit, such_that=such_that):
         want = expected(subject, sample, procedure)
         if want.error is None:
@@ -125,10 +124,10 @@ def cases(
 
 
 def run_on(target: Target, sample: OptimizerSample, procedure: Procedure, options: dict[str, Any]) -> Outcome:
-    """What the procedure shows on the target with an implementation's options."""
+    """Return the observations of a procedure on the target with an implementation's options."""
 
     def call() -> Observation:
-        problem = sample.problem(device_of(target))
+        problem = sample.problem(target.torch_device)
         return procedure.run(
             problem, lambda parameters, **more: sample.build(parameters, **{**options, **more})
         )
@@ -139,7 +138,7 @@ def run_on(target: Target, sample: OptimizerSample, procedure: Procedure, option
 def bound_of(
     subject: Subject, target: Target, dtype: torch.dtype, result: torch.dtype, elements: int
 ) -> Tolerance:
-    """The bound of one element after :data:`STEPS` steps, each of which may add one operator's."""
+    """Return the bound of one element after :data:`STEPS` steps, each of which may add one operator's."""
     applied = rule("optimizer" if subject.name in REDUCING else "addcmul", dtype)
     # Muon orthogonalises in bfloat16 whatever the dtype of the parameters.
     computed = torch.bfloat16 if subject.name == "Muon" else dtype
@@ -148,7 +147,10 @@ def bound_of(
 
 
 def amplification(sample: OptimizerSample) -> float:
-    """How much rounding ``1 - beta ** step`` magnifies, which capturable optimizers compute in float32."""
+    """Return the factor by which ``1 - beta ** step`` magnifies rounding in capturable optimizers, else 0.
+
+    They compute it in float32.
+    """
     if not sample.capturable:
         return 0.0
     betas = sample.options.get("betas", (0.9, 0.999))
@@ -167,29 +169,29 @@ def compare_observation(
 ) -> bool:
     """Compare parameters and states with the oracle: names, metadata, values."""
     plain = want.plain if want.plain is not None else want.precise
-    text = f"{sample.describe()} ({what}) shows {', '.join(actual)} where {', '.join(plain)} is expected."
+    text = f"{sample.describe()} ({what}) shows {', '.join(actual)}, expected {', '.join(plain)}."
     if not fact(recorder, set(actual) == set(plain), Kind.STATE, text, sample=sample.index):
         return False
     good = True
     for name, base in plain.items():
-        said = f"{name} of {sample.describe()} ({what})"
-        one, precise = actual[name], want.precise[name]
+        label = f"{name} of {sample.describe()} ({what})"
+        value, precise = actual[name], want.precise[name]
         if name.startswith(("step of", "n_iter")) or not isinstance(base, torch.Tensor) or base.dim() == 0:
-            good &= _compare_number(recorder, subject, target, sample, one, precise, said)
+            good &= _compare_number(recorder, subject, target, sample, value, precise, label)
             continue
-        place = device_of(target)
-        if not compare_metadata(recorder, one, base, what=said, sample=sample.index, device=place):
+        place = target.torch_device
+        if not compare_metadata(recorder, value, base, what=label, sample=sample.index, device=place):
             good = False
             continue
-        bound, spread = allowance(target, subject, sample, one, want, name)
+        bound, spread = allowance(target, subject, sample, value, want, name)
         good &= compare_values(
-            recorder, one, precise, tolerance=bound, what=said, sample=sample.index, spread=spread
+            recorder, value, precise, tolerance=bound, what=label, sample=sample.index, spread=spread
         )
     return good
 
 
 def _computed(subject: Subject, sample: OptimizerSample) -> torch.dtype:
-    """The coarsest dtype that takes part: steps and rates in tensors are in the default dtype."""
+    """Return the coarsest dtype that takes part: steps and rates in tensors are in the default dtype."""
     coarse = sample.capturable or sample.tensor_lr or subject.name in _OWN_FACTORS
     return torch.float32 if coarse and sample.dtype == torch.float64 else sample.dtype
 
@@ -198,12 +200,12 @@ def allowance(
     target: Target,
     subject: Subject,
     sample: OptimizerSample,
-    one: torch.Tensor,
+    value: torch.Tensor,
     want: OptimizerExpected,
     name: str,
 ) -> tuple[Tolerance, torch.Tensor]:
-    """The bound of one result and the magnitude that comes on top of the expected value's."""
-    bound = bound_of(subject, target, _computed(subject, sample), one.dtype, max(1, one.numel()))
+    """Return the bound of one result, and the magnitude in addition to the expected value's (float64)."""
+    bound = bound_of(subject, target, _computed(subject, sample), value.dtype, max(1, value.numel()))
     precise = want.precise[name]
     spread = want.spread.get(name, torch.zeros(precise.shape, dtype=torch.float64))
     if name.startswith("gradient") and precise.numel():  # sums over paths, hence compared in the norm
@@ -220,24 +222,26 @@ def _compare_number(
     subject: Subject,
     target: Target,
     sample: OptimizerSample,
-    one: Any,
+    value: Any,
     precise: Any,
     what: str,
 ) -> bool:
-    """Step counts and other single numbers; those may lie on the CPU or the device."""
-    if not isinstance(one, (torch.Tensor, int, float)):
-        return fact(recorder, False, Kind.METADATA, f"{what} is a {type(one).__name__}.", sample=sample.index)
+    """Compare step counts and other single numbers, which may be on the CPU or the device."""
+    if not isinstance(value, (torch.Tensor, int, float)):
+        return fact(
+            recorder, False, Kind.METADATA, f"{what} is a {type(value).__name__}.", sample=sample.index
+        )
     dtype = _computed(subject, sample)
     wide = dtype if isinstance(precise, torch.Tensor) and precise.is_floating_point() else torch.float64
     bound = bound_of(subject, target, dtype, wide, 1)
     spread = torch.as_tensor(abs(float(torch.as_tensor(precise).abs())) * (1 + amplification(sample)))
     return compare_values(
-        recorder, one, precise, tolerance=bound, what=what, sample=sample.index, spread=spread
+        recorder, value, precise, tolerance=bound, what=what, sample=sample.index, spread=spread
     )
 
 
 def stepped(problem: Problem, build: Callable[..., torch.optim.Optimizer]) -> Observation:
-    """All steps with the gradients of the sample."""
+    """Take all steps with the gradients of the sample; return parameters and states."""
     optimizer = build(problem.parameters)
     for step in range(STEPS):
         problem.give(step)

@@ -19,34 +19,39 @@ _STEPS = 2
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if subject.info.only_supports_sparse_grads:
         return []
     return [name for name in common.dtypes_of(target, subject) if name in ("float32", "float64")]
 
 
 def _closed(problem: Problem, build: Build) -> Observation:
-    """Steps on a sum of weighted squares, whose targets and weights are the sample's first two gradients."""
+    """Take steps on a sum of weighted squares.
+
+    Its targets and weights are the sample's first two gradients.
+    """
     optimizer = build(problem.parameters)
-    goals, weights = problem.gradients[0], [1 + one.abs() for one in problem.gradients[1]]
+    goals, weights = problem.gradients[0], [1 + gradient.abs() for gradient in problem.gradients[1]]
     graphs: list[bool] = []
 
     def closure() -> torch.Tensor:
         optimizer.zero_grad()
         graphs.append(torch.is_grad_enabled())
         parts = [
-            ((one - goal).square() * weight).sum()
-            for one, goal, weight in zip(problem.parameters, goals, weights, strict=True)
+            ((parameter - goal).square() * weight).sum()
+            for parameter, goal, weight in zip(problem.parameters, goals, weights, strict=True)
         ]
         loss = torch.stack(parts).sum() + 1.0  # so that it rounds at a known size
         torch.autograd.backward(loss)
         return loss
 
     losses = [optimizer.step(closure) for _ in range(_STEPS)]  # type: ignore[arg-type]
-    found = {key: value for key, value in observed(problem, optimizer).items() if key.startswith("parameter")}
+    everything = observed(problem, optimizer)
+    observation = {key: value for key, value in everything.items() if key.startswith("parameter")}
     for step, loss in enumerate(losses):
-        found[f"loss {step}"] = torch.as_tensor(loss).detach().reshape(1)
-    found["gradients enabled in the closure"] = float(all(graphs))
-    return found
+        observation[f"loss {step}"] = torch.as_tensor(loss).detach().reshape(1)
+    observation["gradients enabled in the closure"] = float(all(graphs))
+    return observation
 
 
 CLOSED = Procedure("closure", _closed)
@@ -61,6 +66,7 @@ CLOSED = Procedure("closure", _closed)
     capabilities=("autograd",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     limit = None if subject.info.step_requires_closure else 2
     for sample, want in common.cases(target, subject, recorder, CLOSED, limit):
         for word, options in common.implementations(target, subject, sample).items():

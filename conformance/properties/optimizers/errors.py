@@ -23,6 +23,7 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if subject.info.optim_error_inputs_func is None:
         return []
     return common.first_dtype(target, subject)
@@ -38,43 +39,44 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     dtype = dtype_of(recorder.id.dtype)
     seed = torch_private.seed_for("optimizer errors", subject.name)
-    found = torch_private.optimizer_error_inputs(subject.info, dtype, seed=seed)
-    recorder.samples(len(found), len(found))
-    for index, item in enumerate(found):
+    items = torch_private.optimizer_error_inputs(subject.info, dtype, seed=seed)
+    recorder.samples(len(items), len(items))
+    for index, item in enumerate(items):
         _check_one(target, recorder, subject, item, index, dtype)
 
 
 def _check_one(
     target: Target, recorder: Recorder, subject: Subject, item: Any, index: int, dtype: torch.dtype
 ) -> None:
-    made = item.optimizer_error_input
-    device = common.device_of(target)
+    arguments = item.optimizer_error_input
+    device = target.torch_device
 
     def call() -> None:
-        parameters = made.params
+        parameters = arguments.params
         if parameters is None:
             parameters = [torch.nn.Parameter(torch.ones(2, 2, dtype=dtype, device=device))]
         else:
             parameters = Copier(device).tree(parameters)
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
-            optimizer = subject.info.optim_cls(parameters, **made.kwargs)
+            optimizer = subject.info.optim_cls(parameters, **arguments.kwargs)
             if item.error_on.name == "STEP_ERROR":
                 for parameter in parameters:
                     parameter.grad = torch.rand_like(parameter)
                 optimizer.step()
 
     raised = common.on_target(target, call).error
-    what = f"error input {index} ({made.desc})"
+    what = f"error input {index} ({arguments.desc})"
     if raised is None:
         recorder.compared(1)
-        text = f"{what} raised nothing where {item.error_type.__name__} is due."
+        text = f"{what} raised nothing; {item.error_type.__name__} is due."
         recorder.fail(Kind.ERROR_TYPE, text, sample=index)
         return
-    text = f"{what} raised {one_line(raised)} where {item.error_type.__name__} is due."
+    text = f"{what} raised {one_line(raised)}; {item.error_type.__name__} is due."
     if fact(recorder, isinstance(raised, item.error_type), Kind.ERROR_TYPE, text, sample=index):
-        text = f"{what} raised {one_line(raised)} where a message like {item.error_regex!r} is due."
+        text = f"{what} raised {one_line(raised)}; a message like {item.error_regex!r} is due."
         matched = re.search(item.error_regex, str(raised)) is not None
         fact(recorder, matched, Kind.MESSAGE, text, sample=index)

@@ -22,6 +22,7 @@ _SCALE = 2.0**10
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return common.dense(target, subject)[:1]
 
 
@@ -34,6 +35,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("autograd", "grad_scaler"),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     for sample, want in common.cases(target, subject, recorder, common.STEP, 2, such_that=_usual):
         for word, options in common.implementations(target, subject, sample).items():
             for bad in (float("inf"), float("nan")):
@@ -53,10 +55,10 @@ def _usual(sample: OptimizerSample) -> bool:
 
 
 def _scaled(target: Target, sample: OptimizerSample, options: dict[str, Any], bad: float) -> Any:
-    """All steps of the sample, and after the second one a step that must be left out."""
-    problem = sample.problem(common.device_of(target))
+    """Take all steps of the sample, and after the second one a step that must be left out."""
+    problem = sample.problem(target.torch_device)
     optimizer = sample.build(problem.parameters, **options)
-    scaler = torch.amp.GradScaler(common.device_of(target).type, init_scale=_SCALE, growth_interval=100)
+    scaler = torch.amp.GradScaler(target.torch_device.type, init_scale=_SCALE, growth_interval=100)
     before: Observation = {}
     after: Observation = {}
     scales = [scaler.get_scale()]
@@ -100,8 +102,8 @@ def _left_out(
 ) -> None:
     for name, value in before.items():
         if isinstance(value, torch.Tensor):
-            said = f"{name} of {sample.describe()} after a step to be left out ({what})"
-            compare_exact(recorder, after.get(name), value, what=said, sample=sample.index)
+            label = f"{name} of {sample.describe()} after a step to be left out ({what})"
+            compare_exact(recorder, after.get(name), value, what=label, sample=sample.index)
     due = [_SCALE, _SCALE / 2, _SCALE / 2]
-    text = f"the scales of {sample.describe()} ({what}) are {scales} where {due} are due."
+    text = f"the scales of {sample.describe()} ({what}) are {scales}, expected {due}."
     fact(recorder, scales == due, Kind.STATE, text, sample=sample.index)

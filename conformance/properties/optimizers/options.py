@@ -22,11 +22,12 @@ _RATE = 2.0**-6
 
 
 def plain(sample: OptimizerSample) -> bool:
-    """Whether the sample neither brings a learning rate nor asks for capturable."""
+    """Return whether the sample neither brings a learning rate nor asks for capturable."""
     return "lr" not in sample.options and not sample.capturable
 
 
 def applies_tensor(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if subject.info.only_supports_sparse_grads or subject.info.step_requires_closure:
         return []
     return [] if subject.name == "Adafactor" else common.first_dtype(target, subject)
@@ -48,11 +49,12 @@ RATE = Procedure("given rate", _with_rate)
     capabilities=("autograd",),
 )
 def check_tensor(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     for sample, want in common.cases(target, subject, recorder, RATE, 3, such_that=plain):
         for word, options in common.implementations(target, subject, sample).items():
-            if word in ("foreach", "default"):  # foreach takes tensors only where the optimizer is capturable
+            if word in ("foreach", "default"):  # foreach takes tensors only if the optimizer is capturable
                 continue
-            for place in dict.fromkeys((torch.device("cpu"), common.device_of(target))):
+            for place in dict.fromkeys((torch.device("cpu"), target.torch_device)):
 
                 def run(
                     place: torch.device = place,
@@ -60,9 +62,12 @@ def check_tensor(target: Target, subject: Subject, recorder: Recorder) -> None:
                     sample: OptimizerSample = sample,
                 ) -> Any:
                     rate = torch.tensor(_RATE, device=place)
-                    problem = sample.problem(common.device_of(target))
-                    shown = common.stepped(problem, lambda one, **more: sample.build(one, lr=rate, **options))
-                    return shown, rate
+                    problem = sample.problem(target.torch_device)
+
+                    def build(parameters: Any, **more: Any) -> torch.optim.Optimizer:
+                        return sample.build(parameters, lr=rate, **options)
+
+                    return common.stepped(problem, build), rate
 
                 outcome = common.on_target(target, run)
                 what = f"{word}, lr on {place}"
@@ -74,6 +79,7 @@ def check_tensor(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def applies_scheduler(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return [] if not subject.info.scheduler_inputs else common.dense(target, subject)[:1]
 
 
@@ -91,9 +97,9 @@ def _scheduled(makers: Any) -> Procedure:
                 else:
                     scheduler.step()
             rates.append(float(optimizer.param_groups[0]["lr"]))
-        found = observed(problem, optimizer)
-        found.update({f"lr after step {step}": rate for step, rate in enumerate(rates)})
-        return found
+        observation = observed(problem, optimizer)
+        observation.update({f"lr after step {step}": rate for step, rate in enumerate(rates)})
+        return observation
 
     return Procedure(f"schedulers {id(makers)}", run)
 
@@ -107,6 +113,7 @@ def _scheduled(makers: Any) -> Procedure:
     capabilities=("autograd",),
 )
 def check_scheduler(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     for makers in subject.info.scheduler_inputs:
         procedure = _scheduled(makers)
         for sample, want in common.cases(target, subject, recorder, procedure, 1, such_that=plain):
@@ -120,11 +127,12 @@ def check_scheduler(target: Target, subject: Subject, recorder: Recorder) -> Non
 
 
 def applies_groups(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return common.dense(target, subject)[:1] if subject.info.supports_param_groups else []
 
 
 def _grouped(problem: Problem, build: Build) -> Observation:
-    """Two groups with learning rates of their own, then a third one from the second step on."""
+    """Step two groups with learning rates of their own, and a third one from the second step on."""
     first, second, third = problem.parameters[:1], problem.parameters[1:2], problem.parameters[2:]
     groups = [{"params": first, "lr": _RATE}, {"params": second, "lr": _RATE / 4, "weight_decay": 0.25}]
     optimizer = build(groups, lr=_RATE * 2)
@@ -148,6 +156,7 @@ GROUPS = Procedure("groups", _grouped)
     capabilities=("autograd",),
 )
 def check_groups(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     for sample, want in common.cases(target, subject, recorder, GROUPS, 2, such_that=plain):
         for word, options in common.implementations(target, subject, sample).items():
             outcome = common.run_on(target, sample, GROUPS, options)
@@ -157,6 +166,7 @@ def check_groups(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def applies_missing(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return common.dense(target, subject)[:1]
 
 
@@ -169,8 +179,9 @@ def applies_missing(target: Target, subject: Subject) -> Sequence[str]:
     capabilities=("autograd",),
 )
 def check_missing(target: Target, subject: Subject, recorder: Recorder) -> None:
-    device = common.device_of(target)
-    # Adagrad makes its states when it is built, and moves nothing by them.
+    """Check the registered statement for a subject in one dtype."""
+    device = target.torch_device
+    # Adagrad makes its states when it is built, and they alone move nothing.
     early = subject.name == "Adagrad"
     for sample in common.chosen(target, subject, recorder, 2, such_that=plain):
         for word, options in common.implementations(target, subject, sample).items():
@@ -205,10 +216,10 @@ def check_missing(target: Target, subject: Subject, recorder: Recorder) -> None:
             text = f"{what} keeps a state of a parameter without a gradient."
             fact(recorder, early or not any(known[1:]), Kind.STATE, text, sample=sample.index)
             for index, parameter in enumerate(parameters[1:], 1):
-                said = f"parameter {index} without a gradient of {what}"
-                compare_values(recorder, parameter, sample.parameters[index], what=said, sample=sample.index)
+                label = f"parameter {index} without a gradient of {what}"
+                compare_values(recorder, parameter, sample.parameters[index], what=label, sample=sample.index)
             moved = not torch.equal(parameters[0].detach().cpu(), sample.parameters[0])
-            fact(recorder, moved, Kind.VALUE, f"{what} leaves the parameter with a gradient where it was.")
+            fact(recorder, moved, Kind.VALUE, f"{what} does not move the parameter with a gradient.")
             if fact(recorder, zeros is not None, Kind.STATE, f"{what}: zero_grad(set_to_none=False) clears."):
                 compare_values(
                     recorder, zeros, torch.zeros_like(sample.parameters[0]), what=f"zero_grad of {what}"

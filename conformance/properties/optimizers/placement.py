@@ -1,4 +1,4 @@
-"""Where the implementations keep their states, and that they agree with each other."""
+"""The devices on which the implementations keep their states, and their agreement with each other."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return common.dense(target, subject)[:1] if subject.info.supported_impls else []
 
 
 @register(
     "implementations",
     subject_kind="optimizer",
-    statement="The implementations agree in values and states, and keep their states where they belong.",
+    statement="The implementations agree in values and states, and keep their states on the right devices.",
     level="training",
     applies=applies,
     capabilities=("autograd",),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     for sample, want in common.cases(target, subject, recorder, common.STEP):
         shown: dict[str, Observation] = {}
         for word, options in common.implementations(target, subject, sample).items():
@@ -40,23 +42,25 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 _places(target, recorder, sample, word, outcome.value)
         reference = shown.pop("for-loop", None)
         if reference is not None:
-            for word, found in shown.items():
-                _agree(target, recorder, subject, sample, word, found, reference, want)
+            for word, actual in shown.items():
+                _agree(target, recorder, subject, sample, word, actual, reference, want)
 
 
 def _places(
-    target: Target, recorder: Recorder, sample: OptimizerSample, word: str, found: Observation
+    target: Target, recorder: Recorder, sample: OptimizerSample, word: str, actual: Observation
 ) -> None:
-    """States lie beside their parameter; a step count may stay on the CPU unless it is captured or fused."""
-    device = common.device_of(target)
-    for name, value in found.items():
+    """Check that states are beside their parameter; step counts may stay on the CPU unless captured
+    or fused.
+    """
+    device = target.torch_device
+    for name, value in actual.items():
         if not isinstance(value, torch.Tensor):
             continue
         right = value.device.type == device.type
         single = value.dim() == 0 and not name.startswith("parameter")
         if single and not sample.capturable and word != "fused":
             right = right or value.device.type == "cpu"
-        text = f"{name} of {sample.describe()} ({word}) is on {value.device} where {device} is expected."
+        text = f"{name} of {sample.describe()} ({word}) is on {value.device}, expected {device}."
         fact(recorder, right, Kind.METADATA, text, sample=sample.index)
 
 
@@ -66,26 +70,26 @@ def _agree(
     subject: Subject,
     sample: OptimizerSample,
     word: str,
-    found: Observation,
+    actual: Observation,
     reference: Observation,
     want: OptimizerExpected,
 ) -> None:
-    names = f"{', '.join(found)} where the for-loop keeps {', '.join(reference)}"
+    names = f"{', '.join(actual)}, but the for-loop keeps {', '.join(reference)}"
     text = f"{sample.describe()} ({word}) keeps {names}."
-    if not fact(recorder, set(found) == set(reference), Kind.STATE, text, sample=sample.index):
+    if not fact(recorder, set(actual) == set(reference), Kind.STATE, text, sample=sample.index):
         return
     for name, base in reference.items():
-        said = f"{name} of {sample.describe()} ({word} beside the for-loop)"
+        label = f"{name} of {sample.describe()} ({word} beside the for-loop)"
         if not isinstance(base, torch.Tensor):
-            fact(recorder, found[name] == base, Kind.VALUE, f"{said} is {found[name]}, not {base}.")
-        elif compare_metadata(recorder, found[name], base, what=said, sample=sample.index):
-            bound, spread = common.allowance(target, subject, sample, found[name], want, name)
+            fact(recorder, actual[name] == base, Kind.VALUE, f"{label} is {actual[name]}, not {base}.")
+        elif compare_metadata(recorder, actual[name], base, what=label, sample=sample.index):
+            bound, spread = common.allowance(target, subject, sample, actual[name], want, name)
             compare_values(
                 recorder,
-                found[name],
+                actual[name],
                 base,
                 tolerance=bound.widened(2),
-                what=said,
+                what=label,
                 sample=sample.index,
                 spread=spread,
             )

@@ -17,13 +17,14 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     if not (subject.info.supports_sparse or subject.info.only_supports_sparse_grads):
         return []
     return [name for name in common.dtypes_of(target, subject) if name in ("float32", "float64")]
 
 
 def _thinned(dense: torch.Tensor, step: int) -> torch.Tensor:
-    """A COO gradient of two of the rows, one of them given twice, as an embedding makes it."""
+    """Return a COO gradient of two of the rows, one of them given twice, as an embedding makes it."""
     rows = torch.tensor([[step % dense.shape[0], 1, 1]], device=dense.device)
     values = torch.stack([dense[step % dense.shape[0]], dense[1], dense[0]])
     return torch.sparse_coo_tensor(rows, values, dense.shape)
@@ -31,7 +32,11 @@ def _thinned(dense: torch.Tensor, step: int) -> torch.Tensor:
 
 def _sparse(options: dict[str, Any]) -> Procedure:
     def run(problem: Problem, build: Build) -> Observation:
-        used = [index for index, one in enumerate(problem.parameters) if one.dim() > 1 and one.shape[0] > 1]
+        used = [
+            index
+            for index, parameter in enumerate(problem.parameters)
+            if parameter.dim() > 1 and parameter.shape[0] > 1
+        ]
         optimizer = build([problem.parameters[index] for index in used], **options)
         for step in range(STEPS):
             for index in used:
@@ -51,6 +56,7 @@ def _sparse(options: dict[str, Any]) -> Procedure:
     capabilities=("autograd", "sparse"),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     # foreach and fused take dense gradients only, so the for-loop alone is asked for.
     tuned = dict(subject.info.metadata_for_sparse[0])
     for options in ({}, tuned):

@@ -1,4 +1,4 @@
-"""A run that is saved, loaded and continued ends where an uninterrupted one ends."""
+"""A run that is saved, loaded and continued ends like an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ _SAVED_AFTER = 2
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return common.dense(target, subject)[:1]
 
 
@@ -35,7 +36,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    device, host = common.device_of(target), torch.device("cpu")
+    """Check the registered statement for a subject in one dtype."""
+    device, host = target.torch_device, torch.device("cpu")
     routes = (
         ("device to device", device, device),
         ("device to CPU to device", device, host),
@@ -66,14 +68,14 @@ def _interrupted(
     place: torch.device,
     end: torch.device,
 ) -> tuple[Observation, tuple[Any, Any]]:
-    """Two steps on ``start``, through a file loaded to ``place``, the rest on ``end``."""
+    """Take two steps on ``start``, go through a file loaded to ``place``, and take the rest on ``end``."""
     problem = sample.problem(start)
     optimizer = sample.build(problem.parameters, **options)
     for step in range(_SAVED_AFTER):
         problem.give(step)
         optimizer.step()
     file = io.BytesIO()
-    torch.save((optimizer.state_dict(), [one.detach() for one in problem.parameters]), file)
+    torch.save((optimizer.state_dict(), [parameter.detach() for parameter in problem.parameters]), file)
     file.seek(0)
     state, values = torch.load(file, map_location=place, weights_only=True)
     file.seek(0)
@@ -82,21 +84,21 @@ def _interrupted(
     with torch.no_grad():
         for parameter, value in zip(rest.parameters, values, strict=True):
             parameter.copy_(value)
-    other = sample.build(rest.parameters, **options)
-    other.load_state_dict(state)
+    resumed = sample.build(rest.parameters, **options)
+    resumed.load_state_dict(state)
     for step in range(_SAVED_AFTER, STEPS):
         rest.give(step)
-        other.step()
-    return observed(rest, other), (untouched, optimizer.state_dict())
+        resumed.step()
+    return observed(rest, resumed), (untouched, optimizer.state_dict())
 
 
 def _compare_saved(recorder: Recorder, sample: OptimizerSample, dicts: tuple[Any, Any], what: str) -> None:
-    """What was read is bit for bit what was written."""
+    """Check that the tensors read are bit for bit those written."""
     read, written = dicts
     text = f"the state dict of {sample.describe()} ({what}) lists other parameters after loading."
     fact(recorder, set(read["state"]) == set(written["state"]), Kind.STATE, text, sample=sample.index)
     for index, states in written["state"].items():
         for key, value in states.items():
             if isinstance(value, torch.Tensor) and index in read["state"]:
-                said = f"the saved {key} of parameter {index} of {sample.describe()} ({what})"
-                compare_exact(recorder, read["state"][index][key], value, what=said, sample=sample.index)
+                label = f"the saved {key} of parameter {index} of {sample.describe()} ({what})"
+                compare_exact(recorder, read["state"][index][key], value, what=label, sample=sample.index)

@@ -12,6 +12,7 @@ from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
     return common.dense(target, subject)
 
 
@@ -25,6 +26,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     smoke=True,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
     for sample, want in common.cases(target, subject, recorder, common.STEP):
         for word, options in common.implementations(target, subject, sample).items():
             outcome = common.run_on(target, sample, common.STEP, options)

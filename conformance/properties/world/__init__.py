@@ -1,1 +1,1 @@
-"""What several ranks do together beyond single collectives."""
+"""Properties of several ranks beyond single collectives: process groups, training, checkpoints, failures."""

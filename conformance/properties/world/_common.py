@@ -1,4 +1,4 @@
-"""What the properties of several ranks share: how one is registered, and the bench that it gets."""
+"""The shared parts of the properties of several ranks: their registration, and the bench that they use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROUNDINGS = 64.0
 
 @program
 def imports(rank: Rank, module: str) -> None:
-    """Import what a later program needs."""
+    """Import the module of a later program."""
     importlib.import_module(module)
 
 
@@ -42,14 +42,14 @@ class Bench:
         self.size = team.size()
 
     def values(self, program: Callable[..., Any], **arguments: Any) -> list[Any] | None:
-        """What a program returns on each rank; None, and a failure, where one has nothing to say."""
+        """Return what a program returns on each rank; None, and a failure, if one of them has no value."""
         what = program.__name__.replace("_", " ")
         return team.values(self.target, self.recorder, program, what=what, **arguments)
 
     def answers(self, program: Callable[..., Any], **arguments: Any) -> list[Answer] | None:
-        """All answers of a program that may end badly; the world is not used again.
+        """Return all answers of a program that may end badly; the world is not used again.
 
-        Its seconds do not count what ranks import before it. None, and a failure, where that fails.
+        Its seconds do not count what ranks import before it. None, and a failure, if the import fails.
         """
         if (
             team.values(self.target, self.recorder, imports, what="a world", module=program.__module__)
@@ -62,12 +62,12 @@ class Bench:
             team.world(self.target).close()
 
     def fact(self, holds: bool, message: str, kind: Kind = Kind.STATE) -> bool:
-        """Count one fact, and a failure where it does not hold."""
+        """Count one fact, and a failure if it does not hold; return whether it holds."""
         return fact(self.recorder, holds, kind, message)
 
     def same(self, what: str, actual: Any, expected: Any) -> bool:
-        """Words, numbers or containers of them that must be equal."""
-        return self.fact(actual == expected, f"{what} is {actual!r} where {expected!r} is due.", Kind.VALUE)
+        """Compare words, numbers or containers of them, which must be equal."""
+        return self.fact(actual == expected, f"{what} is {actual!r}, expected {expected!r}.", Kind.VALUE)
 
     def close(
         self,
@@ -77,7 +77,10 @@ class Bench:
         *,
         roundings: float = 0.0,
     ) -> bool:
-        """Tensors by name that must agree but for the order of sums, in units of their largest element."""
+        """Compare tensors by name, which must agree but for the order of sums.
+
+        ``roundings`` (default :data:`ROUNDINGS`) are units of each tensor's largest element, in its dtype.
+        """
         if not self.same(f"the names in {what}", sorted(actual), sorted(expected)):
             return False
         good = True
@@ -103,14 +106,14 @@ def together(
     capabilities: Sequence[str] = (),
     accelerators: bool = False,
 ) -> Callable[[Callable[[Bench], None]], Callable[[Bench], None]]:
-    """Register what several ranks must do together as the property of an area.
+    """Register a check of several ranks as the property of an area.
 
     Its name is that of the function with dashes, its statement the first paragraph of the docstring.
-    ``accelerators``: it says nothing about the CPU.
+    ``accelerators``: it says nothing about the CPU. Raises ValueError for an unknown area.
     """
     if area not in areas.WORLD:
         raise ValueError(
-            f"area {area!r} is none of {', '.join(areas.WORLD)}; add it to conformance/subjects/areas.py"
+            f"area {area!r} is not one of {', '.join(areas.WORLD)}; add it to conformance/subjects/areas.py"
         )
 
     def wrap(check: Callable[[Bench], None]) -> Callable[[Bench], None]:

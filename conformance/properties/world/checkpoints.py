@@ -1,4 +1,4 @@
-"""torch.distributed.checkpoint: what many ranks save, others load."""
+"""torch.distributed.checkpoint: many ranks save, and others load."""
 
 from __future__ import annotations
 
@@ -11,12 +11,28 @@ from conformance.distributed.programs import Rank, program
 from conformance.properties.world._common import Bench, together
 from conformance.properties.world._training import FLOATS, alone
 from conformance.properties.world.fsdp import sharded_twice
-from conformance.properties.world.models import Feed, Losses, adam, model, parameters, take_steps
+from conformance.properties.world.models import (
+    Feed,
+    Losses,
+    adam,
+    model,
+    parameters,
+    take_steps,
+    without_losses,
+)
 
 _NEEDS = ("autograd", "serialization")
 
 
+def checkpoint() -> Any:
+    """Return torch.distributed.checkpoint, which documents functions that it does not list in __all__."""
+    import torch.distributed.checkpoint
+
+    return torch.distributed.checkpoint
+
+
 def state_of(net: Any, optimizer: Any) -> dict[str, Any]:
+    """Return the state of a model and its optimizer, by torch's names, as checkpoints hold it."""
     from torch.distributed.checkpoint.state_dict import get_state_dict
 
     weights, states = get_state_dict(net, optimizer)
@@ -25,27 +41,26 @@ def state_of(net: Any, optimizer: Any) -> dict[str, Any]:
 
 @program
 def saves(rank: Rank, dtype: str, folder: str) -> Losses:
+    """Train a model under fully_shard, and save it; return its parameters."""
     import torch.distributed as dist
-    import torch.distributed.checkpoint as dcp
 
     net = sharded_twice(rank, model(dtype))
     optimizer = adam(net)
     take_steps(net, Feed(rank.device, dtype, rank.rank, rank.size), optimizer=lambda _: optimizer)
-    dcp.save(state_of(net, optimizer), checkpoint_id=folder)
+    checkpoint().save(state_of(net, optimizer), checkpoint_id=folder)
     dist.barrier()
     return parameters(net)
 
 
 @program
 def loads(rank: Rank, dtype: str, folder: str) -> Losses:
-    """Load into a fresh model, and train on."""
-    import torch.distributed.checkpoint as dcp
+    """Load into a fresh model, and train on; return the parameters as loaded and after training."""
     from torch.distributed.checkpoint.state_dict import set_state_dict
 
     net = sharded_twice(rank, model(dtype))
     optimizer = adam(net)
     state = state_of(net, optimizer)
-    dcp.load(state, checkpoint_id=folder)
+    checkpoint().load(state, checkpoint_id=folder)
     set_state_dict(net, optimizer, model_state_dict=state["weights"], optim_state_dict=state["states"])
     loaded = {f"loaded {name}": value for name, value in parameters(net).items()}
     take_steps(net, Feed(rank.device, dtype, rank.rank, rank.size), optimizer=lambda _: optimizer)
@@ -57,8 +72,8 @@ def saved_by_all_loaded_by_all(bench: Bench) -> None:
     """Weights and optimizer states that all ranks saved are loaded by all, and training goes on."""
     with tempfile.TemporaryDirectory() as folder:
         saved = bench.values(saves, dtype=bench.dtype, folder=folder)
-        found = bench.values(loads, dtype=bench.dtype, folder=folder) if saved is not None else None
-    if saved is None or found is None:
+        answers = bench.values(loads, dtype=bench.dtype, folder=folder) if saved is not None else None
+    if saved is None or answers is None:
         return
     net = model(bench.dtype)
     optimizer = adam(net)
@@ -67,14 +82,13 @@ def saved_by_all_loaded_by_all(bench: Bench) -> None:
     halfway = parameters(net)
     take_steps(net, feed, optimizer=lambda _: optimizer)
     due = {**{f"loaded {name}": value for name, value in halfway.items()}, **parameters(net)}
-    for number, answer in enumerate(found):
+    for number, answer in enumerate(answers):
         bench.close(f"rank {number}", answer, due, roundings=4096.0)
 
 
 @together("checkpoints", dtypes=FLOATS, capabilities=_NEEDS)
 def saved_by_all_loaded_by_one(bench: Bench) -> None:
-    """What all ranks saved in shards a single process loads into a whole model."""
-    import torch.distributed.checkpoint as dcp
+    """A single process loads the shards that all ranks saved into a whole model."""
 
     net = model(bench.dtype)
     with tempfile.TemporaryDirectory() as folder:
@@ -82,15 +96,14 @@ def saved_by_all_loaded_by_one(bench: Bench) -> None:
         if saved is None:
             return
         weights = {name: torch.zeros_like(value) for name, value in net.state_dict().items()}
-        dcp.load({"weights": weights}, checkpoint_id=folder, no_dist=True)
-    due = {n: v for n, v in alone(bench.dtype, optimizer=adam).items() if not n.startswith("loss")}
+        checkpoint().load({"weights": weights}, checkpoint_id=folder, no_dist=True)
+    due = without_losses(alone(bench.dtype, optimizer=adam))
     bench.close("what one process loaded", weights, due, roundings=4096.0)
 
 
 @together("checkpoints", dtypes=FLOATS, capabilities=_NEEDS)
 def saved_by_one_loaded_by_all(bench: Bench) -> None:
-    """What a single process saved all ranks load in shards."""
-    import torch.distributed.checkpoint as dcp
+    """All ranks load in shards the checkpoint that a single process saved."""
     from torch.distributed.checkpoint.state_dict import get_state_dict
 
     net = model(bench.dtype)
@@ -99,10 +112,10 @@ def saved_by_one_loaded_by_all(bench: Bench) -> None:
     take_steps(net, feed, optimizer=lambda _: optimizer)
     with tempfile.TemporaryDirectory() as folder:
         weights, states = get_state_dict(net, optimizer)
-        dcp.save({"weights": weights, "states": states}, checkpoint_id=folder, no_dist=True)
+        checkpoint().save({"weights": weights, "states": states}, checkpoint_id=folder, no_dist=True)
         halfway = parameters(net)
-        found = bench.values(loads, dtype=bench.dtype, folder=folder)
+        answers = bench.values(loads, dtype=bench.dtype, folder=folder)
     take_steps(net, feed, optimizer=lambda _: optimizer)
     due = {**{f"loaded {name}": value for name, value in halfway.items()}, **parameters(net)}
-    for number, answer in enumerate(found or ()):
+    for number, answer in enumerate(answers or ()):
         bench.close(f"rank {number}", answer, due, roundings=4096.0)

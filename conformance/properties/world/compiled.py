@@ -17,7 +17,7 @@ _NEEDS = ("autograd", "compile")
 
 
 def compiled(rank: Rank, thing: Any) -> Any:
-    """A function or module compiled as the target file says."""
+    """Return a function or module compiled as the target file says."""
     target = rank.target
     if target.compile_backend == "inductor":
         return torch.compile(thing, options=target.compile_options or None)
@@ -26,12 +26,14 @@ def compiled(rank: Rank, thing: Any) -> Any:
 
 @program
 def compiled_sums(rank: Rank) -> dict[str, Any]:
+    """Compile a function with collectives; return the number of its graphs and the results of two calls."""
     import torch.distributed as dist
     import torch.distributed._functional_collectives as functional
 
     def doubled_sum(x: torch.Tensor) -> torch.Tensor:
-        total = functional.all_reduce(x * 2, "sum", dist.group.WORLD)
-        gathered = functional.all_gather_tensor(total + 1, 0, dist.group.WORLD)
+        group: Any = dist.group.WORLD
+        total = functional.all_reduce(x * 2, "sum", group)
+        gathered = functional.all_gather_tensor(total + 1, 0, group)
         return gathered * 3
 
     graphs: list[int] = []
@@ -44,13 +46,13 @@ def compiled_sums(rank: Rank) -> dict[str, Any]:
     torch._dynamo.reset()
     torch.compile(doubled_sum, backend=counting, fullgraph=True)(x)
     torch._dynamo.reset()
-    found = [compiled(rank, doubled_sum)(x).cpu() for _ in range(2)]
-    return {"graphs": len(graphs), "results": found}
+    results = [compiled(rank, doubled_sum)(x).cpu() for _ in range(2)]
+    return {"graphs": len(graphs), "results": results}
 
 
 @together("compiled-training", level="training", capabilities=("compile",))
 def collectives_in_compiled_functions(bench: Bench) -> None:
-    """A function with collectives is one graph, and compiled it gives what it gives without."""
+    """A function with collectives is one graph, and its compiled form gives the same results."""
     total = bench.size * (bench.size + 1)
     due = torch.full((2 * bench.size, 3), (total + 1) * 3.0)
     for number, answer in enumerate(bench.values(compiled_sums) or ()):
@@ -59,13 +61,18 @@ def collectives_in_compiled_functions(bench: Bench) -> None:
             bench.close(f"call {place} on rank {number}", {"result": result}, {"result": due}, roundings=1.0)
 
 
+def trained_compiled(rank: Rank, net: Any, dtype: str) -> Losses:
+    """Compile a model and train it, with nothing that was compiled before or is kept afterwards."""
+    torch._dynamo.reset()
+    results = train(compiled(rank, net), Feed(rank.device, dtype, rank.rank, rank.size))
+    torch._dynamo.reset()
+    return results
+
+
 @program
 def compiled_ddp(rank: Rank, dtype: str) -> Losses:
-    torch._dynamo.reset()
-    net = compiled(rank, wrapped(rank, model(dtype)))
-    found = train(net, Feed(rank.device, dtype, rank.rank, rank.size))
-    torch._dynamo.reset()
-    return found
+    """Train a compiled model under DDP."""
+    return trained_compiled(rank, wrapped(rank, model(dtype)), dtype)
 
 
 @together("compiled-training", dtypes=("float32",), capabilities=_NEEDS)
@@ -76,11 +83,8 @@ def compiled_data_parallel(bench: Bench) -> None:
 
 @program
 def compiled_fsdp2(rank: Rank, dtype: str) -> Losses:
-    torch._dynamo.reset()
-    net = compiled(rank, sharded_twice(rank, model(dtype)))
-    found = train(net, Feed(rank.device, dtype, rank.rank, rank.size))
-    torch._dynamo.reset()
-    return found
+    """Train a compiled model under fully_shard."""
+    return trained_compiled(rank, sharded_twice(rank, model(dtype)), dtype)
 
 
 @together("compiled-training", dtypes=("float32",), capabilities=_NEEDS)

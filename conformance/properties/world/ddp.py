@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -11,13 +11,25 @@ from torch import nn
 from conformance.distributed.programs import Rank, program
 from conformance.properties.world._common import Bench, together
 from conformance.properties.world._training import FLOATS, alone, held_against_one, near_float32
-from conformance.properties.world.models import Feed, Losses, adam, model, parameters, take_steps, train
+from conformance.properties.world.models import (
+    Feed,
+    Losses,
+    adam,
+    backward,
+    model,
+    parameters,
+    take_steps,
+    train,
+)
+
+if TYPE_CHECKING:
+    from torch.nn.parallel import DistributedDataParallel
 
 _NEEDS = ("autograd",)
 
 
-def wrapped(rank: Rank, net: nn.Module, **options: Any) -> nn.Module:
-    """The model on the rank's device under DDP."""
+def wrapped(rank: Rank, net: nn.Module, **options: Any) -> DistributedDataParallel:
+    """Return the model on the rank's device under DDP."""
     from torch.nn.parallel import DistributedDataParallel
 
     return DistributedDataParallel(net.to(rank.device), **options)
@@ -25,6 +37,7 @@ def wrapped(rank: Rank, net: nn.Module, **options: Any) -> nn.Module:
 
 @program
 def ddp(rank: Rank, dtype: str, options: dict[str, Any], adaptive: bool = False) -> Losses:
+    """Train a model under DDP with some options; ``adaptive`` takes AdamW."""
     net = wrapped(rank, model(dtype), **options)
     feed = Feed(rank.device, dtype, rank.rank, rank.size)
     return train(net, feed, **({"optimizer": adam} if adaptive else {}))
@@ -43,8 +56,8 @@ def data_parallel(bench: Bench) -> None:
 @together("ddp", level="training", dtypes=FLOATS, capabilities=_NEEDS)
 def data_parallel_adamw(bench: Bench) -> None:
     """With AdamW losses and parameters are those of a single process."""
-    found = bench.values(ddp, dtype=bench.dtype, options={}, adaptive=True)
-    held_against_one(bench, found, alone(bench.dtype, optimizer=adam), roundings=4096.0)
+    answers = bench.values(ddp, dtype=bench.dtype, options={}, adaptive=True)
+    held_against_one(bench, answers, alone(bench.dtype, optimizer=adam), roundings=4096.0)
 
 
 @together("ddp", dtypes=FLOATS, capabilities=_NEEDS)
@@ -67,10 +80,11 @@ def data_parallel_small_buckets(bench: Bench) -> None:
 
 @program
 def accumulated(rank: Rank, dtype: str) -> Losses:
+    """Train with two batches for each step, gradients held back by no_sync() for the first."""
     net = wrapped(rank, model(dtype))
 
     def pause(last: bool) -> Any:
-        return contextlib.nullcontext() if last else net.no_sync()  # type: ignore[operator]
+        return contextlib.nullcontext() if last else net.no_sync()
 
     return train(net, Feed(rank.device, dtype, rank.rank, rank.size), accumulate=2, pause=pause)
 
@@ -82,7 +96,7 @@ def data_parallel_accumulation(bench: Bench) -> None:
 
 
 def of_rank(rank: int) -> nn.Module:
-    """A model whose parameters and buffers all depend on the rank."""
+    """Return a model whose parameters and buffers all depend on the rank."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(rank)
         net = nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3))
@@ -93,6 +107,7 @@ def of_rank(rank: int) -> nn.Module:
 
 @program
 def starts_equal(rank: Rank) -> Losses:
+    """Return parameters and buffers of a model under DDP that each rank made with its own numbers."""
     net = wrapped(rank, of_rank(rank.rank))
     return {name.removeprefix("module."): value.detach().cpu() for name, value in net.state_dict().items()}
 
@@ -106,12 +121,13 @@ def data_parallel_starts_from_the_first_rank(bench: Bench) -> None:
 
 
 def batches_of(rank: int) -> int:
-    """How many batches a rank has: each one more than the one before."""
+    """Return the number of batches of a rank: each has one more than the one before."""
     return 2 + rank
 
 
 @program
 def uneven(rank: Rank, dtype: str) -> tuple[int, Losses]:
+    """Train under Join with another number of batches on each rank; return the steps and the parameters."""
     from torch.distributed.algorithms.join import Join
 
     net = wrapped(rank, model(dtype))
@@ -122,14 +138,17 @@ def uneven(rank: Rank, dtype: str) -> tuple[int, Losses]:
         for step in range(batches_of(rank.rank)):
             inputs, targets = feed.batch(step)
             optimizer.zero_grad()
-            nn.functional.mse_loss(net(inputs), targets).backward()
+            backward(nn.functional.mse_loss(net(inputs), targets))
             optimizer.step()
             steps += 1
     return steps, parameters(net)
 
 
 def uneven_alone(dtype: str, size: int) -> Losses:
-    """The same alone: gradients of those ranks that have a batch left, divided by the number of all ranks."""
+    """Return the parameters of the same training by a single process.
+
+    Each step takes the gradients of those ranks that have a batch left, divided by the number of all ranks.
+    """
     net = model(dtype)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for step in range(batches_of(size - 1)):
@@ -137,7 +156,7 @@ def uneven_alone(dtype: str, size: int) -> Losses:
         for rank in range(size):
             if step < batches_of(rank):
                 inputs, targets = Feed(torch.device("cpu"), dtype, rank, size).batch(step)
-                (nn.functional.mse_loss(net(inputs), targets) / size).backward()
+                backward(nn.functional.mse_loss(net(inputs), targets) / size)
         optimizer.step()
     return parameters(net)
 
@@ -153,23 +172,27 @@ def data_parallel_uneven_inputs(bench: Bench) -> None:
 
 @program
 def unused(rank: Rank) -> dict[str, Any]:
+    """Take three steps that use one half of a model, the other and the first again; return the parameters
+    touched.
+    """
+
     class Forked(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.left, self.right = nn.Linear(3, 3), nn.Linear(3, 3)
 
         def forward(self, x: torch.Tensor, left: bool) -> torch.Tensor:
-            found: torch.Tensor = self.left(x) if left else self.right(x)
-            return found
+            result: torch.Tensor = self.left(x) if left else self.right(x)
+            return result
 
     torch.manual_seed(0)
     net = wrapped(rank, Forked(), find_unused_parameters=True)
-    sums = []
+    touched = []
     for step in range(3):
         net.zero_grad()
         net(torch.ones(2, 3, device=rank.device), step % 2 == 0).sum().backward()
-        sums.append([p.grad is not None and bool((p.grad != 0).any()) for p in net.parameters()])
-    return {"touched": sums}
+        touched.append([p.grad is not None and bool((p.grad != 0).any()) for p in net.parameters()])
+    return {"touched": touched}
 
 
 @together("ddp", capabilities=_NEEDS)
@@ -182,6 +205,7 @@ def data_parallel_unused_parameters(bench: Bench) -> None:
 
 @program
 def hooked(rank: Rank, dtype: str) -> Losses:
+    """Train with a communication hook that sums buckets by itself."""
     import torch.distributed as dist
 
     net = wrapped(rank, model(dtype))
@@ -193,7 +217,7 @@ def hooked(rank: Rank, dtype: str) -> Losses:
         return work.get_future().then(lambda future: future.value()[0])
 
     halves.__annotations__.clear()  # DDP reads them, and wants its own types there
-    net.register_comm_hook(None, halves)  # type: ignore[operator]
+    net.register_comm_hook(None, halves)
     return train(net, Feed(rank.device, dtype, rank.rank, rank.size))
 
 
@@ -205,6 +229,7 @@ def data_parallel_hooks(bench: Bench) -> None:
 
 @program
 def recomputed(rank: Rank, dtype: str) -> Losses:
+    """Train a model whose activations are computed again in the backward pass."""
     from torch.utils.checkpoint import checkpoint
 
     class Recomputed(nn.Module):
@@ -229,6 +254,7 @@ def data_parallel_checkpointing(bench: Bench) -> None:
 
 @program
 def mixed(rank: Rank) -> Losses:
+    """Take one step under autocast; return the parameters."""
     net = wrapped(rank, model("float32"))
     feed = Feed(rank.device, "float32", rank.rank, rank.size)
     with torch.autocast(rank.device.type, torch.bfloat16):
@@ -239,20 +265,21 @@ def mixed(rank: Rank) -> Losses:
 @together("ddp", capabilities=(*_NEEDS, "autocast"))
 def data_parallel_autocast(bench: Bench) -> None:
     """Under autocast parameters stay in float32, are equal on all ranks and move as without autocast."""
-    found = bench.values(mixed)
-    for number, answer in enumerate(found or ()):
-        assert found is not None
-        bench.close(f"rank {number}, against rank 0", answer, found[0], roundings=1.0)
+    answers = bench.values(mixed)
+    for number, answer in enumerate(answers or ()):
+        assert answers is not None
+        bench.close(f"rank {number}, against rank 0", answer, answers[0], roundings=1.0)
         near_float32(bench, f"rank {number}", answer)
 
 
 @program
 def synchronised_norm(rank: Rank, dtype: str) -> Losses:
-    net = nn.SyncBatchNorm.convert_sync_batchnorm(model(dtype, normalise=False))
-    net = wrapped(rank, net)
-    found = train(net, Feed(rank.device, dtype, rank.rank, rank.size))
+    """Train with SyncBatchNorm; return losses, parameters and buffers."""
+    convert: Any = nn.SyncBatchNorm.convert_sync_batchnorm
+    net = wrapped(rank, convert(model(dtype, normalise=False)))
+    trained = train(net, Feed(rank.device, dtype, rank.rank, rank.size))
     buffers = {n.removeprefix("module."): b.detach().cpu() for n, b in net.named_buffers()}
-    return {**found, **buffers}
+    return {**trained, **buffers}
 
 
 @together("batch-norm", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
@@ -261,5 +288,5 @@ def synchronised_batch_norm(bench: Bench) -> None:
     net = model(bench.dtype, normalise=False)
     due = train(net, Feed(torch.device("cpu"), bench.dtype))
     due.update({name: value.detach().clone() for name, value in net.named_buffers()})
-    found = bench.values(synchronised_norm, dtype=bench.dtype)
-    held_against_one(bench, found, due, roundings=1024.0)
+    answers = bench.values(synchronised_norm, dtype=bench.dtype)
+    held_against_one(bench, answers, due, roundings=1024.0)

@@ -1,4 +1,4 @@
-"""Ranks that stay away, die or ask for what cannot be: an error is due in time, and nothing may hang."""
+"""Ranks that stay away, die or make impossible calls: an error is due in time, and nothing may hang."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ import torch
 
 from conformance.distributed import patient
 from conformance.distributed.answers import Answer, Ending
-from conformance.distributed.programs import Rank, agree, program
+from conformance.distributed.programs import Rank, agree, program, total
 from conformance.model.verdicts import Kind
 from conformance.properties.world._common import Bench, together
-from conformance.properties.world.groups import total, total_of
+from conformance.properties.world.groups import total_of
 
-#: Seconds that a group of a test has for a collective, and that torch may take on top to say so.
+#: Seconds that a group of a test has for a collective, and that torch may take on top to report its timeout.
 _TIMEOUT = 3.0
 _MORE = 20.0
 
 
 def impatient_group(rank: Rank, folder: str) -> Any:
-    """A group of all ranks whose collectives give up after ``_TIMEOUT`` seconds, used once. Says in a folder
-    that it works.
+    """Return a group of all ranks whose collectives give up after ``_TIMEOUT`` seconds, used once.
+
+    A file ``ready-RANK`` in the folder says that it works.
     """
     import torch.distributed as dist
 
@@ -38,14 +39,15 @@ def impatient_group(rank: Rank, folder: str) -> Any:
 
 @program
 def all_but_the_last(rank: Rank, folder: str, away: float) -> str | None:
-    """The words of the error of a collective without the last rank, which waits until the others have said
-    in a folder that they are done.
+    """Return the message of the error of a collective without the last rank.
+
+    The last rank waits until each of the others has put a file ``done-RANK`` into the folder.
     """
     group = impatient_group(rank, folder)
-    said = Path(folder)
+    signs = Path(folder)
     if rank.rank == rank.size - 1:
         end = time.monotonic() + away
-        while len(list(said.glob("done-*"))) < rank.size - 1 and time.monotonic() < end:
+        while len(list(signs.glob("done-*"))) < rank.size - 1 and time.monotonic() < end:
             time.sleep(0.05)
         return None
     try:
@@ -54,12 +56,14 @@ def all_but_the_last(rank: Rank, folder: str, away: float) -> str | None:
     except RuntimeError as error:
         return str(error)
     finally:
-        (said / f"done-{rank.rank}").touch()
+        (signs / f"done-{rank.rank}").touch()
     return ""
 
 
 def ended_in_time(bench: Bench, answers: list[Any], what: str, sufferers: range) -> None:
-    """Each of these ranks has raised, or ended as the watchdogs of some backends do, and none is late."""
+    """Check that each of these ranks has raised, or ended as the watchdogs of some backends do, and none is
+    late.
+    """
     for number in sufferers:
         answer = answers[number]
         bench.fact(
@@ -79,7 +83,7 @@ def ended_in_time(bench: Bench, answers: list[Any], what: str, sufferers: range)
 
 
 def suffer(bench: Bench, program: Any, what: str) -> list[Answer] | None:
-    """The answers of a program in which all but the last rank must end with an error, and in time.
+    """Return the answers of a program in which all but the last rank must end with an error, and in time.
 
     Only ranks whose group had worked before count: what else goes wrong is a failure of its own.
     """
@@ -101,11 +105,11 @@ def suffer(bench: Bench, program: Any, what: str) -> list[Answer] | None:
 
 @together("failures", level="core")
 def a_rank_stays_away(bench: Bench) -> None:
-    """Where a rank does not take part the others get an error after the timeout of the group."""
+    """If a rank does not take part the others get an error after the timeout of the group."""
     answers = suffer(bench, all_but_the_last, "the last rank stayed away")
     if answers is not None:
         last = answers[-1]
-        bench.fact(last.ok, f"the rank that stayed away was to end in peace, but {last.words()}.")
+        bench.fact(last.ok, f"the rank that stayed away had to end without an error, but {last.words()}.")
         for answer in answers[:-1]:
             bench.fact(
                 answer.seconds >= patient(_TIMEOUT) * 0.5 or answer.ending is Ending.GONE,
@@ -115,6 +119,7 @@ def a_rank_stays_away(bench: Bench) -> None:
 
 @program
 def the_last_dies(rank: Rank, folder: str, away: float) -> str | None:
+    """Return the message of the error of a collective while the last rank kills itself."""
     group = impatient_group(rank, folder)
     if rank.rank == rank.size - 1:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -128,14 +133,14 @@ def the_last_dies(rank: Rank, folder: str, away: float) -> str | None:
 
 @together("failures", level="core")
 def a_rank_dies(bench: Bench) -> None:
-    """Where the process of a rank is killed the others get an error within the timeout of the group."""
+    """If the process of a rank is killed the others get an error within the timeout of the group."""
     answers = suffer(bench, the_last_dies, "the last rank was killed")
     if answers is not None and answers[-1].ending is not Ending.GONE:
-        raise AssertionError(f"a rank was to be killed, but {answers[-1].words()}")
+        raise AssertionError(f"a rank had to be killed, but {answers[-1].words()}")
 
 
 def wrong_calls(rank: Rank) -> dict[str, Any]:
-    """Calls that cannot mean anything, by what is wrong with them; the same on all ranks."""
+    """Return calls with impossible arguments, by what is wrong with them; the same on all ranks."""
     import torch.distributed as dist
 
     def tensor(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -160,14 +165,14 @@ def wrong_calls(rank: Rank) -> dict[str, Any]:
             tensor(size), tensor(size), [2] * size, [2] * size
         ),
         "broadcast from a rank that is not there": lambda: dist.broadcast(tensor(3), src=size),
-        "a list where a tensor belongs": lambda: dist.all_reduce([tensor(3)]),
+        "a list in place of a tensor": lambda: dist.all_reduce([tensor(3)]),
         "a sparse tensor": lambda: dist.broadcast(torch.eye(3).to_sparse().to(rank.device), src=0),
     }
 
 
 @program
 def wrongly_called(rank: Rank, name: str) -> bool:
-    """Whether a wrong call was taken as if it were a right one."""
+    """Return whether a wrong call was accepted as if it were a right one."""
     try:
         wrong_calls(rank)[name]()
         rank.synchronize()
@@ -178,6 +183,7 @@ def wrongly_called(rank: Rank, name: str) -> bool:
 
 @program
 def names_of_wrong_calls(rank: Rank) -> list[str]:
+    """Return the names of :func:`wrong_calls`."""
     return list(wrong_calls(rank))
 
 
@@ -186,10 +192,10 @@ def wrong_calls_are_refused(bench: Bench) -> None:
     """Calls whose arguments cannot fit are refused on every rank, and the group is as good as before."""
     for name in (bench.values(names_of_wrong_calls) or [[]])[0]:
         # Each by itself: ranks that disagree, or wait for each other, lose their world.
-        found = bench.values(wrongly_called, name=name)
-        if found is None:
+        answers = bench.values(wrongly_called, name=name)
+        if answers is None:
             continue
-        for number, accepted in enumerate(found):
+        for number, accepted in enumerate(answers):
             bench.fact(not accepted, f"{name} was accepted on rank {number}.", Kind.REFUSED)
         for number, after in enumerate(bench.values(agree) or ()):
             bench.same(f"the sum on rank {number} after {name}", after, total_of(bench.size))
@@ -197,20 +203,21 @@ def wrong_calls_are_refused(bench: Bench) -> None:
 
 @program
 def without_a_group(rank: Rank) -> list[str]:
+    """Call a collective of a group that only rank 0 is in; return the tensor as text on the other ranks."""
     import torch.distributed as dist
 
     alone = dist.new_group([0])
-    found = []
+    texts = []
     if rank.rank != 0:
         tensor = torch.ones(3, device=rank.device)
         dist.all_reduce(tensor, group=alone)  # a warning, and nothing else
-        found.append(str(tensor.cpu().tolist()))
-    return found
+        texts.append(str(tensor.cpu().tolist()))
+    return texts
 
 
 @together("failures")
 def calls_outside_of_a_group(bench: Bench) -> None:
-    """A collective that is called by a rank which is not in the group does nothing there."""
-    for number, found in enumerate(bench.values(without_a_group) or ()):
+    """A collective that is called by a rank outside the group does nothing on that rank."""
+    for number, texts in enumerate(bench.values(without_a_group) or ()):
         if number:
-            bench.same(f"the tensor on rank {number}", found, ["[1.0, 1.0, 1.0]"])
+            bench.same(f"the tensor on rank {number}", texts, ["[1.0, 1.0, 1.0]"])

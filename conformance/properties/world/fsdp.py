@@ -10,20 +10,29 @@ from torch import nn
 from conformance.distributed.programs import Rank, program
 from conformance.properties.world._common import Bench, together
 from conformance.properties.world._training import FLOATS, alone, held_against_one, near_float32
-from conformance.properties.world.models import Feed, Losses, model, parameters, take_steps, train
+from conformance.properties.world.models import (
+    Feed,
+    Losses,
+    backward,
+    model,
+    parameters,
+    take_steps,
+    train,
+    without_losses,
+)
 
 _NEEDS = ("autograd",)
 
 
 def sharded_once(rank: Rank, net: nn.Module, strategy: str, **options: Any) -> nn.Module:
-    """The model under FSDP1, each linear module wrapped by itself and the rest around them."""
+    """Return the model under FSDP1, each linear module wrapped by itself and the rest around them."""
     from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
     from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
     if "HYBRID" in strategy:
         from torch.distributed.device_mesh import init_device_mesh
 
-        # A group of one would not be sharded; replicas there are where four ranks are.
+        # A group of one would not be sharded; four ranks are enough for replicas.
         even = rank.size >= 4 and rank.size % 2 == 0
         shape = (2, rank.size // 2) if even else (1, rank.size)
         options["device_mesh"] = init_device_mesh(
@@ -41,6 +50,7 @@ def sharded_once(rank: Rank, net: nn.Module, strategy: str, **options: Any) -> n
 
 @program
 def fsdp1(rank: Rank, dtype: str, strategy: str, offload: bool = False) -> Losses:
+    """Train a model under FSDP1; ``offload`` keeps its parameters on the host."""
     from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel
 
     options = {"cpu_offload": CPUOffload(offload_params=True)} if offload else {}
@@ -51,8 +61,8 @@ def fsdp1(rank: Rank, dtype: str, strategy: str, offload: bool = False) -> Losse
 
 
 def _strategy(bench: Bench, strategy: str) -> None:
-    found = bench.values(fsdp1, dtype=bench.dtype, strategy=strategy)
-    held_against_one(bench, found, alone(bench.dtype), what=strategy)
+    answers = bench.values(fsdp1, dtype=bench.dtype, strategy=strategy)
+    held_against_one(bench, answers, alone(bench.dtype), what=strategy)
 
 
 @together("fsdp1", level="training", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
@@ -82,32 +92,39 @@ def hybrid_shard(bench: Bench) -> None:
 @together("fsdp1", dtypes=FLOATS, capabilities=_NEEDS, accelerators=True)
 def full_shard_on_the_host(bench: Bench) -> None:
     """With parameters that rest on the host training is that of a single process."""
-    found = bench.values(fsdp1, dtype=bench.dtype, strategy="FULL_SHARD", offload=True)
-    held_against_one(bench, found, alone(bench.dtype))
+    answers = bench.values(fsdp1, dtype=bench.dtype, strategy="FULL_SHARD", offload=True)
+    held_against_one(bench, answers, alone(bench.dtype))
+
+
+def dtypes_of_results(net: nn.Module) -> list[str]:
+    """Return a list that grows by the dtype of each result of a linear module as the model runs."""
+    seen: list[str] = []
+    for part in net.modules():
+        if isinstance(part, nn.Linear):
+            part.register_forward_hook(lambda module, given, output: seen.append(str(output.dtype)))
+    return seen
 
 
 @program
 def fsdp1_mixed(rank: Rank) -> dict[str, Any]:
+    """Take one step under FSDP1 in mixed precision; return the dtypes of results and the parameters."""
     from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
 
     low = torch.bfloat16
     precision = MixedPrecision(param_dtype=low, reduce_dtype=torch.float32, buffer_dtype=low)
     net = sharded_once(rank, model("float32"), "FULL_SHARD", mixed_precision=precision)
-    seen: list[str] = []
-    for part in net.modules():
-        if isinstance(part, nn.Linear):
-            part.register_forward_hook(lambda module, given, output: seen.append(str(output.dtype)))
+    seen = dtypes_of_results(net)
     take_steps(net, Feed(rank.device, "float32", rank.rank, rank.size), steps=1)
     with FullyShardedDataParallel.summon_full_params(net):
         return {"computed": sorted(set(seen)), "parameters": parameters(net)}
 
 
-def _near(bench: Bench, found: list[dict[str, Any]] | None) -> None:
-    for number, answer in enumerate(found or ()):
-        assert found is not None
+def _near(bench: Bench, answers: list[dict[str, Any]] | None) -> None:
+    for number, answer in enumerate(answers or ()):
+        assert answers is not None
         bench.same(f"the dtype of results on rank {number}", answer["computed"], ["torch.bfloat16"])
         bench.close(
-            f"rank {number}, against rank 0", answer["parameters"], found[0]["parameters"], roundings=1.0
+            f"rank {number}, against rank 0", answer["parameters"], answers[0]["parameters"], roundings=1.0
         )
         near_float32(bench, f"rank {number}", answer["parameters"])
 
@@ -120,23 +137,24 @@ def full_shard_mixed_precision(bench: Bench) -> None:
 
 @program
 def fsdp1_states(rank: Rank, dtype: str, sharded: bool) -> dict[str, Any]:
+    """Train a model under FSDP1, and load its state dict into another one; return the parameters of both."""
     from torch.distributed.fsdp import FullyShardedDataParallel as Sharded
     from torch.distributed.fsdp import StateDictType
 
     kind = StateDictType.SHARDED_STATE_DICT if sharded else StateDictType.FULL_STATE_DICT
     net = sharded_once(rank, model(dtype), "FULL_SHARD")
     take_steps(net, Feed(rank.device, dtype, rank.rank, rank.size))
-    other = sharded_once(rank, model(dtype), "FULL_SHARD")
+    fresh = sharded_once(rank, model(dtype), "FULL_SHARD")
     with Sharded.state_dict_type(net, kind):
         state = net.state_dict()
-    with Sharded.state_dict_type(other, kind):
-        other.load_state_dict(state)
-    with Sharded.summon_full_params(net), Sharded.summon_full_params(other):
-        return {"saved": parameters(net), "loaded": parameters(other)}
+    with Sharded.state_dict_type(fresh, kind):
+        fresh.load_state_dict(state)
+    with Sharded.summon_full_params(net), Sharded.summon_full_params(fresh):
+        return {"saved": parameters(net), "loaded": parameters(fresh)}
 
 
 def _states(bench: Bench, sharded: bool) -> None:
-    due = {name: value for name, value in alone(bench.dtype).items() if not name.startswith("loss")}
+    due = without_losses(alone(bench.dtype))
     for number, answer in enumerate(bench.values(fsdp1_states, dtype=bench.dtype, sharded=sharded) or ()):
         bench.close(f"what rank {number} saved", answer["saved"], due)
         bench.close(f"what rank {number} loaded", answer["loaded"], answer["saved"], roundings=1.0)
@@ -155,7 +173,7 @@ def sharded_state_dicts(bench: Bench) -> None:
 
 
 def sharded_twice(rank: Rank, net: nn.Sequential, **options: Any) -> nn.Module:
-    """The model under fully_shard, linear modules first and the whole last."""
+    """Return the model under fully_shard, linear modules first and the whole last."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
@@ -172,6 +190,7 @@ def sharded_twice(rank: Rank, net: nn.Sequential, **options: Any) -> nn.Module:
 def fsdp2(
     rank: Rank, dtype: str, options: dict[str, Any], accumulate: int = 1, offload: bool = False
 ) -> Losses:
+    """Train a model under fully_shard; ``offload`` keeps its parameters on the host."""
     if offload:
         from torch.distributed.fsdp import CPUOffloadPolicy
 
@@ -191,8 +210,8 @@ def fsdp2(
 
 
 def _fully(bench: Bench, accumulate: int = 1, offload: bool = False, **options: Any) -> None:
-    found = bench.values(fsdp2, dtype=bench.dtype, options=options, accumulate=accumulate, offload=offload)
-    held_against_one(bench, found, alone(bench.dtype, accumulate=accumulate))
+    answers = bench.values(fsdp2, dtype=bench.dtype, options=options, accumulate=accumulate, offload=offload)
+    held_against_one(bench, answers, alone(bench.dtype, accumulate=accumulate))
 
 
 @together("fsdp2", level="training", dtypes=FLOATS, capabilities=_NEEDS)
@@ -221,14 +240,12 @@ def fully_sharded_on_the_host(bench: Bench) -> None:
 
 @program
 def fsdp2_mixed(rank: Rank) -> dict[str, Any]:
+    """Take one step under fully_shard in mixed precision; return the dtypes of results and the parameters."""
     from torch.distributed.fsdp import MixedPrecisionPolicy
 
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     net = sharded_twice(rank, model("float32"), mp_policy=policy)
-    seen: list[str] = []
-    for part in net.modules():
-        if isinstance(part, nn.Linear):
-            part.register_forward_hook(lambda module, given, output: seen.append(str(output.dtype)))
+    seen = dtypes_of_results(net)
     take_steps(net, Feed(rank.device, "float32", rank.rank, rank.size), steps=1)
     return {"computed": sorted(set(seen)), "parameters": parameters(net)}
 
@@ -241,16 +258,17 @@ def fully_sharded_mixed_precision(bench: Bench) -> None:
 
 @program
 def clipped(rank: Rank, dtype: str) -> Losses:
+    """Clip the gradients of a model under fully_shard; return their norm and the gradients."""
     net = sharded_twice(rank, model(dtype))
     inputs, targets = Feed(rank.device, dtype, rank.rank, rank.size).batch(0)
-    (10 * nn.functional.mse_loss(net(inputs), targets)).backward()
+    backward(10 * nn.functional.mse_loss(net(inputs), targets))
     norm = nn.utils.clip_grad_norm_(net.parameters(), 0.5)
     full = getattr(norm, "full_tensor", None)
-    found = {"norm": (norm if full is None else full()).detach().cpu()}
+    results = {"norm": (norm if full is None else full()).detach().cpu()}
     for name, value in net.named_parameters():
-        assert value.grad is not None
-        found[name] = value.grad.full_tensor().cpu()  # type: ignore[attr-defined]
-    return found
+        gradient: Any = value.grad
+        results[name] = gradient.full_tensor().cpu()
+    return results
 
 
 @together("fsdp2", dtypes=FLOATS, capabilities=_NEEDS)
@@ -258,7 +276,7 @@ def fully_sharded_clipping(bench: Bench) -> None:
     """Clipping takes the norm of all gradients together, wherever they are."""
     net = model(bench.dtype)
     inputs, targets = Feed(torch.device("cpu"), bench.dtype).batch(0)
-    (10 * nn.functional.mse_loss(net(inputs), targets)).backward()
+    backward(10 * nn.functional.mse_loss(net(inputs), targets))
     due = {"norm": nn.utils.clip_grad_norm_(net.parameters(), 0.5).detach()}
     for name, value in net.named_parameters():
         assert value.grad is not None

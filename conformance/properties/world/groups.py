@@ -10,44 +10,36 @@ from typing import Any
 
 import torch
 
-from conformance.distributed.programs import Rank, program
+from conformance.distributed.programs import Rank, program, total
 from conformance.properties.world._common import Bench, together
 
 
-def total(rank: Rank, group: Any = None) -> float:
-    """The sum of rank + 1 over a group, by the backend."""
-    import torch.distributed as dist
-
-    tensor = torch.full((3,), float(rank.rank + 1), device=rank.device)
-    dist.all_reduce(tensor, group=group)
-    return float(tensor.cpu().double().mean())
-
-
 def total_of(size: int) -> float:
-    """What :func:`total` gives in a world of that size."""
+    """Return the value of :func:`conformance.distributed.programs.total` in a world of that size."""
     return size * (size + 1) / 2
 
 
 @program
 def who_am_i(rank: Rank) -> dict[str, Any]:
+    """Return a rank's facts about itself and the world."""
     import torch.distributed as dist
 
-    found: dict[str, Any] = {
+    world: Any = dist.group.WORLD
+    return {
         "rank": dist.get_rank(),
         "size": dist.get_world_size(),
         "initialised": dist.is_initialized(),
         "backend": dist.get_backend() == rank.backend.rpartition(":")[2] or dist.get_backend(),
-        "ranks": dist.get_process_group_ranks(dist.group.WORLD),
-        "number of the last": dist.get_group_rank(dist.group.WORLD, rank.size - 1),
+        "ranks": dist.get_process_group_ranks(world),
+        "number of the last": dist.get_group_rank(world, rank.size - 1),
     }
-    return found
 
 
 @together("groups", level="core")
 def group_facts(bench: Bench) -> None:
     """Each rank knows its number, the size of the group, its backend and its members."""
-    found = bench.values(who_am_i)
-    for number, facts in enumerate(found or ()):
+    answers = bench.values(who_am_i)
+    for number, facts in enumerate(answers or ()):
         due = {
             "rank": number,
             "size": bench.size,
@@ -62,6 +54,7 @@ def group_facts(bench: Bench) -> None:
 
 @program
 def default_backend(rank: Rank) -> list[Any]:
+    """Return the name of torch's default backend for the device, and whether torch has it."""
     import torch.distributed as dist
 
     name = dist.get_default_backend_for_device(rank.device.type)
@@ -74,38 +67,40 @@ def backend_of_device(bench: Bench) -> None:
     for number, (name, available) in enumerate(bench.values(default_backend) or ()):
         bench.fact(
             name != "undefined" and available,
-            f"the default backend for the device is {name!r} on rank {number}, which torch has not got.",
+            f"the default backend for the device is {name!r} on rank {number}, which torch does not have.",
         )
 
 
 @program
 def membership(rank: Rank) -> dict[str, Any]:
+    """Make a group of the last rank alone; return each rank's facts about it."""
     import torch.distributed as dist
 
     group = dist.new_group([rank.size - 1])
-    mine = rank.rank == rank.size - 1
-    found: dict[str, Any] = {"number": dist.get_rank(group)}
-    if mine:
-        found["size"] = dist.get_world_size(group)
-        found["global"] = dist.get_global_rank(group, 0)
-        found["sum"] = total(rank, group)
+    is_last = rank.rank == rank.size - 1
+    facts: dict[str, Any] = {"number": dist.get_rank(group)}
+    if is_last:
+        facts["size"] = dist.get_world_size(group)
+        facts["global"] = dist.get_global_rank(group, 0)
+        facts["sum"] = total(rank, group)
         dist.destroy_process_group(group)
-    return found
+    return facts
 
 
 @together("groups", level="core")
 def members_and_others(bench: Bench) -> None:
-    """Who is not in a group has the number -1 in it, its members are numbered from 0."""
+    """A rank outside a group has the number -1 in it, its members are numbered from 0."""
     last = bench.size - 1
-    for number, found in enumerate(bench.values(membership) or ()):
+    for number, facts in enumerate(bench.values(membership) or ()):
         due: dict[str, Any] = {"number": -1}
         if number == last:
             due = {"number": 0, "size": 1, "global": last, "sum": float(bench.size)}
-        bench.same(f"the group of the last rank, seen from rank {number},", found, due)
+        bench.same(f"the group of the last rank, seen from rank {number},", facts, due)
 
 
 @program
 def through_barrier(rank: Rank) -> tuple[float, float]:
+    """Return the seconds at which a rank entered a barrier and left it."""
     import torch.distributed as dist
 
     dist.barrier()
@@ -119,10 +114,10 @@ def through_barrier(rank: Rank) -> tuple[float, float]:
 @together("groups", level="core")
 def barrier_holds(bench: Bench) -> None:
     """No rank leaves a barrier before the last one has entered it."""
-    found = bench.values(through_barrier)
-    if found is not None:
-        last = max(entered for entered, _ in found)
-        for number, (_, left) in enumerate(found):
+    times = bench.values(through_barrier)
+    if times is not None:
+        last = max(entered for entered, _ in times)
+        for number, (_, left) in enumerate(times):
             bench.fact(
                 left >= last,
                 f"rank {number} left the barrier {last - left:.3f} s before the last had entered.",
@@ -131,6 +126,7 @@ def barrier_holds(bench: Bench) -> None:
 
 @program
 def again_and_again(rank: Rank, name: str) -> list[float]:
+    """Destroy the default group and join a new one three times; return the sum in each."""
     import torch.distributed as dist
 
     sums = []
@@ -152,6 +148,7 @@ def started_again(bench: Bench) -> None:
 
 @program
 def many_groups(rank: Rank) -> list[float]:
+    """Return the sums in five groups of all ranks, and in the default group after their end."""
     import torch.distributed as dist
 
     groups = [dist.new_group(list(range(rank.size))) for _ in range(5)]
@@ -170,15 +167,16 @@ def groups_beside_each_other(bench: Bench) -> None:
 
 @program
 def both_kinds_of_tensors(rank: Rank) -> list[float]:
+    """Return the sums of a host tensor and of a device tensor in one group."""
     import torch.distributed as dist
 
     words = f"cpu:gloo,{rank.device.type}:{rank.backend}"
     group = dist.new_group(list(range(rank.size)), backend=words)
     host = torch.full((3,), float(rank.rank + 1))
     dist.all_reduce(host, group=group)
-    found = [float(host.double().mean()), total(rank, group)]
+    sums = [float(host.double().mean()), total(rank, group)]
     dist.destroy_process_group(group)
-    return found
+    return sums
 
 
 @together("groups", accelerators=True)
@@ -190,6 +188,7 @@ def host_and_device_in_one_group(bench: Bench) -> None:
 
 @program
 def objects(rank: Rank) -> dict[str, Any]:
+    """Return the objects that a rank receives by each of the object collectives."""
     import torch.distributed as dist
 
     mine = {"rank": rank.rank, "text": "é" * (rank.rank + 1), "none": None}
@@ -198,25 +197,25 @@ def objects(rank: Rank) -> dict[str, Any]:
     dist.all_gather_object(gathered, mine)
     at_last: list[Any] | None = [None] * rank.size if rank.rank == last else None
     dist.gather_object(mine, at_last, dst=last)
-    told = [mine if rank.rank == last else None, "x" if rank.rank == last else None]
-    dist.broadcast_object_list(told, src=last)
+    broadcast = [mine if rank.rank == last else None, "x" if rank.rank == last else None]
+    dist.broadcast_object_list(broadcast, src=last)
     given: list[Any] = [None]
     dist.scatter_object_list(
         given, [[place] for place in range(rank.size)] if rank.rank == 0 else None, src=0
     )
-    return {"gathered": gathered, "at last": at_last, "told": told, "given": given}
+    return {"gathered": gathered, "at last": at_last, "broadcast": broadcast, "given": given}
 
 
 @together("objects", level="core")
 def objects_travel(bench: Bench) -> None:
     """Picklable objects of other sizes on each rank are gathered, broadcast and scattered."""
-    found = bench.values(objects)
-    each = [{"rank": r, "text": "é" * (r + 1), "none": None} for r in range(bench.size)]
-    for number, answer in enumerate(found or ()):
+    answers = bench.values(objects)
+    sent = [{"rank": r, "text": "é" * (r + 1), "none": None} for r in range(bench.size)]
+    for number, answer in enumerate(answers or ()):
         due = {
-            "gathered": each,
-            "at last": each if number == bench.size - 1 else None,
-            "told": [each[-1], "x"],
+            "gathered": sent,
+            "at last": sent if number == bench.size - 1 else None,
+            "broadcast": [sent[-1], "x"],
             "given": [[number]],
         }
         for name, value in due.items():
@@ -225,6 +224,7 @@ def objects_travel(bench: Bench) -> None:
 
 @program
 def tensors_as_objects(rank: Rank) -> list[Any]:
+    """Return device and values of the tensors that a rank gathers as objects."""
     import torch.distributed as dist
 
     gathered: list[Any] = [None] * rank.size
@@ -235,23 +235,25 @@ def tensors_as_objects(rank: Rank) -> list[Any]:
 @together("objects", capabilities=("serialization",))
 def tensors_travel_as_objects(bench: Bench) -> None:
     """A tensor of the device that travels as an object arrives on a device of that kind."""
-    for number, found in enumerate(bench.values(tensors_as_objects) or ()):
+    for number, tensors in enumerate(bench.values(tensors_as_objects) or ()):
         due = [[bench.target.kind, [float(r)] * 2] for r in range(bench.size)]
-        bench.same(f"what arrives on rank {number}", [[d.partition(":")[0], v] for d, v in found], due)
+        bench.same(f"what arrives on rank {number}", [[d.partition(":")[0], v] for d, v in tensors], due)
 
 
 @program
 def stored(rank: Rank, folder: str) -> list[Any]:
+    """Put a rank's number into a store; return the numbers of all ranks from it."""
     import torch.distributed as dist
 
-    store = dist.FileStore(str(Path(folder) / "store"), rank.size)
+    file_store: Any = dist.FileStore  # type: ignore[attr-defined]  # documented, but not in __all__
+    store = file_store(str(Path(folder) / "store"), rank.size)
     store.set(f"key-{rank.rank}", str(rank.rank))
-    return [store.get(f"key-{other}").decode() for other in range(rank.size)]
+    return [store.get(f"key-{number}").decode() for number in range(rank.size)]
 
 
 @together("objects")
 def stores_are_shared(bench: Bench) -> None:
-    """What one rank puts into a store the others find there."""
+    """All ranks find what one rank puts into a store."""
     with tempfile.TemporaryDirectory() as folder:
-        for number, found in enumerate(bench.values(stored, folder=folder) or ()):
-            bench.same(f"what rank {number} finds", found, [str(r) for r in range(bench.size)])
+        for number, values in enumerate(bench.values(stored, folder=folder) or ()):
+            bench.same(f"what rank {number} finds", values, [str(r) for r in range(bench.size)])

@@ -20,7 +20,7 @@ Losses = dict[str, torch.Tensor]
 
 
 def model(dtype: str, *, normalise: bool = True) -> nn.Sequential:
-    """The model with its first weights, always the same ones, on the CPU."""
+    """Return the model with its first weights, always the same ones, on the CPU."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(11)
         middle: nn.Module = nn.LayerNorm(8) if normalise else nn.BatchNorm1d(8)
@@ -39,38 +39,46 @@ class Feed:
     size: int = 1
 
     def batch(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Inputs and targets of a step."""
+        """Return inputs (rows, 8) and targets (rows, 4) of a step, in the feed's dtype on its device."""
         generator = torch.Generator().manual_seed(100 + step)
         kind = getattr(torch, self.dtype)
         every = ROWS * team.size()
         inputs = torch.randn(every, 8, generator=generator, dtype=torch.float64).to(kind)
         targets = torch.randn(every, 4, generator=generator, dtype=torch.float64).to(kind)
         rows = every // self.size
-        mine = slice(self.rank * rows, (self.rank + 1) * rows)
-        return inputs[mine].to(self.device), targets[mine].to(self.device)
+        share = slice(self.rank * rows, (self.rank + 1) * rows)
+        return inputs[share].to(self.device), targets[share].to(self.device)
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy on the CPU of all of a tensor, which may be spread over ranks."""
-    found: Any = tensor.detach()
-    if hasattr(found, "full_tensor"):
-        # What rests on the host is brought to the devices of its mesh, between which it can be gathered.
-        found = found.to(found.device_mesh.device_type).full_tensor()
-    return found.cpu().clone()
+    """Return a copy on the CPU of all of a tensor, which may be spread over ranks."""
+    full: Any = tensor.detach()
+    if hasattr(full, "full_tensor"):
+        # Shards on the host move to the devices of the mesh, between which they can be gathered.
+        full = full.to(full.device_mesh.device_type).full_tensor()
+    copy: torch.Tensor = full.cpu().clone()
+    return copy
+
+
+def backward(loss: Any) -> None:
+    """Run the backward pass of a loss (torch's stubs leave the types of ``Tensor.backward`` open)."""
+    loss.backward()
 
 
 def sgd(net: nn.Module) -> torch.optim.Optimizer:
-    """Plain steps with momentum."""
+    """Return an optimizer that takes plain steps with momentum."""
     return torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
 
 
 def one_by_one(net: nn.Module) -> torch.optim.Optimizer:
-    """As :func:`sgd`, one parameter after the other: lists may not mix distributed and other tensors."""
+    """Return :func:`sgd` for one parameter after the other: lists may not mix distributed and other
+    tensors.
+    """
     return torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, foreach=False)
 
 
 def adam(net: nn.Module) -> torch.optim.Optimizer:
-    """AdamW, whose steps do not depend on the size of gradients; its epsilon keeps rounding small."""
+    """Return AdamW, whose steps do not depend on the size of gradients; its epsilon keeps rounding small."""
     return torch.optim.AdamW(net.parameters(), lr=0.01, eps=1e-3)
 
 
@@ -83,7 +91,7 @@ def take_steps(
     accumulate: int = 1,
     pause: Callable[[bool], Any] | None = None,
 ) -> Losses:
-    """Train for ``steps`` steps; the loss of each on this feed.
+    """Train for ``steps`` steps; return the loss of each on this feed.
 
     Each step adds up the gradients of ``accumulate`` batches; ``pause(last)`` is a context around each.
     """
@@ -96,14 +104,14 @@ def take_steps(
             with pause(last) if pause is not None else contextlib.nullcontext():
                 inputs, targets = feed.batch(step * accumulate + part)
                 loss = nn.functional.mse_loss(net(inputs), targets) / accumulate
-                loss.backward()
+                backward(loss)
         chosen.step()
         losses[f"loss {step}"] = whole(loss)
     return losses
 
 
 def parameters(net: nn.Module) -> Losses:
-    """All parameters whole, by the names that they have in the plain model."""
+    """Return all parameters whole, by the names that they have in the plain model."""
     return {_plain(name): whole(value) for name, value in net.named_parameters()}
 
 
@@ -114,6 +122,11 @@ def _plain(name: str) -> str:
 
 
 def train(net: nn.Module, feed: Feed, **options: Any) -> Losses:
-    """Losses and final parameters."""
+    """Train, and return losses and final parameters."""
     losses = take_steps(net, feed, **options)
     return {**losses, **parameters(net)}
+
+
+def without_losses(results: Losses) -> Losses:
+    """Return the parameters among the results of :func:`train`."""
+    return {name: value for name, value in results.items() if not name.startswith("loss")}

@@ -1,0 +1,140 @@
+"""Distributions that random operators promise, how many values are drawn from each, and tests of them."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from conformance.checking.compare import fact
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
+from conformance.subjects.databases import Subject
+
+COUNT = 4096
+#: Bound on sqrt(n) times the Kolmogorov-Smirnov distance: a right sampler exceeds it for one seed in 10**8.
+KS_BOUND = 3.1
+
+Sampler = Callable[[torch.device, torch.dtype], torch.Tensor]
+Distribution = Callable[[torch.Tensor], torch.Tensor]
+
+
+def _normal(x: torch.Tensor) -> torch.Tensor:
+    values: torch.Tensor = 0.5 * torch.special.erfc(-x / math.sqrt(2))
+    return values
+
+
+#: The operators themselves: torch's database wraps each so that it seeds the generator before every call.
+RAW: dict[str, Callable[..., Any]] = {
+    "bernoulli": torch.bernoulli,
+    "cauchy": torch.Tensor.cauchy_,
+    "exponential": torch.Tensor.exponential_,
+    "geometric": torch.Tensor.geometric_,
+    "log_normal": torch.Tensor.log_normal_,
+    "multinomial": torch.multinomial,
+    "normal": torch.normal,
+    "normal.in_place": torch.Tensor.normal_,
+    "normal.number_mean": torch.normal,
+    "rand_like": torch.rand_like,
+    "randint": torch.randint,
+    "randint_like": torch.randint_like,
+    "randn": torch.randn,
+    "randn_like": torch.randn_like,
+    "uniform": torch.Tensor.uniform_,
+    "nn.functional.alpha_dropout": torch.nn.functional.alpha_dropout,
+    "nn.functional.dropout": torch.nn.functional.dropout,
+    "nn.functional.dropout2d": torch.nn.functional.dropout2d,
+    "nn.functional.dropout3d": torch.nn.functional.dropout3d,
+    "nn.functional.feature_alpha_dropout.with_train": torch.nn.functional.feature_alpha_dropout,
+    "nn.functional.fractional_max_pool2d": torch.nn.functional.fractional_max_pool2d,
+    "nn.functional.fractional_max_pool3d": torch.nn.functional.fractional_max_pool3d,
+}
+
+#: A function that draws many values with the operator, and their distribution function.
+CONTINUOUS: dict[str, tuple[Callable[[Any, torch.Tensor], Any], Distribution]] = {
+    "uniform": (lambda op, x: op(x, -1.0, 3.0), lambda x: ((x + 1) / 4).clamp(0, 1)),
+    "rand_like": (lambda op, x: op(x), lambda x: x.clamp(0, 1)),
+    "randn_like": (lambda op, x: op(x), _normal),
+    "randn": (lambda op, x: op(*x.shape, dtype=x.dtype, device=x.device), _normal),
+    "normal": (
+        lambda op, x: op(torch.full_like(x, 1.0), torch.full_like(x, 2.0)),
+        lambda x: _normal((x - 1) / 2),
+    ),
+    "normal.in_place": (lambda op, x: op(x, 1.0, 2.0), lambda x: _normal((x - 1) / 2)),
+    "normal.number_mean": (lambda op, x: op(1.0, torch.full_like(x, 2.0)), lambda x: _normal((x - 1) / 2)),
+    "exponential": (lambda op, x: op(x, 0.5), lambda x: 1 - torch.exp(-0.5 * x.clamp_min(0))),
+    "cauchy": (lambda op, x: op(x, 0.5, 2.0), lambda x: torch.atan((x - 0.5) / 2) / math.pi + 0.5),
+    "log_normal": (lambda op, x: op(x, 0.0, 0.25), lambda x: _normal(torch.log(x.clamp_min(1e-300)) / 0.25)),
+}
+
+#: The same for discrete results, with the expected mean, the variance of an element, and the bounds.
+DISCRETE: dict[str, tuple[Callable[[Any, torch.Tensor], Any], float, float, float, float]] = {
+    "bernoulli": (lambda op, x: op(torch.full_like(x, 0.3)), 0.3, 0.21, 0.0, 1.0),
+    "geometric": (lambda op, x: op(x, 0.5), 2.0, 2.0, 1.0, 64.0),
+    "randint": (lambda op, x: op(10, x.shape, dtype=x.dtype, device=x.device), 4.5, 8.25, 0.0, 9.0),
+    "randint_like": (lambda op, x: op(x, 10), 4.5, 8.25, 0.0, 9.0),
+    "multinomial": (
+        lambda op, x: op(torch.full((4,), 1.0, dtype=x.dtype, device=x.device), COUNT, replacement=True),
+        1.5,
+        1.25,
+        0.0,
+        3.0,
+    ),
+    "nn.functional.dropout": (
+        lambda op, x: op(torch.full_like(x, 1.0), p=0.25, training=True),
+        1.0,
+        1 / 3,
+        0.0,
+        1.34,
+    ),
+}
+
+
+def operator_of(subject: Subject) -> Callable[..., Any]:
+    """Return the operator without the seeding around it; a test may set another as ``unseeded`` of
+    the entry.
+    """
+    operator: Callable[..., Any] = getattr(subject.info, "unseeded", None) or RAW[subject.name]
+    return operator
+
+
+@contextlib.contextmanager
+def generators_restored() -> Iterator[None]:
+    """Put the host's generator back afterwards, and seed the device's."""
+    before = torch.default_generator.get_state()
+    try:
+        yield
+    finally:
+        torch.manual_seed(0)  # of the device; the host's state is put back
+        torch.default_generator.set_state(before)
+
+
+def kolmogorov_smirnov(recorder: Recorder, values: torch.Tensor, distribution: Distribution) -> None:
+    """Compare the distribution function of values (float64, one dimension) with the promised one."""
+    ordered = values.sort().values
+    count = ordered.numel()
+    above = torch.arange(1, count + 1, dtype=torch.float64) / count
+    promised = distribution(ordered)
+    distance = float(torch.maximum((above - promised).abs(), (above - 1 / count - promised).abs()).max())
+    message = (
+        f"the values are not of the promised distribution: their distribution function is off by "
+        f"{distance:.4f} for {count} values (allowed {KS_BOUND / math.sqrt(count):.4f})."
+    )
+    fact(recorder, distance <= KS_BOUND / math.sqrt(count), Kind.VALUE, message)
+
+
+def moments(
+    recorder: Recorder, values: torch.Tensor, mean: float, variance: float, low: float, high: float
+) -> None:
+    """Compare mean, variance and bounds of values (float64, one dimension) with the promised ones."""
+    average, allowed = float(values.mean()), 6 * math.sqrt(variance / values.numel())
+    message = f"the mean of {values.numel()} values is {average:.4f}, expected {mean} ± {allowed:.4f}."
+    fact(recorder, abs(average - mean) <= allowed, Kind.VALUE, message)
+    inside = bool(((values >= low) & (values <= high)).all())
+    fact(recorder, inside, Kind.VALUE, f"values lie outside of [{low}, {high}].")
+    spread = float(values.var())
+    message = f"the variance of {values.numel()} values is {spread:.4f}, expected about {variance:.4f}."
+    fact(recorder, 0.5 * variance <= spread <= 2 * variance, Kind.VALUE, message)
