@@ -19,7 +19,7 @@ from conformance.reproduction import guard
 from conformance.target import file as target_file
 
 if TYPE_CHECKING:
-    from conformance.reproduction.making import Snippet
+    from conformance.reproduction.snippet import Snippet
     from conformance.reproduction.trial import Trial
 
 #: A snippet of more lines is only printed where somebody asks for it.
@@ -109,10 +109,10 @@ def _here(
         )
     trial = Trial(executor, entry, executor.subject(kind, result_id.case.subject), result_id)
     if watch.again:
-        from conformance.reproduction import ending
+        from conformance.reproduction import crash_log
 
         # It took the process down before: every call is written down before it is made.
-        return ending.traced(trial, watch, lambda words: print(words, flush=True))
+        return crash_log.traced(trial, watch, lambda words: print(words, flush=True))
     print(f"{result_id}: {entry.statement}", flush=True)
     with contextlib.suppress(DeviceUnusable):
         executor.run(Case(kind, entry.name, result_id.case.subject, (result_id.dtype,)))
@@ -132,7 +132,7 @@ def _here(
 
 def _snippet(arguments: argparse.Namespace, trial: Trial, result: Result) -> None:
     """Write the snippet of a result's first failure, or of that of the sample that was asked for."""
-    from conformance.reproduction import making
+    from conformance.reproduction import snippet
     from conformance.reproduction.modules import Unwritable
 
     failures = [one for one in result.failures if one.kind is not Kind.HARNESS]
@@ -142,7 +142,7 @@ def _snippet(arguments: argparse.Namespace, trial: Trial, result: Result) -> Non
     if not chosen:
         return
     try:
-        made = making.make(
+        made = snippet.make(
             trial,
             chosen[0],
             number=arguments.sample,

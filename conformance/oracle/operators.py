@@ -321,7 +321,7 @@ def expected(subject: Subject, dtype: torch.dtype, index: int, samples: SampleSe
         source = samples if samples is not None else samples_of(subject, dtype)
         found = values[key] = compute(subject, dtype, source[index])
         if found.ok and chosen_for_recomputation(subject.name, *key):
-            _announce(subject.name, key[0], index, found)
+            announce(subject.name, key[0], index, found)
     return found
 
 
@@ -335,7 +335,8 @@ def chosen_for_recomputation(operator: str, dtype: str, index: int) -> bool:
     return zlib.crc32(f"{operator}/{dtype}/{index}".encode()) % RECOMPUTED == 0
 
 
-def _announce(operator: str, dtype: str, index: int, found: Expected) -> None:
+def announce(operator: str, dtype: str, index: int, found: Expected) -> None:
+    """Announce the digest of an oracle value to the journal, if anything receives announcements."""
     if announcements.wanted():
         announcements.announce(operator, dtype, index, digest_of(found))
 
