@@ -215,8 +215,9 @@ class Writer:
         inlined = dataclasses.is_dataclass(kind) and self.collector.is_inlined(kind.__module__)
         if self.attributes is None and inlined:
             return self.instance(value)
-        own = getattr(kind, "__slots__", None) or getattr(value, "__dict__", ())
-        return self.record(value, own if self.attributes is None else self.attributes)
+        if self.attributes is not None:
+            return self.record(value, self.attributes)
+        return self.record(value, getattr(kind, "__slots__", ()) or getattr(value, "__dict__", ()))
 
     def instance(self, value: Any, **texts: str) -> str:
         """An object of a dataclass by the fields that differ from their defaults, or by the texts given."""
