@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import dataclasses
 import math
+import re
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +17,13 @@ import torch
 
 from conformance.model.verdicts import CaseId, Failure, Kind, ResultId, Verdict
 from conformance.properties.registry import find
-from conformance.reproduction import shrinking
+from conformance.reproduction import call_checks, script, shrinking, standins
+from conformance.reproduction.data import PROMISES, Data
 from conformance.reproduction.literal import Writer
-from conformance.reproduction.source import Collector, Unwritable
+from conformance.reproduction.modules import Place, Unwritable, bindings
+from conformance.reproduction.source import Collector, text_of
 from conformance.reproduction.trial import Trial, signature
+from conformance.reproduction.unused import needed
 from conformance.samples import operators as samples
 from conformance.samples.operators import Sample
 from conformance.subjects import databases
@@ -29,7 +35,7 @@ HERE = Path(__file__).parent
 
 
 def evaluated(value: Any, *, share: Any = None) -> Any:
-    """What the text of a value makes when it is run."""
+    """The value that the text of a value makes when it is run."""
     collector = Collector()
     writer = Writer(collector)
     writer.share(value if share is None else share)
@@ -123,9 +129,10 @@ def test_numbers_that_are_none_come_back() -> None:
 
 
 def test_every_operator_of_torchs_database_can_be_spelled() -> None:
+    writer = Writer(Collector())
     for subject in databases.subjects("operator"):
         for name in ("op", "method_variant", "inplace_variant", "operator_variant", "gradcheck_wrapper"):
-            Writer(Collector()).write(getattr(subject.info, name))
+            writer.write(getattr(subject.info, name))
 
 
 def test_a_spelled_wrapper_does_what_the_operator_does() -> None:
@@ -204,6 +211,114 @@ def test_a_definition_brings_what_it_needs() -> None:
     sys.modules["snippet"] = type(sys)("snippet")  # dataclasses look up the module of a class
     exec("from __future__ import annotations\n" + text, space)
     assert str(space["made"].parse("value/add@float32")) == "value/add@float32"
+
+
+def test_lambdas_and_closures_come_back() -> None:
+    def adder(amount: int) -> Any:
+        return lambda x: x + amount
+
+    def scaler(factor: int) -> Any:
+        def scaled(x: int, *, times: int = factor) -> int:
+            return sum(factor * x for factor in (times,)) + factor
+
+        return scaled
+
+    writer = Writer(Collector(is_inlined=lambda module: module == __name__))
+    text = writer.write((adder(2), scaler(3), lambda x, double=2: x * double))
+    space: dict[str, Any] = {}
+    exec(writer.collector.named(f"{writer.collector.text()}\nmade = {text}"), space)
+    added, scaled, doubled = space["made"]
+    assert (added(1), scaled(5), scaled(5, times=2), doubled(4)) == (3, 18, 13, 8)
+
+
+def test_names_of_inner_scopes_hide_those_of_the_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """
+        limit, count = 7, 0
+
+        class Box:
+            limit = 2
+
+            def get(self):
+                return limit
+
+        def inner(limit):
+            return [limit for limit in (limit + 1,)] + [(lambda limit=limit: limit)()]
+
+        def bound():
+            global count
+            count += 1
+            try:
+                raise ValueError(limit)
+            except ValueError as error:
+                limits = {str(error): limit}
+            return inner(1), Box().get(), Box.limit, limits, count
+        """
+    (tmp_path / "scopes.py").write_text(textwrap.dedent(text))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    collector = Collector(is_inlined=lambda module: module == "scopes")
+    name = collector.require("scopes", "bound")
+    space: dict[str, Any] = {}
+    exec(collector.named(f"{collector.text()}\nmade = {name}()"), space)
+    assert space["made"] == ([2, 1], 7, 2, {"7": 7}, 1)
+
+
+def test_what_nothing_needs_is_left_out() -> None:
+    text = """
+        class _q1q_A:
+            def used(self):
+                return _q2q_f()
+            def unused(self):
+                return _q3q_g()
+            def __len__(self):
+                return 0
+
+        class _q4q_B(Exception):
+            def called_by_the_base(self):
+                pass
+
+        def _q2q_f():
+            raise _q4q_B
+
+        def _q3q_g():
+            return _q3q_g()
+
+        _q5q_x = 1
+        """
+    kept = text_of(needed(ast.parse(textwrap.dedent(text)).body, "_q1q_A().used()"))
+    names = {
+        node.name for node in ast.walk(ast.parse(kept)) if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+    }
+    assert names == {"_q1q_A", "used", "__len__", "_q4q_B", "called_by_the_base", "_q2q_f"}
+    assert "_q5q_x" not in kept
+
+
+def places() -> set[Place]:
+    """Every (module, name) that the package writes as strings."""
+    data = Data(trial_of("add", "float32", None), None, rules=False)
+    named: set[Place] = {*script.REPLACED, *script.REPLACED.values(), *data.values, PROMISES}
+    for path in Path(script.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("require"):
+                words = [word.value for word in node.args if isinstance(word, ast.Constant)]
+                if len(words) == 2:
+                    named.add((words[0], words[1]))
+    return named
+
+
+def test_every_definition_that_is_named_by_strings_exists() -> None:
+    named = places()
+    assert ("conformance.model.verdicts", "ResultId") in named
+    assert len(named) > 50
+    for module, name in named:
+        assert name in bindings(module), f"{module} has no {name}"
+        assert not name.startswith("_"), f"{name} of {module} is private"
+
+
+def test_every_check_of_one_call_exists() -> None:
+    names = set(re.findall(r"\bcheck_\w+", (Path(script.__file__).parent / "call_snippet.py").read_text()))
+    assert names == {name for name in vars(call_checks) if name.startswith("check_")}
 
 
 # Shrinking, with a fault on the CPU
@@ -334,7 +449,6 @@ def test_signatures_tell_errors_and_kinds_apart() -> None:
 
 def test_the_recorder_of_snippets_has_all_that_checks_use() -> None:
     from conformance.checking.recorder import Recorder
-    from conformance.reproduction import standins
 
     identity = ResultId(CaseId("value", "add"), "float32")
     real, short = Recorder(identity, seed=1), standins.Recorder(identity, seed=1)

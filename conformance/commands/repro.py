@@ -19,7 +19,7 @@ from conformance.reproduction import guard
 from conformance.target import file as target_file
 
 if TYPE_CHECKING:
-    from conformance.reproduction.making import Snippet
+    from conformance.reproduction.snippet import Snippet
     from conformance.reproduction.trial import Trial
 
 #: A longer snippet, in lines, is only printed on request.
@@ -109,10 +109,10 @@ def _here(
         )
     trial = Trial(executor, entry, executor.subject(kind, result_id.case.subject), result_id)
     if watch.again:
-        from conformance.reproduction import ending
+        from conformance.reproduction import crash_log
 
         # It took the process down before: every call is printed before it is made.
-        return ending.traced(trial, watch, lambda words: print(words, flush=True))
+        return crash_log.traced(trial, watch, lambda words: print(words, flush=True))
     print(f"{result_id}: {entry.statement}", flush=True)
     with contextlib.suppress(DeviceUnusable):
         executor.run(Case(kind, entry.name, result_id.case.subject, (result_id.dtype,)))
@@ -132,7 +132,7 @@ def _here(
 
 def _snippet(arguments: argparse.Namespace, trial: Trial, result: Result) -> None:
     """Write the snippet of a result's first failure, or of the failure with the requested sample."""
-    from conformance.reproduction import making
+    from conformance.reproduction import snippet as snippets
     from conformance.reproduction.modules import Unwritable
 
     failures = [failure for failure in result.failures if failure.kind is not Kind.HARNESS]
@@ -142,7 +142,7 @@ def _snippet(arguments: argparse.Namespace, trial: Trial, result: Result) -> Non
     if not chosen:
         return
     try:
-        snippet = making.make(
+        snippet = snippets.make(
             trial,
             chosen[0],
             number=arguments.sample,

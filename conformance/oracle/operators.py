@@ -136,7 +136,7 @@ def expected(subject: Subject, dtype: torch.dtype, index: int, samples: SampleSe
         source = samples if samples is not None else samples_of(subject, dtype)
         value = compute(subject, dtype, source[index])
         if value.ok and chosen_for_recomputation(subject.name, *key):
-            _announce(subject.name, key[0], index, value)
+            announce(subject.name, key[0], index, value)
         return value
 
     return _cache.value(subject.name, key, make)
@@ -152,7 +152,8 @@ def chosen_for_recomputation(operator: str, dtype: str, index: int) -> bool:
     return zlib.crc32(f"{operator}/{dtype}/{index}".encode()) % RECOMPUTED == 0
 
 
-def _announce(operator: str, dtype: str, index: int, value: Expected) -> None:
+def announce(operator: str, dtype: str, index: int, value: Expected) -> None:
+    """Announce the digest of an oracle value to the journal, if anything receives announcements."""
     if announcements.wanted():
         announcements.announce(operator, dtype, index, digest_of(value))
 

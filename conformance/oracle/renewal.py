@@ -22,7 +22,8 @@ _TIED = ("searchsorted", "bucketize", "histogram", "histogramdd", "lu_unpack", "
 
 
 @functools.lru_cache(maxsize=8)
-def _others(name: str, dtype: torch.dtype, requires_grad: bool) -> list[Sample]:
+def other_samples(name: str, dtype: torch.dtype, requires_grad: bool) -> list[Sample]:
+    """The samples of an operator in one dtype, made from another seed."""
     info = find("operator", name).info
     seed = torch_private.seed_for("renewal", name, dtype_name(dtype))
     return wrap(torch_private.sample_inputs(info, dtype, requires_grad=requires_grad, seed=seed), name)
@@ -36,7 +37,7 @@ def renewed(
     It is the sample of another seed if that has the same form; else the sample with the elements of its
     floating tensors in another order, as far as the operator's domain allows that.
     """
-    candidates = _others(subject.name, dtype, requires_grad)
+    candidates = other_samples(subject.name, dtype, requires_grad)
     if sample.index < len(candidates):
         candidate = candidates[sample.index].replace(process=sample.process, stays=sample.stays)
         if same_form(sample, candidate) and differs(sample, candidate):

@@ -12,220 +12,175 @@ import math
 import operator
 import types
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
+from conformance.checking import trees
 from conformance.reproduction.modules import Unwritable
 from conformance.reproduction.source import Collector
+from conformance.samples.operators import bits
 
 #: Tensors with more elements are written as compressed bytes.
 READABLE = 256
-#: Bytes of one tensor's memory beyond which a snippet is no use any more.
+#: Bytes of one tensor's memory beyond which a snippet is of no use any more.
 LARGEST = 1 << 24
 
-_COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
-#: Dtypes of which torch.tensor makes no tensor from numbers, with one that holds all their values.
-_THROUGH: dict[torch.dtype, torch.dtype] = {
-    getattr(torch, name): wide
-    for name, wide in {
-        "complex32": torch.complex64,
-        "float8_e4m3fn": torch.float32,
-        "float8_e5m2": torch.float32,
-        "float8_e4m3fnuz": torch.float32,
-        "float8_e5m2fnuz": torch.float32,
-    }.items()
+_BY_ROW = (torch.sparse_csr, torch.sparse_bsr)
+_BY_COLUMN = (torch.sparse_csc, torch.sparse_bsc)
+#: Dtypes of which torch.tensor makes no tensor from numbers, with one that has all their values.
+_THROUGH: dict[torch.dtype, torch.dtype] = {torch.complex32: torch.complex64} | {
+    getattr(torch, name): torch.float32
+    for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
     if hasattr(torch, name)
 }
 #: Modules whose public names spell a function.
-_NAMED: tuple[tuple[str, Any], ...] = (
-    ("torch", torch),
-    ("torch.nn.functional", torch.nn.functional),
-    ("torch.Tensor", torch.Tensor),
-    ("torch.linalg", torch.linalg),
-    ("torch.fft", torch.fft),
-    ("torch.special", torch.special),
-    ("torch.sparse", torch.sparse),
-    ("torch.masked", torch.masked),
-    ("torch.nn", torch.nn),
-    ("torch.optim", torch.optim),
-    ("torch.ops.aten", torch.ops.aten),
-    ("operator", operator),
-    ("math", math),
-)
+_NAMED: dict[str, Any] = {
+    "": builtins, "torch": torch, "torch.nn.functional": torch.nn.functional, "torch.Tensor": torch.Tensor,
+    "torch.linalg": torch.linalg, "torch.fft": torch.fft, "torch.special": torch.special,
+    "torch.sparse": torch.sparse, "torch.masked": torch.masked, "torch.nn": torch.nn,
+    "torch.optim": torch.optim, "torch.ops.aten": torch.ops.aten, "operator": operator, "math": math,
+}  # fmt: skip
 
 
 class Writer:
     """Writes values as expressions. What must come before them (memory that tensors share, definitions) goes
     to ``statements`` and to the collector.
 
-    ``device`` names the variable with the device on which all memory is made (default: where it is now).
+    ``device`` names the variable with the device on which all memory is made (default: its own).
     """
 
-    def __init__(
-        self, collector: Collector, *, attributes: set[str] | None = None, device: str | None = None
-    ) -> None:
+    def __init__(self, collector: Collector, *, device: str | None = None) -> None:
         self.collector = collector
         self.device = device
         self.statements: list[str] = []
         #: Attributes that the code reads; the others of an object without source are left out.
-        self.attributes = attributes
+        self.attributes: set[str] | None = None
         self._bases: dict[int, str] = {}
-        self._uses: dict[int, int] = {}
+        self._views: dict[int, set[int]] = {}
         self._tensors: dict[int, str] = {}
         self._alive: list[Any] = []
 
     def share(self, tree: Any) -> None:
         """Look at all tensors that will be written, so that those over one storage stay over one."""
-        from conformance.checking import trees
-
-        for tensor in trees.tensors(tree):
-            if tensor.layout is torch.strided and not _is_fake(tensor):
-                key = tensor.untyped_storage()._cdata
-                self._uses[key] = self._uses.get(key, 0) + 1
+        for leaf in trees.leaves(tree):
+            if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
+                self.share(vars(leaf))
+            fake = type(leaf).__name__ in ("FakeTensor", "FunctionalTensor")
+            if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided and not fake:
+                self._views.setdefault(leaf.untyped_storage()._cdata, set()).add(id(leaf))
 
     def write(self, value: Any) -> str:
-        """The expression; raises :class:`Unwritable` where there is none."""
-        if (
-            value is None
-            or value is Ellipsis
-            or value is NotImplemented
-            or isinstance(value, (bool, int, str, bytes))
-        ):
-            if self.device and value == "cpu":
-                return self.device
-            return self._enum(value) if isinstance(value, enum.Enum) else repr(value)
-        if isinstance(value, float):
-            return _number(value)
-        if isinstance(value, complex):
-            return f"complex({_number(value.real)}, {_number(value.imag)})"
-        if isinstance(value, torch.Tensor):
-            return self.tensor(value)
-        if isinstance(value, torch.Size):
-            return f"torch.Size({list(value)!r})"
-        if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
-            return str(value)
-        if isinstance(value, torch.device):
-            if self.device and value.type == "cpu":
-                return self.device
-            return f"torch.device({str(value)!r})" if value.type in ("cpu", "meta") else "DEVICE"
-        if isinstance(value, tuple):
-            return self._tuple(value)
-        if isinstance(value, list):
-            return f"[{', '.join(map(self.write, value))}]"
-        if isinstance(value, (set, frozenset)):
-            inner = ", ".join(map(self.write, sorted(value, key=repr)))
-            return f"{type(value).__name__}([{inner}])"
-        if isinstance(value, dict):
-            inner = ", ".join(f"{self.write(key)}: {self.write(item)}" for key, item in value.items())
-            return f"{{{inner}}}"
-        if isinstance(value, slice):
-            return f"slice({', '.join(map(self.write, (value.start, value.stop, value.step)))})"
-        if isinstance(value, range):
-            return repr(value)
-        if isinstance(value, torch.Generator):
-            return f"torch.Generator({self.device or repr('cpu')}).manual_seed({value.initial_seed()})"
-        if isinstance(value, enum.Enum):
-            return self._enum(value)
-        if isinstance(value, type) or (callable(value) and not hasattr(value, "__dict__")):
+        """The expression; raises :class:`Unwritable` if there is none."""
+        if self.device and isinstance(value, (str, torch.device)) and str(value) == "cpu":
+            return self.device
+        match value:
+            case enum.Enum():
+                return f"{self._callable(type(value))}.{value.name}"
+            case None | int() | str() | bytes() | range() | types.EllipsisType() | types.NotImplementedType():
+                return repr(value)
+            case float() | complex():
+                return _listed(value)
+            case torch.Tensor():
+                return self.tensor(value)
+            case torch.Size():
+                return f"torch.Size({list(value)!r})"
+            case torch.dtype() | torch.layout() | torch.memory_format():
+                return str(value)
+            case torch.device():
+                return f"torch.device({str(value)!r})" if value.type in ("cpu", "meta") else "DEVICE"
+            case torch.Generator():
+                return f"torch.Generator({self.device or repr('cpu')}).manual_seed({value.initial_seed()})"
+            case tuple():
+                return self._tuple(value)
+            case list():
+                return f"[{self._items(value)}]"
+            case set() | frozenset():
+                return f"{type(value).__name__}([{self._items(sorted(value, key=repr))}])"
+            case dict():
+                items = (f"{self.write(key)}: {self.write(item)}" for key, item in value.items())
+                return f"{{{', '.join(items)}}}"
+            case slice():
+                return f"slice({self._items((value.start, value.stop, value.step))})"
+            case type() | types.FunctionType() | types.MethodType() | functools.partial():
+                return self._callable(value)
+        if callable(value) and not hasattr(value, "__dict__"):
             return self._callable(value)
-        if isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
-            return self._callable(value)
-        found = _spelled(value)
-        return found if found is not None else self._object(value)
+        return _spelled(value) or self._object(value)
 
-    # Tensors
+    def _items(self, values: Iterable[Any]) -> str:
+        return ", ".join(map(self.write, values))
 
     def tensor(self, tensor: torch.Tensor) -> str:
-        """A tensor with its shape, strides, offset, bits and place; one written before is the same."""
-        key = id(tensor)
-        if key in self._tensors:
-            return self._tensors[key]
+        """A tensor with its shape, strides, offset, bits and device; one written before is the same."""
+        if id(tensor) in self._tensors:
+            return self._tensors[id(tensor)]
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.is_quantized or tensor.is_nested:
             raise Unwritable(f"a tensor of type {type(tensor).__name__} has no literal here")
         text = self._plain(tensor)
-        if tensor.device.type == "meta":
-            shape = f"{tuple(tensor.shape)}, {tuple(tensor.stride())}"
-            text = f"torch.empty_strided({shape}, dtype={tensor.dtype}, device='meta')"
         if isinstance(tensor, torch.nn.Parameter):
             text = f"torch.nn.Parameter({text}, requires_grad={tensor.requires_grad})"
         elif tensor.requires_grad:
             text = f"{text}.requires_grad_()"
         self._alive.append(tensor)
-        name = self.collector.fresh("x")
+        name = self._tensors[id(tensor)] = self.collector.fresh("x")
         self.statements.append(f"{name} = {text}")
-        self._tensors[key] = name
         return name
 
     def _plain(self, tensor: torch.Tensor) -> str:
-        plain = tensor.detach()
+        plain, shape = tensor.detach(), tuple(tensor.shape)
         if tensor.device.type == "meta":
-            return ""
+            return f"torch.empty_strided({shape}, {plain.stride()}, dtype={tensor.dtype}, device='meta')"
         if tensor.device.type != "cpu":
             return f"{self._plain(plain.cpu())}.to(DEVICE)"
         if tensor.layout is torch.sparse_coo:
-            indices, values = self._plain(plain._indices()), self._plain(plain._values())
-            return (
-                f"torch.sparse_coo_tensor({indices}, {values}, {tuple(plain.shape)}, "
-                f"is_coalesced={plain.is_coalesced()}, check_invariants=False)"
+            parts = ", ".join(map(self._plain, (plain._indices(), plain._values())))
+            words = f"is_coalesced={plain.is_coalesced()}, check_invariants=False"
+            return f"torch.sparse_coo_tensor({parts}, {shape}, {words})"
+        if tensor.layout in _BY_ROW + _BY_COLUMN:
+            indices = (
+                (plain.crow_indices(), plain.col_indices())
+                if tensor.layout in _BY_ROW
+                else (plain.ccol_indices(), plain.row_indices())
             )
-        if tensor.layout in _COMPRESSED:
-            by_row = tensor.layout in (torch.sparse_csr, torch.sparse_bsr)
-            outer = plain.crow_indices() if by_row else plain.ccol_indices()
-            inner = plain.col_indices() if by_row else plain.row_indices()
-            parts = ", ".join(map(self._plain, (outer, inner, plain.values())))
-            return (
-                f"torch.sparse_compressed_tensor({parts}, {tuple(plain.shape)}, layout={tensor.layout}, "
-                "check_invariants=False)"
-            )
+            parts = ", ".join(map(self._plain, (*indices, plain.values())))
+            words = f"layout={tensor.layout}, check_invariants=False"
+            return f"torch.sparse_compressed_tensor({parts}, {shape}, {words})"
         if tensor.layout is not torch.strided:
             raise Unwritable(f"a tensor of layout {tensor.layout} has no literal here")
         conj, neg = tensor.is_conj(), tensor.is_neg()
-        if conj:
-            plain = plain.conj()
-        if neg:
-            plain = torch._neg_view(plain)
-        text = self._strided(plain)
-        if conj:
-            text += ".conj()"
+        plain = plain.conj() if conj else plain
+        text = self._strided(torch._neg_view(plain) if neg else plain) + ".conj()" * conj
         return f"torch._neg_view({text})" if neg else text
 
     def _numbers(self, plain: torch.Tensor) -> str:
-        """Numbers in memory; where they are to be placed on a device is said here."""
-        text = numbers(plain)
-        return f"{text}.to({self.device})" if self.device else text
+        return numbers(plain) + (f".to({self.device})" if self.device else "")
 
     def _strided(self, plain: torch.Tensor) -> str:
-        storage = plain.untyped_storage()
-        alone = self._uses.get(storage._cdata, 1) == 1
+        storage, offset = plain.untyped_storage(), plain.storage_offset()
+        alone = len(self._views.get(storage._cdata, ())) <= 1
         full = storage.nbytes() == plain.numel() * plain.itemsize
-        if alone and full and plain.is_contiguous() and plain.storage_offset() == 0:
+        if alone and full and plain.is_contiguous() and offset == 0:
             return self._numbers(plain)
         if storage.nbytes() % plain.itemsize:
             raise Unwritable("a tensor over memory that is not a whole number of its elements has no literal")
-        key = storage._cdata
-        base = self._bases.get(key)
-        flat = torch.empty(0, dtype=plain.dtype)
-        flat.set_(storage, 0, (storage.nbytes() // plain.itemsize,), (1,))
+        base = self._bases.get(storage._cdata)
         if base is None:
-            base = self._bases[key] = self.collector.fresh("memory")
+            base = self._bases[storage._cdata] = self.collector.fresh("memory")
             self._alive.append(plain)
+            flat = torch.empty(0, dtype=plain.dtype)
+            flat.set_(storage, 0, (storage.nbytes() // plain.itemsize,), (1,))
             self.statements.append(f"{base} = {self._numbers(flat)}")
-        same = f"torch.as_strided({base}, {tuple(plain.shape)}, {plain.stride()}, {plain.storage_offset()})"
-        return same
-
-    # Everything else
+        return f"torch.as_strided({base}, {tuple(plain.shape)}, {plain.stride()}, {offset})"
 
     def _tuple(self, value: Any) -> str:
-        inner = ", ".join(map(self.write, value))
+        items = self._items(value)
         if hasattr(value, "_fields"):
-            return f"{self._callable(type(value))}({inner})"
+            return f"{self._callable(type(value))}({items})"
         if hasattr(value, "n_fields"):
-            return f"torch.return_types.{type(value).__name__}([{inner}])"
-        return f"({inner},)" if len(value) == 1 else f"({inner})"
-
-    def _enum(self, value: Any) -> str:
-        return f"{self._callable(type(value))}.{value.name}"
+            return f"torch.return_types.{type(value).__name__}([{items}])"
+        return f"({items},)" if len(value) == 1 else f"({items})"
 
     def _callable(self, value: Any) -> str:
         if isinstance(value, functools.partial):
@@ -233,57 +188,61 @@ class Writer:
             words += [f"{key}={self.write(item)}" for key, item in value.keywords.items()]
             self.collector.imports.add("import functools")
             return f"functools.partial({', '.join(words)})"
-        found = _spelled(value)
-        if found is not None:
-            if found.split(".")[0] in ("operator", "math"):
-                self.collector.imports.add(f"import {found.split('.')[0]}")
-            return found
-        module = getattr(value, "__module__", None) or ""
+        spelled = _spelled(value)
+        if spelled is not None:
+            if spelled.split(".")[0] in ("operator", "math"):
+                self.collector.imports.add(f"import {spelled.split('.')[0]}")
+            return spelled
         if isinstance(value, types.MethodType):
             return f"{self.write(value.__self__)}.{value.__name__}"
+        module, name = getattr(value, "__module__", None) or "", getattr(value, "__qualname__", "<")
         if self.collector.is_inlined(module):
-            if isinstance(value, type):
-                return self.collector.require(module, value.__qualname__)
-            wrapped = inspect.unwrap(value)
-            if isinstance(wrapped, types.FunctionType):
-                if wrapped is not value and "<locals>" not in value.__qualname__:
-                    return self.collector.require(module, value.__qualname__)
-                plain = value if isinstance(value, types.FunctionType) else wrapped
-                return self.collector.function(plain, self.write)
-        elif module and "<" not in getattr(value, "__qualname__", "<"):
-            root = value.__qualname__.split(".")[0]
-            self.collector.imports.add(f"from {module} import {root}")
-            return str(value.__qualname__)
+            function = inspect.unwrap(value) if not isinstance(value, type) else None
+            if function is None or (function is not value and "<locals>" not in name):
+                return self.collector.require(module, name)
+            if isinstance(function, types.FunctionType):
+                inner = isinstance(value, types.FunctionType)
+                return self.collector.function(value if inner else function, self.write)
+        elif module and "<" not in name:
+            self.collector.imports.add(f"from {module} import {name.split('.')[0]}")
+            return str(name)
         raise Unwritable(f"{value!r} cannot be spelled")
 
     def _object(self, value: Any) -> str:
         kind = type(value)
-        if (
-            dataclasses.is_dataclass(kind)
-            and self.collector.is_inlined(kind.__module__)
-            and self.attributes is None
-        ):
-            words = [
-                f"{field.name}={self.write(getattr(value, field.name))}"
-                for field in dataclasses.fields(kind)
-                if field.init
-            ]
-            return f"{self.collector.require(kind.__module__, kind.__qualname__)}({', '.join(words)})"
         if isinstance(value, torch.nn.Module):
             raise Unwritable(f"a module {kind.__name__} has no literal here")
-        return self.record(value)
+        inlined = dataclasses.is_dataclass(kind) and self.collector.is_inlined(kind.__module__)
+        if self.attributes is None and inlined:
+            return self.instance(value)
+        if self.attributes is not None:
+            return self.record(value, self.attributes)
+        return self.record(value, getattr(kind, "__slots__", ()) or getattr(value, "__dict__", ()))
 
-    def record(self, value: Any) -> str:
-        """An object of a class of the same name with those attributes that the code reads."""
-        wanted = self.attributes or set()
+    def instance(self, value: Any, **texts: str) -> str:
+        """An object of a dataclass by the fields that differ from their defaults, or by the texts given."""
+        words = []
+        for field in dataclasses.fields(value):
+            item = getattr(value, field.name)
+            factory = field.default_factory
+            default = field.default if factory is dataclasses.MISSING else factory()
+            usual = not isinstance(item, torch.Tensor) and type(item) is type(default) and item == default
+            if field.name in texts:
+                words.append(f"{field.name}={texts[field.name]}")
+            elif field.init and field.name[0] != "_" and not usual:
+                words.append(f"{field.name}={self.write(item)}")
+        name = self.collector.require(type(value).__module__, type(value).__qualname__)
+        return f"{name}({', '.join(words)})"
+
+    def record(self, value: Any, attributes: Iterable[str]) -> str:
+        """An object of a class of the same name with those of the attributes that have a text."""
         words: list[str] = []
-        for name in sorted(wanted):
-            if name.startswith("__"):
+        for name in sorted(attributes):
+            method = inspect.getattr_static(type(value), name, None)
+            is_method = isinstance(method, types.FunctionType) and name not in getattr(value, "__dict__", ())
+            if name.startswith("__") or is_method:
                 continue
             try:
-                method = inspect.getattr_static(type(value), name, None)
-                if isinstance(method, types.FunctionType) and name not in vars(value):
-                    continue
                 words.append(f"{name}={self.write(getattr(value, name))}")
             except (AttributeError, Unwritable):
                 continue
@@ -292,97 +251,65 @@ class Writer:
 
 
 def numbers(tensor: torch.Tensor) -> str:
-    """A contiguous CPU tensor, by numbers where they are few, else by its bytes."""
-    dtype, shape = tensor.dtype, tuple(tensor.shape)
+    """A contiguous CPU tensor of any shape: by its numbers if they are few, else by its compressed bytes.
+
+    Raises :class:`Unwritable` if there are too many bytes.
+    """
+    dtype, shape, wide = tensor.dtype, tuple(tensor.shape), _THROUGH.get(tensor.dtype)
     if tensor.numel() == 0:
         return f"torch.empty({shape}, dtype={dtype})"
-    wide = _THROUGH.get(dtype)
     if tensor.numel() > 4 and wide is None and not dtype.is_complex:
         first = tensor.flatten()[0]
         if bool((tensor == first).all()) and not bool(tensor.is_floating_point() and (first == 0)):
             return f"torch.full({shape}, {_listed(first.item())}, dtype={dtype})"
     if tensor.numel() <= READABLE:
-        values = tensor if wide is None else tensor.to(wide)
         if wide is not None:
-            return f"torch.tensor({_listed(values.tolist())}, dtype={wide}).to({dtype})"
-        return f"torch.tensor({_listed(values.tolist())}, dtype={dtype})"
-    from conformance.samples.operators import bits
-
+            return f"torch.tensor({_listed(tensor.to(wide).tolist())}, dtype={wide}).to({dtype})"
+        return f"torch.tensor({_listed(tensor.tolist())}, dtype={dtype})"
     data = bits(tensor.clone())
     if len(data) > LARGEST:
         raise Unwritable(f"a tensor of {len(data)} bytes is too large for a snippet")
     text = base64.b85encode(zlib.compress(data, 9)).decode()
-    return (
-        f"torch.frombuffer(bytearray(zlib.decompress(base64.b85decode({text!r}))), "
-        f"dtype={dtype}).reshape({shape})"
-    )
+    memory = f"bytearray(zlib.decompress(base64.b85decode({text!r})))"
+    return f"torch.frombuffer({memory}, dtype={dtype}).reshape({shape})"
 
 
 def _listed(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_listed, value))}]"
     if isinstance(value, complex):
-        return f"complex({_number(value.real)}, {_number(value.imag)})"
-    return _number(value) if isinstance(value, float) else repr(value)
-
-
-def _number(value: float) -> str:
-    if math.isnan(value):
-        return "math.nan"
-    if math.isinf(value):
-        return "math.inf" if value > 0 else "-math.inf"
+        return f"complex({_listed(value.real)}, {_listed(value.imag)})"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "math.nan" if math.isnan(value) else "math.inf" if value > 0 else "-math.inf"
     return repr(value)
-
-
-def _is_fake(tensor: torch.Tensor) -> bool:
-    return type(tensor).__name__ in ("FakeTensor", "FunctionalTensor")
 
 
 @functools.cache
 def _names() -> dict[int, tuple[str, Any]]:
-    found: dict[int, tuple[str, Any]] = {}
-    for prefix, place in _NAMED:
+    names: dict[int, tuple[str, Any]] = {}
+    for prefix, place in _NAMED.items():
         for name in dir(place):
-            if name.startswith("_") and prefix != "torch.Tensor":
-                continue
             try:
                 value = getattr(place, name)
             except Exception:
                 continue
-            if callable(value) and not isinstance(value, types.ModuleType):
-                found.setdefault(id(value), (f"{prefix}.{name}", value))
-    return found
+            public = not name.startswith("_") or prefix == "torch.Tensor"
+            if public and callable(value) and not isinstance(value, types.ModuleType):
+                names.setdefault(id(value), (f"{prefix}.{name}".lstrip("."), value))
+    return names
 
 
 def _spelled(value: Any) -> str | None:
     """The public name of a function or class of torch, or of a builtin."""
-    known = _names().get(id(value))
-    if known is not None and known[1] is value:
-        return known[0]
-    name = getattr(value, "__name__", None)
-    if isinstance(name, str):
-        if getattr(builtins, name, None) is value:
-            return name
-        for prefix, place in _NAMED:  # bound methods of C functions are made anew each time
-            try:
-                if getattr(place, name, None) == value:
-                    return f"{prefix}.{name}"
-            except Exception:
-                continue
-    text = str(value)
-    if isinstance(value, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
-        return f"torch.ops.{text}"
-    return None
-
-
-def attributes_read(text: str) -> set[str]:
-    """Every attribute and every constant word in a source text: what its code may read of an object."""
-    import ast
-
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Attribute):
-            found.add(node.attr)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
-            found.add(node.value)
-    return found
+    name, named = _names().get(id(value), ("", None))
+    if name and named is value:
+        return name
+    word = getattr(value, "__name__", None)
+    for prefix, place in _NAMED.items() if isinstance(word, str) else ():
+        try:  # bound methods of C functions are made anew each time
+            if getattr(place, word, None) == value:  # type: ignore[arg-type]
+                return f"{prefix}.{word}".lstrip(".")
+        except Exception:
+            continue
+    ops = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+    return f"torch.ops.{value}" if isinstance(value, ops) else None

@@ -1,4 +1,4 @@
-"""Modules as syntax trees: what binds the names at their top."""
+"""Modules as syntax trees: the statements that bind the names at their top."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 #: (module, name) of a definition.
 Place = tuple[str, str]
+Import = (ast.Import, ast.ImportFrom)
 
 
 class Unwritable(Exception):
@@ -16,13 +17,13 @@ class Unwritable(Exception):
 
 
 def inlined(module: str) -> bool:
-    """Whether definitions of a module are copied: the suite's, and torch's private ones for its tests."""
+    """Return whether definitions of a module are copied: the suite's, and torch's own for tests."""
     return module.split(".")[0] == "conformance" or module.startswith("torch.testing._internal")
 
 
 @functools.cache
 def tree_of(module: str) -> ast.Module:
-    """The syntax tree of a module's file."""
+    """The syntax tree of a module's file; raises :class:`Unwritable` if it has no source."""
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         raise Unwritable(f"module {module} has no source")
@@ -32,76 +33,54 @@ def tree_of(module: str) -> ast.Module:
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     for node in body:
-        if isinstance(node, ast.If):
-            if not (isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
-                yield from _statements(node.body)
-                yield from _statements(node.orelse)
+        if isinstance(node, ast.If) and ast.unparse(node.test) != "TYPE_CHECKING":
+            yield from _statements([*node.body, *node.orelse])
         elif isinstance(node, ast.Try):
             yield from _statements(node.body)
         else:
             yield node
 
 
-def targets(node: ast.stmt) -> list[str]:
-    """The names that an assignment binds."""
-    if isinstance(node, ast.Assign):
-        found = node.targets
-    elif isinstance(node, (ast.AnnAssign, ast.AugAssign)):
-        found = [node.target]
-    else:
-        return []
-    return [one.id for target in found for one in ast.walk(target) if isinstance(one, ast.Name)]
+def bound_by(node: ast.stmt) -> list[str]:
+    """The names that a statement at the top of a module binds."""
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, Import):
+        return [alias.asname or alias.name.split(".")[0] for alias in node.names]
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", ast.Pass())]
+    return [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
 
 
 @functools.cache
 def bindings(module: str) -> Mapping[str, ast.stmt]:
-    """The statements that bind the names at the top of a module."""
-    found: dict[str, ast.stmt] = {}
+    """The statements that bind the names at the top of a module: the last of them, for values the first."""
+    statements: dict[str, ast.stmt] = {}
     for node in _statements(tree_of(module).body):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            found[node.name] = node
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            for alias in node.names:
-                found[alias.asname or alias.name.split(".")[0]] = node
-        else:
-            for name in targets(node):
-                found.setdefault(name, node)
-    return found
+        for name in bound_by(node):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef, *Import)) or name not in statements:
+                statements[name] = node
+    return statements
 
 
-def module_of(node: ast.ImportFrom, module: str) -> str:
-    """The full name of the module that a statement in ``module`` imports from."""
-    if not node.level:
-        return node.module or ""
-    package = module.rsplit(".", node.level)[0]
-    return f"{package}.{node.module}" if node.module else package
-
-
+@functools.cache
 def is_module(name: str) -> bool:
-    """Whether there is a module of that name."""
+    """Return whether there is a module of that name."""
     try:
         return importlib.util.find_spec(name) is not None
     except (ImportError, AttributeError, ValueError):
         return False
 
 
-class Binding:
-    """What an import binds a name to: a module, or an attribute of one."""
+def source_of(node: ast.ImportFrom, module: str) -> str:
+    """The full name of the module from which a statement in ``module`` imports."""
+    package = module.rsplit(".", node.level)[0] if node.level else None
+    return importlib.util.resolve_name("." * bool(node.level) + (node.module or ""), package)
 
-    def __init__(self, module: str, attribute: str | None, text: str) -> None:
-        self.module = module
-        self.attribute = attribute
-        self.text = text
 
-    @staticmethod
-    def of(node: ast.Import | ast.ImportFrom, module: str, name: str) -> Binding:
-        for alias in node.names:
-            if (alias.asname or alias.name.split(".")[0]) != name:
-                continue
-            if isinstance(node, ast.Import):
-                full = alias.name if alias.asname else alias.name.split(".")[0]
-                return Binding(full, None, ast.unparse(ast.Import([alias])))
-            source = module_of(node, module)
-            text = f"from {source} import {alias.name}" + (f" as {alias.asname}" if alias.asname else "")
-            return Binding(source, alias.name, text)
-        raise Unwritable(f"{module} does not import {name}")
+def imported(node: ast.Import | ast.ImportFrom, module: str, name: str) -> tuple[str, str | None, str]:
+    """(module, attribute of it or None, statement) of the import that binds ``name`` in ``module``."""
+    alias = next(alias for alias in node.names if name in (alias.asname, alias.name.split(".")[0]))
+    if isinstance(node, ast.Import):
+        return alias.name if alias.asname else name, None, ast.unparse(ast.Import([alias]))
+    source = source_of(node, module)
+    return source, alias.name, ast.unparse(ast.ImportFrom(source, [alias], 0))

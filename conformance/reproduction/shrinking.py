@@ -1,8 +1,8 @@
 """Smaller samples that still fail: fewer of them, fewer arguments, smaller shapes, simpler values.
 
-The property itself decides: a candidate counts when its check, run with it as the only sample, finds a
-failure of the same signature, and when the same check holds on the CPU, since a sample may become one on
-which a right device fails too.
+The property itself decides: a candidate counts if its check, run with it as the only sample, finds a failure
+of the same signature, and if the same check finds none on the CPU, since a sample may become one on which a
+correct device fails too.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ from conformance.samples.operators import Sample
 _SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
 #: Seconds that shrinking may take.
 BUDGET = 30.0
+#: A change of one leaf of a sample's arguments; it returns the leaf itself if it changes nothing.
+Change = Callable[[Any], Any]
 
 
 @dataclasses.dataclass
 class Shrunk:
-    """What shrinking came to: the sets of samples that still fail, the failure they give, and how it went."""
+    """The sets of samples that still fail, the failure that they give, and how shrinking went."""
 
     sets: dict[Key, list[Any]]
     failure: Failure
@@ -42,91 +44,73 @@ class Shrunk:
 def shrink(
     trial: Trial, failure: Failure, *, number: int | None, budget: float = BUDGET, simplify: bool = True
 ) -> Shrunk:
-    """The smallest samples found on which the check still fails as it did.
+    """The smallest samples found, in ``budget`` seconds, on which the check still fails as it did.
 
     ``number`` is the sample to begin with (default: that of the failure); with ``simplify`` False the sample
     is only set apart from the others.
     """
-    wanted = signature(failure)
     until = time.perf_counter() + budget
     sets = trial.sets()
-    found = _alone(trial, sets, failure, wanted, number)
-    if found is None:
-        words = "the property makes its own samples" if not sets else "it takes several samples to fail"
+    shrunk = _alone(trial, sets, failure, number)
+    if shrunk is None:
+        words = "it takes several samples to fail" if sets else "the property makes its own samples"
         return Shrunk(sets, failure, words=f"not shrunk: {words}")
-    if _is_random(trial, found.sample):
-        found.words += ", not shrunk: its values are random, so that few of them may agree by chance"
-        return found
-    simpler = candidates if isinstance(found.sample, Sample) else _calls if _is_call(found.sample) else None
-    if simplify and simpler is not None:
-        _simplify(trial, found, wanted, until, simpler)
-    return found
+    sample = shrunk.sample
+    is_random = getattr(sample, "random", False)
+    if isinstance(sample, Sample):
+        is_random = promises.is_random(trial.subject.name, sample)
+    if is_random:
+        shrunk.words += ", not shrunk: its values are random, so that few of them may agree by chance"
+    elif simplify and isinstance(sample, Sample):
+        _simplify(trial, shrunk, until, candidates)
+    elif simplify and hasattr(sample, "constructor") and hasattr(sample, "call"):
+        _simplify(trial, shrunk, until, _calls)
+    return shrunk
 
 
-def _alone(
-    trial: Trial, sets: dict[Key, list[Any]], failure: Failure, wanted: str, number: int | None
-) -> Shrunk | None:
-    """One sample as the only one of all sets, where that is enough to fail."""
+def _alone(trial: Trial, sets: dict[Key, list[Any]], failure: Failure, number: int | None) -> Shrunk | None:
+    """One sample as the only one of all sets, if that is enough to fail."""
     first = number if number is not None else failure.sample
     for key, members in sets.items():
-        order = [one for one in members if one.index == first]
+        order = [sample for sample in members if sample.index == first]
         if number is None:
-            order += [one for one in members if one.index != first][:3]
+            order += [sample for sample in members if sample.index != first][:3]
         for sample in order:
             alone = sample.replace(index=0) if isinstance(sample, Sample) else sample
-            candidate: dict[Key, list[Any]] = {other: [] for other in sets}
-            candidate[key] = [alone]
-            if isinstance(sample, Sample):
-                # The same sample stands in every set that a check may look into by number.
-                for other, others in sets.items():
-                    if other != key and other[0] == "samples" and key[0] == "samples" and first is not None:
-                        candidate[other] = [one.replace(index=0) for one in others if one.index == first]
-                        break
-            for chosen in _with_and_without(candidate, key):
-                again = trial.fails(chosen, wanted)
+            chosen: dict[Key, list[Any]] = {other: [] for other in sets}
+            chosen[key] = [alone]
+            choices = [chosen]
+            # A check may look up the same sample by its number in another set, as that with gradients.
+            twins = [other for other in sets if other != key and other[0] == key[0] == "samples"]
+            if isinstance(sample, Sample) and twins and first is not None:
+                same = [twin.replace(index=0) for twin in sets[twins[0]] if twin.index == first]
+                choices += [{**chosen, twins[0]: same}] if same else []
+            for choice in choices:
+                again = trial.fails(choice, signature(failure))
                 if again is not None:
-                    return Shrunk(chosen, again, sample=alone, words=f"sample {sample.index} alone")
+                    return Shrunk(choice, again, sample=alone, words=f"sample {sample.index} alone")
     return None
 
 
-def _is_random(trial: Trial, sample: Any) -> bool:
-    if isinstance(sample, Sample):
-        return promises.is_random(trial.subject.name, sample)
-    return bool(getattr(sample, "random", False))
-
-
-def _with_and_without(candidate: dict[Key, list[Any]], key: Key) -> Iterator[dict[Key, list[Any]]]:
-    yield {other: (members if other == key else []) for other, members in candidate.items()}
-    if any(members for other, members in candidate.items() if other != key):
-        yield candidate
-
-
-def _key_of(found: Shrunk) -> Key:
-    return next(key for key, members in found.sets.items() if any(one is found.sample for one in members))
-
-
-def _simplify(
-    trial: Trial, found: Shrunk, wanted: str, until: float, simpler: Callable[[Any], Iterator[Any]]
-) -> None:
-    key = _key_of(found)
-    right = trial.on_cpu()
-    if right is not None and not right.holds(found.sets):
-        right = None  # it says nothing where the CPU fails as well
-    progress = True
-    while progress and time.perf_counter() < until:
-        progress = False
-        for candidate in simpler(found.sample):
-            if time.perf_counter() >= until:
-                found.words += f"; stopped after {found.tried} candidates"
-                return
-            found.tried += 1
-            sets = {**found.sets, key: [candidate]}
-            again = trial.fails(sets, wanted)
-            if again is not None and (right is None or right.holds(sets)):
-                found.sets, found.sample, found.failure = sets, candidate, again
-                found.taken += 1
-                progress = True
-                break
+def _simplify(trial: Trial, shrunk: Shrunk, until: float, simpler: Callable[[Any], Iterator[Any]]) -> None:
+    """Replace the sample by simpler ones as long as one of them fails as it does."""
+    wanted = signature(shrunk.failure)
+    key = next(key for key, members in shrunk.sets.items() if any(x is shrunk.sample for x in members))
+    correct = trial.on_cpu()
+    if correct is not None and not correct.holds(shrunk.sets):
+        correct = None  # it says nothing if the CPU fails as well
+    waiting = simpler(shrunk.sample)
+    while (candidate := next(waiting, None)) is not None:
+        if time.perf_counter() >= until:
+            shrunk.words += f"; stopped after {shrunk.tried} candidates"
+            return
+        shrunk.tried += 1
+        sets = {**shrunk.sets, key: [candidate]}
+        again = trial.fails(sets, wanted)
+        if again is not None and (correct is None or correct.holds(sets)):
+            shrunk.sets, shrunk.sample, shrunk.failure = sets, candidate, again
+            shrunk.taken += 1
+            waiting = simpler(candidate)
 
 
 def candidates(sample: Sample) -> Iterator[Sample]:
@@ -135,49 +119,41 @@ def candidates(sample: Sample) -> Iterator[Sample]:
         yield sample.replace(kwargs={key: value for key, value in sample.kwargs.items() if key != name})
     if sample.args:
         yield sample.replace(args=sample.args[:-1])
-    yield from _shorter_lists(sample)
-    yield from _smaller(sample)
-    yield from _plainer(sample)
+    input, *args = map(_shorter, (sample.input, *sample.args))
+    if any(new is not old for new, old in zip((input, *args), (sample.input, *sample.args), strict=True)):
+        yield sample.replace(input=input, args=tuple(args))
+    for change in itertools.chain(_smaller(sample), _plainer(sample)):
+        candidate = _changed(sample, change)
+        if candidate is not None:
+            yield candidate
 
 
-def _changed(sample: Sample, change: Callable[[Any], Any]) -> Sample | None:
-    """The sample with ``change`` applied to each leaf; None where nothing changed or it cannot be made."""
-    changed = False
-    made: dict[int, Any] = {}
+def _shorter(tree: Any) -> Any:
+    """A list or tuple of tensors cut to its first one."""
+    able = type(tree) in (list, tuple) and len(tree) > 1
+    return tree[:1] if able and all(isinstance(x, torch.Tensor) for x in tree) else tree
+
+
+def _changed(sample: Sample, change: Change) -> Sample | None:
+    """The sample with each leaf changed; None if nothing changed or the change cannot be made."""
+    changes: dict[int, Any] = {}
 
     def leaf(value: Any) -> Any:
-        nonlocal changed
-        if id(value) in made:
-            return made[id(value)]
-        new = change(value)
-        if new is not value:
-            changed = True
-        made[id(value)] = new
-        return new
+        if id(value) not in changes:
+            changes[id(value)] = change(value)
+        return changes[id(value)]
 
     try:
         with torch.no_grad():
             input, args, kwargs = trees.tree_map(leaf, sample.arguments)
     except Exception:
         return None
-    return sample.replace(input=input, args=args, kwargs=kwargs) if changed else None
-
-
-def _shorter_lists(sample: Sample) -> Iterator[Sample]:
-    """Lists of tensors with fewer of them."""
-
-    def shorter(tree: Any) -> Any:
-        if (
-            isinstance(tree, (list, tuple))
-            and len(tree) > 1
-            and all(isinstance(x, torch.Tensor) for x in tree)
-        ):
-            return type(tree)(tree[:1]) if type(tree) in (list, tuple) else tree
-        return tree
-
-    input, args = shorter(sample.input), tuple(map(shorter, sample.args))
-    if input is not sample.input or any(a is not b for a, b in zip(args, sample.args, strict=True)):
-        yield sample.replace(input=input, args=args)
+    if all(
+        new is old
+        for new, old in zip(trees.leaves((input, args, kwargs)), trees.leaves(sample.arguments), strict=True)
+    ):
+        return None
+    return sample.replace(input=input, args=args, kwargs=kwargs)
 
 
 def _strided(value: Any) -> bool:
@@ -185,31 +161,32 @@ def _strided(value: Any) -> bool:
 
 
 def _own(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """A plain tensor of its own memory, which requires grad where ``like`` does."""
+    """A plain tensor of its own memory, which requires grad if ``like`` does."""
     plain = tensor.detach().resolve_conj().resolve_neg()
     return plain.clone(memory_format=torch.contiguous_format).requires_grad_(like.requires_grad)
 
 
-def _smaller(sample: Sample) -> Iterator[Sample]:
+def _swapped(value: Any, old: Any, new: Any) -> Any:
+    return new if value is old else value
+
+
+def _smaller(sample: Sample) -> Iterator[Change]:
     """Fewer dimensions and shorter ones, in all tensors alike or in one alone."""
-    tensors = [t for t in sample.tensors() if _strided(t)]
-    ranks = sorted({t.dim() for t in tensors if t.dim() > 0}, reverse=True)
-    for rank in ranks:
+    tensors = [tensor for tensor in sample.tensors() if _strided(tensor)]
+    for rank in sorted({tensor.dim() for tensor in tensors if tensor.dim() > 0}, reverse=True):
         for end in (0, -1):
-            yield from _some(_changed(sample, functools.partial(_flattened, rank=rank, end=end)))
-    lengths = sorted({n for t in tensors for n in t.shape if n > 1}, reverse=True)
-    for length in lengths:
+            yield functools.partial(_flattened, rank=rank, end=end)
+    for length in sorted({n for tensor in tensors for n in tensor.shape if n > 1}, reverse=True):
         for new in dict.fromkeys((1, 2, length // 2, length - 1)):
             for numbers, layout in itertools.product((False, True), repeat=2):
                 if 0 < new < length:
-                    cut = functools.partial(_cut, old=length, new=new, numbers=numbers, layout=layout)
-                    yield from _some(_changed(sample, cut))
+                    yield functools.partial(_cut, old=length, new=new, numbers=numbers, layout=layout)
     for tensor in tensors:
         for dim, length in enumerate(tensor.shape):
             for new in dict.fromkeys((1, length // 2)):
                 if 0 < new < length:
                     shorter = _own(tensor.detach().narrow(dim, 0, new), tensor)
-                    yield from _some(_changed(sample, functools.partial(_swapped, old=tensor, new=shorter)))
+                    yield functools.partial(_swapped, old=tensor, new=shorter)
 
 
 def _flattened(value: Any, rank: int, end: int) -> Any:
@@ -219,14 +196,10 @@ def _flattened(value: Any, rank: int, end: int) -> Any:
     return _own(value.detach().select(end, 0), value)
 
 
-def _swapped(value: Any, old: Any, new: Any) -> Any:
-    return new if value is old else value
-
-
 def _cut(value: Any, old: int, new: int, numbers: bool, layout: bool) -> Any:
     """Every dimension of ``old`` elements cut to ``new``; with ``numbers`` such numbers in arguments as well.
 
-    With ``layout`` what is left stays where it is in memory.
+    With ``layout`` what is left stays at its place in memory.
     """
     if not _strided(value):
         return new if numbers and type(value) is int and value == old else value
@@ -242,68 +215,52 @@ def _cut(value: Any, old: int, new: int, numbers: bool, layout: bool) -> Any:
     return part.requires_grad_(value.requires_grad) if layout else _own(part, value)
 
 
-def _some(sample: Sample | None) -> Iterator[Sample]:
-    if sample is not None:
-        yield sample
-
-
-def _plainer(sample: Sample) -> Iterator[Sample]:
+def _plainer(sample: Sample) -> Iterator[Change]:
     """Simpler memory and values, one tensor or number after the other."""
     for leaf in trees.leaves(sample.arguments):
         for new in _plainer_leaf(leaf):
-            yield from _some(_changed(sample, functools.partial(_swapped, old=leaf, new=new)))
+            yield functools.partial(_swapped, old=leaf, new=new)
 
 
 def _plainer_leaf(leaf: Any) -> Iterator[Any]:
-    if isinstance(leaf, bool):
-        if leaf:
-            yield False
-    elif isinstance(leaf, int):
-        yield from (new for new in (0, 1) if abs(new) < abs(leaf))
+    if isinstance(leaf, (bool, int)):
+        yield from (new for new in (type(leaf)(0), type(leaf)(1)) if abs(new) < abs(leaf))
     elif isinstance(leaf, float):
-        yield from (new for new in (0.0, 1.0, 0.5, float(round(leaf))) if _simpler(leaf, new))
+        values = (0.0, 1.0, 0.5, round(leaf, 0))
+        yield from (new for new in values if (len(repr(new)), repr(new)) < (len(repr(leaf)), repr(leaf)))
     elif _strided(leaf) and leaf.numel():
-        yield from _plainer_tensor(leaf)
+        plain = _own(leaf, leaf)
+        views = (
+            leaf.untyped_storage().nbytes() != leaf.numel() * leaf.itemsize or leaf.is_conj() or leaf.is_neg()
+        )
+        if views or not leaf.is_contiguous() or leaf.storage_offset():
+            yield plain  # values of memory that matters are left alone
+        elif leaf.numel() <= 4096:
+            yield from _plainer_values(plain.detach(), leaf.requires_grad)
 
 
-def _simpler(old: float, new: float) -> bool:
-    """Whether a number takes less to write, so that shrinking ends."""
-    return (len(repr(new)), repr(new)) < (len(repr(old)), repr(old)) and new == new and old == old
+def _plainer_values(plain: torch.Tensor, requires_grad: bool) -> Iterator[torch.Tensor]:
+    """Tensors whose values take less to write."""
+    changes: list[Callable[[torch.Tensor], torch.Tensor]] = [torch.zeros_like, torch.ones_like]
+    if plain.is_floating_point():
+        changes += [
+            torch.round,
+            lambda x: (x * 4).round() / 4,
+            lambda x: (x.double() * 100).round().div(100).to(x.dtype),
+        ]
+    elif plain.is_complex():
+        changes.append(lambda x: torch.view_as_complex(torch.view_as_real(x).round()))
+    for change in changes:
+        try:
+            new = change(plain)
+        except (RuntimeError, NotImplementedError):
+            continue
+        if _cost(new) < _cost(plain):
+            yield new.requires_grad_(requires_grad)
 
 
 def _cost(tensor: torch.Tensor) -> int:
-    return sum(len(repr(value)) for value in tensor.detach().resolve_conj().resolve_neg().flatten().tolist())
-
-
-def _plainer_tensor(leaf: torch.Tensor) -> Iterator[torch.Tensor]:
-    elsewhere = leaf.untyped_storage().nbytes() != leaf.numel() * leaf.itemsize
-    if not leaf.is_contiguous() or leaf.storage_offset() or leaf.is_conj() or leaf.is_neg() or elsewhere:
-        yield _own(leaf, leaf)
-        return  # values of memory that matters are left alone
-    if leaf.numel() > 4096:
-        return
-    plain = leaf.detach()
-    before = _cost(plain)
-    makes: list[Callable[[torch.Tensor], torch.Tensor]] = [torch.zeros_like, torch.ones_like]
-    if plain.is_floating_point():
-        makes += [
-            torch.round,
-            lambda t: (t * 4).round() / 4,
-            lambda t: (t.double() * 100).round().div(100).to(t.dtype),
-        ]
-    elif plain.is_complex():
-        makes.append(lambda t: torch.view_as_complex(torch.view_as_real(t).round()))
-    for make in makes:
-        try:
-            new = make(plain)
-        except (RuntimeError, NotImplementedError):
-            continue
-        if _cost(new) < before:
-            yield new.requires_grad_(leaf.requires_grad)
-
-
-def _is_call(sample: Any) -> bool:
-    return hasattr(sample, "constructor") and hasattr(sample, "call")
+    return sum(len(repr(value)) for value in tensor.flatten().tolist())
 
 
 def _calls(sample: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Short stand-ins for parts of the suite, for snippets: code that is copied into them, not run here.
+"""Short replacements of parts of the suite, for snippets: code that is copied into them, not run here.
 
 The names in capitals are data; a snippet gets them as literals.
 """
@@ -51,36 +51,45 @@ class Recorder:
 
     @property
     def failed(self) -> bool:
+        """True if anything failed so far."""
         return self.failures > 0
 
     @property
     def failure_count(self) -> int:
+        """The number of failures so far."""
         return self.failures
 
     def compared(self, count: int) -> None:
+        """Count a comparison."""
         self.comparisons += 1
 
     def fail(self, kind: Kind, message: str, *, sample: int | None = None) -> None:
+        """Print a failure."""
         self.failures += 1
         print(f"WRONG ({kind.value}): {message}")
 
     def note(self, text: str) -> None:
+        """Print a remark."""
         print(f"note: {text}")
 
     def unsupported(self, reason: str) -> None:
+        """Print that the target declares the subject unsupported."""
         print(f"declared unsupported: {reason}")
 
     def vacuous(self, reason: str) -> None:
+        """Keep the reason for which nothing was shown."""
         self.reason = reason
 
     def samples(self, used: int, available: int) -> None:
+        """Count the samples that were used."""
         self.samples_used += used
 
     def placement(self, placement: Any) -> None:
+        """Print how the operator ran."""
         print(f"placement: {placement.value}")
 
     def finish(self) -> None:
-        """End the script: with 1 where something does not hold."""
+        """End the script: with 1 if something does not hold."""
         if not self.failures and (self.reason or not self.comparisons):
             self.failures += 1
             print(f"WRONG (vacuous): {self.reason or 'nothing was compared'}")
@@ -90,95 +99,112 @@ class Recorder:
 
 
 def samples_of(subject: Any, dtype: torch.dtype, requires_grad: bool = False) -> Any:
-    return SampleSet(subject.name, SAMPLES.get((str(dtype), requires_grad), []))
+    """The samples of the operator: a copy of those that the check took."""
+    return SampleSet(subject.name, SAMPLES.get((dtype, requires_grad), []))
 
 
 def reference_samples_of(subject: Any, dtype: torch.dtype) -> Any:
-    return SampleSet(subject.name, REFERENCE_SAMPLES.get(str(dtype), []))
+    """The reference samples of the operator."""
+    return SampleSet(subject.name, REFERENCE_SAMPLES.get(dtype, []))
 
 
 def module_samples(subject: Any, dtype: torch.dtype) -> Any:
-    return MODULE_SAMPLES[str(dtype)]
+    """The samples of the module."""
+    return MODULE_SAMPLES[dtype]
 
 
 def optimizer_samples(subject: Any, dtype: torch.dtype, *, capturable: bool) -> Any:
-    return OPTIMIZER_SAMPLES[(str(dtype), capturable)]
+    """The samples of the optimizer."""
+    return OPTIMIZER_SAMPLES[(dtype, capturable)]
 
 
 def find(kind: str, name: str) -> Any:
+    """The subject of the check."""
     return SUBJECT
 
 
 def rule(operator: str, dtype: torch.dtype, direction: str = "forward") -> Any:
-    found = RULES.get((operator, str(dtype), direction))
-    return RULES[(operator, direction)] if found is None else found
+    """The rule of tolerances; a dtype of which none is known gets that of another one."""
+    return RULES.get((operator, dtype, direction)) or RULES[(operator, direction)]
 
 
 def reasons(mode: str, table: str) -> Any:
+    """The operators of a table of a mode that has no meaning for them, with their reasons."""
     return REASONS.get((mode, table), {})
 
 
 def error_inputs(info: Any, device: str, *, seed: int) -> Any:
+    """The error inputs of the operator."""
     return ERROR_INPUTS
 
 
 def module_error_inputs(info: Any, dtype: torch.dtype, *, training: bool, seed: int) -> Any:
+    """The error inputs of the module."""
     return MODULE_ERROR_INPUTS[training]
 
 
 def optimizer_error_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> Any:
+    """The error inputs of the optimizer."""
     return OPTIMIZER_ERROR_INPUTS
 
 
 def backward_dtypes(info: Any) -> Any:
+    """The dtypes in which the operator has a backward on the CPU."""
     return BACKWARD_DTYPES
 
 
 def forward_dtypes(info: Any) -> Any:
+    """The dtypes that the operator supports on the CPU."""
     return FORWARD_DTYPES
 
 
 def first_samples(name: str) -> dict[torch.dtype, Any]:
+    """The first sample of the operator for each dtype, and whether the CPU has a result for it."""
     return FIRST_SAMPLES
 
 
-def others(name: str, dtype: torch.dtype, requires_grad: bool) -> Any:
-    return OTHERS.get((str(dtype), requires_grad), [])
+def other_samples(name: str, dtype: torch.dtype, requires_grad: bool) -> Any:
+    """The samples of the operator from another seed."""
+    return OTHERS.get((dtype, requires_grad), [])
 
 
 @contextlib.contextmanager
 def preserved_rng() -> Iterator[None]:
-    state, other = torch.default_generator.get_state(), random.getstate()
+    """Restore the state of the random number generators at the end."""
+    torch_state, python_state = torch.default_generator.get_state(), random.getstate()
     try:
         yield
     finally:
-        torch.default_generator.set_state(state)
-        random.setstate(other)
+        torch.default_generator.set_state(torch_state)
+        random.setstate(python_state)
 
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
+    """Draw from a seed, and restore the state of the random number generators at the end."""
     with preserved_rng():
         torch.default_generator.manual_seed(seed)
         random.seed(seed)
         yield
 
 
-def seed_everything(value: int, target: Any) -> None:
+def seed(value: int, target: Any) -> None:
+    """Seed the random number generators."""
     random.seed(value)
     torch.manual_seed(value)
 
 
 def announce(operator: str, dtype: str, index: int, found: Any) -> None:
-    pass
+    """Do nothing: only a run announces values of its oracle."""
 
 
 def limit(own: int | None = None) -> int | None:
+    """The property's own limit of samples."""
     return own
 
 
 def op_db() -> Any:
-    """Torch's own database. Its file asks for a package of which the database needs nothing but a name."""
+    """Torch's database of operators. Its file imports a package of which the database needs only a name."""
     try:
         importlib.import_module("expecttest")
     except ImportError:
@@ -188,16 +214,18 @@ def op_db() -> Any:
 
 
 def composite_checks() -> Any:
+    """Torch's module for checks of composite compliance."""
     return importlib.import_module("torch.testing._internal.composite_compliance")
 
 
 class NoNumpy:
-    """In the place of NumPy, where there is none: nothing is one of its arrays."""
+    """The part of NumPy that is needed if it is not installed: nothing is one of its arrays."""
 
     ndarray = ()
 
 
 def numpy_or_none() -> Any:
+    """NumPy, or what is enough to go without it."""
     try:
         return importlib.import_module("numpy")
     except ImportError:

@@ -1,4 +1,4 @@
-"""What a check did on the device, written down as it runs: its calls, and the comparison that failed."""
+"""The calls that a check made on the device, written down as it runs, and the comparison that failed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from conformance.checking import compare, invocation, trees
-from conformance.checking.compare import metadata
+from conformance.checking import compare, trees
 from conformance.checking.recorder import Recorder
 from conformance.checking.tolerances import EXACT
 from conformance.properties.operators import _common, _gradients
@@ -22,8 +21,8 @@ from conformance.samples.operators import Sample
 
 @dataclasses.dataclass
 class Call:
-    """A form of an operator that was called on a copy of ``source``; ``derivative`` tells that its gradients
-    were taken.
+    """A form of an operator that was called on a copy of ``source``; with ``info``, the operator's entry of
+    torch's database, its gradients were taken.
     """
 
     form: Any
@@ -33,10 +32,6 @@ class Call:
     info: Any = None
     value: Any = None
     error: Exception | None = None
-
-    @property
-    def derivative(self) -> bool:
-        return self.info is not None
 
 
 @dataclasses.dataclass
@@ -48,47 +43,100 @@ class Comparison:
     call: Call
     part: int = 0
     written: bool = False
-    #: Expected values and allowed differences, or metadata, or neither where the call raised.
+    #: Expected values and allowed differences, or metadata, or neither if the call raised.
     values: tuple[torch.Tensor, torch.Tensor] | None = None
     metadata: dict[str, Any] | None = None
 
 
 class Tape:
-    """Calls of one run and its first failure of a given signature, as far as they have the usual form."""
+    """Calls of one run, as far as they have the usual form, and its first failure of a signature."""
 
-    def __init__(self, wanted: str) -> None:
+    def __init__(self, wanted: str = "") -> None:
         self.wanted = wanted
         self.calls: list[Call] = []
-        self.found: Comparison | None = None
+        self.comparison: Comparison | None = None
         self._sources: dict[int, tuple[Sample, Sample]] = {}
 
-    def source_of(self, copy: Sample) -> Sample | None:
-        """The sample on the host of which this one is a copy, further keywords of the call left out."""
-        for tensor in copy.tensors():
-            known = self._sources.get(id(tensor))
-            if known is not None:
-                return known[1]
-        return None
-
-    def remember(self, source: Sample, copy: Sample | None) -> None:
+    def to_device(self, sample: Sample, *args: Any, **kwargs: Any) -> Any:
+        """Copy a sample to the device as :func:`conformance.samples.copies.to_device` does."""
+        copy = _TO_DEVICE(sample, *args, **kwargs)
         if copy is not None:
-            for tensor in copy.tensors():
-                self._sources[id(tensor)] = (copy, source)
+            self._sources.update((id(tensor), (copy, sample)) for tensor in copy.tensors())
+        return copy
 
-    def add(self, form: Any, copy: Sample, outcome: Any, *, grad: bool, info: Any = None) -> None:
-        source = self.source_of(copy)
-        if source is None or len(list(trees.leaves(source.arguments))) != len(
+    def call(self, form: Any, copy: Sample, *, grad: bool = False, info: Any = None) -> Call | None:
+        """Write down a call on a copy; None if it has an argument (out=) that no sample has."""
+        known = [self._sources[id(tensor)][1] for tensor in copy.tensors() if id(tensor) in self._sources]
+        if not known or len(list(trees.leaves(known[0].arguments))) != len(
             list(trees.leaves(copy.arguments))
         ):
-            return  # a further argument (out=) that no literal is known of
-        self.calls.append(Call(form, source, copy, grad, info, outcome.value, outcome.error))
+            return None
+        self.calls.append(Call(form, known[0], copy, grad, info))
+        return self.calls[-1]
 
-    def matches(self, recorder: Recorder, before: int) -> bool:
-        if self.found is not None or recorder.failure_count == before or not recorder._failures:
+    def run(self, target: Any, op: Any, sample: Sample, *, grad: bool = False) -> Any:
+        """Call an operator as a property does."""
+        call = self.call(op, sample, grad=grad)
+        outcome = RUN(target, op, sample, grad=grad)
+        if call is not None:
+            call.value, call.error = outcome.value, outcome.error
+        return outcome
+
+    def differentiate(self, info: Any, op: Any, sample: Sample, **words: Any) -> Any:
+        """Take gradients as a property does; those that have a graph of their own are not written down."""
+        call = None if words.get("create_graph") else self.call(op, sample, grad=True, info=info)
+        try:
+            derivative = _DIFFERENTIATE(info, op, sample, **words)
+        except Exception as error:
+            call = call or self.call(op, sample, grad=True, info=info)
+            if call is not None:
+                call.error = error
+            raise
+        if call is not None:
+            call.value = derivative.gradients
+        return derivative
+
+    def compare_values(self, recorder: Recorder, actual: Any, expected: Any, **words: Any) -> bool:
+        """Compare values, and write down what was expected and allowed if the failure is the wanted one."""
+        before = recorder.failure_count
+        good = _COMPARE_VALUES(recorder, actual, expected, **words)
+        if self._failed(recorder, before) and (comparison := self._place(actual)):
+            want = compare.on_host(expected)
+            size, spread = want.abs() if want.dtype != torch.bool else want, words.get("spread")
+            magnitude = size.to(torch.float64) + (0 if spread is None else spread)
+            allowed = words.get("tolerance", EXACT).allowed(magnitude).broadcast_to(want.shape).clone()
+            comparison.values, self.comparison = (want, allowed), comparison
+        return good
+
+    def compare_metadata(self, recorder: Recorder, actual: Any, expected: Any, **words: Any) -> bool:
+        """Compare metadata, and write down what was expected if the failure is the wanted one."""
+        before = recorder.failure_count
+        good = _COMPARE_METADATA(recorder, actual, expected, **words)
+        failed = self._failed(recorder, before) and isinstance(expected, torch.Tensor)
+        if failed and (comparison := self._place(actual)):
+            metadata = compare.metadata(expected, stride=words.get("stride", False))
+            if not words.get("dtype", True):
+                del metadata["dtype"]
+            if words.get("device") is not None:
+                metadata["device"] = words["device"].type
+            comparison.metadata, self.comparison = metadata, comparison
+        return good
+
+    def failed_call(self, target: Any, recorder: Recorder, *args: Any, **kwargs: Any) -> None:
+        """Report a call that raised, and write it down if the failure is the wanted one."""
+        before = recorder.failure_count
+        _FAILED_CALL(target, recorder, *args, **kwargs)
+        raised = [call for call in self.calls if call.error is not None]
+        if raised and self._failed(recorder, before):
+            self.comparison = Comparison(raised[-1])
+
+    def _failed(self, recorder: Recorder, before: int) -> bool:
+        """Return whether the recorder has a further failure that is the first of the wanted signature."""
+        if self.comparison is not None or recorder.failure_count == before:
             return False
-        return signature(recorder._failures[-1]) == self.wanted
+        return signature(recorder.result().failures[-1]) == self.wanted
 
-    def place(self, tensor: Any) -> Comparison | None:
+    def _place(self, tensor: Any) -> Comparison | None:
         """The call that a value came from."""
         for call in reversed(self.calls):
             for written, tree in ((False, call.value), (True, call.copy.arguments)):
@@ -98,112 +146,38 @@ class Tape:
         return None
 
 
-def record(trial: Trial, wanted: str) -> Tape:
-    """Run the check once with everything written down."""
+_TO_DEVICE, RUN, _DIFFERENTIATE = copies.to_device, _common.run, _gradients.differentiate
+_COMPARE_VALUES, _COMPARE_METADATA = compare.compare_values, compare.compare_metadata
+_FAILED_CALL = _common.failed_call
+
+
+def record(trial: Trial, wanted: str) -> Comparison | None:
+    """Run the check once; the comparison behind its first failure of that signature, or None."""
     tape = Tape(wanted)
-    with contextlib.ExitStack() as stack:
-        for original, made in _watchers(tape):
-            stack.enter_context(replaced(original, made))
+    with (
+        replaced(_TO_DEVICE, tape.to_device),
+        replaced(RUN, tape.run),
+        replaced(_DIFFERENTIATE, tape.differentiate),
+        replaced(_COMPARE_VALUES, tape.compare_values),
+        replaced(_COMPARE_METADATA, tape.compare_metadata),
+        replaced(_FAILED_CALL, tape.failed_call),
+    ):
         trial.run()
-    return tape
-
-
-def originals() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The functions by which samples get to the device and operators are called there."""
-    return copies.to_device, _common.run
-
-
-def _watchers(tape: Tape) -> Iterator[tuple[Any, Any]]:
-    to_device, run, differentiate = copies.to_device, _common.run, _gradients.differentiate
-    compare_values, compare_metadata, failed_call = (
-        compare.compare_values,
-        compare.compare_metadata,
-        _common.failed_call,
-    )
-
-    def watched_copy(sample: Sample, *args: Any, **kwargs: Any) -> Any:
-        copy = to_device(sample, *args, **kwargs)
-        tape.remember(sample, copy)
-        return copy
-
-    def watched_run(target: Any, op: Any, sample: Sample, *, grad: bool = False) -> Any:
-        outcome = run(target, op, sample, grad=grad)
-        tape.add(op, sample, outcome, grad=grad)
-        return outcome
-
-    def watched_differentiate(info: Any, op: Any, sample: Sample, **words: Any) -> Any:
-        try:
-            found = differentiate(info, op, sample, **words)
-        except Exception as error:
-            tape.add(op, sample, invocation.Outcome(error=error), grad=True, info=info)
-            raise
-        if not words.get("create_graph"):
-            tape.add(op, sample, invocation.Outcome(value=found.gradients), grad=True, info=info)
-        return found
-
-    def watched_values(recorder: Recorder, actual: Any, expected: Any, **words: Any) -> bool:
-        before = recorder.failure_count
-        good = compare_values(recorder, actual, expected, **words)
-        if tape.matches(recorder, before):
-            tape.found = tape.place(actual)
-            if tape.found is not None:
-                tape.found.values = _bounds(expected, words)
-        return good
-
-    def watched_metadata(recorder: Recorder, actual: Any, expected: Any, **words: Any) -> bool:
-        before = recorder.failure_count
-        good = compare_metadata(recorder, actual, expected, **words)
-        if tape.matches(recorder, before) and isinstance(expected, torch.Tensor):
-            tape.found = tape.place(actual)
-            if tape.found is not None:
-                tape.found.metadata = metadata(expected, stride=words.get("stride", False))
-                if not words.get("dtype", True):
-                    del tape.found.metadata["dtype"]
-                if words.get("device") is not None:
-                    tape.found.metadata["device"] = words["device"].type
-        return good
-
-    def watched_failed(
-        target: Any, recorder: Recorder, sample: Sample, outcome: Any, *words: Any, **more: Any
-    ) -> None:
-        before = recorder.failure_count
-        failed_call(target, recorder, sample, outcome, *words, **more)
-        if tape.matches(recorder, before):
-            last = next((one for one in reversed(tape.calls) if one.error is not None), None)
-            if last is not None:
-                tape.found = Comparison(last)
-
-    yield to_device, watched_copy
-    yield run, watched_run
-    yield differentiate, watched_differentiate
-    yield compare_values, watched_values
-    yield compare_metadata, watched_metadata
-    yield failed_call, watched_failed
-
-
-def _bounds(expected: Any, words: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Expected values and the allowed difference of each, both of float64 or as they are."""
-    want = compare.on_host(expected)
-    size = want.abs().to(torch.float64) if want.dtype != torch.bool else want.to(torch.float64)
-    spread = words.get("spread")
-    tolerance = words.get("tolerance", EXACT)
-    allowed = tolerance.allowed(size if spread is None else size + spread)
-    return want, allowed.broadcast_to(want.shape).clone()
+    return tape.comparison
 
 
 @contextlib.contextmanager
-def replaced(original: Callable[..., Any], made: Callable[..., Any]) -> Iterator[None]:
+def replaced(original: Callable[..., Any], substitute: Callable[..., Any]) -> Iterator[None]:
     """Put a function in the place of another, wherever the suite has imported it."""
     places = [
         (module, name)
-        for module in list(sys.modules.values())
-        if getattr(module, "__name__", "").startswith("conformance.")
-        and not getattr(module, "__name__", "").startswith("conformance.reproduction")
+        for module_name, module in list(sys.modules.items())
+        if module_name.startswith("conformance.") and not module_name.startswith("conformance.reproduction.")
         for name, value in list(vars(module).items())
         if value is original
     ]
     for module, name in places:
-        setattr(module, name, made)
+        setattr(module, name, substitute)
     try:
         yield
     finally:

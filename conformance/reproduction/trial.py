@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from conformance.checking.property import Property
@@ -13,19 +13,13 @@ from conformance.model.verdicts import Failure, Kind, Result, ResultId, seed_of
 from conformance.oracle import modules as module_oracle
 from conformance.oracle import operators as oracle
 from conformance.oracle import optimizers as optimizer_oracle
-from conformance.samples import (
-    modules as module_samples,
-)
-from conformance.samples import (
-    operators as samples,
-)
-from conformance.samples import (
-    optimizers as optimizer_samples,
-)
+from conformance.samples import modules as module_samples
+from conformance.samples import operators as samples
+from conformance.samples import optimizers as optimizer_samples
 from conformance.target.target import Target
 from conformance.worker.executor import Executor
 
-#: Where a result's samples came from: (kind of set, …) as the caches name it.
+#: The key of a set of samples in the caches, e.g. (kind of set, dtype, ...).
 Key = Any
 
 
@@ -40,6 +34,7 @@ class Trial:
 
     @property
     def target(self) -> Target:
+        """The target on which the result is checked."""
         return self.executor.target
 
     @property
@@ -53,22 +48,32 @@ class Trial:
         return self.executor._check(self.entry, self.subject, self.id)
 
     def sets(self) -> dict[Key, list[Any]]:
-        """The sets of samples that the last run took from."""
-        return {key: list(found) for key, found in _sets(self.subject).items()}
+        """The sets of samples from which the last run took."""
+        if self.subject.kind not in _CACHES:
+            return {}
+        cache, members_of, _ = _CACHES[self.subject.kind]
+        return {key: members_of(made) for key, made in cache.get(self.subject.name, {}).items()}
 
     @contextlib.contextmanager
     def with_sets(self, sets: dict[Key, list[Any]]) -> Iterator[None]:
         """Let the check take from other sets of samples for a while."""
-        before = _sets(self.subject)
-        _put(self.subject, sets)
+        before = self.sets()
+        self._put(sets)
         try:
             yield
         finally:
-            _put(self.subject, before)
+            self._put(before)
             forget_oracles()
 
+    def _put(self, sets: dict[Key, list[Any]]) -> None:
+        if self.subject.kind in _CACHES:
+            cache, _, set_of = _CACHES[self.subject.kind]
+            cache[self.subject.name] = {
+                key: set_of(self.subject.name, members) for key, members in sets.items()
+            }
+
     def on_cpu(self) -> Trial | None:
-        """The same result on the CPU in eager mode, or None where that is none or this one."""
+        """The same result on the CPU in eager mode; None if there is no such result, or this is it."""
         target = self.target
         if target.is_cpu or target.mode not in self.entry.modes or target.mode not in ("eager", "lazy"):
             return None
@@ -78,7 +83,7 @@ class Trial:
         return Trial(Executor(host), self.entry, self.subject, self.id)
 
     def holds(self, sets: dict[Key, list[Any]]) -> bool:
-        """Whether the check finds no failure with these samples."""
+        """Return whether the check finds no failure with these samples."""
         with self.with_sets(sets):
             return not self.run().failures
 
@@ -86,7 +91,7 @@ class Trial:
         """The failure of that signature which the check finds with these samples, or None."""
         with self.with_sets(sets):
             result = self.run()
-        return next((one for one in result.failures if signature(one) == wanted), None)
+        return next((failure for failure in result.failures if signature(failure) == wanted), None)
 
 
 def forget_oracles() -> None:
@@ -96,27 +101,16 @@ def forget_oracles() -> None:
     optimizer_oracle.forget()
 
 
-def _sets(subject: Any) -> dict[Key, list[Any]]:
-    if subject.kind == "operator":
-        return {key: list(one._samples) for key, one in samples._cache.get(subject.name, {}).items()}
-    if subject.kind == "module":
-        return {key: list(one.samples) for key, one in module_samples._cache.get(subject.name, {}).items()}
-    if subject.kind == "optimizer":
-        return {key: list(one) for key, one in optimizer_samples._cache.get(subject.name, {}).items()}
-    return {}
-
-
-def _put(subject: Any, sets: dict[Key, list[Any]]) -> None:
-    if subject.kind == "operator":
-        samples._cache[subject.name] = {
-            key: samples.SampleSet(subject.name, found) for key, found in sets.items()
-        }
-    elif subject.kind == "module":
-        module_samples._cache[subject.name] = {
-            key: module_samples.ModuleSamples(found) for key, found in sets.items()
-        }
-    elif subject.kind == "optimizer":
-        optimizer_samples._cache[subject.name] = dict(sets)
+#: For each kind of subject: the cache of its sets of samples, a set's members, and a set of members.
+_CACHES: dict[str, tuple[Any, Callable[[Any], list[Any]], Callable[[str, list[Any]], Any]]] = {
+    "operator": (samples._cache, lambda made: list(made.chosen(None)), samples.SampleSet),
+    "module": (
+        module_samples._cache,
+        lambda made: list(made.samples),
+        lambda _, members: module_samples.ModuleSamples(members),
+    ),
+    "optimizer": (optimizer_samples._cache, list, lambda _, members: members),
+}
 
 
 #: Kinds whose messages quote an error, of which type and words count.
@@ -126,7 +120,7 @@ _EXPECTATION = re.compile(r" where |, expected |, but ")
 
 
 def signature(failure: Failure) -> str:
-    """What two failures must share to be of one kind: the kind and the form of the message.
+    """The kind of a failure and the form of its message, which are equal for failures of the same fault.
 
     Numbers, lists, and the arguments in words are left out of it: a smaller sample has others.
     """

@@ -273,7 +273,7 @@ def foreach_too_far() -> None:
 
 @fault
 def deaf() -> None:
-    """Streams and events that order nothing: all work is put on streams that nobody waits for."""
+    """Streams and events that order nothing: all work is put on streams for which nothing waits."""
     torch.accelerator.set_stream = lambda stream: None
     torch.Event = Event
 
@@ -363,7 +363,7 @@ def deaf_graphs() -> None:
 
 
 class Graph(HPUGraph):
-    """A graph that is not replayed where the fault says so."""
+    """A graph that is not replayed if the fault says so."""
 
     def replay(self) -> None:
         if _named != "deaf_graphs":

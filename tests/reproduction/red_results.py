@@ -1,4 +1,4 @@
-"""Which fault of :mod:`broken_backend` turns which results red: (mode, fault, ids), each property once."""
+"""The results that each fault of :mod:`broken_backend` turns red: (mode, fault, ids), each property once."""
 
 from __future__ import annotations
 

@@ -10,25 +10,26 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import red_results
+from forks import Server
 
 from conformance.behaviours.behaviour import BEHAVIOURS
 from conformance.properties.registry import properties
-from conformance.reproduction import whole
+from conformance.reproduction import script
 from conformance.reproduction.literal import Writer
 from conformance.reproduction.source import Collector
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 #: Seconds that shrinking may take here: what it finds is a matter of other tests.
-SECONDS = "2"
+SECONDS = 0.5
 
 
 def variables(fault: str = "") -> dict[str, str]:
@@ -36,34 +37,45 @@ def variables(fault: str = "") -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "FAULT": fault}
 
 
-def made(mode: str, fault: str, ids: list[str]) -> list[dict[str, Any]]:
-    command = [
-        sys.executable,
-        "-W",
-        "ignore",
-        str(HERE / "driver.py"),
-        str(HERE / "broken.toml"),
-        mode,
-        SECONDS,
-    ]
-    done = subprocess.run([*command, *ids], env=variables(fault), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"id"')]
+#: Faults in functions that torch keeps in its databases: they must be there before these are loaded.
+EARLY = {"inplace"}
+
+
+@pytest.fixture(scope="module")
+def shared_server() -> Iterator[Server]:
+    """The process that makes snippets; starting it takes as long as making several of them."""
+    server = Server("repro_server.py", variables())
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def server(fault: str, shared_server: Server) -> Iterator[Server]:
+    """The shared process, or one that had the fault when it loaded torch's databases."""
+    if fault not in EARLY:
+        yield shared_server
+        return
+    early = Server("repro_server.py", variables(fault))
+    yield early
+    early.close()
 
 
 @pytest.mark.parametrize(
-    ("mode", "fault", "ids"), red_results.RED, ids=[f"{one[1]}-{one[2][0]}" for one in red_results.RED]
+    ("mode", "fault", "ids"), red_results.RED, ids=[f"{row[1]}-{row[2][0]}" for row in red_results.RED]
 )
-def test_a_snippet_shows_the_fault_and_its_end(mode: str, fault: str, ids: list[str]) -> None:
-    said = made(mode, fault, ids)
-    assert [one["id"] for one in said] == ids
-    for one in said:
-        about = {key: value for key, value in one.items() if key != "text"}
-        assert one["verdict"] == "fail", about
-        assert one.get("shows"), about
-        assert "WRONG" in one["output"], about
-        assert one["healed"] == 0, about
-        assert "import conformance" not in one["text"] and "from conformance" not in one["text"], about
+def test_a_snippet_shows_the_fault_and_its_end(server: Server, mode: str, fault: str, ids: list[str]) -> None:
+    request = {"mode": mode, "ids": ids, "seconds": SECONDS, "variables": variables(fault)}
+    answer = server.ask(request)
+    assert answer["code"] == 0, answer["output"][-2000:]
+    rows = [json.loads(line) for line in answer["output"].splitlines() if line.startswith('{"id"')]
+    assert [row["id"] for row in rows] == ids
+    for row in rows:
+        about = {key: value for key, value in row.items() if key != "text"}
+        assert row["verdict"] == "fail", about
+        assert row.get("shows"), about
+        assert "WRONG" in row["output"], about
+        assert row["healed"] == 0, about
+        assert "import conformance" not in row["text"] and "from conformance" not in row["text"], about
 
 
 @pytest.mark.parametrize("kind", ["operator", "module", "optimizer", "device"])
@@ -76,7 +88,7 @@ def test_every_behaviour_has_a_script() -> None:
     """Their checks are all of one form, so that it is enough to see that each program can be written down."""
     assert {entry.name for entry in properties("api")} == set(BEHAVIOURS)
     for name, entry in BEHAVIOURS.items():
-        collector = Collector(whole.REPLACED)
+        collector = Collector(script.REPLACED)
         writer = Writer(collector)
         program = writer.write(entry.program)
         text = "\n".join([collector.text(), *writer.statements, program])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from conformance.oracle.promises import factorisations, orders
 from conformance.oracle.promises.claims import Promise
 
-_TABLE: dict[str, Promise] = {
+PROMISES: dict[str, Promise] = {
     "sort": orders.sort,
     "argsort": orders.argsort,
     "topk": orders.topk,
@@ -41,4 +41,4 @@ _TABLE: dict[str, Promise] = {
 
 def promise_of(operator: str) -> Promise | None:
     """Return the promise that replaces a comparison of values, or None if all values are fixed."""
-    return _TABLE.get(operator)
+    return PROMISES.get(operator)

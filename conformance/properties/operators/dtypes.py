@@ -29,7 +29,7 @@ ALL: tuple[torch.dtype, ...] = tuple(getattr(torch, name) for name in _NAMES.spl
 
 
 @functools.lru_cache(maxsize=8)
-def _first(name: str) -> dict[torch.dtype, tuple[Sample, bool]]:
+def first_samples(name: str) -> dict[torch.dtype, tuple[Sample, bool]]:
     """For each dtype in which samples can be made: the first one, and whether the CPU has a result for it."""
     info = find("operator", name).info
     samples: dict[torch.dtype, tuple[Sample, bool]] = {}
@@ -67,7 +67,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     listed = target.dtype_overrides.get(subject.name)
-    for dtype, (sample, able) in _first(subject.name).items():
+    for dtype, (sample, able) in first_samples(subject.name).items():
         name = dtype_name(dtype)
         declared = name in listed if listed is not None else able and target.declares(name)
         recorder.samples(1, 1)

@@ -8,13 +8,12 @@ from typing import Any
 
 import torch
 
-from conformance.checking import trees
-from conformance.reproduction import short, tape, whole
+from conformance.reproduction import call_snippet, check_snippet, tape
 from conformance.reproduction.guard import Watch
-from conformance.reproduction.making import title_of
 from conformance.reproduction.modules import Unwritable
-from conformance.reproduction.tape import Call, Comparison
+from conformance.reproduction.tape import Comparison, Tape
 from conformance.reproduction.trial import Trial
+from conformance.samples.copies import to_device
 from conformance.samples.modules import module_samples
 from conformance.samples.operators import samples_of
 from conformance.samples.optimizers import optimizer_samples
@@ -40,36 +39,26 @@ def make_samples(trial: Trial) -> None:
 
 
 def traced(trial: Trial, watch: Watch, say: Callable[[str], None]) -> int:
-    """Run the check with the snippet of each call written to the watch's file before the call."""
+    """Run the check with the snippet of each call written to the watch's file before the call.
+
+    Returns the exit code 1: the process died before, whatever happens this time.
+    """
     assert watch.trace is not None
     path = watch.trace
-    title = title_of(trial)
     make_samples(trial)
     with contextlib.suppress(Unwritable):
-        path.write_text(whole.write(trial, title=title, advice=_ADVICE, rules=False).text)
-    sources: dict[int, Any] = {}
-    to_device, run = tape.originals()
+        path.write_text(check_snippet.write(trial, advice=_ADVICE, rules=False).text)
+    calls = Tape()
 
-    def watched_copy(sample: Any, *args: Any, **kwargs: Any) -> Any:
-        copy = to_device(sample, *args, **kwargs)
-        for tensor in trees.tensors(copy.arguments) if copy is not None else ():
-            sources[id(tensor)] = (copy, sample)
-        return copy
-
-    def watched_run(target: Any, op: Any, sample: Any, *, grad: bool = False) -> Any:
-        known = [sources[id(one)] for one in sample.tensors() if id(one) in sources]
-        if known and len(list(trees.leaves(known[0][1].arguments))) == len(
-            list(trees.leaves(sample.arguments))
-        ):
-            call = Call(op, known[0][1], sample, grad, error=RuntimeError("not yet"))
+    def run(target: Any, op: Any, sample: Any, *, grad: bool = False) -> Any:
+        call = calls.call(op, sample, grad=grad)
+        if call is not None:
+            call.error = RuntimeError("not yet")
             with contextlib.suppress(Unwritable):
-                made = short.write(
-                    target, Comparison(call), title=title, statement=trial.entry.statement, advice=_ADVICE
-                )
-                path.write_text(made.text)
-        return run(target, op, sample, grad=grad)
+                path.write_text(call_snippet.write(trial, Comparison(call), advice=_ADVICE).text)
+        return tape.RUN(target, op, sample, grad=grad)
 
-    with tape.replaced(to_device, watched_copy), tape.replaced(run, watched_run):
+    with tape.replaced(to_device, calls.to_device), tape.replaced(tape.RUN, run):
         result = trial.run()
     say(f"this time: {result.verdict.value}")
     path.unlink(missing_ok=True)

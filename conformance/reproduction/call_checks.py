@@ -1,0 +1,82 @@
+"""The checks of one call, for snippets: code that is copied into them, not run here."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from conformance.checking.compare import metadata
+
+DEVICE: Any = None
+
+
+def host(tensor: torch.Tensor) -> torch.Tensor:
+    """The values on the CPU, as numbers that can be subtracted: float64 or complex128, strided."""
+    dense = tensor.detach() if tensor.layout is torch.strided else tensor.detach().to_dense()
+    values = dense.cpu().resolve_conj().resolve_neg()
+    return values.to(torch.complex128 if values.is_complex() else torch.float64)
+
+
+def check_values(
+    call: Callable[[Any], Any], expected: torch.Tensor, allowed: torch.Tensor, largest: float
+) -> None:
+    """End the script with 1 if an element differs from the expected one by more than is allowed.
+
+    What is due beyond ``largest``, the largest number of the result's dtype, may come as infinity.
+    """
+    print("on the CPU:", call("cpu"))
+    result = call(DEVICE)
+    print("expected: ", expected)
+    print(f"on {DEVICE}:", result)
+    if result.shape != expected.shape:
+        print(f"WRONG: the shape is {list(result.shape)} where {list(expected.shape)} is expected")
+        sys.exit(1)
+    got, want = host(result), host(expected)
+    difference = (got - want).abs()
+    good = (difference <= allowed) | (got == want) | (got.isnan() & want.isnan())
+    if not want.is_complex():
+        good |= (got == want.sign() * math.inf) & (want.abs() + allowed > largest)
+    if not good.all():
+        worst = torch.where(good, -1.0, difference.nan_to_num(nan=math.inf) - allowed).argmax()
+        print(
+            f"WRONG: {int((~good).sum())} of {good.numel()} elements; element {int(worst)} is "
+            f"{got.flatten()[worst].item()!r} where {want.flatten()[worst].item()!r} is expected "
+            f"(allowed difference {allowed.flatten()[worst].item():.3g})"
+        )
+        sys.exit(1)
+    print("ok: every element is within the allowed difference")
+
+
+def metadata_of(tensor: torch.Tensor) -> dict[str, Any]:
+    """All metadata of a tensor that may be compared, by the words of :func:`metadata`, and its device."""
+    return {**metadata(tensor, stride=True), "device": tensor.device.type}
+
+
+def check_metadata(call: Callable[[Any], Any], expected: dict[str, Any]) -> None:
+    """End the script with 1 if metadata of the result differ from the expected ones."""
+    on_cpu, on_device = metadata_of(call("cpu")), metadata_of(call(DEVICE))
+    print("on the CPU:", {word: on_cpu[word] for word in expected})
+    print("expected: ", expected)
+    print(f"on {DEVICE}:", {word: on_device[word] for word in expected})
+    for word, value in expected.items():
+        if on_device[word] != value:
+            print(f"WRONG: {word} is {on_device[word]} where {value} is expected")
+    if any(on_device[word] != value for word, value in expected.items()):
+        sys.exit(1)
+    print("ok: the metadata is the expected one")
+
+
+def check_error(call: Callable[[Any], Any], synchronize: Callable[[], None]) -> None:
+    """End the script with 1 if the device raises."""
+    print("on the CPU:", call("cpu"))
+    try:
+        print(f"on {DEVICE}:", call(DEVICE))
+        synchronize()
+    except Exception as error:
+        print(f"WRONG: {type(error).__name__} on {DEVICE} although the CPU has a result: {error}")
+        sys.exit(1)
+    print("ok: there is a result")

@@ -1,0 +1,138 @@
+"""The snippet of a whole check: a property's own with all that it needs of the suite, as one script."""
+
+from __future__ import annotations
+
+import ast
+
+from conformance.plan import needs
+from conformance.reproduction import script
+from conformance.reproduction.data import STANDINS, Data
+from conformance.reproduction.literal import Writer
+from conformance.reproduction.modules import Place, inlined
+from conformance.reproduction.script import REPLACED, Script
+from conformance.reproduction.source import Collector
+from conformance.reproduction.trial import Trial
+
+#: In mode ``lazy`` the check runs twice.
+_REHEARSAL = """\
+# The device learns each call the first time; what counts is the second.
+with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
+    {seeded}
+    {rehearsed}
+    target.mark_step()
+    target.synchronize()
+"""
+
+_MAIN = """\
+SUBJECT = {subject}
+target = {target}
+recorder = {recorder}
+{rehearsal}recorder.lacking = {lacking!r}
+{seeded}
+{check}
+try:
+    target.synchronize()
+except Exception as error:
+    recorder.fail({kind}.EXCEPTION, f'synchronising raised {{error!r}}')
+recorder.finish()"""
+
+
+def write(trial: Trial, *, advice: str, only: int | None = None, rules: bool = True) -> Script:
+    """The script of a result, for the sets of samples that are in force; ``only`` restricts error inputs.
+
+    Without ``rules`` the check is not run to see which tolerances it asks for: it gets those of the subject.
+
+    Raises :class:`~conformance.reproduction.modules.Unwritable` if something of it has no source text.
+    """
+    return _CheckSnippet(trial, only, rules).write(advice)
+
+
+class _CheckSnippet:
+    def __init__(self, trial: Trial, only: int | None, rules: bool) -> None:
+        self.trial = trial
+        self.values = Data(trial, only, rules).values
+        roots = {
+            name.split(".")[0] for name in (trial.entry.check.__module__, type(trial.subject).__module__)
+        }
+        self.collector = Collector(
+            REPLACED, self.values, lambda module: inlined(module) or module.split(".")[0] in roots
+        )
+        self.collector.reserve((STANDINS, "SUBJECT"), "SUBJECT")
+        self.writer = Writer(self.collector)
+        #: Assignments of the data that the code asks for, after what they need.
+        self.data: dict[Place, str] = {}
+
+    def write(self, advice: str) -> Script:
+        trial, require = self.trial, self.collector.require
+        identity = (
+            f"{require('conformance.model.verdicts', 'ResultId')}"
+            f"({require('conformance.model.verdicts', 'CaseId')}"
+            f"({trial.id.case.property!r}, {trial.id.case.subject!r}), {trial.id.dtype!r})"
+        )
+        recorder = (
+            f"{require('conformance.checking.recorder', 'Recorder')}"
+            f"({identity}, seed={trial.run_seed}, about_emptiness={trial.entry.about_emptiness})"
+        )
+        check = self._check()
+        seeded = f"{require('conformance.device.process_state', 'seed')}({trial.run_seed}, target)"
+        rehearsal = _REHEARSAL.format(seeded=seeded, rehearsed=check.replace("recorder", recorder))
+        target = self.writer.instance(trial.target, device="str(DEVICE)", module="None")
+        kind = require("conformance.model.verdicts", "Kind")
+        self._write_data()
+        main = _MAIN.format(
+            subject=self._subject(),
+            target=target,
+            recorder=recorder,
+            rehearsal=rehearsal if trial.target.rehearses else "",
+            lacking=needs.lacking(trial.target, trial.entry, trial.subject.kind, trial.subject.name),
+            seeded=seeded,
+            check=check,
+            kind=kind,
+        )
+        statements = [*self.writer.statements, *self.data.values()]
+        form = f"the check of property {trial.entry.name!r} itself, with all that it needs"
+        return script.write(trial, self.collector, statements, main, form=form, advice=advice)
+
+    def _write_data(self) -> None:
+        """Write the values that the code asks for; code that they need may ask for more."""
+        while waiting := [place for place in self.collector.wanted if place not in self.data]:
+            for place in waiting:
+                value = self.values[place]()
+                self.writer.share(value)
+                self.data[place] = f"{self.collector.wanted[place]} = {self.writer.write(value)}"
+
+    def _check(self) -> str:
+        """The call of the check."""
+        if self.trial.subject.kind != "api":
+            return f"{self.writer.write(self.trial.entry.check)}(target, SUBJECT, recorder)"
+        from conformance.behaviours.behaviour import BEHAVIOURS
+
+        behaviour = BEHAVIOURS[self.trial.entry.name]
+        made = self.writer.instance(behaviour, sees="()")
+        return (
+            f"{self.collector.require('conformance.behaviours.behaviour', 'check')}({made}, target, recorder)"
+        )
+
+    def _subject(self) -> str:
+        """The subject, its entry of torch's database cut to the attributes that the code reads."""
+        subject, info = self.trial.subject, "None"
+        if getattr(subject, "info", None) is not None:
+            # Twice: what the subject's own functions read of it is known only when they are written.
+            for _ in range(2):
+                text = [self.collector.text(), *self.data.values(), *self.writer.statements]
+                self.writer.attributes = _attributes_read("\n".join(text)) - {"info", "kind"}
+                info = self.writer.record(subject.info, self.writer.attributes)
+            self.writer.attributes = None
+        made = self.collector.require("conformance.subjects.databases", "Subject")
+        return f"{made}({subject.kind!r}, {subject.name!r}, {info})"
+
+
+def _attributes_read(text: str) -> set[str]:
+    """Every attribute and every constant word in a source text: what its code may read of an object."""
+    words: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute):
+            words.add(node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
+            words.add(node.value)
+    return words

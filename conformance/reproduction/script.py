@@ -1,0 +1,143 @@
+"""Scripts: what every snippet consists of, and the processes in which they run alone."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from conformance.reproduction.data import STANDINS
+from conformance.reproduction.modules import Place
+from conformance.reproduction.source import Collector, text_of
+from conformance.reproduction.trial import Trial
+from conformance.reproduction.unused import needed
+
+#: Seconds that one run of a snippet may take.
+PATIENCE = 120.0
+
+#: Definitions of the suite, with the shorter one of the stand-ins that snippets get in the place of each.
+_REPLACED = {
+    "checking.recorder": ("Recorder",),
+    "checking.tolerances": ("rule",),
+    "samples.operators": ("samples_of", "reference_samples_of"),
+    "samples.modules": ("module_samples",),
+    "samples.optimizers": ("optimizer_samples",),
+    "samples.extent": ("limit",),
+    "subjects.databases": ("find",),
+    "device.process_state": ("seed",),
+    "oracle.operators": ("announce",),
+    "oracle.renewal": ("other_samples",),
+    "properties.modes": ("reasons",),
+    "properties.operators.dtypes": ("first_samples",),
+    "behaviours.observation": ("numpy",),
+    "torch_private": (
+        "preserved_rng", "seeded", "error_inputs", "module_error_inputs", "optimizer_error_inputs",
+        "backward_dtypes", "forward_dtypes", "composite_checks", "op_db",
+    ),
+}  # fmt: skip
+REPLACED: dict[Place, Place] = {
+    (f"conformance.{module}", name): (STANDINS, name) for module, names in _REPLACED.items() for name in names
+}
+
+#: Runs a script as one that cannot import the suite.
+_ALONE = """
+import runpy, sys
+for name in ("conformance", "expecttest"):
+    sys.modules[name] = None
+path = sys.argv[1]
+sys.argv = sys.argv[1:]
+runpy.run_path(path, run_name="__main__")
+"""
+
+_TEMPLATE = '''\
+"""{title}
+
+{statement}
+
+{advice}
+"""
+
+from __future__ import annotations
+
+{imports}
+
+DEVICE = torch.device(sys.argv[1] if len(sys.argv) > 1 else {device!r})
+
+
+{code}
+
+
+{main}
+'''
+
+
+@dataclasses.dataclass
+class Script:
+    """The text of a snippet, and in words what is in it."""
+
+    text: str
+    form: str
+
+
+def title_of(trial: Trial) -> str:
+    """The first line of a snippet: which result of which target it shows."""
+    name = trial.target.name.replace("\\", "/").replace('"', "'")
+    return f"{trial.id} on target {name}, mode {trial.target.mode}"
+
+
+def write(
+    trial: Trial, collector: Collector, statements: Sequence[str], main: str, *, form: str, advice: str
+) -> Script:
+    """The script that runs ``main`` after those of the definitions and ``statements`` that it needs."""
+    nodes = [*collector.nodes, *ast.parse("\n".join(statements)).body]
+    code = text_of(needed(nodes, main))
+    text = _TEMPLATE.format(
+        title=title_of(trial),
+        statement=trial.entry.statement,
+        advice=advice,
+        imports=_imports(collector, trial.target.module, f"{code}\n{main}"),
+        device=trial.target.device,
+        code=code,
+        main=main,
+    )
+    return Script(collector.named(text), form)
+
+
+def _imports(collector: Collector, backend: str | None, text: str) -> str:
+    """The imports of a script: those that its code uses, and the backend's after torch."""
+    lines = {f"import {name}" for name in ("base64", "math", "zlib", "contextlib", "io")} | collector.imports
+    used = {"import sys", "import torch"}
+    for line in lines - {"from __future__ import annotations"}:
+        name = line.split(" as ")[-1].split("import ")[-1].strip().split(".")[0]
+        if re.search(rf"\b{name}\b", text):
+            used.add(line)
+    standard = sorted(line for line in used if not re.match(r"(import|from) torch\b", line))
+    torchs = sorted(used - set(standard), key=lambda line: (line != "import torch", line))
+    # The backend registers its device with torch, so that it comes after it.
+    return "\n".join([*standard, *torchs, *([f"import {backend}"] if backend else [])])
+
+
+def run(text: str, seconds: float = PATIENCE, arguments: Sequence[str] = ()) -> tuple[int | None, str]:
+    """(exit code, output) of a script in a process that cannot import the suite; None: it took too long."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "snippet.py"
+        path.write_text(text)
+        command = [sys.executable, "-W", "ignore", "-c", _ALONE, str(path), *arguments]
+        try:
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                timeout=seconds,
+                env=dict(os.environ),
+                errors="replace",
+            )
+        except subprocess.TimeoutExpired:
+            return None, ""
+    return done.returncode, done.stdout + done.stderr

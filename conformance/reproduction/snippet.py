@@ -1,0 +1,86 @@
+"""From a failure to a snippet that was seen to show it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from conformance.model.verdicts import Failure
+from conformance.reproduction import call_snippet, check_snippet, script, shrinking, tape
+from conformance.reproduction.modules import Unwritable
+from conformance.reproduction.script import Script
+from conformance.reproduction.shrinking import Shrunk
+from conformance.reproduction.trial import Trial, signature
+
+
+@dataclasses.dataclass
+class Snippet:
+    """A script, the sample in it, what it printed when it ran alone, and whether that showed the failure."""
+
+    text: str
+    form: str
+    shrunk: Shrunk
+    shows: bool
+    output: str
+    notes: list[str]
+
+
+def make(
+    trial: Trial,
+    failure: Failure,
+    *,
+    number: int | None = None,
+    simplify: bool = True,
+    seconds: float = shrinking.BUDGET,
+) -> Snippet:
+    """The shortest script that shows a failure, on the smallest sample found in that many ``seconds``.
+
+    Raises :class:`~conformance.reproduction.modules.Unwritable` if no form of it can be written down.
+    """
+    if trial.target.elsewhere:
+        raise Unwritable("it takes several processes")
+    shrunk = shrinking.shrink(trial, failure, number=number, budget=seconds, simplify=simplify)
+    notes: list[str] = []
+    last: Snippet | None = None
+    with trial.with_sets(shrunk.sets):
+        for kind, write in (("short", _of_one_call), ("whole", _of_the_check)):
+            try:
+                written = write(trial, shrunk)
+            except Unwritable as error:
+                notes.append(f"no {kind} form: {error}")
+                continue
+            code, output = script.run(written.text)
+            shows = code == 1 and "WRONG" in output
+            if shows and kind == "short" and not trial.target.is_cpu:
+                # A call that fails on the CPU too says nothing about the device.
+                on_cpu, _ = script.run(written.text, arguments=("cpu",))
+                if on_cpu != 0:
+                    notes.append(f"{written.form}: the CPU fails it as well")
+                    continue
+            last = Snippet(written.text, written.form, shrunk, shows, output, notes)
+            if shows:
+                return last
+            notes.append(f"{written.form}: the failure did not show (exit code {code})")
+    if last is None:
+        raise Unwritable("; ".join(notes))
+    return last
+
+
+def _advice(trial: Trial) -> str:
+    on_cpu = "" if trial.target.is_cpu else ' With the argument "cpu" it shows what the CPU does.'
+    return f"Exits with 1 and says WRONG while the failure is there, with 0 once it is gone.{on_cpu}"
+
+
+def _of_one_call(trial: Trial, shrunk: Shrunk) -> Script:
+    if trial.subject.kind != "operator":
+        raise Unwritable(f"a check of kind {trial.subject.kind!r} is more than one call")
+    if trial.target.mode != "eager" or trial.target.rehearses:
+        raise Unwritable(f"mode {trial.target.mode!r} takes more than one call")
+    comparison = tape.record(trial, signature(shrunk.failure))
+    if comparison is None:
+        raise Unwritable("the failure is not one of a single call's values, metadata or errors")
+    return call_snippet.write(trial, comparison, advice=_advice(trial))
+
+
+def _of_the_check(trial: Trial, shrunk: Shrunk) -> Script:
+    only = shrunk.failure.sample if shrunk.sample is None else None
+    return check_snippet.write(trial, advice=_advice(trial), only=only)

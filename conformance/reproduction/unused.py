@@ -1,0 +1,67 @@
+"""The statements of a script that something in it needs."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+
+from conformance.reproduction.modules import bound_by
+
+#: Names of collected definitions, before they get readable ones.
+COLLECTED = re.compile(r"\b_q\d+q_\w+")
+
+
+def needed(statements: Sequence[ast.stmt], main: str) -> list[ast.stmt]:
+    """The statements that ``main`` needs, their classes without methods that nothing calls.
+
+    A class with a base from elsewhere keeps its methods, since whoever wrote the base may call them.
+    """
+    classes = {node.name for node in statements if isinstance(node, ast.ClassDef)}
+    used = _used(ast.parse(main))
+    waiting: list[ast.AST] = list(statements)
+    kept: set[ast.AST] = set()
+    while True:
+        reached = [node for node in waiting if used.intersection(_names(node)) or not _names(node)]
+        if not reached:
+            break
+        for node in reached:
+            waiting.remove(node)
+            kept.add(node)
+            methods = _methods(node, classes)
+            waiting.extend(methods)
+            used |= _used(node, set(methods))
+    for node in kept:
+        if isinstance(node, ast.ClassDef):
+            dropped = set(_methods(node, classes)) - kept
+            node.body = [part for part in node.body if part not in dropped] or [ast.Pass()]
+    return [node for node in statements if node in kept]
+
+
+def _names(node: ast.AST) -> list[str]:
+    return bound_by(node) if isinstance(node, ast.stmt) else []
+
+
+def _methods(node: ast.AST, classes: set[str]) -> list[ast.AST]:
+    """The methods of a class that are needed only if something reads an attribute of their name."""
+    if not isinstance(node, ast.ClassDef) or not {ast.unparse(base) for base in node.bases} <= classes:
+        return []
+    return [part for part in node.body if isinstance(part, ast.FunctionDef) and part.name[:2] != "__"]
+
+
+def _used(node: ast.AST, without: set[ast.AST] = frozenset()) -> set[str]:  # type: ignore[assignment]
+    """The collected names in a node, its attributes, and the words of its strings, which getattr may read."""
+    used: set[str] = set()
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, ast.Name):
+            used.update(COLLECTED.findall(part.id))
+        elif isinstance(part, ast.Attribute):
+            used.add(part.attr)
+        elif isinstance(part, ast.Global):
+            used.update(part.names)
+        elif isinstance(part, ast.Constant) and isinstance(part.value, str) and len(part.value) < 200:
+            used.update(re.findall(r"\w+", part.value))
+        waiting.extend(child for child in ast.iter_child_nodes(part) if child not in without)
+    return used

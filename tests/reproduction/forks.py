@@ -1,0 +1,69 @@
+"""Work in forks of a process that has loaded what takes long: requests and answers are lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def serve(work: Callable[[Any], int | None]) -> None:
+    """Do ``work`` on each request that comes in, in a fork of its own, and answer with its code and output.
+
+    A request holds the environment ``variables`` of the fork besides what the work needs.
+    """
+    for line in sys.stdin:
+        request = json.loads(line)
+        with tempfile.TemporaryFile() as output:
+            child = os.fork()
+            if child == 0:
+                _work(work, request, output.fileno())
+            _, status = os.waitpid(child, 0)
+            output.seek(0)
+            text = output.read().decode(errors="replace")
+        print(json.dumps({"code": os.waitstatus_to_exitcode(status), "output": text}), flush=True)
+
+
+def _work(work: Callable[[Any], int | None], request: Any, output: int) -> None:
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.environ.clear()
+    os.environ.update(request["variables"])
+    code = 1
+    try:
+        code = work(request) or 0
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+class Server:
+    """A script of this folder that calls :func:`serve`, as a process."""
+
+    def __init__(self, script: str, variables: dict[str, str] | None = None) -> None:
+        command = [sys.executable, "-W", "ignore", str(Path(__file__).parent / script)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables
+        )
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a request: ``code`` and ``output``."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()

@@ -1,0 +1,96 @@
+"""Makes snippets of results on the broken backend, each fault in a fork of this process, which has loaded
+the suite, and the backend only if it has a fault itself; prints the outcome of each result in JSON.
+
+A request has ``mode``, ``ids``, ``seconds`` for shrinking and ``variables``, with the fault in ``FAULT``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch._dynamo  # noqa: F401  (the broken backend needs it)
+from forks import Server, serve
+
+from conformance.commands.repro import find_kind
+from conformance.device.accelerator import bring_up
+from conformance.model.verdicts import ResultId
+from conformance.properties.registry import find
+from conformance.reproduction import script, snippet
+from conformance.reproduction.modules import Unwritable
+from conformance.reproduction.trial import Trial
+from conformance.subjects import catalogue
+from conformance.target import file as target_file
+from conformance.worker.executor import Executor
+
+_server: Server
+
+
+def run(text: str, seconds: float = 0.0, arguments: Sequence[str] = ()) -> tuple[int | None, str]:
+    """Run a script as :func:`conformance.reproduction.script.run` does, without loading torch for each."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "snippet.py"
+        path.write_text(text)
+        request = {"path": str(path), "variables": dict(os.environ), "arguments": list(arguments)}
+        answer = _server.ask(request)
+    return answer["code"], answer["output"]
+
+
+def snippets(request: Any) -> None:
+    """Print the outcome of each result, one line each."""
+    script.run = run
+    loaded = target_file.load(str(Path(__file__).parent / "broken.toml"))
+    os.environ.update(loaded.variables(request["mode"]))
+    target = loaded.target(request["mode"])
+    bring_up(target)
+    executor = Executor(target)
+    for text in request["ids"]:
+        print(json.dumps(snippet_of(executor, text, request["seconds"])), flush=True)
+
+
+def snippet_of(executor: Executor, text: str, seconds: float) -> dict[str, Any]:
+    """The snippet of one result, and what it does on the broken device and on the correct one."""
+    result_id = ResultId.parse(text)
+    kind = find_kind(result_id)
+    entry = find(kind, result_id.case.property)
+    trial = Trial(executor, entry, executor.subject(kind, result_id.case.subject), result_id)
+    started = time.perf_counter()
+    result = trial.run()
+    answer: dict[str, Any] = {"id": text, "verdict": result.verdict.value}
+    if not result.failures:
+        return answer
+    answer["message"] = result.failures[0].message[:300]
+    try:
+        made = snippet.make(trial, result.failures[0], seconds=seconds)
+    except Unwritable as error:
+        return answer | {"unwritable": str(error)}
+    fault = os.environ.pop("FAULT")
+    code, output = run(made.text)
+    os.environ["FAULT"] = fault
+    return answer | {
+        "shows": made.shows,
+        "form": made.form,
+        "notes": made.notes,
+        "sample": made.shrunk.words,
+        "lines": made.text.count("\n"),
+        "text": made.text,
+        "output": made.output[-600:],
+        "healed": code,
+        "healed_output": output[-600:],
+        "seconds": round(time.perf_counter() - started, 1),
+    }
+
+
+if __name__ == "__main__":
+    _server = Server("snippet_server.py")
+    if os.environ["FAULT"]:
+        importlib.import_module("broken_backend")
+    for kind in ("operator", "module", "optimizer"):
+        catalogue.subjects(kind)
+    serve(snippets)
