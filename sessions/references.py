@@ -215,7 +215,7 @@ def span_fault(span: str) -> str | None:
         return None if _module_exists(span) else f"there is no module or name {span}"
     if _PATH.match(span) and ("." in span or span.split("/")[0] in _TOP):
         known = path_exists(span) or ("/" not in span and _file_known(span))
-        return None if known else f"the path {span} does not exist"
+        return None if known else f"no file {span} exists"
     if _IDENTIFIER.match(span):
         return None if span.removesuffix("()") in _words() | _OF_TORCH else f"no code has the name {span}"
     return None

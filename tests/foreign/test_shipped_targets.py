@@ -37,7 +37,7 @@ def test_doctor_and_results_carry_it(tmp_path: Path) -> None:
     (tmp_path / "fresh.toml").write_text(text)
     words = ("--target", "fresh.toml")
     told = harness.conformance(tmp_path, "doctor", *words).stdout
-    assert "fresh is untested: nobody has run this target file yet" in told
+    assert "fresh is untested: this target file was written from public documents" in told
     run = harness.conformance(
         tmp_path, "run", *words, "--level", "bringup", "-k", "/add@", "-n", "1", "-o", "out"
     )
