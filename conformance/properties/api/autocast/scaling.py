@@ -181,7 +181,7 @@ def scaler_states(lab: Lab) -> None:
         match="empty",
     )
     for option in ({"growth_factor": 1.0}, {"backoff_factor": 1.0}):
-        lab.raises(f"with {option}", lambda option=option: scaler(lab, **option), AssertionError, ValueError)
+        lab.raises(f"with {option}", lambda: scaler(lab, **option), AssertionError, ValueError)
     optimizer.zero_grad()
     with torch.autocast(lab.device.type, dtype=torch.bfloat16):
         result = (parameters[1] @ parameters[1]).float().sum()

@@ -223,7 +223,7 @@ def leaves_and_requires_grad(lab: Lab) -> None:
     lab.same("its write is seen", y.detach())
     for dtype in (torch.int64, torch.bool, torch.uint8):
         whole = lab.put([1, 0], dtype=dtype)
-        lab.raises(f"{dtype} needs a gradient", lambda t=whole: t.requires_grad_(), match="floating")
+        lab.raises(f"{dtype} needs a gradient", lambda: whole.requires_grad_(), match="floating")
         lab.holds(f"{dtype} may need none", whole.requires_grad_(False) is whole)
     for dtype in (torch.float16, torch.bfloat16, torch.float64, torch.complex64):
         lab.same(f"{dtype}", lab.put([1, 0], dtype=dtype).requires_grad_().requires_grad)

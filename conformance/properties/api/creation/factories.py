@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
@@ -27,7 +28,7 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 @behaviour("creation", dtypes=ALL, level="bringup", sees=("value", "dtype", "shape"))
 def filled_factories(lab: Lab) -> None:
     """zeros, ones, full and empty give tensors of the shape, dtype, device and content that was asked for."""
-    where = {"device": lab.device, "dtype": lab.dtype}
+    where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for shape in SHAPES:
         lab.expect(f"zeros {shape}", torch.zeros(shape, **where), torch.zeros(shape))
         lab.expect(f"ones {shape}", torch.ones(shape, **where), torch.ones(shape))
@@ -151,7 +152,7 @@ def new_factories(lab: Lab) -> None:
 @behaviour("creation", dtypes=ALL, sees=("value", "error"))
 def identity_matrices(lab: Lab) -> None:
     """eye has ones on its diagonal for any two sizes, zero included, and refuses negative ones."""
-    where = {"device": lab.device, "dtype": lab.dtype}
+    where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for rows, columns in ((0, 0), (0, 3), (1, 1), (3, 3), (2, 5), (5, 2)):
         expected = [[int(row == column) for column in range(columns)] for row in range(rows)]
         wanted = torch.tensor(expected).reshape(rows, columns)
@@ -186,12 +187,12 @@ def strided_factories(lab: Lab) -> None:
     for size, stride in (((1,), (1, 2)), ((2, 3), (1,)), ((2, 3), ())):
         lab.raises(
             f"empty_strided({size}, {stride})",
-            lambda size=size, stride=stride: torch.empty_strided(size, stride, device=device),
+            lambda: torch.empty_strided(size, stride, device=device),
             match="must match|mismatch in length",
         )
         lab.raises(
             f"new_empty_strided({size}, {stride})",
-            lambda size=size, stride=stride: torch.empty(0, device=device).new_empty_strided(size, stride),
+            lambda: torch.empty(0, device=device).new_empty_strided(size, stride),
             match="must match|mismatch in length",
         )
     lab.raises("a negative size", lambda: torch.empty((2, -1), device=device), match="negative dimension")

@@ -31,7 +31,7 @@ class _Sequence:
 @behaviour("creation", dtypes=ALL, level="bringup", sees=("value", "dtype"))
 def tensor_of_numbers(lab: Lab) -> None:
     """torch.tensor takes numbers and nested sequences of them to the device in the dtype asked for."""
-    where = {"device": lab.device, "dtype": lab.dtype}
+    where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     lab.expect("a number", torch.tensor(1, **where), 1)
     lab.expect("a bool", torch.tensor(True, **where), 1)
     lab.expect("a float", torch.tensor(1.0, **where), 1)
@@ -259,7 +259,7 @@ def complex_from_parts(lab: Lab) -> None:
     for name, call in (("complex", torch.complex), ("polar", torch.polar)):
         lab.raises(
             f"{name} of two dtypes",
-            lambda call=call: call(real, imaginary.to(other)),
+            lambda: call(real, imaginary.to(other)),
             match="Expected object of scalar type",
         )
-        lab.raises(f"{name} of integers", lambda call=call: call(whole, whole), match="Expected both inputs")
+        lab.raises(f"{name} of integers", lambda: call(whole, whole), match="Expected both inputs")

@@ -276,7 +276,7 @@ def arguments_of_operators(lab: Lab) -> None:
 
     lab.raises("no tensor and no device", no_device, ValueError, match="device")
     for name, function in {"no annotations": lambda x: x, "any number": _starred}.items():
-        lab.raises(name, lambda f=function: torch.library.infer_schema(f, mutates_args=()), ValueError)
+        lab.raises(name, lambda: torch.library.infer_schema(function, mutates_args=()), ValueError)
 
     @custom_op(f"{SPACE}::replaced", mutates_args=())
     def replaced(x: torch.Tensor) -> torch.Tensor:

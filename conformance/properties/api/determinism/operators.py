@@ -96,7 +96,7 @@ def deterministic_pooling(lab: Lab) -> None:
         pool, unpool = getattr(F, f"max_pool{dims}d"), getattr(F, f"max_unpool{dims}d")
         values, places = pool(given, 3, 3, return_indices=True)
         lab.same(f"places of max_pool{dims}d", places)
-        repeats(lab, f"max_unpool{dims}d", lambda unpool=unpool, v=values, p=places: unpool(v, p, 3, 3))
+        repeats(lab, f"max_unpool{dims}d", lambda: unpool(values, places, 3, 3))
 
 
 @behaviour("determinism", capabilities=("autograd",), sees=("value",))
@@ -111,9 +111,7 @@ def deterministic_padding_and_sampling(lab: Lab) -> None:
             ("2d", plane, (2, 1, 1, 3)),
             ("3d", cube, (1, 1, 2, 1, 1, 2)),
         ):
-            repeats(
-                lab, f"{mode} padding {name}", gradient(lambda x, p=pads, m=mode: F.pad(x, p, mode=m), given)
-            )
+            repeats(lab, f"{mode} padding {name}", gradient(lambda x: F.pad(x, pads, mode=mode), given))
     for mode, given in (
         ("linear", line),
         ("bilinear", plane),
@@ -125,7 +123,7 @@ def deterministic_padding_and_sampling(lab: Lab) -> None:
             if mode == "nearest" and corners:
                 continue
             options: dict[str, Any] = {} if mode == "nearest" else {"align_corners": corners}
-            call = gradient(lambda x, m=mode, o=options: F.interpolate(x, scale_factor=2, mode=m, **o), given)
+            call = gradient(lambda x: F.interpolate(x, scale_factor=2, mode=mode, **options), given)
             repeats(lab, f"{mode} interpolation, corners {corners}", call)
     flat = lab.floats(1, 3, 3, 2, low=-0.9, high=0.9)
     deep = lab.floats(1, 2, 3, 3, 3, low=-0.9, high=0.9)
@@ -168,7 +166,7 @@ def deterministic_losses(lab: Lab) -> None:
         repeats(
             lab,
             f"embedding_bag by {mode}",
-            gradient(lambda x, m=mode: F.embedding_bag(words, x, offsets, mode=m), table),
+            gradient(lambda x: F.embedding_bag(words, x, offsets, mode=mode), table),
         )
     repeats(lab, "embedding", gradient(lambda x: F.embedding(words, x), table))
 

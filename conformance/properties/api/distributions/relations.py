@@ -22,7 +22,7 @@ def divergences(lab: Lab) -> None:
     """
     every = {name: made(lab, name)[0] for name in SCALAR}
     for name, dist in every.items():
-        found = optional(lambda dist=dist: D.kl_divergence(dist, dist))
+        found = optional(lambda: D.kl_divergence(dist, dist))
         if found is not None:
             lab.holds(
                 f"{name} does not differ from itself",
@@ -89,7 +89,7 @@ def divergences(lab: Lab) -> None:
         "of no formula", lambda: D.kl_divergence(every["Cauchy"], every["Normal"]), NotImplementedError
     )
     for name, dist in vectors(lab).items():
-        found = optional(lambda dist=dist: D.kl_divergence(dist, dist))
+        found = optional(lambda: D.kl_divergence(dist, dist))
         lab.same(f"shape for {name}", None if found is None else found.shape)
 
 
@@ -248,7 +248,7 @@ def distribution_validation(lab: Lab) -> None:
         )
         lab.raises(
             f"NaN for {name}",
-            lambda dist=dist, value=value: dist.log_prob(value),
+            lambda: dist.log_prob(value),
             ValueError,
             match="within the support",
         )

@@ -153,7 +153,7 @@ def sample_moments(lab: Lab) -> None:
                         f"{name} {place} draws {value} as often as it should",
                         abs(share - chance) < SIGMAS * 0.5 / math.sqrt(COUNT),
                     )
-            elif optional(lambda dist=dist: dist.cdf(dist.sample())) is not None:
+            elif optional(lambda: dist.cdf(dist.sample())) is not None:
                 single = type(dist)(
                     *[getattr(dist, word)[place].cpu() for word in SCALAR[name][1]], validate_args=False
                 )

@@ -230,7 +230,7 @@ def moments(lab: Lab) -> None:
     for name in SCALAR:
         dist, _ = made(lab, name)
         for word in ("mean", "variance", "stddev", "mode"):
-            found = optional(lambda dist=dist, word=word: getattr(dist, word))
+            found = optional(lambda: getattr(dist, word))
             lab.close(f"{word} of {name}", found, roundings=4096)
         lab.close(f"entropy of {name}", optional(dist.entropy), roundings=1 << 16)
     lab.expect("mean of Gamma", made(lab, "Gamma")[0].mean, [0.5, 4.0, 3.0], roundings=8)
@@ -282,7 +282,7 @@ def distribution_functions(lab: Lab) -> None:
     for name, (_, _, values, _) in SCALAR.items():
         dist, _ = made(lab, name)
         points = lab.put([float(x) for x in values], dtype=torch.float64, requires_grad=True)
-        found = optional(lambda dist=dist, points=points: dist.cdf(points))
+        found = optional(lambda: dist.cdf(points))
         lab.holds(f"{name} has a cdf" if found is not None else f"{name} has no cdf", True)
         if found is None:
             continue
@@ -294,7 +294,7 @@ def distribution_functions(lab: Lab) -> None:
             f"the slope of the cdf of {name} is its density",
             torch.allclose(slope, density, rtol=1e-6, atol=1e-9),
         )
-        back = optional(lambda dist=dist, found=found: dist.icdf(found.detach()))
+        back = optional(lambda: dist.icdf(found.detach()))
         if back is not None:
             lab.holds(
                 f"icdf of {name} undoes its cdf", torch.allclose(back, points.detach(), rtol=1e-6, atol=1e-8)

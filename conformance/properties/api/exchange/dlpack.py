@@ -122,7 +122,7 @@ def dlpack_copies(lab: Lab) -> None:
         capsule = base.__dlpack__(max_version=version) if version else base.__dlpack__()
         lab.expect(f"the capsule of {version}", f'"{name}"' in str(capsule), True)
         lab.same(f"its tensor of {version}", torch.from_dlpack(capsule))
-        lab.raises(f"the capsule of {version} again", lambda capsule=capsule: torch.from_dlpack(capsule))
+        lab.raises(f"the capsule of {version} again", lambda: torch.from_dlpack(capsule))
     host = torch.arange(3.0)
     lab.same("a tensor of something wrapped", torch.tensor(Wrapped(host), device=lab.device))
     lab.same("asarray of something wrapped", torch.asarray(Wrapped(base)))

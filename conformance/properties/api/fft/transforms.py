@@ -236,7 +236,7 @@ def dtypes_of_transforms(lab: Lab) -> None:
             lab.expect(f"rfft of {dtype}", (torch.fft.rfft(x).dtype, torch.fft.ihfft(x).dtype), (wide, wide))
     z = lab.integers(8, dtype=torch.complex64)
     for word in ("rfft", "rfftn", "ihfft"):
-        lab.raises(f"{word} of complex numbers", lambda w=word: getattr(torch.fft, w)(z), match="(?i)real")
+        lab.raises(f"{word} of complex numbers", lambda: getattr(torch.fft, word)(z), match="(?i)real")
     lab.raises("rfft2 of complex numbers", lambda: torch.fft.rfft2(z.view(2, 4)), match="(?i)real")
 
 
@@ -250,30 +250,28 @@ def transforms_refuse(lab: Lab) -> None:
     for word in words:
         lab.raises(
             f"{word} of nothing",
-            lambda w=word: getattr(torch.fft, w)(none),
+            lambda: getattr(torch.fft, word)(none),
             match="(?i)invalid number of data points",
         )
     single = torch.empty(2, 1, dtype=torch.complex64, device=lab.device)
     for word in ("irfft", "irfft2", "irfftn", "hfft", "hfft2", "hfftn"):
         lab.raises(
             f"{word} of one point",
-            lambda w=word: getattr(torch.fft, w)(single),
+            lambda: getattr(torch.fft, word)(single),
             match="(?i)invalid number of data points",
         )
     x = lab.integers(3, 4, 5)
     for word in [w for w in words if w.endswith("n") or w.endswith("2")]:
         function = getattr(torch.fft, word)
-        lab.raises(f"{word} of the same dimension", lambda f=function: f(x, dim=(0, 0)), match="(?i)unique")
+        lab.raises(f"{word} of the same dimension", lambda: function(x, dim=(0, 0)), match="(?i)unique")
+        lab.raises(f"{word} of the same from both ends", lambda: function(x, dim=(2, -1)), match="(?i)unique")
         lab.raises(
-            f"{word} of the same from both ends", lambda f=function: f(x, dim=(2, -1)), match="(?i)unique"
+            f"{word} to too few sizes", lambda: function(x, s=(1,), dim=(0, 1)), match="(?i)same length"
         )
-        lab.raises(
-            f"{word} to too few sizes", lambda f=function: f(x, s=(1,), dim=(0, 1)), match="(?i)same length"
-        )
-        lab.raises(f"{word} of a dimension that is none", lambda f=function: f(x, dim=(3,)), IndexError)
+        lab.raises(f"{word} of a dimension that is none", lambda: function(x, dim=(3,)), IndexError)
         if word.endswith("n"):
             lab.raises(
-                f"{word} to too many sizes", lambda f=function: f(x, s=(2, 2, 2, 2)), match="(?i)dimensions"
+                f"{word} to too many sizes", lambda: function(x, s=(2, 2, 2, 2)), match="(?i)dimensions"
             )
     lab.raises("fft of a dimension that is none", lambda: torch.fft.fft(x, dim=3), IndexError)
     lab.raises("fft by another norm", lambda: torch.fft.fft(x, norm="none"), match="(?i)norm")
@@ -297,7 +295,7 @@ def frequencies_and_shifts(lab: Lab) -> None:
         out = torch.empty((), dtype=lab.dtype, device=lab.device)
         lab.warns(
             f"{word} into another shape",
-            lambda w=word, o=out: getattr(torch.fft, w)(8, 0.5, out=o),
+            lambda: getattr(torch.fft, word)(8, 0.5, out=out),
             match="(?i)resized",
         )
         lab.expect(f"{word} into out", out, getattr(numpy.fft, word)(8, 0.5), roundings=4.0)

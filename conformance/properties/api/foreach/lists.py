@@ -108,8 +108,8 @@ def one_list(lab: Lab) -> None:
         if not agree(
             lab,
             word,
-            lambda n=name, g=given: foreach(n)(g),
-            lambda n=name, g=given: [plain_form(n)(x) for x in g],
+            lambda: foreach(name)(given),
+            lambda: [plain_form(name)(x) for x in given],
         ):
             continue
         copies, others = [x.clone() for x in given], [x.clone() for x in given]
@@ -119,9 +119,7 @@ def one_list(lab: Lab) -> None:
             foreach(f"{name}_")(copies)
             return copies
 
-        if agree(
-            lab, f"{word} in place", in_place, lambda n=name, o=others: [getattr(x, f"{n}_")() for x in o]
-        ):
+        if agree(lab, f"{word} in place", in_place, lambda: [getattr(x, f"{name}_")() for x in others]):
             lab.holds(
                 f"{word} in place raises the versions",
                 all(x._version > v for x, v in zip(copies, versions, strict=True) if x.numel()),
@@ -155,8 +153,8 @@ def two_lists(lab: Lab) -> None:
             done = agree(
                 lab,
                 f"{word} of {form}",
-                lambda n=name, g=given, r=right: foreach(n)(g, r),
-                lambda p=plain, g=given, e=each: [p(x, y) for x, y in zip(g, e, strict=True)],
+                lambda: foreach(name)(given, right),
+                lambda: [plain(x, y) for x, y in zip(given, each, strict=True)],
             )
             if not done:
                 continue
@@ -184,8 +182,8 @@ def two_lists(lab: Lab) -> None:
         agree(
             lab,
             f"{name} by alpha",
-            lambda n=name: foreach(n)(given, other, alpha=2),
-            lambda n=name: [plain_form(n)(x, y, alpha=2) for x, y in zip(given, other, strict=True)],
+            lambda: foreach(name)(given, other, alpha=2),
+            lambda: [plain_form(name)(x, y, alpha=2) for x, y in zip(given, other, strict=True)],
         )
     if lab.dtype != torch.bool:
         agree(
@@ -199,8 +197,8 @@ def two_lists(lab: Lab) -> None:
             agree(
                 lab,
                 f"{name} of a tensor without dimensions",
-                lambda n=name: foreach(n)(given, scale),
-                lambda n=name: [plain_form(n)(x, scale) for x in given],
+                lambda: foreach(name)(given, scale),
+                lambda: [plain_form(name)(x, scale) for x in given],
             )
     targets = lists(lab)
     torch._foreach_copy_(targets, other)
@@ -223,11 +221,11 @@ def _pointwise(lab: Lab, name: str, gaps: bool) -> None:
 
     for form, (given, each) in forms.items():
         word = f"{name} with {form}{' with gaps' if gaps else ''}"
-        agree(lab, word, lambda g=given: function(a, b, c, *g), lambda e=each: loop(e))
+        agree(lab, word, lambda: function(a, b, c, *given), lambda: loop(each))
         copies = [x.clone() for x in a]
         function_in_place = foreach(f"{name}_")
         function_in_place(copies, b, c, *given)
-        agree(lab, f"{word} in place", lambda x=copies: x, lambda e=each: loop(e))
+        agree(lab, f"{word} in place", lambda: copies, lambda: loop(each))
     row, column = lab.integers(3, 1, low=1), lab.integers(1, 2, low=1)
     agree(
         lab,

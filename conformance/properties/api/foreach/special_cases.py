@@ -23,8 +23,8 @@ def norms_of_lists(lab: Lab) -> None:
         agree(
             lab,
             f"norm {order}",
-            lambda o=order: torch._foreach_norm(given, o),
-            lambda o=order: [torch.linalg.vector_norm(x, o) for x in given],
+            lambda: torch._foreach_norm(given, order),
+            lambda: [torch.linalg.vector_norm(x, order) for x in given],
         )
     agree(lab, "max", lambda: torch._foreach_max(given), lambda: [x.max() for x in given])
     long = [lab.integers(131072, low=-1, high=2)]
@@ -57,17 +57,17 @@ def special_values_in_lists(lab: Lab) -> None:
         agree(
             lab,
             name,
-            lambda n=name: foreach(n)(first, second),
-            lambda n=name: [plain_form(n)(x, y) for x, y in zip(first, second, strict=True)],
+            lambda: foreach(name)(first, second),
+            lambda: [plain_form(name)(x, y) for x, y in zip(first, second, strict=True)],
         )
     wide = [torch.ones(1, 1, dtype=lab.dtype, device=lab.device).expand(2, 1, 3)]
     for name in BINARY:
         agree(
             lab,
             f"{name} of an expanded tensor",
-            lambda n=name: foreach(n)(wide, 2),
-            lambda n=name: [
-                plain_form("clamp_min" if n == "maximum" else "clamp_max" if n == "minimum" else n)(
+            lambda: foreach(name)(wide, 2),
+            lambda: [
+                plain_form("clamp_min" if name == "maximum" else "clamp_max" if name == "minimum" else name)(
                     wide[0], 2
                 )
             ],
@@ -76,8 +76,8 @@ def special_values_in_lists(lab: Lab) -> None:
         agree(
             lab,
             f"{name} of other strides",
-            lambda n=name, p=plain: foreach(n)([p], [p.t()]),
-            lambda n=name, p=plain: [plain_form(n)(p, p.t())],
+            lambda: foreach(name)([plain], [plain.t()]),
+            lambda: [plain_form(name)(plain, plain.t())],
         )
     empty = [torch.empty(0, dtype=lab.dtype, device=lab.device)]
     lab.same("an empty tensor", torch._foreach_add(empty, 1))
@@ -88,8 +88,8 @@ def special_values_in_lists(lab: Lab) -> None:
         agree(
             lab,
             f"{name} of two dtypes",
-            lambda n=name: foreach(n)(mixed, 1),
-            lambda n=name: [(torch.clamp_min if n == "maximum" else plain_form(n))(x, 1) for x in mixed],
+            lambda: foreach(name)(mixed, 1),
+            lambda: [(torch.clamp_min if name == "maximum" else plain_form(name))(x, 1) for x in mixed],
         )
     tenth = torch._foreach_div([lab.put([0.1])], [10.0])[0]
     lab.expect(
@@ -106,26 +106,26 @@ def lists_that_do_not_fit(lab: Lab) -> None:
         function = foreach(name)
         lab.raises(
             f"{name} of nothing",
-            lambda f=function: f([], []),
+            lambda: function([], []),
             match="(?i)no tensor arguments|at least one tensor|must have at least one",
         )
-        lab.raises(f"{name} of one and two", lambda f=function: f(one[:1], one), match="(?i)same number")
+        lab.raises(f"{name} of one and two", lambda: function(one[:1], one), match="(?i)same number")
         lab.raises(
             f"{name} of other shapes",
-            lambda f=function: f([lab.integers(3, 3)], [lab.integers(4, 4)]),
+            lambda: function([lab.integers(3, 3)], [lab.integers(4, 4)]),
             match="(?i)size|shape",
         )
-        lab.raises(f"{name} of too few numbers", lambda f=function: f(one, [1.0]), match="(?i)same number")
+        lab.raises(f"{name} of too few numbers", lambda: function(one, [1.0]), match="(?i)same number")
     for name in ("add", "mul"):
         lab.raises(
             f"{name} of a tensor of two",
-            lambda n=name: foreach(n)(one, lab.integers(2)),
+            lambda: foreach(name)(one, lab.integers(2)),
             match="(?i)0 dim|scalar tensor",
         )
     for values_of, words in ((lab.integers(2).cpu()[0], "dimension 1"), (torch.ones(3), "length")):
         lab.raises(
             f"addcmul with values of {tuple(values_of.shape)}",
-            lambda v=values_of: torch._foreach_addcmul(one, one, one, v),
+            lambda: torch._foreach_addcmul(one, one, one, values_of),
             match=f"(?i){words}",
         )
     lab.raises(
@@ -155,9 +155,7 @@ def gradients_of_lists(lab: Lab) -> None:
         torch.cat(copies).sum().backward()
         for one, other in zip(base, twins, strict=True):
             lab.expect(f"gradient of {name}_", one.grad, values(other.grad), roundings=8.0)
-        lab.raises(
-            f"{name}_ of leaves", lambda n=name, g=given: foreach(f"{n}_")(g), match="(?i)leaf variable"
-        )
+        lab.raises(f"{name}_ of leaves", lambda: foreach(f"{name}_")(given), match="(?i)leaf variable")
     for name in ("add", "mul", "div", "addcmul", "addcdiv", "lerp"):
         groups = [
             [lab.integers(2, low=1).requires_grad_(), lab.integers(3, low=1).requires_grad_()]

@@ -66,7 +66,7 @@ def batches_of_arithmetic(lab: Lab) -> None:
         mapped(lab, f"{name} from the left", function, row, y, in_dims=(None, 0))
         mapped(lab, f"{name} of other dimensions", function, x, y.movedim(0, 2), in_dims=(0, 2))
         if name not in ("maximum", "minimum"):
-            mapped(lab, f"{name} with a number", lambda a, function=function: function(a, 2), x)
+            mapped(lab, f"{name} with a number", lambda a: function(a, 2), x)
     mapped(lab, "of other dtypes", torch.add, x, y.long())
     mapped(lab, "of other ranks", torch.mul, x[:, 0], y)
     mapped(lab, "of scalars", torch.mul, x[:, 0, 0], y)
@@ -194,18 +194,18 @@ def batches_of_reductions(lab: Lab) -> None:
     for name in ("sum", "mean", "amax", "amin", "prod", "cumsum", "any", "all"):
         function = getattr(torch, name)
         for dim in (0, 1, -1):
-            mapped(lab, f"{name} over {dim}", lambda a, f=function, d=dim: f(a, d), x)
-            mapped(lab, f"{name} over {dim} of the last", lambda a, f=function, d=dim: f(a, d), x, in_dims=2)
+            mapped(lab, f"{name} over {dim}", lambda a: function(a, dim), x)
+            mapped(lab, f"{name} over {dim} of the last", lambda a: function(a, dim), x, in_dims=2)
         if name != "cumsum":
             mapped(lab, name, function, x)
             mapped(lab, f"{name} twice", vmap(function), x)
-            mapped(lab, f"{name} kept", lambda a, f=function: f(a, 1, keepdim=True), x)
+            mapped(lab, f"{name} kept", lambda a: function(a, 1, keepdim=True), x)
     for name in ("max", "min", "median", "argmax", "argmin"):
         function = getattr(torch, name)
         distinct = lab.put(torch.tensor([[5.0, 1, 3, 7], [2, 9, 4, 0], [8, 6, 1, 3]]))
         mapped(lab, name, function, distinct)
-        mapped(lab, f"{name} over a dimension", lambda a, f=function: f(a, 0), distinct)
-        mapped(lab, f"{name} over the other dimension", lambda a, f=function: f(a, 0), distinct, in_dims=1)
+        mapped(lab, f"{name} over a dimension", lambda a: function(a, 0), distinct)
+        mapped(lab, f"{name} over the other dimension", lambda a: function(a, 0), distinct, in_dims=1)
     mapped(lab, "sum over two", lambda a: a.sum((0, 1)), x)
     mapped(lab, "sum of numbers", lambda a: a.sum(), x[:, 0, 0])
     mapped(lab, "trace", torch.trace, x[:, :, :2])
@@ -220,12 +220,12 @@ def batches_of_joins(lab: Lab) -> None:
     x, y, row = lab.integers(3, 2, 4), lab.integers(3, 2, 4), lab.integers(2, 4)
     for name in ("cat", "stack", "hstack", "vstack"):
         join = getattr(torch, name)
-        mapped(lab, name, lambda a, b, f=join: f([a, b]), x, y)
-        mapped(lab, f"{name} with one for all", lambda a, b, f=join: f([b, a]), x, row, in_dims=(0, None))
+        mapped(lab, name, lambda a, b: join([a, b]), x, y)
+        mapped(lab, f"{name} with one for all", lambda a, b: join([b, a]), x, row, in_dims=(0, None))
         mapped(
             lab,
             f"{name} of other dimensions",
-            lambda a, b, f=join: f([a, b]),
+            lambda a, b: join([a, b]),
             x,
             y.movedim(0, 2),
             in_dims=(0, 2),

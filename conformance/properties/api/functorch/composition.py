@@ -310,7 +310,7 @@ def functions_under_vmap(lab: Lab) -> None:
     lab.raises("a rule with other dimensions", lambda: vmap(_WrongDims.apply)(x), RuntimeError)
     for transform in (vmap, lambda f: grad(lambda a: f(a).sum())):
         lab.raises(
-            "no setup_context", lambda t=transform: t(_OldStyle.apply)(x), RuntimeError, match="setup_context"
+            "no setup_context", lambda: transform(_OldStyle.apply)(x), RuntimeError, match="setup_context"
         )  # type: ignore[misc]
 
 

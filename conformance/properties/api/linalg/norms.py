@@ -121,12 +121,12 @@ def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
         if order < 0 or order == math.inf:
             lab.raises(
                 f"{order} of nothing",
-                lambda o=order: torch.linalg.vector_norm(none, o),
+                lambda: torch.linalg.vector_norm(none, order),
                 RuntimeError,
                 IndexError,
             )
             lab.raises(
-                f"{order} of no rows", lambda o=order: torch.linalg.norm(none, o, 0), RuntimeError, IndexError
+                f"{order} of no rows", lambda: torch.linalg.norm(none, order, 0), RuntimeError, IndexError
             )
         else:
             lab.expect(f"{order} of nothing", torch.linalg.vector_norm(none, order), 0.0)
@@ -218,17 +218,17 @@ def matrix_norms(lab: Lab) -> None:
     lab.raises("of a vector", lambda: torch.linalg.matrix_norm(vector), match="(?i)2 dimensions")
     lab.raises("of one dimension", lambda: torch.linalg.matrix_norm(matrix, dim=(0,)), match="(?i)2-tuple")
     for order in (0, 3.5, "fail"):
-        lab.raises(f"order {order}", lambda o=order: torch.linalg.norm(matrix, o), match="(?i)not supported")
+        lab.raises(f"order {order}", lambda: torch.linalg.norm(matrix, order), match="(?i)not supported")
     lab.raises("a complex order", lambda: torch.linalg.matrix_norm(matrix, 1 + 2j), match="(?i)complex")
     for order in ("fro", "nuc", 2):
         lab.raises(
             f"{order} of one dimension twice",
-            lambda o=order: torch.linalg.norm(matrix, o, (0, 0)),
+            lambda: torch.linalg.norm(matrix, order, (0, 0)),
             match="(?i)different|multiple",
         )
         lab.raises(
             f"{order} of a dimension that is none",
-            lambda o=order: torch.linalg.norm(matrix, o, (0, 4)),
+            lambda: torch.linalg.norm(matrix, order, (0, 4)),
             IndexError,
         )
     lab.raises("nuc of a vector", lambda: torch.linalg.norm(vector, "nuc"), match="(?i)2 dimensions")
@@ -274,7 +274,7 @@ def condition_numbers(lab: Lab) -> None:
     lab.raises("what is not square", lambda: torch.linalg.cond(singular[0, :2], 1), match="(?i)square")
     for order in ("wrong_norm", 5):
         lab.raises(
-            f"order {order}", lambda o=order: torch.linalg.cond(singular, o), match="(?i)invalid norm type"
+            f"order {order}", lambda: torch.linalg.cond(singular, order), match="(?i)invalid norm type"
         )
     lab.raises(
         "into integers",

@@ -32,7 +32,7 @@ def matrix_products(lab: Lab) -> None:
             try:
                 wanted = numpy.matmul(values(a), values(b))
             except ValueError:
-                lab.raises(f"{one} and {other}", lambda a=a, b=b: a @ b)
+                lab.raises(f"{one} and {other}", lambda: a @ b)
                 continue
             name = f"{one} and {other}{' turned' if turned else ''}"
             lab.expect(name, torch.matmul(a, b), wanted)
@@ -185,9 +185,7 @@ def sums_of_products(lab: Lab) -> None:
         )
         expanded = [x[:1].expand(x.shape) for x in operands]
         lab.same(f"{name} of expanded operands", function(full, *expanded))
-        refuses_two_devices(
-            lab, f"{name} of two devices", lambda f=function, o=operands, t=full: f(t.cpu(), *o)
-        )
+        refuses_two_devices(lab, f"{name} of two devices", lambda: function(full.cpu(), *operands))
     lab.raises("addmm of other sizes", lambda: torch.addmm(m, m, m), match="(?i)shape|size")
     lab.raises(
         "addmm of a tensor that does not broadcast",
@@ -306,12 +304,10 @@ def inner_products(lab: Lab) -> None:
     for function in (torch.dot, torch.vdot):
         word = function.__name__
         other = torch.float64 if lab.dtype != torch.float64 else torch.float32
-        lab.raises(f"{word} of two dtypes", lambda f=function, o=other: f(a, b.to(o)), match="(?i)dtype")
-        lab.raises(f"{word} of a matrix", lambda f=function: f(a.view(1, 60), b), match="(?i)1D tensors")
-        lab.raises(f"{word} of other lengths", lambda f=function: f(a, b[:5]), match="(?i)size")
-        refuses_two_devices(
-            lab, f"{word} of two devices", lambda f=function: f(a.cpu(), b), match="(?i)device"
-        )
+        lab.raises(f"{word} of two dtypes", lambda: function(a, b.to(other)), match="(?i)dtype")
+        lab.raises(f"{word} of a matrix", lambda: function(a.view(1, 60), b), match="(?i)1D tensors")
+        lab.raises(f"{word} of other lengths", lambda: function(a, b[:5]), match="(?i)size")
+        refuses_two_devices(lab, f"{word} of two devices", lambda: function(a.cpu(), b), match="(?i)device")
     lab.raises(
         "inner of other lengths",
         lambda: torch.inner(a.view(6, 10), b.view(10, 6)),

@@ -304,13 +304,11 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
             wanted = {"add": x | y, "mul": x & y}.get(symbol)
             lab.expect(symbol, getattr(a, method)(b), function(x, y) if wanted is None else wanted)
         lab.same(f"{symbol} with nothing", getattr(a[:0], method)(b))
-        lab.raises(
-            f"{symbol} of other sizes", lambda m=method: getattr(a, m)(a[:2]), match="(?i)size|broadcast"
-        )
+        lab.raises(f"{symbol} of other sizes", lambda: getattr(a, method)(a[:2]), match="(?i)size|broadcast")
         refuses_two_devices(
             lab,
             f"{symbol} of two devices",
-            lambda m=method: getattr(a, m)(torch.ones(3, dtype=lab.dtype)),
+            lambda: getattr(a, method)(torch.ones(3, dtype=lab.dtype)),
             match="(?i)device",
         )
     if plain:

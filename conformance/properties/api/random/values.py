@@ -230,9 +230,7 @@ def special_distributions(lab: Lab) -> None:
     lab.raises("a width of zero", lambda: fresh().cauchy_(0.0, 0.0), match="sigma")
     lab.raises("a negative deviation", lambda: fresh().log_normal_(0.0, -1.0), match="std")
     for chance in (0.0, 1.0, -0.5, 2.0):
-        lab.raises(
-            f"a chance of {chance}", lambda chance=chance: fresh().geometric_(chance), match="geometric_|p"
-        )
+        lab.raises(f"a chance of {chance}", lambda: fresh().geometric_(chance), match="geometric_|p")
     whole = torch.zeros(3, dtype=torch.int64, device=lab.device)
     lab.raises("exponential_ of integers", lambda: whole.exponential_(), RuntimeError, NotImplementedError)
     lab.raises("cauchy_ of integers", lambda: whole.cauchy_(), RuntimeError, NotImplementedError)
@@ -268,7 +266,7 @@ def bernoulli_draws(lab: Lab) -> None:
     for chance in (-0.1, 1.1):
         lab.raises(
             f"a chance of {chance}",
-            lambda chance=chance: torch.zeros(2, **where).bernoulli_(chance),
+            lambda: torch.zeros(2, **where).bernoulli_(chance),
             match="p",
         )
 

@@ -167,13 +167,13 @@ def extremes_of_nothing(lab: Lab) -> None:
             if word == "kthvalue"
             else (lambda x, d, w=word: getattr(x, w)(dim=d))
         )
-        lab.raises(f"{word} of nothing", lambda f=function: f(none, 1), IndexError, RuntimeError)
+        lab.raises(f"{word} of nothing", lambda: function(none, 1), IndexError, RuntimeError)
         lab.same(f"{word} beside nothing", function(none, 2))
         lab.same(f"{word} beside nothing in front", function(none, 0))
     for word in ("max", "min", "argmax", "argmin"):
         if lab.dtype == torch.bool and word.startswith("arg"):
             continue
-        lab.raises(f"{word} of all of nothing", lambda w=word: getattr(none, w)(), IndexError, RuntimeError)
+        lab.raises(f"{word} of all of nothing", lambda: getattr(none, word)(), IndexError, RuntimeError)
     for word in ("sum", "prod", "all", "any"):
         lab.same(
             f"{word} of nothing", [getattr(none, word)(1), getattr(none, word)(2), getattr(none, word)()]
@@ -214,7 +214,7 @@ def extremes_of_truth_values(lab: Lab) -> None:
     for word in ("max", "min", "argmax", "amax", "aminmax"):
         lab.raises(
             f"{word} of complex numbers",
-            lambda w=word: getattr(lab.put([1j, 2]), w)(),
+            lambda: getattr(lab.put([1j, 2]), word)(),
             RuntimeError,
             NotImplementedError,
         )

@@ -262,7 +262,7 @@ def at_least_so_many_dimensions(lab: Lab) -> None:
             lab.expect(f"{name} of {one.dim()} dimensions", function(one), reference(values(one)))
         lab.same(f"{name} of several", list(function(*given)))
         lab.same(f"{name} of a list", list(function(given)))
-        lab.raises(f"{name} of a number", lambda f=function: f(3), TypeError, RuntimeError)
+        lab.raises(f"{name} of a number", lambda: function(3), TypeError, RuntimeError)
 
 
 @behaviour("shape", capabilities=("autograd",), level="training", sees=("value",))

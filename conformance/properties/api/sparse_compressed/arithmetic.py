@@ -32,7 +32,7 @@ def compressed_products(lab: Lab) -> None:
             "dense on the left": lab.integers(2, 4) @ made,
         }.items():
             lab.same(f"{name} {layout}", _dense(found))
-        lab.raises(f"sizes that do not fit {layout}", lambda m=made: m @ lab.integers(4, 2))
+        lab.raises(f"sizes that do not fit {layout}", lambda: made @ lab.integers(4, 2))
     csr = dense.to_sparse_csr()
     lab.same("vector", csr @ vector)
     lab.same("addmv", torch.addmv(lab.integers(4), csr, vector, beta=3, alpha=2))

@@ -43,7 +43,7 @@ def memory_format_conversions(lab: Lab) -> None:
         lab.same("randint_like keeps", torch.randint_like(last, 5).stride())
         lab.raises(
             "of a vector",
-            lambda memory_format=memory_format: lab.integers(3).contiguous(memory_format=memory_format),
+            lambda: lab.integers(3).contiguous(memory_format=memory_format),
         )
         back = last.contiguous()
         lab.same("back", back, strides=True)
