@@ -44,7 +44,7 @@ def run(function: Function, starts: Sequence[torch.Tensor], make: Make, *, gradi
     if gradients:
         wanted = [tensor for tensor in kept if tensor.requires_grad]
         ends = [end for end in (*results, *tensors) if end.requires_grad and end.grad_fn is not None]
-        total = sum((end * end).sum() for end in ends)
+        total: Any = sum((end * end).sum() for end in ends)
         shown["gradients"] = [
             torch.zeros_like(leaf) if found is None else found
             for leaf, found in zip(wanted, torch.autograd.grad(total, wanted, allow_unused=True), strict=True)
@@ -99,7 +99,7 @@ class Cube(torch.autograd.Function):
         return x * x * x
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
         (x,) = ctx.saved_tensors
         return grad * 3 * x * x
 

@@ -98,7 +98,7 @@ def attention_in_other_layouts(lab: Lab) -> None:
     for width in (1, 3, 7, 20):
         lab.close(
             f"heads of {width}",
-            attend(*(lab.floats(1, 2, 6, width) for _ in range(3))),
+            attend(lab.floats(1, 2, 6, width), lab.floats(1, 2, 6, width), lab.floats(1, 2, 6, width)),
             roundings=32,
             matrix=True,
         )

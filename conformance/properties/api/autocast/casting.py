@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -49,15 +50,15 @@ def _losses(lab: Lab) -> Calls:
     signs = torch.ones(3, 4, device=lab.device)
     classes = lab.put([0, 1, 3])
     return {
-        "mse_loss": lambda: F.mse_loss(*lower),
-        "smooth_l1_loss": lambda: F.smooth_l1_loss(*lower),
+        "mse_loss": lambda: F.mse_loss(lower[0], lower[1]),
+        "smooth_l1_loss": lambda: F.smooth_l1_loss(lower[0], lower[1]),
         "nll_loss": lambda: F.nll_loss(lower[0], classes),
-        "kl_div": lambda: F.kl_div(*lower, reduction="sum"),
+        "kl_div": lambda: F.kl_div(lower[0], lower[1], reduction="sum"),
         "poisson_nll_loss": lambda: F.poisson_nll_loss(lower[0] * 0, lower[1]),
         "hinge_embedding_loss": lambda: F.hinge_embedding_loss(lower[0], signs),
         "margin_ranking_loss": lambda: F.margin_ranking_loss(lower[0], lower[1], signs),
         "multi_margin_loss": lambda: F.multi_margin_loss(lower[0], classes),
-        "cdist": lambda: torch.cdist(*lower),
+        "cdist": lambda: torch.cdist(lower[0], lower[1]),
     }
 
 
@@ -126,7 +127,7 @@ def autocast_methods_and_nesting(lab: Lab) -> None:
     """autocast nests, switches off, decorates, and says whether it is on and to which dtype."""
     kind = lab.device.type
     x = lab.integers(3, 3)
-    seen = [torch.is_autocast_enabled(kind)]
+    seen: list[Any] = [torch.is_autocast_enabled(kind)]
 
     def look() -> None:
         seen.append((torch.is_autocast_enabled(kind), str(torch.get_autocast_dtype(kind)), (x @ x).dtype))

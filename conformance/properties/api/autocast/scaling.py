@@ -34,10 +34,11 @@ def scale_moves(lab: Lab) -> None:
     for place, factor in enumerate((1.0, float("inf"), 1.0, float("nan"), 1.0, 1.0)):
         before = [parameter.detach().clone() for parameter in parameters]
         optimizer.zero_grad()
-        loss = sum((parameter * 2).sum() for parameter in parameters)
+        loss: Any = sum((parameter * 2).sum() for parameter in parameters)
         scaling.scale(loss).backward()
         if factor != 1.0:
-            parameters[0].grad[0] = factor
+            first: Any = parameters[0]
+            first.grad[0] = factor
         scaling.step(optimizer)
         scaling.update()
         lab.same(f"the scale after step {place}", scaling.get_scale())
@@ -70,7 +71,8 @@ def unscaled_gradients(lab: Lab) -> None:
     parameters = weights(lab)
     optimizer = torch.optim.SGD(parameters, lr=1.0)
     scaling = scaler(lab)
-    scaled = scaling.scale(sum((p * 3).sum() for p in parameters))
+    loss: Any = sum((p * 3).sum() for p in parameters)
+    scaled = scaling.scale(loss)
     lab.same("a scaled loss", scaled.detach())
     scaled.backward()
     lab.expect("scaled gradients", parameters[0].grad, [12.0] * 3)
@@ -91,7 +93,7 @@ def unscaled_gradients(lab: Lab) -> None:
     losses: Any = [torch.ones(2, device=lab.device), (torch.ones((), device=lab.device),)]
     nested = scaling.scale(losses)
     lab.same("a tree of losses", [nested[0], nested[1][0]])
-    lab.raises("a scaled number", lambda: scaling.scale(3.0), ValueError, AttributeError)
+    lab.raises("a scaled number", lambda: scaling.scale(3.0), ValueError, AttributeError)  # type: ignore[call-overload]
     halves = [torch.nn.Parameter(torch.ones(2, dtype=torch.float16, device=lab.device))]
     other = torch.optim.SGD(halves, lr=1.0)
     fresh = scaler(lab)

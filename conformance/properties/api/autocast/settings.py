@@ -94,8 +94,8 @@ def autocast_refusals(lab: Lab) -> None:
     """
     kind = lab.device.type
     lab.raises("an unknown device type", lambda: torch.autocast("nonsense"), match="device|autocast")
-    lab.raises("no word", lambda: torch.autocast(torch.device(kind)), ValueError, match="device_type")
-    lab.raises("none", lambda: torch.autocast(), TypeError)
+    lab.raises("no word", lambda: torch.autocast(torch.device(kind)), ValueError, match="device_type")  # type: ignore[arg-type]
+    lab.raises("none", lambda: torch.autocast(), TypeError)  # type: ignore[call-arg]
     x = lab.integers(2, 2)
 
     def wide() -> Any:

@@ -124,7 +124,7 @@ def python_numbers_of_tensors_with_gradients(lab: Lab) -> None:
 @behaviour("autograd", sees=("value",))
 def copies_of_gradients(lab: Lab) -> None:
     """A gradient given to backward is copied or kept as it is, and never changed by what follows."""
-    x = lab.integers(3, requires_grad=True)
+    x: Any = lab.integers(3, requires_grad=True)
     given = lab.put([1.0, 2.0, 3.0])
     (x * 1).backward(given)
     (x * 2).backward(given)
@@ -146,12 +146,13 @@ def copies_of_gradients(lab: Lab) -> None:
             held.append(grad)
             return grad, grad
 
-    a, b = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
+    a: Any = lab.integers(3, requires_grad=True)
+    b = lab.integers(3, requires_grad=True)
     Keeps.apply(a, b).backward(given)
     a.grad.mul_(10)
     lab.expect("one gradient for two leaves", b.grad, [1.0, 2.0, 3.0])
     lab.expect("what a Function held", held[0], [1.0, 2.0, 3.0])
-    c = lab.integers(3, requires_grad=True)
+    c: Any = lab.integers(3, requires_grad=True)
     (c + c.detach()).backward(given.expand(3))
     c.grad.add_(1)
     lab.expect("given, once more", given, [1.0, 2.0, 3.0])
@@ -164,7 +165,7 @@ def ties_share_gradients(lab: Lab) -> None:
     """
     for data in ([1.0, 1.0, 1.0], [3.0, 3.0, 1.0, 1.0]):
         for name in ("max", "min", "amax", "amin"):
-            x = lab.put(data, requires_grad=True)
+            x: Any = lab.put(data, requires_grad=True)
             getattr(x, name)().backward()
             best = max(data) if "max" in name else min(data)
             expected = [float(v == best) / data.count(best) for v in data]

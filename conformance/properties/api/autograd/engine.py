@@ -52,7 +52,7 @@ def backward_within_backward(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             modes.append(torch.is_grad_enabled())
             with torch.enable_grad():
-                other = torch.ones(2, device=grad.device, requires_grad=True)
+                other: Any = torch.ones(2, device=grad.device, requires_grad=True)
                 (other * 3).sum().backward()
             modes.append(torch.is_grad_enabled())
             if ctx.fail:
@@ -168,7 +168,7 @@ def threads_in_the_middle(lab: Lab) -> None:
         thread.start()
     for thread in threads:
         thread.join(60)
-    out = sum(parts[place] for place in range(3))
+    out: Any = sum(parts[place] for place in range(3))
     out.sum().backward()
     lab.same("modes", modes)
     lab.expect("gradient", x.grad, [12.0] * 4)
@@ -226,8 +226,8 @@ def multithreading_switch(lab: Lab) -> None:
     x = lab.integers(3, requires_grad=True)
     seen: list[bool] = []
     y = x * 2
-    y.register_hook(lambda grad: seen.append(threading.get_ident() == caller))
     caller = threading.get_ident()
+    y.register_hook(lambda grad: seen.append(threading.get_ident() == caller))
     with torch.autograd.set_multithreading_enabled(False):
         seen.append(torch._C._is_multithreading_enabled())
         with torch.autograd.set_multithreading_enabled(True):
@@ -269,7 +269,7 @@ def anomaly_detection(lab: Lab) -> None:
     x.grad = None
     with torch.autograd.detect_anomaly():
         inner = [torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()]
-        out = x.exp()
+        out: Any = x.exp()
         lab.holds("the node keeps its traceback", "traceback_" in out.grad_fn.metadata)
         (x * 3).sum().backward()
     lab.same("flags", [inner, torch.is_anomaly_enabled()])
@@ -295,7 +295,7 @@ def backward_on_streams(lab: Lab) -> None:
     """Backward runs each node on the stream of its forward; what follows on the stream of the call sees the
     result.
     """
-    x = lab.integers(64, 64, requires_grad=True)
+    x: Any = lab.integers(64, 64, requires_grad=True)
     if lab.on_target and not lab.target.is_cpu:
         module = torch.get_device_module(lab.device)
         side = module.Stream()

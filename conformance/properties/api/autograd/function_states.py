@@ -141,7 +141,7 @@ def misuse_of_functions(lab: Lab) -> None:
     x = lab.integers(3, requires_grad=True)
     bare = _Doubled()
     lab.raises("calling an instance", lambda: bare(x), RuntimeError, TypeError)
-    lab.raises("a backward alone", lambda: bare.apply_backward(x), AttributeError, RuntimeError, TypeError)
+    lab.raises("a backward alone", lambda: bare.apply_backward(x), AttributeError, RuntimeError, TypeError)  # type: ignore[attr-defined]
     stashed: list[Any] = []
 
     class Stasher(Function):
@@ -290,7 +290,7 @@ def functions_on_subclasses(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return grad * 5
 
-    x = lab.integers(3).as_subclass(Marked).requires_grad_()
+    x: Any = lab.integers(3).as_subclass(Marked).requires_grad_()
     found = Through.apply(x)
     lab.holds("the subclass stays", type(found) is Marked)
     found.sum().backward()
@@ -317,7 +317,8 @@ def backward_without_a_graph(lab: Lab) -> None:
             flags.append((one.requires_grad, x.requires_grad))
             return one, grad * x
 
-    x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
+    x: Any = lab.integers(3, requires_grad=True)
+    y = lab.integers(3, requires_grad=True)
     Watch.apply(x, y).sum().backward()
     lab.same("gradients", (x.grad, y.grad))
     lab.holds("gradients need no gradient", not x.grad.requires_grad)

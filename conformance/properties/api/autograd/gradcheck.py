@@ -159,7 +159,7 @@ def gradcheck_of_unfit_inputs(lab: Lab) -> None:
     lab.raises(
         "an input that overlaps itself", lambda: gradcheck(lambda a: a * 2, (expanded,)), match="overlap"
     )
-    lab.raises("no function", lambda: gradcheck(3, (x,)), TypeError)
+    lab.raises("no function", lambda: gradcheck(3, (x,)), TypeError)  # type: ignore[arg-type]
     lab.raises(
         "neither direction",
         lambda: gradcheck(lambda a: a, (x,), check_forward_ad=False, check_backward_ad=False),

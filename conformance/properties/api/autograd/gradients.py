@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from conformance.behaviours.behaviour import FLOATS, behaviour
@@ -84,7 +86,7 @@ def grad_calls(lab: Lab) -> None:
         "no inputs", lambda: torch.autograd.grad(z.sum(), []), ValueError, RuntimeError, match="inputs"
     )
     lab.raises("inputs of no need", lambda: torch.autograd.grad(z.sum(), lab.integers(2)), match="require")
-    lab.raises("a number", lambda: torch.autograd.grad(z.sum(), 3), TypeError, RuntimeError)
+    lab.raises("a number", lambda: torch.autograd.grad(z.sum(), 3), TypeError, RuntimeError)  # type: ignore[call-overload]
     hidden = x * 2
     out = (hidden * y).sum()
     lab.same("with respect to a tensor that is no leaf", torch.autograd.grad(out, hidden, retain_graph=True))
@@ -144,7 +146,7 @@ def graphs_are_freed(lab: Lab) -> None:
     it works.
     """
     x = lab.integers(3, requires_grad=True)
-    y = x * x
+    y: Any = x * x
     y.sum().backward(retain_graph=True)
     y.sum().backward()
     lab.same("retained", x.grad)
@@ -166,7 +168,8 @@ def graphs_are_freed(lab: Lab) -> None:
 @behaviour("autograd", level="training", sees=("value", "warning"))
 def gradients_of_gradients(lab: Lab) -> None:
     """With create_graph gradients can be differentiated: Hessian-vector products have their known values."""
-    x, y = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, -1.0], requires_grad=True)
+    x: Any = lab.put([1.0, 2.0], requires_grad=True)
+    y = lab.put([3.0, -1.0], requires_grad=True)
     f = (x**2 * y + y**3).sum()
     gx, gy = torch.autograd.grad(f, (x, y), create_graph=True)
     lab.expect("df/dx", gx.detach(), [6.0, -4.0])
@@ -312,16 +315,16 @@ def layout_of_leaf_gradients(lab: Lab) -> None:
     """A dense leaf's first gradient has the leaf's strides; one that is kept is added to in place with its
     own.
     """
-    for name, leaf in {
+    for name, start in {
         "channels last": lab.integers(2, 3, 2, 2).contiguous(memory_format=torch.channels_last),
         "transposed": lab.integers(3, 2).t(),
         "contiguous": lab.integers(2, 3),
     }.items():
-        leaf = leaf.detach().requires_grad_()
+        leaf: Any = start.detach().requires_grad_()
         (leaf * leaf.detach()).sum().backward()
         lab.same(f"gradient of a {name} leaf", leaf.grad)
         lab.same(f"strides of a {name} leaf's gradient", leaf.grad.stride() == leaf.stride())
-    gaps = lab.integers(3, 4)[:, ::2].requires_grad_()
+    gaps: Any = lab.integers(3, 4)[:, ::2].requires_grad_()
     (gaps * 2).sum().backward()
     lab.holds("a leaf with gaps has a contiguous gradient", gaps.grad.is_contiguous())
     lab.expect("its gradient", gaps.grad, [[2.0, 2.0]] * 3)

@@ -164,7 +164,7 @@ def hooks_after_accumulation(lab: Lab) -> None:
     handle = x.register_post_accumulate_grad_hook(lambda t: seen.append(("first", t.grad.clone())))
     x.register_hook(lambda grad: seen.append(("tensor hook", grad.clone())))
 
-    def step(t: torch.Tensor) -> None:
+    def step(t: Any) -> None:
         seen.append(("second", t is x))
         with torch.no_grad():
             t.sub_(t.grad, alpha=2)

@@ -36,7 +36,7 @@ def data_of_tensors(lab: Lab) -> None:
     y = lab.integers(2)
     y.data = y.data
     lab.same("by itself", y)
-    lab.raises("by another kind", lambda: setattr(y, "data", torch.sparse_coo_tensor((2, 2))), match="type")
+    lab.raises("by another kind", lambda: setattr(y, "data", torch.sparse_coo_tensor((2, 2))), match="type")  # type: ignore[arg-type,call-arg]
     lab.raises("by a number", lambda: setattr(y, "data", 3), TypeError)
 
 
@@ -70,7 +70,7 @@ def small_graphs(lab: Lab) -> None:
     """Isolated results, powers either way, leaves that come back and outputs that no one uses have the
     right gradients.
     """
-    x = lab.put([1.0, 2.0, 3.0], requires_grad=True)
+    x: Any = lab.put([1.0, 2.0, 3.0], requires_grad=True)
     y = lab.put([3.0, 2.0, 1.0], requires_grad=True)
     z = x + y
     lab.same("shape within a graph", [z.shape, z.size(0), z.dim(), len(z), z.numel()])
@@ -114,9 +114,11 @@ def module_hooks_in_double_backward(lab: Lab) -> None:
         module.weight.copy_(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
     module = lab.to(module)
     seen: list[Any] = []
-    module.register_full_backward_hook(
-        lambda m, gi, go: seen.append([[t.detach().clone() for t in gi], [t.detach().clone() for t in go]])
-    )
+
+    def look(module: Any, given: Any, got: Any) -> None:
+        seen.append([[t.detach().clone() for t in given], [t.detach().clone() for t in got]])
+
+    module.register_full_backward_hook(look)
     x = lab.integers(1, 2, requires_grad=True)
     out = module(x)
     (first,) = torch.autograd.grad((out * out).sum(), x, create_graph=True)

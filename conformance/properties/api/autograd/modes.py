@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import torch
@@ -84,7 +84,7 @@ def modes_as_decorators(lab: Lab) -> None:
         def method(self, t: torch.Tensor) -> torch.Tensor:
             return t * 2
 
-    calls = {
+    calls: dict[str, Any] = {
         "with parentheses": with_parentheses,
         "without": without,
         "chosen": chosen,
@@ -120,7 +120,7 @@ def modes_of_generators(lab: Lab) -> None:
     seen: list[Any] = []
 
     @torch.no_grad()
-    def without() -> Iterator[Any]:
+    def without() -> Generator[Any, Any, None]:
         try:
             for place in range(3):
                 seen.append(("inside", torch.is_grad_enabled()))

@@ -18,7 +18,7 @@ def hooks_of_nodes(lab: Lab) -> None:
     """
     x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
     seen: list[Any] = []
-    z = x * y
+    z: Any = x * y
     handle = z.grad_fn.register_hook(
         lambda inputs, outputs: seen.append([[t.clone() for t in inputs], [t.clone() for t in outputs]])
     )
@@ -36,7 +36,7 @@ def hooks_of_nodes(lab: Lab) -> None:
     z.sum().backward()
     lab.same("gradients without", (x.grad, y.grad, len(seen)))
     order: list[str] = []
-    w = x * 2
+    w: Any = x * 2
     w.register_hook(lambda grad: order.append("tensor"))
     w.grad_fn.register_prehook(lambda grads: order.append("before"))
     w.grad_fn.register_hook(lambda inputs, outputs: order.append("after"))
@@ -52,7 +52,7 @@ def node_hooks_with_several_outputs(lab: Lab) -> None:
     x = lab.integers(4, 3, requires_grad=True)
     seen: list[Any] = []
     first, second = x.unbind(0)[:2]
-    node = first.grad_fn
+    node: Any = first.grad_fn
     lab.holds("outputs of one call come of one node", second.grad_fn is node)
     lab.same("places of outputs", [first.output_nr, second.output_nr])
 
@@ -119,7 +119,7 @@ def walking_the_graph(lab: Lab) -> None:
     metadata.
     """
     x, y = lab.integers(2, requires_grad=True), lab.integers(2, requires_grad=True)
-    z = (x * y + x).exp()
+    z: Any = (x * y + x).exp()
     names = []
     queue = [z.grad_fn]
     leaves = []
@@ -166,7 +166,7 @@ def the_node_that_runs(lab: Lab) -> None:
     w.register_hook(lambda grad: seen.append(identity()))
     w.sum().backward()
     lab.holds("the next backward is another task", seen[-1] != seen[0])
-    lab.raises("the order outside", lambda: torch._C._current_graph_task_execution_order(), match="backward")
+    lab.raises("the order outside", lambda: torch._C._current_graph_task_execution_order(), match="backward")  # type: ignore[attr-defined]
 
 
 @behaviour("autograd", sees=("value",))

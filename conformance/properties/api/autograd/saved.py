@@ -110,7 +110,7 @@ def packing_hooks(lab: Lab) -> None:
             calls.append(f"pack {name}")
             return (t * factor).detach()
 
-        def unpack(t: Any) -> torch.Tensor:
+        def unpack(t: Any) -> Any:
             calls.append(f"unpack {name}")
             return t
 
@@ -214,7 +214,7 @@ def packing_elsewhere(lab: Lab) -> None:
         out = loss()
     lab.same("on the host", torch.autograd.grad(out, (x, y)))
     with save_on_cpu():
-        saved = x * x
+        saved: Any = x * x
         lab.same("what is unpacked", saved.grad_fn._saved_self.detach())
         (first,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
     lab.same("second derivative", torch.autograd.grad(first.sum(), x)[0])
@@ -235,22 +235,22 @@ def hooks_of_one_saved_tensor(lab: Lab) -> None:
         ("a result", lambda: (x * 0).exp(), "_raw_saved_result"),
         ("an input that is no leaf", lambda: (x * 2).pow(2), "_raw_saved_self"),
     ):
-        out = make()
+        out: Any = make()
         getattr(out.grad_fn, slot).register_hooks(lambda t: (t * 4).detach(), lambda t: t / 2)
         lab.same(f"gradient with hooks of {name}", torch.autograd.grad(out.sum(), x)[0])
         lab.raises(
             f"freed {name}",
-            lambda node=out.grad_fn, slot=slot: getattr(node, slot).register_hooks(lambda t: t, lambda t: t),
+            lambda: getattr(out.grad_fn, slot).register_hooks(lambda t: t, lambda t: t),
             match="freed|second time",
         )
-    out = x * x
-    slot = out.grad_fn._raw_saved_self
+    squared: Any = x * x
+    slot = squared.grad_fn._raw_saved_self
     slot.register_hooks(lambda t: t, lambda t: t)
     lab.raises("a second pair", lambda: slot.register_hooks(lambda t: t, lambda t: t), match="already")
-    other = x * x
+    other: Any = x * x
     lab.raises("one hook alone", lambda: other.grad_fn._raw_saved_self.register_hooks(lambda t: t), TypeError)
     lab.raises("no function", lambda: other.grad_fn._raw_saved_self.register_hooks(1, 2), TypeError)
-    lab.raises("a saved tensor made by hand", lambda: torch.autograd.SavedTensor(), TypeError, RuntimeError)
+    lab.raises("a saved tensor made by hand", lambda: torch.autograd.SavedTensor(), TypeError, RuntimeError)  # type: ignore[attr-defined]
 
 
 @behaviour("autograd", sees=("value", "error"))
@@ -259,21 +259,21 @@ def what_nodes_show_of_saved(lab: Lab) -> None:
     gone.
     """
     x = lab.integers(2, 3, 4, 4, requires_grad=True)
-    y = x.sum(1, keepdim=True)
+    y: Any = x.sum(1, keepdim=True)
     lab.same("sum", [y.grad_fn._saved_dim, y.grad_fn._saved_keepdim, list(y.grad_fn._saved_self_sym_sizes)])
-    power = x.pow(3)
+    power: Any = x.pow(3)
     lab.same("power", power.grad_fn._saved_exponent)
     lab.same("saved input", power.grad_fn._saved_self.detach())
     lab.holds("the saved leaf is the leaf", power.grad_fn._saved_self is x)
-    scaled = x * 5
+    scaled: Any = x * 5
     lab.holds("a constant saves no tensor for itself", scaled.grad_fn._saved_self is None)
-    both = (x * x.detach()).grad_fn
+    both: Any = (x * x.detach()).grad_fn
     lab.same("a product with a constant", [both._saved_self is None, both._saved_other is None])
-    picked = x[:, torch.tensor([0, 2], device=lab.device)]
+    picked: Any = x[:, torch.tensor([0, 2], device=lab.device)]
     lab.same("indices", [None if t is None else t for t in picked.grad_fn._saved_indices])
-    root = (x * x + 1).sqrt()
+    root: Any = (x * x + 1).sqrt()
     lab.same("the saved result", torch.equal(root.grad_fn._saved_result.detach(), root.detach()))
-    narrow = x.narrow(2, 1, 2)
+    narrow: Any = x.narrow(2, 1, 2)
     lab.same("where a slice starts", [narrow.grad_fn._saved_start, narrow.grad_fn._saved_dim])
     power.sum().backward()
     lab.same("gradient", x.grad)

@@ -54,7 +54,7 @@ def random_state_of_recomputation(lab: Lab) -> None:
     """Recomputation sees the random numbers of the forward, and leaves the generators as they are, unless
     told otherwise.
     """
-    x = lab.floats(64, requires_grad=True)
+    x: Any = lab.floats(64, requires_grad=True)
     for reentrant in (False, True):
         torch.manual_seed(3)
         masks: list[torch.Tensor] = []
@@ -195,7 +195,7 @@ def nested_checkpoints(lab: Lab) -> None:
     def call(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *args, **kwargs: checkpoint(function, *args, use_reentrant=False, **kwargs)
 
-    def two(a: torch.Tensor) -> torch.Tensor:
+    def two(a: torch.Tensor) -> Any:
         return call(inner)(a) * call(lambda b: b * 3)(a)
 
     def keywords(a: torch.Tensor, *, power: int) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -160,8 +161,9 @@ def deep_copies(lab: Lab) -> None:
     """deepcopy keeps sharing inside what is copied, device, dtype, strides and gradients, in memory
     of its own.
     """
-    base = lab.integers(2, 3)
-    copied, again, part, number = copy.deepcopy([base, base, base[0], 5])
+    base: Any = lab.integers(2, 3)
+    tree: list[Any] = [base, base, base[0], 5]
+    copied, again, part, number = copy.deepcopy(tree)
     lab.same("copied", [copied, part, number])
     lab.holds("one object stays one", copied is again)
     lab.apart("a tensor and its deep copy", base, copied)

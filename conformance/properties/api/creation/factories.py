@@ -184,15 +184,15 @@ def strided_factories(lab: Lab) -> None:
         ):
             lab.same(f"{size} by {stride}", [made.shape, made.stride(), made.untyped_storage().nbytes()])
             lab.same(f"{size} by {stride} is contiguous", made.is_contiguous())
-    for size, stride in (((1,), (1, 2)), ((2, 3), (1,)), ((2, 3), ())):
+    for bad_size, bad_stride in (((1,), (1, 2)), ((2, 3), (1,)), ((2, 3), ())):
         lab.raises(
-            f"empty_strided({size}, {stride})",
-            lambda: torch.empty_strided(size, stride, device=device),
+            f"empty_strided({bad_size}, {bad_stride})",
+            lambda: torch.empty_strided(bad_size, bad_stride, device=device),
             match="must match|mismatch in length",
         )
         lab.raises(
-            f"new_empty_strided({size}, {stride})",
-            lambda: torch.empty(0, device=device).new_empty_strided(size, stride),
+            f"new_empty_strided({bad_size}, {bad_stride})",
+            lambda: torch.empty(0, device=device).new_empty_strided(bad_size, bad_stride),
             match="must match|mismatch in length",
         )
     lab.raises("a negative size", lambda: torch.empty((2, -1), device=device), match="negative dimension")
@@ -218,13 +218,13 @@ def strided_factories(lab: Lab) -> None:
 def factories_refuse_nonsense(lab: Lab) -> None:
     """Factories refuse arguments of wrong kinds with TypeErrors, and unknown devices by name."""
     device = lab.device
-    lab.raises("zeros('a')", lambda: torch.zeros("a", device=device), TypeError)
-    lab.raises("full without a value", lambda: torch.full((2,), device=device), TypeError)
-    lab.raises("ones of a float", lambda: torch.ones(2.5, device=device), TypeError)
-    lab.raises("a dtype by name", lambda: torch.zeros(2, dtype="float32", device=device), TypeError)
+    lab.raises("zeros('a')", lambda: torch.zeros("a", device=device), TypeError)  # type: ignore[arg-type]
+    lab.raises("full without a value", lambda: torch.full((2,), device=device), TypeError)  # type: ignore[call-overload]
+    lab.raises("ones of a float", lambda: torch.ones(2.5, device=device), TypeError)  # type: ignore[call-overload]
+    lab.raises("a dtype by name", lambda: torch.zeros(2, dtype="float32", device=device), TypeError)  # type: ignore[call-overload]
     lab.raises("an unknown device", lambda: torch.zeros(2, device="nosuch"), match="nosuch")
     lab.raises("a negative index", lambda: torch.device(lab.device.type, -2))
-    lab.raises("eye of a tensor", lambda: torch.eye(lab.integers(2)), TypeError)
+    lab.raises("eye of a tensor", lambda: torch.eye(lab.integers(2)), TypeError)  # type: ignore[call-overload]
     lab.raises(
         "a ragged list",
         lambda: torch.tensor([[1, 2], [3]], device=device),

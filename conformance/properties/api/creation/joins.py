@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 from conformance.behaviours.behaviour import ALL, behaviour
@@ -50,7 +53,7 @@ def cat_refuses(lab: Lab) -> None:
     lab.raises(
         "a dimension too far", lambda: torch.cat((a, a), 2), IndexError, match="(?i)dimension out of range"
     )
-    lab.raises("numbers", lambda: torch.cat((a, 1)), TypeError)
+    lab.raises("numbers", lambda: torch.cat((a, 1)), TypeError)  # type: ignore[arg-type]
     lab.raises("stack of sizes", lambda: torch.stack((a, b)), match="equal size")
     lab.raises("stack of nothing", lambda: torch.stack([]), RuntimeError, ValueError, match="(?i)non-empty")
     lab.raises(
@@ -81,7 +84,7 @@ def cat_refuses(lab: Lab) -> None:
         lab.holds("another device is refused", _refuses(lambda: torch.cat((a, a.cpu()))))
 
 
-def _refuses(call: object) -> bool:
+def _refuses(call: Callable[[], Any]) -> bool:
     try:
         call()
     except RuntimeError:

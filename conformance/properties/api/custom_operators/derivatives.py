@@ -237,7 +237,7 @@ def opcheck_of_operators(lab: Lab) -> None:
             torch.ops.aten.sin.default, (x,), test_utils=("test_schema", "test_faketensor")
         ),
     )
-    lab.raises("no operator", lambda: torch.library.opcheck(torch.sin, (x,)), ValueError, match="OpOverload")
+    lab.raises("no operator", lambda: torch.library.opcheck(torch.sin, (x,)), ValueError, match="OpOverload")  # type: ignore[arg-type]
     lab.raises(
         "an unknown check", lambda: torch.library.opcheck(good, (x,), test_utils="nonsense"), ValueError
     )

@@ -46,8 +46,8 @@ def datasets_of_tensors(lab: Lab) -> None:
     lab.same("by names", (len(named), named[3]))
     lab.same("several at once", StackDataset(TensorDataset(x), y).__getitems__([0, 2, 4]))
     lab.raises("neither of them", lambda: StackDataset(), ValueError)
-    lab.raises("both kinds", lambda: StackDataset(x, image=y), ValueError)
-    lab.raises("sizes that differ side by side", lambda: StackDataset(x, y[:5]), ValueError)
+    lab.raises("both kinds", lambda: StackDataset(x, image=y), ValueError)  # type: ignore[arg-type]
+    lab.raises("sizes that differ side by side", lambda: StackDataset(x, y[:5]), ValueError)  # type: ignore[arg-type]
     joined: Any = ConcatDataset([TensorDataset(y), TensorDataset(y[:0]), TensorDataset(y[:2] + 10)])
     lab.same("in a row", (len(joined), joined[0], joined[6], joined[-1]))
     lab.same("added", len(TensorDataset(y) + TensorDataset(y)))
@@ -254,9 +254,9 @@ def samplers(lab: Lab) -> None:
     )
     lab.same("loaded", list(DataLoader(data, sampler=RandomSampler(data, generator=seeded()), batch_size=4)))
     lab.raises("no samples", lambda: RandomSampler(data, num_samples=0), ValueError)
-    lab.raises("replacement that is no boolean", lambda: RandomSampler(data, replacement=1), TypeError)
+    lab.raises("replacement that is no boolean", lambda: RandomSampler(data, replacement=1), TypeError)  # type: ignore[arg-type]
     lab.raises("a size of zero", lambda: BatchSampler(range(8), 0, False), ValueError)
-    lab.raises("dropping that is no boolean", lambda: BatchSampler(range(8), 2, 1), ValueError)
+    lab.raises("dropping that is no boolean", lambda: BatchSampler(range(8), 2, 1), ValueError)  # type: ignore[arg-type]
 
 
 @behaviour("dataloader", capabilities=("pinned_memory",), sees=())

@@ -23,7 +23,7 @@ class _Host(Dataset):  # type: ignore[type-arg]
         return 8
 
     def __getitem__(self, place: int) -> Any:
-        info = get_worker_info()
+        info: Any = get_worker_info()
         draws = torch.tensor([float(torch.rand(())), random.random(), float(numpy.random.rand())])
         return (
             torch.tensor([place, info.id, info.num_workers, len(info.dataset)]),
@@ -36,7 +36,7 @@ class _Parts(IterableDataset):  # type: ignore[type-arg]
     """A stream that each worker gives a part of."""
 
     def __iter__(self) -> Any:
-        info = get_worker_info()
+        info: Any = get_worker_info()
         return iter(torch.arange(info.id, 9, info.num_workers))
 
 

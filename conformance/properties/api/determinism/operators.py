@@ -20,14 +20,15 @@ Call = Callable[[], torch.Tensor]
 def deterministic(*, warn_only: bool = False, fill: bool = False) -> Iterator[None]:
     """Deterministic algorithms for a while; ``fill`` fills memory that would not be initialized."""
     before = torch.get_deterministic_debug_mode()
-    filled = torch.utils.deterministic.fill_uninitialized_memory
+    switch: Any = torch.utils.deterministic
+    filled = switch.fill_uninitialized_memory
     try:
         torch.use_deterministic_algorithms(True, warn_only=warn_only)
-        torch.utils.deterministic.fill_uninitialized_memory = fill
+        switch.fill_uninitialized_memory = fill
         yield
     finally:
         torch.set_deterministic_debug_mode(before)
-        torch.utils.deterministic.fill_uninitialized_memory = filled
+        switch.fill_uninitialized_memory = filled
 
 
 def repeats(lab: Lab, name: str, call: Call, *, roundings: float = 64) -> None:
@@ -297,4 +298,4 @@ def deterministic_switch(lab: Lab) -> None:
         RuntimeError,
         match="debug_mode",
     )
-    lab.raises("a number that is none", lambda: torch.use_deterministic_algorithms(3), TypeError)
+    lab.raises("a number that is none", lambda: torch.use_deterministic_algorithms(3), TypeError)  # type: ignore[arg-type]

@@ -280,7 +280,7 @@ def sample_gradients(lab: Lab) -> None:
     )
     for concentration in (0.1, 1.0, 10.0, 100.0):
         for name, factor in (("Gamma", 1.0), ("Chi2", 2.0)):
-            shape = torch.full(
+            shape: Any = torch.full(
                 (20,), concentration * factor, dtype=torch.float64, device=lab.device, requires_grad=True
             )
             drawn = (

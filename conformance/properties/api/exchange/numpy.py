@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy
 import torch
@@ -72,7 +74,7 @@ def device_arrays_refused(lab: Lab) -> None:
     )
 
 
-def _refuses(call: object) -> bool:
+def _refuses(call: Callable[[], Any]) -> bool:
     try:
         call()
     except (TypeError, RuntimeError) as error:
@@ -212,7 +214,7 @@ def numpy_functions_on_host(lab: Lab) -> None:
     they can.
     """
     base = lab.put([1.0, -4.0, 9.0]) * 1
-    host = base.cpu()
+    host: Any = base.cpu()
     lab.same("asarray", numpy.asarray(host).tolist())
     lab.same("asarray of another dtype", numpy.asarray(host, dtype=numpy.int32).tolist())
     lab.same("abs", torch.as_tensor(numpy.abs(host)).to(lab.device))

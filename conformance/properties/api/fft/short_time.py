@@ -132,7 +132,7 @@ def short_time_transforms_and_back(lab: Lab) -> None:
     lab.expect("a constant", torch.istft(flat, 4, length=4), [1.0] * 4, roundings=room(64))
     ones = torch.ones(5, dtype=torch.float64, device=lab.device)
     for cycle in (1, 2):
-        wave = torch.zeros(3, 2, dtype=wide, device=lab.device)
+        wave: Any = torch.zeros(3, 2, dtype=wide, device=lab.device)
         wave[cycle] = -10j
         back = torch.istft(wave, 5, 5, 5, ones, center=False)
         lab.expect(

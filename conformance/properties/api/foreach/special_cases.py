@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import weakref
+from typing import Any
 
 import torch
 
@@ -161,17 +162,19 @@ def gradients_of_lists(lab: Lab) -> None:
             [lab.integers(2, low=1).requires_grad_(), lab.integers(3, low=1).requires_grad_()]
             for _ in range(3 if name in ("addcmul", "addcdiv") else 2)
         ]
-        twins = [[x.detach().clone().requires_grad_() for x in each] for each in groups]
+        twin_groups = [[x.detach().clone().requires_grad_() for x in each] for each in groups]
         extra = (0.25,) if name == "lerp" else ()
         torch.cat(foreach(name)(*groups, *extra)).sum().backward()
-        torch.cat([plain_form(name)(*each, *extra) for each in zip(*twins, strict=True)]).sum().backward()
-        for one, other in zip(itertools.chain(*groups), itertools.chain(*twins), strict=True):
+        torch.cat(
+            [plain_form(name)(*each, *extra) for each in zip(*twin_groups, strict=True)]
+        ).sum().backward()
+        for one, other in zip(itertools.chain(*groups), itertools.chain(*twin_groups), strict=True):
             lab.expect(f"gradient of {name}", one.grad, values(other.grad), roundings=8.0)
     half = [lab.integers(2, low=1).requires_grad_(), lab.integers(2, low=1)]
     copies = [x.clone() for x in half]
     torch._foreach_mul_(copies, 2)
     lab.expect("who has a graph", [x.grad_fn is not None for x in copies], [True, False])
-    result = torch._foreach_exp([lab.integers(2).requires_grad_()])
+    result: Any = torch._foreach_exp([lab.integers(2).requires_grad_()])
 
     class Token:
         """Something that the graph's node holds."""

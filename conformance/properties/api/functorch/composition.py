@@ -218,7 +218,7 @@ class _Scale(torch.autograd.Function):
     told: list[Any]
 
     @staticmethod
-    def forward(x: torch.Tensor, k: Any) -> torch.Tensor:
+    def forward(x: torch.Tensor, k: Any) -> Any:
         return x * k
 
     @staticmethod
@@ -334,13 +334,13 @@ def stacked_modules(lab: Lab) -> None:
     lab.raises("two kinds", lambda: stack_module_state([models[0], linear[0]]), RuntimeError)  # type: ignore[list-item]
     linear[0].eval()
     lab.raises("two modes", lambda: stack_module_state(linear), RuntimeError)  # type: ignore[arg-type]
-    model = linear[1]
+    layer = linear[1]
     x, weight, bias = lab.integers(3, 2), lab.integers(2, 2), lab.integers(2)
     due = x @ weight.T + bias
-    lab.expect("two dicts", functional_call(model, ({"weight": weight}, {"bias": bias}), (x,)), due.cpu())
+    lab.expect("two dicts", functional_call(layer, ({"weight": weight}, {"bias": bias}), (x,)), due.cpu())
     lab.raises(
         "a name in both",
-        lambda: functional_call(model, ({"weight": weight}, {"weight": weight}), (x,)),
+        lambda: functional_call(layer, ({"weight": weight}, {"weight": weight}), (x,)),
         ValueError,
     )
     tied = torch.nn.Sequential(linear[1], linear[1])
@@ -351,5 +351,5 @@ def stacked_modules(lab: Lab) -> None:
     )
     found = grad(lambda p: functional_call(tied, p, (x,)).sum())({"0.weight": weight, "0.bias": bias})
     lab.same("gradients of tied ones", found)
-    before = model.weight.detach().clone()
-    lab.holds("the module itself is as it was", torch.equal(model.weight, before))
+    before = layer.weight.detach().clone()
+    lab.holds("the module itself is as it was", torch.equal(layer.weight, before))

@@ -101,7 +101,7 @@ def vmap_refuses_arguments(lab: Lab) -> None:
         "sizes differ", lambda: vmap(torch.mul)(x, lab.integers(2, 2)), ValueError, match="(?i)same size"
     )
     lab.raises("wrong tree", lambda: vmap(torch.mul, in_dims=(0,))(x, x), ValueError, match="in_dims")
-    lab.raises("a word as dimension", lambda: vmap(torch.sum, in_dims="0")(x), ValueError, match="in_dims")
+    lab.raises("a word as dimension", lambda: vmap(torch.sum, in_dims="0")(x), ValueError, match="in_dims")  # type: ignore[arg-type]
     lab.raises("a number as input", lambda: vmap(torch.mul, in_dims=(0, 0))(x, 2), ValueError, match="in_dim")
     lab.raises("out of range", lambda: vmap(torch.sum, in_dims=2)(x), ValueError, match="in_dim")
     lab.raises("a scalar", lambda: vmap(torch.sum)(x[0, 0]), ValueError, match="in_dim")
@@ -114,7 +114,7 @@ def vmap_refuses_results(lab: Lab) -> None:
     x = lab.integers(3, 2)
     lab.raises("a number", lambda: vmap(lambda a: 3)(x), ValueError, match="(?i)tensor")
     lab.raises("a word inside", lambda: vmap(lambda a: (a, "b"))(x), ValueError, match="(?i)tensor")
-    lab.raises("a word as out_dims", lambda: vmap(lambda a: a, out_dims="0")(x), ValueError, match="out_dims")
+    lab.raises("a word as out_dims", lambda: vmap(lambda a: a, out_dims="0")(x), ValueError, match="out_dims")  # type: ignore[arg-type]
     lab.raises("too many", lambda: vmap(lambda a: a, out_dims=(0, 0))(x), ValueError, match="out_dims")
     lab.raises("too few", lambda: vmap(lambda a: (a, a), out_dims=(0,))(x), ValueError, match="out_dims")
     lab.raises("out of range", lambda: vmap(lambda a: a, out_dims=5)(x), IndexError, match="(?i)out of range")

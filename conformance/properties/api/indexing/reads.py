@@ -211,8 +211,8 @@ def indices_out_of_range(lab: Lab) -> None:
     lab.raises(
         "a number of no dimensions", lambda: base[0, 0][0], IndexError, match="(?i)0-dim|invalid index"
     )
-    lab.raises("[1.0]", lambda: base[1.0], IndexError, TypeError)
-    lab.raises("['x']", lambda: base["x"], IndexError, TypeError)
+    lab.raises("[1.0]", lambda: base[1.0], IndexError, TypeError)  # type: ignore[index]
+    lab.raises("['x']", lambda: base["x"], IndexError, TypeError)  # type: ignore[index]
     lab.raises("[::0]", lambda: base[::0], ValueError, match="(?i)step|zero")
     lab.raises("[::-1]", lambda: base[::-1], ValueError, match="(?i)step")
     lab.raises("floating tensors", lambda: base[lab.put([0.0, 1.0])], IndexError, match="(?i)long|int")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy
 import torch
@@ -110,7 +111,7 @@ def gradients_of_orthogonal_factors(lab: Lab) -> None:
     columns."""
     for rows, columns in ((3, 5), (5, 3)):
         for mode in ("reduced", "complete", "r"):
-            a = lab.put(values(lab.floats(rows, columns)), dtype=torch.float32, requires_grad=True)
+            a: Any = lab.put(values(lab.floats(rows, columns)), dtype=torch.float32, requires_grad=True)
             total = torch.linalg.qr(a, mode)[1].sum()
             name = f"{mode} of {rows} by {columns}"
             if mode == "r" or (mode == "complete" and rows > columns):

@@ -117,6 +117,7 @@ def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
     """Norms of no elements are 0, or an error for orders without an identity; infinities and NaNs go
     through."""
     none = torch.empty(0, 4, dtype=lab.dtype, device=lab.device)
+    order: Any
     for order in _VECTOR_ORDERS:
         if order < 0 or order == math.inf:
             lab.raises(

@@ -55,7 +55,7 @@ def least_squares(lab: Lab) -> None:
     lab.raises("a vector", lambda: torch.linalg.lstsq(a[0], b), match="(?i)2 dimensions")
     lab.raises("for a number", lambda: torch.linalg.lstsq(a, b[0, 0]), match="(?i)1 dimension")
     lab.raises("for other rows", lambda: torch.linalg.lstsq(a, b[:2]), match="(?i)should match")
-    lab.raises("for another dtype", lambda: torch.linalg.lstsq(a, b.to(other)), match="(?i)same dtype")
+    lab.raises("for another dtype", lambda: torch.linalg.lstsq(a, b.to(other)), match="(?i)same dtype")  # type: ignore[call-overload]
     lab.raises(
         "by a driver that is none", lambda: torch.linalg.lstsq(a, b, driver="fictitious"), match="(?i)driver"
     )

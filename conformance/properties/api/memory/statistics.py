@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import torch
 
@@ -84,7 +85,7 @@ def nothing_is_lost(lab: Lab) -> None:
     do.
     """
     memory = _model.of(lab)
-    weight = torch.zeros(16, 16, device=lab.device, requires_grad=True)
+    weight: Any = torch.zeros(16, 16, device=lab.device, requires_grad=True)
     x = lab.integers(16, 16)
 
     def step() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+from typing import Any
 
 import torch
 
@@ -104,7 +105,7 @@ def jagged_layout(lab: Lab) -> None:
     reductions.
     """
     values, offsets = lab.integers(7, 3), lab.put([0, 2, 6, 7])
-    made = torch.nested.nested_tensor_from_jagged(values, offsets)
+    made: Any = torch.nested.nested_tensor_from_jagged(values, offsets)
     lab.same("parts", _shown(made))
     lab.same("offsets", made.offsets())
     lab.shares("values and those within", values, made.values())

@@ -67,10 +67,10 @@ def sequential_edits(lab: Lab) -> None:
     lab.same("extended", order(net))
     lab.raises("an index out of range", lambda: net[9], IndexError)
     lab.raises("deleting out of range", lambda: net.__delitem__(9), IndexError)
-    lab.raises("inserting no module", lambda: net.insert(0, [1]), AssertionError, TypeError)
+    lab.raises("inserting no module", lambda: net.insert(0, [1]), AssertionError, TypeError)  # type: ignore[arg-type]
     lab.raises("inserting out of range", lambda: net.insert(-99, first), IndexError)
     lab.raises("adding no Sequential", lambda: net.__add__([first]), ValueError)
-    lab.raises("multiplying by a float", lambda: net * 1.5, TypeError)
+    lab.raises("multiplying by a float", lambda: net * 1.5, TypeError)  # type: ignore[operator]
     lab.raises("multiplying by zero", lambda: net * 0, ValueError)
 
 
@@ -103,7 +103,7 @@ def module_lists_and_dicts(lab: Lab) -> None:
     lab.holds(
         "an empty list has nothing", len(nn.ModuleList()) == 0 and not list(nn.ModuleList().parameters())
     )
-    lab.raises("extending by no iterable", lambda: items.extend(first), TypeError)
+    lab.raises("extending by no iterable", lambda: items.extend(first), TypeError)  # type: ignore[arg-type]
     lab.raises("an index out of range", lambda: items[9], IndexError)
     lab.raises("a list that is called", lambda: items(x), NotImplementedError)
 
@@ -123,10 +123,10 @@ def module_lists_and_dicts(lab: Lab) -> None:
     table.clear()
     lab.same("cleared", len(table))
     lab.raises("a key that is missing", lambda: table["z"], KeyError)
-    lab.raises("a key that is no word", lambda: table.update({1: first}), TypeError)
-    lab.raises("a value that is no module", lambda: table.update({"z": 1}), TypeError)
-    lab.raises("updating by a number", lambda: table.update(1), TypeError)
-    lab.raises("a pair of three", lambda: table.update([("a", first, 1)]), ValueError)
+    lab.raises("a key that is no word", lambda: table.update({1: first}), TypeError)  # type: ignore[dict-item]
+    lab.raises("a value that is no module", lambda: table.update({"z": 1}), TypeError)  # type: ignore[dict-item]
+    lab.raises("updating by a number", lambda: table.update(1), TypeError)  # type: ignore[arg-type]
+    lab.raises("a pair of three", lambda: table.update([("a", first, 1)]), ValueError)  # type: ignore[arg-type]
 
 
 @behaviour("nn", sees=("value", "error"))
@@ -173,7 +173,7 @@ def parameter_lists_and_dicts(lab: Lab) -> None:
     table.clear()
     lab.same("cleared", len(table))
     lab.raises("a key that is missing", lambda: table["zz"], KeyError, AttributeError)
-    lab.raises("a key that is no word", lambda: table.update({1: tensors[0]}), TypeError)
+    lab.raises("a key that is no word", lambda: table.update({1: tensors[0]}), TypeError)  # type: ignore[dict-item]
 
 
 class Counted(nn.Module):

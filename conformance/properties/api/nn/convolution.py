@@ -78,7 +78,7 @@ def padding_of_convolution_modules(lab: Lab) -> None:
                 )
                 near(lab, f"{dims} dimensions, {mode}, {padding}, by hand", by_hand)
         lab.raises(f"{dims}: an unknown word", lambda: make(2, 2, 3, padding="full"), ValueError)
-        lab.raises(f"{dims}: an unknown mode", lambda: make(2, 2, 3, padding_mode="blue"), ValueError)
+        lab.raises(f"{dims}: an unknown mode", lambda: make(2, 2, 3, padding_mode="blue"), ValueError)  # type: ignore[arg-type]
         lab.raises(f"{dims}: same with a stride", lambda: make(2, 2, 3, padding="same", stride=2), ValueError)
         lab.raises(f"{dims}: no groups", lambda: make(2, 2, 3, groups=0), ValueError)
         lab.raises(f"{dims}: negative groups", lambda: make(2, 2, 3, groups=-1), ValueError)
@@ -158,7 +158,7 @@ def convolution_gradients(lab: Lab) -> None:
                 "dilation": dilation,
                 "groups": groups,
             }
-            x = lab.integers(2, 2, *(7,) * dims, requires_grad=True)
+            x: Any = lab.integers(2, 2, *(7,) * dims, requires_grad=True)
             w = lab.integers(4, 2 // groups, *(3,) * dims, requires_grad=True)
             y = call(x, w, **options)
             push = lab.integers(*y.shape, requires_grad=True)
@@ -173,7 +173,7 @@ def convolution_gradients(lab: Lab) -> None:
                     f"second gradients, {word}",
                     torch.autograd.grad([one.sum() for one in found], (x, w, push)),
                 )
-    module = whole(lab, nn.Conv2d(2, 3, 3))
+    module: Any = whole(lab, nn.Conv2d(2, 3, 3))
     x = lab.integers(2, 2, 5, 5, requires_grad=True)
     y = module(x)
     many = lab.integers(2, 2, 3, 3, 3)[:, 1]

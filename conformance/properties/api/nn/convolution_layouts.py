@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -106,7 +108,7 @@ def memory_formats_of_weights(lab: Lab) -> None:
         net = nn.Sequential(whole(lab, make(4, 3, 3)), nn.ReLU())
         before = net(x)
         for layout in (torch.channels_last, torch.contiguous_format):
-            found = nn.utils.convert_conv2d_weight_memory_format(net, layout)
+            found: Any = nn.utils.convert_conv2d_weight_memory_format(net, layout)
             lab.holds(
                 f"{make.__name__}: weights in {layout}", found[0].weight.is_contiguous(memory_format=layout)
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import nn
@@ -68,7 +69,7 @@ def shares_of_dropout(lab: Lab) -> None:
         ("with gaps", torch.ones(2, 50, 8, 16, device=lab.device, dtype=lab.dtype)[..., ::2]),
     ):
         for inplace in (False, True):
-            x = source.clone(memory_format=torch.preserve_format).requires_grad_()
+            x: Any = source.clone(memory_format=torch.preserve_format).requires_grad_()
             y = nn.Dropout(p, inplace)(x + 0)
             y.sum().backward()
             with own_work():
@@ -111,9 +112,9 @@ def dropout_of_features(lab: Lab) -> None:
                 f"{make.__name__}: half of them, in place {inplace}",
                 abs(share - 0.5) <= SIGMAS * math.sqrt(0.25 / 800),
             )
-    for make, shape in ((nn.Dropout1d, (300, 4)), (nn.Dropout3d, (300, 2, 2, 2))):
+    for make, size in ((nn.Dropout1d, (300, 4)), (nn.Dropout3d, (300, 2, 2, 2))):
         with own_work():
-            flat = make(0.5)(torch.ones(shape, device=lab.device)).cpu().flatten(1)
+            flat = make(0.5)(torch.ones(size, device=lab.device)).cpu().flatten(1)
         lab.holds(f"{make.__name__} without a batch", bool((flat == flat[:, :1]).all()))
     lab.raises(
         "Dropout1d of four dimensions", lambda: nn.Dropout1d()(lab.floats(1, 2, 2, 2)), match="(?i)2D or 3D"
@@ -144,6 +145,7 @@ def alpha_dropout(lab: Lab) -> None:
 @behaviour("nn", level="core", sees=("value", "error", "warning"))
 def constant_initialization(lab: Lab) -> None:
     """constant_, ones_, zeros_, eye_ and dirac_ fill what they are given, without a graph, and return it."""
+    shape: tuple[int, ...]
     for shape in ((3,), (3, 4), (2, 3, 1, 2)):
         x = torch.empty(shape, device=lab.device, requires_grad=True)
         lab.holds(f"returned itself, {shape}", init.constant_(x, 2.5) is x and x.is_leaf)
@@ -220,12 +222,13 @@ def gains_of_nonlinearities(lab: Lab) -> None:
         ("selu", 0.75),
     ):
         lab.holds(f"the gain of {name} is {gain:.3f}", abs(init.calculate_gain(name) - gain) < 1e-12)
+    slope: Any
     for slope in (None, 0, 0.01, 10):
         due = math.sqrt(2 / (1 + (0.01 if slope is None else slope) ** 2))
         lab.holds(f"of leaky_relu, {slope}", abs(init.calculate_gain("leaky_relu", slope) - due) < 1e-12)
     for slope in (True, [1], {"a": 1}):
         lab.raises(f"a slope of {slope}", lambda: init.calculate_gain("leaky_relu", slope), ValueError)
-    lab.raises("an unknown name", lambda: init.calculate_gain("garbage"), ValueError)
+    lab.raises("an unknown name", lambda: init.calculate_gain("garbage"), ValueError)  # type: ignore[arg-type]
 
 
 def _uniform(lab: Lab, name: str, tensor: torch.Tensor, low: float, high: float) -> None:

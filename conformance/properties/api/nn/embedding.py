@@ -4,6 +4,8 @@ refusals.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -75,23 +77,23 @@ def embeddings(lab: Lab) -> None:
 @behaviour("nn", capabilities=("sparse", "autograd"), sees=("value",))
 def sparse_embeddings(lab: Lab) -> None:
     """With sparse=True the gradient is a COO tensor of the rows that were picked, as often as they were."""
-    module = whole(lab, nn.Embedding(10, 3, sparse=True))
+    module: Any = whole(lab, nn.Embedding(10, 3, sparse=True))
     module(lab.put([7, 1, 3])).sum().backward()
-    grad = module.weight.grad
+    grad: Any = module.weight.grad
     lab.holds("the gradient is sparse", grad.is_sparse and not grad.is_coalesced())
     lab.same("rows", (grad._indices(), grad._values(), grad.shape))
     module(lab.put([8, 1, 3])).sum().backward()
     lab.same("added up", module.weight.grad.to_dense())
     lab.same("coalesced", module.weight.grad.coalesce().values())
     for size in ((0, 0), (10, 0)):
-        none = nn.Embedding(*size, sparse=True, device=lab.device)
+        none: Any = nn.Embedding(*size, sparse=True, device=lab.device)
         index = lab.put(torch.empty(0, dtype=torch.int64)) if size[0] == 0 else lab.put([1, 2])
         none(index).sum().backward()
         lab.same(f"of {size}", (none.weight.grad.is_sparse, none.weight.grad.shape))
     half = module.to(torch.float16)
     lab.same("cast", (half.weight.dtype, half(lab.put([1, 2]))))
     for mode in ("sum", "mean"):
-        bag = whole(lab, nn.EmbeddingBag(6, 2, mode=mode, sparse=True))
+        bag: Any = whole(lab, nn.EmbeddingBag(6, 2, mode=mode, sparse=True))
         bag(lab.put([1, 1, 4, 5]), lab.put([0, 3])).sum().backward()
         lab.close(f"of bags by {mode}", bag.weight.grad.to_dense(), roundings=8)
 

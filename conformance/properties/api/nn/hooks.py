@@ -156,9 +156,11 @@ def backward_hooks(lab: Lab) -> None:
     lab.same("with a graph that is kept", len(counts))
     sizes: list[Any] = []
     module = _Sizes()
-    with module.register_full_backward_hook(
-        lambda one, given, got: sizes.append(([list(g.shape) for g in given], [list(g.shape) for g in got]))
-    ):
+
+    def note_sizes(module: Any, given: Any, got: Any) -> None:
+        sizes.append(([list(g.shape) for g in given], [list(g.shape) for g in got]))
+
+    with module.register_full_backward_hook(note_sizes):
         module(lab.integers(2, 2, requires_grad=True), lab.integers(5, requires_grad=True)).sum().backward()
     lab.same("sizes of several inputs", sizes)
 

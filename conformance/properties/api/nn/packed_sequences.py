@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch.nn.utils import rnn
 
@@ -83,7 +85,7 @@ def packing_sequences(lab: Lab) -> None:
         "a length of zero", lambda: rnn.pack_padded_sequence(lab.integers(3, 2), [2, 0]), match="(?i)length"
     )
     lab.raises("more lengths than sequences", lambda: rnn.pack_padded_sequence(lab.integers(3, 2), [2, 1, 1]))
-    lab.raises("a number", lambda: rnn.pad_sequence(5), match="(?i)iterable")
+    lab.raises("a number", lambda: rnn.pad_sequence(5), match="(?i)iterable")  # type: ignore[arg-type]
     for trailing in ((), (3,), (2, 2)):
         padded = lab.integers(5, 3, *trailing)
         lengths = torch.tensor([3, 5, 1])
@@ -123,7 +125,9 @@ def moving_packed_sequences(lab: Lab) -> None:
     """A packed sequence is cast and moved like a tensor, with its order; it is itself where nothing
     changes.
     """
-    host = rnn.pack_padded_sequence(lab.integers(4, 3).cpu(), torch.tensor([2, 4, 1]), enforce_sorted=False)
+    host: Any = rnn.pack_padded_sequence(
+        lab.integers(4, 3).cpu(), torch.tensor([2, 4, 1]), enforce_sorted=False
+    )
     moved = host.to(lab.device)
     lab.holds(
         "all of it is on the device",

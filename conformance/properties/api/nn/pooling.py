@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -10,10 +12,19 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 INF, NAN = float("inf"), float("nan")
-AVERAGE = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
-MAXIMUM = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
-ADAPTIVE_AVERAGE = {1: F.adaptive_avg_pool1d, 2: F.adaptive_avg_pool2d, 3: F.adaptive_avg_pool3d}
-ADAPTIVE_MAXIMUM = {1: F.adaptive_max_pool1d, 2: F.adaptive_max_pool2d, 3: F.adaptive_max_pool3d}
+#: By the number of dimensions; untyped, since torch's stubs know fewer forms of their arguments.
+AVERAGE: dict[int, Any] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
+MAXIMUM: dict[int, Any] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
+ADAPTIVE_AVERAGE: dict[int, Any] = {
+    1: F.adaptive_avg_pool1d,
+    2: F.adaptive_avg_pool2d,
+    3: F.adaptive_avg_pool3d,
+}
+ADAPTIVE_MAXIMUM: dict[int, Any] = {
+    1: F.adaptive_max_pool1d,
+    2: F.adaptive_max_pool2d,
+    3: F.adaptive_max_pool3d,
+}
 
 
 @behaviour("nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",))
@@ -129,7 +140,7 @@ def extremes_in_pooling(lab: Lab) -> None:
             ("adaptive", lambda x: ADAPTIVE_MAXIMUM[dims](x, 1)),
         ):
             for value in (NAN, -INF, INF):
-                x = torch.full(
+                x: Any = torch.full(
                     (1, 1, *(3,) * dims), value, device=lab.device, dtype=lab.dtype, requires_grad=True
                 )
                 y = call(x)
@@ -160,6 +171,7 @@ def unpooling(lab: Lab) -> None:
     """Unpooling puts values back to the places that pooling named, with zeros between, in any size that
     fits.
     """
+    back: Any  # takes the size of the window as a number too
     for dims, pool, back in (
         (1, F.max_pool1d, F.max_unpool1d),
         (2, F.max_pool2d, F.max_unpool2d),
@@ -205,8 +217,8 @@ def unpooling(lab: Lab) -> None:
             [1, 1],
         ),
     )
-    lab.raises("places of another shape", lambda: F.max_unpool2d(y, where[:1], 2))
-    lab.raises("places of another dtype", lambda: F.max_unpool2d(y, where.int(), 2))
+    lab.raises("places of another shape", lambda: F.max_unpool2d(y, where[:1], 2))  # type: ignore[arg-type]
+    lab.raises("places of another dtype", lambda: F.max_unpool2d(y, where.int(), 2))  # type: ignore[arg-type]
 
 
 @behaviour(

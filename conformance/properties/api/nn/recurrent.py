@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import torch
 from torch import nn
@@ -49,7 +50,7 @@ def recurrent_modules(lab: Lab) -> None:
         module = _small(lab, make(3, 4))
         x = lab.floats(5, 2, 3)
         y, last = module(x)
-        first = copy.deepcopy(module)
+        first: Any = copy.deepcopy(module)
         first.batch_first = True
         lab.close(f"{make.__name__}: batch first", first(x.transpose(0, 1))[0].transpose(0, 1), roundings=256)
         lab.close(f"{make.__name__}: without a batch", module(x[:, 0])[0], roundings=256)
@@ -127,7 +128,7 @@ def packed_sequences_in_modules(lab: Lab) -> None:
     orders.
     """
     lengths = [4, 2, 3]
-    padded = lab.floats(4, 3, 2, requires_grad=True)
+    padded: Any = lab.floats(4, 3, 2, requires_grad=True)
     for make in MODULES:
         for options in ({}, {"bidirectional": True, "num_layers": 2}):
             module = _small(lab, make(2, 3, **options))
@@ -163,9 +164,9 @@ def dropout_in_recurrent_modules(lab: Lab) -> None:
     off.
     """
     for make in MODULES:
-        module = _small(lab, make(3, 4, num_layers=2, dropout=0.5))
+        module: Any = _small(lab, make(3, 4, num_layers=2, dropout=0.5))
         x = lab.floats(5, 2, 3)
-        still = copy.deepcopy(module)
+        still: Any = copy.deepcopy(module)
         still.dropout = 0.0
         lab.close(f"{make.__name__}: in eval mode there is none", module.eval()(x)[0], roundings=256)
         lab.close(f"{make.__name__}: at zero", still(x)[0], roundings=256)
@@ -262,10 +263,10 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
         cell = whole(lab, kind(2, 3))
         lab.raises(f"{kind.__name__}: another size of input", lambda: cell(lab.floats(4, 5)))
         lab.raises(f"{kind.__name__}: three dimensions", lambda: cell(lab.floats(4, 2, 2)), ValueError)
-        for shape in ((1, 3), (5, 3), (4, 4)):
-            wrong = lab.floats(*shape)
+        for size in ((1, 3), (5, 3), (4, 4)):
+            wrong = lab.floats(*size)
             state = (wrong, wrong) if kind is nn.LSTMCell else wrong
-            lab.raises(f"{kind.__name__}: a state of {shape}", lambda: cell(lab.floats(4, 2), state))
+            lab.raises(f"{kind.__name__}: a state of {size}", lambda: cell(lab.floats(4, 2), state))
 
 
 @behaviour("nn", sees=("value",))
@@ -273,7 +274,7 @@ def weights_of_recurrent_modules(lab: Lab) -> None:
     """Weights of recurrent modules may be replaced, shared, left out and moved; copies and saved ones
     compute the same.
     """
-    module = _small(lab, nn.LSTM(2, 3, num_layers=2))
+    module: Any = _small(lab, nn.LSTM(2, 3, num_layers=2))
     x = lab.floats(4, 2, 2)
     y = module(x)[0]
     lab.close("result", y, roundings=256)
@@ -286,7 +287,7 @@ def weights_of_recurrent_modules(lab: Lab) -> None:
     with torch.no_grad():
         module.weight_hh_l1.zero_()
     lab.close("and changes both", module(x)[0], roundings=256)
-    copied = copy.deepcopy(module)
+    copied: Any = copy.deepcopy(module)
     lab.close("a copy", copied(x)[0], roundings=256)
     with torch.no_grad():
         copied.bias_ih_l0.add_(1)

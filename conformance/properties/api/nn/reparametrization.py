@@ -27,7 +27,7 @@ def vectors_of_parameters(lab: Lab) -> None:
     nn.utils.vector_to_parameters(other, net.parameters())
     lab.same("back", [one.detach() for one in net.parameters()])
     lab.same("a vector again", nn.utils.parameters_to_vector(net.parameters()).detach() == other)
-    lab.raises("no tensor", lambda: nn.utils.vector_to_parameters([1.0], net.parameters()), TypeError)
+    lab.raises("no tensor", lambda: nn.utils.vector_to_parameters([1.0], net.parameters()), TypeError)  # type: ignore[arg-type]
     vector = nn.utils.parameters_to_vector(net.parameters())
     vector.sum().backward()
     lab.expect("a gradient of one each", net[1].bias.grad, [1.0, 1.0])
@@ -128,7 +128,7 @@ def spectral_normalization(lab: Lab) -> None:
     """
     diagonal = torch.diag(torch.tensor([4.0, 2.0, 1.0]))
     for word, wrap in (("old", nn.utils.spectral_norm), ("new", parametrizations.spectral_norm)):
-        module = nn.Linear(3, 3, bias=False)
+        module: Any = nn.Linear(3, 3, bias=False)
         with torch.no_grad():
             module.weight.copy_(diagonal)
         module = wrap(module.to(lab.device), n_power_iterations=40)

@@ -161,7 +161,7 @@ def refusals_of_resampling(lab: Lab) -> None:
     lab.raises("unshuffling sizes that do not divide", lambda: F.pixel_unshuffle(lab.floats(1, 1, 3, 2), 2))
     lab.raises("groups of channels that do not divide", lambda: F.channel_shuffle(lab.floats(1, 3, 2, 2), 2))
     lab.raises("unflattening to another size", lambda: nn.Unflatten(1, (3, 3))(lab.floats(2, 8)))
-    lab.raises("unflattening without a size", lambda: nn.Unflatten("a", 5), TypeError)
+    lab.raises("unflattening without a size", lambda: nn.Unflatten("a", 5), TypeError)  # type: ignore[arg-type]
 
 
 @behaviour("nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",))

@@ -31,8 +31,8 @@ def contents_of_state_dicts(lab: Lab) -> None:
     """A state dict lists parameters and buffers by path, detached and sharing memory, unless variables are
     kept.
     """
-    net = _net(lab)
-    found = net.state_dict()
+    net: Any = _net(lab)
+    found: Any = net.state_dict()
     lab.same("state", dict(found))
     lab.shares("entries and parameters", found["first.weight"], net.first.weight)
     lab.shares("both names", found["first.weight"], found["again.weight"])
@@ -54,7 +54,7 @@ def loading_state_dicts(lab: Lab) -> None:
     """Loading copies by name; missing, unexpected and misshapen entries are errors, or reported where not
     strict.
     """
-    net = _net(lab)
+    net: Any = _net(lab)
     weight = net.first.weight
     values = state(net) | {
         "first.weight": torch.ones(3, 2, dtype=lab.dtype),
@@ -89,7 +89,7 @@ def loading_state_dicts(lab: Lab) -> None:
     lab.holds(
         "the rest is as it was", all(torch.equal(one, before[name]) for name, one in state(net).items())
     )
-    lab.raises("a word for a dict", lambda: net.load_state_dict("word"), TypeError, match="(?i)dict")
+    lab.raises("a word for a dict", lambda: net.load_state_dict("word"), TypeError, match="(?i)dict")  # type: ignore[arg-type]
     one = whole(lab, nn.Linear(2, 2, bias=False))
     for other in (numpy.ones((2, 2)), ((1.0, 1.0), (1.0, 1.0))):
         lab.raises(
@@ -107,9 +107,9 @@ def older_state_dicts(lab: Lab) -> None:
     """A state of a batch norm from before it counted batches loads, and the count keeps or takes its
     start.
     """
-    norm = whole(lab, nn.BatchNorm1d(2))
+    norm: Any = whole(lab, nn.BatchNorm1d(2))
     for version in (1, None):
-        values = norm.state_dict()
+        values: Any = norm.state_dict()
         del values["num_batches_tracked"]
         values._metadata[""].pop("version")
         if version is not None:
@@ -135,7 +135,7 @@ def assigned_state_dicts(lab: Lab) -> None:
     net = nn.Sequential(whole(lab, nn.Linear(2, 3)), whole(lab, nn.BatchNorm1d(3)))
     net[0].weight.requires_grad_(False)
     with torch.device("meta"):
-        made = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+        made: Any = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
     made.load_state_dict(net.state_dict(), assign=True)
     lab.same("state", state(made))
     lab.same("gradients are asked for as before", [one.requires_grad for one in made.parameters()])
@@ -241,11 +241,12 @@ def state_of_another_form(lab: Lab) -> None:
     lab.raises(
         "nothing that takes it", lambda: nn.Linear(1, 1).load_state_dict({"_extra_state": 5}, strict=True)
     )
-    saved, other = nn.Sequential(_Own(lab)), nn.Sequential(_Own(lab))
+    saved = nn.Sequential(_Own(lab))
+    loaded: Any = nn.Sequential(_Own(lab))
     values = saved.state_dict()
     lab.same("its own form", dict(values))
-    other.load_state_dict(values)
-    lab.same("loaded", [other[0].value, other[0].inner.weight])
+    loaded.load_state_dict(values)
+    lab.same("loaded", [loaded[0].value, loaded[0].inner.weight])
 
 
 @behaviour("nn", sees=("value", "error", "message"))
@@ -253,7 +254,7 @@ def hooks_of_state_dicts(lab: Lab) -> None:
     """Hooks run before and after saving and loading, see the right part, may change it, and can be
     removed.
     """
-    net = nn.Sequential(whole(lab, nn.Linear(2, 2)), whole(lab, nn.Linear(2, 2)))
+    net: Any = nn.Sequential(whole(lab, nn.Linear(2, 2)), whole(lab, nn.Linear(2, 2)))
     order: list[Any] = []
     before = net[1].register_state_dict_pre_hook(
         lambda module, prefix, keep: order.append(("saving", prefix, keep))
@@ -312,7 +313,9 @@ def loading_children(lab: Lab) -> None:
     """Each submodule is given its own part of a state dict, and loading leaves no cycles of references
     behind.
     """
-    net = nn.Sequential(*[nn.Sequential(*[whole(lab, nn.Linear(1, 1)) for _ in range(3)]) for _ in range(3)])
+    net: Any = nn.Sequential(
+        *[nn.Sequential(*[whole(lab, nn.Linear(1, 1)) for _ in range(3)]) for _ in range(3)]
+    )
     seen: list[int] = []
 
     def look(module: nn.Module, values: Any, prefix: str, *rest: Any) -> None:

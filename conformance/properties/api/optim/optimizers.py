@@ -160,7 +160,7 @@ def copies_and_hooks_of_optimizers(lab: Lab) -> None:
     lab.raises(
         "a parameter in two groups", lambda: optimizer.add_param_group({"params": parameters[:1]}), ValueError
     )
-    lab.raises("no tensor", lambda: torch.optim.SGD([1.0], lr=0.5), TypeError)
+    lab.raises("no tensor", lambda: torch.optim.SGD([1.0], lr=0.5), TypeError)  # type: ignore[arg-type]
     lab.raises(
         "a state of other groups",
         lambda: optimizer.load_state_dict(torch.optim.SGD(parameters[:1], lr=0.5).state_dict()),
@@ -254,9 +254,9 @@ def averaged_models(lab: Lab) -> None:
     """An averaged model holds the mean of what it was given, or a moving one, and update_bn counts its
     statistics anew.
     """
-    net = nn.Sequential(whole(lab, nn.Linear(2, 3)), whole(lab, nn.BatchNorm1d(3)))
-    mean = AveragedModel(net)
-    moving = AveragedModel(net, multi_avg_fn=get_ema_multi_avg_fn(0.5))
+    net: Any = nn.Sequential(whole(lab, nn.Linear(2, 3)), whole(lab, nn.BatchNorm1d(3)))
+    mean: Any = AveragedModel(net)
+    moving: Any = AveragedModel(net, multi_avg_fn=get_ema_multi_avg_fn(0.5))
     kept = []
     for factor in (1.0, 2.0, 4.0, 1.0):
         with torch.no_grad():

@@ -284,7 +284,7 @@ def gradients_have_the_dtype_of_inputs(lab: Lab) -> None:
         a, b = _made(lab, one, 2).requires_grad_(), _made(lab, other, 2).requires_grad_()
         (a * b).abs().sum().backward()
         lab.expect(f"{one} and {other}", (a.grad.dtype, b.grad.dtype), (one, other))
-    x = lab.put([2.0, 3], dtype=torch.float32, requires_grad=True)
+    x: Any = lab.put([2.0, 3], dtype=torch.float32, requires_grad=True)
     (x * lab.put([2, 5])).sum().backward()
     lab.expect("float32 and int64", x.grad, [2.0, 5])
     x = lab.put([2.0, 3], dtype=torch.float32, requires_grad=True)

@@ -203,20 +203,20 @@ def special_distributions(lab: Lab) -> None:
         lab.holds(
             f"exponential_({rate}) is above zero", bool((sample > 0).all()) and bool(sample.isfinite().all())
         )
-        distributed(lab, f"exponential_({rate})", sample, lambda x, rate=rate: 1 - torch.exp(-rate * x))
+        distributed(lab, f"exponential_({rate})", sample, lambda x: 1 - torch.exp(-rate * x))
     for median, width in ((0.0, 1.0), (-2.0, 0.5)):
         sample = fresh().cauchy_(median, width)
         distributed(
             lab,
             f"cauchy_({median}, {width})",
             sample,
-            lambda x, m=median, w=width: torch.atan((x - m) / w) / math.pi + 0.5,
+            lambda x: torch.atan((x - median) / width) / math.pi + 0.5,
         )
     for mean, deviation in ((0.0, 0.5), (0.5, 0.25)):
         sample = fresh().log_normal_(mean, deviation)
         lab.holds(f"log_normal_({mean}, {deviation}) is above zero", bool((sample > 0).all()))
         function = normal_function(mean, deviation)
-        distributed(lab, f"log_normal_({mean}, {deviation})", sample, lambda x, f=function: f(x.log()))
+        distributed(lab, f"log_normal_({mean}, {deviation})", sample, lambda x: function(x.log()))
     for chance in (0.2, 0.5, 0.8):
         sample = fresh().geometric_(chance)
         lab.holds(

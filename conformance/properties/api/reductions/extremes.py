@@ -162,11 +162,10 @@ def extremes_of_nothing(lab: Lab) -> None:
     for word in ("max", "min", "amax", "amin", "argmax", "argmin", "median", "mode", "kthvalue", "aminmax"):
         if lab.dtype == torch.bool and word in ("median", "kthvalue", "argmax", "argmin"):
             continue
-        function = (
-            (lambda x, d: x.kthvalue(1, d))
-            if word == "kthvalue"
-            else (lambda x, d, w=word: getattr(x, w)(dim=d))
-        )
+
+        def function(x: torch.Tensor, dim: int) -> Any:
+            return x.kthvalue(1, dim) if word == "kthvalue" else getattr(x, word)(dim=dim)
+
         lab.raises(f"{word} of nothing", lambda: function(none, 1), IndexError, RuntimeError)
         lab.same(f"{word} beside nothing", function(none, 2))
         lab.same(f"{word} beside nothing in front", function(none, 0))

@@ -157,7 +157,7 @@ def products_and_scans(lab: Lab) -> None:
     lab.holds("cumsum_ returns its input", copy.cumsum_(1) is copy)
     lab.expect("cumsum_", copy, array.cumsum(1))
     if not lab.dtype.is_complex:
-        pairs = [base.cummax(1), base.cummin(1)]
+        pairs: Any = [base.cummax(1), base.cummin(1)]
         lab.expect("cummax", pairs[0].values, numpy.maximum.accumulate(array, 1))
         lab.expect("cummin", pairs[1].values, numpy.minimum.accumulate(array, 1))
         lab.expect("where cummax is", base.gather(1, pairs[0].indices), numpy.maximum.accumulate(array, 1))

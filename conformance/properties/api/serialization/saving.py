@@ -97,6 +97,7 @@ def map_locations(lab: Lab) -> None:
     base = lab.integers(2, 3) * 1
     state = {"weight": base, "step": 3, "nested": [base[0]]}
     device = str(base.device)
+    location: Any
     for name, location in {
         "a name": "cpu",
         "a device": torch.device("cpu"),
@@ -217,9 +218,9 @@ def file_like_objects(lab: Lab) -> None:
         lab.same(f"a reader, zip={zipped}", torch.load(reader))
         lab.holds(f"readinto is used, zip={zipped}", "readinto" in reader.used)
     data = saved(base).getvalue()
-    lab.raises("a stream that cannot seek", lambda: torch.load(_Once(data)), AttributeError, match="seekable")
-    lab.raises("saving into a tensor", lambda: torch.save("text", base), AttributeError, TypeError)
-    lab.raises("saving into a list", lambda: torch.save(base, []), AttributeError, TypeError)
+    lab.raises("a stream that cannot seek", lambda: torch.load(_Once(data)), AttributeError, match="seekable")  # type: ignore[arg-type]
+    lab.raises("saving into a tensor", lambda: torch.save("text", base), AttributeError, TypeError)  # type: ignore[arg-type]
+    lab.raises("saving into a list", lambda: torch.save(base, []), AttributeError, TypeError)  # type: ignore[arg-type]
     lab.raises("an empty file", lambda: torch.load(io.BytesIO()), EOFError, RuntimeError)
     lab.raises(
         "half a file",
@@ -292,7 +293,7 @@ def weights_only_loading(lab: Lab) -> None:
 @behaviour("serialization", sees=("value",))
 def saved_attributes_and_bits(lab: Lab) -> None:
     """Gradients' flags, attributes in Python, conjugate and negative bits come back with what was saved."""
-    base = lab.floats(2, 2) * 1
+    base: Any = lab.floats(2, 2) * 1
     base.note = "kept"
     for weights_only in (True, False):
         lab.expect(f"an attribute, {weights_only}", again(base, weights_only=weights_only).note, "kept")

@@ -44,7 +44,7 @@ def saved_subclasses(lab: Lab) -> None:
     state where they write one.
     """
     base = lab.floats(2, 3) * 1
-    plain = base.clone().as_subclass(Plain)
+    plain: Any = base.clone().as_subclass(Plain)
     plain.note = "kept"
     for name, found in (("loaded", again(plain)), ("copied flat", copy.copy(plain))):
         lab.holds(f"{name}: its class", type(found) is Plain)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy
 import torch
@@ -52,8 +53,9 @@ def turning_and_rolling(lab: Lab) -> None:
             lab.expect(
                 f"rot90({turns}, {dims})", torch.rot90(base, turns, dims), numpy.rot90(array, turns, dims)
             )
-    for shifts, dims in ((1, 0), (-2, 1), (5, 2), ((1, 2), (0, 1)), ((1, -1), (2, 2))):
-        lab.expect(f"roll({shifts}, {dims})", base.roll(shifts, dims), numpy.roll(array, shifts, dims))
+    rolls: tuple[Any, ...] = ((1, 0), (-2, 1), (5, 2), ((1, 2), (0, 1)), ((1, -1), (2, 2)))
+    for shifts, along in rolls:
+        lab.expect(f"roll({shifts}, {along})", base.roll(shifts, along), numpy.roll(array, shifts, along))
     lab.expect("roll of all", base.roll(3), numpy.roll(array, 3))
     lab.same("roll of nothing", base[:0].roll(1, 1))
     lab.raises("rot90 of one dimension", lambda: torch.rot90(base, 1, (0,)), match="(?i)2")
@@ -180,7 +182,7 @@ def clamping(lab: Lab) -> None:
             [math.nan, math.nan],
         )
     lab.raises("no bound", lambda: base.clamp(), match="(?i)at least one|min.*max")
-    lab.raises("clamp by two kinds", lambda: base.clamp(2, base), TypeError)
+    lab.raises("clamp by two kinds", lambda: base.clamp(2, base), TypeError)  # type: ignore[call-overload]
 
 
 @behaviour("shape", dtypes=ALL, level="core", sees=("value", "error"))

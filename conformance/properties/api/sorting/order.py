@@ -173,7 +173,7 @@ def largest_and_smallest(lab: Lab) -> None:
     lab.raises("fewer than none", lambda: base.topk(-1), match="(?i)range|k")
     lab.raises("a dimension that is none", lambda: base.topk(1, 3), IndexError, match="(?i)dim")
     lab.raises("two of no dimensions", lambda: base[0, 0, 0].topk(2), match="(?i)range|k")
-    lab.raises("k of a float", lambda: torch.topk(base, 1.5), TypeError)
+    lab.raises("k of a float", lambda: torch.topk(base, 1.5), TypeError)  # type: ignore[arg-type]
 
 
 @behaviour("sorting", dtypes=_ORDERED, level="core", sees=("value", "error"))

@@ -12,6 +12,9 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.sparse.construction import repeated
 
+#: Untyped: torch's stub has neither the form of a size alone nor that of lists.
+sparse_coo_tensor: Any = torch.sparse_coo_tensor
+
 #: Functions whose derivative torch computes for COO tensors.
 DERIVED = ("abs", "deg2rad", "log1p", "neg", "rad2deg", "nn.functional.relu")
 
@@ -23,10 +26,10 @@ def _unary() -> list[Any]:
     ]
 
 
-def _inside(lab: Lab, requires_grad: bool = False) -> torch.Tensor:
+def _inside(lab: Lab, requires_grad: bool = False) -> Any:
     """A coalesced COO tensor with elements in the domain of all those functions."""
     places = lab.put([[0, 1, 2], [1, 3, 0]])
-    made = torch.sparse_coo_tensor(places, lab.floats(3, low=0.1, high=0.9), (3, 4)).coalesce()
+    made = sparse_coo_tensor(places, lab.floats(3, low=0.1, high=0.9), (3, 4)).coalesce()
     return made.requires_grad_(requires_grad)
 
 
@@ -44,7 +47,7 @@ def unary_functions_of_sparse(lab: Lab) -> None:
         dense = op.op(made.to_dense())
         near = torch.allclose(found.to_dense().double(), dense.double(), rtol=1e-4, atol=1e-5)
         lab.holds(f"{op.name} of the sparse is that of the dense", near)
-        none = op.op(torch.sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device))
+        none = op.op(sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device))
         lab.same(f"{op.name} of no elements", [none.shape, none._nnz()])
         if (
             op.inplace_variant is not None
@@ -64,8 +67,8 @@ def gradients_of_unary_functions_of_sparse(lab: Lab) -> None:
     for op in _unary():
         if op.name not in DERIVED:
             continue
-        leaf = _inside(lab, requires_grad=True)
-        dense = leaf.detach().to_dense().requires_grad_()
+        leaf: Any = _inside(lab, requires_grad=True)
+        dense: Any = leaf.detach().to_dense().requires_grad_()
         op.op(leaf).to_dense().sum().backward()
         op.op(dense).sum().backward()
         mask = leaf.detach().to_dense() != 0
@@ -82,7 +85,7 @@ def sparse_on_meta(lab: Lab) -> None:
     moved = made.to("meta")
     shown = [moved.shape, moved.layout, moved.dtype, moved.sparse_dim(), moved.dense_dim(), moved.device.type]
     lab.same("moved", shown)
-    on_meta = torch.sparse_coo_tensor((2, 3), device="meta")
+    on_meta = sparse_coo_tensor((2, 3), device="meta")
     lab.same("made there", [on_meta.shape, on_meta.layout, on_meta.device.type])
     lab.same("sum", [torch.sum(moved).shape, (moved + moved).layout, (moved + moved).shape])
     like = torch.zeros_like(made, device="meta")

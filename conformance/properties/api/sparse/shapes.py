@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch.autograd import gradcheck
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.sparse.construction import repeated
+
+#: Untyped: torch's stub has neither the form of a size alone nor that of lists.
+sparse_coo_tensor: Any = torch.sparse_coo_tensor
 
 KINDS = ("float32", "int64")
 
@@ -37,7 +42,7 @@ def transposed_sparse(lab: Lab) -> None:
                 lab.same(f"flags of {name} of {kind} {dense}", _flags(found))
     lab.same("t", repeated(lab).t().to_dense())
     lab.same("t in place", repeated(lab).t_().to_dense())
-    lab.same("t of none", torch.sparse_coo_tensor((2, 3), dtype=lab.dtype, device=lab.device).t().shape)
+    lab.same("t of none", sparse_coo_tensor((2, 3), dtype=lab.dtype, device=lab.device).t().shape)
     lab.raises("t of three dimensions", lambda: repeated(lab, 2).t())
     lab.raises("a dimension outside", lambda: repeated(lab).transpose(0, 3), IndexError, RuntimeError)
     lab.raises("permute with a dimension twice", lambda: repeated(lab).permute(0, 0))
@@ -102,7 +107,7 @@ def _plain(value: torch.Tensor) -> torch.Tensor:
 @behaviour("sparse", level="core", sees=("value",))
 def broadcast_sparse(lab: Lab) -> None:
     """A sparse tensor broadcast to a larger shape, and built of diagonals, has the dense values."""
-    row = torch.sparse_coo_tensor(lab.put([[0, 0], [1, 3]]), lab.integers(2), (1, 4))
+    row = sparse_coo_tensor(lab.put([[0, 0], [1, 3]]), lab.integers(2), (1, 4))
     for size in ((3, 4), (2, 3, 4), (1, 4)):
         lab.same(f"to {size}", torch._sparse_broadcast_to(row, size).to_dense())
     lab.raises("to another size", lambda: torch._sparse_broadcast_to(row, (3, 5)))
@@ -129,30 +134,30 @@ def gradients_of_sparse(lab: Lab) -> None:
         found = torch.autograd.grad(out, inputs)
         lab.same(name, [_plain(t) for t in found])
 
-    made = torch.sparse_coo_tensor(places, values, (3, 4))
+    made = sparse_coo_tensor(places, values, (3, 4))
     lab.same("need of a gradient", [made.requires_grad, made.is_leaf])
     grad("to_dense", (made.to_dense() * weights).sum(), values)
-    made = torch.sparse_coo_tensor(places, values, (3, 4))
+    made = sparse_coo_tensor(places, values, (3, 4))
     grad("coalesced values", (made.coalesce().values() * lab.integers(2)).sum(), values)
     dense = lab.integers(3, 4, requires_grad=True)
     grad("to_sparse", (dense.to_sparse().to_dense() * weights).sum(), dense)
     grad("sparse_mask", (dense.sparse_mask(made.detach().coalesce()).to_dense() * weights).sum(), dense)
-    made = torch.sparse_coo_tensor(places, values, (3, 4))
+    made = sparse_coo_tensor(places, values, (3, 4))
     right = lab.integers(4, 2, requires_grad=True)
     grad("sparse.mm", (torch.sparse.mm(made, right) * 2).sum(), values, right)
-    leaf = repeated(lab).coalesce().requires_grad_()
+    leaf: Any = repeated(lab).coalesce().requires_grad_()
     torch.sparse.mm(leaf, right).sum().backward()
     lab.same(
         "gradient of a sparse leaf", [leaf.grad.layout, _plain(leaf.grad) * (leaf.detach().to_dense() != 0)]
     )
-    made = torch.sparse_coo_tensor(places, values, (3, 4))
+    made = sparse_coo_tensor(places, values, (3, 4))
     grad("sparse.sum", torch.sparse.sum(made * 3), values)
-    made = torch.sparse_coo_tensor(places, values, (3, 4))
+    made = sparse_coo_tensor(places, values, (3, 4))
     grad("sum over a dimension", torch.sparse.sum(made, 0).to_dense().sum(), values)
-    made = torch.sparse_coo_tensor(places, values, (3, 4))
-    other = torch.sparse_coo_tensor(places, values * 2, (3, 4))
+    made = sparse_coo_tensor(places, values, (3, 4))
+    other = sparse_coo_tensor(places, values * 2, (3, 4))
     grad("sum of two", ((made + other).to_dense() * weights).sum(), values)
-    made = torch.sparse_coo_tensor(places, values, (3, 4))
+    made = sparse_coo_tensor(places, values, (3, 4))
     grad("transposed", (made.t().to_dense() * weights.t()).sum(), values)
 
 
@@ -161,7 +166,7 @@ def sparse_gradients_of_dense(lab: Lab) -> None:
     """gather and embedding with sparse_grad give sparse gradients that equal the dense ones and accumulate
     with them.
     """
-    weight = lab.integers(5, 3, requires_grad=True)
+    weight: Any = lab.integers(5, 3, requires_grad=True)
     where = lab.put([[1, 4], [1, 0]])
     out = torch.nn.functional.embedding(where, weight, sparse=True)
     out.sum().backward()
@@ -173,13 +178,13 @@ def sparse_gradients_of_dense(lab: Lab) -> None:
     lab.same("with a dense one", _plain(weight.grad))
     lab.same("layout after both", weight.grad.layout)
     for dim, index in ((0, [[0, 4, 1]]), (1, [[0, 2], [1, 1]]), (-1, [[0], [2]])):
-        x = lab.integers(5, 3, requires_grad=True)
+        x: Any = lab.integers(5, 3, requires_grad=True)
         torch.gather(x, dim, lab.put(index), sparse_grad=True).sum().backward()
         lab.same(f"gather over {dim}", [x.grad.layout, x.grad.to_dense()])
-    scalar = lab.put(3.0, dtype=lab.dtype, requires_grad=True)
+    scalar: Any = lab.put(3.0, dtype=lab.dtype, requires_grad=True)
     torch.gather(scalar, 0, lab.put(0), sparse_grad=True).backward()
     lab.same("gather from no dimensions", _plain(scalar.grad))
-    line = lab.integers(4, requires_grad=True)
+    line: Any = lab.integers(4, requires_grad=True)
     torch.gather(line, 0, lab.put([2]), sparse_grad=True).sum().backward()
     lab.same("gather from a line", line.grad.to_dense())
 
@@ -198,8 +203,6 @@ def gradcheck_of_sparse(lab: Lab) -> None:
     places = sparse.detach().indices()
     lab.same(
         "construction",
-        gradcheck(
-            lambda v: torch.sparse_coo_tensor(places, v, (3, 4), is_coalesced=True).to_dense(), (values,)
-        ),
+        gradcheck(lambda v: sparse_coo_tensor(places, v, (3, 4), is_coalesced=True).to_dense(), (values,)),
     )
     lab.same("number of elements", mask.sum())

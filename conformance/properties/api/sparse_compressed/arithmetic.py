@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from conformance.behaviours.behaviour import behaviour
@@ -125,10 +127,10 @@ def compressed_gradients(lab: Lab) -> None:
     dense = lab.integers(4, 6, low=-1, high=2)
     weights = lab.integers(4, 6)
     for layout in LAYOUTS:
-        leaf = dense.clone().requires_grad_()
+        leaf: Any = dense.clone().requires_grad_()
         (compressed(leaf, layout).to_dense() * weights).sum().backward()
         lab.same(f"dense, compressed and back {layout}", _dense(leaf.grad) * (dense != 0))
-    csr = dense.to_sparse_csr().requires_grad_()
+    csr: Any = dense.to_sparse_csr().requires_grad_()
     right = lab.integers(6, 2, requires_grad=True)
     (csr @ right).sum().backward()
     lab.same("gradient of the dense factor", right.grad)

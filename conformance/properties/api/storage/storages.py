@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -58,7 +60,7 @@ def storage_copies_and_sizes(lab: Lab) -> None:
     lab.expect("as a list", storage.tolist(), [1, 2, 3, 4, 5, 6])
     host = storage.cpu()
     lab.expect("on the host", [host.device.type, host.tolist()], ["cpu", [1, 2, 3, 4, 5, 6]])
-    made = torch.UntypedStorage(6, device=lab.device)
+    made: Any = torch.UntypedStorage(6, device=lab.device)
     lab.expect("bytes of a new one", [made.nbytes(), made.device.type == lab.device.type], [6, True])
     made.copy_(storage)
     lab.expect("copied", made.tolist(), [1, 2, 3, 4, 5, 6])
@@ -123,7 +125,7 @@ def storage_refusals(lab: Lab) -> None:
     base = lab.integers(4)
     storage = typed(base)
 
-    def quietly(call: object) -> None:
+    def quietly(call: Callable[[], Any]) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             call()

@@ -235,7 +235,7 @@ def subclasses_saved_and_parametrized(lab: Lab) -> None:
             return grad * 2 * t
 
     kinds: list[Any] = []
-    leaf = Wrapped(lab.integers(3)).requires_grad_()
+    leaf: Any = Wrapped(lab.integers(3)).requires_grad_()
     Square.apply(leaf).backward(Wrapped(lab.put([1.0, 1.0, 1.0])))
     lab.same("kinds in a Function", kinds)
     lab.same("gradient", leaf.grad.inner)

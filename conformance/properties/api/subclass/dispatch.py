@@ -19,8 +19,8 @@ class Wrapped(torch.Tensor):
     log: ClassVar[list[str]] = []
 
     @staticmethod
-    def __new__(cls, inner: torch.Tensor) -> Wrapped:
-        made = torch.Tensor._make_wrapper_subclass(
+    def __new__(cls, inner: torch.Tensor) -> Any:
+        made: Any = torch.Tensor._make_wrapper_subclass(
             cls,
             inner.size(),
             strides=inner.stride(),
@@ -75,7 +75,7 @@ def wrapper_subclasses(lab: Lab) -> None:
     lab.holds("results are wrapped", type(y) is Wrapped)
     lab.same("value", y.inner)
     lab.same("operators", list(Wrapped.log))
-    leaf = Wrapped(lab.integers(3)).requires_grad_()
+    leaf: Any = Wrapped(lab.integers(3)).requires_grad_()
     Wrapped.log.clear()
     (leaf * leaf).sum().backward()
     lab.holds("gradients are wrapped", type(leaf.grad) is Wrapped)
@@ -164,7 +164,7 @@ def misuse_of_subclasses(lab: Lab) -> None:
     )
     storage = Wrapped(x).untyped_storage()
     lab.raises("data of a wrapper", lambda: storage.data_ptr(), match="storage")
-    lab.raises("writing it", lambda: storage.fill_(0), match="storage")
+    lab.raises("writing it", lambda: storage.fill_(0), match="storage")  # type: ignore[attr-defined]
     lab.raises("a wrapper made into another", lambda: Wrapped(x).as_subclass(Plain), match="already")
     lab.same("plain", x)
 
@@ -254,7 +254,7 @@ def function_overrides(lab: Lab) -> None:
     lab.same("a stand-in", torch.add(Stands(x), 2))
     lab.same("on the right", torch.mul(x, Stands(x)))
     lab.same("of a functional", torch.nn.functional.relu(Stands(x)))
-    lab.raises("nobody can", lambda: torch.add(Cannot(), 1), TypeError)
+    lab.raises("nobody can", lambda: torch.add(Cannot(), 1), TypeError)  # type: ignore[call-overload]
 
     class Mode(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

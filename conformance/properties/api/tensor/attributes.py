@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from typing import Any
 
 import torch
 
@@ -161,7 +162,7 @@ def type_words(lab: Lab) -> None:
     lab.holds("type names the dtype", base.type().endswith("FloatTensor"))
     lab.same("type_as", base.double().type_as(base))
     lab.raises("an unknown type", lambda: base.type("torch.NoSuchTensor"), ValueError, match="invalid type")
-    lab.raises("a number as dtype", lambda: base.to(dtype=3), TypeError)
+    lab.raises("a number as dtype", lambda: base.to(dtype=3), TypeError)  # type: ignore[call-overload]
     for dtype in (torch.float32, torch.int64, torch.bool, torch.uint8, torch.complex64):
         made = torch.zeros(1, dtype=dtype, device=lab.device)
         lab.same(
@@ -173,7 +174,7 @@ def type_words(lab: Lab) -> None:
 @behaviour("tensor", sees=("value", "alias", "error"), dtypes=("complex64", "complex128"))
 def complex_parts(lab: Lab) -> None:
     """real and imag are views that can be written; numbers and tensors can be set through them."""
-    base = lab.integers(2, 3)
+    base: Any = lab.integers(2, 3)
     lab.same("parts", [base.real.clone(), base.imag.clone()])
     lab.shares("a tensor and its imaginary part", base, base.imag)
     base.real = 3

@@ -191,8 +191,8 @@ def set_to_other_memory(lab: Lab) -> None:
     storage = base.untyped_storage()
     whole = torch.empty(0, device=lab.device).set_(storage)
     lab.same("of a storage alone", whole)
-    lab.raises("another dtype", lambda: torch.empty(0, dtype=torch.int32, device=lab.device).set_(base))
-    lab.raises("another device", lambda: torch.empty(0, device="meta").set_(base))
+    lab.raises("another dtype", lambda: torch.empty(0, dtype=torch.int32, device=lab.device).set_(base))  # type: ignore[call-overload]
+    lab.raises("another device", lambda: torch.empty(0, device="meta").set_(base))  # type: ignore[call-overload]
     lab.raises("a negative offset", lambda: torch.empty(0, device=lab.device).set_(storage, -1, (2,), (1,)))
     lab.raises(
         "sizes without as many strides",

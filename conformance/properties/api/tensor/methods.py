@@ -112,7 +112,7 @@ def distances_of_nothing(lab: Lab) -> None:
         far, near = lab.integers(30, 4), lab.integers(40, 4)
         wanted = (far[:, None] - near[None]).pow(2).sum(-1).sqrt()
         lab.holds(f"by {mode}", torch.allclose(torch.cdist(far, near, compute_mode=mode), wanted, atol=2e-3))
-    leaf = lab.integers(3, 2).requires_grad_()
+    leaf: Any = lab.integers(3, 2).requires_grad_()
     torch.cdist(leaf, leaf.detach().clone(), p=0.5).sum().backward()
     lab.holds("gradients below p=1 are numbers", not bool(leaf.grad.isnan().any()))
     equal = lab.integers(3, 2).requires_grad_()

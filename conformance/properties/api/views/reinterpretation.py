@@ -69,7 +69,7 @@ def parts_of_complex_tensors(lab: Lab) -> None:
     lab.shares("view_as_real and its base", base, pairs)
     pairs[0, 1, 1] = 9
     lab.same("base after a write to its pairs", base)
-    back = torch.view_as_complex(pairs)
+    back: Any = torch.view_as_complex(pairs)
     lab.same("view_as_complex", back, strides=True)
     lab.shares("view_as_complex and its base", pairs, back)
     back[2] = 1 - 1j
@@ -86,7 +86,7 @@ def parts_of_complex_tensors(lab: Lab) -> None:
 def setting_parts_of_complex_tensors(lab: Lab) -> None:
     """Assigning to real and imag sets that part, of a lazy conjugate too, whose imaginary part is
     negated in the memory."""
-    base = lab.integers(4)
+    base: Any = lab.integers(4)
     base.real = lab.put([1.0, 2, 3, 4])
     base.imag = lab.put([5.0, 6, 7, 8])
     lab.expect("both parts", base, [1 + 5j, 2 + 6j, 3 + 7j, 4 + 8j])
