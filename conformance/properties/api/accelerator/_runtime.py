@@ -36,8 +36,8 @@ class Runtime:
         torch.accelerator.set_device_index(index)
 
     def guard(self, index: int | None) -> contextlib.AbstractContextManager[Any]:
-        found: contextlib.AbstractContextManager[Any] = torch.accelerator.device_index(index)
-        return found
+        result: contextlib.AbstractContextManager[Any] = torch.accelerator.device_index(index)
+        return result
 
     def stream(self) -> Any:
         return torch.Stream(device=self.lab.device)

@@ -42,12 +42,14 @@ def run(function: Function, starts: Sequence[torch.Tensor], make: Make, *, gradi
         ],
     }
     if gradients:
-        wanted = [tensor for tensor in kept if tensor.requires_grad]
+        differentiable = [tensor for tensor in kept if tensor.requires_grad]
         ends = [end for end in (*results, *tensors) if end.requires_grad and end.grad_fn is not None]
         total: Any = sum((end * end).sum() for end in ends)
         shown["gradients"] = [
-            torch.zeros_like(leaf) if found is None else found
-            for leaf, found in zip(wanted, torch.autograd.grad(total, wanted, allow_unused=True), strict=True)
+            torch.zeros_like(leaf) if gradient is None else gradient
+            for leaf, gradient in zip(
+                differentiable, torch.autograd.grad(total, differentiable, allow_unused=True), strict=True
+            )
         ]
     return shown
 
@@ -77,12 +79,12 @@ def check(
     """
     for gradients in ways:
         inputs = [start.detach().requires_grad_(gradients and start.is_floating_point()) for start in starts]
-        found = run(traced(function, **options), inputs, make, gradients=gradients)
+        actual = run(traced(function, **options), inputs, make, gradients=gradients)
         due = run(function, inputs, make, gradients=gradients)
         word = f"{name} with gradients" if gradients else name
-        lab.same(word, [found["results"], found["arguments"], found.get("gradients", [])])
+        lab.same(word, [actual["results"], actual["arguments"], actual.get("gradients", [])])
         for part, value in due.items():
-            lab.holds(f"{word}: {part} as without tracing", alike(found[part], value))
+            lab.holds(f"{word}: {part} as without tracing", alike(actual[part], value))
 
 
 def copies(kept: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -189,12 +191,12 @@ def aot_writes_into_inputs(lab: Lab) -> None:
     def norm(a: torch.Tensor, mean: torch.Tensor, var: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.batch_norm(a * 0, mean, var, training=True, momentum=0.5)
 
-    found = [torch.zeros(4, device=lab.device), torch.ones(4, device=lab.device)]
+    buffers = [torch.zeros(4, device=lab.device), torch.ones(4, device=lab.device)]
     due = [torch.zeros(4, device=lab.device), torch.ones(4, device=lab.device)]
-    traced(norm)(x, *found)
+    traced(norm)(x, *buffers)
     norm(x, *due)
-    lab.same("running statistics", found)
-    lab.holds("running statistics as without tracing", alike(found, due))
+    lab.same("running statistics", buffers)
+    lab.holds("running statistics as without tracing", alike(buffers, due))
 
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
@@ -229,11 +231,11 @@ def aot_returns_aliases(lab: Lab) -> None:
 
     for gradients in (False, True):
         start = x.clone().requires_grad_(gradients)
-        found, due = traced(quiet)(start), quiet(start)
-        lab.same(f"under no_grad, {gradients}", [one.detach() for one in found])
+        result, due = traced(quiet)(start), quiet(start)
+        lab.same(f"under no_grad, {gradients}", [one.detach() for one in result])
         lab.holds(
             f"under no_grad, {gradients}: nothing requires grad",
-            [one.requires_grad for one in found] == [one.requires_grad for one in due],
+            [one.requires_grad for one in result] == [one.requires_grad for one in due],
         )
 
 

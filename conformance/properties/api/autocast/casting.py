@@ -71,10 +71,12 @@ def autocast_lowers_products(lab: Lab) -> None:
     for dtype in LOWER:
         for name, call in _products(lab).items():
             with torch.autocast(kind, dtype=dtype):
-                found = call()
-            lab.same(f"dtype of {name} under {dtype}", found.dtype)
-            lab.holds(f"{name} is lowered to {dtype}", found.dtype == dtype)
-            lab.close(f"value of {name} under {dtype}", found.float(), roundings=16, dtype=dtype, matrix=True)
+                result = call()
+            lab.same(f"dtype of {name} under {dtype}", result.dtype)
+            lab.holds(f"{name} is lowered to {dtype}", result.dtype == dtype)
+            lab.close(
+                f"value of {name} under {dtype}", result.float(), roundings=16, dtype=dtype, matrix=True
+            )
     for name, call in _products(lab).items():
         lab.same(f"{name} outside", call())
 
@@ -85,9 +87,9 @@ def autocast_keeps_losses(lab: Lab) -> None:
     kind = lab.device.type
     for name, call in _losses(lab).items():
         with torch.autocast(kind, dtype=torch.bfloat16):
-            found = call()
-        lab.holds(f"{name} is float32", found.dtype == torch.float32)
-        lab.close(f"value of {name}", found, roundings=1024)
+            result = call()
+        lab.holds(f"{name} is float32", result.dtype == torch.float32)
+        lab.close(f"value of {name}", result, roundings=1024)
 
 
 @behaviour("autocast", level="training", sees=("value",))

@@ -102,8 +102,8 @@ def autocast_refusals(lab: Lab) -> None:
         with torch.autocast(kind, dtype=torch.int32):
             return (x @ x).dtype
 
-    found = lab.warns("an integer dtype", wide, match="dtype")
-    lab.same("autocast is off then", found)
+    result = lab.warns("an integer dtype", wide, match="dtype")
+    lab.same("autocast is off then", result)
     lab.same("product", x @ x)
 
 

@@ -36,8 +36,8 @@ def gradients_across_devices(lab: Lab) -> None:
     into.sum().backward()
     lab.same("through copy_ from the host, broadcast", host.grad, host=True)
     unused = (x * 2, host * 2)
-    found = torch.autograd.grad(unused[0].sum(), (x, host), allow_unused=True)
-    lab.same("an unused leaf of the other device", [found[0], found[1] is None])
+    gradients = torch.autograd.grad(unused[0].sum(), (x, host), allow_unused=True)
+    lab.same("an unused leaf of the other device", [gradients[0], gradients[1] is None])
 
 
 @behaviour("autograd", sees=("value", "error"))

@@ -137,10 +137,10 @@ def backward_on_several_threads(lab: Lab) -> None:
     y = lab.integers(3, requires_grad=True)
     shared = y * y
     shared.sum().backward(retain_graph=True)
-    found: list[torch.Tensor] = []
+    results: list[torch.Tensor] = []
     threads = [
         threading.Thread(
-            target=lambda: found.append(torch.autograd.grad(shared.sum(), y, retain_graph=True)[0])
+            target=lambda: results.append(torch.autograd.grad(shared.sum(), y, retain_graph=True)[0])
         )
         for _ in range(3)
     ]
@@ -148,7 +148,7 @@ def backward_on_several_threads(lab: Lab) -> None:
         thread.start()
     for thread in threads:
         thread.join(60)
-    lab.same("over one retained graph", found)
+    lab.same("over one retained graph", results)
 
 
 @behaviour("autograd", sees=("value",))

@@ -35,25 +35,25 @@ def grad_mode_in_functions(lab: Lab) -> None:
             modes.append(torch.is_grad_enabled())
             with torch.enable_grad():
                 kept = x.detach().requires_grad_()
-                found = kept * kept
-            ctx.save_for_backward(kept, found)
-            return found.detach()
+                result = kept * kept
+            ctx.save_for_backward(kept, result)
+            return result.detach()
 
         @staticmethod
         def backward(ctx: Any, grad: Any) -> Any:
             modes.append(torch.is_grad_enabled())
-            kept, found = ctx.saved_tensors
+            kept, result = ctx.saved_tensors
             with torch.enable_grad():
-                (gradient,) = torch.autograd.grad(found, kept, grad)
+                (gradient,) = torch.autograd.grad(result, kept, grad)
             return gradient
 
     x = lab.put([1.0, 2.0, 3.0], requires_grad=True)
     Inner.apply(x).sum().backward()
     lab.expect("gradient by a graph within", x.grad, [2.0, 4.0, 6.0])
     with torch.no_grad():
-        found = Inner.apply(x)
-    lab.same("under no_grad", [found.requires_grad, modes])
-    lab.raises("backward of it", lambda: found.sum().backward(), match="does not require grad")
+        result = Inner.apply(x)
+    lab.same("under no_grad", [result.requires_grad, modes])
+    lab.raises("backward of it", lambda: result.sum().backward(), match="does not require grad")
     Inner.apply(x).sum().backward(create_graph=True)
     lab.same("grad mode with create_graph", modes[-1])
     x.grad = None
@@ -111,12 +111,12 @@ def graphs_of_functions_are_freed(lab: Lab) -> None:
     owners = [Owner()]
     watch = weakref.ref(owners[0])
     x = lab.integers(3, requires_grad=True)
-    found = Keeper.apply(x)
+    result = Keeper.apply(x)
     owners.clear()
     lab.holds("the context lives while its result does", watch() is not None)
-    found.sum().backward()
+    result.sum().backward()
     lab.same("gradient", x.grad)
-    del found
+    del result
     lab.holds("the context goes with its result", watch() is None)
 
     deep = lab.integers(1, requires_grad=True)
@@ -155,9 +155,9 @@ def misuse_of_functions(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return grad
 
-    found = Stasher.apply(x)
+    result = Stasher.apply(x)
     lab.same("saved through a stashed context", stashed[0].saved_tensors[0].detach())
-    found.sum().backward()
+    result.sum().backward()
     lab.raises("after it was freed", lambda: stashed[0].saved_tensors, match="second time|already been freed")
     stashed.clear()
 
@@ -262,9 +262,9 @@ def functions_change_local_tensors(lab: Lab) -> None:
             return grad + 0 * held
 
     x = lab.integers(3, 2, requires_grad=True)
-    found = Local.apply(x)
-    lab.same("result", found.detach())
-    found.sum().backward()
+    result = Local.apply(x)
+    lab.same("result", result.detach())
+    result.sum().backward()
     lab.expect("gradient", x.grad, [[0.0, 0.0], [2.0, 2.0], [2.0, 2.0]])
     mask = lab.put([True, False, True])
     x.grad = None
@@ -291,9 +291,9 @@ def functions_on_subclasses(lab: Lab) -> None:
             return grad * 5
 
     x: Any = lab.integers(3).as_subclass(Marked).requires_grad_()
-    found = Through.apply(x)
-    lab.holds("the subclass stays", type(found) is Marked)
-    found.sum().backward()
+    result = Through.apply(x)
+    lab.holds("the subclass stays", type(result) is Marked)
+    result.sum().backward()
     lab.expect("gradient", x.grad.as_subclass(torch.Tensor), [5.0, 5.0, 5.0])
 
 

@@ -34,9 +34,9 @@ def custom_function_gradients(lab: Lab) -> None:
     differentiated twice.
     """
     x, y = lab.integers(3, 4, requires_grad=True), lab.integers(3, 4, requires_grad=True)
-    found = _Scaled.apply(x, 2.0, y)
-    lab.same("value", found.detach())
-    first, second = torch.autograd.grad(found.sum(), (x, y), create_graph=True)
+    result = _Scaled.apply(x, 2.0, y)
+    lab.same("value", result.detach())
+    first, second = torch.autograd.grad(result.sum(), (x, y), create_graph=True)
     lab.same("first gradients", (first.detach(), second.detach()))
     mixed = torch.autograd.grad((first * 3).sum(), y)[0]
     lab.expect("mixed derivative", mixed, [[6.0] * 4] * 3)
@@ -137,10 +137,10 @@ def functions_that_return_inputs(lab: Lab) -> None:
 
     for shape in ((1,), (), (2, 3)):
         x = lab.integers(*shape, requires_grad=True)
-        found = Through.apply(x)
-        lab.holds(f"the result of {shape} is a tensor of its own", found is not x and not found.is_leaf)
-        lab.shares(f"input and result of {shape}", x, found)
-        found.sum().backward()
+        result = Through.apply(x)
+        lab.holds(f"the result of {shape} is a tensor of its own", result is not x and not result.is_leaf)
+        lab.shares(f"input and result of {shape}", x, result)
+        result.sum().backward()
         lab.expect(f"gradient of {shape}", x.grad, torch.full(shape, 2.0))
     x = lab.integers(3, requires_grad=True)
     one, other = Twice.apply(x)
@@ -350,22 +350,22 @@ def what_functions_save(lab: Lab) -> None:
             return grad * 2 * x + 0 * squared + extra, None
 
     x = lab.integers(3, requires_grad=True)
-    found = Keeps.apply(x, None)
-    found.sum().backward()
+    result = Keeps.apply(x, None)
+    result.sum().backward()
     lab.same("gradient with None saved", x.grad)
-    lab.raises("saved tensors after they were freed", lambda: found.sum().backward(), match="second time")
+    lab.raises("saved tensors after they were freed", lambda: result.sum().backward(), match="second time")
     kept = x * 1
-    found = Keeps.apply(kept, None)
+    result = Keeps.apply(kept, None)
     kept.add_(1)
-    lab.raises("a saved input that was changed", lambda: found.sum().backward(), match="inplace operation")
-    found = Keeps.apply(x * 1, None)
-    found.mul_(2)
-    lab.raises("a saved output that was changed", lambda: found.sum().backward(), match="inplace operation")
+    lab.raises("a saved input that was changed", lambda: result.sum().backward(), match="inplace operation")
+    result = Keeps.apply(x * 1, None)
+    result.mul_(2)
+    lab.raises("a saved output that was changed", lambda: result.sum().backward(), match="inplace operation")
     extra = lab.integers(3)
     x.grad = None
-    found = Keeps.apply(x, extra)
-    found.sum().backward(retain_graph=True)
-    found.sum().backward()
+    result = Keeps.apply(x, extra)
+    result.sum().backward(retain_graph=True)
+    result.sum().backward()
     lab.same("gradient twice with a retained graph", x.grad)
 
 

@@ -110,8 +110,8 @@ def gradients_of_unreachable_leaves(lab: Lab) -> None:
     lab.same("both", got)
     lab.same("calls with both", calls)
     z = x.unbind(0)
-    found = torch.autograd.grad(z[0] * 5, (x, z[0], z[1]), allow_unused=True)
-    lab.same("one of several outputs", [found[0], found[1], found[2] is None])
+    gradients = torch.autograd.grad(z[0] * 5, (x, z[0], z[1]), allow_unused=True)
+    lab.same("one of several outputs", [gradients[0], gradients[1], gradients[2] is None])
 
 
 @behaviour("autograd", level="training", sees=("value", "error"))

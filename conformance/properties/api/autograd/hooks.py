@@ -280,11 +280,11 @@ def hooks_without_gradient_flow(lab: Lab) -> None:
     calls.clear()
     z = x * 2
     z.register_hook(lambda grad: calls.append("z"))
-    found = torch.autograd.grad(z.sum(), z)
-    lab.expect("gradient with respect to the tensor itself", found[0], [1.0, 1.0, 1.0])
+    gradients = torch.autograd.grad(z.sum(), z)
+    lab.expect("gradient with respect to the tensor itself", gradients[0], [1.0, 1.0, 1.0])
     lab.same("its own hook is called", calls)
     inner = x * 2
     outer = inner * 3
     inner.register_hook(lambda grad: grad * 100)
-    found = torch.autograd.grad(outer.sum(), inner)
-    lab.expect("grad() gives what hooks left", found[0], [300.0, 300.0, 300.0])
+    gradients = torch.autograd.grad(outer.sum(), inner)
+    lab.expect("grad() gives what hooks left", gradients[0], [300.0, 300.0, 300.0])

@@ -93,9 +93,9 @@ def modes_as_decorators(lab: Lab) -> None:
     }
     for name, call in calls.items():
         for _ in range(2):
-            found = call(x)
-            lab.same(f"{name}: need and mode after", [found.requires_grad, torch.is_grad_enabled()])
-        lab.same(f"{name}: value", found)
+            result = call(x)
+            lab.same(f"{name}: need and mode after", [result.requires_grad, torch.is_grad_enabled()])
+        lab.same(f"{name}: value", result)
     with torch.no_grad():
         lab.same("enabled within no_grad", [enabled(x).requires_grad, torch.is_grad_enabled()])
     lab.same("names are kept", without.__name__)

@@ -94,8 +94,8 @@ def gradients_to_edges(lab: Lab) -> None:
     z = x * 4
     torch.autograd.backward(get_gradient_edge(z), lab.put([1.0, 2.0, 3.0]))
     lab.same("backward from an edge", x.grad)
-    found = torch.autograd.grad(get_gradient_edge(x * 4), x, lab.put([1.0, 1.0, 2.0]))
-    lab.expect("grad from an edge", found[0], [4.0, 4.0, 8.0])
+    gradients = torch.autograd.grad(get_gradient_edge(x * 4), x, lab.put([1.0, 1.0, 2.0]))
+    lab.expect("grad from an edge", gradients[0], [4.0, 4.0, 8.0])
     parts = (x * 2).unbind(0)
     edges = [get_gradient_edge(part) for part in parts]
     total = parts[0] * 2 + parts[1] * 3
@@ -104,8 +104,8 @@ def gradients_to_edges(lab: Lab) -> None:
         "an edge where no gradient is needed", lambda: get_gradient_edge(lab.integers(2)), match="require"
     )
     unused = get_gradient_edge(x * 9)
-    found = torch.autograd.grad((x * 2).sum(), (unused, x), allow_unused=True)
-    lab.holds("an edge that was not used gives None", found[0] is None)
+    gradients = torch.autograd.grad((x * 2).sum(), (unused, x), allow_unused=True)
+    lab.holds("an edge that was not used gives None", gradients[0] is None)
     lab.raises(
         "zeros for an edge",
         lambda: torch.autograd.grad((x * 2).sum(), (unused,), materialize_grads=True),

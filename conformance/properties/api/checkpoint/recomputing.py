@@ -102,9 +102,9 @@ def arguments_of_checkpoints(lab: Lab) -> None:
             out = out * nested["y"][0]
         return {"out": out, "word": "done", "none": None, "list": [a + 1, 3]}
 
-    found = checkpoint(block, x, scale=3, nested={"y": [y]}, use_reentrant=False)
-    lab.same("words", [found["word"], found["none"], found["list"][1]])
-    (found["out"].sum() + found["list"][0].sum()).backward()
+    result = checkpoint(block, x, scale=3, nested={"y": [y]}, use_reentrant=False)
+    lab.same("words", [result["word"], result["none"], result["list"][1]])
+    (result["out"].sum() + result["list"][0].sum()).backward()
     lab.same("gradients", [x.grad, y.grad])
     x.grad = None
     pair = checkpoint(lambda a, b: (a * 2, b), x, 5, use_reentrant=True)

@@ -58,8 +58,8 @@ def kept_results(lab: Lab) -> None:
     for name, policy in kept.items():
         out = checkpoint(block, x, y, use_reentrant=False, context_fn=_contexts(policy))
         with _Counts() as counter:
-            found = torch.autograd.grad(out.sum(), (x, y))
-        lab.close(f"gradients, kept: {name}", found, roundings=256, matrix=True)
+            gradients = torch.autograd.grad(out.sum(), (x, y))
+        lab.close(f"gradients, kept: {name}", gradients, roundings=256, matrix=True)
         lab.same(
             f"products and sines in backward, kept: {name}", [counter.counts.get(k, 0) for k in ("mm", "sin")]
         )

@@ -74,8 +74,8 @@ def cond_takes_trees(lab: Lab) -> None:
         lab.same(f"unused operands, {value}", choose(pred, lambda a, b: a + 1, lambda a, b: b + 2, (x, y)))
         lab.same(f"closed over, {value}", choose(pred, lambda a: a * y * factor, lambda a: a + y, (x,)))
         lab.same(f"no operands, {value}", choose(pred, lambda: x + 1, lambda: y * 2))
-        found = choose(pred, lambda a: layer(a), lambda a: layer(a * 2) + a, (x,))
-        lab.same(f"a module, {value}", found.detach())
+        result = choose(pred, lambda a: layer(a), lambda a: layer(a * 2) + a, (x,))
+        lab.same(f"a module, {value}", result.detach())
 
         def outer(a: torch.Tensor, b: torch.Tensor) -> Any:
             return torch.cond(a.sum() > 0, lambda c, d: c + d, lambda c, d: c * d, (a, b))
@@ -105,11 +105,11 @@ def cond_differentiates(lab: Lab) -> None:
 
     def shown(name: str, call: Callable[..., Any], plain: Callable[..., Any], *inputs: torch.Tensor) -> None:
         kept = [tensor for tensor in inputs if tensor.requires_grad]
-        found = torch.autograd.grad(call().sum(), kept, allow_unused=True)
+        gradients = torch.autograd.grad(call().sum(), kept, allow_unused=True)
         due = torch.autograd.grad(plain().sum(), kept, allow_unused=True)
         filled = [
             [torch.zeros_like(k) if g is None else g for g, k in zip(each, kept, strict=True)]
-            for each in (found, due)
+            for each in (gradients, due)
         ]
         lab.same(name, filled[0])
         lab.holds(f"{name}: that of the branch", equal(*filled))

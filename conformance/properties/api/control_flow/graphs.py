@@ -32,9 +32,9 @@ def check(
         ways.append(("traced", function, "symbolic"))
     for word, changed, sizes in ways:
         graph = traced(changed, *calls[0], sizes=sizes)
-        found = [graph(*inputs) for inputs in calls]
-        lab.same(f"{name}, {word}, {sizes}", found)
-        lab.holds(f"{name}, {word}, {sizes}: as the function", equal(found, due))
+        results = [graph(*inputs) for inputs in calls]
+        lab.same(f"{name}, {word}, {sizes}", results)
+        lab.holds(f"{name}, {word}, {sizes}: as the function", equal(results, due))
 
 
 def one(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -121,9 +121,9 @@ def compiled_control_flow(lab: Lab) -> None:
             made = compiled(function, backend)
             with torch.no_grad():
                 for inputs in ((x, y), (y, x)):
-                    found, due = made(*inputs), function(*inputs)
-                    lab.same(f"{name} by {backend}", found)
-                    lab.holds(f"{name} by {backend}: as eagerly", equal(found, due))
+                    result, due = made(*inputs), function(*inputs)
+                    lab.same(f"{name} by {backend}", result)
+                    lab.holds(f"{name} by {backend}: as eagerly", equal(result, due))
     torch_private.reset_dynamo()
 
 

@@ -73,15 +73,15 @@ def scan_folds(lab: Lab) -> None:
         return carry + x, carry * x
 
     for reverse in (False, True):
-        found = scan(step, start, xs, dim=0, reverse=reverse)
-        lab.same(f"over rows, reverse {reverse}", found)
+        result = scan(step, start, xs, dim=0, reverse=reverse)
+        lab.same(f"over rows, reverse {reverse}", result)
         lab.holds(
             f"rows, reverse {reverse}: the same by a loop",
-            equal(found, folded(step, start, xs, reverse=reverse)),
+            equal(result, folded(step, start, xs, reverse=reverse)),
         )
         other = scan(step, start, xs.T.contiguous(), dim=1, reverse=reverse)
         lab.same(f"over columns, reverse {reverse}", other)
-        lab.holds(f"columns, reverse {reverse}: the same carry", torch.equal(other[0], found[0]))
+        lab.holds(f"columns, reverse {reverse}: the same carry", torch.equal(other[0], result[0]))
     sums = scan(lambda c, x: (c + x, c + x), torch.zeros(3, device=lab.device), xs, dim=0)[1]
     lab.expect("running sums", sums, xs.cpu().cumsum(0))
     lab.same(
@@ -119,9 +119,9 @@ def scan_takes_trees(lab: Lab) -> None:
         new = (hidden @ weight + x).clamp(-4, 4)
         return new, new.clone()
 
-    found = scan(cell, scale, xs, dim=0)
-    lab.same("a recurrent cell", found)
-    lab.holds("the cell by a loop", equal(found, folded(cell, scale, xs)))
+    result = scan(cell, scale, xs, dim=0)
+    lab.same("a recurrent cell", result)
+    lab.holds("the cell by a loop", equal(result, folded(cell, scale, xs)))
 
     def outer(total: torch.Tensor, x: torch.Tensor) -> Any:
         inner = scan(lambda c, v: (c + v, c * v), total, x, dim=0)
@@ -142,9 +142,9 @@ def scan_differentiates(lab: Lab) -> None:
     for chosen in ((True, True, True), (True, False, False), (False, True, False), (False, False, True)):
         xs, start, weight = lab.integers(3, 2), lab.integers(2), lab.integers(2)
         inputs = [xs, start, weight]
-        for tensor, wanted in zip(inputs, chosen, strict=True):
-            tensor.requires_grad_(wanted)
-        kept = [tensor for tensor, wanted in zip(inputs, chosen, strict=True) if wanted]
+        for tensor, differentiated in zip(inputs, chosen, strict=True):
+            tensor.requires_grad_(differentiated)
+        kept = [tensor for tensor, differentiated in zip(inputs, chosen, strict=True) if differentiated]
 
         def step(carry: torch.Tensor, x: torch.Tensor, weight: torch.Tensor = weight) -> Any:
             return carry * weight + x, carry * x
@@ -153,9 +153,9 @@ def scan_differentiates(lab: Lab) -> None:
             last.sum() + (out * out).sum()
             for last, out in (scan(step, start, xs, dim=0), folded(step, start, xs))
         ]
-        found, due = (torch.autograd.grad(loss, kept) for loss in losses)
-        lab.same(f"gradients for {chosen}", found)
-        lab.holds(f"gradients for {chosen} are those of the loop", equal(found, due))
+        gradients, due = (torch.autograd.grad(loss, kept) for loss in losses)
+        lab.same(f"gradients for {chosen}", gradients)
+        lab.holds(f"gradients for {chosen} are those of the loop", equal(gradients, due))
     with torch.no_grad():
         lab.holds("nothing requires grad under no_grad", not scan(step, start, xs, dim=0)[1].requires_grad)
 
@@ -199,28 +199,28 @@ def associative_scan_folds(lab: Lab) -> None:
     for name, combine in (("add", torch.add), ("mul", torch.mul), ("max", torch.maximum)):
         for dim in (0, 1, -1):
             for reverse in (False, True):
-                found = associative_scan(combine, xs, dim, reverse=reverse, combine_mode="generic")
+                result = associative_scan(combine, xs, dim, reverse=reverse, combine_mode="generic")
                 source = xs.flip(dim) if reverse else xs
                 rows = [source.select(dim, 0)]
                 for place in range(1, xs.shape[dim]):
                     rows.append(combine(rows[-1], source.select(dim, place)))
                 due = torch.stack(rows, dim).flip(dim) if reverse else torch.stack(rows, dim)
-                lab.same(f"{name} over {dim}, reverse {reverse}", found)
+                lab.same(f"{name} over {dim}, reverse {reverse}", result)
                 lab.holds(
-                    f"{name} over {dim}, reverse {reverse}: the same by a loop", torch.equal(found, due)
+                    f"{name} over {dim}, reverse {reverse}: the same by a loop", torch.equal(result, due)
                 )
     ys = lab.integers(5, 3, low=-2, high=3)
 
     def pair(one: Any, other: Any) -> Any:
         return one[0] * other[0], one[1] * other[0] + other[1]
 
-    found = associative_scan(pair, (xs, ys), 0, combine_mode="generic")
+    result = associative_scan(pair, (xs, ys), 0, combine_mode="generic")
     first, second = [xs[0]], [ys[0]]
     for row in range(1, 5):
         first.append(first[-1] * xs[row])
         second.append(second[-1] * xs[row] + ys[row])
-    lab.same("pairs", found)
-    lab.holds("pairs by a loop", equal(found, (torch.stack(first), torch.stack(second))))
+    lab.same("pairs", result)
+    lab.holds("pairs by a loop", equal(result, (torch.stack(first), torch.stack(second))))
     tree = associative_scan(
         lambda a, b: {"p": a["p"] + b["p"], "q": [a["q"][0] * b["q"][0]]},
         {"p": xs, "q": [ys]},
@@ -237,7 +237,7 @@ def associative_scan_folds(lab: Lab) -> None:
     strided = lab.integers(3, 5).T
     lab.same("not contiguous", associative_scan(torch.add, strided, 0, combine_mode="generic"))
     lab.same(
-        "downstream", associative_scan(torch.add, found[0] @ lab.integers(3, 3), 1, combine_mode="generic")
+        "downstream", associative_scan(torch.add, result[0] @ lab.integers(3, 3), 1, combine_mode="generic")
     )
     lab.same("one element", associative_scan(torch.add, xs[:1], 0, combine_mode="generic"))
 
@@ -287,10 +287,10 @@ def map_maps_rows(lab: Lab) -> None:
         def body(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             return x * x * y
 
-        found = torch.autograd.grad(map_over(body, xs, y).sum(), kept)
+        gradients = torch.autograd.grad(map_over(body, xs, y).sum(), kept)
         due = torch.autograd.grad(torch.stack([body(x, y) for x in xs]).sum(), kept)
-        lab.same(f"gradients for {chosen}", found)
-        lab.holds(f"gradients for {chosen} are those of the loop", equal(found, due))
+        lab.same(f"gradients for {chosen}", gradients)
+        lab.holds(f"gradients for {chosen} are those of the loop", equal(gradients, due))
 
 
 @behaviour("control-flow", level="full", sees=())

@@ -231,9 +231,9 @@ def narrowing_rounds(lab: Lab) -> None:
         given = lab.put(values, dtype=source)
         return torch.zeros(len(values), dtype=target, device=lab.device).copy_(given)
 
-    found = converted(exact, torch.float64, lab.dtype)
+    result = converted(exact, torch.float64, lab.dtype)
     lab.expect(
-        "rounded", found, [1.0, 1.0 + unit, 1.0, 1.0 + 2 * unit, -1.0, 0.0, float("inf"), float("-inf")]
+        "rounded", result, [1.0, 1.0 + unit, 1.0, 1.0 + 2 * unit, -1.0, 0.0, float("inf"), float("-inf")]
     )
     lab.same("too large", converted([1e39, -1e39], torch.float64, lab.dtype))
     lab.same("NaN", converted([float("nan")], torch.float64, lab.dtype).isnan())

@@ -80,9 +80,9 @@ def factories_into_out(lab: Lab) -> None:
         shape = (6,) if name in ("arange", "linspace") else (2, 3)
         fitting = torch.full(shape, -1.0, device=device)
         address = fitting.data_ptr()
-        found = call(fitting)
+        result = call(fitting)
         lab.same(f"{name} into a fitting out", fitting)
-        lab.holds(f"{name} returns out", found is fitting)
+        lab.holds(f"{name} returns out", result is fitting)
         lab.holds(f"{name} keeps the memory of out", fitting.data_ptr() == address)
         lab.same(f"{name} into an empty out", call(torch.empty(0, device=device)))
     ints = torch.empty((2, 3), dtype=torch.int64, device=device)
@@ -155,8 +155,8 @@ def identity_matrices(lab: Lab) -> None:
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for rows, columns in ((0, 0), (0, 3), (1, 1), (3, 3), (2, 5), (5, 2)):
         expected = [[int(row == column) for column in range(columns)] for row in range(rows)]
-        wanted = torch.tensor(expected).reshape(rows, columns)
-        lab.expect(f"eye {rows} by {columns}", torch.eye(rows, columns, **where), wanted)
+        matrix = torch.tensor(expected).reshape(rows, columns)
+        lab.expect(f"eye {rows} by {columns}", torch.eye(rows, columns, **where), matrix)
     lab.same("eye of one size", torch.eye(4, **where))
     out = torch.empty(0, **where)
     lab.same("eye into out", torch.eye(2, out=out))

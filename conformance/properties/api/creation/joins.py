@@ -129,9 +129,9 @@ def cat_and_memory_format(lab: Lab) -> None:
     """cat of channels-last tensors gives the values of contiguous ones, into an out= of either format."""
     a = lab.integers(2, 3, 2, 2)
     b = lab.integers(2, 3, 2, 2)
-    wanted = torch.cat((a, b), 1)
+    expected = torch.cat((a, b), 1)
     last = [part.contiguous(memory_format=torch.channels_last) for part in (a, b)]
-    lab.same("of contiguous ones", wanted, strides=True)
+    lab.same("of contiguous ones", expected, strides=True)
     lab.same("of channels-last ones", torch.cat(last, 1))
     lab.same("of one of each", torch.cat((a, last[1]), 1))
     lab.same("along 0", torch.cat(last, 0))
@@ -144,7 +144,7 @@ def cat_and_memory_format(lab: Lab) -> None:
         torch.cat(last, 1, out=out)
         lab.same(f"into {name}", out)
         lab.holds(f"out stays {name}", out.stride() == stride)
-    lab.holds("the same values", torch.equal(torch.cat(last, 1), wanted))
+    lab.holds("the same values", torch.equal(torch.cat(last, 1), expected))
 
 
 @behaviour("creation", dtypes=ALL, sees=("value", "shape"))
@@ -243,10 +243,10 @@ def block_diagonals(lab: Lab) -> None:
     a = lab.put([[1, 0], [1, 1]], dtype=lab.dtype)
     row = lab.put([1, 1, 1], dtype=lab.dtype)
     one = lab.put(1, dtype=lab.dtype)
-    wanted = torch.zeros(4, 6)
-    wanted[0, 0] = wanted[1, 0] = wanted[1, 1] = wanted[3, 5] = 1
-    wanted[2, 2:5] = 1
-    lab.expect("blocks", torch.block_diag(a, row, one), wanted)
+    expected = torch.zeros(4, 6)
+    expected[0, 0] = expected[1, 0] = expected[1, 1] = expected[3, 5] = 1
+    expected[2, 2:5] = 1
+    lab.expect("blocks", torch.block_diag(a, row, one), expected)
     lab.same("one block", torch.block_diag(a))
     lab.same("no columns", torch.block_diag(a, a[:, :0], one))
     lab.same("no blocks", torch.block_diag().shape)

@@ -46,11 +46,11 @@ def arange_of_floats(lab: Lab) -> None:
     for dtype in (torch.float32, torch.float64):
         for start, end, step in ((0.0, 1.0, 0.25), (-2.0, 2.0, 0.5), (1.0, 0.0, -0.125), (0.0, 1.0, 0.375)):
             count = math.ceil((end - start) / step)
-            wanted = [start + place * step for place in range(count)]
+            expected = [start + place * step for place in range(count)]
             lab.expect(
                 f"{start} to {end} by {step}",
                 torch.arange(start, end, step, dtype=dtype, device=device),
-                wanted,
+                expected,
             )
     lab.same(
         "a count that rounding could miss", torch.arange(0, 1, 0.1, dtype=torch.float64, device=device).shape
@@ -80,11 +80,11 @@ def linspace_points(lab: Lab) -> None:
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for start, end, steps in ((0, 10, 5), (-3, 3, 7), (1, 0, 4), (2.5, 2.5, 3), (0, 1, 50), (-1e5, 1e5, 101)):
-        wanted = numpy.linspace(start, end, steps, dtype=numpy.float64)
-        found = torch.linspace(start, end, steps, **where)
-        lab.expect(f"{start} to {end} in {steps}", found, wanted, roundings=4)
-        lab.expect(f"{start} to {end} in {steps}, first", found[0], torch.tensor(start, dtype=lab.dtype))
-        lab.expect(f"{start} to {end} in {steps}, last", found[-1], torch.tensor(end, dtype=lab.dtype))
+        expected = numpy.linspace(start, end, steps, dtype=numpy.float64)
+        result = torch.linspace(start, end, steps, **where)
+        lab.expect(f"{start} to {end} in {steps}", result, expected, roundings=4)
+        lab.expect(f"{start} to {end} in {steps}, first", result[0], torch.tensor(start, dtype=lab.dtype))
+        lab.expect(f"{start} to {end} in {steps}, last", result[-1], torch.tensor(end, dtype=lab.dtype))
     lab.expect("one step", torch.linspace(3, 8, 1, **where), [3.0])
     lab.expect("no step", torch.linspace(3, 8, 0, **where), torch.zeros(0))
     lab.raises("less than no step", lambda: torch.linspace(0, 1, -1, **where), match="non-negative")
@@ -118,8 +118,8 @@ def complex_spaces(lab: Lab) -> None:
     not.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
-    wanted = numpy.linspace(1 + 2j, -3 + 4j, 5)
-    lab.expect("linspace", torch.linspace(1 + 2j, -3 + 4j, 5, **where), wanted, roundings=8)
+    expected = numpy.linspace(1 + 2j, -3 + 4j, 5)
+    lab.expect("linspace", torch.linspace(1 + 2j, -3 + 4j, 5, **where), expected, roundings=8)
     lab.expect("a real end", torch.linspace(1j, 2, 3, **where), numpy.linspace(1j, 2, 3), roundings=8)
     powers = numpy.logspace(0, 1 + 1j, 4)
     lab.expect("logspace", torch.logspace(0, 1 + 1j, 4, **where), powers, roundings=64)
@@ -141,9 +141,9 @@ def logspace_points(lab: Lab) -> None:
         (1, 1, 3, 3.0),
         (2, 0, 5, 2.0),
     ):
-        wanted = numpy.logspace(start, end, steps, base=base)
-        found = torch.logspace(start, end, steps, base=base, **where)
-        lab.expect(f"{base} to the {start} to {end} in {steps}", found, wanted, roundings=32)
+        expected = numpy.logspace(start, end, steps, base=base)
+        result = torch.logspace(start, end, steps, base=base, **where)
+        lab.expect(f"{base} to the {start} to {end} in {steps}", result, expected, roundings=32)
     lab.expect("one step", torch.logspace(2, 5, 1, **where), [100.0], roundings=8)
     lab.expect("no step", torch.logspace(2, 5, 0, **where), torch.zeros(0))
     into = torch.zeros(6, **where)[::2]
@@ -181,8 +181,8 @@ def spaces_deduce_dtype(lab: Lab) -> None:
 def deprecated_range(lab: Lab) -> None:
     """range includes its end, warns that it is deprecated, and refuses what arange refuses."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
-    found = lab.warns("range", lambda: torch.range(0, 3, **where), match="deprecated")
-    lab.expect("0 to 3", found, [0, 1, 2, 3])
+    result = lab.warns("range", lambda: torch.range(0, 3, **where), match="deprecated")
+    lab.expect("0 to 3", result, [0, 1, 2, 3])
     lab.expect("0 to 9 by 3", torch.range(0, 9, 3, **where), [0, 3, 6, 9])
     lab.expect("3 to 0 by -1", torch.range(3, 0, -1, **where), [3, 2, 1, 0])
     lab.expect("one", torch.range(1, 1, **where), [1])
@@ -219,8 +219,8 @@ def window_functions(lab: Lab) -> None:
             )
         for beta in (0.0, 4.0, 12.0):
             shape = numpy.kaiser(size, beta)
-            found = torch.kaiser_window(size, periodic=False, beta=beta, **where)
-            lab.expect(f"kaiser of {size}, {beta}", found, shape, roundings=256)
+            result = torch.kaiser_window(size, periodic=False, beta=beta, **where)
+            lab.expect(f"kaiser of {size}, {beta}", result, shape, roundings=256)
     for call in (torch.hann_window, torch.hamming_window, torch.blackman_window, torch.bartlett_window):
         lab.expect(f"{call.__name__} of nothing", call(0, **where), torch.zeros(0))
         lab.expect(f"{call.__name__} of one", call(1, **where), [1.0])

@@ -110,8 +110,8 @@ def fake_kernels_of_operators(lab: Lab) -> None:
         calls.append(tuple(x.shape))
         return torch.empty_like(x)
 
-    found = on_fake()
-    lab.same("what it looks like", [found.shape, found.dtype, found.device.type == lab.device.type, calls])
+    fake = on_fake()
+    lab.same("what it looks like", [fake.shape, fake.dtype, fake.device.type == lab.device.type, calls])
     lab.same("on meta", op(torch.empty(4, device="meta")).shape)
     torch.library.register_fake(f"{SPACE}::faked", lambda x: x.new_empty(7))
     lab.same("registered again", on_fake().shape)
@@ -262,8 +262,8 @@ def opcheck_of_operators(lab: Lab) -> None:
                 Exception,
                 match=word,
             )
-        found = torch.library.opcheck(
+        result = torch.library.opcheck(
             space.aliases.default, (lab.integers(3),), test_utils="test_schema", raise_exception=False
         )
-        lab.same("without raising", isinstance(found["test_schema"], Exception))
+        lab.same("without raising", isinstance(result["test_schema"], Exception))
     lab.same("value", good(x.detach()))

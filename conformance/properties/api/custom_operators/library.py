@@ -278,5 +278,5 @@ def schemas_and_tags(lab: Lab) -> None:
     def single(x: torch.Tensor) -> tuple[torch.Tensor]:
         return (x.clone(),)
 
-    found = single(x)
-    lab.holds("a tuple of one stays a tuple", isinstance(found, tuple) and len(found) == 1)
+    result = single(x)
+    lab.holds("a tuple of one stays a tuple", isinstance(result, tuple) and len(result) == 1)

@@ -25,8 +25,8 @@ def operators_in_place_by_tag(lab: Lab) -> None:
         return x
 
     x, y = lab.integers(3), lab.integers(3)
-    found = adds(x, y)
-    lab.holds("the argument itself is returned", found is x)
+    result = adds(x, y)
+    lab.holds("the argument itself is returned", result is x)
     lab.same("value", x)
     schema = adds._opoverload._schema
     lab.holds(
@@ -107,8 +107,8 @@ def operators_with_out_by_tag(lab: Lab) -> None:
         return a, b
 
     other = lab.integers(3)
-    found = two(x, a=out, b=other)
-    lab.holds("both are returned themselves", found[0] is out and found[1] is other)
+    result = two(x, a=out, b=other)
+    lab.holds("both are returned themselves", result[0] is out and result[1] is other)
     lab.same("both values", [out, other])
     with FakeTensorMode() as mode:
         fakes = [mode.from_tensor(t) for t in (x, y, out)]

@@ -82,12 +82,12 @@ def _failures(loader: Any) -> list[bool]:
     """Whether each sample came, taken to the end so that the workers leave; an error tells of the
     sample's.
     """
-    found, samples = [], iter(loader)
+    failures, samples = [], iter(loader)
     while True:
         try:
             next(samples)
-            found.append(True)
+            failures.append(True)
         except StopIteration:
-            return found
+            return failures
         except KeyError as error:
-            found.append("the third" not in str(error))
+            failures.append("the third" not in str(error))

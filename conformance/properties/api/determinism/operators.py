@@ -38,17 +38,17 @@ def repeats(lab: Lab, name: str, call: Call, *, roundings: float = 64) -> None:
     """
     try:
         with deterministic():
-            found = [call() for _ in range(3)]
-        same = all(torch.equal(found[0], other) for other in found[1:])
+            results = [call() for _ in range(3)]
+        same = all(torch.equal(results[0], other) for other in results[1:])
     except RuntimeError as error:
         if "deterministic" not in str(error):
             raise
         with deterministic(warn_only=True), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = [call()]
+            results = [call()]
         same = any("deterministic" in str(warning.message) for warning in caught)
     lab.holds(f"{name} repeats its bits or is refused by name", same)
-    lab.close(name, found[0], roundings=roundings)
+    lab.close(name, results[0], roundings=roundings)
 
 
 def gradient(call: Callable[[torch.Tensor], torch.Tensor], given: torch.Tensor) -> Call:
@@ -153,11 +153,11 @@ def deterministic_losses(lab: Lab) -> None:
     repeats(lab, "its gradient", gradient(lambda x: F.nll_loss(x, classes), scores))
     steps = torch.log_softmax(lab.floats(10, 2, 5), 2)
     targets = lab.integers(2, 3, low=1, high=5, dtype=torch.int64)
-    lengths, wanted = torch.tensor([10, 8]), torch.tensor([3, 2])
+    lengths, target_lengths = torch.tensor([10, 8]), torch.tensor([3, 2])
     repeats(
         lab,
         "the gradient of ctc_loss",
-        gradient(lambda x: F.ctc_loss(x, targets, lengths, wanted), steps),
+        gradient(lambda x: F.ctc_loss(x, targets, lengths, target_lengths), steps),
         roundings=1024,
     )
     table = lab.floats(5, 4)

@@ -22,11 +22,11 @@ def divergences(lab: Lab) -> None:
     """
     every = {name: made(lab, name)[0] for name in SCALAR}
     for name, dist in every.items():
-        found = optional(lambda: D.kl_divergence(dist, dist))
-        if found is not None:
+        divergence = optional(lambda: D.kl_divergence(dist, dist))
+        if divergence is not None:
             lab.holds(
                 f"{name} does not differ from itself",
-                bool((found.abs() < 1e-9).all()) and found.shape == dist.batch_shape,
+                bool((divergence.abs() < 1e-9).all()) and divergence.shape == dist.batch_shape,
             )
     pairs = (
         ("Beta", "Normal"),
@@ -89,8 +89,8 @@ def divergences(lab: Lab) -> None:
         "of no formula", lambda: D.kl_divergence(every["Cauchy"], every["Normal"]), NotImplementedError
     )
     for name, dist in vectors(lab).items():
-        found = optional(lambda: D.kl_divergence(dist, dist))
-        lab.same(f"shape for {name}", None if found is None else found.shape)
+        divergence = optional(lambda: D.kl_divergence(dist, dist))
+        lab.same(f"shape for {name}", None if divergence is None else divergence.shape)
 
 
 @behaviour("distributions", sees=("value",))
@@ -113,9 +113,9 @@ def normal_vectors(lab: Lab) -> None:
     }
     difference = point - mean
     form = (difference @ covariance.inverse() * difference).sum(-1)
-    wanted = (-form / 2 - math.log(2 * math.pi) - math.log(1.75) / 2).cpu()
+    expected = (-form / 2 - math.log(2 * math.pi) - math.log(1.75) / 2).cpu()
     for name, dist in ways.items():
-        lab.expect(f"log_prob by {name}", dist.log_prob(point), wanted, roundings=256)
+        lab.expect(f"log_prob by {name}", dist.log_prob(point), expected, roundings=256)
         lab.close(f"mean and variance by {name}", [dist.mean, dist.variance], roundings=64)
         lab.close(
             f"matrices by {name}",
@@ -311,18 +311,18 @@ def transforms_of_values(lab: Lab) -> None:
     }
     for name, (transform, given) in every.items():
         leaf = given.detach().clone().requires_grad_()
-        found = transform(leaf)
-        (slope,) = torch.autograd.grad(found.sum(), leaf)
-        lab.close(name, found.detach(), roundings=256)
-        lab.close(f"{name}, undone", transform.inv(found.detach()), roundings=1 << 14)
+        result = transform(leaf)
+        (slope,) = torch.autograd.grad(result.sum(), leaf)
+        lab.close(name, result.detach(), roundings=256)
+        lab.close(f"{name}, undone", transform.inv(result.detach()), roundings=1 << 14)
         lab.holds(
-            f"{name} is undone", torch.allclose(transform.inv(found.detach()), given, rtol=1e-7, atol=1e-9)
+            f"{name} is undone", torch.allclose(transform.inv(result.detach()), given, rtol=1e-7, atol=1e-9)
         )
-        jacobian = transform.log_abs_det_jacobian(given, found.detach())
+        jacobian = transform.log_abs_det_jacobian(given, result.detach())
         lab.holds(f"the slope of {name}", torch.allclose(jacobian, slope.abs().log(), rtol=1e-7, atol=1e-9))
         lab.holds(
             f"domains of {name}",
-            bool(transform.domain.check(given).all() and transform.codomain.check(found).all()),
+            bool(transform.domain.check(given).all() and transform.codomain.check(result).all()),
         )
     wide = {
         "simplex": D.StickBreakingTransform(),
@@ -335,21 +335,21 @@ def transforms_of_values(lab: Lab) -> None:
         given = (
             put([[0.5, -0.5], [0.25, 1.0]]) if name in ("cholesky", "definite") else put([0.5, -0.5, 0.25])
         )
-        found = transform(given)
-        lab.close(name, found, roundings=256)
-        lab.holds(f"{name} keeps to its codomain", bool(transform.codomain.check(found).all()))
-        lab.close(f"{name} there and back", transform(transform.inv(found)), roundings=1 << 12)
+        result = transform(given)
+        lab.close(name, result, roundings=256)
+        lab.holds(f"{name} keeps to its codomain", bool(transform.codomain.check(result).all()))
+        lab.close(f"{name} there and back", transform(transform.inv(result)), roundings=1 << 12)
     parts = [D.ExpTransform(), D.AffineTransform(1, 10), D.identity_transform]
     stacked = D.StackTransform(parts, dim=0)
     joined = D.CatTransform(parts, dim=0)
     rows = torch.stack((x, x, x))
     for name, transform in (("stacked", stacked), ("joined", joined)):
-        found = transform(rows)
+        result = transform(rows)
         lab.holds(
-            f"{name} acts in parts", all(torch.equal(found[i], part(x)) for i, part in enumerate(parts))
+            f"{name} acts in parts", all(torch.equal(result[i], part(x)) for i, part in enumerate(parts))
         )
-        lab.holds(f"{name} is undone", torch.allclose(transform.inv(found), rows))
-        slopes = transform.log_abs_det_jacobian(rows, found)
+        lab.holds(f"{name} is undone", torch.allclose(transform.inv(result), rows))
+        slopes = transform.log_abs_det_jacobian(rows, result)
         lab.holds(
             f"slopes of {name}",
             all(

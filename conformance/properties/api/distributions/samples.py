@@ -292,9 +292,9 @@ def sample_gradients(lab: Lab) -> None:
             x, a = (drawn.detach() / factor).cpu(), torch.full((20,), concentration, dtype=torch.float64)
             step = 1e-4 * concentration
             slope = (torch.special.gammainc(a + step, x) - torch.special.gammainc(a - step, x)) / (2 * step)
-            wanted = -slope / torch.exp((a - 1) * x.log() - x - torch.lgamma(a))
+            expected = -slope / torch.exp((a - 1) * x.log() - x - torch.lgamma(a))
             usable = x > 1e-12
-            good = torch.allclose(shape.grad.cpu()[usable], wanted[usable], rtol=1e-3, atol=1e-7)
+            good = torch.allclose(shape.grad.cpu()[usable], expected[usable], rtol=1e-3, atol=1e-7)
             lab.holds(f"implicit gradients of {name} {concentration}", good)
 
 

@@ -201,12 +201,12 @@ def log_densities(lab: Lab) -> None:
     """log_prob of each distribution of one number is its closed form, on the device of its parameters."""
     for name, (_, parameters, values, formula) in SCALAR.items():
         dist, _ = made(lab, name)
-        wanted = [formula(x, *row) for x, *row in zip(values, *parameters.values(), strict=True)]
+        expected = [formula(x, *row) for x, *row in zip(values, *parameters.values(), strict=True)]
         points = lab.put([float(x) for x in values], dtype=torch.float64)
         lab.expect(
             f"log_prob of {name}",
             dist.log_prob(points),
-            torch.tensor(wanted, dtype=torch.float64),
+            torch.tensor(expected, dtype=torch.float64),
             roundings=4096,
         )
         lab.same(f"facts of {name}", [dist.batch_shape, dist.event_shape, dist.has_rsample])
@@ -230,8 +230,8 @@ def moments(lab: Lab) -> None:
     for name in SCALAR:
         dist, _ = made(lab, name)
         for word in ("mean", "variance", "stddev", "mode"):
-            found = optional(lambda: getattr(dist, word))
-            lab.close(f"{word} of {name}", found, roundings=4096)
+            moment = optional(lambda: getattr(dist, word))
+            lab.close(f"{word} of {name}", moment, roundings=4096)
         lab.close(f"entropy of {name}", optional(dist.entropy), roundings=1 << 16)
     lab.expect("mean of Gamma", made(lab, "Gamma")[0].mean, [0.5, 4.0, 3.0], roundings=8)
     lab.expect(
@@ -282,19 +282,19 @@ def distribution_functions(lab: Lab) -> None:
     for name, (_, _, values, _) in SCALAR.items():
         dist, _ = made(lab, name)
         points = lab.put([float(x) for x in values], dtype=torch.float64, requires_grad=True)
-        found = optional(lambda: dist.cdf(points))
-        lab.holds(f"{name} has a cdf" if found is not None else f"{name} has no cdf", True)
-        if found is None:
+        probabilities = optional(lambda: dist.cdf(points))
+        lab.holds(f"{name} has a cdf" if probabilities is not None else f"{name} has no cdf", True)
+        if probabilities is None:
             continue
-        lab.close(f"cdf of {name}", found.detach(), roundings=4096)
-        lab.holds(f"cdf of {name} is a share", bool(((found >= 0) & (found <= 1)).all()))
-        (slope,) = torch.autograd.grad(found.sum(), points)
+        lab.close(f"cdf of {name}", probabilities.detach(), roundings=4096)
+        lab.holds(f"cdf of {name} is a share", bool(((probabilities >= 0) & (probabilities <= 1)).all()))
+        (slope,) = torch.autograd.grad(probabilities.sum(), points)
         density = dist.log_prob(points.detach()).exp()
         lab.holds(
             f"the slope of the cdf of {name} is its density",
             torch.allclose(slope, density, rtol=1e-6, atol=1e-9),
         )
-        back = optional(lambda: dist.icdf(found.detach()))
+        back = optional(lambda: dist.icdf(probabilities.detach()))
         if back is not None:
             lab.holds(
                 f"icdf of {name} undoes its cdf", torch.allclose(back, points.detach(), rtol=1e-6, atol=1e-8)

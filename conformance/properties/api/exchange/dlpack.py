@@ -47,11 +47,11 @@ def dlpack_round_trip(lab: Lab) -> None:
     }
     for way, call in ways.items():
         for name, part in parts.items():
-            found = call(part)
-            lab.same(f"{name} by {way}", found, strides=True) if part.numel() > 1 else lab.same(
-                f"{name} by {way}", found
+            result = call(part)
+            lab.same(f"{name} by {way}", result, strides=True) if part.numel() > 1 else lab.same(
+                f"{name} by {way}", result
             )
-            lab.holds(f"{name} by {way} keeps its address", found.data_ptr() == part.data_ptr())
+            lab.holds(f"{name} by {way} keeps its address", result.data_ptr() == part.data_ptr())
     other = from_dlpack(base)
     other[0].zero_()
     lab.same("after a write through the other", base)

@@ -33,8 +33,8 @@ def arrays_through_the_host(lab: Lab) -> None:
         "empty": base[:0],
         "scalar": base[1, 1],
     }.items():
-        found = part.cpu().numpy()
-        lab.same(f"{name}", [found.shape, found.tolist()])
+        result = part.cpu().numpy()
+        lab.same(f"{name}", [result.shape, result.tolist()])
     host = base.cpu()
     shared = host.numpy()
     host.zero_()

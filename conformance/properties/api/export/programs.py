@@ -44,13 +44,13 @@ def made(lab: Lab) -> Small:
 
 def devices_in(graph: torch.fx.Graph) -> list[str]:
     """The types of the devices of all values that a graph says it has, once each."""
-    found = {
+    devices = {
         value.device.type
         for node in graph.nodes
         for value in [node.meta.get("val")]
         if isinstance(value, torch.Tensor)
     }
-    return sorted(found)
+    return sorted(devices)
 
 
 @behaviour("export")

@@ -40,7 +40,7 @@ def short_time_transforms(lab: Lab) -> None:
         padded = numpy.zeros(size)
         left = (size - len(window)) // 2
         padded[left : left + len(window)] = values(window)
-        wanted = _frames(array, padded, hop)
+        expected = _frames(array, padded, hop)
         options: dict[str, Any] = {
             "n_fft": size,
             "hop_length": hop,
@@ -52,20 +52,20 @@ def short_time_transforms(lab: Lab) -> None:
         lab.expect(
             name,
             torch.stft(signal, center=False, onesided=False, **options),
-            wanted,
+            expected,
             roundings=room(8 * size),
         )
         lab.expect(
             f"normalised {name}",
             signal.stft(center=False, onesided=False, normalized=True, **options),
-            wanted / math.sqrt(size),
+            expected / math.sqrt(size),
             roundings=room(8 * size),
         )
         batch = torch.stack([signal, 2 * signal])
         lab.expect(
             f"a batch {name}",
             torch.stft(batch, center=False, onesided=False, **options),
-            numpy.stack([wanted, 2 * wanted]),
+            numpy.stack([expected, 2 * expected]),
             roundings=room(8 * size),
         )
         for mode, other in (("reflect", "reflect"), ("constant", "constant"), ("circular", "wrap")):
@@ -80,7 +80,7 @@ def short_time_transforms(lab: Lab) -> None:
             lab.expect(
                 f"one side {name}",
                 torch.stft(signal, center=False, **options),
-                wanted[: size // 2 + 1],
+                expected[: size // 2 + 1],
                 roundings=room(8 * size),
             )
     turns = made(
@@ -88,8 +88,8 @@ def short_time_transforms(lab: Lab) -> None:
         numpy.exp(1j * numpy.arange(8)),
         torch.complex128 if lab.dtype != torch.float32 else torch.complex64,
     )
-    found = torch.stft(signal, 8, 3, window=turns, center=False)
-    lab.expect("a complex window", found, _frames(array, values(turns), 3), roundings=room(64))
+    result = torch.stft(signal, 8, 3, window=turns, center=False)
+    lab.expect("a complex window", result, _frames(array, values(turns), 3), roundings=room(64))
 
 
 @behaviour("fft", dtypes=("float64", "complex128"), level="core", sees=("value",))

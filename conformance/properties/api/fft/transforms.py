@@ -28,8 +28,8 @@ def room(count: int) -> float:
 def _hermitian(array: Array, size: int | None, dim: int, norm: Any) -> Array:
     """hfft from its definition by irfft of the conjugate."""
     count = size or 2 * (array.shape[dim] - 1)
-    found = numpy.fft.irfft(array.conj(), count, dim)
-    return found * {None: count, "backward": count, "forward": 1, "ortho": math.sqrt(count)}[norm]
+    result = numpy.fft.irfft(array.conj(), count, dim)
+    return result * {None: count, "backward": count, "forward": 1, "ortho": math.sqrt(count)}[norm]
 
 
 @behaviour("fft", dtypes=_ALL, level="core", sees=("value", "shape"))
@@ -121,11 +121,11 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
             )
             count = 2 * math.prod(sizes or shape)
             for word in ("fftn", "ifftn", "irfftn"):
-                wanted = getattr(numpy.fft, word)(array, sizes, axes, norm)
+                expected = getattr(numpy.fft, word)(array, sizes, axes, norm)
                 lab.expect(
                     f"{word} {name}",
                     getattr(torch.fft, word)(x, sizes, dims, norm),
-                    wanted,
+                    expected,
                     roundings=room(count),
                 )
             if lab.dtype.is_complex:
@@ -151,8 +151,8 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
     for word in ("fft", "ifft", "irfft", "hfft", *(() if lab.dtype.is_complex else ("rfft", "ihfft"))):
         for sizes, norm in itertools.product((None, (4, 8)), _NORMS):
             two, several = getattr(torch.fft, f"{word}2"), getattr(torch.fft, f"{word}n")
-            found, wanted = two(x, sizes, norm=norm), several(x, sizes, (-2, -1), norm)
-            lab.expect(f"{word}2 to {sizes} by {norm}", found, values(wanted), roundings=room(64))
+            result, expected = two(x, sizes, norm=norm), several(x, sizes, (-2, -1), norm)
+            lab.expect(f"{word}2 to {sizes} by {norm}", result, values(expected), roundings=room(64))
             lab.expect(
                 f"{word}2 of other dimensions to {sizes} by {norm}",
                 two(x, sizes, (1, 0), norm),
@@ -284,10 +284,10 @@ def frequencies_and_shifts(lab: Lab) -> None:
     fftshift and ifftshift turn them into order and back."""
     for count, spacing in itertools.product((1, 2, 7, 8, 19), (1.0, 0.5, 4.0)):
         for word in ("fftfreq", "rfftfreq"):
-            found = getattr(torch.fft, word)(count, spacing, dtype=lab.dtype, device=lab.device)
+            frequencies = getattr(torch.fft, word)(count, spacing, dtype=lab.dtype, device=lab.device)
             lab.expect(
                 f"{word} of {count} by {spacing}",
-                found,
+                frequencies,
                 getattr(numpy.fft, word)(count, spacing),
                 roundings=4.0,
             )

@@ -54,11 +54,11 @@ POINTWISE = ("addcmul", "addcdiv")
 
 def lists(lab: Lab, *, low: int = 1, high: int = 4, gaps: bool = False) -> list[torch.Tensor]:
     """Tensors of several shapes, one of them without elements and one without dimensions."""
-    found = []
+    groups = []
     for shape in ((3, 2), (5,), (0, 4), (2, 1, 3), ()):
         made = lab.integers(*shape, low=low, high=high) if shape else lab.integers(1, low=low, high=high)[0]
-        found.append(made.repeat_interleave(2, -1)[..., ::2] if gaps and shape else made)
-    return found
+        groups.append(made.repeat_interleave(2, -1)[..., ::2] if gaps and shape else made)
+    return groups
 
 
 def foreach(name: str) -> Callable[..., Any]:
@@ -67,8 +67,8 @@ def foreach(name: str) -> Callable[..., Any]:
 
 
 def plain_form(name: str) -> Callable[..., Any]:
-    found: Callable[..., Any] = getattr(torch, name)
-    return found
+    function: Callable[..., Any] = getattr(torch, name)
+    return function
 
 
 def agree(
@@ -79,13 +79,13 @@ def agree(
 ) -> bool:
     """The call over lists gives what the loop gives, or is refused as it is."""
     try:
-        wanted = loop()
+        expected = loop()
     except (RuntimeError, NotImplementedError):
         lab.raises(name, call, RuntimeError, NotImplementedError)
         return False
-    found = call()
-    lab.holds(f"{name} gives as many", len(found) == len(wanted))
-    for place, (one, other) in enumerate(zip(found, wanted, strict=False)):
+    result = call()
+    lab.holds(f"{name} gives as many", len(result) == len(expected))
+    for place, (one, other) in enumerate(zip(result, expected, strict=False)):
         lab.holds(
             f"{name} [{place}] has the dtype and shape of the loop's",
             one.dtype == other.dtype and one.shape == other.shape,

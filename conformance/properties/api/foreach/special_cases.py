@@ -31,9 +31,9 @@ def norms_of_lists(lab: Lab) -> None:
     long = [lab.integers(131072, low=-1, high=2)]
     for order in (1, 2):
         room = {"roundings": 64.0}
-        found = torch._foreach_norm(long, order)[0]
+        result = torch._foreach_norm(long, order)[0]
         lab.expect(
-            f"norm {order} of a long one", found, values(torch.linalg.vector_norm(long[0], order)), **room
+            f"norm {order} of a long one", result, values(torch.linalg.vector_norm(long[0], order)), **room
         )
     many = [lab.integers(2, 3, low=1) for _ in range(400)]
     agree(
@@ -195,21 +195,21 @@ def lists_of_two_devices(lab: Lab) -> None:
     here, there = lists(lab)[0], lists(lab)[0].cpu()
     other, far = lists(lab)[0], lists(lab)[0].cpu()
     for name in ("neg", "abs", "sign"):
-        found = foreach(name)([here, there])
-        lab.same(f"{name} here", found[0])
-        lab.same(f"{name} there", found[1], host=True)
+        result = foreach(name)([here, there])
+        lab.same(f"{name} here", result[0])
+        lab.same(f"{name} there", result[1], host=True)
     for name in ("add", "mul", "sub", "maximum"):
-        found = foreach(name)([here, there], [other, far])
-        lab.same(f"{name} here", found[0])
-        lab.same(f"{name} there", found[1], host=True)
+        result = foreach(name)([here, there], [other, far])
+        lab.same(f"{name} here", result[0])
+        lab.same(f"{name} there", result[1], host=True)
         copies = [here.clone(), there.clone()]
         foreach(f"{name}_")(copies, [other, far])
         lab.same(f"{name}_ here", copies[0])
         lab.same(f"{name}_ there", copies[1], host=True)
     for name in POINTWISE[:1]:
-        found = foreach(name)([here, there], [other, far], [here, there])
-        lab.same(f"{name} here", found[0])
-        lab.same(f"{name} there", found[1], host=True)
+        result = foreach(name)([here, there], [other, far], [here, there])
+        lab.same(f"{name} here", result[0])
+        lab.same(f"{name} there", result[1], host=True)
     for non_blocking in (False, True):
         targets = [torch.zeros_like(here), torch.zeros_like(here)]
         torch._foreach_copy_(targets, [far, there], non_blocking)

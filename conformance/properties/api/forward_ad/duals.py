@@ -29,8 +29,8 @@ def tangents(lab: Lab) -> None:
             "cat": lambda d: torch.cat((d, x)),
             "clone": lambda d: d.clone(),
         }.items():
-            found = forward.unpack_dual(function(dual))
-            lab.same(name, [found.primal, found.tangent])
+            unpacked = forward.unpack_dual(function(dual))
+            lab.same(name, [unpacked.primal, unpacked.tangent])
         plain = forward.unpack_dual(x * 2)
         lab.holds("a plain tensor has no tangent", plain.tangent is None)
         lab.holds("nor has what was detached", forward.unpack_dual(dual.detach()).tangent is None)
@@ -142,8 +142,8 @@ def tangents_of_changed_tensors(lab: Lab) -> None:
         lab.same("of zero", [*forward.unpack_dual(source)])
         cleared = dual * 1
         cleared.zero_()
-        found = forward.unpack_dual(cleared)
-        lab.same("cleared", [found.primal, found.tangent])
+        unpacked = forward.unpack_dual(cleared)
+        lab.same("cleared", [unpacked.primal, unpacked.tangent])
         detached = dual.detach()
         detached.mul_(2)
         lab.same(
@@ -171,8 +171,8 @@ def tangents_and_out(lab: Lab) -> None:
         lab.holds("positions have none", forward.unpack_dual(where).tangent is None)
         zero = forward.unpack_dual(dual * 0).tangent
         lab.expect("tangent of zero", zero, [0.0, 0.0, 0.0])
-        found = forward.unpack_dual(torch.nn.functional.linear(dual, torch.eye(3, device=lab.device)))
-        lab.same("linear", [found.primal, found.tangent])
+        unpacked = forward.unpack_dual(torch.nn.functional.linear(dual, torch.eye(3, device=lab.device)))
+        lab.same("linear", [unpacked.primal, unpacked.tangent])
 
 
 @behaviour("forward-ad", sees=("value",))
@@ -187,14 +187,16 @@ def tangents_with_lazy_bits(lab: Lab) -> None:
             "both": (z.conj(), t.conj()),
         }.items():
             dual = forward.make_dual(primal, tangent)
-            found = forward.unpack_dual(dual * dual)
-            lab.same(name, [found.primal.resolve_conj(), found.tangent.resolve_conj()])
-            found = forward.unpack_dual(dual.conj())
-            lab.same(f"{name}, conjugated again", [found.primal.resolve_conj(), found.tangent.resolve_conj()])
+            unpacked = forward.unpack_dual(dual * dual)
+            lab.same(name, [unpacked.primal.resolve_conj(), unpacked.tangent.resolve_conj()])
+            unpacked = forward.unpack_dual(dual.conj())
+            lab.same(
+                f"{name}, conjugated again", [unpacked.primal.resolve_conj(), unpacked.tangent.resolve_conj()]
+            )
         negative = z.conj().imag
         for name, (primal, tangent) in {"primal": (negative, real), "tangent": (real, negative)}.items():
-            found = forward.unpack_dual(forward.make_dual(primal, tangent) * 3)
-            lab.same(f"negated {name}", [found.primal.resolve_neg(), found.tangent.resolve_neg()])
+            unpacked = forward.unpack_dual(forward.make_dual(primal, tangent) * 3)
+            lab.same(f"negated {name}", [unpacked.primal.resolve_neg(), unpacked.tangent.resolve_neg()])
 
 
 @behaviour("forward-ad", sees=("value",))
@@ -213,7 +215,7 @@ def tangents_of_odd_layouts(lab: Lab) -> None:
                 "contiguous": lab.integers(*primal.shape),
                 "transposed": lab.integers(*reversed(primal.shape)).permute(*reversed(range(primal.dim()))),
             }.items():
-                found = forward.unpack_dual(forward.make_dual(primal, tangent) * 2)
-                lab.same(f"{name} with {kind} tangent", [found.primal, found.tangent])
+                unpacked = forward.unpack_dual(forward.make_dual(primal, tangent) * 2)
+                lab.same(f"{name} with {kind} tangent", [unpacked.primal, unpacked.tangent])
         dual = forward.make_dual(base, base * 2)
         lab.same("printed", "tangent=" in repr(dual))

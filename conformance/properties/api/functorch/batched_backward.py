@@ -26,7 +26,7 @@ def batched(
     weights = [lab.integers(BATCH, *out.shape) for out in outputs]
 
     def pull(ends: Any, cotangents: Any, batch: bool) -> Any:
-        found = torch.autograd.grad(
+        result = torch.autograd.grad(
             ends,
             starts,
             cotangents,
@@ -37,14 +37,14 @@ def batched(
         )
         return [
             torch.zeros((BATCH, *x.shape) if batch else x.shape, device=x.device) if one is None else one
-            for one, x in zip(found, starts, strict=True)
+            for one, x in zip(result, starts, strict=True)
         ]
 
     def hold(word: str, ends: Any, cotangents: Any) -> Any:
-        found = pull(ends, cotangents, True)
+        result = pull(ends, cotangents, True)
         rows = [pull(ends, [w[row] for w in cotangents], False) for row in range(BATCH)]
         each = [torch.stack([row[place] for row in rows]).detach() for place in range(len(starts))]
-        shown = [one.detach() for one in found]
+        shown = [one.detach() for one in result]
         if rounded:
             lab.close(word, shown, roundings=64)
             near = all(

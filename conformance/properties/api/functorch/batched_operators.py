@@ -18,8 +18,8 @@ Function = Callable[..., Any]
 
 def mapped(lab: Lab, name: str, function: Function, *inputs: torch.Tensor, in_dims: Any = 0) -> None:
     """Show vmap's result, which must be the results of the single calls, stacked; exact inputs only."""
-    found = list(leaves(vmap(function, in_dims=in_dims)(*inputs)))
-    lab.same(name, found)
+    result = list(leaves(vmap(function, in_dims=in_dims)(*inputs)))
+    lab.same(name, result)
     dims = (in_dims,) * len(inputs) if not isinstance(in_dims, tuple) else in_dims
     size = next(x.shape[d] for x, d in zip(inputs, dims, strict=True) if d is not None)
     rows = [
@@ -31,8 +31,8 @@ def mapped(lab: Lab, name: str, function: Function, *inputs: torch.Tensor, in_di
         for row in range(size)
     ]
     each = [torch.stack(parts) for parts in zip(*rows, strict=True)]
-    same = len(each) == len(found) and all(
-        torch.equal(one, other) and one.dtype == other.dtype for one, other in zip(found, each, strict=True)
+    same = len(each) == len(result) and all(
+        torch.equal(one, other) and one.dtype == other.dtype for one, other in zip(result, each, strict=True)
     )
     lab.holds(f"{name} is what the single calls give", same)
 

@@ -158,10 +158,10 @@ def functionalize_keeps_meaning(lab: Lab) -> None:
     for name, function in {"simple": simple, "several": several, "by index": by_index, "out": out}.items():
         for remove in ("mutations", "mutations_and_views"):
             mine, other = x.clone(), x.clone()
-            found = functionalize(function, remove=remove)(mine)
+            result = functionalize(function, remove=remove)(mine)
             due = function(other)
-            lab.same(f"{name}, {remove}", (found, mine))
-            lab.holds(f"{name}, {remove}: as without", torch.equal(found, due) and torch.equal(mine, other))
+            lab.same(f"{name}, {remove}", (result, mine))
+            lab.holds(f"{name}, {remove}: as without", torch.equal(result, due) and torch.equal(mine, other))
             graph = torch_private.graph_of(functionalize(function, remove=remove), x.clone())
             words = [str(node.target) for node in graph.graph.nodes if str(node.target).startswith("aten.")]
             writes = [
@@ -207,9 +207,9 @@ def graphs_of_transforms(lab: Lab) -> None:
     }
     for name, function in transformed.items():
         for sizes in ("real", "symbolic"):
-            found = torch_private.graph_of(function, x, sizes=sizes)(other)
-            lab.same(f"{name}, {sizes} sizes", found)
-            lab.holds(f"{name}, {sizes} sizes: as without", torch.equal(found, function(other)))
+            result = torch_private.graph_of(function, x, sizes=sizes)(other)
+            lab.same(f"{name}, {sizes} sizes", result)
+            lab.holds(f"{name}, {sizes} sizes: as without", torch.equal(result, function(other)))
 
 
 class _Scale(torch.autograd.Function):
@@ -349,7 +349,7 @@ def stacked_modules(lab: Lab) -> None:
         functional_call(tied, {"0.weight": weight, "0.bias": bias}, (x,)),
         (due @ weight.T + bias).cpu(),
     )
-    found = grad(lambda p: functional_call(tied, p, (x,)).sum())({"0.weight": weight, "0.bias": bias})
-    lab.same("gradients of tied ones", found)
+    gradients = grad(lambda p: functional_call(tied, p, (x,)).sum())({"0.weight": weight, "0.bias": bias})
+    lab.same("gradients of tied ones", gradients)
     before = layer.weight.detach().clone()
     lab.holds("the module itself is as it was", torch.equal(layer.weight, before))

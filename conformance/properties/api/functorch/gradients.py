@@ -36,8 +36,8 @@ def grad_differentiates(lab: Lab) -> None:
     lab.holds("the input keeps no graph", not x.requires_grad)
     value, extra = grad(lambda a: ((a * a).sum(), {"doubled": a * 2}), has_aux=True)(x)
     lab.same("with something beside", (value, extra))
-    found, value = grad_and_value(lambda a: (a * a).sum())(x)
-    lab.same("gradient and value", (found, value))
+    gradient, value = grad_and_value(lambda a: (a * a).sum())(x)
+    lab.same("gradient and value", (gradient, value))
 
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
@@ -183,9 +183,9 @@ def linearize_keeps_the_point(lab: Lab) -> None:
 def transforms_and_the_engine(lab: Lab) -> None:
     """Transforms work inside of the ordinary engine, and the modes of gradients act inside of transforms."""
     x = lab.integers(3, requires_grad=True)
-    found = grad(lambda a: (a**3).sum())(x)
-    lab.holds("a gradient of what requires grad has a graph", found.requires_grad)
-    (second,) = torch.autograd.grad(found.sum(), x)
+    gradient = grad(lambda a: (a**3).sum())(x)
+    lab.holds("a gradient of what requires grad has a graph", gradient.requires_grad)
+    (second,) = torch.autograd.grad(gradient.sum(), x)
     lab.same("the engine differentiates it", second)
     plain = x.detach()
 

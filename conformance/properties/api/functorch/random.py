@@ -102,11 +102,11 @@ def batches_of_dropout(lab: Lab) -> None:
             return kept
 
         three_ways(lab, name, features, mapped=True)
-        found = vmap(features, randomness="different")(torch.ones(BATCH, SIZE, device=lab.device))
-        lab.holds(f"{name}: a feature is whole", torch.equal(found[..., 0, 0], found[..., 1, 1]))
+        result = vmap(features, randomness="different")(torch.ones(BATCH, SIZE, device=lab.device))
+        lab.holds(f"{name}: a feature is whole", torch.equal(result[..., 0, 0], result[..., 1, 1]))
     x = torch.ones(BATCH, SIZE, device=lab.device)
-    found = vmap(lambda a: F.dropout(a, 0.5), randomness="different")(x)
-    lab.same("kept ones are doubled", sorted(set(found.flatten().tolist())))
+    result = vmap(lambda a: F.dropout(a, 0.5), randomness="different")(x)
+    lab.same("kept ones are doubled", sorted(set(result.flatten().tolist())))
     lab.same("outside of training", vmap(lambda a: F.dropout(a, 0.5, training=False))(x))
     lab.raises(
         "one tensor for all",

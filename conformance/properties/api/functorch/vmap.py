@@ -27,8 +27,8 @@ def vmap_maps_calls(lab: Lab) -> None:
     lab.same("dot products", vmap(torch.dot)(x, y))
     lab.same("no-op", vmap(lambda a: a)(x))
     for row in range(3):
-        found = vmap(lambda a, b: a @ b)(x, y)[row]
-        lab.holds(f"row {row} is the product of the rows", (found == (x[row] * y[row]).sum()).item())
+        result = vmap(lambda a, b: a @ b)(x, y)[row]
+        lab.holds(f"row {row} is the product of the rows", (result == (x[row] * y[row]).sum()).item())
     lab.same("partial", vmap(functools.partial(torch.add, alpha=2))(x, y))
 
 
@@ -73,8 +73,8 @@ def vmap_keeps_trees(lab: Lab) -> None:
     lab.same("ordered keys", list(ordered))
     lab.same("ordered type", type(ordered).__name__)
     lab.same("ordered values", list(ordered.values()))
-    found = vmap(lambda a: torch.max(a, 0))(x)
-    lab.same("a result with names", (found.values, found.indices))
+    result = vmap(lambda a: torch.max(a, 0))(x)
+    lab.same("a result with names", (result.values, result.indices))
 
 
 @behaviour("functorch", level="full", sees=("value",))
@@ -175,8 +175,8 @@ def vmap_differentiates(lab: Lab) -> None:
     """
     x = lab.floats(3, 4, requires_grad=True)
     y = lab.floats(4)
-    (found,) = torch.autograd.grad(vmap(lambda a: (a * y).sin().sum())(x).sum(), x)
-    lab.close("through vmap", found)
+    (gradient,) = torch.autograd.grad(vmap(lambda a: (a * y).sin().sum())(x).sum(), x)
+    lab.close("through vmap", gradient)
     (second,) = torch.autograd.grad(vmap(lambda a: a.pow(3).sum())(x).square().sum(), x, create_graph=True)
     lab.close("with a graph", second.detach(), roundings=32)
     (twice,) = torch.autograd.grad(second.sum(), x)

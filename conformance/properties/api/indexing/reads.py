@@ -104,10 +104,10 @@ def basic_indices(lab: Lab) -> None:
     base = lab.integers(4, 3, 5, low=0, high=6)
     array = values(base)
     for index in BASIC:
-        found = base[index]
-        lab.expect(f"[{index}]", found, array[index])
-        lab.same(f"strides of [{index}]", (found.stride(), found.storage_offset()))
-        lab.shares(f"[{index}] and the base", base, found)
+        result = base[index]
+        lab.expect(f"[{index}]", result, array[index])
+        lab.same(f"strides of [{index}]", (result.stride(), result.storage_offset()))
+        lab.shares(f"[{index}] and the base", base, result)
     lab.same("an element of no dimensions", base[1, 1, 1][...])
     lab.expect("slices from tensors", base[lab.put(1) : lab.put(3)], array[1:3])
     lab.apart("what True selects and the base", base, base[True])
@@ -123,15 +123,17 @@ def advanced_indices(lab: Lab) -> None:
     turned = lab.integers(5, 3, 4, low=0, high=6)
     gapped = lab.integers(8, 3, 10, low=0, high=6)[::2, :, ::2]
     for index in ADVANCED:
-        given, wanted = tensors_for(lab, index), arrays_for(index)
-        lab.expect(f"[{index}]", base[given], array[wanted])
+        tensor_index, array_index = tensors_for(lab, index), arrays_for(index)
+        lab.expect(f"[{index}]", base[tensor_index], array[array_index])
         lab.expect(
-            f"permuted [{index}]", turned.permute(2, 1, 0)[given], values(turned).transpose(2, 1, 0)[wanted]
+            f"permuted [{index}]",
+            turned.permute(2, 1, 0)[tensor_index],
+            values(turned).transpose(2, 1, 0)[array_index],
         )
-        lab.expect(f"with gaps [{index}]", gapped[given], values(gapped)[wanted])
+        lab.expect(f"with gaps [{index}]", gapped[tensor_index], values(gapped)[array_index])
         nested = isinstance(index, list) and isinstance(index[0], list)
         if not nested and index not in (([],), (_S(None), [])):
-            lab.expect(f"as lists [{index}]", base[index], array[wanted])
+            lab.expect(f"as lists [{index}]", base[index], array[array_index])
     lab.expect("int32", base[lab.put([1, 3], dtype=torch.int32)], array[[1, 3]])
     lab.expect("indices with gaps", base[lab.put([0, 9, 2, 9])[::2]], array[[0, 2]])
     lab.expect("expanded indices", base[lab.put([1]).expand(3)], array[[1, 1, 1]])
@@ -187,8 +189,8 @@ def masks_of_bytes(lab: Lab) -> None:
     """An index of uint8 is taken for a mask, with a warning that it is deprecated."""
     base = lab.integers(3, 4)
     mask = lab.put([1, 0, 1], dtype=torch.uint8)
-    found = lab.warns("reading", lambda: base[mask], match="(?i)uint8")
-    lab.expect("rows", found, values(base)[[0, 2]])
+    selected = lab.warns("reading", lambda: base[mask], match="(?i)uint8")
+    lab.expect("rows", selected, values(base)[[0, 2]])
     every = lab.integers(3, 4, low=0, high=2, dtype=torch.uint8)
     lab.expect("two dimensions", base[every], values(base)[values(every) > 0])
     lab.expect(

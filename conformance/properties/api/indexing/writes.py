@@ -26,21 +26,21 @@ def assignment_to_indices(lab: Lab) -> None:
     for index in (*BASIC, *ADVANCED):
         if not _unique(index):
             continue
-        given, wanted = tensors_for(lab, index), arrays_for(index)
+        tensor_index, array_index = tensors_for(lab, index), arrays_for(index)
         base = lab.integers(4, 3, 5, low=0, high=6)
         array = values(base)
-        shape = array[wanted].shape
-        base[given] = 1
-        array[wanted] = 1
+        shape = array[array_index].shape
+        base[tensor_index] = 1
+        array[array_index] = 1
         lab.expect(f"[{index}] = 1", base, array)
         source = lab.integers(*shape, low=0, high=6)
-        base[given] = source
-        array[wanted] = values(source)
+        base[tensor_index] = source
+        array[array_index] = values(source)
         lab.expect(f"[{index}] = a tensor", base, array)
         if shape:
             row = lab.integers(*shape[-1:], low=0, high=6)
-            base[given] = row
-            array[wanted] = values(row)
+            base[tensor_index] = row
+            array[array_index] = values(row)
             lab.expect(f"[{index}] = a row", base, array)
 
 
@@ -175,11 +175,11 @@ def adding_at_many_indices(lab: Lab) -> None:
     """Adding at indices that come many times gives the sums, however many there are."""
     places = lab.integers(5000, low=0, high=37, dtype=torch.int64)
     source = lab.integers(5000, low=0, high=3)
-    wanted = numpy.bincount(values(places), values(source), 37)
+    expected = numpy.bincount(values(places), values(source), 37)
     zeros = torch.zeros(37, dtype=lab.dtype, device=lab.device)
-    lab.expect("index_put_", zeros.index_put((places,), source, accumulate=True), wanted)
-    lab.expect("index_add_", zeros.index_add(0, places, source), wanted)
-    lab.expect("scatter_add_", zeros.scatter_add(0, places, source), wanted)
+    lab.expect("index_put_", zeros.index_put((places,), source, accumulate=True), expected)
+    lab.expect("index_add_", zeros.index_add(0, places, source), expected)
+    lab.expect("scatter_add_", zeros.scatter_add(0, places, source), expected)
     rows = lab.integers(400, low=0, high=5, dtype=torch.int64)
     matrix = lab.integers(400, 64, low=0, high=3)
     total = numpy.zeros((5, 64))

@@ -39,10 +39,10 @@ def steps(size: int) -> float:
 def orthonormal(lab: Lab, name: str, q: torch.Tensor) -> None:
     """The columns of ``q`` are of length one and orthogonal."""
     count = q.shape[-1]
-    wanted = numpy.broadcast_to(numpy.eye(count), (*q.shape[:-2], count, count))
+    expected = numpy.broadcast_to(numpy.eye(count), (*q.shape[:-2], count, count))
     lab.expect(
         f"{name} against itself",
         made(lab, adjoint(values(q)) @ values(q)),
-        wanted,
+        expected,
         roundings=steps(q.shape[-2]),
     )

@@ -122,8 +122,8 @@ def einsum_by_lists(lab: Lab) -> None:
         output = "".join(chooser.sample(used, chooser.randint(0, min(3, len(used)))))
         operands = [lab.integers(*(sizes[letter] for letter in term), low=-2, high=3) for term in terms]
         equation = ",".join(terms) + "->" + output
-        wanted = numpy.einsum(equation, *[values(operand) for operand in operands])
-        lab.expect(f"{number}: {equation}", torch.einsum(equation, *operands), wanted)
+        expected = numpy.einsum(equation, *[values(operand) for operand in operands])
+        lab.expect(f"{number}: {equation}", torch.einsum(equation, *operands), expected)
         lists = list(
             itertools.chain(
                 *[
@@ -133,7 +133,7 @@ def einsum_by_lists(lab: Lab) -> None:
             )
         )
         lab.expect(
-            f"{number} by lists", torch.einsum(*lists, ["abcde".index(letter) for letter in output]), wanted
+            f"{number} by lists", torch.einsum(*lists, ["abcde".index(letter) for letter in output]), expected
         )
 
 
@@ -182,12 +182,12 @@ def chains_of_products(lab: Lab) -> None:
         ((10, 30), (30, 5), (5, 20)),
     ):
         operands = [lab.integers(*shape, low=-1, high=2) for shape in shapes]
-        wanted = values(operands[0])
+        expected = values(operands[0])
         for operand in operands[1:]:
-            wanted = wanted @ values(operand)
-        lab.expect(f"multi_dot of {shapes}", torch.linalg.multi_dot(operands), wanted)
+            expected = expected @ values(operand)
+        lab.expect(f"multi_dot of {shapes}", torch.linalg.multi_dot(operands), expected)
         if all(len(shape) == 2 for shape in shapes):
-            lab.expect(f"chain_matmul of {shapes}", torch.chain_matmul(*operands), wanted)
+            lab.expect(f"chain_matmul of {shapes}", torch.chain_matmul(*operands), expected)
     a, b = lab.integers(2, 2), lab.integers(2)
     lab.expect("chain_matmul of one", torch.chain_matmul(a), values(a))
     for name, operands, words in (
@@ -209,10 +209,10 @@ def chains_of_products(lab: Lab) -> None:
     lab.raises("chain_matmul of nothing", lambda: torch.chain_matmul(), match="(?i)one or more")
     lab.raises("chain_matmul of vectors", lambda: torch.chain_matmul(b, b), match="(?i)dimension")
     x, y = lab.integers(3, 4, 5), lab.integers(4, 3, 2)
-    wanted = numpy.tensordot(values(x), values(y), ([1, 0], [0, 1]))
-    lab.expect("tensordot", torch.tensordot(x, y, ([1, 0], [0, 1])), wanted)
+    expected = numpy.tensordot(values(x), values(y), ([1, 0], [0, 1]))
+    lab.expect("tensordot", torch.tensordot(x, y, ([1, 0], [0, 1])), expected)
     out = torch.empty(5, 2, dtype=lab.dtype, device=lab.device)
-    lab.expect("tensordot into out", torch.tensordot(x, y, ([1, 0], [0, 1]), out=out), wanted)
+    lab.expect("tensordot into out", torch.tensordot(x, y, ([1, 0], [0, 1]), out=out), expected)
     u, v = lab.integers(2, 3, 4, 5), lab.integers(4, 5, 2, 3)
     for dims in (0, 1, 2):
         first, second = (x[:2, :2, :2], y[:2, :2]) if dims < 2 else (u, v)
@@ -234,17 +234,17 @@ def cross_products(lab: Lab) -> None:
     """cross and linalg.cross agree with NumPy along any dimension of size 3, broadcast, and write into
     out=; another size is refused."""
     a, b = lab.integers(4, 3, 5), lab.integers(4, 3, 5)
-    wanted = numpy.cross(values(a), values(b), axis=1)
+    expected = numpy.cross(values(a), values(b), axis=1)
     for function in (torch.cross, torch.linalg.cross):
         name = "linalg.cross" if function is torch.linalg.cross else "cross"
-        lab.expect(name, function(a, b, dim=1), wanted)
-        lab.expect(f"{name} from the end", function(a, b, dim=-2), wanted)
-        lab.expect(f"{name} transposed", function(a.mT, b.mT, dim=2), wanted.swapaxes(1, 2))
+        lab.expect(name, function(a, b, dim=1), expected)
+        lab.expect(f"{name} from the end", function(a, b, dim=-2), expected)
+        lab.expect(f"{name} transposed", function(a.mT, b.mT, dim=2), expected.swapaxes(1, 2))
         out = torch.empty(0, dtype=lab.dtype, device=lab.device)
         lab.holds(f"{name} returns out", function(a, b, dim=1, out=out) is out)
-        lab.expect(f"{name} into out", out, wanted)
+        lab.expect(f"{name} into out", out, expected)
         lab.raises(f"{name} of a size of 4", lambda: function(a, b, dim=0), match="(?i)3")
-    lab.expect("the last dimension", torch.linalg.cross(a.mT, b.mT), wanted.swapaxes(1, 2))
+    lab.expect("the last dimension", torch.linalg.cross(a.mT, b.mT), expected.swapaxes(1, 2))
     lab.expect(
         "broadcast",
         torch.linalg.cross(a[:1, :, :1], b[:, :, 1:3], dim=1),
@@ -320,25 +320,25 @@ def matrix_exponentials(lab: Lab) -> None:
             roundings=64.0,
         )
         nil = numpy.triu(numpy.full((4, 4), scale), 1)
-        wanted = numpy.eye(4) + nil + nil @ nil / 2 + nil @ nil @ nil / 6
-        lab.expect(f"nilpotent of {scale}", torch.linalg.matrix_exp(made(lab, nil)), wanted, roundings=64.0)
+        expected = numpy.eye(4) + nil + nil @ nil / 2 + nil @ nil @ nil / 6
+        lab.expect(f"nilpotent of {scale}", torch.linalg.matrix_exp(made(lab, nil)), expected, roundings=64.0)
         if scale >= 0.1:
             lab.expect(
                 f"shifted by {scale}",
                 torch.linalg.matrix_exp(made(lab, nil + scale * numpy.eye(4))),
-                wanted * math.exp(scale),
+                expected * math.exp(scale),
                 roundings=256.0,
             )
         turn = scale * numpy.array([[0.0, -1], [1, 0]])
         rotation = numpy.array([[math.cos(scale), -math.sin(scale)], [math.sin(scale), math.cos(scale)]])
         lab.expect(f"a turn by {scale}", torch.linalg.matrix_exp(made(lab, turn)), rotation, roundings=128.0)
     batch = numpy.stack([numpy.triu(numpy.full((3, 3), s), 1) for s in (0.01, 0.5, 3.0, 0.0)])
-    wanted = numpy.eye(3) + batch + batch @ batch / 2
-    lab.expect("a batch", torch.linalg.matrix_exp(made(lab, batch)), wanted, roundings=64.0)
+    expected = numpy.eye(3) + batch + batch @ batch / 2
+    lab.expect("a batch", torch.linalg.matrix_exp(made(lab, batch)), expected, roundings=64.0)
     lab.expect(
         "two dimensions of batches",
         torch.matrix_exp(made(lab, batch.reshape(2, 2, 3, 3))),
-        wanted.reshape(2, 2, 3, 3),
+        expected.reshape(2, 2, 3, 3),
         roundings=64.0,
     )
     large = numpy.triu(numpy.full((40, 40), 0.0), 1)
@@ -370,14 +370,14 @@ def renormalising(lab: Lab) -> None:
     array = values(base)
     for p in (1, 2, 3, 0.5, math.inf):
         norms = numpy.linalg.norm(array, p, axis=1, keepdims=True)
-        wanted = array * numpy.where(norms > 1.5, 1.5 / (norms + 1e-7), 1)
-        lab.expect(f"rows by {p}", torch.renorm(base, p, 0, 1.5), wanted, roundings=64.0)
-        lab.expect(f"columns by {p}", torch.renorm(base.t(), p, 1, 1.5), wanted.T, roundings=64.0)
+        expected = array * numpy.where(norms > 1.5, 1.5 / (norms + 1e-7), 1)
+        lab.expect(f"rows by {p}", torch.renorm(base, p, 0, 1.5), expected, roundings=64.0)
+        lab.expect(f"columns by {p}", torch.renorm(base.t(), p, 1, 1.5), expected.T, roundings=64.0)
     cube = base.view(2, 2, 2, 2)
     norms = numpy.sqrt((abs(array.reshape(2, 8)) ** 2).sum(1))
-    wanted = array.reshape(2, 8) * numpy.where(norms > 2, 2 / (norms + 1e-7), 1)[:, None]
+    expected = array.reshape(2, 8) * numpy.where(norms > 2, 2 / (norms + 1e-7), 1)[:, None]
     lab.expect(
-        "of four dimensions", torch.renorm(cube, 2, 0, 2.0), wanted.reshape(2, 2, 2, 2), roundings=64.0
+        "of four dimensions", torch.renorm(cube, 2, 0, 2.0), expected.reshape(2, 2, 2, 2), roundings=64.0
     )
     copy = base.clone()
     lab.holds("renorm_ returns its input", copy.renorm_(2, 0, 100.0) is copy)

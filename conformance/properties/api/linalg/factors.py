@@ -181,11 +181,11 @@ def pseudo_inverses(lab: Lab) -> None:
         array = values(lab.integers(*batch, rows, columns)) + 7 * numpy.eye(rows, columns)
         a = made(lab, array)
         for name, function in (("pinv", torch.linalg.pinv), ("pinverse", torch.pinverse)):
-            found = function(a)
-            b = values(found)
-            lab.same(f"shape of {name} of {batch} {rows} by {columns}", found.shape)
+            result = function(a)
+            b = values(result)
+            lab.same(f"shape of {name} of {batch} {rows} by {columns}", result.shape)
             lab.expect(
-                f"{name} of {batch} {rows} by {columns}", found, numpy.linalg.pinv(array), roundings=steps(4)
+                f"{name} of {batch} {rows} by {columns}", result, numpy.linalg.pinv(array), roundings=steps(4)
             )
             left, right = array @ b, b @ array
             for what, one, other in (

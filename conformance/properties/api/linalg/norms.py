@@ -43,20 +43,20 @@ def vector_norms(lab: Lab) -> None:
         room = 64.0 + 16 * abs(order if math.isfinite(order) else 1)
         for dim in (None, 0, 1, -1, (0, 2), [0, 1, 2]):
             for keep in (False, True):
-                wanted = _norm(array, order, tuple(dim) if isinstance(dim, list) else dim, keep)
+                expected = _norm(array, order, tuple(dim) if isinstance(dim, list) else dim, keep)
                 name = f"{order} of {dim}{' kept' if keep else ''}"
                 lab.expect(
                     f"vector_norm {name}",
                     torch.linalg.vector_norm(base, order, dim, keep),
-                    wanted,
+                    expected,
                     roundings=room,
                 )
                 if isinstance(dim, int):
                     lab.expect(
-                        f"norm {name}", torch.linalg.norm(base, order, dim, keep), wanted, roundings=room
+                        f"norm {name}", torch.linalg.norm(base, order, dim, keep), expected, roundings=room
                     )
                     lab.expect(
-                        f"torch.norm {name}", torch.norm(base, order, dim, keep), wanted, roundings=room
+                        f"torch.norm {name}", torch.norm(base, order, dim, keep), expected, roundings=room
                     )
         row = base[0, :, 0]
         lab.expect(
@@ -80,9 +80,9 @@ def vector_norms(lab: Lab) -> None:
     real = base.real.dtype if lab.dtype.is_complex else lab.dtype
     lab.expect("dtype", torch.linalg.vector_norm(base).dtype, real)
     wide = torch.complex128 if lab.dtype.is_complex else torch.float64
-    found = torch.linalg.vector_norm(base, 3, 1, dtype=wide)
-    lab.expect("in another dtype", found, _norm(array, 3, 1, False), roundings=64.0)
-    lab.expect("its dtype", found.dtype, torch.float64)
+    result = torch.linalg.vector_norm(base, 3, 1, dtype=wide)
+    lab.expect("in another dtype", result, _norm(array, 3, 1, False), roundings=64.0)
+    lab.expect("its dtype", result.dtype, torch.float64)
     out = torch.empty(0, dtype=real, device=lab.device)
     lab.holds("vector_norm returns out", torch.linalg.vector_norm(base, 2, 0, out=out) is out)
     lab.expect("out", out, _norm(array, 2, 0, False), roundings=64.0)
@@ -139,21 +139,21 @@ def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
         x = lab.put(pair, dtype=lab.dtype)
         for order in (0, 1, 2, 3, math.inf, -1, -2, -math.inf):
             with numpy.errstate(all="ignore"):
-                wanted = numpy.linalg.norm(numpy.array(pair), order)
+                expected = numpy.linalg.norm(numpy.array(pair), order)
             if lab.dtype.is_complex and math.nan in pair:
                 continue
-            lab.expect(f"{order} of {pair}", torch.linalg.vector_norm(x, order), wanted, roundings=8.0)
-            lab.expect(f"norm {order} of {pair}", torch.linalg.norm(x, order), wanted, roundings=8.0)
+            lab.expect(f"{order} of {pair}", torch.linalg.vector_norm(x, order), expected, roundings=8.0)
+            lab.expect(f"norm {order} of {pair}", torch.linalg.norm(x, order), expected, roundings=8.0)
             if order in (math.inf, -math.inf):
-                lab.expect(f"torch.norm {order} of {pair}", torch.norm(x, order), wanted)
+                lab.expect(f"torch.norm {order} of {pair}", torch.norm(x, order), expected)
         if not lab.dtype.is_complex:
             for order in ("fro", 1, math.inf, -1, -math.inf):
                 with numpy.errstate(all="ignore"):
-                    wanted = numpy.linalg.norm(numpy.array([pair]), order)
+                    expected = numpy.linalg.norm(numpy.array([pair]), order)
                 lab.expect(
                     f"{order} of the matrix {pair}",
                     torch.linalg.norm(x.view(1, 2), order),
-                    wanted,
+                    expected,
                     roundings=8.0,
                 )
 
@@ -167,20 +167,20 @@ def matrix_norms(lab: Lab) -> None:
     for order in _MATRIX_ORDERS:
         for dim in ((0, 1), (1, 0), (-1, -3), (2, 0)):
             for keep in (False, True):
-                wanted = numpy.linalg.norm(array, order, dim, keep)
+                expected = numpy.linalg.norm(array, order, dim, keep)
                 name = f"{order} of {dim}{' kept' if keep else ''}"
                 lab.expect(
                     f"matrix_norm {name}",
                     torch.linalg.matrix_norm(base, order, dim, keep),
-                    wanted,
+                    expected,
                     roundings=steps(4),
                 )
                 lab.expect(
-                    f"norm {name}", torch.linalg.norm(base, order, dim, keep), wanted, roundings=steps(4)
+                    f"norm {name}", torch.linalg.norm(base, order, dim, keep), expected, roundings=steps(4)
                 )
                 if isinstance(order, str):
                     lab.expect(
-                        f"torch.norm {name}", torch.norm(base, order, dim, keep), wanted, roundings=steps(4)
+                        f"torch.norm {name}", torch.norm(base, order, dim, keep), expected, roundings=steps(4)
                     )
         matrix = base[:, :, 0, 0]
         lab.expect(
@@ -252,8 +252,8 @@ def condition_numbers(lab: Lab) -> None:
     for shape in ((4, 4), (2, 3, 3), (0, 3, 3)):
         a = dominant(lab, *shape)
         for order in (None, *_MATRIX_ORDERS):
-            wanted = numpy.linalg.cond(values(a), order) if shape[0] else numpy.zeros(0)
-            lab.expect(f"{order} of {shape}", torch.linalg.cond(a, order), wanted, roundings=steps(4))
+            expected = numpy.linalg.cond(values(a), order) if shape[0] else numpy.zeros(0)
+            lab.expect(f"{order} of {shape}", torch.linalg.cond(a, order), expected, roundings=steps(4))
     for shape in ((5, 3), (2, 3, 5)):
         a = made(lab, values(lab.integers(*shape, low=-1, high=2)) + 5 * numpy.eye(*shape[-2:]))
         for order in (None, 2, -2):

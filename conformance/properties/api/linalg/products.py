@@ -30,15 +30,15 @@ def matrix_products(lab: Lab) -> None:
                 a = a.mT.contiguous().mT if a.dim() > 1 else a.repeat_interleave(2)[::2]
                 b = b.mT.contiguous().mT if b.dim() > 1 else b.repeat_interleave(2)[::2]
             try:
-                wanted = numpy.matmul(values(a), values(b))
+                expected = numpy.matmul(values(a), values(b))
             except ValueError:
                 lab.raises(f"{one} and {other}", lambda: a @ b)
                 continue
             name = f"{one} and {other}{' turned' if turned else ''}"
-            lab.expect(name, torch.matmul(a, b), wanted)
+            lab.expect(name, torch.matmul(a, b), expected)
             out = torch.empty(0, dtype=lab.dtype, device=lab.device)
             lab.holds(f"matmul of {name} returns out", torch.matmul(a, b, out=out) is out)
-            lab.expect(f"out of {name}", out, wanted)
+            lab.expect(f"out of {name}", out, expected)
     a, b = lab.integers(2, 3, 4, 4, low=-2, high=3), lab.integers(3, 2, 3, 4, 4, low=-2, high=3)
     lab.expect(
         "a permuted batch",
@@ -52,7 +52,7 @@ def mm_and_bmm_of_any_strides(lab: Lab) -> None:
     """mm, bmm and mv take transposed, sliced, expanded and overlapping operands, write into an out= of any
     strides, and sum to zero over nothing."""
     a, b = lab.integers(5, 4, low=-3, high=4), lab.integers(4, 6, low=-3, high=4)
-    wanted = values(a) @ values(b)
+    expected = values(a) @ values(b)
     forms = {
         "as they are": (a, b),
         "the left transposed": (a.t().contiguous().t(), b),
@@ -62,19 +62,19 @@ def mm_and_bmm_of_any_strides(lab: Lab) -> None:
         "at offsets": (torch.cat([a[:1], a])[1:], torch.cat([b[:, :3], b], 1)[:, 3:]),
     }
     for name, (one, other) in forms.items():
-        lab.expect(name, torch.mm(one, other), wanted)
+        lab.expect(name, torch.mm(one, other), expected)
         for order in ("plain", "transposed", "gaps"):
             size = (6, 5) if order == "transposed" else (5, 12 if order == "gaps" else 6)
             out = torch.full(size, math.nan, dtype=lab.dtype, device=lab.device)
             out = out.t() if order == "transposed" else out[:, ::2] if order == "gaps" else out
             lab.holds(f"mm {name} returns its {order} out", torch.mm(one, other, out=out) is out)
-            lab.expect(f"{name} into a {order} out", out, wanted)
+            lab.expect(f"{name} into a {order} out", out, expected)
         batch = torch.stack([one, one + 1]).contiguous(), torch.stack([other, other])
         lab.expect(f"bmm {name}", torch.bmm(*batch), values(batch[0]) @ values(batch[1]))
         lab.expect(
             f"bmm {name} of an expanded batch",
             torch.bmm(one.expand(3, 5, 4), other.expand(3, 4, 6)),
-            numpy.stack([wanted] * 3),
+            numpy.stack([expected] * 3),
         )
         lab.expect(f"mv {name}", torch.mv(one, b[:, 1]), values(a) @ values(b)[:, 1])
     for order in itertools.permutations(range(3)):
@@ -120,14 +120,14 @@ def integer_products(lab: Lab) -> None:
     a, b = lab.integers(5, 4, low=0, high=4), lab.integers(4, 3, low=0, high=4)
     array, other = values(a), values(b)
     try:
-        found = torch.mm(a, b)
+        result = torch.mm(a, b)
     except RuntimeError as error:
         lab.holds(
             "the refusal names the dtype or the operator",
             "implemented" in str(error) or "support" in str(error),
         )
         return
-    lab.expect("mm", found, array @ other)
+    lab.expect("mm", result, array @ other)
     lab.expect("mm transposed", torch.mm(b.t(), a.t()), (array @ other).T)
     lab.expect("mv", torch.mv(a, b[:, 0]), array @ other[:, 0])
     lab.expect("dot", torch.dot(a[0], b[:, 1]), array[0] @ other[:, 1])
@@ -229,12 +229,12 @@ def products_over_nothing(lab: Lab) -> None:
         "ger": (torch.ger, (5,), (0,)),
     }
     for name, (function, one, other) in cases.items():
-        found = function(empty(*one), empty(*other))
-        lab.expect(name, found, numpy.zeros(found.shape))
+        result = function(empty(*one), empty(*other))
+        lab.expect(name, result, numpy.zeros(result.shape))
         if name not in ("ger",):
-            out = torch.full_like(found, 7)
+            out = torch.full_like(result, 7)
             lab.expect(
-                f"{name} into out", function(empty(*one), empty(*other), out=out), numpy.zeros(found.shape)
+                f"{name} into out", function(empty(*one), empty(*other), out=out), numpy.zeros(result.shape)
             )
     for name, shape, one, other in (
         ("addmm", (2, 3), (2, 0), (0, 3)),
@@ -331,22 +331,22 @@ def outer_products(lab: Lab) -> None:
         ("both", a[:1].expand(6), b[:1].expand(3)),
         ("with gaps", a[::2], b[1::2]),
     ):
-        wanted = numpy.outer(values(one), values(other))
+        expected = numpy.outer(values(one), values(other))
         for form in (torch.outer, torch.ger, torch.Tensor.outer, torch.Tensor.ger):
-            lab.expect(f"{form.__name__} {name}", form(one, other), wanted)
-        out = torch.empty(wanted.shape, dtype=lab.dtype, device=lab.device)
-        lab.expect(f"{name} into out", torch.outer(one, other, out=out), wanted)
+            lab.expect(f"{form.__name__} {name}", form(one, other), expected)
+        out = torch.empty(expected.shape, dtype=lab.dtype, device=lab.device)
+        lab.expect(f"{name} into out", torch.outer(one, other, out=out), expected)
     for one, other in itertools.product(((2,), (2, 2), (1, 2, 3)), ((3,), (2, 1), (2, 1, 2), (0,), (2, 0))):
         first, second = lab.integers(*one, low=0, high=4), lab.integers(*other, low=0, high=4)
-        wanted = numpy.kron(values(first), values(second))
-        lab.expect(f"kron of {one} and {other}", torch.kron(first, second), wanted)
+        expected = numpy.kron(values(first), values(second))
+        lab.expect(f"kron of {one} and {other}", torch.kron(first, second), expected)
         lab.same(f"kron of {other} and {one}", torch.kron(second, first))
     matrix = lab.integers(2, 2, low=0, high=4)
     out = torch.empty(3, 3, dtype=lab.dtype, device=lab.device)
-    found = lab.warns(
+    result = lab.warns(
         "kron into another shape", lambda: torch.kron(matrix, matrix, out=out), match="(?i)resized"
     )
-    lab.expect("kron into another shape", found, numpy.kron(values(matrix), values(matrix)))
+    lab.expect("kron into another shape", result, numpy.kron(values(matrix), values(matrix)))
     if lab.dtype.is_floating_point or lab.dtype.is_complex:
         lab.raises(
             "kron into int32",

@@ -35,19 +35,19 @@ def solving_systems(lab: Lab) -> None:
         )
         for rhs in ((), (1,), (3,)):
             b = lab.integers(*batch, size, *rhs)
-            wanted = numpy.linalg.solve(values(a), values(b)[..., None] if not rhs else values(b))
-            wanted = wanted if rhs else wanted[..., 0]
+            expected = numpy.linalg.solve(values(a), values(b)[..., None] if not rhs else values(b))
+            expected = expected if rhs else expected[..., 0]
             name = f"{batch} of {size} for {rhs}"
-            lab.expect(name, torch.linalg.solve(a, b), wanted, roundings=steps(size))
+            lab.expect(name, torch.linalg.solve(a, b), expected, roundings=steps(size))
             lab.expect(
-                f"turned {name}", torch.linalg.solve(a.mT.contiguous().mT, b), wanted, roundings=steps(size)
+                f"turned {name}", torch.linalg.solve(a.mT.contiguous().mT, b), expected, roundings=steps(size)
             )
             if rhs:
-                found = torch.linalg.solve(a.mT, b.mT, left=False)
-                lab.expect(f"from the right {name}", found, wanted.swapaxes(-1, -2), roundings=steps(size))
+                result = torch.linalg.solve(a.mT, b.mT, left=False)
+                lab.expect(f"from the right {name}", result, expected.swapaxes(-1, -2), roundings=steps(size))
                 out = torch.empty(0, dtype=lab.dtype, device=lab.device)
                 lab.holds(f"{name} returns out", torch.linalg.solve(a, b, out=out) is out)
-                lab.expect(f"{name} into out", out, wanted, roundings=steps(size))
+                lab.expect(f"{name} into out", out, expected, roundings=steps(size))
                 lab.same(f"info of {name}", torch.linalg.solve_ex(a, b).info)
     for one, other in (
         ((3, 3), (2, 0, 3, 2)),
@@ -57,8 +57,8 @@ def solving_systems(lab: Lab) -> None:
         ((1, 3, 1, 3, 3), (2, 1, 2, 3, 2)),
     ):
         a, b = dominant(lab, *one), lab.integers(*other)
-        wanted = numpy.linalg.solve(values(a), values(b))
-        lab.expect(f"{one} for {other}", torch.linalg.solve(a, b), wanted, roundings=steps(3))
+        expected = numpy.linalg.solve(values(a), values(b))
+        lab.expect(f"{one} for {other}", torch.linalg.solve(a, b), expected, roundings=steps(3))
 
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
@@ -71,22 +71,22 @@ def inverses(lab: Lab) -> None:
             if size
             else torch.empty(*batch, 0, 0, dtype=lab.dtype, device=lab.device)
         )
-        wanted = numpy.linalg.inv(values(a))
+        expected = numpy.linalg.inv(values(a))
         for name, function in (
             ("inverse", torch.inverse),
             ("linalg.inv", torch.linalg.inv),
             ("inv_ex", lambda x: torch.linalg.inv_ex(x).inverse),
         ):
-            lab.expect(f"{name} of {batch} of {size}", function(a), wanted, roundings=steps(size))
+            lab.expect(f"{name} of {batch} of {size}", function(a), expected, roundings=steps(size))
             lab.expect(
                 f"{name} of the transposes of {batch} of {size}",
                 function(a.mT),
-                wanted.swapaxes(-1, -2),
+                expected.swapaxes(-1, -2),
                 roundings=steps(size),
             )
         out = torch.empty(*batch, size, size, dtype=lab.dtype, device=lab.device).mT.contiguous().mT
         lab.holds(f"inv of {batch} of {size} returns out", torch.linalg.inv(a, out=out) is out)
-        lab.expect(f"out of {batch} of {size}", out, wanted, roundings=steps(size))
+        lab.expect(f"out of {batch} of {size}", out, expected, roundings=steps(size))
     gapped = torch.zeros(6, 6, dtype=lab.dtype, device=lab.device)
     gapped[::2, ::2] = dominant(lab, 3, 3)
     lab.expect(
@@ -151,16 +151,17 @@ def lu_factorisations(lab: Lab) -> None:
         ):
             if word == "lu_factor" and rows != 3:
                 continue
-            found = function(a)
+            result = function(a)
             lab.holds(
                 f"{word} of {name} has the right shapes",
-                found[0].shape == a.shape and found[1].shape == (*batch, count),
+                result[0].shape == a.shape and result[1].shape == (*batch, count),
             )
             lab.holds(
                 f"pivots of {word} of {name} are int32 from 1",
-                found[1].dtype == torch.int32 and bool(((found[1] >= 1) & (found[1] <= max(rows, 1))).all()),
+                result[1].dtype == torch.int32
+                and bool(((result[1] >= 1) & (result[1] <= max(rows, 1))).all()),
             )
-            p, low, up = torch.lu_unpack(found[0], found[1])
+            p, low, up = torch.lu_unpack(result[0], result[1])
             lab.expect(f"{word} of {name} multiplied back", p @ low @ up, values(a), roundings=steps(4))
         p, low, up = torch.linalg.lu(a)
         lab.expect(f"linalg.lu of {name} multiplied back", p @ low @ up, values(a), roundings=steps(4))
@@ -220,14 +221,14 @@ def determinants(lab: Lab) -> None:
     follow scaled and exchanged rows, and are 1, 0 and (1, 0) of nothing."""
     for shape in ((1, 1), (2, 2), (3, 3), (5, 3, 3), (2, 2, 4, 4)):
         a = dominant(lab, *shape)
-        wanted = numpy.linalg.det(values(a))
+        expected = numpy.linalg.det(values(a))
         size = shape[-1]
         for name, function in (
             ("det", torch.det),
             ("linalg.det", torch.linalg.det),
             ("Tensor.det", torch.Tensor.det),
         ):
-            lab.expect(f"{name} of {shape}", function(a), wanted, roundings=steps(size))
+            lab.expect(f"{name} of {shape}", function(a), expected, roundings=steps(size))
         for name, function in (("slogdet", torch.slogdet), ("linalg.slogdet", torch.linalg.slogdet)):
             sign, log = function(a)
             lab.expect(
@@ -240,18 +241,18 @@ def determinants(lab: Lab) -> None:
                 roundings=steps(size),
             )
         if not lab.dtype.is_complex:
-            lab.expect(f"logdet of {shape}", torch.logdet(a), numpy.log(wanted), roundings=steps(size))
+            lab.expect(f"logdet of {shape}", torch.logdet(a), numpy.log(expected), roundings=steps(size))
         doubled, swapped = a.clone(), a.clone()
         doubled[..., 0, :] *= -2
-        lab.expect(f"a scaled row of {shape}", torch.det(doubled), -2 * wanted, roundings=steps(size))
+        lab.expect(f"a scaled row of {shape}", torch.det(doubled), -2 * expected, roundings=steps(size))
         swapped[..., 0, :], swapped[..., -1, :] = a[..., -1, :], a[..., 0, :]
         lab.expect(
             f"exchanged rows of {shape}",
             torch.det(swapped),
-            wanted if size == 1 else -wanted,
+            expected if size == 1 else -expected,
             roundings=steps(size),
         )
-        lab.expect(f"the transpose of {shape}", torch.det(a.mT), wanted, roundings=steps(size))
+        lab.expect(f"the transpose of {shape}", torch.det(a.mT), expected, roundings=steps(size))
     ones = torch.ones(2, 3, 3, dtype=lab.dtype, device=lab.device)
     lab.expect("det of a singular matrix", torch.det(ones), [0, 0])
     lab.expect(
@@ -299,21 +300,21 @@ def cholesky_factorisations(lab: Lab) -> None:
             if size
             else torch.empty(*batch, 0, 0, dtype=lab.dtype, device=lab.device)
         )
-        wanted = numpy.linalg.cholesky(values(a))
+        expected = numpy.linalg.cholesky(values(a))
         name = f"{batch} of {size}"
-        lab.expect(name, torch.linalg.cholesky(a), wanted, roundings=steps(size))
+        lab.expect(name, torch.linalg.cholesky(a), expected, roundings=steps(size))
         lab.expect(
-            f"turned {name}", torch.linalg.cholesky(a.mT.contiguous().mT), wanted, roundings=steps(size)
+            f"turned {name}", torch.linalg.cholesky(a.mT.contiguous().mT), expected, roundings=steps(size)
         )
         lab.expect(
-            f"upper {name}", torch.linalg.cholesky(a, upper=True), adjoint(wanted), roundings=steps(size)
+            f"upper {name}", torch.linalg.cholesky(a, upper=True), adjoint(expected), roundings=steps(size)
         )
-        lab.expect(f"the old name {name}", torch.cholesky(a), wanted, roundings=steps(size))
-        found = torch.linalg.cholesky_ex(a)
-        lab.expect(f"cholesky_ex {name}", found.L, wanted, roundings=steps(size))
-        lab.expect(f"info {name}", found.info, numpy.zeros(batch))
+        lab.expect(f"the old name {name}", torch.cholesky(a), expected, roundings=steps(size))
+        result = torch.linalg.cholesky_ex(a)
+        lab.expect(f"cholesky_ex {name}", result.L, expected, roundings=steps(size))
+        lab.expect(f"info {name}", result.info, numpy.zeros(batch))
         for upper in (False, True):
-            factor = made(lab, adjoint(wanted) if upper else wanted)
+            factor = made(lab, adjoint(expected) if upper else expected)
             b = lab.integers(*batch, size, 2)
             lab.expect(
                 f"cholesky_solve {name} {upper}",
@@ -330,14 +331,14 @@ def cholesky_factorisations(lab: Lab) -> None:
     for one, other in (((2, 1, 3, 3), (3, 4)), ((3, 3), (2, 2, 3, 1)), ((1, 2, 3, 3), (2, 1, 3, 2))):
         a, b = positive(lab, *one), lab.integers(*other)
         factor = torch.linalg.cholesky(a)
-        wanted = numpy.linalg.solve(
+        expected = numpy.linalg.solve(
             values(a),
             numpy.broadcast_to(values(b), (*numpy.broadcast_shapes(one[:-2], other[:-2]), *other[-2:])),
         )
         lab.expect(
             f"cholesky_solve of {one} and {other}",
             torch.cholesky_solve(b, factor),
-            wanted,
+            expected,
             roundings=steps(3),
         )
     bad, batch = _singular(lab, 3), _singular(lab, 3, 5, where=(3,), place=1)

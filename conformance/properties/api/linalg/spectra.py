@@ -29,15 +29,15 @@ def hermitian_eigenvalues(lab: Lab) -> None:
         array = values(a)
         for uplo in ("L", "U"):
             name = f"{batch} of {size} {uplo}"
-            wanted = numpy.linalg.eigvalsh(array)
+            expected = numpy.linalg.eigvalsh(array)
             other = made(lab, numpy.tril(array) if uplo == "L" else numpy.triu(array))
             for what, given in (("", a), (" of a triangle", other)):
                 w, v = torch.linalg.eigh(given, uplo)
-                lab.expect(f"eigenvalues {name}{what}", w, wanted, roundings=steps(size))
+                lab.expect(f"eigenvalues {name}{what}", w, expected, roundings=steps(size))
                 lab.expect(
                     f"eigvalsh {name}{what}",
                     torch.linalg.eigvalsh(given, uplo),
-                    wanted,
+                    expected,
                     roundings=steps(size),
                 )
                 back = (values(v) * values(w)[..., None, :]) @ adjoint(values(v))
@@ -48,8 +48,8 @@ def hermitian_eigenvalues(lab: Lab) -> None:
             torch.empty(0, dtype=a.real.dtype, device=lab.device),
             torch.empty(0, dtype=lab.dtype, device=lab.device),
         )
-        found = torch.linalg.eigh(a, out=out)
-        lab.holds(f"eigh of {batch} of {size} returns out", found[0] is out[0] and found[1] is out[1])
+        result = torch.linalg.eigh(a, out=out)
+        lab.holds(f"eigh of {batch} of {size} returns out", result[0] is out[0] and result[1] is out[1])
         lab.expect(f"out of {batch} of {size}", out[0], numpy.linalg.eigvalsh(array), roundings=steps(size))
     a = positive(lab, 3, 3)
     for name, function in (("eigh", torch.linalg.eigh), ("eigvalsh", torch.linalg.eigvalsh)):
@@ -100,21 +100,22 @@ def general_eigenvalues(lab: Lab) -> None:
         w, v = torch.linalg.eig(a)
         name = f"{batch} of {size}"
         lab.same(f"dtypes and shapes of {name}", (w.dtype, v.dtype, w.shape, v.shape))
-        for word, found in (("eig", w), ("eigvals", torch.linalg.eigvals(a))):
-            wanted = numpy.broadcast_to(3.0 * numpy.arange(1, size + 1), (*batch, size))
+        for word, computed in (("eig", w), ("eigvals", torch.linalg.eigvals(a))):
+            expected = numpy.broadcast_to(3.0 * numpy.arange(1, size + 1), (*batch, size))
             lab.expect(
                 f"{word} of {name}",
-                lab.put(torch.from_numpy(numpy.sort(values(found).real, -1)), dtype=a.real.dtype),
-                wanted,
+                lab.put(torch.from_numpy(numpy.sort(values(computed).real, -1)), dtype=a.real.dtype),
+                expected,
                 roundings=8 * steps(size),
             )
         residue = numpy.abs(values(a) @ values(v) - values(v) * values(w)[..., None, :]).max(initial=0.0)
         lab.holds(f"vectors of {name} are scaled", residue < 1e-3)
     turn = made(lab, [[0.0, -1], [1, 0]])
-    found = values(torch.linalg.eigvals(turn))
+    computed = values(torch.linalg.eigvals(turn))
     lab.holds(
         "a turn has the eigenvalues i and -i",
-        numpy.allclose(sorted(found.imag), [-1, 1], atol=1e-5) and numpy.allclose(found.real, 0, atol=1e-5),
+        numpy.allclose(sorted(computed.imag), [-1, 1], atol=1e-5)
+        and numpy.allclose(computed.real, 0, atol=1e-5),
     )
     lab.same("dtype", torch.linalg.eigvals(turn).dtype)
     for name, function in (("eig", torch.linalg.eig), ("eigvals", torch.linalg.eigvals)):
@@ -148,15 +149,15 @@ def singular_values(lab: Lab) -> None:
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (5, 2), (2, 5), (0, 3), (3, 0))):
         a = lab.integers(*batch, rows, columns)
         count = min(rows, columns)
-        wanted = numpy.linalg.svd(values(a), compute_uv=False)
+        expected = numpy.linalg.svd(values(a), compute_uv=False)
         name = f"{batch} of {rows} by {columns}"
-        lab.expect(f"svdvals of {name}", torch.linalg.svdvals(a), wanted, roundings=steps(5))
+        lab.expect(f"svdvals of {name}", torch.linalg.svdvals(a), expected, roundings=steps(5))
         lab.expect(
-            f"compute_uv=False of {name}", torch.svd(a, compute_uv=False).S, wanted, roundings=steps(5)
+            f"compute_uv=False of {name}", torch.svd(a, compute_uv=False).S, expected, roundings=steps(5)
         )
         for full in (False, True):
             u, s, vh = torch.linalg.svd(a, full_matrices=full)
-            lab.expect(f"svd of {name} {full}", s, wanted, roundings=steps(5))
+            lab.expect(f"svd of {name} {full}", s, expected, roundings=steps(5))
             lab.same(f"shapes of {name} {full}", (u.shape, vh.shape))
             back = (values(u)[..., :count] * values(s)[..., None, :]) @ values(vh)[..., :count, :]
             lab.expect(f"multiplied back {name} {full}", made(lab, back), values(a), roundings=steps(5))
@@ -175,8 +176,8 @@ def singular_values(lab: Lab) -> None:
     known = made(lab, numpy.diag([3.0, -5, 0, 1]))
     lab.expect("a diagonal", torch.linalg.svdvals(known), [5.0, 3, 1, 0], roundings=steps(4))
     long = lab.integers(3, 2000, low=-1, high=2)
-    found = torch.linalg.svd(long, full_matrices=False)
-    lab.expect("a long one", found.S, numpy.linalg.svd(values(long), compute_uv=False), roundings=2000.0)
+    result = torch.linalg.svd(long, full_matrices=False)
+    lab.expect("a long one", result.S, numpy.linalg.svd(values(long), compute_uv=False), roundings=2000.0)
     rough = numpy.ones((40, 40))
     rough[0, 0], rough[-1, -1] = 1e-5, 1e5
     stiff = made(lab, rough)
@@ -222,15 +223,21 @@ def low_rank_factors(lab: Lab) -> None:
         for method in ("basic", "ortho"):
             for largest in (True, False):
                 start = made(lab, numpy.eye(30)[:, [0, 29]] + 0.1 * values(lab.integers(30, 2)))
-                found, vectors = torch.lobpcg(
+                eigenvalues, vectors = torch.lobpcg(
                     matrix, X=start, niter=200, tol=1e-9, largest=largest, method=method
                 )
-                wanted = [30.0, 29] if largest else [1.0, 2]
+                expected = [30.0, 29] if largest else [1.0, 2]
                 # It stops where residues are below tol, and eigenvalues are then exact to the square of that.
                 lab.expect(
-                    f"lobpcg by {method} {largest}", found, wanted, roundings=64.0, dtype=torch.float32
+                    f"lobpcg by {method} {largest}",
+                    eigenvalues,
+                    expected,
+                    roundings=64.0,
+                    dtype=torch.float32,
                 )
-                residue = numpy.abs(values(matrix) @ values(vectors) - values(vectors) * values(found)).max()
+                residue = numpy.abs(
+                    values(matrix) @ values(vectors) - values(vectors) * values(eigenvalues)
+                ).max()
                 lab.holds(f"vectors by {method} {largest} are scaled", residue < 1e-4)
 
 

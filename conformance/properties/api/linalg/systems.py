@@ -21,17 +21,17 @@ def least_squares(lab: Lab) -> None:
     for batch, (rows, columns), width in itertools.product(((), (3,), (2, 2)), ((4, 4), (6, 3)), (1, 3)):
         array = values(lab.integers(*batch, rows, columns, low=-1, high=2)) + 6 * numpy.eye(rows, columns)
         a, b = made(lab, array), lab.integers(*batch, rows, width)
-        wanted = numpy.linalg.solve(adjoint(array) @ array, adjoint(array) @ values(b))
+        expected = numpy.linalg.solve(adjoint(array) @ array, adjoint(array) @ values(b))
         lab.expect(
             f"{batch} of {rows} by {columns} for {width}",
             torch.linalg.lstsq(a, b).solution,
-            wanted,
+            expected,
             roundings=steps(6),
         )
         lab.expect(
             f"by gels {batch} of {rows} by {columns} for {width}",
             torch.linalg.lstsq(a, b, driver="gels").solution,
-            wanted,
+            expected,
             roundings=steps(6),
         )
     for one, other in (((1, 3, 3), (2, 3, 2)), ((2, 1, 3, 3), (1, 2, 3, 1))):
@@ -70,9 +70,9 @@ def systems_of_tensors(lab: Lab) -> None:
         rows = math.prod(shape[:split])
         a = dominant(lab, rows, rows).reshape(shape)
         b = lab.integers(*shape[:split])
-        wanted = numpy.linalg.solve(values(a).reshape(rows, rows), values(b).ravel()).reshape(shape[split:])
+        expected = numpy.linalg.solve(values(a).reshape(rows, rows), values(b).ravel()).reshape(shape[split:])
         lab.expect(
-            f"tensorsolve of {shape}", torch.linalg.tensorsolve(a, b), wanted, roundings=steps(min(rows, 8))
+            f"tensorsolve of {shape}", torch.linalg.tensorsolve(a, b), expected, roundings=steps(min(rows, 8))
         )
         inverse = numpy.linalg.inv(values(a).reshape(rows, rows)).reshape(*shape[split:], *shape[:split])
         lab.expect(
@@ -162,5 +162,7 @@ def symmetric_factors(lab: Lab) -> None:
                 lab.holds(
                     f"{name} multiplies back", numpy.allclose((lower * diagonal) @ other, array, atol=1e-3)
                 )
-            found = torch.linalg.ldl_solve(factors, pivots, b, hermitian=hermitian)
-            lab.expect(f"solution of {name}", found, numpy.linalg.solve(array, values(b)), roundings=steps(4))
+            result = torch.linalg.ldl_solve(factors, pivots, b, hermitian=hermitian)
+            lab.expect(
+                f"solution of {name}", result, numpy.linalg.solve(array, values(b)), roundings=steps(4)
+            )

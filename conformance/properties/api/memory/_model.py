@@ -100,12 +100,12 @@ class ModelMemory(DeviceMemory):
         self.taken, self.given = 0, 0
 
     def stats(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        statistics: dict[str, Any] = {}
         for word in WORDS:
             now, most = (self.kept, self.kept) if word == WORDS[1] else (self.now, self.most)
-            found |= {f"{word}.all.current": now, f"{word}.all.peak": most}
-            found |= {f"{word}.all.allocated": self.taken, f"{word}.all.freed": self.given}
-        return found
+            statistics |= {f"{word}.all.current": now, f"{word}.all.peak": most}
+            statistics |= {f"{word}.all.allocated": self.taken, f"{word}.all.freed": self.given}
+        return statistics
 
     def empty(self) -> None:
         self.kept = self.now

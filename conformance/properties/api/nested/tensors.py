@@ -63,7 +63,7 @@ def nested_arithmetic(lab: Lab) -> None:
     for layout in (torch.strided, torch.jagged):
         parts = _parts(lab)
         made = torch.nested.nested_tensor(parts, layout=layout)
-        for name, found in {
+        for name, result in {
             "number": made * 3,
             "itself": made + made,
             "relu": torch.relu(made),
@@ -73,7 +73,7 @@ def nested_arithmetic(lab: Lab) -> None:
             "clone": made.clone(),
             "conversion": made.to(torch.float64),
         }.items():
-            lab.same(f"{name}, {layout}", _shown(found))
+            lab.same(f"{name}, {layout}", _shown(result))
         lab.close(f"softmax, {layout}", _shown(torch.softmax(made, -1)), roundings=32)
         weight, bias = lab.integers(5, 3), lab.integers(5)
         lab.same(f"linear, {layout}", _shown(torch.nn.functional.linear(made, weight, bias)))

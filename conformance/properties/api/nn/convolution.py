@@ -43,12 +43,12 @@ def same_and_valid_padding(lab: Lab) -> None:
             lab.integers(2, 2, *(5,) * dims, requires_grad=True),
             lab.integers(3, 2, *(2,) * dims, requires_grad=True),
         )
-        found = call(x, w, padding="valid")
-        near(lab, f"valid: {dims}", (found, call(x, w)))
+        result = call(x, w, padding="valid")
+        near(lab, f"valid: {dims}", (result, call(x, w)))
         near(
             lab,
             f"gradients of valid: {dims}",
-            torch.autograd.grad(found.abs().sum() if not found.is_complex() else found.real.sum(), (x, w)),
+            torch.autograd.grad(result.abs().sum() if not result.is_complex() else result.real.sum(), (x, w)),
         )
         lab.raises(f"same with a stride: {dims}", lambda: call(x, w, padding="same", stride=2))
         lab.raises(f"an unknown word: {dims}", lambda: call(x, w, padding="full"))

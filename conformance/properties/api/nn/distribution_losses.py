@@ -35,9 +35,9 @@ def kl_divergence(lab: Lab) -> None:
             else F.kl_div(x, t, reduction="sum") / 12,
             roundings=64,
         )
-        found = F.kl_div(x, t.log(), reduction=reduction, log_target=True) if reduction != "mean" else None
-        if found is not None:
-            lab.close(f"logarithms, {reduction}", found, roundings=64)
+        result = F.kl_div(x, t.log(), reduction=reduction, log_target=True) if reduction != "mean" else None
+        if result is not None:
+            lab.close(f"logarithms, {reduction}", result, roundings=64)
     lab.close(
         "batchmean",
         (F.kl_div(x, t, reduction="batchmean"), F.kl_div(x, t, reduction="sum") / 4),

@@ -226,18 +226,18 @@ def cross_entropy_of_targets(lab: Lab) -> None:
                 f"{what} give the same, {reduction}", torch.allclose(plain, other, rtol=1e-5, atol=1e-5)
             )
         for smooth in (0.1, 0.5, 1.0):
-            found = F.cross_entropy(x, index, label_smoothing=smooth, reduction=reduction)
+            result = F.cross_entropy(x, index, label_smoothing=smooth, reduction=reduction)
             soft = hot * (1 - smooth) + smooth / 5
-            lab.close(f"smoothed by {smooth}, {reduction}", found, roundings=64)
+            lab.close(f"smoothed by {smooth}, {reduction}", result, roundings=64)
             other = F.cross_entropy(x, soft, reduction=reduction)
             lab.holds(
                 f"smoothing by {smooth} is smoothing the target, {reduction}",
-                torch.allclose(found, other, rtol=1e-5, atol=1e-5),
+                torch.allclose(result, other, rtol=1e-5, atol=1e-5),
             )
             again = F.cross_entropy(x, hot, label_smoothing=smooth, reduction=reduction)
             lab.holds(
                 f"and of probabilities {smooth}, {reduction}",
-                torch.allclose(found, again, rtol=1e-5, atol=1e-5),
+                torch.allclose(result, again, rtol=1e-5, atol=1e-5),
             )
         lab.close(
             f"weighed and smoothed, {reduction}",
@@ -330,11 +330,11 @@ def binary_cross_entropy(lab: Lab) -> None:
     )
     lab.holds("is never negative", (plain >= 0).all())
     for reduction in REDUCTIONS:
-        found = F.binary_cross_entropy_with_logits(x, aim, weight, pos_weight=positive, reduction=reduction)
+        result = F.binary_cross_entropy_with_logits(x, aim, weight, pos_weight=positive, reduction=reduction)
         full = F.binary_cross_entropy_with_logits(
             x, aim, weight.expand(4, 3), pos_weight=positive.expand(4, 3), reduction=reduction
         )
-        lab.close(f"broadcast weights, {reduction}", (found, full), roundings=64)
+        lab.close(f"broadcast weights, {reduction}", (result, full), roundings=64)
         ones = F.binary_cross_entropy_with_logits(
             x, aim, pos_weight=torch.ones_like(positive), reduction=reduction
         )

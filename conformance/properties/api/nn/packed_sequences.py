@@ -155,9 +155,9 @@ def moving_packed_sequences(lab: Lab) -> None:
     for name, dtype in casts.items():
         if name == "byte":
             continue
-        found = getattr(moved, name)()
-        lab.same(f"{name}", (found.data, found.sorted_indices))
+        result = getattr(moved, name)()
+        lab.same(f"{name}", (result.data, result.sorted_indices))
         lab.same(f"to {name}", moved.to(dtype).data)
-        lab.same(f"unpacked {name}", rnn.pad_packed_sequence(found)[0])
+        lab.same(f"unpacked {name}", rnn.pad_packed_sequence(result)[0])
     positive = rnn.pack_sequence([lab.integers(3).abs(), lab.integers(1).abs()])
     lab.same("byte", positive.byte().data)

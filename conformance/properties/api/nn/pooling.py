@@ -162,8 +162,8 @@ def extremes_in_pooling(lab: Lab) -> None:
     lab.same("beside numbers", F.max_pool1d(mixed, 2))
     whole = lab.put([[[[-1, -2], [-3, -4]]]], dtype=torch.int64)
     for layout in (torch.contiguous_format, torch.channels_last):
-        found = F.max_pool2d(whole.contiguous(memory_format=layout), 2, 2, 1, 2, ceil_mode=True)
-        lab.expect(f"negative integers in {layout}", found, [[[[-4, -4], [-4, -4]]]])
+        result = F.max_pool2d(whole.contiguous(memory_format=layout), 2, 2, 1, 2, ceil_mode=True)
+        lab.expect(f"negative integers in {layout}", result, [[[[-4, -4], [-4, -4]]]])
 
 
 @behaviour("nn", level="core", sees=("value", "error"))
@@ -192,9 +192,9 @@ def unpooling(lab: Lab) -> None:
         lab.same(f"{dims}: without a batch", back(y[0], where[0], 2, output_size=(5,) * dims))
         none = lab.integers(0, 2, *(4,) * dims, requires_grad=True)
         y, where = pool(none, 2, return_indices=True)
-        found = back(y, where, 2)
-        found.sum().backward()
-        lab.same(f"{dims}: no samples", (found, none.grad))
+        result = back(y, where, 2)
+        result.sum().backward()
+        lab.same(f"{dims}: no samples", (result, none.grad))
     pool2, back2 = nn.MaxPool2d(3, stride=2, return_indices=True), nn.MaxUnpool2d(3, stride=2)
     y, where = pool2(lab.permutation(25).float().view(1, 1, 5, 5))
     for height in (3, 4, 5, 6, 7):
@@ -299,9 +299,9 @@ def channels_last_pooling(lab: Lab) -> None:
                 ("padded average", lambda x: AVERAGE[dims](x, 4, 2, 1, count_include_pad=False)),
                 ("adaptive average", lambda x: ADAPTIVE_AVERAGE[dims](x, 2)),
             ):
-                found, base = call(last), call(plain)
-                lab.close(f"{name} of {word}, cut={cut}", (found, base), roundings=8)
-                one, other = (found[0], base[0]) if isinstance(found, tuple) else (found, base)
+                result, base = call(last), call(plain)
+                lab.close(f"{name} of {word}, cut={cut}", (result, base), roundings=8)
+                one, other = (result[0], base[0]) if isinstance(result, tuple) else (result, base)
                 if "max" not in name or unique:
                     both = torch.autograd.grad(one.sum(), last), torch.autograd.grad(other.sum(), plain)
                     lab.close(f"gradients of {name} of {word}, cut={cut}", both, roundings=16)

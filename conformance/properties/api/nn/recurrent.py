@@ -75,15 +75,15 @@ def recurrent_cells(lab: Lab) -> None:
     for make, whole_module in ((nn.RNNCell, nn.RNN), (nn.LSTMCell, nn.LSTM), (nn.GRUCell, nn.GRU)):
         cell = _small(lab, make(3, 4))
         x = lab.floats(2, 3, requires_grad=True)
-        found = cell(x)
-        lab.close(f"{make.__name__}: result", found, roundings=128)
+        result = cell(x)
+        lab.close(f"{make.__name__}: result", result, roundings=128)
         module = whole_module(3, 4).to(lab.device)
         values = {f"{name}_l0": value for name, value in cell.state_dict().items()}
         module.load_state_dict(values)
         lab.close(f"{make.__name__}: the module's step", module(x[None])[0][0], roundings=128)
-        lab.close(f"{make.__name__}: another step", cell(x, found), roundings=128)
+        lab.close(f"{make.__name__}: another step", cell(x, result), roundings=128)
         lab.close(f"{make.__name__}: without a batch", cell(x[0]), roundings=128)
-        total = found[0] if isinstance(found, tuple) else found
+        total = result[0] if isinstance(result, tuple) else result
         total.sum().backward()
         lab.close(f"{make.__name__}: gradients", (x.grad, gradients(cell)), roundings=512)
         bare = _small(lab, make(3, 4, bias=False))

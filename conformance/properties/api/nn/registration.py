@@ -79,9 +79,9 @@ def registering_buffers(lab: Lab) -> None:
     outer.inner = module
     lab.holds("found in submodules", outer.get_buffer("inner.a") is first)
     module.register_buffer("late", first, persistent=False)
-    found = outer.load_state_dict({"inner.a": second[:2]}, strict=True)
+    report = outer.load_state_dict({"inner.a": second[:2]}, strict=True)
     lab.same(
-        "what does not persist need not be loaded", (found.missing_keys, found.unexpected_keys, module.a)
+        "what does not persist need not be loaded", (report.missing_keys, report.unexpected_keys, module.a)
     )
     holder = nn.Module()
     holder.held = nn.Buffer(first, persistent=False)
@@ -226,9 +226,9 @@ class _Dict(nn.Module):
 def calls_of_modules(lab: Lab) -> None:
     """A module returns whatever forward returns; one without forward cannot be called."""
     x = lab.integers(3, requires_grad=True)
-    found = _Dict()(x)
-    lab.same("a dict", found)
-    found["twice"].sum().backward()
+    result = _Dict()(x)
+    lab.same("a dict", result)
+    result["twice"].sum().backward()
     lab.expect("its gradient", x.grad, [2.0, 2.0, 2.0])
     lab.raises("no forward", lambda: nn.Module()(x), NotImplementedError)
     lab.raises("an argument too many", lambda: _Dict()(x, x), TypeError)

@@ -32,21 +32,21 @@ def contents_of_state_dicts(lab: Lab) -> None:
     kept.
     """
     net: Any = _net(lab)
-    found: Any = net.state_dict()
-    lab.same("state", dict(found))
-    lab.shares("entries and parameters", found["first.weight"], net.first.weight)
-    lab.shares("both names", found["first.weight"], found["again.weight"])
-    lab.holds("entries need no gradient", not any(one.requires_grad for one in found.values()))
+    entries: Any = net.state_dict()
+    lab.same("state", dict(entries))
+    lab.shares("entries and parameters", entries["first.weight"], net.first.weight)
+    lab.shares("both names", entries["first.weight"], entries["again.weight"])
+    lab.holds("entries need no gradient", not any(one.requires_grad for one in entries.values()))
     kept = net.state_dict(keep_vars=True)
     lab.holds("variables are kept when asked for", kept["first.weight"] is net.first.weight)
     with torch.no_grad():
         net.first.weight.mul_(2)
-    lab.same("a later write is seen", found["first.weight"])
+    lab.same("a later write is seen", entries["first.weight"])
     lab.same("with a prefix", list(net.norm.state_dict(prefix="p.")))
     into: dict[str, Any] = {}
     net.norm.state_dict(destination=into)
     lab.same("into a dict", into)
-    lab.same("versions of modules are noted", found._metadata["norm"])
+    lab.same("versions of modules are noted", entries._metadata["norm"])
 
 
 @behaviour("nn", level="core", sees=("value", "error", "message"))

@@ -60,8 +60,8 @@ def steps_without_gradients(lab: Lab) -> None:
         optimizer = _make(name, parameters)
         for one in parameters:
             one.grad = torch.zeros_like(one)
-        found = [optimizer.step(lambda: torch.ones(1)) for _ in range(2)]
-        lab.holds(f"{name}: the closure's value", all(float(one) == 1.0 for one in found))
+        losses = [optimizer.step(lambda: torch.ones(1)) for _ in range(2)]
+        lab.holds(f"{name}: the closure's value", all(float(one) == 1.0 for one in losses))
         lab.same(
             f"{name}: stays",
             [(one.detach() - other).abs().sum() for one, other in zip(parameters, before, strict=True)],

@@ -45,8 +45,8 @@ def rounded_division(lab: Lab) -> None:
     lab.expect("//=", copy, floor)
     copy = a.clone()
     lab.expect("remainder_", copy.remainder_(b), [x % y for x, y in pairs])
-    found = a / b
-    lab.expect("/", found, numpy.array([x / y for x, y in pairs]), roundings=2.0)
+    result = a / b
+    lab.expect("/", result, numpy.array([x / y for x, y in pairs]), roundings=2.0)
     lab.expect("true_divide", torch.true_divide(a, b), numpy.array([x / y for x, y in pairs]), roundings=2.0)
     lab.expect("12 /", 12 / b, numpy.array([12 / y for _, y in pairs]), roundings=2.0)
     if not lab.dtype.is_floating_point and lab.device.type == "cpu":
@@ -87,17 +87,17 @@ def powers(lab: Lab) -> None:
     base = lab.put([1, 2, 3, -2] if lab.dtype.is_signed else [1, 2, 3, 4], dtype=lab.dtype)
     array = values(base)
     for exponent in (0, 1, 2, 3):
-        wanted = array**exponent
+        expected = array**exponent
         lab.expect(
-            f"to {exponent}", base**exponent, wanted, **({"roundings": 8.0} if lab.dtype.is_complex else {})
+            f"to {exponent}", base**exponent, expected, **({"roundings": 8.0} if lab.dtype.is_complex else {})
         )
         copy = base.clone()
         lab.holds(f"pow_ to {exponent} returns its input", copy.pow_(exponent) is copy)
         lab.expect(
-            f"in place to {exponent}", copy, wanted, **({"roundings": 8.0} if lab.dtype.is_complex else {})
+            f"in place to {exponent}", copy, expected, **({"roundings": 8.0} if lab.dtype.is_complex else {})
         )
         power = torch.full_like(base, exponent)
-        lab.expect(f"to a tensor of {exponent}", base**power, wanted, roundings=8.0)
+        lab.expect(f"to a tensor of {exponent}", base**power, expected, roundings=8.0)
     small = lab.put([0, 1, 2, 5], dtype=lab.dtype)
     lab.expect("2 to", 2**small, [1, 2, 4, 32], roundings=8.0)
     lab.expect("torch.pow of 3", torch.pow(3, small[:3]), [1, 3, 9], roundings=8.0)
@@ -301,8 +301,8 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
                 **room,
             )
         else:
-            wanted = {"add": x | y, "mul": x & y}.get(symbol)
-            lab.expect(symbol, getattr(a, method)(b), function(x, y) if wanted is None else wanted)
+            expected = {"add": x | y, "mul": x & y}.get(symbol)
+            lab.expect(symbol, getattr(a, method)(b), function(x, y) if expected is None else expected)
         lab.same(f"{symbol} with nothing", getattr(a[:0], method)(b))
         lab.raises(f"{symbol} of other sizes", lambda: getattr(a, method)(a[:2]), match="(?i)size|broadcast")
         refuses_two_devices(
@@ -323,8 +323,8 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
         lab.expect("in place", copy, (x + y) * 2 - x)
         lab.expect("addcmul", torch.addcmul(a, a, b, value=2), x + 2 * x * y)
     out = torch.empty(2, dtype=(a + b).dtype, device=lab.device)
-    found = lab.warns("an out of another shape", lambda: torch.add(a, b, out=out), match="(?i)resized")
-    lab.holds("the out is returned", found is out)
+    result = lab.warns("an out of another shape", lambda: torch.add(a, b, out=out), match="(?i)resized")
+    lab.holds("the out is returned", result is out)
     memory = lab.integers(6, low=1, high=4)
     lab.raises(
         "into overlapping memory",

@@ -36,8 +36,8 @@ def functions_of_complex_numbers(lab: Lab) -> None:
     are those of the definition."""
     top = torch.finfo(lab.dtype).max
     special = lab.put([complex(_NAN, 1), complex(_INF, -_INF), complex(2, _NAN)], dtype=lab.dtype)
-    wanted = torch.tensor([complex(0, 1), complex(top, -top), 2 + 0j], dtype=torch.complex128)
-    lab.expect("nan_to_num", special.nan_to_num(), wanted)
+    expected = torch.tensor([complex(0, 1), complex(top, -top), 2 + 0j], dtype=torch.complex128)
+    lab.expect("nan_to_num", special.nan_to_num(), expected)
     base = lab.put([3 + 4j, -5 + 12j, 0j, -1 + 0j, 1j], dtype=lab.dtype)
     array = values(base)
     real = torch.float32 if lab.dtype == torch.complex64 else torch.float64
@@ -71,12 +71,12 @@ def mantissas_and_exponents(lab: Lab) -> None:
     """frexp gives a mantissa from 0.5 to 1 and an int32 exponent that ldexp puts together again;
     integers are refused."""
     base = lab.put([0.0, 1.0, -3.0, 0.15625, 1024.0, -0.5], dtype=lab.dtype)
-    found = torch.frexp(base)
+    result = torch.frexp(base)
     mantissa, exponent = numpy.frexp(values(base))
-    lab.expect("mantissas", found.mantissa, mantissa)
-    lab.expect("exponents", found.exponent, exponent)
-    lab.expect("dtypes", (found.mantissa.dtype, found.exponent.dtype), (lab.dtype, torch.int32))
-    lab.expect("together", torch.ldexp(found.mantissa, found.exponent), values(base))
+    lab.expect("mantissas", result.mantissa, mantissa)
+    lab.expect("exponents", result.exponent, exponent)
+    lab.expect("dtypes", (result.mantissa.dtype, result.exponent.dtype), (lab.dtype, torch.int32))
+    lab.expect("together", torch.ldexp(result.mantissa, result.exponent), values(base))
     lab.expect("infinities", torch.frexp(lab.put([_INF, -_INF], dtype=lab.dtype)).mantissa, [_INF, -_INF])
     out = (
         torch.empty(6, dtype=lab.dtype, device=lab.device),
@@ -238,11 +238,11 @@ def signs_and_bits(lab: Lab) -> None:
         )
         lab.expect("signbit", torch.signbit(x[:3]), [True, False, True])
         lab.raises("~ of floats", lambda: ~x, TypeError, RuntimeError, match="(?i)implemented|bool|integ")
-        for word, wanted in (
+        for word, expected in (
             ("isposinf", [False, False, False, False, False]),
             ("isneginf", [False, False, True, False, False]),
         ):
-            lab.expect(word, getattr(torch, word)(x), wanted)
+            lab.expect(word, getattr(torch, word)(x), expected)
             lab.raises(
                 f"{word} into floats",
                 lambda: getattr(torch, word)(x, out=torch.empty(5, device=lab.device)),

@@ -209,8 +209,8 @@ def results_are_cast_into_out(lab: Lab) -> None:
                 match="(?i)can't be cast",
             )
         if torch.can_cast(torch.promote_types(source, torch.float32), target) and source.itemsize != 2:
-            found = torch.square(a if category(source) > 1 else a.to(torch.float32), out=out)
-            lab.expect(f"square of {source} into {target}", found.dtype, target)
+            result = torch.square(a if category(source) > 1 else a.to(torch.float32), out=out)
+            lab.expect(f"square of {source} into {target}", result.dtype, target)
     lab.expect(
         "square roots of int64 into float64",
         torch.sqrt(lab.put([4, 9]), out=torch.empty(2, dtype=torch.float64, device=lab.device)),
@@ -329,8 +329,8 @@ def joining_mixed_dtypes(lab: Lab) -> None:
     """cat, stack and their kin give the common dtype of all; out= may be of a higher category, not a
     lower."""
     one, other = lab.put([1, 2], dtype=torch.int8), lab.put([0.5], dtype=torch.float16)
-    found = torch.cat([one, other, lab.put([True])])
-    lab.expect("cat", (found.dtype, found.tolist()), (torch.float16, [1.0, 2.0, 0.5, 1.0]))
+    result = torch.cat([one, other, lab.put([True])])
+    lab.expect("cat", (result.dtype, result.tolist()), (torch.float16, [1.0, 2.0, 0.5, 1.0]))
     lab.expect("stack", torch.stack([one[0], other[0]]), [1.0, 0.5])
     lab.expect(
         "cat with nothing of float64",
@@ -378,8 +378,8 @@ def sums_with_numpy_numbers(lab: Lab) -> None:
     }
     for name, number in cases.items():
         for dtype in (torch.int32, torch.float32, torch.complex64):
-            found = lab.put([1, 2], dtype=dtype) + number
-            lab.same(f"{dtype} + {name}", found)
+            result = lab.put([1, 2], dtype=dtype) + number
+            lab.same(f"{dtype} + {name}", result)
             lab.same(f"{dtype} * {name}", lab.put([1, 2], dtype=dtype).mul(number))
 
 

@@ -71,9 +71,9 @@ def moving_quantized(lab: Lab) -> None:
 def fake_quantization(lab: Lab) -> None:
     """fake_quantize rounds in floating point, and passes gradients where nothing was clamped."""
     x = lab.put([-20.0, -1.0, 0.25, 0.5, 3.0, 200.0], requires_grad=True)
-    found = torch.fake_quantize_per_tensor_affine(x, 0.5, 4, 0, 255)
-    lab.expect("values", found.detach(), [-2.0, -1.0, 0.0, 0.5, 3.0, 125.5])
-    found.sum().backward()
+    result = torch.fake_quantize_per_tensor_affine(x, 0.5, 4, 0, 255)
+    lab.expect("values", result.detach(), [-2.0, -1.0, 0.0, 0.5, 3.0, 125.5])
+    result.sum().backward()
     lab.expect("gradient", x.grad, [0.0, 1.0, 1.0, 1.0, 1.0, 0.0])
     rows = lab.put([[1.1, 2.0], [1.1, 2.0]], requires_grad=True)
     scales, zeros = lab.put([0.5, 1.0]), lab.put([0, 0], dtype=torch.int32)

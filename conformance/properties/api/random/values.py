@@ -35,9 +35,9 @@ def distributed(
     count = values.numel()
     steps = torch.arange(1, count + 1, dtype=torch.float64) / count
     unit = torch.finfo(sample.dtype).eps if sample.is_floating_point() else 0.0
-    wanted, above, below = function(values), function(values * (1 + unit)), function(values * (1 - unit))
+    expected, above, below = function(values), function(values * (1 + unit)), function(values * (1 - unit))
     blur = float((above - below).abs().max())
-    distance = float(torch.maximum((steps - wanted).abs(), (steps - 1 / count - wanted).abs()).max())
+    distance = float(torch.maximum((steps - expected).abs(), (steps - 1 / count - expected).abs()).max())
     lab.holds(f"{name} has its distribution function", distance <= KOLMOGOROV / math.sqrt(count) + 2 * blur)
 
 
@@ -281,9 +281,9 @@ def multinomial_draws(lab: Lab) -> None:
     drawn = torch.multinomial(weights, COUNT, replacement=True)
     lab.same("drawn", [drawn.shape, drawn.dtype])
     shares = torch.bincount(drawn, minlength=4).double() / COUNT
-    wanted = torch.tensor([0.125, 0.0, 0.25, 0.625], dtype=torch.float64, device=lab.device)
+    expected = torch.tensor([0.125, 0.0, 0.25, 0.625], dtype=torch.float64, device=lab.device)
     lab.holds(
-        "shares follow weights", bool(((shares - wanted).abs() < SIGMAS * 0.5 / math.sqrt(COUNT)).all())
+        "shares follow weights", bool(((shares - expected).abs() < SIGMAS * 0.5 / math.sqrt(COUNT)).all())
     )
     lab.holds("weight zero is never drawn", float(shares[1]) == 0.0)
     rows = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 3.0]], **where)

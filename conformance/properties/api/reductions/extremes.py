@@ -38,10 +38,12 @@ def greatest_and_smallest(lab: Lab) -> None:
         for keep in (False, True):
             name = f"of {dim}{' kept' if keep else ''}"
             for word in ("max", "min"):
-                found = getattr(torch, word)(base, dim, keep)
-                lab.expect(f"{word} {name}", found.values, getattr(array, word)(dim, keepdims=keep))
+                result = getattr(torch, word)(base, dim, keep)
+                lab.expect(f"{word} {name}", result.values, getattr(array, word)(dim, keepdims=keep))
                 lab.expect(
-                    f"where {word} is {name}", found.indices, getattr(array, f"arg{word}")(dim, keepdims=keep)
+                    f"where {word} is {name}",
+                    result.indices,
+                    getattr(array, f"arg{word}")(dim, keepdims=keep),
                 )
                 lab.expect(
                     f"arg{word} {name}",
@@ -96,17 +98,17 @@ def extremes_of_special_values(lab: Lab) -> None:
         ],
         dtype=lab.dtype,
     )
-    for word, wanted, where in (
+    for word, expected, where in (
         ("max", [math.nan, math.inf, -math.inf], [1, 0]),
         ("min", [math.nan, -math.inf, -math.inf], [1, 1]),
     ):
-        found = getattr(rows, word)(1)
-        lab.expect(word, found.values, wanted)
-        lab.expect(f"where {word} is", found.indices[:2], where)
+        result = getattr(rows, word)(1)
+        lab.expect(word, result.values, expected)
+        lab.expect(f"where {word} is", result.indices[:2], where)
         lab.expect(f"arg{word}", getattr(rows, f"arg{word}")(1)[:2], where)
-        lab.expect(f"a{word}", getattr(rows, f"a{word}")(1), wanted)
+        lab.expect(f"a{word}", getattr(rows, f"a{word}")(1), expected)
         lab.expect(f"{word} of all", getattr(rows, word)(), math.nan)
-        lab.expect(f"a{word} of columns", getattr(rows[1:].t(), f"a{word}")(0), wanted[1:])
+        lab.expect(f"a{word} of columns", getattr(rows[1:].t(), f"a{word}")(0), expected[1:])
     both = torch.aminmax(rows, dim=1)
     lab.expect(
         "aminmax",
@@ -193,9 +195,9 @@ def extremes_of_many(lab: Lab) -> None:
     array = values(long)
     lab.expect("of all", (long.argmax().item(), long.argmin().item()), (array.argmax(), array.argmin()))
     for shape, dim in (((6, 10000), 1), ((10000, 6), 0), ((10000, 6), 1), ((60, 1000), 0)):
-        found = long.view(shape).max(dim)
-        lab.expect(f"values of {dim} of {shape}", found.values, array.reshape(shape).max(dim))
-        lab.expect(f"where in {dim} of {shape}", found.indices, array.reshape(shape).argmax(dim))
+        result = long.view(shape).max(dim)
+        lab.expect(f"values of {dim} of {shape}", result.values, array.reshape(shape).max(dim))
+        lab.expect(f"where in {dim} of {shape}", result.indices, array.reshape(shape).argmax(dim))
         lab.expect(
             f"argmin of {dim} of {shape}", long.view(shape).argmin(dim), array.reshape(shape).argmin(dim)
         )

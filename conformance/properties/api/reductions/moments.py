@@ -30,29 +30,29 @@ def variances(lab: Lab) -> None:
             scale = count / (count - correction)
             for keep in (False, True):
                 name = f"of {dim} by {correction}{' kept' if keep else ''}"
-                wanted = array.var(dim, keepdims=keep) * scale
+                expected = array.var(dim, keepdims=keep) * scale
                 mean = array.mean(dim, keepdims=keep)
                 lab.expect(
                     f"var {name}",
                     torch.var(base, dim, correction=correction, keepdim=keep),
-                    wanted,
+                    expected,
                     roundings=16.0,
                 )
                 lab.expect(
                     f"std {name}",
                     torch.std(base, dim, correction=correction, keepdim=keep),
-                    numpy.sqrt(wanted),
+                    numpy.sqrt(expected),
                     roundings=16.0,
                 )
-                found = torch.var_mean(base, dim, correction=correction, keepdim=keep)
-                lab.expect(f"var of var_mean {name}", found[0], wanted, roundings=16.0)
-                lab.expect(f"mean of var_mean {name}", found[1], mean, roundings=16.0)
-                found = torch.std_mean(base, dim, correction=correction, keepdim=keep)
-                lab.expect(f"std of std_mean {name}", found[0], numpy.sqrt(wanted), roundings=16.0)
-                lab.expect(f"mean of std_mean {name}", found[1], mean, roundings=16.0)
+                result = torch.var_mean(base, dim, correction=correction, keepdim=keep)
+                lab.expect(f"var of var_mean {name}", result[0], expected, roundings=16.0)
+                lab.expect(f"mean of var_mean {name}", result[1], mean, roundings=16.0)
+                result = torch.std_mean(base, dim, correction=correction, keepdim=keep)
+                lab.expect(f"std of std_mean {name}", result[0], numpy.sqrt(expected), roundings=16.0)
+                lab.expect(f"mean of std_mean {name}", result[1], mean, roundings=16.0)
     for unbiased in (False, True):
-        wanted = array.var(1, ddof=int(unbiased))
-        lab.expect(f"unbiased={unbiased}", base.var(1, unbiased), wanted, roundings=16.0)
+        expected = array.var(1, ddof=int(unbiased))
+        lab.expect(f"unbiased={unbiased}", base.var(1, unbiased), expected, roundings=16.0)
         lab.expect(
             f"std of all, unbiased={unbiased}",
             base.std(unbiased),
@@ -73,12 +73,12 @@ def variances(lab: Lab) -> None:
     lab.expect("out", out, array.var(0, ddof=1), roundings=16.0)
     lab.expect("one element with correction 0", base[0, 0, :1].var(correction=0), 0.0)
     for name in ("var", "std"):
-        found = lab.warns(
+        result = lab.warns(
             f"{name} of one element",
             lambda: getattr(base[0, 0, :1], name)(),
             match="(?i)degrees of freedom",
         )
-        lab.expect(f"{name} of one element", found, math.nan)
+        lab.expect(f"{name} of one element", result, math.nan)
         lab.expect(f"{name} of nothing", getattr(torch, name)(base[:0], 0), numpy.full((5, 3), math.nan))
     lab.raises("the same dimension twice", lambda: base.var((0, 0)), match="(?i)multiple times")
 
@@ -87,16 +87,18 @@ def variances(lab: Lab) -> None:
 def variances_are_stable(lab: Lab) -> None:
     """The variance of numbers far from zero, and of many, is not lost to cancellation."""
     base = lab.put([65536.0, 65538, 65540, 65542], dtype=lab.dtype)
-    wanted = values(base).var(ddof=1)
+    expected = values(base).var(ddof=1)
     # The condition number of a variance is that of the mean over the deviation, not its square.
-    lab.expect("far from zero", base.var(), wanted, roundings=4 * 65539 / wanted**0.5)
-    lab.expect("in rows", base.repeat(3, 1).var(1), [wanted] * 3, roundings=4 * 65539 / wanted**0.5)
-    lab.expect("in columns", base.repeat(3, 1).t().var(0), [wanted] * 3, roundings=4 * 65539 / wanted**0.5)
+    lab.expect("far from zero", base.var(), expected, roundings=4 * 65539 / expected**0.5)
+    lab.expect("in rows", base.repeat(3, 1).var(1), [expected] * 3, roundings=4 * 65539 / expected**0.5)
+    lab.expect(
+        "in columns", base.repeat(3, 1).t().var(0), [expected] * 3, roundings=4 * 65539 / expected**0.5
+    )
     many = lab.put(torch.arange(20000) % 7).to(lab.dtype) + 1000
-    wanted = values(many).var(ddof=1)
-    lab.expect("of many", many.var(), wanted, roundings=64 * 1003 / wanted**0.5)
+    expected = values(many).var(ddof=1)
+    lab.expect("of many", many.var(), expected, roundings=64 * 1003 / expected**0.5)
     wide = values(many).reshape(1000, 20).std(0, ddof=1)
-    lab.expect("std of many columns", many.view(1000, 20).std(0), wide, roundings=64 * 1003 / wanted**0.5)
+    lab.expect("std of many columns", many.view(1000, 20).std(0), wide, roundings=64 * 1003 / expected**0.5)
     equal = torch.full((4099,), 0.1, dtype=lab.dtype, device=lab.device).var()
     lab.holds("the variance of equal numbers is next to nothing", 0 <= equal.item() < 1e-12)
 
@@ -112,16 +114,16 @@ def medians(lab: Lab) -> None:
         middle = numpy.sort(array.ravel())[(array.size - 1) // 2]
         lab.expect(f"of {shape}", (base.median().item(), base.nanmedian().item()), (middle, middle))
         for dim in range(-1, len(shape)):
-            found = base.median(dim)
-            wanted = numpy.sort(array, dim).take((array.shape[dim] - 1) // 2, dim)
-            lab.expect(f"of dimension {dim} of {shape}", found.values, wanted)
+            result = base.median(dim)
+            expected = numpy.sort(array, dim).take((array.shape[dim] - 1) // 2, dim)
+            lab.expect(f"of dimension {dim} of {shape}", result.values, expected)
             lab.expect(
                 f"where it is in {dim} of {shape}",
-                base.gather(dim, found.indices.unsqueeze(dim)).squeeze(dim),
-                wanted,
+                base.gather(dim, result.indices.unsqueeze(dim)).squeeze(dim),
+                expected,
             )
             kept = base.nanmedian(dim, True)
-            lab.expect(f"kept {dim} of {shape}", kept.values, numpy.expand_dims(wanted, dim))
+            lab.expect(f"kept {dim} of {shape}", kept.values, numpy.expand_dims(expected, dim))
     turned = lab.integers(4, 5, low=0, high=50).t()
     lab.expect("transposed", turned.median(0).values, numpy.sort(values(turned), 0)[2])
     lab.same("of a number", [base[0, 0, 0].median(), base[0, 0, 0].median(0)])
@@ -146,9 +148,9 @@ def modes(lab: Lab) -> None:
     is."""
     data = [[1, 0, 1, 0, 1], [0, 0, 1, 1, 0], [1, 1, 1, 1, 1]]
     base = lab.put(data, dtype=lab.dtype)
-    found = base.mode(1)
-    lab.expect("rows", found.values.long(), [1, 0, 1])
-    lab.expect("where", base.gather(1, found.indices.unsqueeze(1)).long(), [[1], [0], [1]])
+    result = base.mode(1)
+    lab.expect("rows", result.values.long(), [1, 0, 1])
+    lab.expect("where", base.gather(1, result.indices.unsqueeze(1)).long(), [[1], [0], [1]])
     kept = base.mode(0, True)
     lab.expect("columns", kept.values.long(), [[1, 0, 1, 1, 1]])
     lab.expect("transposed", base.t().mode(0).values.long(), [1, 0, 1])
@@ -173,10 +175,10 @@ def quantiles(lab: Lab) -> None:
     for method in ("linear", "lower", "higher", "midpoint", "nearest"):
         for dim in (None, 0, -1):
             for q in (0.0, 0.25, 0.5, 1.0):
-                found = torch.quantile(base, q, dim, interpolation=method)
+                result = torch.quantile(base, q, dim, interpolation=method)
                 lab.expect(
                     f"{q} of {dim} by {method}",
-                    found,
+                    result,
                     numpy.quantile(array, q, dim, method=method),
                     roundings=2.0,
                 )
@@ -239,13 +241,17 @@ def backward_through_reductions(lab: Lab) -> None:
     x = lab.put([4.0, 4, 3], requires_grad=True)
     x.amax().backward()
     lab.expect("amax of two", x.grad, [0.5, 0.5, 0])
-    for data, wanted in (([2.0, 3, 4], [12.0, 8, 6]), ([2.0, 0, 4], [0.0, 8, 0]), ([0.0, 0, 4], [0.0, 0, 0])):
+    for data, expected in (
+        ([2.0, 3, 4], [12.0, 8, 6]),
+        ([2.0, 0, 4], [0.0, 8, 0]),
+        ([0.0, 0, 4], [0.0, 0, 0]),
+    ):
         x = lab.put(data, requires_grad=True)
         x.prod().backward()
-        lab.expect(f"prod of {data}", x.grad, wanted)
+        lab.expect(f"prod of {data}", x.grad, expected)
         x = lab.put([data], requires_grad=True)
         x.prod(1).sum().backward()
-        lab.expect(f"prod of a row of {data}", x.grad, [wanted])
+        lab.expect(f"prod of a row of {data}", x.grad, [expected])
     x = lab.put([1.0, 2, 3, 4], requires_grad=True)
     x.var().backward()
     lab.expect("var", x.grad, numpy.array([-1.0, -1 / 3, 1 / 3, 1]), roundings=8.0)

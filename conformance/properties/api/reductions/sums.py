@@ -290,10 +290,10 @@ def complex_logarithms_of_sums(lab: Lab) -> None:
     """logcumsumexp and logsumexp of complex numbers are the logarithm of the sum of exponentials, up to
     whole turns of the imaginary part."""
     base = lab.floats(4, 5)
-    wanted = numpy.exp(values(base)).cumsum(1)
-    lab.expect("exponential of logcumsumexp", torch.logcumsumexp(base, 1).exp(), wanted, roundings=64.0)
-    lab.expect("exponential of logsumexp", torch.logsumexp(base, 1).exp(), wanted[:, -1], roundings=64.0)
-    lab.expect("by rows", torch.logcumsumexp(base.t(), 0).exp(), wanted.T, roundings=64.0)
+    expected = numpy.exp(values(base)).cumsum(1)
+    lab.expect("exponential of logcumsumexp", torch.logcumsumexp(base, 1).exp(), expected, roundings=64.0)
+    lab.expect("exponential of logsumexp", torch.logsumexp(base, 1).exp(), expected[:, -1], roundings=64.0)
+    lab.expect("by rows", torch.logcumsumexp(base.t(), 0).exp(), expected.T, roundings=64.0)
 
 
 @behaviour("reductions", dtypes=(*WIDE_FLOATS, "int64", "bool"), level="core", sees=("value",))

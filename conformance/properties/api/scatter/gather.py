@@ -30,12 +30,12 @@ def _index(lab: Lab, dim: int, count: int, *, unique: bool) -> torch.Tensor:
 
 def _scattered(base: Array, dim: int, index: Array, source: Array, fold: Any) -> Array:
     """``base`` after ``fold(old, new)`` at each place of ``index``."""
-    found = base.copy()
+    array = base.copy()
     for place in numpy.ndindex(index.shape):
         to = list(place)
         to[dim] = index[place]
-        found[tuple(to)] = fold(found[tuple(to)], source[place])
-    return found
+        array[tuple(to)] = fold(array[tuple(to)], source[place])
+    return array
 
 
 @behaviour("scatter", dtypes=ALL, level="core", sees=("value", "error"))
@@ -46,9 +46,9 @@ def gathering(lab: Lab) -> None:
     array = values(base)
     for dim in (0, 1, 2, -1):
         index = _index(lab, dim % 3, 2, unique=False)
-        wanted = numpy.take_along_axis(array, values(index), dim)
-        lab.expect(f"dimension {dim}", base.gather(dim, index), wanted)
-        lab.expect(f"again in dimension {dim}", torch.gather(base, dim, index), wanted)
+        expected = numpy.take_along_axis(array, values(index), dim)
+        lab.expect(f"dimension {dim}", base.gather(dim, index), expected)
+        lab.expect(f"again in dimension {dim}", torch.gather(base, dim, index), expected)
         part = index[:2, :2, :2]
         trimmed = array[tuple(slice(None) if d == dim % 3 else slice(part.shape[d]) for d in range(3))]
         lab.expect(
@@ -57,7 +57,7 @@ def gathering(lab: Lab) -> None:
             numpy.take_along_axis(trimmed, values(part), dim),
         )
         turned = base.permute(2, 1, 0).contiguous().permute(2, 1, 0)
-        lab.expect(f"permuted in dimension {dim}", turned.gather(dim, index), wanted)
+        lab.expect(f"permuted in dimension {dim}", turned.gather(dim, index), expected)
     row = lab.put([4, 0, 2])
     lab.expect("expanded index", base.gather(1, row.view(1, 3, 1).expand(4, 3, 3)), array[:, [4, 0, 2]])
     lab.expect(
@@ -96,13 +96,13 @@ def scattering(lab: Lab) -> None:
     for dim in (0, 1, 2, -1):
         index = _index(lab, dim % 3, 2, unique=True)
         source = lab.integers(5, 6, 4, low=0, high=9)
-        wanted = _scattered(array, dim, values(index), values(source), lambda old, new: new)
-        lab.expect(f"a source in dimension {dim}", base.scatter(dim, index, source), wanted)
+        expected = _scattered(array, dim, values(index), values(source), lambda old, new: new)
+        lab.expect(f"a source in dimension {dim}", base.scatter(dim, index, source), expected)
         copy = base.clone()
         lab.holds("scatter_ returns its input", copy.scatter_(dim, index, source) is copy)
-        lab.expect(f"in place in dimension {dim}", copy, wanted)
+        lab.expect(f"in place in dimension {dim}", copy, expected)
         turned = base.permute(1, 2, 0).contiguous().permute(2, 0, 1)
-        lab.expect(f"permuted in dimension {dim}", turned.scatter_(dim, index, source), wanted)
+        lab.expect(f"permuted in dimension {dim}", turned.scatter_(dim, index, source), expected)
         numbers = _scattered(array, dim, values(index), numpy.ones(index.shape), lambda old, new: new)
         lab.expect(f"a number in dimension {dim}", base.scatter(dim, index, 1), numbers)
     lab.same("nothing", base.scatter(0, lab.put([], dtype=torch.int64), source))
@@ -133,16 +133,16 @@ def adding_by_scatter(lab: Lab) -> None:
     for dim in (0, 1, -1):
         index = _index(lab, dim % 3, 2, unique=False)
         source = lab.integers(*_SHAPE, low=0, high=3)
-        wanted = _scattered(array, dim, values(index), values(source), lambda old, new: old + new)
-        lab.expect(f"scatter_add of dimension {dim}", base.scatter_add(dim, index, source), wanted)
-        lab.expect(f"in place of dimension {dim}", base.clone().scatter_add_(dim, index, source), wanted)
+        expected = _scattered(array, dim, values(index), values(source), lambda old, new: old + new)
+        lab.expect(f"scatter_add of dimension {dim}", base.scatter_add(dim, index, source), expected)
+        lab.expect(f"in place of dimension {dim}", base.clone().scatter_add_(dim, index, source), expected)
         lab.expect(
-            f"scatter that adds in dimension {dim}", base.scatter(dim, index, source, reduce="add"), wanted
+            f"scatter that adds in dimension {dim}", base.scatter(dim, index, source, reduce="add"), expected
         )
     index = _index(lab, 1, 2, unique=True)
-    wanted = _scattered(array, 1, values(index), values(source), lambda old, new: old * new)
+    expected = _scattered(array, 1, values(index), values(source), lambda old, new: old * new)
     if not lab.dtype.is_complex:
-        lab.expect("scatter that multiplies", base.scatter(1, index, source, reduce="multiply"), wanted)
+        lab.expect("scatter that multiplies", base.scatter(1, index, source, reduce="multiply"), expected)
         lab.expect(
             "by a number",
             base.scatter(1, index, 2, reduce="multiply"),
@@ -160,7 +160,7 @@ def adding_by_scatter(lab: Lab) -> None:
     lab.expect("all to the first column", zeros.scatter_add(1, nowhere, ones)[:, :2], [[40, 0]] * 30)
     rows = lab.integers(20, low=0, high=4, dtype=torch.int64)
     source = lab.integers(20, 5, low=0, high=3)
-    wanted = _scattered(
+    expected = _scattered(
         values(zeros[:4, :5]),
         0,
         values(rows.view(20, 1).expand(20, 5)),
@@ -172,9 +172,9 @@ def adding_by_scatter(lab: Lab) -> None:
         "contiguous": rows.view(20, 1).expand(20, 5).contiguous(),
     }.items():
         lab.expect(
-            f"rows by an {form} index", zeros[:4, :5].contiguous().scatter_add(0, index, source), wanted
+            f"rows by an {form} index", zeros[:4, :5].contiguous().scatter_add(0, index, source), expected
         )
-        lab.expect(f"rows of gaps by an {form} index", zeros[:4, :5].scatter_add(0, index, source), wanted)
+        lab.expect(f"rows of gaps by an {form} index", zeros[:4, :5].scatter_add(0, index, source), expected)
     lab.same("nothing", base.scatter_add(0, lab.put([], dtype=torch.int64), source))
 
 
@@ -199,8 +199,8 @@ def reducing_by_scatter(lab: Lab) -> None:
             numpy.zeros(_SHAPE), dim, values(index), numpy.ones(_SHAPE), lambda old, new: old + new
         )
         for name, fold in _FOLDS.items():
-            wanted = _scattered(array, dim, values(index), values(source), fold)
-            lab.expect(f"{name} of dimension {dim}", base.scatter_reduce(dim, index, source, name), wanted)
+            expected = _scattered(array, dim, values(index), values(source), fold)
+            lab.expect(f"{name} of dimension {dim}", base.scatter_reduce(dim, index, source, name), expected)
             start = {"sum": 0, "prod": 1, "amax": -99, "amin": 99}[name]
             alone = _scattered(
                 numpy.where(counts > 0, start, array), dim, values(index), values(source), fold
@@ -219,22 +219,22 @@ def reducing_by_scatter(lab: Lab) -> None:
                 _FOLDS["sum"],
             )
             divisor = numpy.maximum(counts + own, 1)
-            wanted = sums / divisor if lab.dtype.is_floating_point else numpy.floor_divide(sums, divisor)
-            found = base.scatter_reduce(dim, index, source, "mean", include_self=own)
+            expected = sums / divisor if lab.dtype.is_floating_point else numpy.floor_divide(sums, divisor)
+            result = base.scatter_reduce(dim, index, source, "mean", include_self=own)
             lab.expect(
                 f"mean of dimension {dim}{' with self' if own else ''}",
-                found,
-                wanted.astype(float),
+                result,
+                expected.astype(float),
                 roundings=2.0,
             )
     places, rows = lab.put([2, 0, 2]), lab.integers(3, 5, 3, low=1, high=3)
     for name, fold in _FOLDS.items():
         if name == "sum":
             continue
-        wanted = array.copy()
+        expected = array.copy()
         for place, row in zip([2, 0, 2], values(rows), strict=True):
-            wanted[place] = numpy.vectorize(fold)(wanted[place], row)
-        lab.expect(f"index_reduce by {name}", base.index_reduce(0, places, rows, name), wanted)
+            expected[place] = numpy.vectorize(fold)(expected[place], row)
+        lab.expect(f"index_reduce by {name}", base.index_reduce(0, places, rows, name), expected)
     lab.raises(
         "another reduction",
         lambda: base.scatter_reduce(0, index, source, "median"),
@@ -303,11 +303,11 @@ def scattering_deterministically(lab: Lab) -> None:
     base = lab.integers(3, 4, 5)
     rows = lab.integers(10, low=0, high=3, dtype=torch.int64).view(10, 1, 1).expand(10, 4, 5)
     source = lab.integers(10, 4, 5)
-    wanted = _scattered(values(base), 0, values(rows), values(source), _FOLDS["sum"])
+    expected = _scattered(values(base), 0, values(rows), values(source), _FOLDS["sum"])
     try:
         torch.use_deterministic_algorithms(True)
         for attempt in range(2):
-            lab.expect(f"scatter_add {attempt}", base.scatter_add(0, rows, source), wanted)
+            lab.expect(f"scatter_add {attempt}", base.scatter_add(0, rows, source), expected)
             lab.expect(
                 f"one dimension {attempt}",
                 base[0, 0].scatter_add(0, lab.put([1, 1, 0]), lab.put([1.0, 2, 3])),
@@ -342,7 +342,7 @@ def reducing_segments(lab: Lab) -> None:
     for reduce, expected in wanted.items():
         for kind in (torch.int32, torch.int64):
             for unsafe in (False, True):
-                found = torch.segment_reduce(
+                result = torch.segment_reduce(
                     lab.put(data, dtype=lab.dtype),
                     reduce,
                     lengths=lab.put(lengths, dtype=kind),
@@ -350,17 +350,17 @@ def reducing_segments(lab: Lab) -> None:
                 )
                 lab.expect(
                     f"{reduce} by {kind}{' unsafe' if unsafe else ''}",
-                    found,
+                    result,
                     numpy.array(expected),
                     roundings=4.0,
                 )
         if reduce in starts:
             column = lab.put([2.0, 3, 4, 1], dtype=lab.dtype, requires_grad=True)
-            found = torch.segment_reduce(column, reduce, lengths=lab.put([2, 0, 2]), initial=starts[reduce])
+            result = torch.segment_reduce(column, reduce, lengths=lab.put([2, 0, 2]), initial=starts[reduce])
             fold = {"sum": [6.0, 1, 6], "max": [6.0, 6, 6], "min": [0.5, 0.5, 0.5], "prod": [12.0, 2, 8]}[
                 reduce
             ]
-            lab.expect(f"{reduce} from {starts[reduce]}", found, fold)
+            lab.expect(f"{reduce} from {starts[reduce]}", result, fold)
     for reduce, gradient in {
         "sum": [1.0, 1, 1, 1],
         "mean": [0.5, 0.5, 0.5, 0.5],
@@ -372,11 +372,11 @@ def reducing_segments(lab: Lab) -> None:
         torch.segment_reduce(column, reduce, lengths=lab.put([2, 2])).sum().backward()
         lab.expect(f"gradient of {reduce}", column.grad, gradient)
     deep = lab.integers(5, 2, 3, low=0, high=5)
-    found = torch.segment_reduce(deep, "sum", lengths=lab.put([0, 2, 3, 0]))
+    result = torch.segment_reduce(deep, "sum", lengths=lab.put([0, 2, 3, 0]))
     array = values(deep)
     lab.expect(
         "three dimensions",
-        found,
+        result,
         numpy.stack([0 * array[0], array[:2].sum(0), array[2:].sum(0), 0 * array[0]]),
     )
     lab.raises("lengths of another sum", lambda: torch.segment_reduce(deep, "sum", lengths=lab.put([1, 1])))

@@ -67,23 +67,23 @@ def saved_sharing(lab: Lab) -> None:
     """
     base = lab.integers(5, 5) * 1
     thing = [base, base, base[1:3], base.view(25)[2:9], base.clone(), base.t()]
-    for name, found in (
+    for name, loaded in (
         ("the new format", again(thing)),
         ("the old format", torch.load(saved(thing, _use_new_zipfile_serialization=False))),
         ("weights_only=False", again(thing, weights_only=False)),
         ("pickle", pickle.loads(pickle.dumps(thing[:4]))),
         ("deepcopy", copy.deepcopy(thing)),
     ):
-        lab.same(f"{name}: values", list(found[:4]))
+        lab.same(f"{name}: values", list(loaded[:4]))
         if name == "pickle":
             continue
-        lab.shares(f"{name}: a tensor and its row", found[0], found[2])
-        lab.shares(f"{name}: a tensor and its range", found[0], found[3])
-        lab.shares(f"{name}: a tensor and its transpose", found[0], found[5])
-        lab.apart(f"{name}: a tensor and a clone", found[0], found[4])
-        found[2].fill_(9)
-        lab.same(f"{name}: after a write", found[0])
-        lab.same(f"{name}: the clone after it", found[4])
+        lab.shares(f"{name}: a tensor and its row", loaded[0], loaded[2])
+        lab.shares(f"{name}: a tensor and its range", loaded[0], loaded[3])
+        lab.shares(f"{name}: a tensor and its transpose", loaded[0], loaded[5])
+        lab.apart(f"{name}: a tensor and a clone", loaded[0], loaded[4])
+        loaded[2].fill_(9)
+        lab.same(f"{name}: after a write", loaded[0])
+        lab.same(f"{name}: the clone after it", loaded[4])
     views = torch.arange(100.0, device=lab.device)[:2]
     lab.holds("the whole storage of a view is saved", again(views).untyped_storage().nbytes() == 400)
     lab.holds("that of its clone is small", again(views.clone()).untyped_storage().nbytes() == 8)
@@ -105,9 +105,9 @@ def map_locations(lab: Lab) -> None:
         "a function": lambda storage, where: storage.cpu(),
         "a function by name": lambda storage, where: storage if where == "cpu" else storage.cpu(),
     }.items():
-        found = torch.load(saved(state), map_location=location)
-        lab.same(f"to the host by {name}", found["weight"], host=True)
-        lab.shares(f"by {name}, a tensor and its row", found["weight"], found["nested"][0])
+        loaded = torch.load(saved(state), map_location=location)
+        lab.same(f"to the host by {name}", loaded["weight"], host=True)
+        lab.shares(f"by {name}, a tensor and its row", loaded["weight"], loaded["nested"][0])
     host = {"weight": base.cpu()}
     for name, location in {
         "a name": lab.device.type,
@@ -264,11 +264,11 @@ def weights_only_loading(lab: Lab) -> None:
         kinds={1, 2},
         nested={"a": {"b": [base[0]]}},
     )
-    found = again(state)
-    lab.same("tensors", [found["weight"], found["nested"]["a"]["b"][0], found["parameter"].detach()])
-    lab.holds("a parameter stays one", isinstance(found["parameter"], torch.nn.Parameter))
-    lab.same("the others", [found[key] for key in ("numbers", "words", "size", "dtype", "device", "kinds")])
-    lab.same("the order of keys", list(found))
+    loaded = again(state)
+    lab.same("tensors", [loaded["weight"], loaded["nested"]["a"]["b"][0], loaded["parameter"].detach()])
+    lab.holds("a parameter stays one", isinstance(loaded["parameter"], torch.nn.Parameter))
+    lab.same("the others", [loaded[key] for key in ("numbers", "words", "size", "dtype", "device", "kinds")])
+    lab.same("the order of keys", list(loaded))
     lab.raises(
         "a function to call",
         lambda: again(Greeting(), weights_only=True),
@@ -302,8 +302,8 @@ def saved_attributes_and_bits(lab: Lab) -> None:
             f"gradients are required, {weights_only}", again(leaf, weights_only=weights_only).requires_grad
         )
         weight = torch.nn.Parameter(base.detach().clone(), requires_grad=False)
-        found = again(weight, weights_only=weights_only)
-        lab.same(f"a frozen parameter, {weights_only}", [found.requires_grad, type(found).__name__])
+        loaded = again(weight, weights_only=weights_only)
+        lab.same(f"a frozen parameter, {weights_only}", [loaded.requires_grad, type(loaded).__name__])
         turned = torch.tensor([1 + 2j, 3j], device=lab.device).conj()
         other = again(turned, weights_only=weights_only)
         lab.expect(f"a conjugate, {weights_only}", other.resolve_conj(), [1 - 2j, -3j])
@@ -336,11 +336,12 @@ def saved_rare_dtypes(lab: Lab) -> None:
     )
     base = bytes_of.view(lab.dtype)
     for weights_only in (True, False):
-        found = again({"all": base, "odd": base[1::2]}, weights_only=weights_only)
+        loaded = again({"all": base, "odd": base[1::2]}, weights_only=weights_only)
         lab.same(
-            f"bytes, {weights_only}", [found["all"].view(torch.uint8), found["all"].dtype, found["odd"].shape]
+            f"bytes, {weights_only}",
+            [loaded["all"].view(torch.uint8), loaded["all"].dtype, loaded["odd"].shape],
         )
-        lab.shares(f"a tensor and its part, {weights_only}", found["all"], found["odd"])
+        lab.shares(f"a tensor and its part, {weights_only}", loaded["all"], loaded["odd"])
     lab.same(
         "meta",
         [again(torch.empty(3, 4, device="meta")).shape, again(torch.empty(2, device="meta")).device.type],
@@ -360,8 +361,8 @@ def saved_sparse(lab: Lab) -> None:
     }
     for name, sparse in made.items():
         for weights_only in (True, False):
-            found = again({"x": sparse}, weights_only=weights_only)["x"]
-            lab.same(f"{name}, {weights_only}", [found.layout, found.shape, found.to_dense()])
+            loaded = again({"x": sparse}, weights_only=weights_only)["x"]
+            lab.same(f"{name}, {weights_only}", [loaded.layout, loaded.shape, loaded.to_dense()])
         lab.same(f"{name}, moved", torch.load(saved(sparse), map_location="cpu").to_dense(), host=True)
     again_coo = again(made["COO"])
     lab.same("coalesced", again_coo.is_coalesced())

@@ -20,9 +20,9 @@ def flipping(lab: Lab) -> None:
     base = lab.integers(2, 3, 4, low=0, high=6)
     array = values(base)
     for dims in ((0,), (1,), (2,), (0, 2), (-1, 1), (0, 1, 2), ()):
-        found = base.flip(dims)
-        lab.expect(f"flip{dims}", found, numpy.flip(array, dims))
-        lab.apart(f"flip{dims} and its input", base, found)
+        result = base.flip(dims)
+        lab.expect(f"flip{dims}", result, numpy.flip(array, dims))
+        lab.apart(f"flip{dims} and its input", base, result)
     lab.expect("fliplr", torch.fliplr(base), numpy.fliplr(array))
     lab.expect("flipud", torch.flipud(base), numpy.flipud(array))
     turned = base.permute(2, 0, 1)
@@ -108,19 +108,19 @@ def nonzero_elements(lab: Lab) -> None:
     for shape in ((5,), (3, 4), (2, 3, 4), (2, 1, 3, 2)):
         base = lab.integers(*shape, low=0, high=2)
         array = values(base)
-        wanted = numpy.argwhere(array)
-        lab.expect(f"of {shape}", base.nonzero(), wanted)
-        lab.expect(f"argwhere of {shape}", torch.argwhere(base), wanted)
+        expected = numpy.argwhere(array)
+        lab.expect(f"of {shape}", base.nonzero(), expected)
+        lab.expect(f"argwhere of {shape}", torch.argwhere(base), expected)
         lab.expect(
             f"transposed {shape}",
             base.mT.nonzero() if base.dim() > 1 else base.nonzero(),
-            numpy.argwhere(numpy.swapaxes(array, -1, -2)) if base.dim() > 1 else wanted,
+            numpy.argwhere(numpy.swapaxes(array, -1, -2)) if base.dim() > 1 else expected,
         )
-        for dimension, found in enumerate(base.nonzero(as_tuple=True)):
-            lab.expect(f"dimension {dimension} of {shape}", found, wanted[:, dimension])
+        for dimension, result in enumerate(base.nonzero(as_tuple=True)):
+            lab.expect(f"dimension {dimension} of {shape}", result, expected[:, dimension])
         out = torch.empty(0, dtype=torch.int64, device=base.device)
         lab.holds("out is returned", torch.nonzero(base, out=out) is out)
-        lab.expect(f"out of {shape}", out, wanted)
+        lab.expect(f"out of {shape}", out, expected)
         lab.expect(f"count of {shape}", torch.count_nonzero(base), numpy.count_nonzero(array))
     gapped = lab.integers(4, 6, low=0, high=2)[:, ::2]
     lab.expect("with gaps", gapped.nonzero(), numpy.argwhere(values(gapped)))
@@ -159,16 +159,16 @@ def clamping(lab: Lab) -> None:
     base = lab.integers(4, 5, low=0, high=12)
     array = values(base)
     for low, high in ((2, 7), (None, 5), (6, None), (8, 3)):
-        wanted = array if low is None else numpy.maximum(array, low)
-        wanted = wanted if high is None else numpy.minimum(wanted, high)
-        lab.expect(f"clamp({low}, {high})", base.clamp(low, high), wanted)
-        lab.expect(f"clip({low}, {high})", torch.clip(base, low, high), wanted)
+        expected = array if low is None else numpy.maximum(array, low)
+        expected = expected if high is None else numpy.minimum(expected, high)
+        lab.expect(f"clamp({low}, {high})", base.clamp(low, high), expected)
+        lab.expect(f"clip({low}, {high})", torch.clip(base, low, high), expected)
         lows = None if low is None else torch.full((5,), low, dtype=lab.dtype, device=lab.device)
         highs = None if high is None else torch.full((4, 1), high, dtype=lab.dtype, device=lab.device)
-        lab.expect(f"clamp({low}, {high}) by tensors", base.clamp(lows, highs), wanted)
+        lab.expect(f"clamp({low}, {high}) by tensors", base.clamp(lows, highs), expected)
         copy = base.clone()
         lab.holds("clamp_ returns its input", copy.clamp_(low, high) is copy)
-        lab.expect(f"clamp_({low}, {high})", copy, wanted)
+        lab.expect(f"clamp_({low}, {high})", copy, expected)
     lab.expect("clamp_min and clamp_max", base.clamp_min(3).clamp_max(9), array.clip(3, 9))
     lab.expect("with gaps", base.t()[::2].clamp(2, 8), array.T[::2].clip(2, 8))
     out = torch.empty(0, dtype=lab.dtype, device=lab.device)

@@ -104,12 +104,12 @@ def splitting(lab: Lab) -> None:
     lab.same("unbind", [list(base.unbind()), list(torch.unbind(base, -1))])
     for sections in (1, 2, 3, 7, 9):
         expected = [part.tolist() for part in numpy.array_split(numpy.arange(7), sections)]
-        found = lab.put(torch.arange(7)).tensor_split(sections)
-        lab.expect(f"tensor_split into {sections}", [part.tolist() for part in found], expected)
+        result = lab.put(torch.arange(7)).tensor_split(sections)
+        lab.expect(f"tensor_split into {sections}", [part.tolist() for part in result], expected)
     for places in ((2,), (1, 4), (0, 3, 3), (5, 2), (2, 20), (-3,)):
         expected = [part.tolist() for part in numpy.array_split(numpy.arange(7), places)]
-        found = lab.put(torch.arange(7)).tensor_split(places)
-        lab.expect(f"tensor_split at {places}", [part.tolist() for part in found], expected)
+        result = lab.put(torch.arange(7)).tensor_split(places)
+        lab.expect(f"tensor_split at {places}", [part.tolist() for part in result], expected)
     where = torch.tensor([2, 5])
     lab.same("tensor_split at places in a tensor of the host", list(base.tensor_split(where)))
     lab.same("sections in a tensor of the host", list(torch.tensor_split(base, torch.tensor(3), 0)))
@@ -172,8 +172,8 @@ def resizing_in_place(lab: Lab) -> None:
     grow it where it is short and never shrink it."""
     base = lab.integers(2, 3, low=0, high=6)
     kept = values(base).ravel()
-    found = base.resize_(3, 2)
-    lab.holds("resize_ returns its input", found is base)
+    result = base.resize_(3, 2)
+    lab.holds("resize_ returns its input", result is base)
     lab.expect("the same number", base, kept.reshape(3, 2))
     size = base.untyped_storage().nbytes()
     base.resize_(2)
@@ -197,14 +197,14 @@ def resizing_to_memory_formats(lab: Lab) -> None:
     base = lab.integers(2, 3, 4, 5)
     last = base.to(memory_format=torch.channels_last)
     for memory_format in (torch.contiguous_format, torch.channels_last):
-        found = lab.integers(40).resize_(2, 3, 4, 5, memory_format=memory_format)
-        lab.same(f"strides for {memory_format}", found.stride())
-        found = lab.integers(40).resize_as_(last, memory_format=memory_format)
-        lab.same(f"strides like another for {memory_format}", found.stride())
-    found = lab.integers(40).resize_as_(last, memory_format=torch.preserve_format)
+        result = lab.integers(40).resize_(2, 3, 4, 5, memory_format=memory_format)
+        lab.same(f"strides for {memory_format}", result.stride())
+        result = lab.integers(40).resize_as_(last, memory_format=memory_format)
+        lab.same(f"strides like another for {memory_format}", result.stride())
+    result = lab.integers(40).resize_as_(last, memory_format=torch.preserve_format)
     lab.same(
         "strides for preserve_format",
-        (found.stride(), found.is_contiguous(memory_format=torch.channels_last)),
+        (result.stride(), result.is_contiguous(memory_format=torch.channels_last)),
     )
     turned = lab.integers(4, 3).t()
     lab.expect(
@@ -293,7 +293,7 @@ def broadcast_shapes_of_sizes(lab: Lab) -> None:
     """broadcast_shapes gives the shape that tensors of these shapes would have together, and refuses
     those that do not fit."""
     for shapes in (((2, 1), (3,)), ((1,), ()), ((4, 1, 3), (2, 1)), ((0, 1), (5,)), (3, (2, 3))):
-        wanted = torch.broadcast_tensors(*[torch.empty(s, device=lab.device) for s in shapes])[0].shape
-        lab.expect(f"of {shapes}", torch.broadcast_shapes(*shapes), wanted)
+        expected = torch.broadcast_tensors(*[torch.empty(s, device=lab.device) for s in shapes])[0].shape
+        lab.expect(f"of {shapes}", torch.broadcast_shapes(*shapes), expected)
     lab.raises("2 and 3", lambda: torch.broadcast_shapes((2,), (3,)), RuntimeError, ValueError)
     lab.raises("a negative size", lambda: torch.broadcast_shapes((-2,), (1,)), RuntimeError, ValueError)

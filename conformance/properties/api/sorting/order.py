@@ -31,10 +31,10 @@ def sorting_by_dimension(lab: Lab) -> None:
     for dim in (0, 1, 2, -1):
         for descending in (False, True):
             order = numpy.argsort(-array if descending else array, dim)
-            found = torch.sort(base, dim, descending)
+            result = torch.sort(base, dim, descending)
             name = f"of dimension {dim}{' descending' if descending else ''}"
-            lab.expect(f"values {name}", found.values, numpy.take_along_axis(array, order, dim))
-            lab.expect(f"indices {name}", found.indices, order)
+            lab.expect(f"values {name}", result.values, numpy.take_along_axis(array, order, dim))
+            lab.expect(f"indices {name}", result.indices, order)
             lab.expect(f"argsort {name}", base.argsort(dim, descending), order)
     turned = base.permute(2, 0, 1)
     lab.expect("permuted", turned.sort(1).values, numpy.sort(array.transpose(2, 0, 1), 1))
@@ -47,8 +47,8 @@ def sorting_by_dimension(lab: Lab) -> None:
         torch.empty(0, dtype=lab.dtype, device=lab.device),
         torch.empty(0, dtype=torch.int64, device=lab.device),
     )
-    found = torch.sort(base, 1, out=out)
-    lab.holds("sort returns out", found[0] is out[0] and found[1] is out[1])
+    result = torch.sort(base, 1, out=out)
+    lab.holds("sort returns out", result[0] is out[0] and result[1] is out[1])
     lab.expect("out", out[0], numpy.sort(array, 1))
     gap = torch.zeros(6, 2, dtype=lab.dtype, device=lab.device)[:, 0]
     index = torch.zeros(6, 2, dtype=torch.int64, device=lab.device)[:, 1]
@@ -67,10 +67,10 @@ def stable_sorting(lab: Lab) -> None:
         array = values(base)
         for descending in (False, True):
             order = numpy.argsort(-array if descending else array, 1, kind="stable")
-            found = torch.sort(base, dim=1, descending=descending, stable=True)
+            result = torch.sort(base, dim=1, descending=descending, stable=True)
             name = f"{size}{' descending' if descending else ''}"
-            lab.expect(f"indices of {name}", found.indices, order)
-            lab.expect(f"values of {name}", found.values, numpy.take_along_axis(array, order, 1))
+            lab.expect(f"indices of {name}", result.indices, order)
+            lab.expect(f"values of {name}", result.values, numpy.take_along_axis(array, order, 1))
             lab.expect(
                 f"argsort of {name}", torch.argsort(base, dim=1, descending=descending, stable=True), order
             )
@@ -91,12 +91,14 @@ def sorting_many(lab: Lab) -> None:
     for shape in ((20000,), (600, 70), (3, 9000), (2, 100000)):
         base = lab.integers(*shape, low=-30000, high=30000)
         array = values(base)
-        found = base.sort(-1)
-        lab.expect(f"values of {shape}", found.values, numpy.sort(array, -1))
-        lab.expect(f"values by the indices of {shape}", base.gather(-1, found.indices), numpy.sort(array, -1))
+        result = base.sort(-1)
+        lab.expect(f"values of {shape}", result.values, numpy.sort(array, -1))
+        lab.expect(
+            f"values by the indices of {shape}", base.gather(-1, result.indices), numpy.sort(array, -1)
+        )
         lab.expect(
             f"each index of {shape} once",
-            found.indices.sort(-1).values,
+            result.indices.sort(-1).values,
             numpy.sort(numpy.argsort(array, -1), -1),
         )
         down = base.sort(-1, descending=True).values
@@ -127,10 +129,10 @@ def sorting_keeps_strides(lab: Lab) -> None:
     base = lab.put(torch.arange(60.0).flip(0).view(3, 4, 5))
     for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
         given = base.permute(order)
-        found = given.sort(-1)
-        lab.same(f"values of {order}", found.values, strides=True)
-        lab.same(f"indices of {order}", found.indices, strides=True)
-        lab.expect(f"strides of {order}", found.values.stride(), given.stride())
+        result = given.sort(-1)
+        lab.same(f"values of {order}", result.values, strides=True)
+        lab.same(f"indices of {order}", result.indices, strides=True)
+        lab.expect(f"strides of {order}", result.values.stride(), given.stride())
 
 
 @behaviour("sorting", dtypes=_ORDERED, level="core", sees=("value", "error"))
@@ -144,10 +146,10 @@ def largest_and_smallest(lab: Lab) -> None:
         for count in (0, 1, 2, size):
             for largest in (True, False):
                 order = numpy.argsort(-array if largest else array, dim).take(range(count), dim)
-                found = base.topk(count, dim, largest, True)
+                result = base.topk(count, dim, largest, True)
                 name = f"{count} of dimension {dim}, {'largest' if largest else 'smallest'}"
-                lab.expect(f"values of {name}", found.values, numpy.take_along_axis(array, order, dim))
-                lab.expect(f"indices of {name}", found.indices, order)
+                lab.expect(f"values of {name}", result.values, numpy.take_along_axis(array, order, dim))
+                lab.expect(f"indices of {name}", result.indices, order)
     loose = base.topk(3, -1, sorted=False)
     lab.expect("unsorted", loose.values.sort(-1).values, numpy.sort(array, -1)[..., -3:])
     lab.expect(
@@ -185,14 +187,14 @@ def kth_smallest(lab: Lab) -> None:
         for k in (1, 2, base.shape[dim]):
             order = numpy.argsort(array, dim).take(k - 1, dim)
             for keep in (False, True):
-                found = torch.kthvalue(base, k, dim, keep)
+                result = torch.kthvalue(base, k, dim, keep)
                 name = f"{k} of dimension {dim}{' kept' if keep else ''}"
-                wanted = numpy.sort(array, dim).take(k - 1, dim)
+                expected = numpy.sort(array, dim).take(k - 1, dim)
                 lab.expect(
-                    f"values of {name}", found.values, numpy.expand_dims(wanted, dim) if keep else wanted
+                    f"values of {name}", result.values, numpy.expand_dims(expected, dim) if keep else expected
                 )
                 lab.expect(
-                    f"indices of {name}", found.indices, numpy.expand_dims(order, dim) if keep else order
+                    f"indices of {name}", result.indices, numpy.expand_dims(order, dim) if keep else order
                 )
     lab.expect(
         "permuted", base.permute(2, 0, 1).kthvalue(2, 1).values, numpy.sort(array.transpose(2, 0, 1), 1)[:, 1]
@@ -234,7 +236,7 @@ def backward_through_order(lab: Lab) -> None:
         "min": lambda x: x.min(0).values,
         "median": lambda x: x.median(1).values,
     }
-    wanted = {
+    expected = {
         "sort": [[10.0, 100, 1], [1, 10, 100]],
         "sort descending": [[10.0, 1, 100], [100, 10, 1]],
         "topk": [[10.0, 1, 0], [0, 10, 1]],
@@ -247,4 +249,4 @@ def backward_through_order(lab: Lab) -> None:
     for name, program in programs.items():
         x = lab.put([[2.0, 3, 1], [-1, 0, 5]], requires_grad=True)
         program(x).sum().backward()
-        lab.expect(name, x.grad, wanted[name])
+        lab.expect(name, x.grad, expected[name])

@@ -26,14 +26,14 @@ def unique_elements(lab: Lab) -> None:
     comes."""
     for shape in ((12,), (4, 5), (1,), (0,)):
         base = lab.integers(*shape, low=0, high=5)
-        wanted, inverse, counts = numpy.unique(values(base), return_inverse=True, return_counts=True)
-        lab.expect(f"of {shape}", torch.unique(base), wanted)
-        found = torch.unique(base, return_inverse=True, return_counts=True)
-        lab.expect(f"values of {shape}", found[0], wanted)
-        lab.expect(f"inverse of {shape}", found[1], inverse.reshape(shape))
-        lab.expect(f"counts of {shape}", found[2], counts)
+        expected, inverse, counts = numpy.unique(values(base), return_inverse=True, return_counts=True)
+        lab.expect(f"of {shape}", torch.unique(base), expected)
+        result = torch.unique(base, return_inverse=True, return_counts=True)
+        lab.expect(f"values of {shape}", result[0], expected)
+        lab.expect(f"inverse of {shape}", result[1], inverse.reshape(shape))
+        lab.expect(f"counts of {shape}", result[2], counts)
         lab.expect(f"counts alone of {shape}", base.unique(return_counts=True)[1], counts)
-        lab.expect(f"unsorted of {shape}", torch.unique(base, sorted=False).sort().values, wanted)
+        lab.expect(f"unsorted of {shape}", torch.unique(base, sorted=False).sort().values, expected)
     turned = lab.integers(5, 4, low=0, high=5).t()
     lab.expect("transposed", turned.unique(), numpy.unique(values(turned)))
     many = lab.integers(4000, low=0, high=60)
@@ -53,13 +53,13 @@ def unique_rows(lab: Lab) -> None:
     """unique of a dimension gives each of its slices once, in lexical order."""
     base = lab.integers(7, 2, 3, low=0, high=2)
     for dim in (0, 1, 2, -1):
-        wanted, inverse, counts = numpy.unique(
+        expected, inverse, counts = numpy.unique(
             values(base), axis=dim, return_inverse=True, return_counts=True
         )
-        found = torch.unique(base, dim=dim, return_inverse=True, return_counts=True)
-        lab.expect(f"values of dimension {dim}", found[0], wanted)
-        lab.expect(f"inverse of dimension {dim}", found[1], inverse.ravel())
-        lab.expect(f"counts of dimension {dim}", found[2], counts)
+        result = torch.unique(base, dim=dim, return_inverse=True, return_counts=True)
+        lab.expect(f"values of dimension {dim}", result[0], expected)
+        lab.expect(f"inverse of dimension {dim}", result[1], inverse.ravel())
+        lab.expect(f"counts of dimension {dim}", result[2], counts)
     rows = lab.integers(40, 2, low=0, high=3)
     lab.expect("many rows", torch.unique(rows, dim=0), numpy.unique(values(rows), axis=0))
     lab.same("no rows", torch.unique(base[:0], dim=0))
@@ -80,21 +80,23 @@ def unique_neighbours(lab: Lab) -> None:
         base = lab.integers(size, low=0, high=2)
         array = values(base)
         starts = numpy.flatnonzero(numpy.concatenate([[True], array[1:] != array[:-1]])[:size])
-        found = torch.unique_consecutive(base, return_inverse=True, return_counts=True)
-        lab.expect(f"values of {size}", found[0], array[starts])
+        result = torch.unique_consecutive(base, return_inverse=True, return_counts=True)
+        lab.expect(f"values of {size}", result[0], array[starts])
         lab.expect(
             f"inverse of {size}",
-            found[1],
+            result[1],
             numpy.repeat(numpy.arange(len(starts)), numpy.diff([*starts, size])),
         )
         lab.expect(
-            f"counts of {size}", found[2], numpy.diff([*starts, size]) if size else numpy.array([], dtype=int)
+            f"counts of {size}",
+            result[2],
+            numpy.diff([*starts, size]) if size else numpy.array([], dtype=int),
         )
     rows = lab.put([[1, 0], [1, 0], [0, 1], [1, 0]], dtype=lab.dtype)
-    found = torch.unique_consecutive(rows, return_inverse=True, return_counts=True, dim=0)
-    lab.expect("rows", found[0].long(), [[1, 0], [0, 1], [1, 0]])
-    lab.expect("inverse of rows", found[1], [0, 0, 1, 2])
-    lab.expect("counts of rows", found[2], [2, 1, 1])
+    result = torch.unique_consecutive(rows, return_inverse=True, return_counts=True, dim=0)
+    lab.expect("rows", result[0].long(), [[1, 0], [0, 1], [1, 0]])
+    lab.expect("inverse of rows", result[1], [0, 0, 1, 2])
+    lab.expect("counts of rows", result[2], [2, 1, 1])
     flat = torch.unique_consecutive(rows[:2])
     lab.expect("of two dimensions", flat.long(), [1, 0, 1, 0])
 
@@ -103,9 +105,9 @@ def unique_neighbours(lab: Lab) -> None:
 def unique_special_values(lab: Lab) -> None:
     """NaNs are unequal to each other in unique; infinities are values."""
     base = lab.put([math.nan, 1.0, math.inf, math.nan, 1, -math.inf, math.inf], dtype=lab.dtype)
-    found = torch.unique(base, return_counts=True)
-    lab.expect("values", found[0], [-math.inf, 1, math.inf, math.nan, math.nan])
-    lab.expect("counts", found[1], [1, 2, 2, 1, 1])
+    result = torch.unique(base, return_counts=True)
+    lab.expect("values", result[0], [-math.inf, 1, math.inf, math.nan, math.nan])
+    lab.expect("counts", result[1], [1, 2, 2, 1, 1])
     lab.expect(
         "neighbours", torch.unique_consecutive(lab.put([1.0, 1, math.nan, math.nan])), [1, math.nan, math.nan]
     )
@@ -122,8 +124,8 @@ def membership(lab: Lab) -> None:
         for invert in (False, True):
             for unique in (False, count < 2):
                 name = f"among {count}{', inverted' if invert else ''}{', each once' if unique else ''}"
-                found = torch.isin(base, among, invert=invert, assume_unique=unique and count < 2)
-                lab.expect(name, found, numpy.isin(array, values(among), invert=invert))
+                result = torch.isin(base, among, invert=invert, assume_unique=unique and count < 2)
+                lab.expect(name, result, numpy.isin(array, values(among), invert=invert))
     lab.expect(
         "each once",
         torch.isin(lab.put([1, 2, 3], dtype=lab.dtype), lab.put([3, 5], dtype=lab.dtype), assume_unique=True),
@@ -167,9 +169,9 @@ def places_in_order(lab: Lab) -> None:
     lab.expect(
         "right=True", torch.searchsorted(row, given, right=True), numpy.searchsorted(array, wanted, "right")
     )
-    found = torch.bucketize(given, row, out_int32=True)
-    lab.expect("int32", found, numpy.searchsorted(array, wanted))
-    lab.expect("dtype of int32", str(found.dtype), "torch.int32")
+    result = torch.bucketize(given, row, out_int32=True)
+    lab.expect("int32", result, numpy.searchsorted(array, wanted))
+    lab.expect("dtype of int32", str(result.dtype), "torch.int32")
     rows = torch.stack([row, row + 1])
     lab.expect(
         "rows",

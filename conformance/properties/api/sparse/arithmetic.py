@@ -45,9 +45,9 @@ def sums_of_sparse(lab: Lab) -> None:
             "dense in place": full.clone().add_(a),
             "strided dense": full.transpose(0, 1).contiguous().transpose(0, 1) + a,
         }
-        for name, found in results.items():
-            lab.same(f"{name} {dense}", _dense(found))
-            lab.same(f"layout of {name} {dense}", found.layout)
+        for name, result in results.items():
+            lab.same(f"{name} {dense}", _dense(result))
+            lab.same(f"layout of {name} {dense}", result.layout)
     out = torch.empty(3, 4, dtype=lab.dtype, device=lab.device, layout=torch.sparse_coo)
     one = repeated(lab)
     lab.holds("out= is returned", torch.add(one, one, out=out) is out)
@@ -90,9 +90,9 @@ def products_of_sparse(lab: Lab) -> None:
     if lab.dtype != torch.int64:
         results["quotient"] = a / 2
         results["quotient in place"] = a.clone().div_(4)
-    for name, found in results.items():
-        lab.same(name, _dense(found))
-    lab.same("layouts", {name: found.layout for name, found in results.items()})
+    for name, result in results.items():
+        lab.same(name, _dense(result))
+    lab.same("layouts", {name: result.layout for name, result in results.items()})
     if lab.dtype == torch.float32:
         for mode in ("floor", "trunc"):
             lab.same(f"rounded {mode}", torch.div(a.coalesce(), 2, rounding_mode=mode).to_dense())
@@ -128,8 +128,8 @@ def sparse_matrix_products(lab: Lab) -> None:
         "smm": torch.smm(a, right),
         "sspaddmm": torch.sspaddmm(lab.integers(3, 2, low=0, high=2).to_sparse(), a, right),
     }
-    for name, found in results.items():
-        lab.same(name, _dense(found))
+    for name, result in results.items():
+        lab.same(name, _dense(result))
     out = torch.empty(3, 2, dtype=lab.dtype, device=lab.device)
     lab.same("out=", torch.mm(a, right, out=out))
     batch = lab.integers(2, 3, 4, low=-1, high=2)
@@ -150,9 +150,9 @@ def sparse_reductions(lab: Lab) -> None:
     lab.same("sum", a.sum())
     lab.same("sparse.sum", torch.sparse.sum(a))
     for dims in ((0,), (1,), (2,), (0, 1), (0, 2), (0, 1, 2), (-1,), (-3,)):
-        found = torch.sparse.sum(a, dims)
-        lab.same(f"over {dims}", _dense(found))
-        lab.same(f"layout over {dims}", found.layout)
+        result = torch.sparse.sum(a, dims)
+        lab.same(f"over {dims}", _dense(result))
+        lab.same(f"layout over {dims}", result.layout)
     lab.same("in another dtype", _dense(torch.sparse.sum(a, 0, dtype=torch.float64)))
     lab.same("sum over a dimension", _dense(torch.sum(flat, 0)))
     lab.close("norm", torch.norm(a), roundings=64)
@@ -160,9 +160,9 @@ def sparse_reductions(lab: Lab) -> None:
     matrix = repeated(lab)
     for function in (torch.sparse.softmax, torch.sparse.log_softmax):
         for dim in (0, 1):
-            found = function(matrix, dim).coalesce()
-            lab.same(f"positions of {function.__name__} over {dim}", found.indices())
-            lab.close(f"{function.__name__} over {dim}", found.values(), roundings=64)
+            result = function(matrix, dim).coalesce()
+            lab.same(f"positions of {function.__name__} over {dim}", result.indices())
+            lab.close(f"{function.__name__} over {dim}", result.values(), roundings=64)
         none = function(sparse_coo_tensor((2, 3), dtype=lab.dtype, device=lab.device), 1)
         lab.same(f"{function.__name__} of none", [none._nnz(), none.shape])
     lab.same("any", [torch.any(matrix).item()])
@@ -216,13 +216,13 @@ def functions_of_sparse(lab: Lab) -> None:
         if name in ("asin", "arcsin", "atanh"):
             source = source / 64
         function = getattr(torch, name)
-        found = function(source)
-        lab.same(f"layout and dtype of {name}", [found.layout, found.dtype])
+        result = function(source)
+        lab.same(f"layout and dtype of {name}", [result.layout, result.dtype])
         if name in floats:
-            lab.close(name, found.to_dense(), roundings=64)
+            lab.close(name, result.to_dense(), roundings=64)
         else:
-            lab.same(name, found.to_dense())
-        if found.dtype == source.dtype and hasattr(torch.Tensor, f"{name}_"):
+            lab.same(name, result.to_dense())
+        if result.dtype == source.dtype and hasattr(torch.Tensor, f"{name}_"):
             changed = source.coalesce().clone()
             back = getattr(changed, f"{name}_")()
             lab.holds(f"{name}_ returns its tensor", back is changed)
@@ -239,10 +239,10 @@ def masks_of_dense(lab: Lab) -> None:
     """sparse_mask takes from a dense tensor what stands where the mask has an element, coalesced or not."""
     dense = lab.integers(3, 4)
     mask = repeated(lab).coalesce()
-    found = dense.sparse_mask(mask)
-    lab.same("positions", found.coalesce().indices())
-    lab.same("values", found.coalesce().values())
-    lab.same("dense", found.to_dense())
+    result = dense.sparse_mask(mask)
+    lab.same("positions", result.coalesce().indices())
+    lab.same("values", result.coalesce().values())
+    lab.same("dense", result.to_dense())
     hybrid = lab.integers(3, 4, 2).sparse_mask(repeated(lab, 2).coalesce())
     lab.same("hybrid", hybrid.to_dense())
     lab.same("of a sparse tensor", repeated(lab).coalesce().sparse_mask(mask).to_dense())

@@ -40,18 +40,18 @@ def unary_functions_of_sparse(lab: Lab) -> None:
     """
     for op in _unary():
         made = _inside(lab)
-        found = op.op(made)
-        lab.same(f"layout of {op.name}", [found.layout, found.shape, found.dtype])
-        lab.same(f"positions of {op.name}", found.coalesce().indices())
-        lab.close(f"values of {op.name}", found.coalesce().values(), roundings=64)
+        result = op.op(made)
+        lab.same(f"layout of {op.name}", [result.layout, result.shape, result.dtype])
+        lab.same(f"positions of {op.name}", result.coalesce().indices())
+        lab.close(f"values of {op.name}", result.coalesce().values(), roundings=64)
         dense = op.op(made.to_dense())
-        near = torch.allclose(found.to_dense().double(), dense.double(), rtol=1e-4, atol=1e-5)
+        near = torch.allclose(result.to_dense().double(), dense.double(), rtol=1e-4, atol=1e-5)
         lab.holds(f"{op.name} of the sparse is that of the dense", near)
         none = op.op(sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device))
         lab.same(f"{op.name} of no elements", [none.shape, none._nnz()])
         if (
             op.inplace_variant is not None
-            and found.dtype == made.dtype
+            and result.dtype == made.dtype
             and not op.name.startswith(("nan_to_num", "deg", "rad"))
         ):
             changed = made.clone()

@@ -31,15 +31,15 @@ def transposed_sparse(lab: Lab) -> None:
             "repeated": repeated(lab, *dense),
             "coalesced": repeated(lab, *dense).coalesce(),
         }.items():
-            for name, found in {
+            for name, result in {
                 "transpose": made.transpose(0, 1),
                 "negative": made.transpose(-made.dim(), 1 - made.dim()),
                 "in place": made.clone().transpose_(0, 1),
                 "permute": made.permute(1, 0, *range(2, made.dim())),
                 "identity": made.permute(*range(made.dim())),
             }.items():
-                lab.same(f"{name} of {kind} {dense}", found.to_dense())
-                lab.same(f"flags of {name} of {kind} {dense}", _flags(found))
+                lab.same(f"{name} of {kind} {dense}", result.to_dense())
+                lab.same(f"flags of {name} of {kind} {dense}", _flags(result))
     lab.same("t", repeated(lab).t().to_dense())
     lab.same("t in place", repeated(lab).t_().to_dense())
     lab.same("t of none", sparse_coo_tensor((2, 3), dtype=lab.dtype, device=lab.device).t().shape)
@@ -56,15 +56,15 @@ def joined_sparse(lab: Lab) -> None:
     """
     a, b = repeated(lab, 2), repeated(lab, 2).coalesce()
     for dim in (0, 1, 2, -1):
-        found = torch.cat((a, b, a), dim)
-        lab.same(f"cat over {dim}", found.to_dense())
-        lab.same(f"flags of cat over {dim}", _flags(found))
+        result = torch.cat((a, b, a), dim)
+        lab.same(f"cat over {dim}", result.to_dense())
+        lab.same(f"flags of cat over {dim}", _flags(result))
     for dim in (0, 1, 2, -2):
         lab.same(f"stack over {dim}", torch.stack((a, b), dim).to_dense())
     for dim in (0, 1, 2, -1, -4):
-        found = a.unsqueeze(dim)
-        lab.same(f"unsqueeze {dim}", found.to_dense())
-        lab.same(f"flags of unsqueeze {dim}", _flags(found))
+        result = a.unsqueeze(dim)
+        lab.same(f"unsqueeze {dim}", result.to_dense())
+        lab.same(f"flags of unsqueeze {dim}", _flags(result))
     lab.same("cat with none", torch.cat((a, torch.zeros_like(a))).to_dense())
     lab.raises("cat of other sizes", lambda: torch.cat((repeated(lab), repeated(lab).t())))
     lab.raises("cat with a dense", lambda: torch.cat((a, a.to_dense())))
@@ -84,9 +84,9 @@ def selected_from_sparse(lab: Lab) -> None:
                 lab.same(f"select {dim} {place} {dense}", _plain(made.select(dim, place)))
             for where in ([0], [1, 0], [1, 1, 0, 1], []):
                 index = torch.tensor(where, dtype=torch.int64, device=lab.device)
-                found = made.index_select(dim, index)
-                lab.same(f"index_select {dim} {where} {dense}", found.to_dense())
-                lab.same(f"flags {dim} {where} {dense}", _flags(found))
+                result = made.index_select(dim, index)
+                lab.same(f"index_select {dim} {where} {dense}", result.to_dense())
+                lab.same(f"flags {dim} {where} {dense}", _flags(result))
             lab.same(f"narrow_copy {dim} {dense}", made.narrow_copy(dim, 0, 1).to_dense())
         lab.same(f"rows {dense}", _plain(made[1]))
         lab.same(f"reading by tuple {dense}", _plain(made[0, 1]))
@@ -114,9 +114,9 @@ def broadcast_sparse(lab: Lab) -> None:
     diagonals = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     for layout in (None, torch.sparse_coo, torch.sparse_csr):
         made = torch.sparse.spdiags(diagonals, torch.tensor([0, -1]), (3, 3), layout=layout)
-        found = made.to(lab.device)
+        result = made.to(lab.device)
         lab.expect(
-            f"of diagonals, {layout}", found.to_dense(), [[1.0, 0.0, 0.0], [4.0, 2.0, 0.0], [0.0, 5.0, 3.0]]
+            f"of diagonals, {layout}", result.to_dense(), [[1.0, 0.0, 0.0], [4.0, 2.0, 0.0], [0.0, 5.0, 3.0]]
         )
     lab.raises("a diagonal twice", lambda: torch.sparse.spdiags(diagonals, torch.tensor([0, 0]), (3, 3)))
 
@@ -131,8 +131,8 @@ def gradients_of_sparse(lab: Lab) -> None:
     weights = lab.integers(3, 4)
 
     def grad(name: str, out: torch.Tensor, *inputs: torch.Tensor) -> None:
-        found = torch.autograd.grad(out, inputs)
-        lab.same(name, [_plain(t) for t in found])
+        gradients = torch.autograd.grad(out, inputs)
+        lab.same(name, [_plain(t) for t in gradients])
 
     made = sparse_coo_tensor(places, values, (3, 4))
     lab.same("need of a gradient", [made.requires_grad, made.is_leaf])

@@ -25,7 +25,7 @@ def compressed_products(lab: Lab) -> None:
     for layout in LAYOUTS[:2]:
         made = compressed(dense, layout)
         other = compressed(lab.integers(6, 4, low=-1, high=2), layout)
-        for name, found in {
+        for name, result in {
             "mm": made @ right,
             "strided right": made @ lab.integers(2, 6).t(),
             "sparse.mm": torch.sparse.mm(made, right),
@@ -33,7 +33,7 @@ def compressed_products(lab: Lab) -> None:
             "sparse by sparse": made @ other,
             "dense on the left": lab.integers(2, 4) @ made,
         }.items():
-            lab.same(f"{name} {layout}", _dense(found))
+            lab.same(f"{name} {layout}", _dense(result))
         lab.raises(f"sizes that do not fit {layout}", lambda: made @ lab.integers(4, 2))
     csr = dense.to_sparse_csr()
     lab.same("vector", csr @ vector)
@@ -67,7 +67,7 @@ def compressed_sums(lab: Lab) -> None:
     )
     full = lab.integers(4, 6)
     none = torch.zeros(4, 6, dtype=lab.dtype, device=lab.device).to_sparse_csr()
-    for name, found in {
+    for name, result in {
         "sum": a + b,
         "factor": torch.add(a, b, alpha=2),
         "with none": a + none,
@@ -80,8 +80,8 @@ def compressed_sums(lab: Lab) -> None:
         "negative": -a,
         "in place": a.clone().add_(b),
     }.items():
-        lab.same(name, _dense(found))
-        lab.same(f"layout of {name}", found.layout)
+        lab.same(name, _dense(result))
+        lab.same(f"layout of {name}", result.layout)
     lab.raises("other sizes", lambda: a + lab.integers(2, 6).to_sparse_csr())
     lab.same("sum of everything", a.sum())
 
@@ -109,9 +109,9 @@ def compressed_functions(lab: Lab) -> None:
             "positive",
         ]:
             source = compressed(dense * dense, layout) if name == "sqrt" else made
-            found = getattr(torch, name)(source)
-            lab.same(f"pattern of {name} {layout}", [found.layout, found._nnz(), found.dtype])
-            lab.close(f"{name} {layout}", found.to_dense().float(), roundings=64)
+            result = getattr(torch, name)(source)
+            lab.same(f"pattern of {name} {layout}", [result.layout, result._nnz(), result.dtype])
+            lab.close(f"{name} {layout}", result.to_dense().float(), roundings=64)
     csr = dense.to_sparse_csr()
     changed = csr.clone()
     lab.holds("in place it is itself", changed.sin_() is changed)
@@ -148,6 +148,6 @@ def compressed_solves(lab: Lab) -> None:
     right = lab.integers(4, 2)
     dense = torch.linalg.solve_triangular(lower, right, upper=False)
     lab.close("dense", dense, roundings=512)
-    found = torch.triangular_solve(right, lower.to_sparse_csr(), upper=False)
-    lab.close("CSR", found.solution, roundings=512)
-    lab.close("residual", lower @ found.solution, roundings=512)
+    result = torch.triangular_solve(right, lower.to_sparse_csr(), upper=False)
+    lab.close("CSR", result.solution, roundings=512)
+    lab.close("residual", lower @ result.solution, roundings=512)

@@ -17,8 +17,8 @@ def typed(tensor: torch.Tensor) -> torch.TypedStorage:
     """The typed storage of a tensor, without the warning that it is deprecated."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found: torch.TypedStorage = tensor.storage()
-    return found
+        storage: torch.TypedStorage = tensor.storage()
+    return storage
 
 
 @behaviour("storage", dtypes=ALL, level="core", sees=("value", "shape"))
@@ -34,13 +34,13 @@ def untyped_storages(lab: Lab) -> None:
     lab.holds("addresses agree", storage.data_ptr() == base.data_ptr())
     other = torch.empty(0, dtype=lab.dtype, device=lab.device).set_(storage, 4, (4,), (1,))
     lab.same("a tensor over a part of it", other)
-    wanted = base.clone()
+    expected = base.clone()
     del base
     lab.same(
         "after the tensor is gone",
         torch.empty(0, dtype=lab.dtype, device=lab.device).set_(storage).view(3, 4),
     )
-    lab.holds("and its values", torch.equal(other, wanted[1]))
+    lab.holds("and its values", torch.equal(other, expected[1]))
     twice = storage.clone()
     lab.holds(
         "a clone is elsewhere", twice.data_ptr() != storage.data_ptr() and twice.nbytes() == storage.nbytes()

@@ -105,8 +105,8 @@ def modes_that_refuse(lab: Lab) -> None:
     made = Counted(x)
     with torch._C.DisableTorchFunctionSubclass():
         with Polite():
-            found = torch.abs(made)
-        lab.same("value", found)
+            result = torch.abs(made)
+        lab.same("value", result)
         lab.same("counts", dict(counts))
         with Polite(), Polite():
             lab.same("twice", torch.abs(made))
@@ -137,8 +137,8 @@ def modes_that_refuse(lab: Lab) -> None:
 
     class Makes(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            found = function(*[a.inner if isinstance(a, Wrapped) else a for a in args], **(kwargs or {}))
-            return Wrapped(found) if isinstance(found, torch.Tensor) else found
+            result = function(*[a.inner if isinstance(a, Wrapped) else a for a in args], **(kwargs or {}))
+            return Wrapped(result) if isinstance(result, torch.Tensor) else result
 
     with Makes():
         y = x + x

@@ -46,10 +46,10 @@ class Wrapped(torch.Tensor):
     def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         Wrapped.log.append(str(function.overloadpacket.__name__))
         plain = tree_map(lambda t: t.inner if isinstance(t, Wrapped) else t, (args, kwargs or {}))
-        found = function(*plain[0], **plain[1])
+        result = function(*plain[0], **plain[1])
         if function.overloadpacket.__name__.endswith("_"):
             return args[0]
-        return tree_map(lambda t: Wrapped(t) if isinstance(t, torch.Tensor) else t, found)
+        return tree_map(lambda t: Wrapped(t) if isinstance(t, torch.Tensor) else t, result)
 
 
 class Notes(TorchDispatchMode):
@@ -102,11 +102,11 @@ def wrapper_subclasses(lab: Lab) -> None:
 @behaviour("subclass", sees=("value",))
 def subclasses_as_parameters(lab: Lab) -> None:
     """Subclasses may be parameters, of modules and of optimizers, keep their type, and copy deeply."""
-    for wanted in (True, False):
+    for expected in (True, False):
         source = Wrapped(lab.integers(3))
-        parameter = torch.nn.Parameter(source, requires_grad=wanted)
-        lab.holds(f"a parameter with gradient {wanted}", isinstance(parameter, torch.nn.Parameter))
-        lab.same(f"need of gradients {wanted}", [parameter.requires_grad, source.requires_grad])
+        parameter = torch.nn.Parameter(source, requires_grad=expected)
+        lab.holds(f"a parameter with gradient {expected}", isinstance(parameter, torch.nn.Parameter))
+        lab.same(f"need of gradients {expected}", [parameter.requires_grad, source.requires_grad])
         lab.holds("the source is no parameter", not isinstance(source, torch.nn.Parameter))
     module = torch.nn.Module()
     module.weight = torch.nn.Parameter(Wrapped(lab.integers(3)))
@@ -189,8 +189,8 @@ def dispatch_modes(lab: Lab) -> None:
 
     class Doubles(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            found = function(*args, **(kwargs or {}))
-            return found * 2 if function is torch.ops.aten.neg.default else found
+            result = function(*args, **(kwargs or {}))
+            return result * 2 if function is torch.ops.aten.neg.default else result
 
     with Doubles():
         doubled = -x.detach()
@@ -247,9 +247,9 @@ def function_overrides(lab: Lab) -> None:
 
     x = lab.integers(3)
     listens = x.as_subclass(Listens)
-    found = torch.add(listens, 1).mul(2)
-    lab.holds("results are of the class", type(found) is Listens)
-    lab.same("value", found.as_subclass(torch.Tensor))
+    result = torch.add(listens, 1).mul(2)
+    lab.holds("results are of the class", type(result) is Listens)
+    lab.same("value", result.as_subclass(torch.Tensor))
     lab.same("calls", [c for c in calls if c in ("add", "mul")])
     lab.same("a stand-in", torch.add(Stands(x), 2))
     lab.same("on the right", torch.mul(x, Stands(x)))

@@ -85,8 +85,8 @@ def numbers_and_gradients(lab: Lab) -> None:
     lab.expect("item", lab.silent("item", (grown * 1).item), 2.0)
     lab.expect("tolist", (grown * 1).tolist(), [2.0])
     lab.expect("detached", float((grown * 1).detach()), 2.0)
-    found = lab.warns("float", lambda: float(grown * 1), match="requires_grad")
-    lab.expect("float", found, 2.0)
+    result = lab.warns("float", lambda: float(grown * 1), match="requires_grad")
+    lab.expect("float", result, 2.0)
 
 
 @behaviour("tensor", level="core", dtypes=(*FLOATS, *INTEGERS), sees=("value", "error"))

@@ -31,8 +31,8 @@ def memory_format_conversions(lab: Lab) -> None:
         lab.same("to keeps", last.to(torch.float64), strides=True)
         for word in ("double", "int", "half", "bool"):
             lab.same(f"{word} keeps", getattr(last, word)(), strides=True)
-            wanted = getattr(base, word)(memory_format=memory_format)
-            lab.same(f"{word} with the format", wanted, strides=True)
+            expected = getattr(base, word)(memory_format=memory_format)
+            lab.same(f"{word} with the format", expected, strides=True)
         lab.same(
             "empty in the format", torch.empty(shape, device=lab.device, memory_format=memory_format).stride()
         )
@@ -72,10 +72,10 @@ def operators_and_formats(lab: Lab) -> None:
             "sign": torch.sign,
         }
         for name, call in calls.items():
-            found, plain = call(last), call(base)
-            lab.holds(f"{name} keeps the format", found.is_contiguous(memory_format=memory_format))
-            lab.holds(f"{name} gives the same values", torch.equal(found, plain))
-            lab.close(name, found, roundings=4)
+            result, plain = call(last), call(base)
+            lab.holds(f"{name} keeps the format", result.is_contiguous(memory_format=memory_format))
+            lab.holds(f"{name} gives the same values", torch.equal(result, plain))
+            lab.close(name, result, roundings=4)
         inplace = last.clone().add_(1)
         lab.holds("in place keeps it", inplace.is_contiguous(memory_format=memory_format))
         order = (0, *range(2, last.dim()), 1)

@@ -110,8 +110,10 @@ def distances_of_nothing(lab: Lab) -> None:
         "donot_use_mm_for_euclid_dist",
     ):
         far, near = lab.integers(30, 4), lab.integers(40, 4)
-        wanted = (far[:, None] - near[None]).pow(2).sum(-1).sqrt()
-        lab.holds(f"by {mode}", torch.allclose(torch.cdist(far, near, compute_mode=mode), wanted, atol=2e-3))
+        expected = (far[:, None] - near[None]).pow(2).sum(-1).sqrt()
+        lab.holds(
+            f"by {mode}", torch.allclose(torch.cdist(far, near, compute_mode=mode), expected, atol=2e-3)
+        )
     leaf: Any = lab.integers(3, 2).requires_grad_()
     torch.cdist(leaf, leaf.detach().clone(), p=0.5).sum().backward()
     lab.holds("gradients below p=1 are numbers", not bool(leaf.grad.isnan().any()))
@@ -222,7 +224,7 @@ def plain_subclasses(lab: Lab) -> None:
     marked = base.as_subclass(Marked)
     lab.shares("a tensor and its subclass", base, marked)
     lab.holds("it is of the class", type(marked) is Marked)
-    for name, found in {
+    for name, result in {
         "sum": marked + 1,
         "other": 1 + marked,
         "row": marked[0],
@@ -231,8 +233,8 @@ def plain_subclasses(lab: Lab) -> None:
         "cast": marked.double(),
         "copy": marked.to(lab.device, copy=True),
     }.items():
-        lab.holds(f"{name} is of the class", type(found) is Marked)
-        lab.same(name, found.as_subclass(torch.Tensor))
+        lab.holds(f"{name} is of the class", type(result) is Marked)
+        lab.same(name, result.as_subclass(torch.Tensor))
     lab.holds("back", type(marked.as_subclass(torch.Tensor)) is torch.Tensor)
     leaf = lab.floats(3, requires_grad=True)
     (leaf.as_subclass(Marked) * 2).sum().backward()

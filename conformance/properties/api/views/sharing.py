@@ -143,8 +143,8 @@ def in_place_view_functions(lab: Lab) -> None:
     for name, function in functions.items():
         base = lab.integers(3, 4)
         view = base.view(3, 4) if name != "squeeze_" else base.view(3, 1, 4)
-        found = function(view)
-        lab.holds(f"{name} returns its input", found is view)
+        result = function(view)
+        lab.holds(f"{name} returns its input", result is view)
         lab.same(name, view, strides=True)
         lab.shares(f"the view after {name} and its base", base, view)
         lab.holds(f"the view after {name} is one still", view._is_view() and view._base is base)
