@@ -26,7 +26,7 @@ def values(tensor: torch.Tensor) -> Array:
         return host.numpy() if host.dtype == torch.bool else host.to(torch.int64).numpy()
 
 
-def made(
+def from_array(
     lab: Lab, array: Any, dtype: torch.dtype | None = None, *, requires_grad: bool = False
 ) -> torch.Tensor:
     """A tensor on the device from an array, of the lab's dtype where none is given."""

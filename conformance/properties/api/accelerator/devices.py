@@ -19,12 +19,13 @@ def the_accelerator(lab: Lab) -> None:
     lab.holds("it is the device's type", runtime.current().type == lab.device.type)
     lab.holds("there is a device", runtime.count() >= 1)
     lab.holds("the current index is one of theirs", 0 <= runtime.index() < runtime.count())
-    made = lab.integers(3)
+    tensor = lab.integers(3)
     lab.holds(
-        "tensors go to the current device", made.device.type == "cpu" or made.device.index == runtime.index()
+        "tensors go to the current device",
+        tensor.device.type == "cpu" or tensor.device.index == runtime.index(),
     )
     runtime.synchronize()
-    lab.same("work is done after waiting", made + 1)
+    lab.same("work is done after waiting", tensor + 1)
     if lab.device.type != "cpu":
         module = torch.get_device_module(lab.device)
         lab.holds(
@@ -115,10 +116,10 @@ def streams_as_contexts(lab: Lab) -> None:
     event.synchronize()
     first.synchronize()
     lab.holds("done when waited for", event.query() and first.query())
-    other = runtime.event()
-    other.record(outer)
-    other.synchronize()
-    lab.holds("an event of one's own", other.query())
+    second_event = runtime.event()
+    second_event.record(outer)
+    second_event.synchronize()
+    lab.holds("an event of one's own", second_event.query())
     second.wait_stream(first)
     second.synchronize()
     runtime.synchronize()

@@ -37,8 +37,11 @@ def run(function: Function, starts: Sequence[torch.Tensor], make: Make, *, gradi
         ],
         "requires grad": [tensor.requires_grad for tensor in (*results, *tensors)],
         "shares": [
-            [one.untyped_storage()._cdata == other.untyped_storage()._cdata for other in (*tensors, *results)]
-            for one in results
+            [
+                left.untyped_storage()._cdata == right.untyped_storage()._cdata
+                for right in (*tensors, *results)
+            ]
+            for left in results
         ],
     }
     if gradients:
@@ -54,15 +57,17 @@ def run(function: Function, starts: Sequence[torch.Tensor], make: Make, *, gradi
     return shown
 
 
-def alike(one: Any, other: Any) -> bool:
+def alike(left: Any, right: Any) -> bool:
     """Whether two runs showed the same."""
-    if isinstance(one, torch.Tensor):
-        return torch.equal(one, other) and one.dtype == other.dtype
-    if isinstance(one, dict):
-        return all(alike(value, other[word]) for word, value in one.items())
-    if isinstance(one, list):
-        return len(one) == len(other) and all(alike(mine, its) for mine, its in zip(one, other, strict=True))
-    return bool(one == other)
+    if isinstance(left, torch.Tensor):
+        return torch.equal(left, right) and left.dtype == right.dtype
+    if isinstance(left, dict):
+        return all(alike(value, right[word]) for word, value in left.items())
+    if isinstance(left, list):
+        return len(left) == len(right) and all(
+            alike(mine, its) for mine, its in zip(left, right, strict=True)
+        )
+    return bool(left == right)
 
 
 def check(
@@ -232,10 +237,10 @@ def aot_returns_aliases(lab: Lab) -> None:
     for gradients in (False, True):
         start = x.clone().requires_grad_(gradients)
         result, due = traced(quiet)(start), quiet(start)
-        lab.same(f"under no_grad, {gradients}", [one.detach() for one in result])
+        lab.same(f"under no_grad, {gradients}", [output.detach() for output in result])
         lab.holds(
             f"under no_grad, {gradients}: nothing requires grad",
-            [one.requires_grad for one in result] == [one.requires_grad for one in due],
+            [output.requires_grad for output in result] == [output.requires_grad for output in due],
         )
 
 

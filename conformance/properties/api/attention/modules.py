@@ -19,10 +19,10 @@ def _soft(lab: Lab, module: Any) -> Any:
     """With weights small enough that softmax does not saturate; norms as they are."""
     whole(lab, module)
     with torch.no_grad():
-        for name, one in module.named_parameters():
-            one.mul_(0.125)
+        for name, parameter in module.named_parameters():
+            parameter.mul_(0.125)
             if "norm" in name and name.endswith("weight"):
-                one.add_(1)
+                parameter.add_(1)
     return module
 
 
@@ -57,17 +57,19 @@ def multihead_attention(lab: Lab) -> None:
     plain = module(x, y, y)[0]
     w, b = module.in_proj_weight, module.in_proj_bias
     q, k, v = (
-        F.linear(one, w[i * 8 : i * 8 + 8], b[i * 8 : i * 8 + 8]).view(len(one), 2, 2, 4).permute(1, 2, 0, 3)
-        for i, one in enumerate((x, y, y))
+        F.linear(sequence, w[i * 8 : i * 8 + 8], b[i * 8 : i * 8 + 8])
+        .view(len(sequence), 2, 2, 4)
+        .permute(1, 2, 0, 3)
+        for i, sequence in enumerate((x, y, y))
     )
     by_hand = module.out_proj(F.scaled_dot_product_attention(q, k, v).permute(2, 0, 1, 3).reshape(5, 2, 8))
     lab.close("by hand", (plain, by_hand), roundings=128, matrix=True)
     lab.close("without weights", module(x, y, y, need_weights=False)[0], roundings=128, matrix=True)
     lab.close("without a batch", module(x[:, 0], y[:, 0], y[:, 0])[0], roundings=128, matrix=True)
-    other = _soft(lab, nn.MultiheadAttention(8, 2, kdim=3, vdim=6))
+    narrow = _soft(lab, nn.MultiheadAttention(8, 2, kdim=3, vdim=6))
     lab.close(
         "keys and values of other widths",
-        other(x, lab.floats(7, 2, 3), lab.floats(7, 2, 6))[0],
+        narrow(x, lab.floats(7, 2, 3), lab.floats(7, 2, 6))[0],
         roundings=128,
         matrix=True,
     )

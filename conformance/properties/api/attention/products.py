@@ -60,12 +60,12 @@ def attention_by_its_definition(lab: Lab) -> None:
                 roundings=512,
                 matrix=True,
             )
-    one = attend(
+    single = attend(
         lab.put([[[1.0, 0.0]]], dtype=lab.dtype),
         lab.put([[[0.0, 0.0], [0.0, 0.0]]], dtype=lab.dtype),
         lab.put([[[2.0, 4.0], [4.0, 8.0]]], dtype=lab.dtype),
     )
-    lab.expect("equal weights give the mean", one, [[[3.0, 6.0]]], roundings=8)
+    lab.expect("equal weights give the mean", single, [[[3.0, 6.0]]], roundings=8)
     q, k, v = (lab.floats(1, 4, 2) for _ in range(3))
     causal = attend(q, k, v, is_causal=True)
     lab.close("the first step sees itself alone", causal[:, :1], roundings=64, matrix=True)
@@ -104,8 +104,8 @@ def attention_in_other_layouts(lab: Lab) -> None:
         )
     lab.close("values of another width", attend(q, k, lab.floats(2, 4, 5, 6)), roundings=32, matrix=True)
     # In float32: in bfloat16 the CPU's kernel for long inputs refuses to run where AVX-512 is switched off.
-    one, two, three = (lab.floats(1, 1, 150, 8, dtype=torch.float32) for _ in range(3))
-    lab.close("long", attend(one, two, three, is_causal=True), roundings=64, matrix=True)
+    queries, keys, entries = (lab.floats(1, 1, 150, 8, dtype=torch.float32) for _ in range(3))
+    lab.close("long", attend(queries, keys, entries, is_causal=True), roundings=64, matrix=True)
     masked = lab.integers(5, 5, low=0, high=1, dtype=torch.bool)
     lab.holds("rows that see nothing stay in shape", attend(q, k, v, attn_mask=masked).shape == q.shape)
     with torch.no_grad():

@@ -21,32 +21,32 @@ def _products(lab: Lab) -> Calls:
     """Operators that every backend's list lowers (the documentation's lists for CPU, CUDA and XPU have them
     all).
     """
-    square, other = lab.integers(4, 4), lab.integers(4, 4)
+    square, second = lab.integers(4, 4), lab.integers(4, 4)
     batch, more = lab.integers(2, 4, 4), lab.integers(2, 4, 4)
     line, plane, block = lab.integers(1, 2, 5), lab.integers(1, 2, 5, 5), lab.integers(1, 2, 3, 3, 3)
     kernels = [lab.integers(2, 2, *([2] * n)) for n in (1, 2, 3)]
     return {
-        "mm": lambda: torch.mm(square, other),
+        "mm": lambda: torch.mm(square, second),
         "matmul": lambda: torch.matmul(batch, square),
         "bmm": lambda: torch.bmm(batch, more),
-        "addmm": lambda: torch.addmm(square, square, other),
+        "addmm": lambda: torch.addmm(square, square, second),
         "baddbmm": lambda: torch.baddbmm(batch, batch, more),
         "addbmm": lambda: torch.addbmm(square, batch, more),
-        "linear": lambda: F.linear(square, other),
+        "linear": lambda: F.linear(square, second),
         "conv1d": lambda: F.conv1d(line, kernels[0]),
         "conv2d": lambda: F.conv2d(plane, kernels[1]),
         "conv3d": lambda: F.conv3d(block, kernels[2]),
         "conv_transpose1d": lambda: F.conv_transpose1d(line, kernels[0]),
         "conv_transpose2d": lambda: F.conv_transpose2d(plane, kernels[1]),
         "conv_transpose3d": lambda: F.conv_transpose3d(block, kernels[2]),
-        "method": lambda: square @ other,
+        "method": lambda: square @ second,
     }
 
 
 def _losses(lab: Lab) -> Calls:
     """Operators that every backend's list keeps in float32."""
-    one, other = lab.integers(3, 4), lab.integers(3, 4)
-    lower = [t.to(torch.bfloat16) for t in (one, other)]
+    prediction, aim = lab.integers(3, 4), lab.integers(3, 4)
+    lower = [t.to(torch.bfloat16) for t in (prediction, aim)]
     signs = torch.ones(3, 4, device=lab.device)
     classes = lab.put([0, 1, 3])
     return {

@@ -82,9 +82,9 @@ def autocast_by_hand(lab: Lab) -> None:
         torch.clear_autocast_cache()
     lab.same("seen", seen)
     lab.holds("autocast can be asked for", torch.amp.autocast_mode.is_autocast_available(kind))
-    other = "cuda" if kind == "cpu" else "cpu"
+    other_kind = "cuda" if kind == "cpu" else "cpu"
     with torch.autocast(kind, dtype=torch.bfloat16):
-        lab.same("another device type stays off", torch.is_autocast_enabled(other))
+        lab.same("another device type stays off", torch.is_autocast_enabled(other_kind))
 
 
 @behaviour("autocast", sees=("value", "error"))
@@ -134,7 +134,7 @@ def autocast_of_functions(lab: Lab) -> None:
     kind = lab.device.type
     seen: list[Any] = []
 
-    def made(**options: Any) -> Any:
+    def product_with(**options: Any) -> Any:
         class Product(torch.autograd.Function):
             @staticmethod
             @torch.amp.custom_fwd(device_type=kind, **options)
@@ -156,12 +156,12 @@ def autocast_of_functions(lab: Lab) -> None:
     for options in ({}, {"cast_inputs": torch.float32}, {"cast_inputs": torch.bfloat16}):
         a.grad = b.grad = None
         with torch.autocast(kind, dtype=torch.bfloat16):
-            out = made(**options).apply(a, b)
+            out = product_with(**options).apply(a, b)
             loss = out.float().sum()
         loss.backward()
         lab.same(f"value with {options}", out.detach())
         lab.same(f"gradients with {options}", [a.grad, b.grad])
-    plain = made(cast_inputs=torch.bfloat16).apply(a, b)
+    plain = product_with(cast_inputs=torch.bfloat16).apply(a, b)
     lab.same("outside nothing is cast", plain.detach())
     lab.same("seen", seen)
 

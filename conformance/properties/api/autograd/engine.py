@@ -52,12 +52,12 @@ def backward_within_backward(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             modes.append(torch.is_grad_enabled())
             with torch.enable_grad():
-                other: Any = torch.ones(2, device=grad.device, requires_grad=True)
-                (other * 3).sum().backward()
+                inner: Any = torch.ones(2, device=grad.device, requires_grad=True)
+                (inner * 3).sum().backward()
             modes.append(torch.is_grad_enabled())
             if ctx.fail:
                 raise KeyError("inner failure")
-            return grad * 2 * other.grad[0], None
+            return grad * 2 * inner.grad[0], None
 
     x.grad = None
     Inner.apply(x, False).sum().backward()
@@ -76,8 +76,8 @@ def backward_within_backward(lab: Lab) -> None:
         @staticmethod
         def backward(ctx: Any, grad: Any) -> Any:
             with torch.enable_grad():
-                other = torch.ones(3, device=grad.device, requires_grad=True)
-                Inner.apply(other, True).sum().backward()
+                inner = torch.ones(3, device=grad.device, requires_grad=True)
+                Inner.apply(inner, True).sum().backward()
             return grad
 
     lab.raises("an error two deep", lambda: Outer.apply(x).sum().backward(), KeyError, match="inner failure")

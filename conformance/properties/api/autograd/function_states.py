@@ -84,8 +84,8 @@ def functions_differentiated_repeatedly(lab: Lab) -> None:
     lab.same("three derivatives of a cube", shown)
     lab.expect("the third", shown[2], [6.0] * 4)
     outer = Cube.apply(Cube.apply(x))
-    one = torch.autograd.grad(outer.sum(), x, create_graph=True)[0]
-    again = [torch.autograd.grad(one.sum(), x, retain_graph=True)[0] for _ in range(3)]
+    derivative = torch.autograd.grad(outer.sum(), x, create_graph=True)[0]
+    again = [torch.autograd.grad(derivative.sum(), x, retain_graph=True)[0] for _ in range(3)]
     lab.same("second derivative of a cube of a cube", again)
 
 
@@ -205,8 +205,8 @@ def views_out_of_functions(lab: Lab) -> None:
             return x.view_as(x), x * 2
 
         @staticmethod
-        def backward(ctx: Any, one: Any, other: Any) -> Any:
-            return one + 2 * other
+        def backward(ctx: Any, first_grad: Any, second_grad: Any) -> Any:
+            return first_grad + 2 * second_grad
 
     x = lab.integers(2, 3, requires_grad=True)
     base = x * 1
@@ -224,11 +224,11 @@ def views_out_of_functions(lab: Lab) -> None:
         lab.same(
             "like a plain view under no_grad", Row.apply(x).requires_grad == x.narrow(0, 0, 1).requires_grad
         )
-    one, other = Pair.apply(x * 1)
-    lab.raises("in place on one of several results", lambda: one.mul_(2), match="in-?place|inplace")
-    other.mul_(3)
+    first, second = Pair.apply(x * 1)
+    lab.raises("in place on one of several results", lambda: first.mul_(2), match="in-?place|inplace")
+    second.mul_(3)
     x.grad = None
-    other.sum().backward()
+    second.sum().backward()
     lab.expect("in place on a result that is no view", x.grad, [[6.0] * 3] * 2)
     plain = lab.integers(2, 3)
     view = Row.apply(plain)
@@ -313,9 +313,9 @@ def backward_without_a_graph(lab: Lab) -> None:
         @staticmethod
         def backward(ctx: Any, grad: Any) -> Any:
             x, y = ctx.saved_tensors
-            one = grad * y
-            flags.append((one.requires_grad, x.requires_grad))
-            return one, grad * x
+            grad_x = grad * y
+            flags.append((grad_x.requires_grad, x.requires_grad))
+            return grad_x, grad * x
 
     x: Any = lab.integers(3, requires_grad=True)
     y = lab.integers(3, requires_grad=True)

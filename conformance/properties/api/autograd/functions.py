@@ -96,9 +96,9 @@ def undefined_gradients_of_functions(lab: Lab) -> None:
             return x * 2, x * 5
 
         @staticmethod
-        def backward(ctx: Any, one: Any, other: Any) -> Any:
-            seen.append(None if other is None else other.clone())
-            return one * 2, None
+        def backward(ctx: Any, first_grad: Any, second_grad: Any) -> Any:
+            seen.append(None if second_grad is None else second_grad.clone())
+            return first_grad * 2, None
 
     x = lab.integers(3, requires_grad=True)
     Cut.apply(x).sum().backward()
@@ -128,12 +128,12 @@ def functions_that_return_inputs(lab: Lab) -> None:
     class Twice(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
-            made = x * 2
-            return made, made
+            doubled = x * 2
+            return doubled, doubled
 
         @staticmethod
-        def backward(ctx: Any, one: Any, other: Any) -> Any:
-            return one * 2 + other * 2
+        def backward(ctx: Any, first_grad: Any, second_grad: Any) -> Any:
+            return first_grad * 2 + second_grad * 2
 
     for shape in ((1,), (), (2, 3)):
         x = lab.integers(*shape, requires_grad=True)
@@ -143,8 +143,8 @@ def functions_that_return_inputs(lab: Lab) -> None:
         result.sum().backward()
         lab.expect(f"gradient of {shape}", x.grad, torch.full(shape, 2.0))
     x = lab.integers(3, requires_grad=True)
-    one, other = Twice.apply(x)
-    (one.sum() + 3 * other.sum()).backward()
+    first, second = Twice.apply(x)
+    (first.sum() + 3 * second.sum()).backward()
     lab.expect("gradient through a result given twice", x.grad, [8.0, 8.0, 8.0])
 
 
@@ -154,7 +154,7 @@ def wrong_gradients_of_functions(lab: Lab) -> None:
     backward.
     """
 
-    def made(gradient: Any) -> Any:
+    def function_with(gradient: Any) -> Any:
         class Wrong(Function):
             @staticmethod
             def forward(ctx: Any, x: torch.Tensor, *rest: Any) -> Any:
@@ -167,19 +167,19 @@ def wrong_gradients_of_functions(lab: Lab) -> None:
         return Wrong
 
     x = lab.integers(2, 3, requires_grad=True)
-    many = made(lambda grad: (grad, grad))
+    many = function_with(lambda grad: (grad, grad))
     lab.raises(
         "one gradient too many", lambda: many.apply(x).sum().backward(), match="incorrect number of gradients"
     )
-    few = made(lambda grad: grad)
+    few = function_with(lambda grad: grad)
     lab.raises(
         "one gradient too few",
         lambda: few.apply(x, x).sum().backward(),
         match="incorrect number of gradients",
     )
-    shape = made(lambda grad: grad.new_ones(7))
+    shape = function_with(lambda grad: grad.new_ones(7))
     lab.raises("a wrong shape", lambda: shape.apply(x).sum().backward(), match="shape")
-    word = made(lambda grad: "a word")
+    word = function_with(lambda grad: "a word")
     lab.raises(
         "a gradient that is no tensor", lambda: word.apply(x).sum().backward(), RuntimeError, TypeError
     )
@@ -192,10 +192,10 @@ def wrong_gradients_of_functions(lab: Lab) -> None:
 
     def run() -> None:
         y = x * x
-        made(fails).apply(y + y).sum().backward()
+        function_with(fails).apply(y + y).sum().backward()
 
     lab.raises("an exception in backward", run, Broken, match="the backward gave up")
-    extra = made(lambda grad: (grad, None, None))
+    extra = function_with(lambda grad: (grad, None, None))
     extra.apply(x, 1).sum().backward()
     lab.holds("superfluous Nones are allowed", x.grad is not None)
 
@@ -277,10 +277,10 @@ def functions_in_place(lab: Lab) -> None:
     x = lab.integers(2, 3, requires_grad=True)
     inner = x * 2
     before = inner._version
-    found = Tripled.apply(inner)
-    lab.holds("the input itself is returned", found is inner)
+    tripled = Tripled.apply(inner)
+    lab.holds("the input itself is returned", tripled is inner)
     lab.same("version counter's step", inner._version - before)
-    found.sum().backward()
+    tripled.sum().backward()
     lab.expect("gradient", x.grad, [[6.0] * 3] * 2)
     x.grad = None
     base = x * 1
@@ -288,11 +288,11 @@ def functions_in_place(lab: Lab) -> None:
     lab.same("base after its row was changed", base.detach())
     base.sum().backward()
     lab.expect("gradient through the base", x.grad, [[3.0] * 3, [1.0] * 3])
-    plain, other = lab.integers(3), lab.integers(3, requires_grad=True)
-    result = Both.apply(plain, other)
+    plain, second = lab.integers(3), lab.integers(3, requires_grad=True)
+    result = Both.apply(plain, second)
     lab.holds("a changed tensor comes to need gradients", result is plain and plain.requires_grad)
     result.sum().backward()
-    lab.expect("gradient of the other input", other.grad, [2.0, 2.0, 2.0])
+    lab.expect("gradient of the other input", second.grad, [2.0, 2.0, 2.0])
     leaf = lab.integers(3, requires_grad=True)
     lab.raises("a leaf in place", lambda: Tripled.apply(leaf), match="leaf")
 
@@ -387,8 +387,8 @@ def functions_with_other_things(lab: Lab) -> None:
 
     class Words(Function):
         @staticmethod
-        def forward(ctx: Any, one: int, other: str) -> Any:
-            return other * one
+        def forward(ctx: Any, number: int, text: str) -> Any:
+            return text * number
 
         @staticmethod
         def backward(ctx: Any, grad: Any) -> Any:
@@ -400,6 +400,6 @@ def functions_with_other_things(lab: Lab) -> None:
     (product * 2 + total).sum().backward()
     lab.same("gradients", [x.grad, y.grad])
     lab.same("no tensors at all", Words.apply(2, "ab"))
-    one, other = torch.autograd.grad(Mixed.apply("w", x, [], y)[1].sum(), (x, y), create_graph=True)
-    again = torch.autograd.grad((one * other).sum(), (x, y))
+    grad_x, grad_y = torch.autograd.grad(Mixed.apply("w", x, [], y)[1].sum(), (x, y), create_graph=True)
+    again = torch.autograd.grad((grad_x * grad_y).sum(), (x, y))
     lab.same("second gradients", again)

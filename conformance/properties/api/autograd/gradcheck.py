@@ -128,10 +128,10 @@ def gradcheck_of_wrong_gradients(lab: Lab) -> None:
             return t * 2, t * 3
 
         @staticmethod
-        def backward(ctx: Any, one: Any, other: Any) -> Any:
-            if (one == 0).all():
-                return torch.ones_like(one)
-            return one * 2 + other * 3
+        def backward(ctx: Any, first_grad: Any, second_grad: Any) -> Any:
+            if (first_grad == 0).all():
+                return torch.ones_like(first_grad)
+            return first_grad * 2 + second_grad * 3
 
     lab.raises("zeros that give no zeros", lambda: gradcheck(Undefined.apply, (x,)))
     lab.same("gradient", torch.autograd.grad(_Wrong.apply(x).sum(), x)[0])

@@ -60,7 +60,7 @@ def backward_of_several(lab: Lab) -> None:
 @behaviour("autograd", level="training", sees=("value", "error"))
 def grad_calls(lab: Lab) -> None:
     """grad returns gradients without accumulating; unused inputs raise, give None or, materialized, zeros."""
-    x, y, other = (lab.integers(2, 2, requires_grad=True) for _ in range(3))
+    x, y, unrelated = (lab.integers(2, 2, requires_grad=True) for _ in range(3))
     z = x * x + y * x + y * y
     lab.same("gradients", torch.autograd.grad(z, (x, y), torch.ones_like(z), retain_graph=True))
     lab.holds("nothing was accumulated", x.grad is None and y.grad is None)
@@ -69,16 +69,16 @@ def grad_calls(lab: Lab) -> None:
     lab.expect("second derivatives", second[0], [[3.0, 3.0], [3.0, 3.0]])
     lab.raises(
         "unused",
-        lambda: torch.autograd.grad(z.sum(), (x, other), retain_graph=True),
+        lambda: torch.autograd.grad(z.sum(), (x, unrelated), retain_graph=True),
         match="unused|not have been used",
     )
-    got = torch.autograd.grad(z.sum(), (x, other), retain_graph=True, allow_unused=True)
+    got = torch.autograd.grad(z.sum(), (x, unrelated), retain_graph=True, allow_unused=True)
     lab.holds("allowed to be unused it is None", got[1] is None)
-    got = torch.autograd.grad(z.sum(), (x, other), retain_graph=True, materialize_grads=True)
+    got = torch.autograd.grad(z.sum(), (x, unrelated), retain_graph=True, materialize_grads=True)
     lab.expect("materialized it is zero", got[1], [[0.0, 0.0], [0.0, 0.0]])
     lab.raises(
         "materialized but not allowed",
-        lambda: torch.autograd.grad(z.sum(), other, allow_unused=False, materialize_grads=True),
+        lambda: torch.autograd.grad(z.sum(), unrelated, allow_unused=False, materialize_grads=True),
         ValueError,
         match="allow_unused",
     )
@@ -119,24 +119,24 @@ def backward_into_chosen_inputs(lab: Lab) -> None:
     """backward with inputs= accumulates into these alone, tensors that are no leaves included."""
     x, y = lab.integers(2, 2, requires_grad=True), lab.integers(2, 2, requires_grad=True)
 
-    def made() -> torch.Tensor:
+    def total() -> torch.Tensor:
         return (x * y + y * y).sum()
 
-    made().backward(inputs=[x])
+    total().backward(inputs=[x])
     lab.same("x alone", [x.grad, y.grad is None])
     x.grad = None
-    made().backward(inputs=(x, y))
+    total().backward(inputs=(x, y))
     lab.same("both", [x.grad, y.grad])
     x.grad = y.grad = None
-    made().backward(inputs=x)
+    total().backward(inputs=x)
     lab.same("a tensor in place of a list", [x.grad, y.grad is None])
     x.grad = None
     hidden = x * y
     hidden.retain_grad()
     (hidden * 3).sum().backward(inputs=[hidden, x])
     lab.same("a tensor that is no leaf", [hidden.grad, x.grad, y.grad is None])
-    lab.raises("none at all", lambda: made().backward(inputs=[]), match="empty")
-    torch.autograd.backward(made(), inputs=[y])
+    lab.raises("none at all", lambda: total().backward(inputs=[]), match="empty")
+    torch.autograd.backward(total(), inputs=[y])
     lab.same("as a function", y.grad)
 
 
@@ -230,8 +230,8 @@ def leaves_and_requires_grad(lab: Lab) -> None:
         lab.holds(f"{dtype} may need none", whole.requires_grad_(False) is whole)
     for dtype in (torch.float16, torch.bfloat16, torch.float64, torch.complex64):
         lab.same(f"{dtype}", lab.put([1, 0], dtype=dtype).requires_grad_().requires_grad)
-    made = torch.zeros(2, device=lab.device, requires_grad=True)
-    lab.same("factory", [made.requires_grad, made.is_leaf])
+    leaf = torch.zeros(2, device=lab.device, requires_grad=True)
+    lab.same("factory", [leaf.requires_grad, leaf.is_leaf])
     like = torch.ones_like(y, requires_grad=True)
     lab.same("like", [like.requires_grad, like.is_leaf])
     lab.raises(

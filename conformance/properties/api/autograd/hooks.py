@@ -184,9 +184,9 @@ def hooks_after_accumulation(lab: Lab) -> None:
     lab.raises(
         "on a tensor that is no leaf", lambda: (x * 1).register_post_accumulate_grad_hook(print), match="leaf"
     )
-    other = lab.integers(2, requires_grad=True)
-    other.register_post_accumulate_grad_hook(lambda t: 5)
-    lab.raises("a hook that returns something", lambda: other.sum().backward(), RuntimeError, TypeError)
+    second = lab.integers(2, requires_grad=True)
+    second.register_post_accumulate_grad_hook(lambda t: 5)
+    lab.raises("a hook that returns something", lambda: second.sum().backward(), RuntimeError, TypeError)
     gone = lab.integers(2, requires_grad=True)
 
     class Hook:

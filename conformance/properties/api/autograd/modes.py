@@ -45,10 +45,10 @@ def modes_without_gradients(lab: Lab) -> None:
     lab.same("a leaf may be changed without gradients", x.detach())
     lab.same("its need stays", [x.requires_grad, x.is_leaf])
     with torch.no_grad():
-        made = torch.zeros(2, device=lab.device, requires_grad=True)
+        leaf = torch.zeros(2, device=lab.device, requires_grad=True)
         parameter = torch.nn.Parameter(x)
     lab.same(
-        "leaves made without gradients", [made.requires_grad, parameter.requires_grad, parameter.is_leaf]
+        "leaves made without gradients", [leaf.requires_grad, parameter.requires_grad, parameter.is_leaf]
     )
 
 
@@ -109,8 +109,8 @@ def modes_as_decorators(lab: Lab) -> None:
 
         return Decorated
 
-    made = lab.warns("decorating a class", decorate, category=FutureWarning, match="class")
-    lab.same("the constructor's mode", made().mode)
+    decorated = lab.warns("decorating a class", decorate, category=FutureWarning, match="class")
+    lab.same("the constructor's mode", decorated().mode)
 
 
 @behaviour("autograd", sees=("value",))
@@ -138,8 +138,8 @@ def modes_of_generators(lab: Lab) -> None:
         yield from (t.requires_grad for t in without())
         yield (x * 1).requires_grad
 
-    for made in without():
-        seen.append((made.requires_grad, torch.is_grad_enabled(), (x * 1).requires_grad))
+    for product in without():
+        seen.append((product.requires_grad, torch.is_grad_enabled(), (x * 1).requires_grad))
     coroutine = without()
     first = next(coroutine)
     coroutine.send("word")
@@ -187,9 +187,14 @@ def inference_mode(lab: Lab) -> None:
     outside = lab.integers(3, requires_grad=True)
     with torch.inference_mode():
         inside = outside * 2
-        made = torch.ones(3, device=lab.device)
+        inferred = torch.ones(3, device=lab.device)
         flags = [torch.is_inference_mode_enabled(), torch.is_grad_enabled()]
-        flags += [inside.is_inference(), made.is_inference(), inside.requires_grad, outside.is_inference()]
+        flags += [
+            inside.is_inference(),
+            inferred.is_inference(),
+            inside.requires_grad,
+            outside.is_inference(),
+        ]
         with torch.inference_mode(False):
             flags += [
                 torch.is_inference_mode_enabled(),
@@ -205,13 +210,15 @@ def inference_mode(lab: Lab) -> None:
     lab.same("flags", flags)
     lab.same("values", [inside, changed])
     lab.raises("the version", lambda: inside._version, match="[Ii]nference")
-    lab.raises("need of a gradient", lambda: made.requires_grad_(), match="[Ii]nference")
-    lab.raises("in place outside", lambda: made.mul_(2), match="[Ii]nference")
-    lab.raises("saved for backward", lambda: outside * made, match="[Ii]nference tensors? cannot be saved")
+    lab.raises("need of a gradient", lambda: inferred.requires_grad_(), match="[Ii]nference")
+    lab.raises("in place outside", lambda: inferred.mul_(2), match="[Ii]nference")
+    lab.raises(
+        "saved for backward", lambda: outside * inferred, match="[Ii]nference tensors? cannot be saved"
+    )
     plain = lab.integers(3)
-    lab.same("plain computation outside", (plain * made).is_inference())
-    lab.same("nothing saved", (outside + made).requires_grad)
-    copied = made.clone()
+    lab.same("plain computation outside", (plain * inferred).is_inference())
+    lab.same("nothing saved", (outside + inferred).requires_grad)
+    copied = inferred.clone()
     lab.same("a clone is a normal tensor", copied.is_inference())
     (outside * copied).sum().backward()
     lab.same("gradient with the clone", outside.grad)
@@ -251,8 +258,13 @@ def normal_tensors_in_inference_mode(lab: Lab) -> None:
 
     @torch.inference_mode()
     def decorated(t: torch.Tensor) -> list[bool]:
-        made = t * 2
-        return [made.is_inference(), made.view(-1).is_inference(), t.is_inference(), made.requires_grad]
+        doubled = t * 2
+        return [
+            doubled.is_inference(),
+            doubled.view(-1).is_inference(),
+            t.is_inference(),
+            doubled.requires_grad,
+        ]
 
     lab.same("decorated", decorated(leaf))
 

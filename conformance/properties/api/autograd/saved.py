@@ -155,8 +155,8 @@ def misused_packing_hooks(lab: Lab) -> None:
             return x * x
 
     lab.raises("pack fails", lambda: with_hooks(refuse, lambda t: t), Refused, match="not this one")
-    made = with_hooks(lambda t: t, refuse)
-    lab.raises("unpack fails", lambda: made.sum().backward(), Refused)
+    squared = with_hooks(lambda t: t, refuse)
+    lab.raises("unpack fails", lambda: squared.sum().backward(), Refused)
     word = with_hooks(lambda t: "word", lambda t: t)
     lab.raises("unpack gives a word", lambda: word.sum().backward(), TypeError)
 
@@ -247,9 +247,11 @@ def hooks_of_one_saved_tensor(lab: Lab) -> None:
     slot = squared.grad_fn._raw_saved_self
     slot.register_hooks(lambda t: t, lambda t: t)
     lab.raises("a second pair", lambda: slot.register_hooks(lambda t: t, lambda t: t), match="already")
-    other: Any = x * x
-    lab.raises("one hook alone", lambda: other.grad_fn._raw_saved_self.register_hooks(lambda t: t), TypeError)
-    lab.raises("no function", lambda: other.grad_fn._raw_saved_self.register_hooks(1, 2), TypeError)
+    second: Any = x * x
+    lab.raises(
+        "one hook alone", lambda: second.grad_fn._raw_saved_self.register_hooks(lambda t: t), TypeError
+    )
+    lab.raises("no function", lambda: second.grad_fn._raw_saved_self.register_hooks(1, 2), TypeError)
     lab.raises("a saved tensor made by hand", lambda: torch.autograd.SavedTensor(), TypeError, RuntimeError)  # type: ignore[attr-defined]
 
 

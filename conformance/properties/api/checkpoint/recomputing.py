@@ -75,11 +75,14 @@ def random_state_of_recomputation(lab: Lab) -> None:
         after = torch.rand(2, device=lab.device)
         torch.manual_seed(3)
         torch.rand_like(x.detach())
-        one, other = torch.rand(2, device=lab.device), torch.rand(2, device=lab.device)
+        drawn_before, drawn_after = torch.rand(2, device=lab.device), torch.rand(2, device=lab.device)
         lab.holds(
-            f"the stream of numbers goes on, reentrant {reentrant}", torch.equal(before.cpu(), one.cpu())
+            f"the stream of numbers goes on, reentrant {reentrant}",
+            torch.equal(before.cpu(), drawn_before.cpu()),
         )
-        lab.holds(f"after backward as well, reentrant {reentrant}", torch.equal(after.cpu(), other.cpu()))
+        lab.holds(
+            f"after backward as well, reentrant {reentrant}", torch.equal(after.cpu(), drawn_after.cpu())
+        )
     drop = torch.nn.Dropout(0.5)
     values = []
     checkpoint(
@@ -150,8 +153,8 @@ def misuse_of_checkpoints(lab: Lab) -> None:
         "another number of saved tensors", lambda: out.sum().backward(), match="different number of tensors"
     )
     calls.clear()
-    other = checkpoint(shrinks, x, use_reentrant=False)
-    lab.raises("other metadata", lambda: other.sum().backward(), match="different metadata")
+    recomputed = checkpoint(shrinks, x, use_reentrant=False)
+    lab.raises("other metadata", lambda: recomputed.sum().backward(), match="different metadata")
     calls.clear()
     unchecked = checkpoint(lambda a: a * a, x, use_reentrant=False, determinism_check="none")
     unchecked.sum().backward()

@@ -123,16 +123,18 @@ def cond_differentiates(lab: Lab) -> None:
             x, y = (lab.integers(3, requires_grad=need) for need in needs)
             pred = truth(lab, value)
 
-            def one(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            def taken(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
                 return a * a * b
 
-            def other(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            def refused(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
                 return a + b * b
 
-            chosen = one if value else other
+            chosen = taken if value else refused
             shown(
                 f"{value}, {needs}",
-                lambda pred=pred, x=x, y=y, one=one, other=other: choose(pred, one, other, (x, y)),
+                lambda pred=pred, x=x, y=y, taken=taken, refused=refused: choose(
+                    pred, taken, refused, (x, y)
+                ),
                 lambda x=x, y=y, chosen=chosen: chosen(x, y),
                 x,
                 y,

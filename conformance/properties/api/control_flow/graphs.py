@@ -118,10 +118,10 @@ def compiled_control_flow(lab: Lab) -> None:
     for name, function in functions.items():
         for backend in ("eager",):
             torch_private.reset_dynamo()
-            made = compiled(function, backend)
+            compiled_function = compiled(function, backend)
             with torch.no_grad():
                 for inputs in ((x, y), (y, x)):
-                    result, due = made(*inputs), function(*inputs)
+                    result, due = compiled_function(*inputs), function(*inputs)
                     lab.same(f"{name} by {backend}", result)
                     lab.holds(f"{name} by {backend}: as eagerly", equal(result, due))
     torch_private.reset_dynamo()

@@ -49,14 +49,14 @@ def folded(combine: Function, carry: Any, xs: torch.Tensor, dim: int = 0, *, rev
     return carry, torch.stack(outputs)
 
 
-def equal(one: Any, other: Any) -> bool:
+def equal(left: Any, right: Any) -> bool:
     """Whether two trees hold the same tensors."""
-    if isinstance(one, torch.Tensor):
-        return torch.equal(one, other) and one.dtype == other.dtype
+    if isinstance(left, torch.Tensor):
+        return torch.equal(left, right) and left.dtype == right.dtype
     values = (
-        zip(one.values(), other.values(), strict=True)
-        if isinstance(one, dict)
-        else zip(one, other, strict=True)
+        zip(left.values(), right.values(), strict=True)
+        if isinstance(left, dict)
+        else zip(left, right, strict=True)
     )
     return all(equal(mine, theirs) for mine, theirs in values)
 
@@ -79,9 +79,9 @@ def scan_folds(lab: Lab) -> None:
             f"rows, reverse {reverse}: the same by a loop",
             equal(result, folded(step, start, xs, reverse=reverse)),
         )
-        other = scan(step, start, xs.T.contiguous(), dim=1, reverse=reverse)
-        lab.same(f"over columns, reverse {reverse}", other)
-        lab.holds(f"columns, reverse {reverse}: the same carry", torch.equal(other[0], result[0]))
+        along_columns = scan(step, start, xs.T.contiguous(), dim=1, reverse=reverse)
+        lab.same(f"over columns, reverse {reverse}", along_columns)
+        lab.holds(f"columns, reverse {reverse}: the same carry", torch.equal(along_columns[0], result[0]))
     sums = scan(lambda c, x: (c + x, c + x), torch.zeros(3, device=lab.device), xs, dim=0)[1]
     lab.expect("running sums", sums, xs.cpu().cumsum(0))
     lab.same(
@@ -211,8 +211,8 @@ def associative_scan_folds(lab: Lab) -> None:
                 )
     ys = lab.integers(5, 3, low=-2, high=3)
 
-    def pair(one: Any, other: Any) -> Any:
-        return one[0] * other[0], one[1] * other[0] + other[1]
+    def pair(left: Any, right: Any) -> Any:
+        return left[0] * right[0], left[1] * right[0] + right[1]
 
     result = associative_scan(pair, (xs, ys), 0, combine_mode="generic")
     first, second = [xs[0]], [ys[0]]

@@ -59,8 +59,8 @@ def copies_between_dtypes(lab: Lab) -> None:
         if not lab.target.declares(name):
             continue
         dtype = getattr(torch, name)
-        made = values.to(dtype)
-        lab.same(f"to {name}", made)
+        converted = values.to(dtype)
+        lab.same(f"to {name}", converted)
         into = torch.zeros(4, dtype=dtype, device=lab.device)
         lab.holds("copy_ gives itself", into.copy_(values) is into)
         lab.same(f"into {name}", into)
@@ -176,9 +176,9 @@ def deep_copies(lab: Lab) -> None:
     if lab.dtype.is_floating_point:
         leaf = lab.floats(3, requires_grad=True)
         (leaf * leaf).sum().backward()
-        other = copy.deepcopy(leaf)
-        lab.same("a leaf", [other, other.grad, other.requires_grad, other.is_leaf])
-        lab.holds("its gradient is its own", other.grad is not leaf.grad)
+        leaf_copy = copy.deepcopy(leaf)
+        lab.same("a leaf", [leaf_copy, leaf_copy.grad, leaf_copy.requires_grad, leaf_copy.is_leaf])
+        lab.holds("its gradient is its own", leaf_copy.grad is not leaf.grad)
         weight = torch.nn.Parameter(lab.floats(2))
         lab.holds("a parameter stays one", isinstance(copy.deepcopy(weight), torch.nn.Parameter))
         lab.raises("a result of autograd", lambda: copy.deepcopy(leaf * 2), match="(?i)graph leaves|deepcopy")
@@ -190,23 +190,23 @@ def deep_copies(lab: Lab) -> None:
 def mixed_devices_refused(lab: Lab) -> None:
     """Operators refuse tensors of two devices, scalars of the host apart; indices may come from the host."""
     base = lab.integers(3, 3)
-    other = torch.ones(3, 3, device="meta") if lab.device.type == "cpu" else torch.ones(3, 3)
+    elsewhere = torch.ones(3, 3, device="meta") if lab.device.type == "cpu" else torch.ones(3, 3)
     number = torch.tensor(2.0)
     lab.same("a scalar of the host", base * number)
     lab.same("a scalar first", number + base)
     lab.same("indexed from the host", base[torch.tensor([2, 0])])
     lab.same("a mask of the host", base[torch.tensor([True, False, True])])
     calls: dict[str, Callable[[], object]] = {
-        "add": lambda: base + other,
-        "compare": lambda: base == other,
-        "atan2": lambda: torch.atan2(base, other),
-        "lerp": lambda: base.lerp(other, 0.5),
-        "dot": lambda: torch.dot(base[0], other[0]),
-        "cat": lambda: torch.cat((base, other)),
-        "stack": lambda: torch.stack((base, other)),
-        "where": lambda: torch.where(base > 0, base, other),
-        "into out": lambda: torch.add(base, base, out=other),
-        "index_add_": lambda: base.index_add_(0, lab.put([0, 1, 2]), other),
+        "add": lambda: base + elsewhere,
+        "compare": lambda: base == elsewhere,
+        "atan2": lambda: torch.atan2(base, elsewhere),
+        "lerp": lambda: base.lerp(elsewhere, 0.5),
+        "dot": lambda: torch.dot(base[0], elsewhere[0]),
+        "cat": lambda: torch.cat((base, elsewhere)),
+        "stack": lambda: torch.stack((base, elsewhere)),
+        "where": lambda: torch.where(base > 0, base, elsewhere),
+        "into out": lambda: torch.add(base, base, out=elsewhere),
+        "index_add_": lambda: base.index_add_(0, lab.put([0, 1, 2]), elsewhere),
     }
     for name, call in calls.items():
         lab.raises(f"{name} of two devices", call)
@@ -238,7 +238,7 @@ def narrowing_rounds(lab: Lab) -> None:
     lab.same("too large", converted([1e39, -1e39], torch.float64, lab.dtype))
     lab.same("NaN", converted([float("nan")], torch.float64, lab.dtype).isnan())
     lab.expect("negative zero", torch.signbit(converted([-0.0], torch.float64, lab.dtype)), [True])
-    for other in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-        lab.same(f"to {other}", converted([0.1, 1 / 3, 65504.0, 1e-7, 70000.0], lab.dtype, other))
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        lab.same(f"to {dtype}", converted([0.1, 1 / 3, 65504.0, 1e-7, 70000.0], lab.dtype, dtype))
     lab.same("magnitudes", lab.put([-1.5, 2.5, -0.0], dtype=lab.dtype).abs())
     lab.same("negated", -lab.put([-1.5, 2.5, 0.0], dtype=lab.dtype))

@@ -178,12 +178,14 @@ def strided_factories(lab: Lab) -> None:
         ((0, 2), (2, 1)),
         ((), ()),
     ):
-        for made in (
+        for tensor in (
             torch.empty_strided(size, stride, device=device),
             torch.empty(0, device=device).new_empty_strided(size, stride),
         ):
-            lab.same(f"{size} by {stride}", [made.shape, made.stride(), made.untyped_storage().nbytes()])
-            lab.same(f"{size} by {stride} is contiguous", made.is_contiguous())
+            lab.same(
+                f"{size} by {stride}", [tensor.shape, tensor.stride(), tensor.untyped_storage().nbytes()]
+            )
+            lab.same(f"{size} by {stride} is contiguous", tensor.is_contiguous())
     for bad_size, bad_stride in (((1,), (1, 2)), ((2, 3), (1,)), ((2, 3), ())):
         lab.raises(
             f"empty_strided({bad_size}, {bad_stride})",
@@ -246,7 +248,7 @@ def default_device_context(lab: Lab) -> None:
         return all(tensor.device.type == device.type for tensor in tensors)
 
     with torch.device(device):
-        made = (
+        created = (
             torch.zeros(2),
             torch.tensor([1, 2]),
             torch.arange(3),
@@ -259,13 +261,16 @@ def default_device_context(lab: Lab) -> None:
             torch.nn.Linear(2, 2).weight.detach(),
             torch.empty(2),
         )
-        lab.holds("factories follow torch.device", kinds(*made))
+        lab.holds("factories follow torch.device", kinds(*created))
         lab.same("the default device", torch.get_default_device().type == device.type)
         lab.same("device= wins", torch.zeros(2, device="cpu"), host=True)
         with torch.device("meta"):
             lab.expect("the inner one wins", torch.zeros(2).device.type, "meta")
         lab.holds("the outer one is back", kinds(torch.ones(1)))
-        lab.same("what it holds", [made[0], made[1], made[2], made[4], made[5], made[6], made[8]])
+        lab.same(
+            "what it holds",
+            [created[0], created[1], created[2], created[4], created[5], created[6], created[8]],
+        )
     lab.expect("outside", torch.zeros(1).device.type, "cpu")
     torch.set_default_device(device)
     try:

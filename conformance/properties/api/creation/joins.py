@@ -242,13 +242,13 @@ def block_diagonals(lab: Lab) -> None:
     """
     a = lab.put([[1, 0], [1, 1]], dtype=lab.dtype)
     row = lab.put([1, 1, 1], dtype=lab.dtype)
-    one = lab.put(1, dtype=lab.dtype)
+    number = lab.put(1, dtype=lab.dtype)
     expected = torch.zeros(4, 6)
     expected[0, 0] = expected[1, 0] = expected[1, 1] = expected[3, 5] = 1
     expected[2, 2:5] = 1
-    lab.expect("blocks", torch.block_diag(a, row, one), expected)
+    lab.expect("blocks", torch.block_diag(a, row, number), expected)
     lab.same("one block", torch.block_diag(a))
-    lab.same("no columns", torch.block_diag(a, a[:, :0], one))
+    lab.same("no columns", torch.block_diag(a, a[:, :0], number))
     lab.same("no blocks", torch.block_diag().shape)
     lab.same("mixed dtypes", torch.block_diag(a, lab.put([[2.5]], dtype=torch.float64)))
     lab.raises(
@@ -260,7 +260,7 @@ def block_diagonals(lab: Lab) -> None:
         lab.same(f"diag at {offset}", torch.diag(row, offset))
         embedded = torch.diag_embed(row, offset)
         lab.holds("its diagonal is the vector", torch.equal(embedded.diagonal(offset), row))
-    lab.same("diagflat of a scalar", torch.diagflat(one))
+    lab.same("diagflat of a scalar", torch.diagflat(number))
     lab.same("diag_embed across other dimensions", torch.diag_embed(a, 0, 0, 2))
     lab.raises("diag_embed twice in one dimension", lambda: torch.diag_embed(a, 0, 1, 1), match="identical")
     lab.raises("diag_embed too far", lambda: torch.diag_embed(a, 0, 5, 1), IndexError)

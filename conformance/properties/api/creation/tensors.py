@@ -119,10 +119,10 @@ def asarray_copies(lab: Lab) -> None:
     copied = torch.asarray(base, copy=True)
     lab.apart("a tensor and asarray with copy=True", base, copied)
     lab.same("the copy", copied)
-    other = torch.float16 if lab.dtype != torch.complex64 else torch.complex128
-    lab.same("another dtype", torch.asarray(base, dtype=other))
+    other_dtype = torch.float16 if lab.dtype != torch.complex64 else torch.complex128
+    lab.same("another dtype", torch.asarray(base, dtype=other_dtype))
     lab.raises(
-        "another dtype without a copy", lambda: torch.asarray(base, dtype=other, copy=False), ValueError
+        "another dtype without a copy", lambda: torch.asarray(base, dtype=other_dtype, copy=False), ValueError
     )
     lab.raises(
         "a list without a copy", lambda: torch.asarray([1, 2], copy=False, device=lab.device), ValueError
@@ -254,12 +254,12 @@ def complex_from_parts(lab: Lab) -> None:
         halves = torch.complex(real, imaginary)
         lab.same("complex of halves", [halves.dtype, halves.shape])
         lab.same("polar of floats", torch.polar(real.float().abs(), imaginary.float()).dtype)
-    other = torch.float64 if lab.dtype != torch.float64 else torch.float32
+    other_dtype = torch.float64 if lab.dtype != torch.float64 else torch.float32
     whole = torch.ones(2, 3, dtype=torch.int32, device=lab.device)
     for name, call in (("complex", torch.complex), ("polar", torch.polar)):
         lab.raises(
             f"{name} of two dtypes",
-            lambda: call(real, imaginary.to(other)),
+            lambda: call(real, imaginary.to(other_dtype)),
             match="Expected object of scalar type",
         )
         lab.raises(f"{name} of integers", lambda: call(whole, whole), match="Expected both inputs")

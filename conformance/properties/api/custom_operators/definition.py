@@ -202,7 +202,7 @@ def operators_that_change_inputs(lab: Lab) -> None:
 
     def misnamed() -> None:
         @custom_op(f"{SPACE}::misnamed", mutates_args={"y"})
-        def made(x: torch.Tensor) -> None:
+        def operator(x: torch.Tensor) -> None:
             pass
 
     lab.raises("a name that is no argument", misnamed, ValueError, match="y")
@@ -239,10 +239,10 @@ def arguments_of_operators(lab: Lab) -> None:
     lab.same("seen", seen)
 
     @custom_op(f"{SPACE}::made", mutates_args=())
-    def made(size: int, device: torch.device) -> torch.Tensor:
+    def operator(size: int, device: torch.device) -> torch.Tensor:
         return torch.ones(size, device=device)
 
-    lab.same("a factory", made(3, lab.device))
+    lab.same("a factory", operator(3, lab.device))
 
     @custom_op(f"{SPACE}::scaled", mutates_args=(), schema="(Tensor x, float y) -> (Tensor, Tensor)")
     def scaled(x: Any, y: Any) -> Any:

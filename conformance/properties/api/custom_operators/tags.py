@@ -106,10 +106,10 @@ def operators_with_out_by_tag(lab: Lab) -> None:
         b.copy_(x * 3)
         return a, b
 
-    other = lab.integers(3)
-    result = two(x, a=out, b=other)
-    lab.holds("both are returned themselves", result[0] is out and result[1] is other)
-    lab.same("both values", [out, other])
+    second_out = lab.integers(3)
+    result = two(x, a=out, b=second_out)
+    lab.holds("both are returned themselves", result[0] is out and result[1] is second_out)
+    lab.same("both values", [out, second_out])
     with FakeTensorMode() as mode:
         fakes = [mode.from_tensor(t) for t in (x, y, out)]
         lab.holds("a fake out is returned itself", sums(fakes[0], fakes[1], out=fakes[2]) is fakes[2])

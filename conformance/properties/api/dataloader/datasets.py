@@ -98,29 +98,29 @@ def collating_samples(lab: Lab) -> None:
     """Collating stacks tensors on their device, makes tensors of numbers and arrays, and keeps the form of
     the rest.
     """
-    one, other = lab.integers(2, 3), lab.integers(2, 3)
-    lab.same("tensors", default_collate([one, other]))
-    lab.same("tuples", default_collate([(one, 1), (other, 2)])[0])
+    first, second = lab.integers(2, 3), lab.integers(2, 3)
+    lab.same("tensors", default_collate([first, second]))
+    lab.same("tuples", default_collate([(first, 1), (second, 2)])[0])
     lab.same("numbers", default_collate([1, 2, 3]), host=True)
     lab.same("floats", default_collate([1.5, 2.5]), host=True)
     lab.same("booleans", default_collate([True, False]), host=True)
     lab.same("words", default_collate(["a", "b"]))
-    lab.same("dicts", default_collate([{"a": one, "b": "x"}, {"a": other, "b": "y"}]))
+    lab.same("dicts", default_collate([{"a": first, "b": "x"}, {"a": second, "b": "y"}]))
     lab.same("arrays", default_collate([numpy.ones(2), numpy.zeros(2)]), host=True)
     lab.same("numbers of NumPy", default_collate([numpy.float32(1), numpy.float32(2)]), host=True)
-    points = default_collate([Point(one, 1), Point(other, 2)])
+    points = default_collate([Point(first, 1), Point(second, 2)])
     lab.holds("named tuples stay such", type(points) is Point)
     lab.same("and hold batches", points.x)
     lab.holds(
         "an ordered dict stays one",
         type(default_collate([collections.OrderedDict(a=1)])) is collections.OrderedDict,
     )
-    lab.same("lists", default_collate([[one, other], [other, one]])[1])
-    converted = default_convert({"a": numpy.ones(2), "b": [one, "word"], "c": Point(numpy.zeros(1), 2)})
+    lab.same("lists", default_collate([[first, second], [second, first]])[1])
+    converted = default_convert({"a": numpy.ones(2), "b": [first, "word"], "c": Point(numpy.zeros(1), 2)})
     lab.same("converted", (converted["b"], type(converted["c"]).__name__))
     lab.same("arrays become tensors", converted["a"], host=True)
     lab.raises("samples of different lengths", lambda: default_collate([[1, 2], [3]]), RuntimeError)
-    lab.raises("tensors of different shapes", lambda: default_collate([one, lab.integers(5)]), RuntimeError)
+    lab.raises("tensors of different shapes", lambda: default_collate([first, lab.integers(5)]), RuntimeError)
     lab.raises(
         "arrays of words", lambda: default_collate([numpy.array(["a"]), numpy.array(["b"])]), TypeError
     )

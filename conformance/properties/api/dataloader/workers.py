@@ -74,7 +74,7 @@ def workers_beside_a_device(lab: Lab) -> None:
     lab.holds("no number is drawn twice", len(set(draws.flatten().tolist())) == draws.numel())
     lab.same("batches on the device", [batch[0].to(lab.device) for batch in batches])
     lab.same("the device's own tensor", used + 1)
-    lab.same("parts of a stream", sorted(int(one) for one in _loader(_Parts(), batch_size=None)))
+    lab.same("parts of a stream", sorted(int(part) for part in _loader(_Parts(), batch_size=None)))
     lab.same("what fails in a worker", _failures(_loader(_Fails())))
 
 

@@ -39,7 +39,7 @@ def repeats(lab: Lab, name: str, call: Call, *, roundings: float = 64) -> None:
     try:
         with deterministic():
             results = [call() for _ in range(3)]
-        same = all(torch.equal(results[0], other) for other in results[1:])
+        same = all(torch.equal(results[0], again) for again in results[1:])
     except RuntimeError as error:
         if "deterministic" not in str(error):
             raise
@@ -252,7 +252,7 @@ def deterministic_empty_memory(lab: Lab) -> None:
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     base = torch.zeros(2, 3, **where)
     with deterministic(fill=True):
-        made = {
+        filled = {
             "empty": torch.empty(2, 3, **where),
             "empty_like": torch.empty_like(base),
             "empty_strided": torch.empty_strided((2, 3), (1, 2), **where),
@@ -261,7 +261,7 @@ def deterministic_empty_memory(lab: Lab) -> None:
             "resized": torch.zeros(2, **where).resize_(5),
             "of nothing": torch.empty(0, **where),
         }
-    for name, tensor in made.items():
+    for name, tensor in filled.items():
         lab.same(name, tensor + torch.zeros_like(tensor))
     with deterministic(fill=False):
         lab.same("the shape without filling", torch.empty(2, 3, **where).shape)

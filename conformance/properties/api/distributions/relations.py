@@ -12,7 +12,7 @@ from torch.distributions import constraints
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.distributions.samples import vectors
-from conformance.properties.api.distributions.scores import SCALAR, made, optional
+from conformance.properties.api.distributions.scores import SCALAR, distribution, optional
 
 
 @behaviour("distributions", sees=("value",))
@@ -20,7 +20,7 @@ def divergences(lab: Lab) -> None:
     """kl_divergence is zero of a distribution and itself, its closed form of two, infinite where
     support is missing.
     """
-    every = {name: made(lab, name)[0] for name in SCALAR}
+    every = {name: distribution(lab, name)[0] for name in SCALAR}
     for name, dist in every.items():
         divergence = optional(lambda: D.kl_divergence(dist, dist))
         if divergence is not None:
@@ -126,9 +126,9 @@ def normal_vectors(lab: Lab) -> None:
             f"entropy by {name}", dist.entropy(), 1 + math.log(2 * math.pi) + math.log(1.75) / 2, roundings=64
         )
         lab.holds(f"{name} differs from none", abs(float(D.kl_divergence(first, dist))) < 1e-9)
-    other = D.MultivariateNormal(put([0.0, 0.0]), torch.eye(2, dtype=torch.float64, device=lab.device))
+    standard = D.MultivariateNormal(put([0.0, 0.0]), torch.eye(2, dtype=torch.float64, device=lab.device))
     lab.expect(
-        "the divergence", D.kl_divergence(first, other), (3 + 2 - 2 - math.log(1.75)) / 2, roundings=256
+        "the divergence", D.kl_divergence(first, standard), (3 + 2 - 2 - math.log(1.75)) / 2, roundings=256
     )
     batch = D.MultivariateNormal(torch.stack((mean, -mean)), torch.stack((covariance, covariance * 2)))
     single = [D.MultivariateNormal(mean, covariance), D.MultivariateNormal(-mean, covariance * 2)]
@@ -141,7 +141,7 @@ def normal_vectors(lab: Lab) -> None:
     lab.holds(
         "and diverges as they do",
         torch.allclose(
-            D.kl_divergence(batch, other), torch.stack([D.kl_divergence(d, other) for d in single])
+            D.kl_divergence(batch, standard), torch.stack([D.kl_divergence(d, standard) for d in single])
         ),
     )
     lab.same("shapes", [batch.batch_shape, batch.event_shape, batch.sample((3,)).shape])
@@ -241,7 +241,7 @@ def distribution_validation(lab: Lab) -> None:
     }
     for name, call in wrong.items():
         lab.raises(f"parameters of {name}", call, ValueError)
-    every = {name: made(lab, name)[0] for name in SCALAR} | vectors(lab)
+    every = {name: distribution(lab, name)[0] for name in SCALAR} | vectors(lab)
     for name, dist in every.items():
         value = torch.full(
             dist.batch_shape + dist.event_shape, math.nan, dtype=torch.float64, device=lab.device

@@ -10,7 +10,7 @@ from torch import distributions as D
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.distributions.scores import SCALAR, made, optional
+from conformance.properties.api.distributions.scores import SCALAR, distribution, optional
 from conformance.properties.api.random.values import COUNT, SIGMAS, distributed, mean_is
 
 #: Distributions whose variance is infinite or undefined: their means say nothing.
@@ -70,7 +70,7 @@ def sample_shapes(lab: Lab) -> None:
     """sample gives sample_shape, batch_shape and event_shape in turn, in its support, detached, on
     the device; expand widens the batch.
     """
-    every = {name: made(lab, name)[0] for name in SCALAR} | vectors(lab)
+    every = {name: distribution(lab, name)[0] for name in SCALAR} | vectors(lab)
     for name, dist in every.items():
         for shape in ((), (2, 3)):
             sample = dist.sample(shape)
@@ -137,7 +137,7 @@ def sample_moments(lab: Lab) -> None:
     its frequencies.
     """
     for name in SCALAR:
-        dist, _ = made(lab, name)
+        dist, _ = distribution(lab, name)
         sample = dist.sample((COUNT,))
         for place in range(3):
             column = sample[:, place]
@@ -233,7 +233,7 @@ def sample_gradients(lab: Lab) -> None:
     passes none.
     """
     for name in SCALAR:
-        dist, tensors = made(lab, name, grad=True)
+        dist, tensors = distribution(lab, name, grad=True)
         lab.holds(f"sample of {name} is detached", not dist.sample().requires_grad)
         if not dist.has_rsample:
             refused = False
@@ -251,7 +251,7 @@ def sample_gradients(lab: Lab) -> None:
             all(t.grad is not None and bool(t.grad.isfinite().all()) for t in tensors.values()),
         )
     for name in ("Normal", "Laplace", "Cauchy", "Gumbel"):
-        dist, tensors = made(lab, name, grad=True)
+        dist, tensors = distribution(lab, name, grad=True)
         drawn = dist.rsample()
         drawn.sum().backward()
         standard = (drawn - tensors["loc"]) / tensors["scale"]
@@ -263,14 +263,14 @@ def sample_gradients(lab: Lab) -> None:
             "that by its scale is the standard sample",
             torch.allclose(tensors["scale"].grad, standard.detach()),
         )
-    dist, tensors = made(lab, "Exponential", grad=True)
+    dist, tensors = distribution(lab, "Exponential", grad=True)
     drawn = dist.rsample()
     drawn.sum().backward()
     lab.holds(
         "that of Exponential by its rate",
         torch.allclose(tensors["rate"].grad, -drawn.detach() / tensors["rate"].detach()),
     )
-    dist, tensors = made(lab, "Uniform", grad=True)
+    dist, tensors = distribution(lab, "Uniform", grad=True)
     drawn = dist.rsample()
     drawn.sum().backward()
     share = ((drawn - tensors["low"]) / (tensors["high"] - tensors["low"])).detach()
@@ -313,8 +313,8 @@ def enumerated_support(lab: Lab) -> None:
     kinds = D.Categorical(chances)
     lab.expect("categories", kinds.enumerate_support(expand=False), [[0], [1]])
     lab.same("their dtype", [kinds.enumerate_support().dtype, kinds.sample().dtype])
-    one = D.OneHotCategorical(lab.put([0.1, 0.2, 0.7]))
-    lab.expect("one of three", one.enumerate_support(), torch.eye(3))
+    categories = D.OneHotCategorical(lab.put([0.1, 0.2, 0.7]))
+    lab.expect("one of three", categories.enumerate_support(), torch.eye(3))
     total = coin.log_prob(coin.enumerate_support()).exp().sum(0)
     lab.expect("chances sum up", total, torch.ones(2, 2), roundings=8)
     lab.raises(

@@ -52,8 +52,8 @@ def dlpack_round_trip(lab: Lab) -> None:
                 f"{name} by {way}", result
             )
             lab.holds(f"{name} by {way} keeps its address", result.data_ptr() == part.data_ptr())
-    other = from_dlpack(base)
-    other[0].zero_()
+    shared = from_dlpack(base)
+    shared[0].zero_()
     lab.same("after a write through the other", base)
     lab.same("nothing", from_dlpack(base[:0]).shape)
     lab.same(

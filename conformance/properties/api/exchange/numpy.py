@@ -164,13 +164,13 @@ def numpy_scalars(lab: Lab) -> None:
         lab.same(f"tensor of {kind.__name__}", torch.tensor(number, device=lab.device))
         lab.expect(f"equal to {kind.__name__}", base == number, [[False, True], [False, False]])
     for kind in (numpy.int64, numpy.int32, numpy.int16, numpy.int8, numpy.uint8):
-        one = kind(1)
-        lab.expect(f"row {kind.__name__}", base[one] * 1, [3.0, 4.0])
-        lab.same(f"along {kind.__name__}", base.sum(one))
-        lab.same(f"diagonal {kind.__name__}", base.diag(one) + 0)
-        lab.same(f"of size {kind.__name__}", torch.zeros(one, device=lab.device))
+        scalar = kind(1)
+        lab.expect(f"row {kind.__name__}", base[scalar] * 1, [3.0, 4.0])
+        lab.same(f"along {kind.__name__}", base.sum(scalar))
+        lab.same(f"diagonal {kind.__name__}", base.diag(scalar) + 0)
+        lab.same(f"of size {kind.__name__}", torch.zeros(scalar, device=lab.device))
         written = base.clone()
-        written[one] = kind(9)
+        written[scalar] = kind(9)
         lab.same(f"written at {kind.__name__}", written)
     mask = numpy.array([True, False])
     lab.same("a mask", base[mask])
@@ -191,10 +191,10 @@ def arrays_warn(lab: Lab) -> None:
     """A list of arrays and an array that must not be written warn; both work."""
     fixed = numpy.arange(3.0)
     fixed.flags.writeable = False
-    made = lab.warns(
+    shared = lab.warns(
         "an array that cannot be written", lambda: torch.from_numpy(fixed), match="(?i)not writ[e]?able"
     )
-    lab.same("its values", made.to(lab.device) + 0)
+    lab.same("its values", shared.to(lab.device) + 0)
     lab.same("as_tensor of a copy", torch.tensor(fixed, device=lab.device))
     pair = lab.warns(
         "a list of arrays",

@@ -11,7 +11,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import Array, made, refuses_two_devices, values
+from conformance.properties.api._host import Array, from_array, refuses_two_devices, values
 from conformance.properties.api.fft.transforms import room
 
 _DTYPES = ("float64", "complex128", "float32")
@@ -68,8 +68,8 @@ def short_time_transforms(lab: Lab) -> None:
             numpy.stack([expected, 2 * expected]),
             roundings=room(8 * size),
         )
-        for mode, other in (("reflect", "reflect"), ("constant", "constant"), ("circular", "wrap")):
-            around = numpy.pad(array, size // 2, other)
+        for mode, numpy_mode in (("reflect", "reflect"), ("constant", "constant"), ("circular", "wrap")):
+            around = numpy.pad(array, size // 2, numpy_mode)
             lab.expect(
                 f"centred by {mode} {name}",
                 torch.stft(signal, pad_mode=mode, onesided=False, **options),
@@ -83,7 +83,7 @@ def short_time_transforms(lab: Lab) -> None:
                 expected[: size // 2 + 1],
                 roundings=room(8 * size),
             )
-    turns = made(
+    turns = from_array(
         lab,
         numpy.exp(1j * numpy.arange(8)),
         torch.complex128 if lab.dtype != torch.float32 else torch.complex64,
@@ -120,12 +120,15 @@ def short_time_transforms_and_back(lab: Lab) -> None:
             )
     wide = torch.complex128
     window = torch.hann_window(12, dtype=torch.float64, device=lab.device) + 0.25
-    one, other = lab.integers(2, 7, 9, dtype=wide), lab.integers(2, 7, 9, dtype=wide)
+    real, imaginary = lab.integers(2, 7, 9, dtype=wide), lab.integers(2, 7, 9, dtype=wide)
     options = {"n_fft": 12, "hop_length": 4, "window": window}
-    apart = values(one.istft(**options)) * 2 - values(other.istft(**options)) * 3
-    lab.expect("linear", torch.istft(2 * one - 3 * other, **options), apart, roundings=room(1024))
+    apart = values(real.istft(**options)) * 2 - values(imaginary.istft(**options)) * 3
+    lab.expect("linear", torch.istft(2 * real - 3 * imaginary, **options), apart, roundings=room(1024))
     lab.expect(
-        "a batch", torch.istft(one, **options)[1], values(torch.istft(one[1], **options)), roundings=room(256)
+        "a batch",
+        torch.istft(real, **options)[1],
+        values(torch.istft(real[1], **options)),
+        roundings=room(256),
     )
     flat = torch.zeros(3, 5, dtype=wide, device=lab.device)
     flat[0] = 4

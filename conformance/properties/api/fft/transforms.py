@@ -11,7 +11,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import Array, made, values
+from conformance.properties.api._host import Array, from_array, values
 
 _REAL = ("float32", "float64")
 _ALL = (*_REAL, "complex64", "complex128")
@@ -143,7 +143,9 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
                 lab.expect(
                     f"ihfftn {name}", torch.fft.ihfftn(x, None, dims, norm), cut, roundings=room(count)
                 )
-                given = made(lab, cut, torch.complex128 if lab.dtype == torch.float64 else torch.complex64)
+                given = from_array(
+                    lab, cut, torch.complex128 if lab.dtype == torch.float64 else torch.complex64
+                )
                 whole = [shape[d] for d in (range(len(shape)) if axes is None else axes)]
                 back = torch.fft.hfftn(given, whole, dims, norm)
                 lab.expect(f"hfftn {name}", back, array, roundings=room(4 * count))

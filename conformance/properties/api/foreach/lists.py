@@ -56,8 +56,8 @@ def lists(lab: Lab, *, low: int = 1, high: int = 4, gaps: bool = False) -> list[
     """Tensors of several shapes, one of them without elements and one without dimensions."""
     groups = []
     for shape in ((3, 2), (5,), (0, 4), (2, 1, 3), ()):
-        made = lab.integers(*shape, low=low, high=high) if shape else lab.integers(1, low=low, high=high)[0]
-        groups.append(made.repeat_interleave(2, -1)[..., ::2] if gaps and shape else made)
+        tensor = lab.integers(*shape, low=low, high=high) if shape else lab.integers(1, low=low, high=high)[0]
+        groups.append(tensor.repeat_interleave(2, -1)[..., ::2] if gaps and shape else tensor)
     return groups
 
 
@@ -85,15 +85,15 @@ def agree(
         return False
     result = call()
     lab.holds(f"{name} gives as many", len(result) == len(expected))
-    for place, (one, other) in enumerate(zip(result, expected, strict=False)):
+    for place, (value, due) in enumerate(zip(result, expected, strict=False)):
         lab.holds(
             f"{name} [{place}] has the dtype and shape of the loop's",
-            one.dtype == other.dtype and one.shape == other.shape,
+            value.dtype == due.dtype and value.shape == due.shape,
         )
-        if one.is_floating_point() or one.is_complex():
-            lab.expect(f"{name} [{place}]", one, values(other), roundings=8.0)
+        if value.is_floating_point() or value.is_complex():
+            lab.expect(f"{name} [{place}]", value, values(due), roundings=8.0)
         else:
-            lab.expect(f"{name} [{place}]", one, values(other))
+            lab.expect(f"{name} [{place}]", value, values(due))
     return True
 
 
@@ -134,11 +134,11 @@ def two_lists(lab: Lab) -> None:
     """Each operator of two lists, of a list and a number, of a list and numbers, gives what the operator
     gives for each pair, and in place writes to the first."""
     for name, gaps in itertools.product(BINARY, (False, True)[: 2 if lab.dtype == torch.float32 else 1]):
-        given, other = lists(lab, gaps=gaps), lists(lab, gaps=not gaps)
+        given, second = lists(lab, gaps=gaps), lists(lab, gaps=not gaps)
         word = f"{name}{' with gaps' if gaps else ''}"
         numbers = [2, 3, 1, 2, 1]
         forms: dict[str, tuple[Any, Sequence[Any]]] = {
-            "lists": (other, other),
+            "lists": (second, second),
             "a number": (2, [2] * 5),
             "numbers": (numbers, numbers),
             "a fraction": (0.5, [0.5] * 5),
@@ -177,13 +177,13 @@ def two_lists(lab: Lab) -> None:
                 ]
 
             agree(lab, f"{word} of {form} in place", in_place, loop)
-    given, other = lists(lab), lists(lab)
+    given, second = lists(lab), lists(lab)
     for name in ("add", "sub"):
         agree(
             lab,
             f"{name} by alpha",
-            lambda: foreach(name)(given, other, alpha=2),
-            lambda: [plain_form(name)(x, y, alpha=2) for x, y in zip(given, other, strict=True)],
+            lambda: foreach(name)(given, second, alpha=2),
+            lambda: [plain_form(name)(x, y, alpha=2) for x, y in zip(given, second, strict=True)],
         )
     if lab.dtype != torch.bool:
         agree(
@@ -201,7 +201,7 @@ def two_lists(lab: Lab) -> None:
                 lambda: [plain_form(name)(x, scale) for x in given],
             )
     targets = lists(lab)
-    torch._foreach_copy_(targets, other)
+    torch._foreach_copy_(targets, second)
     lab.same("copy_", targets)
 
 

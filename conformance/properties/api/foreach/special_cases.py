@@ -102,7 +102,7 @@ def special_values_in_lists(lab: Lab) -> None:
 def lists_that_do_not_fit(lab: Lab) -> None:
     """Lists without tensors or of other lengths, and tensors that are no single number where one is due,
     are refused."""
-    one = [lab.integers(1), lab.integers(1)]
+    pair = [lab.integers(1), lab.integers(1)]
     for name in BINARY:
         function = foreach(name)
         lab.raises(
@@ -110,28 +110,28 @@ def lists_that_do_not_fit(lab: Lab) -> None:
             lambda: function([], []),
             match="(?i)no tensor arguments|at least one tensor|must have at least one",
         )
-        lab.raises(f"{name} of one and two", lambda: function(one[:1], one), match="(?i)same number")
+        lab.raises(f"{name} of one and two", lambda: function(pair[:1], pair), match="(?i)same number")
         lab.raises(
             f"{name} of other shapes",
             lambda: function([lab.integers(3, 3)], [lab.integers(4, 4)]),
             match="(?i)size|shape",
         )
-        lab.raises(f"{name} of too few numbers", lambda: function(one, [1.0]), match="(?i)same number")
+        lab.raises(f"{name} of too few numbers", lambda: function(pair, [1.0]), match="(?i)same number")
     for name in ("add", "mul"):
         lab.raises(
             f"{name} of a tensor of two",
-            lambda: foreach(name)(one, lab.integers(2)),
+            lambda: foreach(name)(pair, lab.integers(2)),
             match="(?i)0 dim|scalar tensor",
         )
     for values_of, words in ((lab.integers(2).cpu()[0], "dimension 1"), (torch.ones(3), "length")):
         lab.raises(
             f"addcmul with values of {tuple(values_of.shape)}",
-            lambda: torch._foreach_addcmul(one, one, one, values_of),
+            lambda: torch._foreach_addcmul(pair, pair, pair, values_of),
             match=f"(?i){words}",
         )
     lab.raises(
         "addcmul with values with gaps",
-        lambda: torch._foreach_addcmul(one, one, one, torch.ones(2, 2)[:, 1]),
+        lambda: torch._foreach_addcmul(pair, pair, pair, torch.ones(2, 2)[:, 1]),
         match="(?i)contiguous",
     )
 
@@ -143,19 +143,19 @@ def gradients_of_lists(lab: Lab) -> None:
     for name in ("exp", "sqrt", "reciprocal", "sin", "abs", "neg", "log"):
         given = [lab.integers(2, low=1).requires_grad_(), lab.integers(3, low=1).requires_grad_()]
         twins = [x.detach().clone().requires_grad_() for x in given]
-        found = foreach(name)(given)
-        found[0].sum().backward(retain_graph=True)
+        results = foreach(name)(given)
+        results[0].sum().backward(retain_graph=True)
         lab.holds(f"{name}: the other tensor has no gradient", given[1].grad is None)
-        found[1].sum().backward()
+        results[1].sum().backward()
         torch.cat([plain_form(name)(x) for x in twins]).sum().backward()
-        for one, other in zip(given, twins, strict=True):
-            lab.expect(f"gradient of {name}", one.grad, values(other.grad), roundings=8.0)
+        for leaf, twin in zip(given, twins, strict=True):
+            lab.expect(f"gradient of {name}", leaf.grad, values(twin.grad), roundings=8.0)
         base = [x.detach().clone().requires_grad_() for x in given]
         copies = [x.clone() for x in base]
         foreach(f"{name}_")(copies)
         torch.cat(copies).sum().backward()
-        for one, other in zip(base, twins, strict=True):
-            lab.expect(f"gradient of {name}_", one.grad, values(other.grad), roundings=8.0)
+        for leaf, twin in zip(base, twins, strict=True):
+            lab.expect(f"gradient of {name}_", leaf.grad, values(twin.grad), roundings=8.0)
         lab.raises(f"{name}_ of leaves", lambda: foreach(f"{name}_")(given), match="(?i)leaf variable")
     for name in ("add", "mul", "div", "addcmul", "addcdiv", "lerp"):
         groups = [
@@ -168,8 +168,8 @@ def gradients_of_lists(lab: Lab) -> None:
         torch.cat(
             [plain_form(name)(*each, *extra) for each in zip(*twin_groups, strict=True)]
         ).sum().backward()
-        for one, other in zip(itertools.chain(*groups), itertools.chain(*twin_groups), strict=True):
-            lab.expect(f"gradient of {name}", one.grad, values(other.grad), roundings=8.0)
+        for leaf, twin in zip(itertools.chain(*groups), itertools.chain(*twin_groups), strict=True):
+            lab.expect(f"gradient of {name}", leaf.grad, values(twin.grad), roundings=8.0)
     half = [lab.integers(2, low=1).requires_grad_(), lab.integers(2, low=1)]
     copies = [x.clone() for x in half]
     torch._foreach_mul_(copies, 2)
@@ -193,21 +193,21 @@ def lists_of_two_devices(lab: Lab) -> None:
     list.
     """
     here, there = lists(lab)[0], lists(lab)[0].cpu()
-    other, far = lists(lab)[0], lists(lab)[0].cpu()
+    local, far = lists(lab)[0], lists(lab)[0].cpu()
     for name in ("neg", "abs", "sign"):
         result = foreach(name)([here, there])
         lab.same(f"{name} here", result[0])
         lab.same(f"{name} there", result[1], host=True)
     for name in ("add", "mul", "sub", "maximum"):
-        result = foreach(name)([here, there], [other, far])
+        result = foreach(name)([here, there], [local, far])
         lab.same(f"{name} here", result[0])
         lab.same(f"{name} there", result[1], host=True)
         copies = [here.clone(), there.clone()]
-        foreach(f"{name}_")(copies, [other, far])
+        foreach(f"{name}_")(copies, [local, far])
         lab.same(f"{name}_ here", copies[0])
         lab.same(f"{name}_ there", copies[1], host=True)
     for name in POINTWISE[:1]:
-        result = foreach(name)([here, there], [other, far], [here, there])
+        result = foreach(name)([here, there], [local, far], [here, there])
         lab.same(f"{name} here", result[0])
         lab.same(f"{name} there", result[1], host=True)
     for non_blocking in (False, True):
@@ -216,7 +216,7 @@ def lists_of_two_devices(lab: Lab) -> None:
         lab.same(f"copied from the host {non_blocking}", targets)
     for dtype in (torch.float16, torch.float64, torch.int32):
         targets = [torch.zeros_like(here, dtype=dtype) for _ in range(2)]
-        torch._foreach_copy_(targets, [here, other])
+        torch._foreach_copy_(targets, [here, local])
         lab.same(f"copied to {dtype}", targets)
     scale = torch.tensor(2, dtype=lab.dtype)
-    lab.same("scaled by a number of the host", torch._foreach_mul([here, other], scale))
+    lab.same("scaled by a number of the host", torch._foreach_mul([here, local], scale))

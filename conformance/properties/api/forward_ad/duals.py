@@ -98,8 +98,8 @@ def forward_gradients_switched_off(lab: Lab) -> None:
             shown.append(forward.unpack_dual(dual * 2).tangent)
         with forward._set_fwd_grad_enabled(False):
             shown.append(forward.unpack_dual(dual * 2).tangent)
-            made = forward.unpack_dual(forward.make_dual(x, t)).tangent
-            shown.append(made is None)
+            kept = forward.unpack_dual(forward.make_dual(x, t)).tangent
+            shown.append(kept is None)
         shown.append(forward.unpack_dual(dual * 2).tangent)
         with torch.inference_mode():
             shown.append(forward.unpack_dual(dual * 2).tangent is None)

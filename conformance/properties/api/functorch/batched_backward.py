@@ -36,30 +36,32 @@ def batched(
             is_grads_batched=batch,
         )
         return [
-            torch.zeros((BATCH, *x.shape) if batch else x.shape, device=x.device) if one is None else one
-            for one, x in zip(result, starts, strict=True)
+            torch.zeros((BATCH, *x.shape) if batch else x.shape, device=x.device)
+            if gradient is None
+            else gradient
+            for gradient, x in zip(result, starts, strict=True)
         ]
 
     def hold(word: str, ends: Any, cotangents: Any) -> Any:
         result = pull(ends, cotangents, True)
         rows = [pull(ends, [w[row] for w in cotangents], False) for row in range(BATCH)]
         each = [torch.stack([row[place] for row in rows]).detach() for place in range(len(starts))]
-        shown = [one.detach() for one in result]
+        shown = [gradient.detach() for gradient in result]
         if rounded:
             lab.close(word, shown, roundings=64)
             near = all(
-                torch.allclose(one, other, rtol=1e-4, atol=1e-5)
-                for one, other in zip(shown, each, strict=True)
+                torch.allclose(value, due, rtol=1e-4, atol=1e-5)
+                for value, due in zip(shown, each, strict=True)
             )
         else:
             lab.same(word, shown)
-            near = all(torch.equal(one, other) for one, other in zip(shown, each, strict=True))
+            near = all(torch.equal(value, due) for value, due in zip(shown, each, strict=True))
         lab.holds(f"{word}: that of single passes", near)
         return rows[0]
 
-    first = [one for one in hold(name, outputs, weights) if one.requires_grad]
+    first = [output for output in hold(name, outputs, weights) if output.requires_grad]
     if first:
-        hold(f"{name}, second order", first, [lab.integers(BATCH, *one.shape) for one in first])
+        hold(f"{name}, second order", first, [lab.integers(BATCH, *output.shape) for output in first])
 
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))

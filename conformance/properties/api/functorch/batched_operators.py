@@ -32,7 +32,7 @@ def mapped(lab: Lab, name: str, function: Function, *inputs: torch.Tensor, in_di
     ]
     each = [torch.stack(parts) for parts in zip(*rows, strict=True)]
     same = len(each) == len(result) and all(
-        torch.equal(one, other) and one.dtype == other.dtype for one, other in zip(result, each, strict=True)
+        torch.equal(value, due) and value.dtype == due.dtype for value, due in zip(result, each, strict=True)
     )
     lab.holds(f"{name} is what the single calls give", same)
 

@@ -61,8 +61,8 @@ def transforms_of_transforms(lab: Lab) -> None:
     lab.same("per-sample gradients of a write through a view", vmap(grad(written))(rows))
     lab.same("hessians of a write through a view", vmap(hessian(written))(rows))
     lab.same("an index", vmap(grad(lambda a: (a[lab.put([0, 2])] ** 2).sum()))(rows))
-    made = vmap(grad(lambda a: (a.new_zeros(3).copy_(a) * a).sum()))(rows)
-    lab.expect("new zeros that are written", made, 2 * rows.cpu())
+    copied = vmap(grad(lambda a: (a.new_zeros(3).copy_(a) * a).sum()))(rows)
+    lab.expect("new zeros that are written", copied, 2 * rows.cpu())
     lab.same("keyword arguments", grad(lambda a, *, k: (a * k).sum())(x, k=t))
     with torch.no_grad():
         lab.same("vjp under no_grad", vjp(cube, x)[1](t))
@@ -148,20 +148,20 @@ def functionalize_keeps_meaning(lab: Lab) -> None:
         return b
 
     def out(a: torch.Tensor) -> torch.Tensor:
-        made = torch.empty(4, 2, device=a.device)
-        torch.add(a, 1, out=made)
-        value, index = made.clone()[0], torch.zeros(4, dtype=torch.int64, device=a.device)
+        buffer = torch.empty(4, 2, device=a.device)
+        torch.add(a, 1, out=buffer)
+        value, index = buffer.clone()[0], torch.zeros(4, dtype=torch.int64, device=a.device)
         top = torch.empty(4, device=a.device)
-        torch.max(made, 1, out=(top, index))
-        return made + top[:, None] + index[:, None] + value
+        torch.max(buffer, 1, out=(top, index))
+        return buffer + top[:, None] + index[:, None] + value
 
     for name, function in {"simple": simple, "several": several, "by index": by_index, "out": out}.items():
         for remove in ("mutations", "mutations_and_views"):
-            mine, other = x.clone(), x.clone()
+            mine, yours = x.clone(), x.clone()
             result = functionalize(function, remove=remove)(mine)
-            due = function(other)
+            due = function(yours)
             lab.same(f"{name}, {remove}", (result, mine))
-            lab.holds(f"{name}, {remove}: as without", torch.equal(result, due) and torch.equal(mine, other))
+            lab.holds(f"{name}, {remove}: as without", torch.equal(result, due) and torch.equal(mine, yours))
             graph = torch_private.graph_of(functionalize(function, remove=remove), x.clone())
             words = [str(node.target) for node in graph.graph.nodes if str(node.target).startswith("aten.")]
             writes = [
@@ -194,7 +194,7 @@ def by_row(a: torch.Tensor) -> torch.Tensor:
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def graphs_of_transforms(lab: Lab) -> None:
     """The graph of a transformed function gives on other inputs what the transformed function gives there."""
-    x, other = lab.integers(3, 2), lab.integers(3, 2)
+    x, second = lab.integers(3, 2), lab.integers(3, 2)
     transformed = {
         "vmap": vmap(lambda a: a.sum() * a),
         "grad": grad(lambda a: (a * a * a).sum()),
@@ -207,9 +207,9 @@ def graphs_of_transforms(lab: Lab) -> None:
     }
     for name, function in transformed.items():
         for sizes in ("real", "symbolic"):
-            result = torch_private.graph_of(function, x, sizes=sizes)(other)
+            result = torch_private.graph_of(function, x, sizes=sizes)(second)
             lab.same(f"{name}, {sizes} sizes", result)
-            lab.holds(f"{name}, {sizes} sizes: as without", torch.equal(result, function(other)))
+            lab.holds(f"{name}, {sizes} sizes: as without", torch.equal(result, function(second)))
 
 
 class _Scale(torch.autograd.Function):

@@ -250,8 +250,8 @@ def per_sample_gradients(lab: Lab) -> None:
     inputs, targets = lab.integers(5, 3), lab.integers(5, 1)
     parameters = {name: value.detach() for name, value in model.named_parameters()}
 
-    def loss(p: dict[str, torch.Tensor], one: torch.Tensor, due: torch.Tensor) -> Any:
-        return ((functional_call(model, p, (one,)) - due) ** 2).sum()
+    def loss(p: dict[str, torch.Tensor], sample: torch.Tensor, due: torch.Tensor) -> Any:
+        return ((functional_call(model, p, (sample,)) - due) ** 2).sum()
 
     each = vmap(grad(loss), in_dims=(None, 0, 0))(parameters, inputs, targets)
     lab.same("each", each)

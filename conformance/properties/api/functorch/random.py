@@ -29,8 +29,8 @@ def three_ways(lab: Lab, name: str, draw: Draw, *, mapped: bool = False) -> None
     lab.same(f"{name}: shape and dtype", (list(different.shape), different.dtype))
     rows = {tuple(row.flatten().tolist()) for row in different}
     lab.holds(f"{name}: different gives each its own", len(rows) == BATCH)
-    one = x[0].clone()
-    same = vmap((lambda a: draw(one)) if mapped else draw, randomness="same")(x)
+    sample = x[0].clone()
+    same = vmap((lambda a: draw(sample)) if mapped else draw, randomness="same")(x)
     lab.holds(f"{name}: same gives all the same", all(torch.equal(row, same[0]) for row in same))
     lab.holds(f"{name}: same draws", len(set(same[0].flatten().tolist())) > 1)
 

@@ -155,21 +155,27 @@ def masks(lab: Lab) -> None:
     another size is an IndexError."""
     base = lab.integers(4, 3, 5, low=0, high=6)
     array = values(base)
-    one, two, all_of = [(lab.integers(*shape, dtype=torch.bool)) for shape in ((4,), (4, 3), (4, 3, 5))]
-    lab.expect("one dimension", base[one], array[values(one)])
-    lab.expect("two dimensions", base[two], array[values(two)])
+    by_row, by_element, all_of = [
+        (lab.integers(*shape, dtype=torch.bool)) for shape in ((4,), (4, 3), (4, 3, 5))
+    ]
+    lab.expect("one dimension", base[by_row], array[values(by_row)])
+    lab.expect("two dimensions", base[by_element], array[values(by_element)])
     lab.expect("all dimensions", base[all_of], array[values(all_of)])
-    lab.expect("beside a slice", base[two, 1:3], array[values(two), 1:3])
+    lab.expect("beside a slice", base[by_element, 1:3], array[values(by_element), 1:3])
     lab.expect(
         "inner dimensions",
-        base[:, two.t()[:, :1].expand(3, 5)],
-        array[:, numpy.repeat(values(two).T[:, :1], 5, 1)],
+        base[:, by_element.t()[:, :1].expand(3, 5)],
+        array[:, numpy.repeat(values(by_element).T[:, :1], 5, 1)],
     )
-    lab.expect("after an integer", base[2, two[0]], array[2, values(two)[0]])
-    lab.expect("a transposed mask", base.transpose(0, 1)[two.t()], array.swapaxes(0, 1)[values(two).T])
+    lab.expect("after an integer", base[2, by_element[0]], array[2, values(by_element)[0]])
+    lab.expect(
+        "a transposed mask", base.transpose(0, 1)[by_element.t()], array.swapaxes(0, 1)[values(by_element).T]
+    )
     lab.expect("masked_select", base.masked_select(all_of), array[values(all_of)])
-    lab.expect("masked_select broadcast", base.masked_select(one.view(4, 1, 1)), array[values(one)].ravel())
-    lab.same("none", [base[torch.zeros_like(all_of)], base[torch.zeros_like(one)]])
+    lab.expect(
+        "masked_select broadcast", base.masked_select(by_row.view(4, 1, 1)), array[values(by_row)].ravel()
+    )
+    lab.same("none", [base[torch.zeros_like(all_of)], base[torch.zeros_like(by_row)]])
     lab.same("of no elements", base[:0][torch.zeros(0, dtype=torch.bool, device=lab.device)])
     lab.same(
         "of no dimensions",
@@ -178,10 +184,12 @@ def masks(lab: Lab) -> None:
             base[torch.zeros((), dtype=torch.bool, device=lab.device)],
         ],
     )
-    lab.expect("equal to its nonzero elements", base[two], values(base[two.nonzero(as_tuple=True)]))
-    lab.raises("too short", lambda: base[one[:3]], IndexError, match="(?i)mask|shape")
+    lab.expect(
+        "equal to its nonzero elements", base[by_element], values(base[by_element.nonzero(as_tuple=True)])
+    )
+    lab.raises("too short", lambda: base[by_row[:3]], IndexError, match="(?i)mask|shape")
     lab.raises("too many dimensions", lambda: base[0, 0][all_of], IndexError)
-    lab.raises("another inner size", lambda: base[two[:, :2]], IndexError, match="(?i)mask|shape")
+    lab.raises("another inner size", lambda: base[by_element[:, :2]], IndexError, match="(?i)mask|shape")
 
 
 @behaviour("indexing", sees=("value",))
@@ -256,11 +264,11 @@ def index_functions_read(lab: Lab) -> None:
         "take_along_dim", base.take_along_dim(order, 1), numpy.take_along_axis(array, values(order), 1)
     )
     lab.expect("take_along_dim of all", base.take_along_dim(lab.put([7, 2, 19])), array.ravel()[[7, 2, 19]])
-    one = lab.put([[1, 4, 0, 2]]).t()
+    column = lab.put([[1, 4, 0, 2]]).t()
     lab.expect(
         "take_along_dim broadcast",
-        torch.take_along_dim(base[:1], one, 1),
-        numpy.take_along_axis(numpy.repeat(array[:1], 4, 0), values(one), 1),
+        torch.take_along_dim(base[:1], column, 1),
+        numpy.take_along_axis(numpy.repeat(array[:1], 4, 0), values(column), 1),
     )
     lab.expect(
         "unravel_index",

@@ -151,10 +151,10 @@ def index_put_sets_and_adds(lab: Lab) -> None:
     array = values(base)
     array[values(square), 0] = values(source).reshape(2, 2)
     lab.expect("two dimensions of indices", base.index_put((square, lab.put(0)), source.view(2, 2)), array)
-    other = torch.float64 if lab.dtype != torch.float64 else torch.float32
+    other_dtype = torch.float64 if lab.dtype != torch.float64 else torch.float32
     lab.raises(
         "values of another dtype",
-        lambda: base.index_put_((rows,), lab.integers(4, 3, dtype=other)),
+        lambda: base.index_put_((rows,), lab.integers(4, 3, dtype=other_dtype)),
         RuntimeError,
         match="(?i)dtype|type",
     )

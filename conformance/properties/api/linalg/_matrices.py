@@ -6,7 +6,7 @@ import numpy
 import torch
 
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import Array, made, values
+from conformance.properties.api._host import Array, from_array, values
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
@@ -14,14 +14,14 @@ DTYPES = ("float32", "float64", "complex64", "complex128")
 def dominant(lab: Lab, *shape: int) -> torch.Tensor:
     """Square matrices whose diagonal outweighs their rows: condition numbers below 5."""
     size = shape[-1]
-    return made(lab, values(lab.integers(*shape, low=-2, high=3)) + 6 * size * numpy.eye(size))
+    return from_array(lab, values(lab.integers(*shape, low=-2, high=3)) + 6 * size * numpy.eye(size))
 
 
 def positive(lab: Lab, *shape: int) -> torch.Tensor:
     """Hermitian positive definite matrices, of condition numbers below 10."""
     array = values(lab.integers(*shape, low=-1, high=2))
     size = shape[-1]
-    return made(lab, array + array.conj().swapaxes(-1, -2) + 5 * size * numpy.eye(size))
+    return from_array(lab, array + array.conj().swapaxes(-1, -2) + 5 * size * numpy.eye(size))
 
 
 def adjoint(array: Array) -> Array:
@@ -42,7 +42,7 @@ def orthonormal(lab: Lab, name: str, q: torch.Tensor) -> None:
     expected = numpy.broadcast_to(numpy.eye(count), (*q.shape[:-2], count, count))
     lab.expect(
         f"{name} against itself",
-        made(lab, adjoint(values(q)) @ values(q)),
+        from_array(lab, adjoint(values(q)) @ values(q)),
         expected,
         roundings=steps(q.shape[-2]),
     )

@@ -11,7 +11,7 @@ import torch
 
 from conformance.behaviours.behaviour import COMPLEX, WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import made, values
+from conformance.properties.api._host import from_array, values
 
 _DTYPES = ("float32", "float64", "complex64", "complex128")
 
@@ -278,7 +278,7 @@ def matrix_powers(lab: Lab) -> None:
                 numpy.linalg.matrix_power(values(a), power),
             )
     unit = numpy.array([[1.0, 2, 0], [0, 1, 3], [0, 0, 1]]) @ numpy.array([[1.0, 0, 0], [1, 1, 0], [0, 2, 1]])
-    a = made(lab, unit)
+    a = from_array(lab, unit)
     inverse = numpy.round(numpy.linalg.inv(unit))
     for power in (-1, -2, -3):
         # A matrix of determinant 1: entries of the inverse are whole, and its condition number squared
@@ -315,29 +315,33 @@ def matrix_exponentials(lab: Lab) -> None:
         # Scaling and squaring loses about a rounding per squaring and element.
         lab.expect(
             f"a diagonal of {scale}",
-            torch.linalg.matrix_exp(made(lab, numpy.diag(diagonal))),
+            torch.linalg.matrix_exp(from_array(lab, numpy.diag(diagonal))),
             numpy.diag(numpy.exp(diagonal)),
             roundings=64.0,
         )
         nil = numpy.triu(numpy.full((4, 4), scale), 1)
         expected = numpy.eye(4) + nil + nil @ nil / 2 + nil @ nil @ nil / 6
-        lab.expect(f"nilpotent of {scale}", torch.linalg.matrix_exp(made(lab, nil)), expected, roundings=64.0)
+        lab.expect(
+            f"nilpotent of {scale}", torch.linalg.matrix_exp(from_array(lab, nil)), expected, roundings=64.0
+        )
         if scale >= 0.1:
             lab.expect(
                 f"shifted by {scale}",
-                torch.linalg.matrix_exp(made(lab, nil + scale * numpy.eye(4))),
+                torch.linalg.matrix_exp(from_array(lab, nil + scale * numpy.eye(4))),
                 expected * math.exp(scale),
                 roundings=256.0,
             )
         turn = scale * numpy.array([[0.0, -1], [1, 0]])
         rotation = numpy.array([[math.cos(scale), -math.sin(scale)], [math.sin(scale), math.cos(scale)]])
-        lab.expect(f"a turn by {scale}", torch.linalg.matrix_exp(made(lab, turn)), rotation, roundings=128.0)
+        lab.expect(
+            f"a turn by {scale}", torch.linalg.matrix_exp(from_array(lab, turn)), rotation, roundings=128.0
+        )
     batch = numpy.stack([numpy.triu(numpy.full((3, 3), s), 1) for s in (0.01, 0.5, 3.0, 0.0)])
     expected = numpy.eye(3) + batch + batch @ batch / 2
-    lab.expect("a batch", torch.linalg.matrix_exp(made(lab, batch)), expected, roundings=64.0)
+    lab.expect("a batch", torch.linalg.matrix_exp(from_array(lab, batch)), expected, roundings=64.0)
     lab.expect(
         "two dimensions of batches",
-        torch.matrix_exp(made(lab, batch.reshape(2, 2, 3, 3))),
+        torch.matrix_exp(from_array(lab, batch.reshape(2, 2, 3, 3))),
         expected.reshape(2, 2, 3, 3),
         roundings=64.0,
     )
@@ -345,7 +349,7 @@ def matrix_exponentials(lab: Lab) -> None:
     large[numpy.arange(39), numpy.arange(1, 40)] = 0.5
     lab.expect(
         "a large one",
-        torch.linalg.matrix_exp(made(lab, large))[0, :4],
+        torch.linalg.matrix_exp(from_array(lab, large))[0, :4],
         numpy.array([1.0, 0.5, 0.125, 0.125 / 6]),
         roundings=64.0,
     )
@@ -366,7 +370,7 @@ def matrix_exponentials(lab: Lab) -> None:
 @behaviour("linalg", dtypes=(*WIDE_FLOATS, *COMPLEX), level="core", sees=("value", "error"))
 def renormalising(lab: Lab) -> None:
     """renorm scales down those slices whose p-norm is above the bound, and leaves the others."""
-    base = made(lab, numpy.array([[3.0, 4, 0, 0], [0.5, 0, 0, 0.5], [1, 1, 1, 1], [0, 0, 0, 0]]))
+    base = from_array(lab, numpy.array([[3.0, 4, 0, 0], [0.5, 0, 0, 0.5], [1, 1, 1, 1], [0, 0, 0, 0]]))
     array = values(base)
     for p in (1, 2, 3, 0.5, math.inf):
         norms = numpy.linalg.norm(array, p, axis=1, keepdims=True)

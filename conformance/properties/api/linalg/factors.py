@@ -10,7 +10,7 @@ import torch
 
 from conformance.behaviours.behaviour import WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import made, values
+from conformance.properties.api._host import from_array, values
 from conformance.properties.api.linalg._matrices import DTYPES, adjoint, orthonormal, positive, steps
 
 _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
@@ -28,7 +28,7 @@ def orthogonal_factors(lab: Lab) -> None:
             lab.same(f"shapes of {name} {mode}", (q.shape, r.shape))
             lab.expect(
                 f"{name} {mode} multiplied back",
-                made(lab, values(q) @ values(r)),
+                from_array(lab, values(q) @ values(r)),
                 values(a),
                 roundings=steps(5),
             )
@@ -36,13 +36,16 @@ def orthogonal_factors(lab: Lab) -> None:
             orthonormal(lab, f"Q of {name} {mode}", q)
             q, r = torch.qr(a, some=mode == "reduced")
             lab.expect(
-                f"torch.qr of {name} {mode}", made(lab, values(q) @ values(r)), values(a), roundings=steps(5)
+                f"torch.qr of {name} {mode}",
+                from_array(lab, values(q) @ values(r)),
+                values(a),
+                roundings=steps(5),
             )
         q, r = torch.linalg.qr(a, "r")
         lab.expect(f"Q of {name} in mode r", (tuple(q.shape), q.dtype), ((0,), lab.dtype))
         lab.expect(
             f"R of {name} in mode r",
-            made(lab, adjoint(values(r)) @ values(r)),
+            from_array(lab, adjoint(values(r)) @ values(r)),
             adjoint(values(a)) @ values(a),
             roundings=steps(5),
         )
@@ -52,12 +55,15 @@ def orthogonal_factors(lab: Lab) -> None:
             q = torch.linalg.householder_product(reflectors, tau)
             r = numpy.triu(values(reflectors))[..., :columns, :]
             lab.expect(
-                f"householder_product of {name}", made(lab, values(q) @ r), values(a), roundings=steps(5)
+                f"householder_product of {name}",
+                from_array(lab, values(q) @ r),
+                values(a),
+                roundings=steps(5),
             )
             orthonormal(lab, f"householder_product of {name}", q)
             eye = torch.linalg.householder_product(reflectors, tau[..., :0])
             lab.expect(f"no reflector of {name}", eye, numpy.broadcast_to(numpy.eye(rows, columns), a.shape))
-            other = lab.integers(*batch, rows, 2)
+            vectors = lab.integers(*batch, rows, 2)
             whole = torch.ormqr(
                 reflectors,
                 tau,
@@ -67,14 +73,14 @@ def orthogonal_factors(lab: Lab) -> None:
                 factor = adjoint(values(whole)) if transpose else values(whole)
                 lab.expect(
                     f"ormqr of {name} {transpose}",
-                    torch.ormqr(reflectors, tau, other, transpose=transpose),
-                    factor @ values(other),
+                    torch.ormqr(reflectors, tau, vectors, transpose=transpose),
+                    factor @ values(vectors),
                     roundings=steps(5),
                 )
                 lab.expect(
                     f"ormqr from the right of {name} {transpose}",
-                    torch.ormqr(reflectors, tau, other.mT, left=False, transpose=transpose),
-                    values(other).swapaxes(-1, -2) @ factor,
+                    torch.ormqr(reflectors, tau, vectors.mT, left=False, transpose=transpose),
+                    values(vectors).swapaxes(-1, -2) @ factor,
                     roundings=steps(5),
                 )
     a = lab.integers(3, 3)
@@ -129,12 +135,12 @@ def ranks(lab: Lab) -> None:
     known = numpy.zeros((4, 5, 5))
     known[0], known[1, 0, 0] = numpy.eye(5), 3
     known[2] = numpy.diag([4.0, 2, 1, 0.5, 0])
-    a = made(lab, known)
+    a = from_array(lab, known)
     lab.expect("known", rank(a), [5, 1, 4, 0])
     lab.expect("Hermitian", rank(a, hermitian=True), [5, 1, 4, 0])
     lab.expect("dtype", rank(a).dtype, torch.int64)
     for rows, columns, count in ((4, 6, 2), (6, 4, 3), (5, 5, 1)):
-        product = made(
+        product = from_array(
             lab,
             numpy.vstack([numpy.eye(count)] * 3)[:rows] @ numpy.hstack([numpy.eye(count)] * 7)[:, :columns],
         )
@@ -179,7 +185,7 @@ def pseudo_inverses(lab: Lab) -> None:
     cut small singular values off, and take Hermitian matrices as such."""
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (4, 2), (2, 4), (0, 2), (3, 0))):
         array = values(lab.integers(*batch, rows, columns)) + 7 * numpy.eye(rows, columns)
-        a = made(lab, array)
+        a = from_array(lab, array)
         for name, function in (("pinv", torch.linalg.pinv), ("pinverse", torch.pinverse)):
             result = function(a)
             b = values(result)
@@ -188,20 +194,21 @@ def pseudo_inverses(lab: Lab) -> None:
                 f"{name} of {batch} {rows} by {columns}", result, numpy.linalg.pinv(array), roundings=steps(4)
             )
             left, right = array @ b, b @ array
-            for what, one, other in (
+            for what, computed, due in (
                 ("a b a", left @ array, array),
                 ("b a b", right @ b, b),
                 ("(a b)*", left, adjoint(left)),
                 ("(b a)*", right, adjoint(right)),
             ):
                 lab.holds(
-                    f"{what} of {name} of {batch} {rows} by {columns}", numpy.allclose(one, other, atol=1e-3)
+                    f"{what} of {name} of {batch} {rows} by {columns}",
+                    numpy.allclose(computed, due, atol=1e-3),
                 )
     a = positive(lab, 3, 4, 4)
     lab.expect(
         "Hermitian", torch.linalg.pinv(a, hermitian=True), numpy.linalg.inv(values(a)), roundings=steps(4)
     )
-    known = made(lab, numpy.diag([4.0, 2, 1, 0]))
+    known = from_array(lab, numpy.diag([4.0, 2, 1, 0]))
     lab.expect("singular", torch.linalg.pinv(known), numpy.diag([0.25, 0.5, 1, 0]), roundings=steps(4))
     lab.expect("rtol", torch.linalg.pinv(known, rtol=0.3), numpy.diag([0.25, 0.5, 0, 0]), roundings=steps(4))
     lab.expect("rcond", torch.linalg.pinv(known, rcond=0.6), numpy.diag([0.25, 0, 0, 0]), roundings=steps(4))

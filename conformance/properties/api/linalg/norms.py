@@ -11,7 +11,7 @@ import torch
 
 from conformance.behaviours.behaviour import COMPLEX, FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import Array, made, values
+from conformance.properties.api._host import Array, from_array, values
 from conformance.properties.api.linalg._matrices import DTYPES, dominant, steps
 
 _VECTOR_ORDERS = (0, 1, -1, 2, -2, 3, -3, 0.5, 4.5, math.inf, -math.inf)
@@ -34,7 +34,7 @@ def _norm(array: Array, order: float, dim: Any, keep: bool) -> Array:
 def vector_norms(lab: Lab) -> None:
     """vector_norm, linalg.norm and torch.norm agree with the definition for every order, of all
     elements, of one dimension and of several, kept or not, into out= and computed in another dtype."""
-    base = made(lab, values(lab.integers(3, 4, 2)) + 5)
+    base = from_array(lab, values(lab.integers(3, 4, 2)) + 5)
     array = values(base)
     narrow = lab.dtype.itemsize == 2
     for order in _VECTOR_ORDERS:
@@ -255,7 +255,7 @@ def condition_numbers(lab: Lab) -> None:
             expected = numpy.linalg.cond(values(a), order) if shape[0] else numpy.zeros(0)
             lab.expect(f"{order} of {shape}", torch.linalg.cond(a, order), expected, roundings=steps(4))
     for shape in ((5, 3), (2, 3, 5)):
-        a = made(lab, values(lab.integers(*shape, low=-1, high=2)) + 5 * numpy.eye(*shape[-2:]))
+        a = from_array(lab, values(lab.integers(*shape, low=-1, high=2)) + 5 * numpy.eye(*shape[-2:]))
         for order in (None, 2, -2):
             lab.expect(
                 f"{order} of {shape}",
@@ -263,7 +263,7 @@ def condition_numbers(lab: Lab) -> None:
                 numpy.linalg.cond(values(a), order),
                 roundings=steps(5),
             )
-    singular = made(lab, numpy.stack([numpy.eye(3), numpy.diag([1.0, 1, 0]), 2 * numpy.eye(3)]))
+    singular = from_array(lab, numpy.stack([numpy.eye(3), numpy.diag([1.0, 1, 0]), 2 * numpy.eye(3)]))
     for order in (1, -1, math.inf, -math.inf, "fro", "nuc"):
         lab.expect(f"{order} of a singular matrix", torch.linalg.cond(singular, order)[1], math.inf)
     none = singular[:, :0, :0]

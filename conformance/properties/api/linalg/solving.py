@@ -9,7 +9,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import made, refuses_two_devices, values
+from conformance.properties.api._host import from_array, refuses_two_devices, values
 from conformance.properties.api.linalg._matrices import DTYPES, adjoint, dominant, positive, steps
 
 _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
@@ -20,7 +20,7 @@ def _singular(lab: Lab, size: int, *batch: int, where: tuple[int, ...] = (), pla
     array = numpy.broadcast_to(numpy.eye(size), (*batch, size, size)).copy()
     spot = (*where, place, place)
     array[spot] = 0
-    return made(lab, array)
+    return from_array(lab, array)
 
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value",))
@@ -49,16 +49,18 @@ def solving_systems(lab: Lab) -> None:
                 lab.holds(f"{name} returns out", torch.linalg.solve(a, b, out=out) is out)
                 lab.expect(f"{name} into out", out, expected, roundings=steps(size))
                 lab.same(f"info of {name}", torch.linalg.solve_ex(a, b).info)
-    for one, other in (
+    for matrix_shape, sides_shape in (
         ((3, 3), (2, 0, 3, 2)),
         ((2, 0, 3, 3), (3, 2)),
         ((2, 1, 3, 3), (3, 4)),
         ((3, 3), (2, 2, 3, 1)),
         ((1, 3, 1, 3, 3), (2, 1, 2, 3, 2)),
     ):
-        a, b = dominant(lab, *one), lab.integers(*other)
+        a, b = dominant(lab, *matrix_shape), lab.integers(*sides_shape)
         expected = numpy.linalg.solve(values(a), values(b))
-        lab.expect(f"{one} for {other}", torch.linalg.solve(a, b), expected, roundings=steps(3))
+        lab.expect(
+            f"{matrix_shape} for {sides_shape}", torch.linalg.solve(a, b), expected, roundings=steps(3)
+        )
 
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
@@ -269,7 +271,9 @@ def determinants(lab: Lab) -> None:
     )
     if not lab.dtype.is_complex:
         lab.expect("logdet of nothing", torch.logdet(none[0]), 0.0)
-        lab.expect("logdet of a negative determinant", torch.logdet(made(lab, [[0.0, 1], [1, 0]])), numpy.nan)
+        lab.expect(
+            "logdet of a negative determinant", torch.logdet(from_array(lab, [[0.0, 1], [1, 0]])), numpy.nan
+        )
     for name, function in (("det", torch.linalg.det), ("slogdet", torch.linalg.slogdet)):
         lab.raises(f"{name} of what is not square", lambda: function(ones[:, :2]), match="(?i)square")
         lab.raises(f"{name} of a vector", lambda: function(ones[0, 0]), match="(?i)2 dimensions")
@@ -314,7 +318,7 @@ def cholesky_factorisations(lab: Lab) -> None:
         lab.expect(f"cholesky_ex {name}", result.L, expected, roundings=steps(size))
         lab.expect(f"info {name}", result.info, numpy.zeros(batch))
         for upper in (False, True):
-            factor = made(lab, adjoint(expected) if upper else expected)
+            factor = from_array(lab, adjoint(expected) if upper else expected)
             b = lab.integers(*batch, size, 2)
             lab.expect(
                 f"cholesky_solve {name} {upper}",
@@ -328,15 +332,21 @@ def cholesky_factorisations(lab: Lab) -> None:
                 numpy.linalg.inv(values(a)),
                 roundings=steps(size),
             )
-    for one, other in (((2, 1, 3, 3), (3, 4)), ((3, 3), (2, 2, 3, 1)), ((1, 2, 3, 3), (2, 1, 3, 2))):
-        a, b = positive(lab, *one), lab.integers(*other)
+    for matrix_shape, sides_shape in (
+        ((2, 1, 3, 3), (3, 4)),
+        ((3, 3), (2, 2, 3, 1)),
+        ((1, 2, 3, 3), (2, 1, 3, 2)),
+    ):
+        a, b = positive(lab, *matrix_shape), lab.integers(*sides_shape)
         factor = torch.linalg.cholesky(a)
         expected = numpy.linalg.solve(
             values(a),
-            numpy.broadcast_to(values(b), (*numpy.broadcast_shapes(one[:-2], other[:-2]), *other[-2:])),
+            numpy.broadcast_to(
+                values(b), (*numpy.broadcast_shapes(matrix_shape[:-2], sides_shape[:-2]), *sides_shape[-2:])
+            ),
         )
         lab.expect(
-            f"cholesky_solve of {one} and {other}",
+            f"cholesky_solve of {matrix_shape} and {sides_shape}",
             torch.cholesky_solve(b, factor),
             expected,
             roundings=steps(3),

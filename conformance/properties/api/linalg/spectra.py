@@ -10,7 +10,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import made, refuses_two_devices, values
+from conformance.properties.api._host import from_array, refuses_two_devices, values
 from conformance.properties.api.linalg._matrices import DTYPES, adjoint, orthonormal, positive, steps
 
 _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
@@ -30,8 +30,8 @@ def hermitian_eigenvalues(lab: Lab) -> None:
         for uplo in ("L", "U"):
             name = f"{batch} of {size} {uplo}"
             expected = numpy.linalg.eigvalsh(array)
-            other = made(lab, numpy.tril(array) if uplo == "L" else numpy.triu(array))
-            for what, given in (("", a), (" of a triangle", other)):
+            triangle = from_array(lab, numpy.tril(array) if uplo == "L" else numpy.triu(array))
+            for what, given in (("", a), (" of a triangle", triangle)):
                 w, v = torch.linalg.eigh(given, uplo)
                 lab.expect(f"eigenvalues {name}{what}", w, expected, roundings=steps(size))
                 lab.expect(
@@ -41,7 +41,9 @@ def hermitian_eigenvalues(lab: Lab) -> None:
                     roundings=steps(size),
                 )
                 back = (values(v) * values(w)[..., None, :]) @ adjoint(values(v))
-                lab.expect(f"multiplied back {name}{what}", made(lab, back), array, roundings=steps(size))
+                lab.expect(
+                    f"multiplied back {name}{what}", from_array(lab, back), array, roundings=steps(size)
+                )
                 orthonormal(lab, f"eigenvectors {name}{what}", v)
                 lab.same(f"small letters {name}{what}", torch.linalg.eigvalsh(given, uplo.lower()).shape)
         out = (
@@ -96,7 +98,7 @@ def general_eigenvalues(lab: Lab) -> None:
         array = numpy.triu(values(lab.integers(*batch, size, size, low=-1, high=2)), 1) + numpy.diag(
             3.0 * numpy.arange(1, size + 1)
         )
-        a = made(lab, array)
+        a = from_array(lab, array)
         w, v = torch.linalg.eig(a)
         name = f"{batch} of {size}"
         lab.same(f"dtypes and shapes of {name}", (w.dtype, v.dtype, w.shape, v.shape))
@@ -110,7 +112,7 @@ def general_eigenvalues(lab: Lab) -> None:
             )
         residue = numpy.abs(values(a) @ values(v) - values(v) * values(w)[..., None, :]).max(initial=0.0)
         lab.holds(f"vectors of {name} are scaled", residue < 1e-3)
-    turn = made(lab, [[0.0, -1], [1, 0]])
+    turn = from_array(lab, [[0.0, -1], [1, 0]])
     computed = values(torch.linalg.eigvals(turn))
     lab.holds(
         "a turn has the eigenvalues i and -i",
@@ -122,7 +124,7 @@ def general_eigenvalues(lab: Lab) -> None:
         lab.raises(f"{name} of a vector", lambda: function(turn[0]), match="(?i)2 dimensions")
         lab.raises(f"{name} of what is not square", lambda: function(turn[:1]), match="(?i)square")
     for bad in (math.inf, math.nan):
-        given = made(lab, [[1.0, 0], [0, bad]])
+        given = from_array(lab, [[1.0, 0], [0, bad]])
         lab.raises(f"eig of {bad}", lambda: torch.linalg.eig(given), match="(?i)input tensor should not")
     integers = torch.empty(0, dtype=torch.int32, device=lab.device)
     lab.raises("eigvals into integers", lambda: torch.linalg.eigvals(turn, out=integers), match="(?i)int")
@@ -160,12 +162,12 @@ def singular_values(lab: Lab) -> None:
             lab.expect(f"svd of {name} {full}", s, expected, roundings=steps(5))
             lab.same(f"shapes of {name} {full}", (u.shape, vh.shape))
             back = (values(u)[..., :count] * values(s)[..., None, :]) @ values(vh)[..., :count, :]
-            lab.expect(f"multiplied back {name} {full}", made(lab, back), values(a), roundings=steps(5))
+            lab.expect(f"multiplied back {name} {full}", from_array(lab, back), values(a), roundings=steps(5))
             orthonormal(lab, f"U of {name} {full}", u)
             orthonormal(lab, f"V of {name} {full}", vh.mH)
             u, s, v = torch.svd(a, some=not full)
             back = (values(u)[..., :count] * values(s)[..., None, :]) @ adjoint(values(v)[..., :count])
-            lab.expect(f"torch.svd of {name} {full}", made(lab, back), values(a), roundings=steps(5))
+            lab.expect(f"torch.svd of {name} {full}", from_array(lab, back), values(a), roundings=steps(5))
     turned = lab.integers(5, 3).t()
     lab.expect(
         "transposed",
@@ -173,14 +175,14 @@ def singular_values(lab: Lab) -> None:
         numpy.linalg.svd(values(turned), compute_uv=False),
         roundings=steps(5),
     )
-    known = made(lab, numpy.diag([3.0, -5, 0, 1]))
+    known = from_array(lab, numpy.diag([3.0, -5, 0, 1]))
     lab.expect("a diagonal", torch.linalg.svdvals(known), [5.0, 3, 1, 0], roundings=steps(4))
     long = lab.integers(3, 2000, low=-1, high=2)
     result = torch.linalg.svd(long, full_matrices=False)
     lab.expect("a long one", result.S, numpy.linalg.svd(values(long), compute_uv=False), roundings=2000.0)
     rough = numpy.ones((40, 40))
     rough[0, 0], rough[-1, -1] = 1e-5, 1e5
-    stiff = made(lab, rough)
+    stiff = from_array(lab, rough)
     lab.expect(
         "of an ill-conditioned matrix",
         torch.linalg.svdvals(stiff)[:2],
@@ -201,7 +203,7 @@ def low_rank_factors(lab: Lab) -> None:
     eigenvalues."""
     for batch, (rows, columns) in itertools.product(((), (3,)), ((17, 4), (6, 12), (8, 8))):
         array = values(lab.integers(*batch, rows, 2)) @ values(lab.integers(*batch, 2, columns))
-        a = made(lab, array)
+        a = from_array(lab, array)
         u, s, v = torch.svd_lowrank(a, q=4, niter=3)
         room = 100.0 * rows * columns
         lab.expect(
@@ -211,18 +213,20 @@ def low_rank_factors(lab: Lab) -> None:
             roundings=room,
         )
         back = (values(u) * values(s)[..., None, :]) @ adjoint(values(v))
-        lab.expect(f"multiplied back {batch} {rows} by {columns}", made(lab, back), array, roundings=room)
+        lab.expect(
+            f"multiplied back {batch} {rows} by {columns}", from_array(lab, back), array, roundings=room
+        )
         lab.same(f"shapes of {batch} {rows} by {columns}", (u.shape, s.shape, v.shape))
         if not lab.dtype.is_complex:
             u, s, v = torch.pca_lowrank(a, q=3)
             centred = array - array.mean(-2, keepdims=True)
             back = (values(u) * values(s)[..., None, :]) @ adjoint(values(v))
-            lab.expect(f"pca of {batch} {rows} by {columns}", made(lab, back), centred, roundings=room)
+            lab.expect(f"pca of {batch} {rows} by {columns}", from_array(lab, back), centred, roundings=room)
     if not lab.dtype.is_complex:
-        matrix = made(lab, numpy.diag(numpy.arange(1.0, 31.0)))
+        matrix = from_array(lab, numpy.diag(numpy.arange(1.0, 31.0)))
         for method in ("basic", "ortho"):
             for largest in (True, False):
-                start = made(lab, numpy.eye(30)[:, [0, 29]] + 0.1 * values(lab.integers(30, 2)))
+                start = from_array(lab, numpy.eye(30)[:, [0, 29]] + 0.1 * values(lab.integers(30, 2)))
                 eigenvalues, vectors = torch.lobpcg(
                     matrix, X=start, niter=200, tol=1e-9, largest=largest, method=method
                 )

@@ -10,7 +10,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import made, refuses_two_devices, values
+from conformance.properties.api._host import from_array, refuses_two_devices, values
 from conformance.properties.api.linalg._matrices import DTYPES, adjoint, dominant, positive, steps
 
 
@@ -20,7 +20,7 @@ def least_squares(lab: Lab) -> None:
     batches that broadcast, vectors too, and of nothing."""
     for batch, (rows, columns), width in itertools.product(((), (3,), (2, 2)), ((4, 4), (6, 3)), (1, 3)):
         array = values(lab.integers(*batch, rows, columns, low=-1, high=2)) + 6 * numpy.eye(rows, columns)
-        a, b = made(lab, array), lab.integers(*batch, rows, width)
+        a, b = from_array(lab, array), lab.integers(*batch, rows, width)
         expected = numpy.linalg.solve(adjoint(array) @ array, adjoint(array) @ values(b))
         lab.expect(
             f"{batch} of {rows} by {columns} for {width}",
@@ -34,10 +34,10 @@ def least_squares(lab: Lab) -> None:
             expected,
             roundings=steps(6),
         )
-    for one, other in (((1, 3, 3), (2, 3, 2)), ((2, 1, 3, 3), (1, 2, 3, 1))):
-        a, b = dominant(lab, *one), lab.integers(*other)
+    for matrix_shape, sides_shape in (((1, 3, 3), (2, 3, 2)), ((2, 1, 3, 3), (1, 2, 3, 1))):
+        a, b = dominant(lab, *matrix_shape), lab.integers(*sides_shape)
         lab.expect(
-            f"{one} for {other}",
+            f"{matrix_shape} for {sides_shape}",
             torch.linalg.lstsq(a, b).solution,
             numpy.linalg.solve(values(a), values(b)),
             roundings=steps(3),
@@ -51,11 +51,11 @@ def least_squares(lab: Lab) -> None:
             torch.linalg.lstsq(a[:, :0], b).solution.shape,
         ],
     )
-    other = torch.float64 if lab.dtype != torch.float64 else torch.float32
+    other_dtype = torch.float64 if lab.dtype != torch.float64 else torch.float32
     lab.raises("a vector", lambda: torch.linalg.lstsq(a[0], b), match="(?i)2 dimensions")
     lab.raises("for a number", lambda: torch.linalg.lstsq(a, b[0, 0]), match="(?i)1 dimension")
     lab.raises("for other rows", lambda: torch.linalg.lstsq(a, b[:2]), match="(?i)should match")
-    lab.raises("for another dtype", lambda: torch.linalg.lstsq(a, b.to(other)), match="(?i)same dtype")  # type: ignore[call-overload]
+    lab.raises("for another dtype", lambda: torch.linalg.lstsq(a, b.to(other_dtype)), match="(?i)same dtype")  # type: ignore[call-overload]
     lab.raises(
         "by a driver that is none", lambda: torch.linalg.lstsq(a, b, driver="fictitious"), match="(?i)driver"
     )
@@ -151,16 +151,16 @@ def symmetric_factors(lab: Lab) -> None:
         for hermitian in (False, True):
             array = values(positive(lab, *batch, 4, 4))
             array = array if hermitian else array + array.swapaxes(-1, -2)
-            a, b = made(lab, array), lab.integers(*batch, 4, 2)
+            a, b = from_array(lab, array), lab.integers(*batch, 4, 2)
             factors, pivots, info = torch.linalg.ldl_factor_ex(a, hermitian=hermitian)
             name = f"{batch}{' Hermitian' if hermitian else ''}"
             lab.expect(f"info of {name}", info, numpy.zeros(batch))
             lower = numpy.tril(values(factors), -1) + numpy.eye(4)
             diagonal = numpy.einsum("...ii->...i", values(factors))[..., None, :]
-            other = adjoint(lower) if hermitian else lower.swapaxes(-1, -2)
+            upper = adjoint(lower) if hermitian else lower.swapaxes(-1, -2)
             if bool((values(pivots) == numpy.arange(1, 5)).all()):
                 lab.holds(
-                    f"{name} multiplies back", numpy.allclose((lower * diagonal) @ other, array, atol=1e-3)
+                    f"{name} multiplies back", numpy.allclose((lower * diagonal) @ upper, array, atol=1e-3)
                 )
             result = torch.linalg.ldl_solve(factors, pivots, b, hermitian=hermitian)
             lab.expect(

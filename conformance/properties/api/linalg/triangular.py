@@ -10,7 +10,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import made, values
+from conformance.properties.api._host import from_array, values
 from conformance.properties.api.linalg._matrices import DTYPES, dominant, positive, steps
 
 
@@ -20,7 +20,7 @@ def triangular_systems(lab: Lab) -> None:
     transposed, conjugated, expanded and broadcast."""
     full = lab.integers(3, 4, 4, low=-1, high=2)
     array = values(full) + 4 * numpy.eye(4)
-    a = made(lab, array)
+    a = from_array(lab, array)
     b = lab.integers(3, 4, 2)
     for upper, left, unit in itertools.product((True, False), repeat=3):
         part = numpy.triu(array) if upper else numpy.tril(array)
@@ -90,7 +90,7 @@ def triangular_systems(lab: Lab) -> None:
 def large_systems(lab: Lab) -> None:
     """Matrices of many rows, and batches of more than 65,536 small ones, are solved as well."""
     size = 64
-    large = made(lab, values(lab.integers(2, size, size, low=-1, high=2)) + 3 * size * numpy.eye(size))
+    large = from_array(lab, values(lab.integers(2, size, size, low=-1, high=2)) + 3 * size * numpy.eye(size))
     hermitian = large + large.mH
     b = lab.integers(2, size, 3)
     room = 10.0 * size

@@ -69,13 +69,13 @@ class ModelMemory(DeviceMemory):
     def make(self, size: int) -> torch.Tensor:
         if size >= TOO_MUCH:
             raise torch.OutOfMemoryError(f"{size} bytes are more than there are")
-        made = super().make(size)
+        tensor = super().make(size)
         self.now += size
         self.taken += size
         self.most = max(self.most, self.now)
         self.kept = max(self.kept, self.now)
-        weakref.finalize(made.untyped_storage(), self._free, size)
-        return made
+        weakref.finalize(tensor.untyped_storage(), self._free, size)
+        return tensor
 
     def _free(self, size: int) -> None:
         self.now -= size

@@ -24,13 +24,13 @@ def statistics_add_up(lab: Lab) -> None:
     before = memory.allocated()
     memory.reset_peak()
     lab.holds("a reset peak is what is allocated", memory.peak() == before)
-    one = memory.make(8 * MEBIBYTE)
+    block = memory.make(8 * MEBIBYTE)
     during = memory.allocated()
     lab.holds("more is allocated when it is made", 8 * MEBIBYTE <= during - before < 12 * MEBIBYTE)
     lab.holds("reserved bytes are not fewer", memory.reserved() >= during)
-    views = [one.view(-1), one[5:], one.detach()]
+    views = [block.view(-1), block[5:], block.detach()]
     lab.holds("views take nothing", memory.allocated() == during)
-    del views, one
+    del views, block
     memory.settle()
     lab.holds("as much is allocated as before when it is freed", memory.allocated() == before)
     lab.holds("the peak stays", memory.peak() >= during)
@@ -138,9 +138,9 @@ def memory_is_reused(lab: Lab) -> None:
     kept = lab.integers(5000)
 
     def turn() -> None:
-        made = [memory.make(size).fill_(7) for size in sizes]
-        del made[::2]
-        made += [memory.make(size).zero_() for size in sizes]
+        blocks = [memory.make(size).fill_(7) for size in sizes]
+        del blocks[::2]
+        blocks += [memory.make(size).zero_() for size in sizes]
 
     for _ in range(3):
         turn()

@@ -33,10 +33,10 @@ def _in_child(work: Callable[[], bytes]) -> bytes:
         with contextlib.suppress(BaseException):
             os.close(reading)
             try:
-                said = work()
+                report = work()
             except BaseException as error:
-                said = f"{type(error).__name__}: {error}".encode()[:200]
-            os.write(writing, said)
+                report = f"{type(error).__name__}: {error}".encode()[:200]
+            os.write(writing, report)
         os._exit(0)
     os.close(writing)
     try:
@@ -89,7 +89,7 @@ def host_memory_is_shared(lab: Lab) -> None:
             lab.holds(f"nothing can be shared, {name}", empty.is_shared())
     net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     lab.holds("share_memory returns the module", net.share_memory() is net)
-    lab.holds("all of a module", all(one.is_shared() for one in net.state_dict().values()))
+    lab.holds("all of a module", all(entry.is_shared() for entry in net.state_dict().values()))
     weight = nn.Parameter(torch.zeros(3)).share_memory_()
     lab.holds("a parameter stays one", isinstance(weight, nn.Parameter) and weight.requires_grad)
     lab.same("the device's own tensor", used + 1)
@@ -115,8 +115,10 @@ def tensors_through_queues(lab: Lab) -> None:
             for dtype in (torch.float32, torch.int64):
                 lab.same(f"empty, {name}, {dtype}", _through_pickle(torch.empty(0, dtype=dtype)), host=True)
             for needs in (True, False):
-                one = _through_pickle(torch.ones(2).requires_grad_(needs))
-                lab.holds(f"requires_grad {needs}, {name}", one.requires_grad is needs and one.is_leaf)
+                received = _through_pickle(torch.ones(2).requires_grad_(needs))
+                lab.holds(
+                    f"requires_grad {needs}, {name}", received.requires_grad is needs and received.is_leaf
+                )
             weight = _through_pickle(nn.Parameter(torch.ones(2)))
             lab.holds(f"a parameter, {name}", type(weight) is nn.Parameter)
             count = _through_pickle(nn.Parameter(torch.tensor(3), requires_grad=False))
@@ -147,9 +149,9 @@ def forks_beside_a_device(lab: Lab) -> None:
     kept = x.sum()
     with own_work():
         before = x.cpu().clone()
-    said = _in_child(lambda: _try_device(lab.device))
-    lab.holds("the child neither hangs nor dies", said not in (b"late", b""))
-    told = said == b"worked" or said.startswith(b"RuntimeError")
+    report = _in_child(lambda: _try_device(lab.device))
+    lab.holds("the child neither hangs nor dies", report not in (b"late", b""))
+    told = report == b"worked" or report.startswith(b"RuntimeError")
     lab.holds("it works, or a RuntimeError says that it may not", told)
     lab.holds("the child's work on the host goes on", _in_child(_host_work) == b"done")
 

@@ -224,4 +224,4 @@ def layers_of_nothing(lab: Lab) -> None:
         y = module(*inputs, *extra)
         lab.same(f"{name}: shape", (y + 0).shape)
         y.sum().backward()
-        lab.same(f"{name}: gradients", [one.grad for one in inputs])
+        lab.same(f"{name}: gradients", [leaf.grad for leaf in inputs])

@@ -29,7 +29,8 @@ def sequential_edits(lab: Lab) -> None:
 
     def order(net: nn.Sequential) -> list[int]:
         return [
-            next(i for i, one in enumerate((first, second, third, fourth)) if one is layer) for layer in net
+            next(i for i, candidate in enumerate((first, second, third, fourth)) if candidate is layer)
+            for layer in net
         ]
 
     net = nn.Sequential(first, second, third)
@@ -83,7 +84,9 @@ def module_lists_and_dicts(lab: Lab) -> None:
     x = lab.integers(3, 2)
     items = nn.ModuleList([first, second])
     items += [third]
-    lab.same("items", [one is other for one, other in zip(items, (first, second, third), strict=True)])
+    lab.same(
+        "items", [item is expected for item, expected in zip(items, (first, second, third), strict=True)]
+    )
     items.extend(nn.ModuleList([fourth]))
     items.insert(0, second)
     items[1] = third
@@ -138,12 +141,12 @@ def parameter_lists_and_dicts(lab: Lab) -> None:
     items = nn.ParameterList([nn.Parameter(tensors[0]), nn.Parameter(tensors[1])])
     items.append(tensors[2])
     items += [nn.Parameter(tensors[3])]
-    lab.holds("tensors become parameters", all(isinstance(one, nn.Parameter) for one in items))
+    lab.holds("tensors become parameters", all(isinstance(parameter, nn.Parameter) for parameter in items))
     lab.same("values", list(items))
     lab.same("names", [name for name, _ in items.named_parameters()])
-    total = sum((one * (place + 1)).sum() for place, one in enumerate(items))
+    total = sum((parameter * (place + 1)).sum() for place, parameter in enumerate(items))
     total.backward()
-    lab.same("gradients", [one.grad for one in items])
+    lab.same("gradients", [parameter.grad for parameter in items])
     lab.holds("a slice is a list", isinstance(items[1:3], nn.ParameterList) and items[1:3][0] is items[1])
     items[0] = nn.Parameter(tensors[1])
     lab.same("after an item was set", items[0])
@@ -157,7 +160,9 @@ def parameter_lists_and_dicts(lab: Lab) -> None:
 
     table = nn.ParameterDict({"b": nn.Parameter(tensors[0]), "a": tensors[1]})
     table["c"] = tensors[2]
-    lab.holds("values become parameters", all(isinstance(one, nn.Parameter) for one in table.values()))
+    lab.holds(
+        "values become parameters", all(isinstance(parameter, nn.Parameter) for parameter in table.values())
+    )
     lab.same("keys", (list(table), "a" in table, len(table)))
     lab.same("by key", table["a"])
     table.update({"d": tensors[3]})
@@ -195,12 +200,12 @@ def copies_of_containers(lab: Lab) -> None:
     module = Counted(lab)
     by_pickle = pickle.loads(pickle.dumps(module))
     ways: list[tuple[str, Any]] = [("deepcopy", copy.deepcopy(module)), ("pickle", by_pickle)]
-    for what, other in ways:
-        lab.same(f"state after {what}", dict(other.state_dict()))
-        lab.same(f"names after {what}", [name for name, _ in other.named_parameters()])
-        lab.apart(f"parameters after {what}", other.items[0], module.items[0])
-        lab.holds(f"{what} keeps words", other.note == [1, 2] and other.table["word"] == "text")
-        lab.holds(f"{what} keeps types", type(other.items) is nn.ParameterList)
+    for what, copied in ways:
+        lab.same(f"state after {what}", dict(copied.state_dict()))
+        lab.same(f"names after {what}", [name for name, _ in copied.named_parameters()])
+        lab.apart(f"parameters after {what}", copied.items[0], module.items[0])
+        lab.holds(f"{what} keeps words", copied.note == [1, 2] and copied.table["word"] == "text")
+        lab.holds(f"{what} keeps types", type(copied.items) is nn.ParameterList)
     shallow = copy.copy(module.layers)
     lab.holds("a copy holds the same modules", shallow[0] is module.layers[0])
     lab.shares("a detached parameter", module.items[0].detach(), module.items[0])
@@ -216,8 +221,8 @@ def parameter_lists_on_meta(lab: Lab) -> None:
     )
     lab.holds("their shapes are printed", "(2x3)" in repr(items).replace(" ", "") or "2x3" in repr(items))
     real = items.to_empty(device=lab.device)
-    lab.holds("they are real", all(one.device.type == lab.device.type for one in real))
+    lab.holds("they are real", all(parameter.device.type == lab.device.type for parameter in real))
     with torch.no_grad():
-        for one in real:
-            one.fill_(2)
+        for parameter in real:
+            parameter.fill_(2)
     lab.expect("filled", real[0] + 1, [[3.0, 3.0, 3.0], [3.0, 3.0, 3.0]])

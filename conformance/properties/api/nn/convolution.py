@@ -32,7 +32,7 @@ def same_and_valid_padding(lab: Lab) -> None:
             lab.holds(f"the size is kept: {word}", same.shape[2:] == x.shape[2:])
             near(lab, f"same: {word}", same)
             room = [dilation * (size - 1) for size in w.shape[2:]]
-            around = [side for one in reversed(room) for side in (one // 2, one - one // 2)]
+            around = [side for pad in reversed(room) for side in (pad // 2, pad - pad // 2)]
             near(lab, f"padded by hand: {word}", call(F.pad(x, around), w, dilation=dilation))
             near(
                 lab,
@@ -162,16 +162,16 @@ def convolution_gradients(lab: Lab) -> None:
             w = lab.integers(4, 2 // groups, *(3,) * dims, requires_grad=True)
             y = call(x, w, **options)
             push = lab.integers(*y.shape, requires_grad=True)
-            found = torch.autograd.grad(y, (x, w), push, create_graph=True)
+            results = torch.autograd.grad(y, (x, w), push, create_graph=True)
             word = f"{dims}: {options}"
-            near(lab, f"gradients, {word}", found)
+            near(lab, f"gradients, {word}", results)
             near(lab, f"of the input by function, {word}", backs[0](x.shape, w, push, **options))
             near(lab, f"of the weight by function, {word}", backs[1](x, w.shape, push, **options))
             if dims < 3:
                 near(
                     lab,
                     f"second gradients, {word}",
-                    torch.autograd.grad([one.sum() for one in found], (x, w, push)),
+                    torch.autograd.grad([gradient.sum() for gradient in results], (x, w, push)),
                 )
     module: Any = whole(lab, nn.Conv2d(2, 3, 3))
     x = lab.integers(2, 2, 5, 5, requires_grad=True)
@@ -246,8 +246,8 @@ def refusals_of_convolutions(lab: Lab) -> None:
                 f"{dims}: {len(shape)} dimensions",
                 lambda: module(lab.integers(*shape)) if shape else module(lab.integers(1).sum()),
             )
-        other = torch.float16 if lab.dtype != torch.float16 else torch.float32
-        lab.raises(f"{dims}: another dtype", lambda: module(lab.integers(1, 2, *size, dtype=other)))
+        other_dtype = torch.float16 if lab.dtype != torch.float16 else torch.float32
+        lab.raises(f"{dims}: another dtype", lambda: module(lab.integers(1, 2, *size, dtype=other_dtype)))
         lab.raises(
             f"{dims}: a bias of another size",
             lambda: FUNCTIONS[dims](
@@ -288,9 +288,9 @@ def sizes_of_transposed_convolutions(lab: Lab) -> None:
         )
         lab.same(f"there and back, {options}", back(forth(y), output_size=y.shape))
     for dims, make in ((1, nn.ConvTranspose1d), (2, nn.ConvTranspose2d), (3, nn.ConvTranspose3d)):
-        one = whole(lab, make(2, 2, 4, stride=4, padding=1))
+        plane = whole(lab, make(2, 2, 4, stride=4, padding=1))
         small = lab.integers(2, *(3,) * dims)
-        near(lab, f"{dims}: without a batch", one(small, output_size=(2, *(12,) * dims)))
+        near(lab, f"{dims}: without a batch", plane(small, output_size=(2, *(12,) * dims)))
         full = whole(lab, make(2, 2, 2))
         near(
             lab,

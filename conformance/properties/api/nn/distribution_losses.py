@@ -101,7 +101,7 @@ def losses_between_vectors(lab: Lab) -> None:
     for reduction in REDUCTIONS:
         by_function = F.triplet_margin_with_distance_loss(anchor, near, far, reduction=reduction)
         lab.close(f"with the default distance, {reduction}", by_function, roundings=32)
-        own = F.triplet_margin_with_distance_loss(
+        with_distance = F.triplet_margin_with_distance_loss(
             anchor,
             near,
             far,
@@ -109,8 +109,8 @@ def losses_between_vectors(lab: Lab) -> None:
             margin=2.0,
             reduction=reduction,
         )
-        lab.same(f"with a distance of one's own, {reduction}", own)
-        other = F.triplet_margin_with_distance_loss(
+        lab.same(f"with a distance of one's own, {reduction}", with_distance)
+        with_swap = F.triplet_margin_with_distance_loss(
             anchor,
             near,
             far,
@@ -118,8 +118,8 @@ def losses_between_vectors(lab: Lab) -> None:
             swap=True,
             reduction=reduction,
         )
-        lab.same(f"and the closer negative, {reduction}", other)
-    own.backward()
+        lab.same(f"and the closer negative, {reduction}", with_swap)
+    with_distance.backward()
     lab.same("gradient of the anchor", anchor.grad)
     F.cosine_embedding_loss(a, b, sign, reduction="sum").backward()
     lab.close("gradient of cosine embedding", a.grad, roundings=64)
@@ -237,8 +237,8 @@ def connectionist_temporal_classification(lab: Lab) -> None:
         ctc_loss(log, lab.put(torch.empty(0, dtype=torch.int64)), (6, 6), (0, 0), reduction="none"),
         roundings=256,
     )
-    one = ctc_loss(log[:, 0], targets[0], lab.put(6), lab.put(3), reduction="none")
-    lab.close("without a batch", one, roundings=256)
+    single = ctc_loss(log[:, 0], targets[0], lab.put(6), lab.put(3), reduction="none")
+    lab.close("without a batch", single, roundings=256)
     lab.close(
         "another blank",
         ctc_loss(log, targets - 1, (6, 6), (3, 2), blank=3, reduction="none"),

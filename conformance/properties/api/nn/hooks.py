@@ -80,11 +80,11 @@ def hooks_with_keywords(lab: Lab) -> None:
     module, x, shift = _Shift(), lab.integers(3), lab.integers(3)
     seen: list[Any] = []
 
-    def before(one: nn.Module, args: Any, kwargs: Any) -> Any:
+    def before(hooked: nn.Module, args: Any, kwargs: Any) -> Any:
         seen.append((len(args), sorted(kwargs)))
         return args, {"shift": kwargs["shift"] * 2}
 
-    def after(one: nn.Module, args: Any, kwargs: Any, output: torch.Tensor) -> torch.Tensor:
+    def after(hooked: nn.Module, args: Any, kwargs: Any, output: torch.Tensor) -> torch.Tensor:
         seen.append((len(args), sorted(kwargs)))
         changed: torch.Tensor = output + kwargs["shift"]
         return changed
@@ -166,8 +166,8 @@ def backward_hooks(lab: Lab) -> None:
 
 
 class _Sizes(nn.Module):
-    def forward(self, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        return (one.sum() * other + other.sum() * one.sum()).sum().view(1).expand(8).contiguous()
+    def forward(self, plane: torch.Tensor, line: torch.Tensor) -> torch.Tensor:
+        return (plane.sum() * line + line.sum() * plane.sum()).sum().view(1).expand(8).contiguous()
 
 
 class _Words(nn.Module):
@@ -242,7 +242,7 @@ class _Needs(nn.Module):
         self.seen = seen
 
     def forward(self, *args: torch.Tensor) -> torch.Tensor:
-        self.seen.append([one.requires_grad for one in args])
+        self.seen.append([argument.requires_grad for argument in args])
         return args[0].sum() + args[1].sum() + args[2].sum()
 
 
@@ -299,13 +299,13 @@ def hooks_for_all_modules(lab: Lab) -> None:
     names: list[str] = []
     handles = [
         registry.register_module_parameter_registration_hook(
-            lambda module, name, one: names.append(f"parameter {name}")
+            lambda module, name, value: names.append(f"parameter {name}")
         ),
         registry.register_module_buffer_registration_hook(
-            lambda module, name, one: names.append(f"buffer {name}")
+            lambda module, name, value: names.append(f"buffer {name}")
         ),
         registry.register_module_module_registration_hook(
-            lambda module, name, one: names.append(f"module {name}")
+            lambda module, name, value: names.append(f"module {name}")
         ),
     ]
     try:
@@ -315,7 +315,7 @@ def hooks_for_all_modules(lab: Lab) -> None:
             handle.remove()
     lab.same("registrations", names)
     kept = nn.Parameter(lab.integers(2))
-    handle = registry.register_module_parameter_registration_hook(lambda module, name, one: kept)
+    handle = registry.register_module_parameter_registration_hook(lambda module, name, value: kept)
     try:
         module = nn.Module()
         module.a = nn.Parameter(lab.integers(3))

@@ -214,7 +214,7 @@ def cross_entropy_of_targets(lab: Lab) -> None:
             F.nll_loss(F.log_softmax(x, 1), index, reduction=reduction),
             roundings=64,
         )
-        for what, other in (
+        for what, loss in (
             ("one-hot", F.cross_entropy(x, hot, reduction=reduction)),
             ("weights of one", F.cross_entropy(x, index, torch.ones_like(weight), reduction=reduction)),
             (
@@ -222,17 +222,15 @@ def cross_entropy_of_targets(lab: Lab) -> None:
                 F.cross_entropy(x, hot, torch.ones_like(weight), reduction=reduction),
             ),
         ):
-            lab.holds(
-                f"{what} give the same, {reduction}", torch.allclose(plain, other, rtol=1e-5, atol=1e-5)
-            )
+            lab.holds(f"{what} give the same, {reduction}", torch.allclose(plain, loss, rtol=1e-5, atol=1e-5))
         for smooth in (0.1, 0.5, 1.0):
             result = F.cross_entropy(x, index, label_smoothing=smooth, reduction=reduction)
             soft = hot * (1 - smooth) + smooth / 5
             lab.close(f"smoothed by {smooth}, {reduction}", result, roundings=64)
-            other = F.cross_entropy(x, soft, reduction=reduction)
+            by_probability = F.cross_entropy(x, soft, reduction=reduction)
             lab.holds(
                 f"smoothing by {smooth} is smoothing the target, {reduction}",
-                torch.allclose(result, other, rtol=1e-5, atol=1e-5),
+                torch.allclose(result, by_probability, rtol=1e-5, atol=1e-5),
             )
             again = F.cross_entropy(x, hot, label_smoothing=smooth, reduction=reduction)
             lab.holds(

@@ -180,11 +180,11 @@ def unpooling(lab: Lab) -> None:
         x = lab.permutation(2 * 4**dims).to(lab.dtype).view(1, 2, *(4,) * dims)
         y, where = pool(x, 2, return_indices=True)
         y = y.requires_grad_()
-        made = back(y, where, 2)
-        lab.same(f"{dims}: put back", made)
+        unpooled = back(y, where, 2)
+        lab.same(f"{dims}: put back", unpooled)
         lab.same(f"{dims}: with a stride", back(y, where, 2, stride=2))
-        push = lab.integers(*made.shape)
-        lab.same(f"{dims}: gradient", torch.autograd.grad(made, y, push))
+        push = lab.integers(*unpooled.shape)
+        lab.same(f"{dims}: gradient", torch.autograd.grad(unpooled, y, push))
         odd = lab.permutation(2 * 5**dims).to(lab.dtype).view(1, 2, *(5,) * dims)
         y, where = pool(odd, 2, return_indices=True)
         lab.same(f"{dims}: to a size", back(y, where, 2, output_size=odd.shape))
@@ -301,9 +301,9 @@ def channels_last_pooling(lab: Lab) -> None:
             ):
                 result, base = call(last), call(plain)
                 lab.close(f"{name} of {word}, cut={cut}", (result, base), roundings=8)
-                one, other = (result[0], base[0]) if isinstance(result, tuple) else (result, base)
+                value, due = (result[0], base[0]) if isinstance(result, tuple) else (result, base)
                 if "max" not in name or unique:
-                    both = torch.autograd.grad(one.sum(), last), torch.autograd.grad(other.sum(), plain)
+                    both = torch.autograd.grad(value.sum(), last), torch.autograd.grad(due.sum(), plain)
                     lab.close(f"gradients of {name} of {word}, cut={cut}", both, roundings=16)
 
 

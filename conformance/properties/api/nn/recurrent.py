@@ -20,8 +20,8 @@ def _small(lab: Lab, module: nn.Module) -> nn.Module:
     """With weights between minus one and one, so that gates do not saturate."""
     whole(lab, module)
     with torch.no_grad():
-        for one in module.parameters():
-            one.mul_(0.25)
+        for parameter in module.parameters():
+            parameter.mul_(0.25)
     return module
 
 

@@ -286,7 +286,7 @@ def folding_and_shuffling(lab: Lab) -> None:
             f"channels shuffled in {layout}",
             F.channel_shuffle(lab.integers(2, 6, 3, 2).contiguous(memory_format=layout), 3),
         )
-    one = lab.integers(2, 3, 2)
-    lab.same("one group", F.channel_shuffle(one, 1) + 0)
+    images = lab.integers(2, 3, 2)
+    lab.same("one group", F.channel_shuffle(images, 1) + 0)
     lab.same("flattened", (nn.Flatten()(x), nn.Flatten(2)(x), nn.Flatten(0, 1)(x)))
     lab.same("unflattened", (nn.Unflatten(1, (2, 4))(y), nn.Unflatten(-1, (3, 1))(y)))

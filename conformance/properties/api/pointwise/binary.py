@@ -221,18 +221,18 @@ def functions_of_two_floats(lab: Lab) -> None:
         roundings=4.0,
     )
     lab.expect("ldexp", torch.ldexp(put(1, -3, 0.5, 0), lab.put([3, 1, -2, 5])), [8.0, -6, 0.125, 0])
-    one, other = put(1, -2, 3, _INF, -_INF, -_INF), put(2, 2, 3, _INF, -_INF, 1)
+    left, right = put(1, -2, 3, _INF, -_INF, -_INF), put(2, 2, 3, _INF, -_INF, 1)
     with numpy.errstate(all="ignore"):
         lab.expect(
             "logaddexp",
-            torch.logaddexp(one, other),
-            numpy.logaddexp(values(one), values(other)),
+            torch.logaddexp(left, right),
+            numpy.logaddexp(values(left), values(right)),
             roundings=8.0,
         )
         lab.expect(
             "logaddexp2",
-            torch.logaddexp2(one, other),
-            numpy.logaddexp2(values(one), values(other)),
+            torch.logaddexp2(left, right),
+            numpy.logaddexp2(values(left), values(right)),
             roundings=8.0,
         )
     lab.expect("xlogy", torch.xlogy(put(0, 0, 0, 2, 1), put(0, _INF, _NAN, 1, _NAN)), [0.0, 0, _NAN, 0, _NAN])
@@ -344,8 +344,10 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
         ("logical_or", numpy.logical_or),
         ("logical_xor", numpy.logical_xor),
     ]
-    for (word, reference), other in itertools.product(logic, (b, b.to(torch.bool), b.to(torch.float32))):
-        lab.expect(f"{word} with {other.dtype}", getattr(torch, word)(a, other), reference(x, values(other)))
+    for (word, reference), operand in itertools.product(logic, (b, b.to(torch.bool), b.to(torch.float32))):
+        lab.expect(
+            f"{word} with {operand.dtype}", getattr(torch, word)(a, operand), reference(x, values(operand))
+        )
     odd = torch.zeros(17, dtype=torch.bool, device=lab.device)[1:]
     lab.expect("logical_xor at an offset", torch.logical_xor(odd, torch.ones_like(odd)), [True] * 16)
 

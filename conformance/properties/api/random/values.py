@@ -21,10 +21,10 @@ KOLMOGOROV = 3.5
 
 def mean_is(lab: Lab, name: str, sample: torch.Tensor, mean: float, deviation: float) -> None:
     """The mean of a sample is that of its distribution, within what its size allows, and rounding."""
-    found = float(sample.double().mean())
+    average = float(sample.double().mean())
     unit = torch.finfo(sample.dtype).eps if sample.is_floating_point() else 0.0
     allowed = SIGMAS * deviation / math.sqrt(sample.numel()) + unit * (abs(mean) + deviation)
-    lab.holds(f"the mean of {name} is {mean}", abs(found - mean) <= allowed)
+    lab.holds(f"the mean of {name} is {mean}", abs(average - mean) <= allowed)
 
 
 def distributed(
@@ -52,13 +52,13 @@ def uniform_numbers(lab: Lab) -> None:
     upper end.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
-    made = {
+    samples = {
         "rand": torch.rand(COUNT, **where),
         "rand_like": torch.rand_like(torch.zeros(COUNT, **where)),
         "uniform_": torch.zeros(COUNT, **where).uniform_(),
         "into out": torch.rand(COUNT, out=torch.empty(0, **where)),
     }
-    for name, sample in made.items():
+    for name, sample in samples.items():
         lab.same(name, [sample.shape, sample.dtype])
         lab.holds(f"{name} is in [0, 1)", bool(((sample >= 0) & (sample < 1)).all()))
         mean_is(lab, name, sample, 0.5, math.sqrt(1 / 12))
@@ -81,14 +81,14 @@ def normal_numbers(lab: Lab) -> None:
     tensors.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
-    made = {
+    samples = {
         "randn": torch.randn(COUNT, **where),
         "randn_like": torch.randn_like(torch.zeros(COUNT, **where)),
         "normal_": torch.zeros(COUNT, **where).normal_(),
         "into out": torch.randn(COUNT, out=torch.empty(0, **where)),
         "normal": torch.normal(0.0, 1.0, (COUNT,), **where),
     }
-    for name, sample in made.items():
+    for name, sample in samples.items():
         lab.same(name, [sample.shape, sample.dtype])
         mean_is(lab, name, sample, 0.0, 1.0)
         mean_is(lab, f"the squares of {name}", sample.double() ** 2, 1.0, math.sqrt(2))
@@ -119,12 +119,12 @@ def normal_numbers(lab: Lab) -> None:
 def random_integers(lab: Lab) -> None:
     """randint and random_ draw every whole number of their range, evenly, and none beyond it."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
-    made = {
+    samples = {
         "randint": torch.randint(2, 10, (COUNT,), **where),
         "randint_like": torch.randint_like(torch.zeros(COUNT, **where), 2, 10),
         "random_": torch.zeros(COUNT, **where).random_(2, 10),
     }
-    for name, sample in made.items():
+    for name, sample in samples.items():
         lab.same(name, [sample.shape, sample.dtype])
         lab.expect(f"numbers of {name}", sample.unique(), list(range(2, 10)))
         counts = torch.bincount(sample.long(), minlength=10)[2:].double() / COUNT
@@ -168,8 +168,8 @@ def permutations(lab: Lab) -> None:
     device = lab.device
     for size in (0, 1, 2, 7, 100, 5000):
         for dtype in (torch.int64, torch.int32, torch.float32, torch.float64):
-            made = torch.randperm(size, device=device, dtype=dtype)
-            lab.expect(f"{size} of {dtype}, sorted", made.sort().values, list(range(size)))
+            permutation = torch.randperm(size, device=device, dtype=dtype)
+            lab.expect(f"{size} of {dtype}, sorted", permutation.sort().values, list(range(size)))
     lab.expect(
         "into out",
         torch.randperm(9, out=torch.empty(0, dtype=torch.int64, device=device)).sort().values,

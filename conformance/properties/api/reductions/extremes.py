@@ -10,14 +10,14 @@ import torch
 
 from conformance.behaviours.behaviour import FLOATS, INTEGERS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import made, refuses_two_devices, values
+from conformance.properties.api._host import from_array, refuses_two_devices, values
 
 _DIMS: tuple[Any, ...] = (0, 1, -1, (0, 2), (0, 1, 2))
 
 
 def _distinct(lab: Lab, *shape: int) -> torch.Tensor:
     count = math.prod(shape)
-    return made(
+    return from_array(
         lab, values(lab.permutation(count)).reshape(shape) - (0 if lab.dtype == torch.uint8 else count // 3)
     )
 
@@ -128,20 +128,20 @@ def extremes_of_special_values(lab: Lab) -> None:
 def greater_of_two(lab: Lab) -> None:
     """maximum, minimum, fmax, fmin and the two-tensor forms of max and min choose element by element and
     broadcast."""
-    one, other = (
+    left, right = (
         lab.integers(4, 3, low=0, high=2 if lab.dtype == torch.bool else 9),
         lab.integers(3, low=0, high=9),
     )
-    first, second = values(one), values(other)
+    first, second = values(left), values(right)
     for word, reference in (("max", numpy.maximum), ("min", numpy.minimum)):
-        lab.expect(word, getattr(torch, word)(one, other), reference(first, second))
-        lab.expect(f"{word}imum", getattr(torch, f"{word}imum")(one, other), reference(first, second))
-        lab.expect(f"f{word}", getattr(torch, f"f{word}")(one, other), reference(first, second))
+        lab.expect(word, getattr(torch, word)(left, right), reference(first, second))
+        lab.expect(f"{word}imum", getattr(torch, f"{word}imum")(left, right), reference(first, second))
+        lab.expect(f"f{word}", getattr(torch, f"f{word}")(left, right), reference(first, second))
         out = torch.empty(0, dtype=lab.dtype, device=lab.device)
-        lab.expect(f"{word} into out", getattr(torch, word)(one, other, out=out), reference(first, second))
+        lab.expect(f"{word} into out", getattr(torch, word)(left, right, out=out), reference(first, second))
         lab.expect(
             f"{word} transposed",
-            getattr(torch, word)(one.t(), other.view(3, 1)),
+            getattr(torch, word)(left.t(), right.view(3, 1)),
             reference(first.T, second.reshape(3, 1)),
         )
         if lab.dtype.is_floating_point:
@@ -191,7 +191,7 @@ def extremes_of_nothing(lab: Lab) -> None:
 def extremes_of_many(lab: Lab) -> None:
     """Extremes and their places are found in long rows, in many rows and along the first of many
     columns."""
-    long = made(lab, values(lab.permutation(60000)))
+    long = from_array(lab, values(lab.permutation(60000)))
     array = values(long)
     lab.expect("of all", (long.argmax().item(), long.argmin().item()), (array.argmax(), array.argmin()))
     for shape, dim in (((6, 10000), 1), ((10000, 6), 0), ((10000, 6), 1), ((60, 1000), 0)):

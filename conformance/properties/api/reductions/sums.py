@@ -57,23 +57,23 @@ def integer_sums_are_wide(lab: Lab) -> None:
     """sum, prod, cumsum, cumprod, nansum and trace of integers and truth values are int64 and do not
     wrap at the input's dtype, unless another dtype is asked for; mean takes integers with a floating
     dtype only."""
-    one = torch.ones(300, 3, dtype=lab.dtype, device=lab.device)
-    lab.expect("sum", one.sum(), 900)
-    lab.expect("sum of a dimension", one.sum(0), [300] * 3)
-    lab.expect("cumsum", one.cumsum(0)[-1], [300] * 3)
-    lab.expect("nansum", one.nansum(0), [300] * 3)
+    ones = torch.ones(300, 3, dtype=lab.dtype, device=lab.device)
+    lab.expect("sum", ones.sum(), 900)
+    lab.expect("sum of a dimension", ones.sum(0), [300] * 3)
+    lab.expect("cumsum", ones.cumsum(0)[-1], [300] * 3)
+    lab.expect("nansum", ones.nansum(0), [300] * 3)
     lab.expect(
         "dtypes",
         [
             x.dtype
             for x in (
-                one.sum(),
-                one.sum(1),
-                one.prod(),
-                one.prod(0),
-                one.cumsum(0),
-                one.cumprod(1),
-                one.nansum(),
+                ones.sum(),
+                ones.sum(1),
+                ones.prod(),
+                ones.prod(0),
+                ones.cumsum(0),
+                ones.cumprod(1),
+                ones.nansum(),
             )
         ],
         [torch.int64] * 7,
@@ -84,15 +84,15 @@ def integer_sums_are_wide(lab: Lab) -> None:
     lab.expect("cumprod", two.cumprod(0), [base**k for k in range(1, 11)])
     lab.expect(
         "sum as int32",
-        (one.sum(dtype=torch.int32).dtype, one.sum(0, dtype=torch.float64).dtype),
+        (ones.sum(dtype=torch.int32).dtype, ones.sum(0, dtype=torch.float64).dtype),
         (torch.int32, torch.float64),
     )
     lab.expect("prod as float32", two.prod(dtype=torch.float32), float(base**10))
-    lab.expect("mean as float32", one.mean(dtype=torch.float32), 1.0)
-    lab.expect("mean of a dimension as float64", one.mean(0, dtype=torch.float64), [1.0] * 3)
-    lab.expect("cumsum as float32", one[:3].cumsum(0, dtype=torch.float32)[:, 0], [1.0, 2, 3])
-    lab.raises("mean", lambda: one.mean(), match="(?i)dtype")
-    lab.raises("std", lambda: one.std(), match="(?i)float")
+    lab.expect("mean as float32", ones.mean(dtype=torch.float32), 1.0)
+    lab.expect("mean of a dimension as float64", ones.mean(0, dtype=torch.float64), [1.0] * 3)
+    lab.expect("cumsum as float32", ones[:3].cumsum(0, dtype=torch.float32)[:, 0], [1.0, 2, 3])
+    lab.raises("mean", lambda: ones.mean(), match="(?i)dtype")
+    lab.raises("std", lambda: ones.std(), match="(?i)float")
 
 
 @behaviour("reductions", dtypes=FLOATS, level="core", sees=("value",))

@@ -10,7 +10,7 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, COMPLEX, FLOATS, INTEGERS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import Array, made, values
+from conformance.properties.api._host import Array, from_array, values
 
 _SHAPE = (4, 5, 3)
 
@@ -25,7 +25,7 @@ def _index(lab: Lab, dim: int, count: int, *, unique: bool) -> torch.Tensor:
     view = [1, 1, 1]
     view[dim] = count
     shift = numpy.arange(math.prod(shape)).reshape(shape).sum(dim, keepdims=True)
-    return made(lab, (order.reshape(view) + shift) % _SHAPE[dim], torch.int64)
+    return from_array(lab, (order.reshape(view) + shift) % _SHAPE[dim], torch.int64)
 
 
 def _scattered(base: Array, dim: int, index: Array, source: Array, fold: Any) -> Array:
@@ -210,19 +210,19 @@ def reducing_by_scatter(lab: Lab) -> None:
                 base.scatter_reduce(dim, index, source, name, include_self=False),
                 alone,
             )
-        for own in (True, False):
+        for include_self in (True, False):
             sums = _scattered(
-                array if own else numpy.where(counts > 0, 0, array),
+                array if include_self else numpy.where(counts > 0, 0, array),
                 dim,
                 values(index),
                 values(source),
                 _FOLDS["sum"],
             )
-            divisor = numpy.maximum(counts + own, 1)
+            divisor = numpy.maximum(counts + include_self, 1)
             expected = sums / divisor if lab.dtype.is_floating_point else numpy.floor_divide(sums, divisor)
-            result = base.scatter_reduce(dim, index, source, "mean", include_self=own)
+            result = base.scatter_reduce(dim, index, source, "mean", include_self=include_self)
             lab.expect(
-                f"mean of dimension {dim}{' with self' if own else ''}",
+                f"mean of dimension {dim}{' with self' if include_self else ''}",
                 result,
                 expected.astype(float),
                 roundings=2.0,
@@ -331,7 +331,7 @@ def reducing_segments(lab: Lab) -> None:
     value or the identity; NaN goes through, and gradients go back to what was chosen."""
     data = [[1.0, 8], [math.nan, 2], [3, 1], [4, 4], [5, 2], [5, 2]]
     lengths = [1, 2, 0, 3]
-    wanted: dict[str, list[list[float]]] = {
+    due: dict[str, list[list[float]]] = {
         "sum": [[1.0, 8], [math.nan, 3], [0, 0], [14, 8]],
         "max": [[1.0, 8], [math.nan, 2], [-math.inf, -math.inf], [5, 4]],
         "min": [[1.0, 8], [math.nan, 1], [math.inf, math.inf], [4, 2]],
@@ -339,7 +339,7 @@ def reducing_segments(lab: Lab) -> None:
         "mean": [[1.0, 8], [math.nan, 1.5], [math.nan, math.nan], [14 / 3, 8 / 3]],
     }
     starts = {"sum": 1.0, "max": 6.0, "min": 0.5, "prod": 2.0}
-    for reduce, expected in wanted.items():
+    for reduce, expected in due.items():
         for kind in (torch.int32, torch.int64):
             for unsafe in (False, True):
                 result = torch.segment_reduce(

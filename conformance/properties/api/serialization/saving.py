@@ -55,9 +55,9 @@ def saved_tensors(lab: Lab) -> None:
     lab.same(
         "pickled by each protocol", [pickle.loads(pickle.dumps(base, protocol)) for protocol in (2, 4, 5)]
     )
-    one = again(base)
-    lab.apart("a tensor and what was loaded", base, one)
-    lab.holds("the device is that of the tensor", one.device == base.device)
+    first = again(base)
+    lab.apart("a tensor and what was loaded", base, first)
+    lab.holds("the device is that of the tensor", first.device == base.device)
 
 
 @behaviour("serialization", level="core", sees=("value",))
@@ -305,8 +305,8 @@ def saved_attributes_and_bits(lab: Lab) -> None:
         loaded = again(weight, weights_only=weights_only)
         lab.same(f"a frozen parameter, {weights_only}", [loaded.requires_grad, type(loaded).__name__])
         turned = torch.tensor([1 + 2j, 3j], device=lab.device).conj()
-        other = again(turned, weights_only=weights_only)
-        lab.expect(f"a conjugate, {weights_only}", other.resolve_conj(), [1 - 2j, -3j])
+        loaded_view = again(turned, weights_only=weights_only)
+        lab.expect(f"a conjugate, {weights_only}", loaded_view.resolve_conj(), [1 - 2j, -3j])
         negative = again(turned.imag, weights_only=weights_only)
         lab.expect(f"a negative view, {weights_only}", negative.resolve_neg(), [-2.0, -3.0])
     lab.same("pickled", pickle.loads(pickle.dumps(turned)).resolve_conj())
@@ -352,19 +352,19 @@ def saved_rare_dtypes(lab: Lab) -> None:
 def saved_sparse(lab: Lab) -> None:
     """Sparse tensors load in their layout with values, size and coalescing; contradictions are refused."""
     dense = lab.put([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 2.0, 0.0], [0.0] * 4, [3.0, 0.0, 0.0, 4.0]]) * 1
-    made = {
+    sparse_tensors = {
         "COO": dense.to_sparse(),
         "CSR": dense.to_sparse_csr(),
         "CSC": dense.to_sparse_csc(),
         "BSR": dense.to_sparse_bsr((2, 2)),
         "BSC": dense.to_sparse_bsc((2, 2)),
     }
-    for name, sparse in made.items():
+    for name, sparse in sparse_tensors.items():
         for weights_only in (True, False):
             loaded = again({"x": sparse}, weights_only=weights_only)["x"]
             lab.same(f"{name}, {weights_only}", [loaded.layout, loaded.shape, loaded.to_dense()])
         lab.same(f"{name}, moved", torch.load(saved(sparse), map_location="cpu").to_dense(), host=True)
-    again_coo = again(made["COO"])
+    again_coo = again(sparse_tensors["COO"])
     lab.same("coalesced", again_coo.is_coalesced())
     loose = torch.sparse_coo_tensor(lab.put([[0, 0]]), lab.put([1.0, 2.0]), (2,), device=lab.device)
     lab.same("not coalesced", [again(loose).is_coalesced(), again(loose).to_dense()])
@@ -398,9 +398,11 @@ def saved_training(lab: Lab) -> None:
     lab.close("the weights of a run without pause", first[0].weight.detach(), roundings=64)
     for location in (None, "cpu"):
         buffer.seek(0)
-        other = fresh()
-        for part, state in zip(other, torch.load(buffer, map_location=location), strict=True):
+        restored = fresh()
+        for part, state in zip(restored, torch.load(buffer, map_location=location), strict=True):
             part.load_state_dict(state)
-        step(*other)
-        lab.close(f"the weights of a run loaded by way of {location}", other[0].weight.detach(), roundings=64)
+        step(*restored)
+        lab.close(
+            f"the weights of a run loaded by way of {location}", restored[0].weight.detach(), roundings=64
+        )
     lab.same("the state of the scheduler", again(first[2].state_dict())["last_epoch"])

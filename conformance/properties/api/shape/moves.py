@@ -10,7 +10,7 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, COMPLEX, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import made, refuses_two_devices, values
+from conformance.properties.api._host import from_array, refuses_two_devices, values
 
 
 @behaviour("shape", dtypes=ALL, level="core", sees=("value", "error"))
@@ -80,9 +80,13 @@ def diagonals(lab: Lab) -> None:
         lab.expect(f"tril({offset})", base.tril(offset), numpy.tril(array, offset))
         lab.expect(f"triu({offset})", base.triu(offset), numpy.triu(array, offset))
     cube = lab.integers(2, 3, 4, low=0, high=4)
-    for offset, one, other in ((0, 0, 1), (1, 1, 2), (-1, 2, 0), (2, -1, -2), (5, 0, 2)):
-        name = f"diagonal({offset}, {one}, {other})"
-        lab.expect(name, cube.diagonal(offset, one, other), numpy.diagonal(values(cube), offset, one, other))
+    for offset, first_dim, second_dim in ((0, 0, 1), (1, 1, 2), (-1, 2, 0), (2, -1, -2), (5, 0, 2)):
+        name = f"diagonal({offset}, {first_dim}, {second_dim})"
+        lab.expect(
+            name,
+            cube.diagonal(offset, first_dim, second_dim),
+            numpy.diagonal(values(cube), offset, first_dim, second_dim),
+        )
     lab.same("diag_embed", [torch.diag_embed(base, o, 0, 2) for o in (-1, 0, 2)])
     lab.same("tril of a batch", [cube.tril(1), cube.triu(-1), cube.mT.tril()])
     lab.same("of nothing", [base[:0].tril(), base[:, :0].triu(1), base[:0].diagonal()])
@@ -189,42 +193,44 @@ def clamping(lab: Lab) -> None:
 def joining(lab: Lab) -> None:
     """cat, stack, hstack, vstack, dstack, column_stack, block_diag, tile and repeat join elements as NumPy
     does; a tensor of no elements and one dimension is passed over by cat."""
-    one, other = lab.integers(2, 3, low=0, high=6), lab.integers(4, 3, low=0, high=6)
-    first, second = values(one), values(other)
-    lab.expect("cat", torch.cat([one, other]), numpy.concatenate([first, second]))
+    upper, lower = lab.integers(2, 3, low=0, high=6), lab.integers(4, 3, low=0, high=6)
+    first, second = values(upper), values(lower)
+    lab.expect("cat", torch.cat([upper, lower]), numpy.concatenate([first, second]))
     lab.expect(
-        "cat of transposes", torch.cat([one.t(), other.t()], -1), numpy.concatenate([first.T, second.T], -1)
+        "cat of transposes", torch.cat([upper.t(), lower.t()], -1), numpy.concatenate([first.T, second.T], -1)
     )
-    lab.expect("cat of one", torch.cat([one], 1), first)
+    lab.expect("cat of one", torch.cat([upper], 1), first)
     legacy = torch.empty(0, dtype=lab.dtype, device=lab.device)
-    lab.expect("cat with nothing", torch.cat([legacy, one, legacy]), first)
-    lab.same("cat of nothing", torch.cat([one[:0], other[:0]]))
-    lab.expect("stack", torch.stack([one, other[:2]], 1), numpy.stack([first, second[:2]], 1))
-    lab.expect("stack last", torch.stack([one, other[2:]], -1), numpy.stack([first, second[2:]], -1))
+    lab.expect("cat with nothing", torch.cat([legacy, upper, legacy]), first)
+    lab.same("cat of nothing", torch.cat([upper[:0], lower[:0]]))
+    lab.expect("stack", torch.stack([upper, lower[:2]], 1), numpy.stack([first, second[:2]], 1))
+    lab.expect("stack last", torch.stack([upper, lower[2:]], -1), numpy.stack([first, second[2:]], -1))
     for name in ("hstack", "vstack", "dstack", "column_stack"):
-        pair = [one, other[:2]]
+        pair = [upper, lower[:2]]
         lab.expect(name, getattr(torch, name)(pair), getattr(numpy, name)([values(x) for x in pair]))
-        vectors = [one[0], other[1]]
+        vectors = [upper[0], lower[1]]
         lab.expect(
             f"{name} of vectors",
             getattr(torch, name)(vectors),
             getattr(numpy, name)([values(x) for x in vectors]),
         )
-    lab.same("block_diag", torch.block_diag(one, other[0], lab.integers(1, low=0)[0]))
-    lab.expect("tile", one.tile(2, 1, 2), numpy.tile(first, (2, 1, 2)))
-    lab.expect("repeat", one.repeat(2, 2), numpy.tile(first, (2, 2)))
-    lab.expect("repeat_interleave", one.repeat_interleave(2, 1), numpy.repeat(first, 2, 1))
-    lab.expect("by a tensor", one.repeat_interleave(lab.put([2, 0, 1]), 1), numpy.repeat(first, [2, 0, 1], 1))
+    lab.same("block_diag", torch.block_diag(upper, lower[0], lab.integers(1, low=0)[0]))
+    lab.expect("tile", upper.tile(2, 1, 2), numpy.tile(first, (2, 1, 2)))
+    lab.expect("repeat", upper.repeat(2, 2), numpy.tile(first, (2, 2)))
+    lab.expect("repeat_interleave", upper.repeat_interleave(2, 1), numpy.repeat(first, 2, 1))
+    lab.expect(
+        "by a tensor", upper.repeat_interleave(lab.put([2, 0, 1]), 1), numpy.repeat(first, [2, 0, 1], 1)
+    )
     out = torch.empty(6, 3, dtype=lab.dtype, device=lab.device)
-    lab.holds("cat returns out", torch.cat([one, other], out=out) is out)
+    lab.holds("cat returns out", torch.cat([upper, lower], out=out) is out)
     lab.expect("out of cat", out, numpy.concatenate([first, second]))
-    lab.raises("cat of other sizes", lambda: torch.cat([one, other], 1), match="(?i)size")
-    lab.raises("cat of other dimensions", lambda: torch.cat([one, other[0]]), match="(?i)dimension")
+    lab.raises("cat of other sizes", lambda: torch.cat([upper, lower], 1), match="(?i)size")
+    lab.raises("cat of other dimensions", lambda: torch.cat([upper, lower[0]]), match="(?i)dimension")
     lab.raises("cat of no tensors", lambda: torch.cat([]), RuntimeError, ValueError)
-    lab.raises("stack of other sizes", lambda: torch.stack([one, other]), match="(?i)size")
+    lab.raises("stack of other sizes", lambda: torch.stack([upper, lower]), match="(?i)size")
     lab.raises(
         "cat into an input",
-        lambda: torch.cat([one, other], out=other),
+        lambda: torch.cat([upper, lower], out=lower),
         match="(?i)overlap|unsupported|memory",
     )
 
@@ -253,4 +259,4 @@ def turning_complex_planes(lab: Lab) -> None:
     for turns in range(-2, 5):
         lab.expect(f"{turns} quarters", torch.rot90(base, turns), numpy.rot90(values(base), turns))
     lab.expect("of a conjugate", torch.rot90(base.conj()), numpy.rot90(values(base).conj()))
-    lab.same("made from NumPy", made(lab, values(base)).rot90(2))
+    lab.same("made from NumPy", from_array(lab, values(base)).rot90(2))

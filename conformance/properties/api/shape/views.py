@@ -73,8 +73,8 @@ def expansion(lab: Lab) -> None:
     lab.raises("a size of 4 to 5", lambda: row.expand(5), match="(?i)size")
     lab.raises("fewer dimensions", lambda: column.expand(3), match="(?i)dimensions")
     lab.raises("-1 in front", lambda: row.expand(-1, 4), match="(?i)-1|size")
-    one, other = torch.broadcast_tensors(column, row)
-    lab.same("broadcast_tensors", [one, other], strides=True)
+    columns, rows = torch.broadcast_tensors(column, row)
+    lab.same("broadcast_tensors", [columns, rows], strides=True)
     lab.same("three", list(torch.broadcast_tensors(column, row, lab.integers(2, 1, 1))))
     lab.raises(
         "broadcast_tensors of 3 and 4",
@@ -135,10 +135,12 @@ def transposing(lab: Lab) -> None:
     exist and may come once."""
     base = lab.integers(2, 3, 4, 2)
     array = values(base)
-    for one in range(-4, 4):
-        for other in (0, -1, 2):
+    for first_dim in range(-4, 4):
+        for second_dim in (0, -1, 2):
             lab.expect(
-                f"transpose({one}, {other})", base.transpose(one, other), numpy.swapaxes(array, one, other)
+                f"transpose({first_dim}, {second_dim})",
+                base.transpose(first_dim, second_dim),
+                numpy.swapaxes(array, first_dim, second_dim),
             )
     lab.expect("permute", torch.permute(base, (3, 1, -4, 2)), array.transpose(3, 1, 0, 2))
     lab.expect("movedim", base.movedim((0, -1), (2, 0)), numpy.moveaxis(array, (0, -1), (2, 0)))
@@ -258,8 +260,8 @@ def at_least_so_many_dimensions(lab: Lab) -> None:
     ]
     for name in ("atleast_1d", "atleast_2d", "atleast_3d"):
         function, reference = getattr(torch, name), getattr(numpy, name)
-        for one in given:
-            lab.expect(f"{name} of {one.dim()} dimensions", function(one), reference(values(one)))
+        for tensor in given:
+            lab.expect(f"{name} of {tensor.dim()} dimensions", function(tensor), reference(values(tensor)))
         lab.same(f"{name} of several", list(function(*given)))
         lab.same(f"{name} of a list", list(function(given)))
         lab.raises(f"{name} of a number", lambda: function(3), TypeError, RuntimeError)

@@ -9,7 +9,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import made, values
+from conformance.properties.api._host import from_array, values
 
 _ORDERED = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8")
 
@@ -17,7 +17,7 @@ _ORDERED = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int1
 def _distinct(lab: Lab, *shape: int) -> torch.Tensor:
     """Numbers of which each comes once, in no order (at most 120, for int8)."""
     count = math.prod(shape)
-    return made(
+    return from_array(
         lab, values(lab.permutation(count)).reshape(shape) - (0 if lab.dtype == torch.uint8 else count // 3)
     )
 

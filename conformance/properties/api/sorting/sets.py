@@ -134,9 +134,9 @@ def membership(lab: Lab) -> None:
     lab.expect("a number among", torch.isin(3, base), numpy.isin(3, array))
     lab.expect("among a number", torch.isin(base, 3), numpy.isin(array, 3))
     lab.expect("transposed", torch.isin(base.t(), base[:1, ::2]), numpy.isin(array.T, array[:1, ::2]))
-    for other in (torch.float64, torch.int32):
-        among = lab.integers(3, low=0, high=12, dtype=other)
-        lab.expect(f"among {other}", torch.isin(base, among), numpy.isin(array, values(among)))
+    for dtype in (torch.float64, torch.int32):
+        among = lab.integers(3, low=0, high=12, dtype=dtype)
+        lab.expect(f"among {dtype}", torch.isin(base, among), numpy.isin(array, values(among)))
     lab.raises(
         "complex numbers",
         lambda: torch.isin(base, lab.put([1j])),
@@ -153,9 +153,9 @@ def places_in_order(lab: Lab) -> None:
     equal ones, as int64 or int32, for rows, numbers, sorters and strides of any kind."""
     row = lab.put([1, 3, 3, 5, 9], dtype=lab.dtype)
     given = lab.put([[0, 1, 3], [4, 9, 10]], dtype=lab.dtype)
-    array, wanted = values(row), values(given)
+    array, due = values(row), values(given)
     for side in ("left", "right"):
-        expected = numpy.searchsorted(array, wanted, side)
+        expected = numpy.searchsorted(array, due, side)
         lab.expect(f"searchsorted {side}", torch.searchsorted(row, given, side=side), expected)
         lab.expect(f"bucketize {side}", torch.bucketize(given, row, right=side == "right"), expected)
         lab.expect(
@@ -167,28 +167,28 @@ def places_in_order(lab: Lab) -> None:
             numpy.searchsorted(array, 3, side),
         )
     lab.expect(
-        "right=True", torch.searchsorted(row, given, right=True), numpy.searchsorted(array, wanted, "right")
+        "right=True", torch.searchsorted(row, given, right=True), numpy.searchsorted(array, due, "right")
     )
     result = torch.bucketize(given, row, out_int32=True)
-    lab.expect("int32", result, numpy.searchsorted(array, wanted))
+    lab.expect("int32", result, numpy.searchsorted(array, due))
     lab.expect("dtype of int32", str(result.dtype), "torch.int32")
     rows = torch.stack([row, row + 1])
     lab.expect(
         "rows",
         torch.searchsorted(rows, given),
-        [numpy.searchsorted(array, wanted[0]), numpy.searchsorted(array + 1, wanted[1])],
+        [numpy.searchsorted(array, due[0]), numpy.searchsorted(array + 1, due[1])],
     )
     lab.expect(
         "with gaps",
         torch.searchsorted(rows.repeat_interleave(2, 1)[:, ::2], given.t().contiguous().t()),
-        [numpy.searchsorted(array, wanted[0]), numpy.searchsorted(array + 1, wanted[1])],
+        [numpy.searchsorted(array, due[0]), numpy.searchsorted(array + 1, due[1])],
     )
     order = lab.put([3, 0, 4, 1, 2])
     mixed = torch.empty_like(row).scatter_(0, order, row)
-    lab.expect("a sorter", torch.searchsorted(mixed, given, sorter=order), numpy.searchsorted(array, wanted))
+    lab.expect("a sorter", torch.searchsorted(mixed, given, sorter=order), numpy.searchsorted(array, due))
     lab.same("nothing", [torch.bucketize(given[:0], row), torch.searchsorted(row[:0], given)])
     out = torch.empty(0, dtype=torch.int64, device=lab.device)
-    lab.expect("out", torch.bucketize(given, row, out=out), numpy.searchsorted(array, wanted))
+    lab.expect("out", torch.bucketize(given, row, out=out), numpy.searchsorted(array, due))
     lab.raises(
         "sides that contradict",
         lambda: torch.searchsorted(row, given, side="left", right=True),

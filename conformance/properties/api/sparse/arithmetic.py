@@ -49,8 +49,8 @@ def sums_of_sparse(lab: Lab) -> None:
             lab.same(f"{name} {dense}", _dense(result))
             lab.same(f"layout of {name} {dense}", result.layout)
     out = torch.empty(3, 4, dtype=lab.dtype, device=lab.device, layout=torch.sparse_coo)
-    one = repeated(lab)
-    lab.holds("out= is returned", torch.add(one, one, out=out) is out)
+    first = repeated(lab)
+    lab.holds("out= is returned", torch.add(first, first, out=out) is out)
     lab.same("out=", out.to_dense())
 
 
@@ -107,7 +107,7 @@ def sparse_matrix_products(lab: Lab) -> None:
     a = repeated(lab)
     right, vector = lab.integers(4, 2), lab.integers(4)
     added = lab.integers(3, 2)
-    other = lab.integers(4, 3, low=-1, high=2).to_sparse()
+    right_sparse = lab.integers(4, 3, low=-1, high=2).to_sparse()
     results = {
         "mm": torch.mm(a, right),
         "sparse.mm": torch.sparse.mm(a, right),
@@ -116,8 +116,8 @@ def sparse_matrix_products(lab: Lab) -> None:
         "matmul of a vector": a @ vector,
         "addmm": torch.addmm(added, a, right, beta=2, alpha=3),
         "sparse.addmm": torch.sparse.addmm(added, a, right, beta=2, alpha=3),
-        "sparse by sparse": torch.sparse.mm(a, other),
-        "matmul sparse": a @ other,
+        "sparse by sparse": torch.sparse.mm(a, right_sparse),
+        "matmul sparse": a @ right_sparse,
         "transposed": torch.mm(a.t(), lab.integers(3, 2)),
         "coalesced transposed": torch.mm(a.coalesce().t().coalesce(), lab.integers(3, 2)),
         "strided right": torch.mm(a, lab.integers(2, 4).t()),

@@ -29,8 +29,8 @@ def _unary() -> list[Any]:
 def _inside(lab: Lab, requires_grad: bool = False) -> Any:
     """A coalesced COO tensor with elements in the domain of all those functions."""
     places = lab.put([[0, 1, 2], [1, 3, 0]])
-    made = sparse_coo_tensor(places, lab.floats(3, low=0.1, high=0.9), (3, 4)).coalesce()
-    return made.requires_grad_(requires_grad)
+    sparse = sparse_coo_tensor(places, lab.floats(3, low=0.1, high=0.9), (3, 4)).coalesce()
+    return sparse.requires_grad_(requires_grad)
 
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64"), sees=("value",))
@@ -39,22 +39,22 @@ def unary_functions_of_sparse(lab: Lab) -> None:
     gives of dense ones.
     """
     for op in _unary():
-        made = _inside(lab)
-        result = op.op(made)
+        sparse = _inside(lab)
+        result = op.op(sparse)
         lab.same(f"layout of {op.name}", [result.layout, result.shape, result.dtype])
         lab.same(f"positions of {op.name}", result.coalesce().indices())
         lab.close(f"values of {op.name}", result.coalesce().values(), roundings=64)
-        dense = op.op(made.to_dense())
+        dense = op.op(sparse.to_dense())
         near = torch.allclose(result.to_dense().double(), dense.double(), rtol=1e-4, atol=1e-5)
         lab.holds(f"{op.name} of the sparse is that of the dense", near)
         none = op.op(sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device))
         lab.same(f"{op.name} of no elements", [none.shape, none._nnz()])
         if (
             op.inplace_variant is not None
-            and result.dtype == made.dtype
+            and result.dtype == sparse.dtype
             and not op.name.startswith(("nan_to_num", "deg", "rad"))
         ):
-            changed = made.clone()
+            changed = sparse.clone()
             lab.holds(f"{op.name} in place returns its tensor", op.inplace_variant(changed) is changed)
             lab.close(f"{op.name} in place", changed.to_dense(), roundings=64)
 
@@ -81,20 +81,20 @@ def gradients_of_unary_functions_of_sparse(lab: Lab) -> None:
 @behaviour("sparse", sees=("value",))
 def sparse_on_meta(lab: Lab) -> None:
     """COO tensors go to meta, are made there, added, summed, printed, and can be fake."""
-    made = repeated(lab)
-    moved = made.to("meta")
+    sparse = repeated(lab)
+    moved = sparse.to("meta")
     shown = [moved.shape, moved.layout, moved.dtype, moved.sparse_dim(), moved.dense_dim(), moved.device.type]
     lab.same("moved", shown)
     on_meta = sparse_coo_tensor((2, 3), device="meta")
     lab.same("made there", [on_meta.shape, on_meta.layout, on_meta.device.type])
     lab.same("sum", [torch.sum(moved).shape, (moved + moved).layout, (moved + moved).shape])
-    like = torch.zeros_like(made, device="meta")
+    like = torch.zeros_like(sparse, device="meta")
     lab.same("like", [like.shape, like.layout, like.device.type, torch.zeros_like(moved).shape])
     lab.holds("printed", "meta" in repr(moved) and "sparse_coo" in repr(moved))
     mode = FakeTensorMode()
-    fake = mode.from_tensor(made)
+    fake = mode.from_tensor(sparse)
     lab.same("fake", [fake.shape, fake.layout, fake.device.type == lab.device.type, fake.sparse_dim()])
     with mode:
-        other = torch.zeros_like(fake)
-    lab.same("fake zeros", [other.shape, other.layout, other.device.type == lab.device.type])
-    lab.same("real one", made.to_dense())
+        zeros = torch.zeros_like(fake)
+    lab.same("fake zeros", [zeros.shape, zeros.layout, zeros.device.type == lab.device.type])
+    lab.same("real one", sparse.to_dense())

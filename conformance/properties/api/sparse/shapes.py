@@ -17,8 +17,8 @@ sparse_coo_tensor: Any = torch.sparse_coo_tensor
 KINDS = ("float32", "int64")
 
 
-def _flags(made: torch.Tensor) -> list[object]:
-    return [made.shape, made.layout, made.dtype, made.sparse_dim(), made.dense_dim()]
+def _flags(sparse: torch.Tensor) -> list[object]:
+    return [sparse.shape, sparse.layout, sparse.dtype, sparse.sparse_dim(), sparse.dense_dim()]
 
 
 @behaviour("sparse", dtypes=KINDS, level="core", sees=("value",))
@@ -27,16 +27,16 @@ def transposed_sparse(lab: Lab) -> None:
     stay dense.
     """
     for dense in ((), (2,)):
-        for kind, made in {
+        for kind, sparse in {
             "repeated": repeated(lab, *dense),
             "coalesced": repeated(lab, *dense).coalesce(),
         }.items():
             for name, result in {
-                "transpose": made.transpose(0, 1),
-                "negative": made.transpose(-made.dim(), 1 - made.dim()),
-                "in place": made.clone().transpose_(0, 1),
-                "permute": made.permute(1, 0, *range(2, made.dim())),
-                "identity": made.permute(*range(made.dim())),
+                "transpose": sparse.transpose(0, 1),
+                "negative": sparse.transpose(-sparse.dim(), 1 - sparse.dim()),
+                "in place": sparse.clone().transpose_(0, 1),
+                "permute": sparse.permute(1, 0, *range(2, sparse.dim())),
+                "identity": sparse.permute(*range(sparse.dim())),
             }.items():
                 lab.same(f"{name} of {kind} {dense}", result.to_dense())
                 lab.same(f"flags of {name} of {kind} {dense}", _flags(result))
@@ -77,19 +77,19 @@ def selected_from_sparse(lab: Lab) -> None:
     indices.
     """
     for dense in ((), (2,)):
-        made = repeated(lab, *dense)
-        full = made.to_dense()
-        for dim in range(made.dim()):
+        sparse = repeated(lab, *dense)
+        full = sparse.to_dense()
+        for dim in range(sparse.dim()):
             for place in (0, -1, 1):
-                lab.same(f"select {dim} {place} {dense}", _plain(made.select(dim, place)))
+                lab.same(f"select {dim} {place} {dense}", _plain(sparse.select(dim, place)))
             for where in ([0], [1, 0], [1, 1, 0, 1], []):
                 index = torch.tensor(where, dtype=torch.int64, device=lab.device)
-                result = made.index_select(dim, index)
+                result = sparse.index_select(dim, index)
                 lab.same(f"index_select {dim} {where} {dense}", result.to_dense())
                 lab.same(f"flags {dim} {where} {dense}", _flags(result))
-            lab.same(f"narrow_copy {dim} {dense}", made.narrow_copy(dim, 0, 1).to_dense())
-        lab.same(f"rows {dense}", _plain(made[1]))
-        lab.same(f"reading by tuple {dense}", _plain(made[0, 1]))
+            lab.same(f"narrow_copy {dim} {dense}", sparse.narrow_copy(dim, 0, 1).to_dense())
+        lab.same(f"rows {dense}", _plain(sparse[1]))
+        lab.same(f"reading by tuple {dense}", _plain(sparse[0, 1]))
         lab.same(f"the dense one {dense}", full)
     strided = lab.put([1, 9, 0, 9])[::2]
     lab.same("a strided index", repeated(lab).index_select(0, strided).to_dense())
@@ -113,8 +113,8 @@ def broadcast_sparse(lab: Lab) -> None:
     lab.raises("to another size", lambda: torch._sparse_broadcast_to(row, (3, 5)))
     diagonals = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     for layout in (None, torch.sparse_coo, torch.sparse_csr):
-        made = torch.sparse.spdiags(diagonals, torch.tensor([0, -1]), (3, 3), layout=layout)
-        result = made.to(lab.device)
+        sparse = torch.sparse.spdiags(diagonals, torch.tensor([0, -1]), (3, 3), layout=layout)
+        result = sparse.to(lab.device)
         lab.expect(
             f"of diagonals, {layout}", result.to_dense(), [[1.0, 0.0, 0.0], [4.0, 2.0, 0.0], [0.0, 5.0, 3.0]]
         )
@@ -134,31 +134,31 @@ def gradients_of_sparse(lab: Lab) -> None:
         gradients = torch.autograd.grad(out, inputs)
         lab.same(name, [_plain(t) for t in gradients])
 
-    made = sparse_coo_tensor(places, values, (3, 4))
-    lab.same("need of a gradient", [made.requires_grad, made.is_leaf])
-    grad("to_dense", (made.to_dense() * weights).sum(), values)
-    made = sparse_coo_tensor(places, values, (3, 4))
-    grad("coalesced values", (made.coalesce().values() * lab.integers(2)).sum(), values)
+    sparse = sparse_coo_tensor(places, values, (3, 4))
+    lab.same("need of a gradient", [sparse.requires_grad, sparse.is_leaf])
+    grad("to_dense", (sparse.to_dense() * weights).sum(), values)
+    sparse = sparse_coo_tensor(places, values, (3, 4))
+    grad("coalesced values", (sparse.coalesce().values() * lab.integers(2)).sum(), values)
     dense = lab.integers(3, 4, requires_grad=True)
     grad("to_sparse", (dense.to_sparse().to_dense() * weights).sum(), dense)
-    grad("sparse_mask", (dense.sparse_mask(made.detach().coalesce()).to_dense() * weights).sum(), dense)
-    made = sparse_coo_tensor(places, values, (3, 4))
+    grad("sparse_mask", (dense.sparse_mask(sparse.detach().coalesce()).to_dense() * weights).sum(), dense)
+    sparse = sparse_coo_tensor(places, values, (3, 4))
     right = lab.integers(4, 2, requires_grad=True)
-    grad("sparse.mm", (torch.sparse.mm(made, right) * 2).sum(), values, right)
+    grad("sparse.mm", (torch.sparse.mm(sparse, right) * 2).sum(), values, right)
     leaf: Any = repeated(lab).coalesce().requires_grad_()
     torch.sparse.mm(leaf, right).sum().backward()
     lab.same(
         "gradient of a sparse leaf", [leaf.grad.layout, _plain(leaf.grad) * (leaf.detach().to_dense() != 0)]
     )
-    made = sparse_coo_tensor(places, values, (3, 4))
-    grad("sparse.sum", torch.sparse.sum(made * 3), values)
-    made = sparse_coo_tensor(places, values, (3, 4))
-    grad("sum over a dimension", torch.sparse.sum(made, 0).to_dense().sum(), values)
-    made = sparse_coo_tensor(places, values, (3, 4))
-    other = sparse_coo_tensor(places, values * 2, (3, 4))
-    grad("sum of two", ((made + other).to_dense() * weights).sum(), values)
-    made = sparse_coo_tensor(places, values, (3, 4))
-    grad("transposed", (made.t().to_dense() * weights.t()).sum(), values)
+    sparse = sparse_coo_tensor(places, values, (3, 4))
+    grad("sparse.sum", torch.sparse.sum(sparse * 3), values)
+    sparse = sparse_coo_tensor(places, values, (3, 4))
+    grad("sum over a dimension", torch.sparse.sum(sparse, 0).to_dense().sum(), values)
+    sparse = sparse_coo_tensor(places, values, (3, 4))
+    doubled = sparse_coo_tensor(places, values * 2, (3, 4))
+    grad("sum of two", ((sparse + doubled).to_dense() * weights).sum(), values)
+    sparse = sparse_coo_tensor(places, values, (3, 4))
+    grad("transposed", (sparse.t().to_dense() * weights.t()).sum(), values)
 
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64"), sees=("value",))

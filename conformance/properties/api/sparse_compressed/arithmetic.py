@@ -23,18 +23,18 @@ def compressed_products(lab: Lab) -> None:
     dense = lab.integers(4, 6, low=-1, high=2)
     right, vector, added = lab.integers(6, 2), lab.integers(6), lab.integers(4, 2)
     for layout in LAYOUTS[:2]:
-        made = compressed(dense, layout)
-        other = compressed(lab.integers(6, 4, low=-1, high=2), layout)
+        sparse = compressed(dense, layout)
+        factor = compressed(lab.integers(6, 4, low=-1, high=2), layout)
         for name, result in {
-            "mm": made @ right,
-            "strided right": made @ lab.integers(2, 6).t(),
-            "sparse.mm": torch.sparse.mm(made, right),
-            "addmm": torch.addmm(added, made, right, beta=2, alpha=3),
-            "sparse by sparse": made @ other,
-            "dense on the left": lab.integers(2, 4) @ made,
+            "mm": sparse @ right,
+            "strided right": sparse @ lab.integers(2, 6).t(),
+            "sparse.mm": torch.sparse.mm(sparse, right),
+            "addmm": torch.addmm(added, sparse, right, beta=2, alpha=3),
+            "sparse by sparse": sparse @ factor,
+            "dense on the left": lab.integers(2, 4) @ sparse,
         }.items():
             lab.same(f"{name} {layout}", _dense(result))
-        lab.raises(f"sizes that do not fit {layout}", lambda: made @ lab.integers(4, 2))
+        lab.raises(f"sizes that do not fit {layout}", lambda: sparse @ lab.integers(4, 2))
     csr = dense.to_sparse_csr()
     lab.same("vector", csr @ vector)
     lab.same("addmv", torch.addmv(lab.integers(4), csr, vector, beta=3, alpha=2))
@@ -91,7 +91,7 @@ def compressed_functions(lab: Lab) -> None:
     """Functions that keep zero keep the pattern of compressed tensors; in place and out= as well."""
     dense = lab.integers(4, 6, low=-1, high=2)
     for layout in LAYOUTS:
-        made = compressed(dense, layout)
+        sparse = compressed(dense, layout)
         for name in [
             "abs",
             "neg",
@@ -108,7 +108,7 @@ def compressed_functions(lab: Lab) -> None:
             "round",
             "positive",
         ]:
-            source = compressed(dense * dense, layout) if name == "sqrt" else made
+            source = compressed(dense * dense, layout) if name == "sqrt" else sparse
             result = getattr(torch, name)(source)
             lab.same(f"pattern of {name} {layout}", [result.layout, result._nnz(), result.dtype])
             lab.close(f"{name} {layout}", result.to_dense().float(), roundings=64)
@@ -136,8 +136,8 @@ def compressed_gradients(lab: Lab) -> None:
     lab.same("gradient of the dense factor", right.grad)
     lab.same("gradient of the CSR factor", [_dense(csr.grad) * (dense != 0)])
     values = lab.integers(3, requires_grad=True)
-    made = torch.sparse_csr_tensor(lab.put([0, 1, 3]), lab.put([1, 0, 2]), values, (2, 3))
-    (made.to_dense() * lab.integers(2, 3)).sum().backward()
+    sparse = torch.sparse_csr_tensor(lab.put([0, 1, 3]), lab.put([1, 0, 2]), values, (2, 3))
+    (sparse.to_dense() * lab.integers(2, 3)).sum().backward()
     lab.same("gradient of values", values.grad)
 
 

@@ -102,14 +102,14 @@ def modes_that_refuse(lab: Lab) -> None:
             return function(*[a.inner if isinstance(a, Counted) else a for a in args], **(kwargs or {}))
 
     x = lab.integers(3)
-    made = Counted(x)
+    counted = Counted(x)
     with torch._C.DisableTorchFunctionSubclass():
         with Polite():
-            result = torch.abs(made)
+            result = torch.abs(counted)
         lab.same("value", result)
         lab.same("counts", dict(counts))
         with Polite(), Polite():
-            lab.same("twice", torch.abs(made))
+            lab.same("twice", torch.abs(counted))
 
     class First(Exception):
         pass
@@ -155,7 +155,7 @@ def metadata_of_subclasses(lab: Lab) -> None:
     is an error.
     """
 
-    def made(answers: dict[Any, Any], **policy: Any) -> torch.Tensor:
+    def answering(answers: dict[Any, Any], **policy: Any) -> torch.Tensor:
         class Answers(torch.Tensor):
             @classmethod
             def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -164,30 +164,33 @@ def metadata_of_subclasses(lab: Lab) -> None:
         return torch.Tensor._make_wrapper_subclass(Answers, (6, 2), device=lab.device, **policy)
 
     aten, prim = torch.ops.aten, torch.ops.prim
-    lab.same("dimensions", made({aten.dim: 2}, dispatch_sizes_strides_policy="sizes").dim())
+    lab.same("dimensions", answering({aten.dim: 2}, dispatch_sizes_strides_policy="sizes").dim())
     lab.same(
-        "sizes", made({aten.dim: 2, aten.sym_size: (5, 3)}, dispatch_sizes_strides_policy="sizes").size()
+        "sizes", answering({aten.dim: 2, aten.sym_size: (5, 3)}, dispatch_sizes_strides_policy="sizes").size()
     )
     lab.same(
         "sizes as they are",
-        made({aten.dim: 2, aten.sym_size: None}, dispatch_sizes_strides_policy="sizes").size(),
+        answering({aten.dim: 2, aten.sym_size: None}, dispatch_sizes_strides_policy="sizes").size(),
     )
-    lab.same("strides", made({aten.sym_stride: (4, 2)}, dispatch_sizes_strides_policy="strides").stride())
     lab.same(
-        "strides as they are", made({aten.sym_stride: None}, dispatch_sizes_strides_policy="strides").stride()
+        "strides", answering({aten.sym_stride: (4, 2)}, dispatch_sizes_strides_policy="strides").stride()
+    )
+    lab.same(
+        "strides as they are",
+        answering({aten.sym_stride: None}, dispatch_sizes_strides_policy="strides").stride(),
     )
     lab.same(
         "contiguous",
-        made({aten.is_contiguous: True}, dispatch_sizes_strides_policy="strides").is_contiguous(),
+        answering({aten.is_contiguous: True}, dispatch_sizes_strides_policy="strides").is_contiguous(),
     )
-    lab.same("device", made({prim.device: torch.device("meta")}, dispatch_device=True).device.type)
-    lab.same("layout", made({prim.layout: torch.sparse_csr}, dispatch_layout=True).layout)
+    lab.same("device", answering({prim.device: torch.device("meta")}, dispatch_device=True).device.type)
+    lab.same("layout", answering({prim.layout: torch.sparse_csr}, dispatch_layout=True).layout)
     for name, call in {
-        "sizes": lambda: made({aten.dim: 2}, dispatch_sizes_strides_policy="sizes").size(),
-        "dimensions": lambda: made({}, dispatch_sizes_strides_policy="sizes").dim(),
-        "strides": lambda: made({}, dispatch_sizes_strides_policy="strides").stride(),
-        "contiguity": lambda: made({}, dispatch_sizes_strides_policy="strides").is_contiguous(),
-        "layout": lambda: made({}, dispatch_layout=True).layout,
+        "sizes": lambda: answering({aten.dim: 2}, dispatch_sizes_strides_policy="sizes").size(),
+        "dimensions": lambda: answering({}, dispatch_sizes_strides_policy="sizes").dim(),
+        "strides": lambda: answering({}, dispatch_sizes_strides_policy="strides").stride(),
+        "contiguity": lambda: answering({}, dispatch_sizes_strides_policy="strides").is_contiguous(),
+        "layout": lambda: answering({}, dispatch_layout=True).layout,
     }.items():
         lab.raises(f"no answer for {name}", call, TypeError)
     lab.same("a plain one", lab.integers(2) + 1)

@@ -20,7 +20,7 @@ class Wrapped(torch.Tensor):
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor) -> Any:
-        made: Any = torch.Tensor._make_wrapper_subclass(
+        wrapper: Any = torch.Tensor._make_wrapper_subclass(
             cls,
             inner.size(),
             strides=inner.stride(),
@@ -29,8 +29,8 @@ class Wrapped(torch.Tensor):
             device=inner.device,
             requires_grad=inner.requires_grad,
         )
-        made.inner = inner.detach()
-        return made
+        wrapper.inner = inner.detach()
+        return wrapper
 
     def __repr__(self, **options: Any) -> str:  # type: ignore[override]
         return f"Wrapped({self.inner!r})"
@@ -177,7 +177,7 @@ def dispatch_modes(lab: Lab) -> None:
     x = lab.integers(3, 3, requires_grad=True)
     with Notes() as outer:
         y = (x @ x).t()
-        made = torch.zeros(2, device=lab.device)
+        zeros = torch.zeros(2, device=lab.device)
         with Notes() as inner:
             z = y * 2
         z.sum().backward()
@@ -185,7 +185,7 @@ def dispatch_modes(lab: Lab) -> None:
     lab.same("outer", outer.seen)
     lab.same("inner", inner.seen)
     lab.same("gradient", x.grad)
-    lab.same("values", [z.detach(), made, after.detach()])
+    lab.same("values", [z.detach(), zeros, after.detach()])
 
     class Doubles(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

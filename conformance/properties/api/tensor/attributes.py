@@ -15,21 +15,26 @@ from conformance.behaviours.lab import Lab
 def tensor_facts(lab: Lab) -> None:
     """Shape, strides, sizes in elements and bytes, dtype and device are what the tensor was made with."""
     for shape in ((), (0,), (4,), (2, 0, 3), (2, 3, 4)):
-        made = lab.integers(*shape)
-        item = made.element_size()
-        lab.same(f"{shape}", [made.shape, made.size(), made.stride(), made.dtype, made.layout])
+        tensor = lab.integers(*shape)
+        item = tensor.element_size()
+        lab.same(f"{shape}", [tensor.shape, tensor.size(), tensor.stride(), tensor.dtype, tensor.layout])
         lab.same(
-            f"{shape} counted", [made.dim(), made.ndim, made.numel(), made.nelement(), torch.numel(made)]
+            f"{shape} counted",
+            [tensor.dim(), tensor.ndim, tensor.numel(), tensor.nelement(), torch.numel(tensor)],
         )
-        lab.same(f"{shape} in bytes", [item, made.itemsize, made.nbytes, made.numel() * item])
+        lab.same(f"{shape} in bytes", [item, tensor.itemsize, tensor.nbytes, tensor.numel() * item])
         lab.same(
             f"{shape} elsewhere",
-            [made.is_contiguous(), made.storage_offset(), made.is_leaf, made.requires_grad],
+            [tensor.is_contiguous(), tensor.storage_offset(), tensor.is_leaf, tensor.requires_grad],
         )
-        lab.same(f"the kinds of {shape}", [made.is_floating_point(), made.is_complex(), made.is_signed()])
-        lab.same(f"what {shape} is not", [made.is_sparse, made.is_quantized, made.is_meta, made.is_nested])
-        lab.holds(f"{shape} is on the device", made.device.type == lab.device.type)
-        lab.holds("get_device agrees", lab.device.type == "cpu" or made.get_device() == made.device.index)
+        lab.same(
+            f"the kinds of {shape}", [tensor.is_floating_point(), tensor.is_complex(), tensor.is_signed()]
+        )
+        lab.same(
+            f"what {shape} is not", [tensor.is_sparse, tensor.is_quantized, tensor.is_meta, tensor.is_nested]
+        )
+        lab.holds(f"{shape} is on the device", tensor.device.type == lab.device.type)
+        lab.holds("get_device agrees", lab.device.type == "cpu" or tensor.get_device() == tensor.device.index)
     grown = torch.cat((lab.integers(2, 3), lab.integers(1, 3)))
     lab.same("after an operator", [grown.shape, grown.dtype, grown.numel(), grown.nbytes])
     part = lab.integers(4, 6)[1:3, ::2]
@@ -47,34 +52,36 @@ def python_numbers(lab: Lab) -> None:
     """item, tolist and the conversions of Python give the element of a tensor that has one, and
     refuse others.
     """
-    one = lab.put(1, dtype=lab.dtype)
-    lab.expect("item of a scalar", one.item(), 1)
-    lab.same("its type", type(one.item()))
-    lab.expect("item of one element", (one + 0).reshape(1, 1, 1).item(), 1)
-    lab.expect("bool", bool(one.clone()), True)
+    number = lab.put(1, dtype=lab.dtype)
+    lab.expect("item of a scalar", number.item(), 1)
+    lab.same("its type", type(number.item()))
+    lab.expect("item of one element", (number + 0).reshape(1, 1, 1).item(), 1)
+    lab.expect("bool", bool(number.clone()), True)
     lab.expect("bool of none", bool(lab.put(0, dtype=lab.dtype).clone()), False)
     if not lab.dtype.is_complex:
-        lab.expect("float", float(one.clone()), 1.0)
-        lab.expect("int", int(one.clone()), 1)
-    lab.expect("complex", complex(one.clone()), 1 + 0j)
+        lab.expect("float", float(number.clone()), 1.0)
+        lab.expect("int", int(number.clone()), 1)
+    lab.expect("complex", complex(number.clone()), 1 + 0j)
     rows = lab.put([[0, 1], [1, 1]], dtype=lab.dtype)
     lab.expect("tolist", (rows + 0).tolist(), [[0, 1], [1, 1]])
     lab.expect("tolist of a transposed part", rows.t()[0].clone().tolist(), [0, 1])
     lab.expect("tolist of nothing", rows[:0].tolist(), [])
-    lab.expect("tolist of a scalar", one.clone().tolist(), 1)
+    lab.expect("tolist of a scalar", number.clone().tolist(), 1)
     lab.raises("item of two", lambda: rows[0].item(), RuntimeError, match="cannot be converted to Scalar")
     lab.raises("item of none", lambda: rows[:0].item(), RuntimeError, match="cannot be converted to Scalar")
     lab.raises("bool of two", lambda: bool(rows[0]), RuntimeError, match="ambiguous")
     lab.raises("bool of none", lambda: bool(rows[:0]), RuntimeError, match="ambiguous")
     lab.raises("float of two", lambda: float(rows[0]), RuntimeError, ValueError)
-    lab.expect("is_nonzero", torch.is_nonzero(one.clone()), True)
+    lab.expect("is_nonzero", torch.is_nonzero(number.clone()), True)
     lab.raises("is_nonzero of two", lambda: torch.is_nonzero(rows[0]), RuntimeError, match="ambiguous")
     if not (lab.dtype.is_floating_point or lab.dtype.is_complex):
-        lab.expect("as an index", operator.index(one.clone()), 1)
-        lab.expect("in a range", list(range(one.clone() + one)), list(range(int((one + one).item()))))
+        lab.expect("as an index", operator.index(number.clone()), 1)
+        lab.expect(
+            "in a range", list(range(number.clone() + number)), list(range(int((number + number).item())))
+        )
     else:
         lab.raises(
-            "a float as an index", lambda: operator.index(one), TypeError, match="only integer tensors"
+            "a float as an index", lambda: operator.index(number), TypeError, match="only integer tensors"
         )
 
 
@@ -116,9 +123,9 @@ def whole_equality(lab: Lab) -> None:
     a = lab.integers(3, 4)
     lab.expect("itself", torch.equal(a, a), True)
     lab.expect("a copy", [torch.equal(a, a + 0), a.clone().equal(a)], [True, True])
-    other = a.clone()
-    other[1, 2] = 1 - other[1, 2] if lab.dtype != torch.bool else ~other[1, 2]
-    lab.expect("one element off", [torch.equal(a, other), torch.equal(other, a)], [False, False])
+    copied = a.clone()
+    copied[1, 2] = 1 - copied[1, 2] if lab.dtype != torch.bool else ~copied[1, 2]
+    lab.expect("one element off", [torch.equal(a, copied), torch.equal(copied, a)], [False, False])
     lab.expect("another shape", torch.equal(a, a.reshape(4, 3)), False)
     lab.expect("other strides", torch.equal(a, a.t().clone().t()), True)
     lab.expect("parts", torch.equal(a[:, ::2], a.clone()[:, ::2]), True)
@@ -127,8 +134,8 @@ def whole_equality(lab: Lab) -> None:
     if lab.dtype.is_floating_point or lab.dtype.is_complex:
         undefined = torch.full((2,), float("nan"), dtype=lab.dtype, device=lab.device)
         lab.expect("NaN", torch.equal(undefined, undefined.clone()), False)
-    lab.expect("sizes", [a.is_same_size(other), a.is_same_size(a.t())], [True, False])
-    elementwise = (a == other).sum()
+    lab.expect("sizes", [a.is_same_size(copied), a.is_same_size(a.t())], [True, False])
+    elementwise = (a == copied).sum()
     lab.expect("all but one", elementwise, 11)
 
 
@@ -151,9 +158,9 @@ def type_words(lab: Lab) -> None:
         "cdouble",
     )
     for word in conversions:
-        made = getattr(base, word)()
-        lab.same(f"{word}()", [made.dtype, made.shape])
-        lab.same(f"type after {word}()", made.type().rsplit(".", 1)[1])
+        converted = getattr(base, word)()
+        lab.same(f"{word}()", [converted.dtype, converted.shape])
+        lab.same(f"type after {word}()", converted.type().rsplit(".", 1)[1])
     lab.same("type(dtype)", base.type(torch.float64))
     lab.same("type(word)", base.type(torch.int32).dtype)
     lab.holds("the same type is the tensor itself", base.type(base.dtype) is base)
@@ -164,10 +171,10 @@ def type_words(lab: Lab) -> None:
     lab.raises("an unknown type", lambda: base.type("torch.NoSuchTensor"), ValueError, match="invalid type")
     lab.raises("a number as dtype", lambda: base.to(dtype=3), TypeError)  # type: ignore[call-overload]
     for dtype in (torch.float32, torch.int64, torch.bool, torch.uint8, torch.complex64):
-        made = torch.zeros(1, dtype=dtype, device=lab.device)
+        zeros = torch.zeros(1, dtype=dtype, device=lab.device)
         lab.same(
             f"predicates of {dtype}",
-            [torch.is_floating_point(made), torch.is_complex(made), made.is_signed()],
+            [torch.is_floating_point(zeros), torch.is_complex(zeros), zeros.is_signed()],
         )
 
 

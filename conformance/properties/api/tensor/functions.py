@@ -94,15 +94,15 @@ def swapped_tensors(lab: Lab) -> None:
     """swap_tensors exchanges two tensors under their names, attributes and types included; one that
     is referred to weakly it refuses.
     """
-    one, two = lab.integers(2, 3), lab.integers(4)
-    one.note = "first"
-    first, second = one.clone(), two.clone()
-    held, kept = id(one), id(two)
-    torch.utils.swap_tensors(one, two)
-    lab.same("swapped", [one, two])
-    lab.holds("values have changed places", torch.equal(one, second) and torch.equal(two, first))
-    lab.holds("objects have not", id(one) == held and id(two) == kept)
-    lab.expect("an attribute goes along", two.note, "first")
+    matrix, vector = lab.integers(2, 3), lab.integers(4)
+    matrix.note = "first"
+    first, second = matrix.clone(), vector.clone()
+    held, kept = id(matrix), id(vector)
+    torch.utils.swap_tensors(matrix, vector)
+    lab.same("swapped", [matrix, vector])
+    lab.holds("values have changed places", torch.equal(matrix, second) and torch.equal(vector, first))
+    lab.holds("objects have not", id(matrix) == held and id(vector) == kept)
+    lab.expect("an attribute goes along", vector.note, "first")
     parameter, plain = torch.nn.Parameter(lab.integers(3)), lab.integers(2)
     torch.utils.swap_tensors(parameter, plain)
     lab.holds("types go along", isinstance(plain, torch.nn.Parameter) and type(parameter) is torch.Tensor)
