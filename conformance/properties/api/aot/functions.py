@@ -312,7 +312,7 @@ def aot_partitions_and_sizes(lab: Lab) -> None:
         "min cut": {"min_cut": True},
         "open sizes": {"dynamic": True},
     }.items():
-        check(lab, f"{name}: a chain", deep, x, y, **options)
-        check(lab, f"{name}: sizes", lambda a, b: a.view(a.shape[1], -1) * b.numel(), x, y, **options)
-        check(lab, f"{name}: a write", lambda a, b: a.mul_(2) * b, x, y, make=copies, **options)
-        check(lab, f"{name}: a view", lambda a, b: ((a * b).view(-1), a.t()), x, y, make=copies, **options)
+        check(lab, f"{name}: a chain", deep, x, y, **options)  # type: ignore[arg-type]
+        check(lab, f"{name}: sizes", lambda a, b: a.view(a.shape[1], -1) * b.numel(), x, y, **options)  # type: ignore[arg-type]
+        check(lab, f"{name}: a write", lambda a, b: a.mul_(2) * b, x, y, make=copies, **options)  # type: ignore[arg-type]
+        check(lab, f"{name}: a view", lambda a, b: ((a * b).view(-1), a.t()), x, y, make=copies, **options)  # type: ignore[arg-type]

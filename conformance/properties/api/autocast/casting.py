@@ -152,7 +152,7 @@ def autocast_methods_and_nesting(lab: Lab) -> None:
     except KeyError:
         seen.append(torch.is_autocast_enabled(kind))
 
-    @torch.autocast(kind, dtype=torch.bfloat16)
+    @torch.autocast(kind, dtype=torch.bfloat16)  # type: ignore[untyped-decorator]
     def decorated(t: torch.Tensor) -> torch.Tensor:
         return t @ t
 
@@ -192,7 +192,7 @@ def autocast_and_backward(lab: Lab) -> None:
         out = model(lab.integers(3, 4))
     out.float().sum().backward()
     lab.same("a module's result", out.dtype)
-    lab.same("a module's gradients are float32", [p.grad.dtype for p in model.parameters()])
+    lab.same("a module's gradients are float32", [p.grad.dtype for p in model.parameters()])  # type: ignore[union-attr]
     lab.close(
         "a module's gradients", [p.grad for p in model.parameters()], roundings=64, dtype=torch.bfloat16
     )

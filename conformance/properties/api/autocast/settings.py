@@ -137,14 +137,14 @@ def autocast_of_functions(lab: Lab) -> None:
     def product_with(**options: Any) -> Any:
         class Product(torch.autograd.Function):
             @staticmethod
-            @torch.amp.custom_fwd(device_type=kind, **options)
+            @torch.amp.custom_fwd(device_type=kind, **options)  # type: ignore[untyped-decorator]
             def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
                 seen.append((a.dtype, torch.is_autocast_enabled(kind)))
                 ctx.save_for_backward(a, b)
                 return a @ b
 
             @staticmethod
-            @torch.amp.custom_bwd(device_type=kind)
+            @torch.amp.custom_bwd(device_type=kind)  # type: ignore[untyped-decorator]
             def backward(ctx: Any, grad: Any) -> Any:
                 seen.append((grad.dtype, torch.is_autocast_enabled(kind)))
                 a, b = ctx.saved_tensors

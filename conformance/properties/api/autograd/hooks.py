@@ -52,8 +52,8 @@ def order_of_hooks(lab: Lab) -> None:
     y = x * 1
     order: list[str] = []
     y.register_hook(lambda grad: order.append("look"))
-    y.register_hook(lambda grad: (order.append("double"), grad * 2)[1])
-    y.register_hook(lambda grad: (order.append("add"), grad + 1)[1])
+    y.register_hook(lambda grad: (order.append("double"), grad * 2)[1])  # type: ignore[func-returns-value]
+    y.register_hook(lambda grad: (order.append("add"), grad + 1)[1])  # type: ignore[func-returns-value]
     y.sum().backward()
     lab.same("order", order)
     lab.expect("gradient", x.grad, [3.0, 3.0, 3.0])
@@ -257,7 +257,7 @@ def hooks_of_several_tensors(lab: Lab) -> None:
     any_of.remove()
     lab.raises(
         "an unknown mode",
-        lambda: torch.autograd.graph.register_multi_grad_hook((a,), show, mode="some"),
+        lambda: torch.autograd.graph.register_multi_grad_hook((a,), show, mode="some"),  # type: ignore[arg-type]
         ValueError,
         match="mode",
     )

@@ -63,7 +63,7 @@ def modes_as_decorators(lab: Lab) -> None:
     def with_parentheses(t: torch.Tensor) -> torch.Tensor:
         return t * 2
 
-    @torch.no_grad
+    @torch.no_grad  # type: ignore[call-arg]
     def without(t: torch.Tensor) -> torch.Tensor:
         return t * 2
 
@@ -75,7 +75,7 @@ def modes_as_decorators(lab: Lab) -> None:
     def chosen(t: torch.Tensor) -> torch.Tensor:
         return t * 2
 
-    @torch.inference_mode
+    @torch.inference_mode  # type: ignore[arg-type]
     def inferred(t: torch.Tensor) -> torch.Tensor:
         return t * 2
 
@@ -98,7 +98,7 @@ def modes_as_decorators(lab: Lab) -> None:
         lab.same(f"{name}: value", result)
     with torch.no_grad():
         lab.same("enabled within no_grad", [enabled(x).requires_grad, torch.is_grad_enabled()])
-    lab.same("names are kept", without.__name__)
+    lab.same("names are kept", without.__name__)  # type: ignore[attr-defined]
     lab.same("decorating changes no mode", torch.is_grad_enabled())
 
     def decorate() -> Any:

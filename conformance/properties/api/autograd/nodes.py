@@ -86,7 +86,7 @@ def gradients_to_edges(lab: Lab) -> None:
         "gradient before a change in place", torch.autograd.grad(out, edge, retain_graph=True)[0], [3.0] * 3
     )
     lab.expect("gradient after it", torch.autograd.grad(out, h, retain_graph=True)[0], [1.0] * 3)
-    lab.same("the leaf and an edge", torch.autograd.grad(out, (x, edge)))
+    lab.same("the leaf and an edge", torch.autograd.grad(out, (x, edge)))  # type: ignore[arg-type]
     leaf = get_gradient_edge(x)
     y = (x * 5).sum()
     y.backward(inputs=(leaf,))
@@ -104,7 +104,7 @@ def gradients_to_edges(lab: Lab) -> None:
         "an edge where no gradient is needed", lambda: get_gradient_edge(lab.integers(2)), match="require"
     )
     unused = get_gradient_edge(x * 9)
-    gradients = torch.autograd.grad((x * 2).sum(), (unused, x), allow_unused=True)
+    gradients = torch.autograd.grad((x * 2).sum(), (unused, x), allow_unused=True)  # type: ignore[arg-type]
     lab.holds("an edge that was not used gives None", gradients[0] is None)
     lab.raises(
         "zeros for an edge",
@@ -134,7 +134,7 @@ def walking_the_graph(lab: Lab) -> None:
     lab.same("leaves", sorted(leaves))
     lab.same("places", [place for _, place in z.grad_fn.next_functions])
     lab.holds("a leaf has no node", x.grad_fn is None and x.is_leaf and not z.is_leaf)
-    lab.holds("a constant leads nowhere", (x + lab.integers(2)).grad_fn.next_functions[1][0] is None)
+    lab.holds("a constant leads nowhere", (x + lab.integers(2)).grad_fn.next_functions[1][0] is None)  # type: ignore[union-attr]
     node = z.grad_fn
     node.metadata["note"] = 5
     lab.same("metadata", z.grad_fn.metadata["note"])

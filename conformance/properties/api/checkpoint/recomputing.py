@@ -86,7 +86,7 @@ def random_state_of_recomputation(lab: Lab) -> None:
     drop = torch.nn.Dropout(0.5)
     values = []
     checkpoint(
-        lambda a: values.append(drop(a)) or values[-1] * 2, x, use_reentrant=False, preserve_rng_state=False
+        lambda a: values.append(drop(a)) or values[-1] * 2, x, use_reentrant=False, preserve_rng_state=False  # type: ignore[func-returns-value]
     ).sum().backward()
     lab.same("without the state it runs all the same", [len(values), x.grad.shape])
     lab.same("something that is computed", x.detach().gt(0).sum())
@@ -245,7 +245,7 @@ def early_stop(lab: Lab) -> None:
         lab.same(f"log with early stop {stop}", log)
     lab.same("gradient", x.grad)
     log.clear()
-    nothing = checkpoint(lambda a: (log.append("run"), a + 1)[1], x, use_reentrant=False)
+    nothing = checkpoint(lambda a: (log.append("run"), a + 1)[1], x, use_reentrant=False)  # type: ignore[func-returns-value]
     nothing.sum().backward()
     lab.same("where nothing is saved there is no recomputation", log)
 
@@ -286,7 +286,7 @@ def contexts_of_checkpoints(lab: Lab) -> None:
         log.append(f"leave {name}")
 
     out = checkpoint(
-        lambda a: (log.append("run"), a * a)[1],
+        lambda a: (log.append("run"), a * a)[1],  # type: ignore[func-returns-value]
         x,
         use_reentrant=False,
         context_fn=lambda: (noted("forward"), noted("recomputation")),

@@ -18,7 +18,7 @@ def joined_by_cat(lab: Lab) -> None:
     joined = torch.cat(parts, 1)
     lab.same("along 1", joined)
     lab.same("along -2", torch.cat(parts, dim=-2))
-    lab.same("by other names", [torch.concat(parts, 1), torch.concatenate(parts, axis=1)])
+    lab.same("by other names", [torch.concat(parts, 1), torch.concatenate(parts, axis=1)])  # type: ignore[call-arg]
     start = 0
     for part in parts:
         lab.holds("a slice is the part", torch.equal(joined.narrow(1, start, part.size(1)), part))

@@ -57,7 +57,7 @@ def arange_of_floats(lab: Lab) -> None:
     )
     lab.same("another one", torch.arange(-1, 1.02, 0.02, device=device).shape)
     lab.expect("mixed arguments", torch.arange(0, 3.0, device=device), [0.0, 1.0, 2.0])
-    lab.expect("tensors as bounds", torch.arange(torch.tensor(1), torch.tensor(4), device=device), [1, 2, 3])
+    lab.expect("tensors as bounds", torch.arange(torch.tensor(1), torch.tensor(4), device=device), [1, 2, 3])  # type: ignore[call-overload]
     big = 2**60
     lab.expect("large integers", torch.arange(big, big + 3, device=device), [big, big + 1, big + 2])
     lab.expect(
@@ -207,7 +207,7 @@ def window_functions(lab: Lab) -> None:
     for size in sizes:
         forms = {
             "hann": (torch.hann_window, numpy.hanning),
-            "hamming": (torch.hamming_window, lambda count: cosines(count, 0.54)),
+            "hamming": (torch.hamming_window, lambda count: cosines(count, 0.54)),  # type: ignore[arg-type]
             "blackman": (torch.blackman_window, numpy.blackman),
             "bartlett": (torch.bartlett_window, numpy.bartlett),
         }

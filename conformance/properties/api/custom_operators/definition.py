@@ -136,7 +136,7 @@ def kernels_of_libraries(lab: Lab) -> None:
         kernel = torch.library.get_kernel(f"{SPACE}::tripled", key)
         lab.same(
             "a kernel by name",
-            kernel.call_boxed(torch._C.DispatchKeySet(torch._C._parse_dispatch_key(key)), x),
+            kernel.call_boxed(torch._C.DispatchKeySet(torch._C._parse_dispatch_key(key)), x),  # type: ignore[arg-type]
         )
         lab.raises(
             "a kernel that does not exist",

@@ -68,8 +68,8 @@ def gradients_of_operators(lab: Lab) -> None:
     summed.register_autograd(
         lambda ctx, grad: ([grad * ctx.scale for _ in range(ctx.count)], None),
         setup_context=lambda ctx, inputs, output: (
-            setattr(ctx, "count", len(inputs[0])),
-            setattr(ctx, "scale", inputs[1]),
+            setattr(ctx, "count", len(inputs[0])),  # type: ignore[func-returns-value]
+            setattr(ctx, "scale", inputs[1]),  # type: ignore[func-returns-value]
             None,
         )[2],
     )
@@ -105,7 +105,7 @@ def fake_kernels_of_operators(lab: Lab) -> None:
     lab.raises("no fake kernel", on_fake, match="fake")
     calls: list[Any] = []
 
-    @op.register_fake
+    @op.register_fake  # type: ignore[untyped-decorator]
     def _(x: torch.Tensor) -> torch.Tensor:
         calls.append(tuple(x.shape))
         return torch.empty_like(x)
@@ -205,7 +205,7 @@ def modes_and_operators(lab: Lab) -> None:
 
     op = _square("under_mode")
 
-    @op.register_torch_dispatch(Mode)
+    @op.register_torch_dispatch(Mode)  # type: ignore[untyped-decorator]
     def _(mode: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         calls.append(function.overloadpacket.__name__)
         return args[0] * 10

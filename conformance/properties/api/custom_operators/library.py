@@ -197,13 +197,13 @@ def what_overrides_what(lab: Lab) -> None:
         lab.same("an overload by name", space.low_named.second(meta).shape)
         library.define("low_formats(Tensor x, MemoryFormat[] formats) -> Tensor")
         seen: list[Any] = []
-        library.impl("low_formats", lambda x, formats: (seen.append(list(formats)), x.clone())[1], _key(lab))
+        library.impl("low_formats", lambda x, formats: (seen.append(list(formats)), x.clone())[1], _key(lab))  # type: ignore[func-returns-value]
         lab.same(
             "with formats", space.low_formats(lab.integers(2), [torch.contiguous_format, torch.channels_last])
         )
         lab.same("formats", seen)
 
-        @torch.library.define(library, "low_legacy(Tensor x) -> Tensor")
+        @torch.library.define(library, "low_legacy(Tensor x) -> Tensor")  # type: ignore[untyped-decorator]
         def legacy(x: torch.Tensor) -> torch.Tensor:
             return x * 9
 

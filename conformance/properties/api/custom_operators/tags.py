@@ -31,7 +31,7 @@ def operators_in_place_by_tag(lab: Lab) -> None:
     schema = adds._opoverload._schema
     lab.holds(
         "the schema says that it writes",
-        schema.arguments[0].alias_info.is_write and schema.returns[0].alias_info.is_write,
+        schema.arguments[0].alias_info.is_write and schema.returns[0].alias_info.is_write,  # type: ignore[union-attr]
     )
     lab.holds("the tag is there", torch.Tag.inplace in adds._opoverload.tags)
     with FakeTensorMode() as mode:
@@ -98,7 +98,7 @@ def operators_with_out_by_tag(lab: Lab) -> None:
     lab.holds("out is returned itself", sums(x, y, out=out) is out)
     lab.same("value", out)
     argument = sums._opoverload._schema.arguments[2]
-    lab.holds("the schema says that out is written", argument.kwarg_only and argument.alias_info.is_write)
+    lab.holds("the schema says that out is written", argument.kwarg_only and argument.alias_info.is_write)  # type: ignore[union-attr]
 
     @custom_op(f"{SPACE}::two_out", mutates_args={"a", "b"}, tags=torch.Tag.out)
     def two(x: torch.Tensor, *, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -40,11 +40,11 @@ def datasets_of_tensors(lab: Lab) -> None:
     lab.same("one tensor", (len(TensorDataset(y)), TensorDataset(y)[2]))
     lab.same("many tensors", TensorDataset(x, y, x * 2, y + 1)[5])
     lab.raises("sizes that differ", lambda: TensorDataset(x, y[:5]), AssertionError)
-    stacked = StackDataset(pairs, y, [1, 2, 3, 4, 5, 6])
+    stacked = StackDataset(pairs, y, [1, 2, 3, 4, 5, 6])  # type: ignore[arg-type]
     lab.same("side by side", (len(stacked), stacked[3]))
-    named = StackDataset(image=x, label=[1, 2, 3, 4, 5, 6])
+    named = StackDataset(image=x, label=[1, 2, 3, 4, 5, 6])  # type: ignore[arg-type]
     lab.same("by names", (len(named), named[3]))
-    lab.same("several at once", StackDataset(TensorDataset(x), y).__getitems__([0, 2, 4]))
+    lab.same("several at once", StackDataset(TensorDataset(x), y).__getitems__([0, 2, 4]))  # type: ignore[arg-type]
     lab.raises("neither of them", lambda: StackDataset(), ValueError)
     lab.raises("both kinds", lambda: StackDataset(x, image=y), ValueError)  # type: ignore[arg-type]
     lab.raises("sizes that differ side by side", lambda: StackDataset(x, y[:5]), ValueError)  # type: ignore[arg-type]
@@ -196,7 +196,7 @@ def loading_batches(lab: Lab) -> None:
     )
     lab.same("pairs", list(DataLoader(TensorDataset(data.tensor, data.tensor[:, 0]), batch_size=6)))
     lab.same(
-        "dicts", next(iter(DataLoader(StackDataset(a=data.tensor, b=list(range(10))), batch_size=5)))["a"]
+        "dicts", next(iter(DataLoader(StackDataset(a=data.tensor, b=list(range(10))), batch_size=5)))["a"]  # type: ignore[arg-type]
     )
     for word, options in (
         ("a negative number of workers", {"num_workers": -1}),
@@ -273,7 +273,7 @@ def pinned_batches(lab: Lab) -> None:
     for word, data, pick in (
         ("tensors", _Numbers(host), lambda batch: batch),
         ("pairs", TensorDataset(host, host[:, 0]), lambda batch: batch[1]),
-        ("dicts", StackDataset(a=host, b=list("abcdef")), lambda batch: batch["a"]),
+        ("dicts", StackDataset(a=host, b=list("abcdef")), lambda batch: batch["a"]),  # type: ignore[arg-type]
     ):
         batches = [pick(batch) for batch in DataLoader(data, batch_size=3, pin_memory=expected)]
         lab.holds(f"{word} are pinned", all(pinned(batch) for batch in batches))

@@ -119,7 +119,7 @@ def normal_vectors(lab: Lab) -> None:
         lab.close(f"mean and variance by {name}", [dist.mean, dist.variance], roundings=64)
         lab.close(
             f"matrices by {name}",
-            [dist.covariance_matrix, dist.precision_matrix, dist.scale_tril],
+            [dist.covariance_matrix, dist.precision_matrix, dist.scale_tril],  # type: ignore[attr-defined]
             roundings=256,
         )
         lab.expect(
@@ -284,7 +284,7 @@ def distribution_validation(lab: Lab) -> None:
     )
     for name, dist in every.items():
         for word, constraint in dist.arg_constraints.items():
-            value = getattr(dist, word, None)
+            value = getattr(dist, word, None)  # type: ignore[assignment]
             if isinstance(value, torch.Tensor) and not constraints.is_dependent(constraint):
                 lab.holds(f"{word} of {name} keeps to its constraint", bool(constraint.check(value).all()))
 
@@ -364,7 +364,7 @@ def transforms_of_values(lab: Lab) -> None:
         lengths=[1, 2],
     )
     lab.close("joined unevenly", uneven(rows), roundings=256)
-    shaped = D.ReshapeTransform((4,), (2, 2))
+    shaped = D.ReshapeTransform((4,), (2, 2))  # type: ignore[arg-type]
     lab.same("reshaped", [shaped(x), shaped.inv(shaped(x)), shaped.log_abs_det_jacobian(x, shaped(x))])
     drawn = D.TransformedDistribution(D.Normal(put(0.0), put(1.0)), [D.AffineTransform(1.0, 2.0)])
     lab.expect(

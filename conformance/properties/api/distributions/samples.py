@@ -257,18 +257,18 @@ def sample_gradients(lab: Lab) -> None:
         standard = (drawn - tensors["loc"]) / tensors["scale"]
         lab.holds(
             f"the gradient of {name} by its place is one",
-            torch.allclose(tensors["loc"].grad, torch.ones_like(standard)),
+            torch.allclose(tensors["loc"].grad, torch.ones_like(standard)),  # type: ignore[arg-type]
         )
         lab.holds(
             "that by its scale is the standard sample",
-            torch.allclose(tensors["scale"].grad, standard.detach()),
+            torch.allclose(tensors["scale"].grad, standard.detach()),  # type: ignore[arg-type]
         )
     dist, tensors = distribution(lab, "Exponential", grad=True)
     drawn = dist.rsample()
     drawn.sum().backward()
     lab.holds(
         "that of Exponential by its rate",
-        torch.allclose(tensors["rate"].grad, -drawn.detach() / tensors["rate"].detach()),
+        torch.allclose(tensors["rate"].grad, -drawn.detach() / tensors["rate"].detach()),  # type: ignore[arg-type]
     )
     dist, tensors = distribution(lab, "Uniform", grad=True)
     drawn = dist.rsample()
@@ -276,7 +276,7 @@ def sample_gradients(lab: Lab) -> None:
     share = ((drawn - tensors["low"]) / (tensors["high"] - tensors["low"])).detach()
     lab.holds(
         "that of Uniform by its ends",
-        torch.allclose(tensors["high"].grad, share) and torch.allclose(tensors["low"].grad, 1 - share),
+        torch.allclose(tensors["high"].grad, share) and torch.allclose(tensors["low"].grad, 1 - share),  # type: ignore[arg-type]
     )
     for concentration in (0.1, 1.0, 10.0, 100.0):
         for name, factor in (("Gamma", 1.0), ("Chi2", 2.0)):

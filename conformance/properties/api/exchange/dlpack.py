@@ -80,10 +80,10 @@ def dlpack_refusals(lab: Lab) -> None:
         AssertionError,
         match="stream should be None",
     )
-    lab.raises("a number", lambda: from_dlpack(3), Exception)  # type: ignore[attr-defined]
+    lab.raises("a number", lambda: from_dlpack(3), Exception)
     lab.raises(
         "a device of no kind",
-        lambda: plain.__dlpack__(max_version=(1, 0), dl_device=(16, 0)),
+        lambda: plain.__dlpack__(max_version=(1, 0), dl_device=(16, 0)),  # type: ignore[arg-type]
         BufferError,
         match="(?i)unsupported device_type",
     )
@@ -120,7 +120,7 @@ def dlpack_copies(lab: Lab) -> None:
         capsule = base.__dlpack__(max_version=version) if version else base.__dlpack__()
         lab.expect(f"the capsule of {version}", f'"{name}"' in str(capsule), True)
         lab.same(f"its tensor of {version}", from_dlpack(capsule))
-        lab.raises(f"the capsule of {version} again", lambda: from_dlpack(capsule))  # type: ignore[attr-defined]
+        lab.raises(f"the capsule of {version} again", lambda: from_dlpack(capsule))
     host = torch.arange(3.0)
     lab.same("a tensor of something wrapped", torch.tensor(Wrapped(host), device=lab.device))
     lab.same("asarray of something wrapped", torch.asarray(Wrapped(base)))

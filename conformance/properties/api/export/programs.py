@@ -28,7 +28,7 @@ class Small(nn.Module):
         return super()._apply(*args, **kwargs)
 
     def forward(self, x: torch.Tensor, scale: torch.Tensor) -> dict[str, torch.Tensor]:
-        self.calls.add_(1)
+        self.calls.add_(1)  # type: ignore[operator]
         hidden = torch.relu(self.first(x)) * scale
         return {"out": self.second(hidden) + self.shift, "hidden": hidden}
 

@@ -69,7 +69,7 @@ def short_time_transforms(lab: Lab) -> None:
             roundings=room(8 * size),
         )
         for mode, numpy_mode in (("reflect", "reflect"), ("constant", "constant"), ("circular", "wrap")):
-            around = numpy.pad(array, size // 2, numpy_mode)
+            around = numpy.pad(array, size // 2, numpy_mode)  # type: ignore[call-overload]
             lab.expect(
                 f"centred by {mode} {name}",
                 torch.stft(signal, pad_mode=mode, onesided=False, **options),

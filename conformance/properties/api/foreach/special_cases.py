@@ -149,13 +149,13 @@ def gradients_of_lists(lab: Lab) -> None:
         results[1].sum().backward()
         torch.cat([plain_form(name)(x) for x in twins]).sum().backward()
         for leaf, twin in zip(given, twins, strict=True):
-            lab.expect(f"gradient of {name}", leaf.grad, values(twin.grad), roundings=8.0)
+            lab.expect(f"gradient of {name}", leaf.grad, values(twin.grad), roundings=8.0)  # type: ignore[arg-type]
         base = [x.detach().clone().requires_grad_() for x in given]
         copies = [x.clone() for x in base]
         foreach(f"{name}_")(copies)
         torch.cat(copies).sum().backward()
         for leaf, twin in zip(base, twins, strict=True):
-            lab.expect(f"gradient of {name}_", leaf.grad, values(twin.grad), roundings=8.0)
+            lab.expect(f"gradient of {name}_", leaf.grad, values(twin.grad), roundings=8.0)  # type: ignore[arg-type]
         lab.raises(f"{name}_ of leaves", lambda: foreach(f"{name}_")(given), match="(?i)leaf variable")
     for name in ("add", "mul", "div", "addcmul", "addcdiv", "lerp"):
         groups = [
@@ -169,7 +169,7 @@ def gradients_of_lists(lab: Lab) -> None:
             [plain_form(name)(*each, *extra) for each in zip(*twin_groups, strict=True)]
         ).sum().backward()
         for leaf, twin in zip(itertools.chain(*groups), itertools.chain(*twin_groups), strict=True):
-            lab.expect(f"gradient of {name}", leaf.grad, values(twin.grad), roundings=8.0)
+            lab.expect(f"gradient of {name}", leaf.grad, values(twin.grad), roundings=8.0)  # type: ignore[arg-type]
     half = [lab.integers(2, low=1).requires_grad_(), lab.integers(2, low=1)]
     copies = [x.clone() for x in half]
     torch._foreach_mul_(copies, 2)

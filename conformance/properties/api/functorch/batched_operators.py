@@ -108,11 +108,11 @@ def batches_of_bounds(lab: Lab) -> None:
     seen: list[Any] = []
     vmap(
         lambda a: (
-            seen.append((a.is_complex(), a.is_floating_point(), a.is_contiguous(), a.shape, a.dtype)) or a
+            seen.append((a.is_complex(), a.is_floating_point(), a.is_contiguous(), a.shape, a.dtype)) or a  # type: ignore[func-returns-value]
         )
     )(x)
     lab.same("what an element says of itself", seen)
-    vmap(lambda a: seen.append((torch.result_type(a, 1.0), torch.result_type(a, a.long()), a.stride())) or a)(
+    vmap(lambda a: seen.append((torch.result_type(a, 1.0), torch.result_type(a, a.long()), a.stride())) or a)(  # type: ignore[func-returns-value]
         x
     )
     lab.same("result types and strides", seen)
@@ -182,7 +182,7 @@ def batches_of_complex_views(lab: Lab) -> None:
     lab.same("a conjugate is mapped", vmap(lambda a: a * 2)(z.conj()))
     lab.same("an imaginary part of a conjugate", vmap(lambda a: a + 1)(z.conj().imag))
     seen: list[Any] = []
-    vmap(lambda a: seen.append((a.is_complex(), a.is_conj(), a.conj().is_conj())) or a)(z)
+    vmap(lambda a: seen.append((a.is_complex(), a.is_conj(), a.conj().is_conj())) or a)(z)  # type: ignore[func-returns-value]
     lab.same("what it says of itself", seen)
 
 
@@ -338,5 +338,5 @@ def batches_of_indexing(lab: Lab) -> None:
     mapped(lab, "a number as index", lambda a, n: a.index_put((n,), a.new_full((), 5)), x[:, :, 0], i[:, 0])
     mapped(lab, "masked_fill", lambda a, m: a.masked_fill(m, 9), x, x > 1)
     mapped(lab, "masked_fill by one mask", lambda a, m: a.masked_fill(m, 9), x, x[0] > 1, in_dims=(0, None))
-    mapped(lab, "two levels", vmap(lambda a, n: a[n], in_dims=(None, 0)), x, i)
+    mapped(lab, "two levels", vmap(lambda a, n: a[n], in_dims=(None, 0)), x, i)  # type: ignore[misc]
     lab.same("levels apart", vmap(vmap(lambda a, n: a[n], in_dims=(0, None)), in_dims=(None, 0))(x, i))

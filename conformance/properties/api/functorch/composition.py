@@ -98,22 +98,22 @@ def tensors_inside_of_transforms(lab: Lab) -> None:
         transform(look)(x)
     lab.same("seen", seen)
     lists: list[Any] = []
-    grad(lambda a: (lists.append(a.tolist()), a.sum())[1])(x)
-    grad(lambda a: grad(lambda b: (lists.append((b * 2).tolist()), b.sum())[1])(a).sum())(x)
-    jvp(lambda a: (lists.append(a[0].tolist()), a)[1], (x,), (x,))
+    grad(lambda a: (lists.append(a.tolist()), a.sum())[1])(x)  # type: ignore[func-returns-value]
+    grad(lambda a: grad(lambda b: (lists.append((b * 2).tolist()), b.sum())[1])(a).sum())(x)  # type: ignore[func-returns-value]
+    jvp(lambda a: (lists.append(a[0].tolist()), a)[1], (x,), (x,))  # type: ignore[func-returns-value]
     lab.expect("lists", lists, [x.tolist(), (x * 2).tolist(), x[0].tolist()])
     lab.same("a factory inside", grad(lambda a: (a * torch.ones(3, device=a.device)).sum())(x))
     lab.same(
         "a tensor from numbers inside", grad(lambda a: (a * torch.tensor(3.0, device=a.device)).sum())(x)
     )
     escaped: list[torch.Tensor] = []
-    grad(lambda a: (escaped.append(a * 2), a.sum())[1])(x)
+    grad(lambda a: (escaped.append(a * 2), a.sum())[1])(x)  # type: ignore[func-returns-value]
     lab.raises("use of one that escaped from vmap", lambda: _escaped(x) * 2, RuntimeError)
 
 
 def _escaped(x: torch.Tensor) -> torch.Tensor:
     kept: list[torch.Tensor] = []
-    vmap(lambda a: (kept.append(a), a)[1])(x)
+    vmap(lambda a: (kept.append(a), a)[1])(x)  # type: ignore[func-returns-value]
     return kept[0].sin()
 
 
@@ -175,7 +175,7 @@ def functionalize_keeps_meaning(lab: Lab) -> None:
                 )
             lab.same(f"{name}, {remove}: the graph runs", graph(x.clone()))
     lab.same("under grad", grad(lambda a: functionalize(several)(a).sum())(x))
-    lab.same("of grad", functionalize(grad(lambda a: several(a).sum()))(x))
+    lab.same("of grad", functionalize(grad(lambda a: several(a).sum()))(x))  # type: ignore[misc]
     lab.same("under vmap", vmap(functionalize(by_row))(x))
     lab.same("of vmap and jvp", functionalize(lambda a: vmap(lambda b: jvp(by_row, (b,), (b,))[1])(a))(x))
     lab.same(
@@ -311,7 +311,7 @@ def functions_under_vmap(lab: Lab) -> None:
     for transform in (vmap, lambda f: grad(lambda a: f(a).sum())):
         lab.raises(
             "no setup_context", lambda: transform(_OldStyle.apply)(x), RuntimeError, match="setup_context"
-        )  # type: ignore[misc]
+        )
 
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
@@ -324,16 +324,16 @@ def stacked_modules(lab: Lab) -> None:
     with torch.no_grad():
         for number, model in enumerate(models):
             model.weight.fill_(number)
-    parameters, buffers = stack_module_state(models)  # type: ignore[arg-type]
+    parameters, buffers = stack_module_state(models)
     lab.same("parameters", {name: value.detach() for name, value in parameters.items()})
     lab.same("buffers", buffers)
     lab.holds("leaves that require grad", all(v.is_leaf and v.requires_grad for v in parameters.values()))
     lab.holds("buffers do not", not any(v.requires_grad for v in buffers.values()))
     linear = [lab.to(torch.nn.Linear(2, 2)) for _ in range(2)]
     lab.raises("none", lambda: stack_module_state([]), RuntimeError)
-    lab.raises("two kinds", lambda: stack_module_state([models[0], linear[0]]), RuntimeError)  # type: ignore[list-item]
+    lab.raises("two kinds", lambda: stack_module_state([models[0], linear[0]]), RuntimeError)
     linear[0].eval()
-    lab.raises("two modes", lambda: stack_module_state(linear), RuntimeError)  # type: ignore[arg-type]
+    lab.raises("two modes", lambda: stack_module_state(linear), RuntimeError)
     layer = linear[1]
     x, weight, bias = lab.integers(3, 2), lab.integers(2, 2), lab.integers(2)
     due = x @ weight.T + bias

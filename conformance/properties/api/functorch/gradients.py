@@ -86,19 +86,19 @@ def vjp_pulls_back(lab: Lab) -> None:
     inputs.
     """
     x, y = lab.integers(3), lab.integers(3)
-    value, pull = vjp(lambda a: a * a, x)
+    value, pull = vjp(lambda a: a * a, x)  # type: ignore[misc]
     lab.same("the result", value)
     lab.same("the gradient", pull(y))
     lab.same("again", pull(x))
-    _, pull = vjp(lambda a, b: (a * b, a.sum()), x, y)
+    _, pull = vjp(lambda a, b: (a * b, a.sum()), x, y)  # type: ignore[misc]
     lab.same("two outputs", pull((y, torch.ones((), dtype=lab.dtype, device=lab.device))))
-    _, pull = vjp(lambda t: {"s": t["x"] * 2, "l": [t["x"] * t["x"]]}, {"x": x})
+    _, pull = vjp(lambda t: {"s": t["x"] * 2, "l": [t["x"] * t["x"]]}, {"x": x})  # type: ignore[misc]
     lab.same("trees", pull({"s": y, "l": [y]}))
-    value, pull, beside = vjp(lambda a: (a * a, a + 1), x, has_aux=True)
+    value, pull, beside = vjp(lambda a: (a * a, a + 1), x, has_aux=True)  # type: ignore[misc]
     lab.same("with something beside", (value, pull(y), beside))
-    _, pull = vjp(lambda a: torch.ones(3, dtype=a.dtype, device=a.device), x)
+    _, pull = vjp(lambda a: torch.ones(3, dtype=a.dtype, device=a.device), x)  # type: ignore[misc]
     lab.same("a constant", pull(y))
-    _, pull = vjp(lambda a: a * a, x)
+    _, pull = vjp(lambda a: a * a, x)  # type: ignore[misc]
     lab.same("mapped", vmap(pull)(torch.eye(3, dtype=lab.dtype, device=lab.device)))
     lab.raises("another form", lambda: pull((y, y)), RuntimeError, match="(?i)cotangents|outputs|tree")
 
@@ -115,7 +115,7 @@ def jvp_pushes_forward(lab: Lab) -> None:
     lab.same("a constant", jvp(lambda a: torch.ones(2, device=a.device), (x,), (t,)))
     lab.same("nested", jvp(lambda a: jvp(lambda b: b**3, (a,), (t,))[1], (x,), (t,)))
     lab.same("inside of grad", grad(lambda a: jvp(lambda b: (b**3).sum(), (a,), (t,))[1])(x))
-    lab.same("of grad", jvp(grad(lambda a: (a**3).sum()), (x,), (t,)))
+    lab.same("of grad", jvp(grad(lambda a: (a**3).sum()), (x,), (t,)))  # type: ignore[misc]
     lab.same("mapped", vmap(lambda v: jvp(lambda a: a * a, (x,), (v,))[1])(torch.stack([t, x])))
     lab.raises("a list of tangents", lambda: jvp(torch.sin, (x,), [t]), RuntimeError)
     lab.raises("other forms", lambda: jvp(torch.sin, (x,), (t, t)), RuntimeError)
@@ -141,7 +141,7 @@ def jacobians(lab: Lab) -> None:
         lab.same(f"{word} of nothing used", jacobian(lambda a: torch.ones(2, device=a.device))(x))
         lab.same(f"{word} beside", jacobian(lambda a: (a * a, a), has_aux=True)(x))
         lab.same(f"{word} mapped", vmap(jacobian(lambda a: a * a))(torch.stack([x, x + 1])))
-        lab.raises(f"{word} of a number", lambda: jacobian(lambda a: 1.0)(x), RuntimeError)  # type: ignore[misc]
+        lab.raises(f"{word} of a number", lambda: jacobian(lambda a: 1.0)(x), RuntimeError)
     for size in (1, 2, 3, 10):
         lab.same(f"in chunks of {size}", jacrev(lambda a: a * a, chunk_size=size)(x))
     lab.raises("no chunk", lambda: jacrev(lambda a: a * a, chunk_size=0)(x), ValueError, match="chunk")
@@ -200,7 +200,7 @@ def transforms_and_the_engine(lab: Lab) -> None:
     inner = grad(lambda a: torch.autograd.grad((a * a * a).sum(), a, create_graph=True)[0].sum())
     lab.same("the engine inside", inner(plain))
     saved = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.shape) or t, lambda t: t):
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.shape) or t, lambda t: t):  # type: ignore[func-returns-value]
         torch.autograd.grad((x * x).sum(), x)
     lab.holds("saved tensor hooks act outside", bool(saved))
     lab.same(

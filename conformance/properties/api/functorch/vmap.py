@@ -56,7 +56,7 @@ def vmap_dimensions_out(lab: Lab) -> None:
     lab.same("last", vmap(lambda a: a + 1, out_dims=-1)(x))
     lab.same("between", vmap(lambda a: a + 1, out_dims=1)(x))
     lab.same("each its own", vmap(lambda a: (a, a.sum(0)), out_dims=(2, 1))(x))
-    lab.same("a tree", vmap(lambda a: {"p": a, "q": (a.sum(), a)}, out_dims={"p": 1, "q": (0, 2)})(x))
+    lab.same("a tree", vmap(lambda a: {"p": a, "q": (a.sum(), a)}, out_dims={"p": 1, "q": (0, 2)})(x))  # type: ignore[arg-type]
     lab.same("broadcast over a tree", vmap(lambda a: (a, [a, a]), out_dims=1)(x))
     lab.same("in and out", vmap(lambda a: a * 2, in_dims=2, out_dims=1)(x))
     lab.same("none", vmap(lambda a, b: b.sum(), in_dims=(0, None), out_dims=None)(x, x))
@@ -254,7 +254,7 @@ def vmap_of_modules(lab: Lab) -> None:
             model.bias.fill_(number)
     x = lab.integers(5, 3)
     lab.same("over inputs", vmap(models[0])(x).detach())
-    parameters, buffers = torch.func.stack_module_state(models)  # type: ignore[arg-type]
+    parameters, buffers = torch.func.stack_module_state(models)
     lab.same("stacked", {name: value.detach() for name, value in parameters.items()})
 
     def call(p: Any, b: Any, value: torch.Tensor) -> Any:

@@ -120,7 +120,7 @@ def index_put_sets_and_adds(lab: Lab) -> None:
         "rows of expanded values", base.index_put((rows,), source.view(4, 1).expand(4, 3), True), array
     )
     array = values(base)
-    numpy.add.at(array, (slice(None), values(columns)), values(source)[None])
+    numpy.add.at(array, (slice(None), values(columns)), values(source)[None])  # type: ignore[arg-type]
     lab.expect(
         "no index for rows", torch.ops.aten.index_put(base, [None, columns], source.expand(4, 4), True), array
     )
@@ -279,4 +279,4 @@ def backward_through_indices(lab: Lab) -> None:
     lab.expect("what was written", y.grad, [100.0, 1])
     x, y = lab.integers(3).requires_grad_(), lab.integers(2).requires_grad_()
     x.index_put((lab.put([1, 1]),), y, accumulate=True).mul(lab.put([1.0, 5, 1])).sum().backward()
-    lab.expect("accumulated", [x.grad.tolist(), y.grad.tolist()], [[1.0, 5, 1], [5.0, 5]])
+    lab.expect("accumulated", [x.grad.tolist(), y.grad.tolist()], [[1.0, 5, 1], [5.0, 5]])  # type: ignore[union-attr]

@@ -229,13 +229,13 @@ def products_over_nothing(lab: Lab) -> None:
         "ger": (torch.ger, (5,), (0,)),
     }
     for name, (function, left_shape, right_shape) in cases.items():
-        result = function(empty(*left_shape), empty(*right_shape))
+        result = function(empty(*left_shape), empty(*right_shape))  # type: ignore[operator]
         lab.expect(name, result, numpy.zeros(result.shape))
         if name not in ("ger",):
             out = torch.full_like(result, 7)
             lab.expect(
                 f"{name} into out",
-                function(empty(*left_shape), empty(*right_shape), out=out),
+                function(empty(*left_shape), empty(*right_shape), out=out),  # type: ignore[operator]
                 numpy.zeros(result.shape),
             )
     for name, shape, left_shape, right_shape in (

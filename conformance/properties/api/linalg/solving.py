@@ -100,9 +100,9 @@ def inverses(lab: Lab) -> None:
     bad = _singular(lab, 3)
     info = torch.linalg.inv_ex(bad).info
     lab.expect("info of a singular matrix", info, 3)
-    batch = _singular(lab, 3, 5, where=(3,), place=1)
+    batch = _singular(lab, 3, 5, where=(3,), place=1)  # type: ignore[assignment]
     lab.expect("info of a batch", torch.linalg.inv_ex(batch).info, [0, 0, 0, 2, 0])
-    error = torch.linalg.LinAlgError
+    error = torch.linalg.LinAlgError  # type: ignore[attr-defined]
     for name, function in (
         ("inverse", torch.inverse),
         ("inv", torch.linalg.inv),
@@ -351,8 +351,8 @@ def cholesky_factorisations(lab: Lab) -> None:
             expected,
             roundings=steps(3),
         )
-    bad, batch = _singular(lab, 3), _singular(lab, 3, 5, where=(3,), place=1)
-    error = torch.linalg.LinAlgError
+    bad, batch = _singular(lab, 3), _singular(lab, 3, 5, where=(3,), place=1)  # type: ignore[assignment]
+    error = torch.linalg.LinAlgError  # type: ignore[attr-defined]
     lab.expect("info of a bad matrix", torch.linalg.cholesky_ex(bad).info, 3)
     lab.expect("info of a batch", torch.linalg.cholesky_ex(batch).info, [0, 0, 0, 2, 0])
     for name, function in (

@@ -44,7 +44,7 @@ def nested_construction(lab: Lab) -> None:
         leaves = _parts(lab, requires_grad=True)
         joined = torch.nested.as_nested_tensor(leaves, layout=layout)
         lab.same(f"need of gradients, {layout}", joined.requires_grad)
-        sum((part * (place + 2)).sum() for place, part in enumerate(joined.unbind())).backward()
+        sum((part * (place + 2)).sum() for place, part in enumerate(joined.unbind())).backward()  # type: ignore[union-attr]
         lab.same(f"gradients of parts, {layout}", [leaf.grad for leaf in leaves])
         leaf = torch.nested.nested_tensor(_parts(lab), layout=layout, requires_grad=True)
         lab.same(f"a leaf, {layout}", [leaf.is_leaf, leaf.requires_grad])

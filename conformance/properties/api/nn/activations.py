@@ -63,7 +63,7 @@ def activations_in_place(lab: Lab) -> None:
         "elu": F.elu_,
         "hardtanh": F.hardtanh_,
         "leaky_relu": F.leaky_relu_,
-        "threshold": lambda x: F.threshold_(x, 0.5, 0.5),
+        "threshold": lambda x: F.threshold_(x, 0.5, 0.5),  # type: ignore[attr-defined]
     }
     for name, call in calls.items():
         for word, cut in (("all", lambda t: t), ("a view", lambda t: t[1:]), ("a column", lambda t: t[:, 1])):
@@ -159,7 +159,7 @@ def gumbel_softmax(lab: Lab) -> None:
     for place, p in enumerate((0.1, 0.2, 0.7)):
         lab.holds(f"the share of {p}", abs(float(share[place]) - p) < 6 * math.sqrt(p * (1 - p) / 3000))
     (hard * lab.put([1.0, 2.0, 3.0])).sum().backward()
-    lab.holds("gradients flow", bool((logits.grad != 0).any()))
+    lab.holds("gradients flow", bool((logits.grad != 0).any()))  # type: ignore[union-attr]
     torch.manual_seed(2)
     first = F.gumbel_softmax(logits, dim=0)
     torch.manual_seed(2)

@@ -35,7 +35,7 @@ def sequential_edits(lab: Lab) -> None:
 
     net = nn.Sequential(first, second, third)
     lab.same(
-        "length and items", [len(net), net[0] is first, net[-1] is third, order(net[1:]), order(net[::2])]
+        "length and items", [len(net), net[0] is first, net[-1] is third, order(net[1:]), order(net[::2])]  # type: ignore[arg-type]
     )
     lab.holds("a slice is a Sequential", isinstance(net[:2], nn.Sequential))
     lab.same("result of a slice", net[:2](x))
@@ -112,7 +112,7 @@ def module_lists_and_dicts(lab: Lab) -> None:
 
     table = nn.ModuleDict({"b": first, "a": second})
     table["c"] = third
-    table.update([("d", fourth), ("a", third)])
+    table.update([("d", fourth), ("a", third)])  # type: ignore[arg-type]
     lab.same(
         "keys keep their order", (list(table), list(table.keys()), len(table), "c" in table, "z" in table)
     )

@@ -95,7 +95,7 @@ def views_in_modules(lab: Lab) -> None:
     net = whole(lab, nn.Linear(3, 2))
     version = net.weight._version
     with torch.no_grad():
-        net.apply(lambda child: child.weight.mul_(2))
+        net.apply(lambda child: child.weight.mul_(2))  # type: ignore[arg-type,operator]
     lab.same("doubled", net.weight)
     lab.holds("a new version", net.weight._version > version)
     row = net.weight.view(-1)

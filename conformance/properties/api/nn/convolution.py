@@ -69,12 +69,12 @@ def padding_of_convolution_modules(lab: Lab) -> None:
             ("zeros", "same"),
             ("circular", "same"),
         ):
-            module = whole(lab, make(2, 2, 3, padding=padding, padding_mode=mode))
+            module = whole(lab, make(2, 2, 3, padding=padding, padding_mode=mode))  # type: ignore[arg-type]
             near(lab, f"{dims} dimensions, {mode}, {padding}", module(x))
             if mode != "zeros":
                 amount = 1 if padding == "same" else padding
                 by_hand = FUNCTIONS[dims](
-                    F.pad(x, [amount] * 2 * dims, mode=mode), module.weight, module.bias
+                    F.pad(x, [amount] * 2 * dims, mode=mode), module.weight, module.bias  # type: ignore[arg-type]
                 )
                 near(lab, f"{dims} dimensions, {mode}, {padding}, by hand", by_hand)
         lab.raises(f"{dims}: an unknown word", lambda: make(2, 2, 3, padding="full"), ValueError)
@@ -150,7 +150,7 @@ def convolution_gradients(lab: Lab) -> None:
     torch.nn.grad gives them too.
     """
     for dims, call in FUNCTIONS.items():
-        backs = [getattr(torch.nn.grad, f"conv{dims}d_{word}") for word in ("input", "weight")]
+        backs = [getattr(torch.nn.grad, f"conv{dims}d_{word}") for word in ("input", "weight")]  # type: ignore[attr-defined]
         for stride, padding, dilation, groups in ((1, 0, 1, 1), (2, 1, 1, 1), (1, 2, 2, 1), (2, 0, 1, 2)):
             options: dict[str, Any] = {
                 "stride": stride,

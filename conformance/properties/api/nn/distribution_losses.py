@@ -252,8 +252,8 @@ def connectionist_temporal_classification(lab: Lab) -> None:
     ctc_loss(log, targets, (2, 6), (3, 2), reduction="sum", zero_infinity=True).backward()
     lab.expect("with a gradient of zero", log.grad[:, 0].abs().sum(), 0.0)
     lab.holds("and a finite one beside", log.grad.isfinite().all())
-    lab.raises("too few input lengths", lambda: ctc_loss(log, targets, (6,), (3, 2)))  # type: ignore[arg-type]
-    lab.raises("too few target lengths", lambda: ctc_loss(log, targets, (6, 6), (3,)))  # type: ignore[arg-type]
+    lab.raises("too few input lengths", lambda: ctc_loss(log, targets, (6,), (3, 2)))
+    lab.raises("too few target lengths", lambda: ctc_loss(log, targets, (6, 6), (3,)))
     lab.raises(
         "lengths that are floats", lambda: ctc_loss(log, targets, lab.put([6.0, 6.0]), lab.put([3, 2]))
     )
@@ -261,8 +261,8 @@ def connectionist_temporal_classification(lab: Lab) -> None:
         "target lengths that are floats",
         lambda: ctc_loss(log, targets, lab.put([6, 6]), lab.put([3.0, 2.0])),
     )
-    lab.raises("an input longer than there is", lambda: ctc_loss(log, targets, (7, 6), (3, 2)))  # type: ignore[arg-type]
-    lab.raises("a target longer than there is", lambda: ctc_loss(log, targets, (6, 6), (4, 2)))  # type: ignore[arg-type]
+    lab.raises("an input longer than there is", lambda: ctc_loss(log, targets, (7, 6), (3, 2)))
+    lab.raises("a target longer than there is", lambda: ctc_loss(log, targets, (6, 6), (4, 2)))
 
 
 @behaviour("nn", sees=("value", "error"))
@@ -291,7 +291,7 @@ def adaptive_log_softmax(lab: Lab) -> None:
     for cutoffs in ([5, 2], [2, 2], [0, 2], [2, 8], [2.5]):
         lab.raises(
             f"cutoffs {cutoffs}",
-            lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 8, cutoffs),
+            lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 8, cutoffs),  # type: ignore[arg-type]
             ValueError,
             TypeError,
         )

@@ -187,16 +187,16 @@ def constant_initialization(lab: Lab) -> None:
         ValueError,
     )
     for shape in ((), (3,)):
-        for call in (init.xavier_uniform_, init.xavier_normal_, init.kaiming_uniform_, init.kaiming_normal_):
+        for call in (init.xavier_uniform_, init.xavier_normal_, init.kaiming_uniform_, init.kaiming_normal_):  # type: ignore[assignment]
             lab.raises(
                 f"{call.__name__} of {shape}",
-                lambda: call(torch.empty(shape, device=lab.device)),
+                lambda: call(torch.empty(shape, device=lab.device)),  # type: ignore[call-overload]
                 ValueError,
             )
-    for call in (init.kaiming_uniform_, init.kaiming_normal_):
+    for call in (init.kaiming_uniform_, init.kaiming_normal_):  # type: ignore[assignment]
         lab.warns(
             f"{call.__name__} of nothing",
-            lambda: call(torch.empty(0, 1, device=lab.device)),
+            lambda: call(torch.empty(0, 1, device=lab.device)),  # type: ignore[call-overload]
             match="(?i)no-op",
         )
     lab.warns(
@@ -221,7 +221,7 @@ def gains_of_nonlinearities(lab: Lab) -> None:
         ("relu", math.sqrt(2)),
         ("selu", 0.75),
     ):
-        lab.holds(f"the gain of {name} is {gain:.3f}", abs(init.calculate_gain(name) - gain) < 1e-12)
+        lab.holds(f"the gain of {name} is {gain:.3f}", abs(init.calculate_gain(name) - gain) < 1e-12)  # type: ignore[arg-type]
     slope: Any
     for slope in (None, 0, 0.01, 10):
         due = math.sqrt(2 / (1 + (0.01 if slope is None else slope) ** 2))
@@ -294,14 +294,14 @@ def random_initialization(lab: Lab) -> None:
                 _uniform(
                     lab,
                     f"kaiming uniform {shape}, {mode}, {slope}",
-                    init.kaiming_uniform_(x, slope, mode=mode),
+                    init.kaiming_uniform_(x, slope, mode=mode),  # type: ignore[arg-type]
                     -bound,
                     bound,
                 )
                 _normal(
                     lab,
                     f"kaiming normal {shape}, {mode}, {slope}",
-                    init.kaiming_normal_(x, slope, mode=mode),
+                    init.kaiming_normal_(x, slope, mode=mode),  # type: ignore[arg-type]
                     0.0,
                     spread,
                 )

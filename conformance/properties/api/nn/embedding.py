@@ -48,8 +48,8 @@ def embeddings(lab: Lab) -> None:
         for count in (1, 40):
             module.zero_grad()
             module(lab.put([row] * count + [1, 3])).sum().backward()
-            lab.expect(f"{count} of padding {padding} give no gradient", module.weight.grad[row], [0.0] * 4)
-            lab.expect(f"beside {count} others do", module.weight.grad[1], [1.0] * 4)
+            lab.expect(f"{count} of padding {padding} give no gradient", module.weight.grad[row], [0.0] * 4)  # type: ignore[index]
+            lab.expect(f"beside {count} others do", module.weight.grad[1], [1.0] * 4)  # type: ignore[index]
     given = nn.Embedding.from_pretrained(table.detach(), padding_idx=1)
     lab.same("from given rows", given(index))
     lab.holds("they are frozen", not given.weight.requires_grad)

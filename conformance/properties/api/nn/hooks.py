@@ -127,7 +127,7 @@ def backward_hooks(lab: Lab) -> None:
         net.register_full_backward_pre_hook(note("d"), prepend=True),
         net.register_forward_hook(note("f")),
         net.register_forward_pre_hook(note("p")),
-        net[0].register_full_backward_hook(lambda module, given, got: seen.append((given[0], got[0]))),
+        net[0].register_full_backward_hook(lambda module, given, got: seen.append((given[0], got[0]))),  # type: ignore[index]
     ]
     net(x).sum().backward()
     lab.same("order", order)
@@ -138,12 +138,12 @@ def backward_hooks(lab: Lab) -> None:
     for handle in handles:
         handle.remove()
     x.grad = None
-    with net[0].register_full_backward_hook(lambda module, given, got: (given[0] * 2,)):
+    with net[0].register_full_backward_hook(lambda module, given, got: (given[0] * 2,)):  # type: ignore[index]
         net(x).sum().backward()
     lab.same("a replaced gradient", x.grad)
     x.grad = None
-    before = net[1].register_full_backward_pre_hook(lambda module, got: (got[0] * 3,))
-    after = net[1].register_full_backward_hook(lambda module, given, got: seen.append(got[0]))
+    before = net[1].register_full_backward_pre_hook(lambda module, got: (got[0] * 3,))  # type: ignore[index]
+    after = net[1].register_full_backward_hook(lambda module, given, got: seen.append(got[0]))  # type: ignore[index]
     with before, after:
         net(x).sum().backward()
     lab.same("a changed output gradient", (x.grad, seen[-1]))
@@ -284,7 +284,7 @@ def hooks_for_all_modules(lab: Lab) -> None:
         lab.same("an output that all change", net(x))
     finally:
         handle.remove()
-    handle = registry.register_module_full_backward_hook(lambda module, given, got: (given[0] * 2,))
+    handle = registry.register_module_full_backward_hook(lambda module, given, got: (given[0] * 2,))  # type: ignore[index]
     try:
         x.grad = None
         nn.ReLU()(x).sum().backward()
@@ -315,7 +315,7 @@ def hooks_for_all_modules(lab: Lab) -> None:
             handle.remove()
     lab.same("registrations", names)
     kept = nn.Parameter(lab.integers(2))
-    handle = registry.register_module_parameter_registration_hook(lambda module, name, value: kept)
+    handle = registry.register_module_parameter_registration_hook(lambda module, name, value: kept)  # type: ignore[arg-type]
     try:
         module = nn.Module()
         module.a = nn.Parameter(lab.integers(3))

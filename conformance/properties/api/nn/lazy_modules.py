@@ -135,8 +135,8 @@ class _Waiting(nn.modules.lazy.LazyModuleMixin, nn.Module):
 
     def __init__(self, device: Any = None) -> None:
         super().__init__()
-        self.value = UninitializedParameter(device=device)
-        self.count = UninitializedBuffer(device=device)
+        self.value = UninitializedParameter(device=device)  # type: ignore[call-arg]
+        self.count = UninitializedBuffer(device=device)  # type: ignore[call-arg]
 
     def initialize_parameters(self, input: torch.Tensor) -> None:
         return None
@@ -183,9 +183,9 @@ def parameters_that_wait(lab: Lab) -> None:
     for optimizer in optimizers[:1]:
         module.value.grad = torch.ones_like(module.value)
         optimizer.param_groups[0]["lr"] = 2.0
-        optimizer.step()
+        optimizer.step()  # type: ignore[call-arg]
     lab.expect("an optimizer that knew it before moves it", module.value.detach() + 0, [-1.0, -1.0, -1.0])
-    waiting = UninitializedParameter(device=lab.device)
+    waiting = UninitializedParameter(device=lab.device)  # type: ignore[call-arg]
     for word, call in (
         ("+", lambda: waiting + 1),
         ("add", lambda: torch.add(waiting, waiting)),

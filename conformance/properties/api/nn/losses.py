@@ -67,7 +67,7 @@ def refusals_of_losses(lab: Lab) -> None:
     )
     lab.raises(
         "a reduction of CTC",
-        lambda: F.ctc_loss(lab.floats(3, 1, 2), lab.put([[1]]), (3,), (1,), reduction="x"),
+        lambda: F.ctc_loss(lab.floats(3, 1, 2), lab.put([[1]]), (3,), (1,), reduction="x"),  # type: ignore[arg-type]
         ValueError,
     )
     lab.raises("a negative beta", lambda: F.smooth_l1_loss(x, target, beta=-1.0), match="(?i)negative")

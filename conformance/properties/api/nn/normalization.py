@@ -30,7 +30,7 @@ def batch_norm_statistics(lab: Lab) -> None:
     lab.close("in eval mode", norm(x), roundings=16)
     lab.expect("they rest", norm.running_mean, [0.75, 4.5])
     norm.reset_running_stats()
-    lab.expect("reset", torch.stack((norm.running_mean, norm.running_var)), [[0.0, 0.0], [1.0, 1.0]])
+    lab.expect("reset", torch.stack((norm.running_mean, norm.running_var)), [[0.0, 0.0], [1.0, 1.0]])  # type: ignore[arg-type]
     average = nn.BatchNorm1d(2, momentum=None, device=lab.device, dtype=lab.dtype)
     for factor in (1, 3):
         average(x * factor)
@@ -131,7 +131,7 @@ def refusals_of_normalization(lab: Lab) -> None:
             ValueError,
             match="(?i)expected",
         )
-    for make in (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d):
+    for make in (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d):  # type: ignore[assignment]
         dims = int(make.__name__[-2])
         lab.raises(
             f"a single element of {make.__name__}",

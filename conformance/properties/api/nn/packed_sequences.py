@@ -41,7 +41,7 @@ def padding_sequences(lab: Lab) -> None:
                 rnn.unpad_sequence(padded, torch.tensor([4, 1, 3]), batch_first=first),
             )
     stacked = lab.integers(2, 3, 2)
-    lab.same("a tensor of sequences", (rnn.pad_sequence(stacked), rnn.pad_sequence(tuple(stacked))))
+    lab.same("a tensor of sequences", (rnn.pad_sequence(stacked), rnn.pad_sequence(tuple(stacked))))  # type: ignore[arg-type]
 
 
 @behaviour("nn", dtypes=("float32", "int64"), level="core", sees=("value", "error", "message"))
@@ -55,7 +55,7 @@ def packing_sequences(lab: Lab) -> None:
         lab.put([6], dtype=lab.dtype),
     )
     for order, forth, back in (((a, b, c), [0, 1, 2], [0, 1, 2]), ((b, c, a), [2, 0, 1], [1, 2, 0])):
-        packed = rnn.pack_sequence(order, enforce_sorted=False)
+        packed = rnn.pack_sequence(order, enforce_sorted=False)  # type: ignore[arg-type]
         lab.expect("data", packed.data, [1, 4, 6, 2, 5, 3])
         lab.expect("sizes of steps", packed.batch_sizes, [3, 2, 1], host=True)
         lab.expect("order", packed.sorted_indices, forth)

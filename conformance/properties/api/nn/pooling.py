@@ -126,7 +126,7 @@ def maximum_pooling(lab: Lab) -> None:
     lab.same("with gaps", (F.max_pool1d(gaps, 3, 2, 1), F.max_pool1d(gaps.transpose(1, 2), 2, 2)))
     flat = torch.ones(3, 4, 5, 9, device=lab.device, dtype=lab.dtype, requires_grad=True)
     F.max_pool3d(flat, 1).sum().backward()
-    lab.holds("every place has a gradient", (flat.grad == 1).all())
+    lab.holds("every place has a gradient", (flat.grad == 1).all())  # type: ignore[union-attr]
 
 
 @behaviour("nn", level="core", sees=("value",))
@@ -208,7 +208,7 @@ def unpooling(lab: Lab) -> None:
     layout = torch.channels_last
     image = lab.permutation(2 * 3 * 36).float().view(2, 3, 6, 6).contiguous(memory_format=layout)
     y, where = F.max_pool2d(image, 2, return_indices=True)
-    lab.same("channels last", F.max_unpool2d(y, where, 2))
+    lab.same("channels last", F.max_unpool2d(y, where, 2))  # type: ignore[arg-type]
     lab.raises(
         "too few sizes of a kernel",
         lambda: F.max_unpool3d(

@@ -38,12 +38,12 @@ def registering_parameters(lab: Lab) -> None:
     del module.b
     lab.same("after a deletion", [n for n, _ in outer.named_parameters()])
     module.plain = 3
-    lab.raises("a name that is no word", lambda: module.register_parameter(5, first), TypeError)  # type: ignore[arg-type]
+    lab.raises("a name that is no word", lambda: module.register_parameter(5, first), TypeError)
     lab.raises("a name that is taken", lambda: module.register_parameter("plain", first), KeyError)
     lab.raises("a name with a dot", lambda: module.register_parameter("x.y", first), KeyError)
     lab.raises("an empty name", lambda: module.register_parameter("", first), KeyError)
-    lab.raises("a tensor", lambda: module.register_parameter("t", lab.integers(2)), TypeError)  # type: ignore[arg-type]
-    lab.raises("a result", lambda: module.register_parameter("r", first * 2), TypeError, ValueError)  # type: ignore[arg-type]
+    lab.raises("a tensor", lambda: module.register_parameter("t", lab.integers(2)), TypeError)
+    lab.raises("a result", lambda: module.register_parameter("r", first * 2), TypeError, ValueError)
     lab.raises("a tensor in its place", lambda: setattr(module, "none", lab.integers(2)), TypeError)
     lab.raises("a parameter that is missing", lambda: outer.get_parameter("inner.zz"), AttributeError)
     lab.raises("a number for a parameter", lambda: setattr(module, "none", 5), TypeError)
@@ -90,10 +90,10 @@ def registering_buffers(lab: Lab) -> None:
         ([n for n, _ in holder.named_buffers()], list(holder.state_dict())),
     )
     module.plain = 3
-    lab.raises("a name that is no word", lambda: module.register_buffer(5, first), TypeError)  # type: ignore[arg-type]
+    lab.raises("a name that is no word", lambda: module.register_buffer(5, first), TypeError)
     lab.raises("a name that is taken", lambda: module.register_buffer("plain", first), KeyError)
     lab.raises("a name with a dot", lambda: module.register_buffer("x.y", first), KeyError)
-    lab.raises("a word", lambda: module.register_buffer("w", "word"), TypeError)  # type: ignore[arg-type]
+    lab.raises("a word", lambda: module.register_buffer("w", "word"), TypeError)
     lab.raises("a buffer that is missing", lambda: module.get_buffer("zz"), AttributeError)
     lab.raises(
         "a parameter is no buffer", lambda: whole(lab, nn.Linear(1, 1)).get_buffer("weight"), AttributeError
@@ -120,11 +120,11 @@ def registering_modules(lab: Lab) -> None:
     outer.set_submodule("a.0", second)
     lab.same("set by a path", outer.a(x))
     outer.plain = 3
-    lab.raises("a name that is no word", lambda: outer.add_module(5, first), TypeError)  # type: ignore[arg-type]
+    lab.raises("a name that is no word", lambda: outer.add_module(5, first), TypeError)
     lab.raises("a name that is taken", lambda: outer.add_module("plain", first), KeyError)
     lab.raises("a name with a dot", lambda: outer.add_module("x.y", first), KeyError)
     lab.raises("an empty name", lambda: outer.add_module("", first), KeyError)
-    lab.raises("a number", lambda: outer.add_module("n", 5), TypeError)  # type: ignore[arg-type]
+    lab.raises("a number", lambda: outer.add_module("n", 5), TypeError)
     lab.raises("a path that ends early", lambda: outer.get_submodule("a.7"), AttributeError)
     lab.raises("an attribute that is missing", lambda: outer.zz, AttributeError)
     lab.raises("a module without super().__init__()", lambda: _Bare(), AttributeError)
@@ -198,7 +198,7 @@ def switches_of_modules(lab: Lab) -> None:
     lab.same("flags after train", [child.training for child in net.modules()])
     net.train(False)
     lab.same("flags after train(False)", [child.training for child in net.modules()])
-    lab.raises("train with a word", lambda: net.train("yes"), ValueError)  # type: ignore[arg-type]
+    lab.raises("train with a word", lambda: net.train("yes"), ValueError)
     lab.holds("requires_grad_ returns the module", net[0].requires_grad_(False) is net[0])
     lab.same("which need gradients", [parameter.requires_grad for parameter in net.parameters()])
     net(x).sum().backward()

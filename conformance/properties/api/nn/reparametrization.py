@@ -87,7 +87,7 @@ def weight_normalization(lab: Lab) -> None:
         plain = whole(lab, nn.Linear(4, 2), low=1)
         before = plain(x)
         for word, wrap in (("old", nn.utils.weight_norm), ("new", parametrizations.weight_norm)):
-            module = wrap(copy.deepcopy(plain), dim=dim)
+            module = wrap(copy.deepcopy(plain), dim=dim)  # type: ignore[arg-type]
             lab.close(f"result, {word}, {dim}", (module(x), before), roundings=64, matrix=True)
             lab.same(
                 f"names, {word}, {dim}",

@@ -89,7 +89,7 @@ def loading_state_dicts(lab: Lab) -> None:
     lab.holds(
         "the rest is as it was", all(torch.equal(entry, before[name]) for name, entry in state(net).items())
     )
-    lab.raises("a word for a dict", lambda: net.load_state_dict("word"), TypeError, match="(?i)dict")  # type: ignore[arg-type]
+    lab.raises("a word for a dict", lambda: net.load_state_dict("word"), TypeError, match="(?i)dict")
     layer = whole(lab, nn.Linear(2, 2, bias=False))
     for array in (numpy.ones((2, 2)), ((1.0, 1.0), (1.0, 1.0))):
         lab.raises(
@@ -141,7 +141,7 @@ def assigned_state_dicts(lab: Lab) -> None:
     lab.same(
         "gradients are asked for as before", [parameter.requires_grad for parameter in target.parameters()]
     )
-    lab.shares("entries and parameters", target[0].weight, net[0].weight)
+    lab.shares("entries and parameters", target[0].weight, net[0].weight)  # type: ignore[arg-type]
     lab.same("names keep their order", [name for name, _ in target.named_parameters()])
     x = lab.integers(4, 2)
     lab.same("runs", target[0](x))

@@ -243,7 +243,7 @@ def rates_by_schedule(lab: Lab) -> None:
         cycle.step()
     lab.holds("one cycle has its top inside", 0 < ups.index(max(ups)) < 5 and abs(max(ups) - 2.0) < 0.5)
     two = torch.optim.SGD(
-        [{"params": [nn.Parameter(lab.put([1.0]))], "lr": 4.0}, {"params": [nn.Parameter(lab.put([1.0]))]}],
+        [{"params": [nn.Parameter(lab.put([1.0]))], "lr": 4.0}, {"params": [nn.Parameter(lab.put([1.0]))]}],  # type: ignore[arg-type]
         lr=1.0,
     )
     schedules.StepLR(two, 1, 0.5).step()

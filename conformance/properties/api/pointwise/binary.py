@@ -360,7 +360,7 @@ def gradients_where_two_are_equal(lab: Lab) -> None:
         a, b = lab.put([1.0, 2, 3], requires_grad=True), lab.put([1.0, 3, 2], requires_grad=True)
         getattr(torch, word)(a, b).sum().backward()
         first = [0.5, 0, 1] if word == "maximum" else [0.5, 1, 0]
-        lab.expect(word, [a.grad.tolist(), b.grad.tolist()], [first, [1 - value for value in first]])
+        lab.expect(word, [a.grad.tolist(), b.grad.tolist()], [first, [1 - value for value in first]])  # type: ignore[union-attr]
     a = lab.put([0.0, -0.0, 2, -3], requires_grad=True)
     torch.copysign(a, lab.put([1.0, -1, -1, -1])).sum().backward()
     lab.expect("copysign", a.grad, [0.0, 0, -1, 1])
@@ -371,5 +371,5 @@ def gradients_where_two_are_equal(lab: Lab) -> None:
     x, y, w = (lab.put(v, requires_grad=True) for v in ([1.0, 2], [5.0, 8], [0.25, 0.5]))
     torch.lerp(x, y, w).sum().backward()
     lab.expect(
-        "lerp", [x.grad.tolist(), y.grad.tolist(), w.grad.tolist()], [[0.75, 0.5], [0.25, 0.5], [4.0, 6]]
+        "lerp", [x.grad.tolist(), y.grad.tolist(), w.grad.tolist()], [[0.75, 0.5], [0.25, 0.5], [4.0, 6]]  # type: ignore[union-attr]
     )

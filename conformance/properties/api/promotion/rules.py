@@ -283,7 +283,7 @@ def gradients_have_the_dtype_of_inputs(lab: Lab) -> None:
     ):
         a, b = _tensor_of(lab, left, 2).requires_grad_(), _tensor_of(lab, right, 2).requires_grad_()
         (a * b).abs().sum().backward()
-        lab.expect(f"{left} and {right}", (a.grad.dtype, b.grad.dtype), (left, right))
+        lab.expect(f"{left} and {right}", (a.grad.dtype, b.grad.dtype), (left, right))  # type: ignore[union-attr]
     x: Any = lab.put([2.0, 3], dtype=torch.float32, requires_grad=True)
     (x * lab.put([2, 5])).sum().backward()
     lab.expect("float32 and int64", x.grad, [2.0, 5])

@@ -38,7 +38,7 @@ def sums_by_dimension(lab: Lab) -> None:
                 lab.expect(
                     f"mean {name}", torch.mean(base, dim, keep), array.mean(dim, keepdims=keep), roundings=2.0
                 )
-    lab.expect("NumPy's names", torch.sum(base, axis=1, keepdims=True), array.sum(1, keepdims=True))
+    lab.expect("NumPy's names", torch.sum(base, axis=1, keepdims=True), array.sum(1, keepdims=True))  # type: ignore[call-overload]
     lab.expect("expanded", base[:1].expand(7, 4, 5).sum(0), 7 * array[0])
     out = torch.empty(4, 5, dtype=base.sum(0).dtype, device=lab.device)
     lab.holds("sum returns out", torch.sum(base, 0, out=out) is out)

@@ -151,10 +151,10 @@ def save_targets(lab: Lab) -> None:
         packed = pathlib.Path(folder) / "tensor.gz"
         with gzip.open(packed, "wb") as file:
             pickle.dump(41, file)
-            torch.save(base, file, _use_new_zipfile_serialization=False)
+            torch.save(base, file, _use_new_zipfile_serialization=False)  # type: ignore[arg-type]
         with gzip.open(packed, "rb") as file:
             lab.expect("what comes before", pickle.load(file), 41)
-            lab.same("compressed", torch.load(file))
+            lab.same("compressed", torch.load(file))  # type: ignore[arg-type]
         lab.same("a zip", zipfile.is_zipfile(path))
     buffer = io.BytesIO()
     for number in (1, 2):
@@ -215,7 +215,7 @@ def file_like_objects(lab: Lab) -> None:
     for zipped in (True, False):
         data = saved(base, _use_new_zipfile_serialization=zipped).getvalue()
         reader = _Reader(data)
-        lab.same(f"a reader, zip={zipped}", torch.load(reader))
+        lab.same(f"a reader, zip={zipped}", torch.load(reader))  # type: ignore[arg-type]
         lab.holds(f"readinto is used, zip={zipped}", "readinto" in reader.used)
     data = saved(base).getvalue()
     lab.raises("a stream that cannot seek", lambda: torch.load(_Once(data)), AttributeError, match="seekable")  # type: ignore[arg-type]

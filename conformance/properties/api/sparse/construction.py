@@ -101,7 +101,7 @@ def sparse_factory(lab: Lab) -> None:
         "device": {"device": lab.device},
         "need of a gradient": {"requires_grad": True},
     }.items():
-        given = sparse_coo_tensor(places, values, **options)
+        given = sparse_coo_tensor(places, values, **options)  # type: ignore[arg-type]
         lab.same(
             name,
             [

@@ -43,7 +43,7 @@ def compressed_conversions(lab: Lab) -> None:
         lab.same(f"COO of {layout}", [back.layout, back.to_dense()])
         lab.same(f"to itself {layout}", compressed(dense, layout).to(lab.device).to_dense())
     csr = dense.to_sparse_csr()
-    for layout, converted in {
+    for layout, converted in {  # type: ignore[assignment]
         "CSC": csr.to_sparse_csc(),
         "BSR": csr.to_sparse_bsr((2, 3)),
         "BSC": csr.to_sparse_bsc((2, 3)),

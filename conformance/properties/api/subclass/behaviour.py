@@ -18,12 +18,12 @@ class Direct(torch.Tensor):
     """A subclass that writes operators down and calls torch's own behaviour."""
 
     calls: ClassVar[list[str]] = []
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @classmethod
-    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         Direct.calls.append(str(function))
-        return super().__torch_dispatch__(function, types, list(args), kwargs or {})
+        return super().__torch_dispatch__(function, types, list(args), kwargs or {})  # type: ignore[arg-type]
 
 
 @behaviour("subclass", sees=("value",))
@@ -97,7 +97,7 @@ def modes_that_refuse(lab: Lab) -> None:
 
     class Counted(Wrapped):
         @classmethod
-        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
             counts["class"] += 1
             return function(*[a.inner if isinstance(a, Counted) else a for a in args], **(kwargs or {}))
 
@@ -158,7 +158,7 @@ def metadata_of_subclasses(lab: Lab) -> None:
     def answering(answers: dict[Any, Any], **policy: Any) -> torch.Tensor:
         class Answers(torch.Tensor):
             @classmethod
-            def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
                 return answers.get(function.overloadpacket, NotImplemented)
 
         return torch.Tensor._make_wrapper_subclass(Answers, (6, 2), device=lab.device, **policy)

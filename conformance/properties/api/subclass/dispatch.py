@@ -16,7 +16,7 @@ from conformance.behaviours.lab import Lab
 class Wrapped(torch.Tensor):
     """A tensor that holds another one and writes down which operators it meets."""
 
-    log: ClassVar[list[str]] = []
+    log: ClassVar[list[str]] = []  # type: ignore[assignment]
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor) -> Any:
@@ -40,10 +40,10 @@ class Wrapped(torch.Tensor):
 
     @staticmethod
     def __tensor_unflatten__(inner: Any, context: Any, size: Any, stride: Any) -> Wrapped:
-        return Wrapped(inner["inner"])
+        return Wrapped(inner["inner"])  # type: ignore[no-any-return]
 
     @classmethod
-    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         Wrapped.log.append(str(function.overloadpacket.__name__))
         plain = tree_map(lambda t: t.inner if isinstance(t, Wrapped) else t, (args, kwargs or {}))
         result = function(*plain[0], **plain[1])
@@ -139,17 +139,17 @@ def misuse_of_subclasses(lab: Lab) -> None:
 
     class Refuses(torch.Tensor):
         @classmethod
-        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
             raise KeyError("refused")
 
     class Later(Refuses):
         @classmethod
-        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
             raise IndexError("later")
 
     class Word(torch.Tensor):
         @classmethod
-        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
             return "a word"
 
     x = lab.integers(2)
@@ -164,7 +164,7 @@ def misuse_of_subclasses(lab: Lab) -> None:
     )
     storage = Wrapped(x).untyped_storage()
     lab.raises("data of a wrapper", lambda: storage.data_ptr(), match="storage")
-    lab.raises("writing it", lambda: storage.fill_(0), match="storage")  # type: ignore[attr-defined]
+    lab.raises("writing it", lambda: storage.fill_(0), match="storage")
     lab.raises("a wrapper made into another", lambda: Wrapped(x).as_subclass(Plain), match="already")
     lab.same("plain", x)
 
@@ -251,9 +251,9 @@ def function_overrides(lab: Lab) -> None:
     lab.holds("results are of the class", type(result) is Listens)
     lab.same("value", result.as_subclass(torch.Tensor))
     lab.same("calls", [c for c in calls if c in ("add", "mul")])
-    lab.same("a stand-in", torch.add(Stands(x), 2))
-    lab.same("on the right", torch.mul(x, Stands(x)))
-    lab.same("of a functional", torch.nn.functional.relu(Stands(x)))
+    lab.same("a stand-in", torch.add(Stands(x), 2))  # type: ignore[call-overload]
+    lab.same("on the right", torch.mul(x, Stands(x)))  # type: ignore[arg-type]
+    lab.same("of a functional", torch.nn.functional.relu(Stands(x)))  # type: ignore[arg-type]
     lab.raises("nobody can", lambda: torch.add(Cannot(), 1), TypeError)  # type: ignore[call-overload]
 
     class Mode(torch.overrides.TorchFunctionMode):

@@ -95,14 +95,14 @@ def swapped_tensors(lab: Lab) -> None:
     is referred to weakly it refuses.
     """
     matrix, vector = lab.integers(2, 3), lab.integers(4)
-    matrix.note = "first"
+    matrix.note = "first"  # type: ignore[attr-defined]
     first, second = matrix.clone(), vector.clone()
     held, kept = id(matrix), id(vector)
     torch.utils.swap_tensors(matrix, vector)
     lab.same("swapped", [matrix, vector])
     lab.holds("values have changed places", torch.equal(matrix, second) and torch.equal(vector, first))
     lab.holds("objects have not", id(matrix) == held and id(vector) == kept)
-    lab.expect("an attribute goes along", vector.note, "first")
+    lab.expect("an attribute goes along", vector.note, "first")  # type: ignore[attr-defined]
     parameter, plain = torch.nn.Parameter(lab.integers(3)), lab.integers(2)
     torch.utils.swap_tensors(parameter, plain)
     lab.holds("types go along", isinstance(plain, torch.nn.Parameter) and type(parameter) is torch.Tensor)

@@ -175,18 +175,18 @@ def set_to_other_memory(lab: Lab) -> None:
     """
     base = torch.arange(12.0, device=lab.device)
     alias = torch.empty(0, device=lab.device)
-    alias.set_(base)
+    alias.set_(base)  # type: ignore[call-overload]
     lab.same("the same", alias, strides=True)
     lab.holds("is_set_to knows", alias.is_set_to(base) and not alias.is_set_to(base.view(3, 4)))
     lab.holds("it knows parts apart", not base[1:].is_set_to(base[:-1]))
     alias.set_(base.untyped_storage(), 2, (2, 3), (4, 1))
     lab.expect("a part", alias, [[2, 3, 4], [6, 7, 8]])
-    alias.set_(base.untyped_storage(), 1, (3,))
+    alias.set_(base.untyped_storage(), 1, (3,))  # type: ignore[call-overload]
     lab.expect("a part without strides", alias, [1, 2, 3])
     alias.fill_(-1)
     lab.expect("what was written", base[:5], [0, -1, -1, -1, 4])
     lab.shares("both", base, alias)
-    alias.set_()
+    alias.set_()  # type: ignore[call-overload]
     lab.same("nothing", [alias.shape, alias.untyped_storage().nbytes()])
     storage = base.untyped_storage()
     whole = torch.empty(0, device=lab.device).set_(storage)
