@@ -196,7 +196,8 @@ def loading_batches(lab: Lab) -> None:
     )
     lab.same("pairs", list(DataLoader(TensorDataset(data.tensor, data.tensor[:, 0]), batch_size=6)))
     lab.same(
-        "dicts", next(iter(DataLoader(StackDataset(a=data.tensor, b=list(range(10))), batch_size=5)))["a"]  # type: ignore[arg-type]
+        "dicts",
+        next(iter(DataLoader(StackDataset(a=data.tensor, b=list(range(10))), batch_size=5)))["a"],  # type: ignore[arg-type]
     )
     for word, options in (
         ("a negative number of workers", {"num_workers": -1}),

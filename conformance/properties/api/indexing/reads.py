@@ -303,7 +303,9 @@ def index_functions_read(lab: Lab) -> None:
         match="(?i)int",
     )
     lab.raises(
-        "unravel_index of a float shape", lambda: torch.unravel_index(lab.put([0]), (2, 2.0)), TypeError  # type: ignore[arg-type]
+        "unravel_index of a float shape",
+        lambda: torch.unravel_index(lab.put([0]), (2, 2.0)),
+        TypeError,  # type: ignore[arg-type]
     )
     lab.raises(
         "unravel_index of a negative shape", lambda: torch.unravel_index(lab.put([0]), (2, -2)), ValueError

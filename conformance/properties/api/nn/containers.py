@@ -35,7 +35,8 @@ def sequential_edits(lab: Lab) -> None:
 
     net = nn.Sequential(first, second, third)
     lab.same(
-        "length and items", [len(net), net[0] is first, net[-1] is third, order(net[1:]), order(net[::2])]  # type: ignore[arg-type]
+        "length and items",
+        [len(net), net[0] is first, net[-1] is third, order(net[1:]), order(net[::2])],  # type: ignore[arg-type]
     )
     lab.holds("a slice is a Sequential", isinstance(net[:2], nn.Sequential))
     lab.same("result of a slice", net[:2](x))

@@ -371,5 +371,7 @@ def gradients_where_two_are_equal(lab: Lab) -> None:
     x, y, w = (lab.put(v, requires_grad=True) for v in ([1.0, 2], [5.0, 8], [0.25, 0.5]))
     torch.lerp(x, y, w).sum().backward()
     lab.expect(
-        "lerp", [x.grad.tolist(), y.grad.tolist(), w.grad.tolist()], [[0.75, 0.5], [0.25, 0.5], [4.0, 6]]  # type: ignore[union-attr]
+        "lerp",
+        [x.grad.tolist(), y.grad.tolist(), w.grad.tolist()],
+        [[0.75, 0.5], [0.25, 0.5], [4.0, 6]],  # type: ignore[union-attr]
     )

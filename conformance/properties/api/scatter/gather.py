@@ -288,7 +288,9 @@ def backward_through_scatter(lab: Lab) -> None:
     x, y = lab.integers(3, 2).requires_grad_(), lab.integers(2, 2).requires_grad_()
     (x.scatter_add(0, lab.put([[0, 2], [0, 2]]), y) * lab.put([[1.0, 2], [3, 4], [5, 6]])).sum().backward()
     lab.expect(
-        "scatter_add", [x.grad.tolist(), y.grad.tolist()], [[[1.0, 2], [3, 4], [5, 6]], [[1.0, 6], [1, 6]]]  # type: ignore[union-attr]
+        "scatter_add",
+        [x.grad.tolist(), y.grad.tolist()],
+        [[[1.0, 2], [3, 4], [5, 6]], [[1.0, 6], [1, 6]]],  # type: ignore[union-attr]
     )
     x, y = lab.put([1.0, 5], requires_grad=True), lab.put([3.0, 2, 4], requires_grad=True)
     (x.scatter_reduce(0, lab.put([0, 0, 1]), y, "amax") * lab.put([10.0, 100])).sum().backward()
