@@ -39,7 +39,8 @@ def refuses_two_devices(
     lab: Lab, name: str, call: Callable[[], Any], *types: type[BaseException], match: str | None = None
 ) -> None:
     """A call that mixes tensors of the device with some of the CPU and must raise; on the CPU it mixes
-    nothing."""
+    nothing.
+    """
     if lab.device.type == "cpu":
         lab.holds(f"{name} raises", True)
     else:

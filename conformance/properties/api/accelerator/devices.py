@@ -11,8 +11,8 @@ from conformance.properties.api.accelerator import _runtime
 
 @behaviour("accelerator", level="bringup", sees=())
 def the_accelerator(lab: Lab) -> None:
-    """The process has one accelerator of the device's type, with a current index below the number of
-    devices.
+    """The process has one accelerator of the device's type, with a current index below the number
+    of devices.
     """
     runtime = _runtime.of(lab)
     lab.holds("it is available", runtime.available())
@@ -128,7 +128,7 @@ def streams_as_contexts(lab: Lab) -> None:
 
 @behaviour("accelerator", capabilities=("pinned_memory", "non_blocking"), sees=("value",))
 def pinned_copies(lab: Lab) -> None:
-    """A non-blocking copy to the host lands in pinned memory, and holds its values after waiting."""
+    """A non-blocking copy to the host is in pinned memory, and holds its values after waiting."""
     runtime = _runtime.of(lab)
     x = lab.integers(1000)
     host = x.to("cpu", non_blocking=True)

@@ -114,8 +114,7 @@ class Cube(torch.autograd.Function):
 @behaviour("aot", level="training", capabilities=("autograd",), sees=())
 def aot_calls(lab: Lab) -> None:
     """A function traced ahead of time gives the results and gradients of the function: one or several
-    outputs,
-    trees, constants, numbers and None beside tensors, unused and repeated inputs.
+    outputs, trees, constants, numbers and None beside tensors, unused and repeated inputs.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     check(lab, "one output", lambda a, b: a * b + a, x, y)
@@ -154,8 +153,7 @@ def aot_calls(lab: Lab) -> None:
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def aot_writes_into_inputs(lab: Lab) -> None:
     """Writes of a traced function into its inputs reach them: of values, of sizes and strides, of both, once
-    or
-    several times, returned or not, with gradients through them.
+    or several times, returned or not, with gradients through them.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     check(lab, "one", lambda a, b: a.mul_(2) * b, x, y, make=copies)
@@ -206,8 +204,8 @@ def aot_writes_into_inputs(lab: Lab) -> None:
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def aot_returns_aliases(lab: Lab) -> None:
-    """Results of a traced function share with its inputs and with each other as those of the function do, and
-    gradients flow through them.
+    """The results of a traced function share memory with its inputs and with each other as those of the
+    original function do, and gradients flow through them.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     check(lab, "a view of an input", lambda a: a.view(-1), x, make=copies)

@@ -156,8 +156,8 @@ def masks_of_multihead_attention(lab: Lab) -> None:
 
 @behaviour("attention", dtypes=("float16", "bfloat16", "float64"), sees=("dtype",))
 def dtypes_of_multihead_attention(lab: Lab) -> None:
-    """Multihead attention keeps the dtype of its input, in train and eval mode, with gradients and
-    without.
+    """Multihead attention keeps the dtype of its input, in train and eval mode, with gradients
+    and without.
     """
     for first in (True, False):
         module = nn.MultiheadAttention(16, 4, batch_first=first, device=lab.device, dtype=lab.dtype)

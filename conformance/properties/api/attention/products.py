@@ -25,8 +25,8 @@ def _by_hand(
     "attention", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",)
 )
 def attention_by_its_definition(lab: Lab) -> None:
-    """Attention is softmax of scaled products times values, with a mask or bias added, in value and
-    gradient.
+    """Attention is softmax of scaled products times values, with a mask or bias added, in value
+    and gradient.
     """
     for shape, length in (((2, 3, 5, 8), 7), ((1, 2, 9, 4), 9), ((2, 6, 16), 4), ((5, 8), 3)):
         q = lab.floats(*shape, requires_grad=True)
@@ -119,7 +119,7 @@ def attention_in_other_layouts(lab: Lab) -> None:
 
 @behaviour("attention", level="core", capabilities=("random",), sees=("value",))
 def dropout_in_attention(lab: Lab) -> None:
-    """Dropout of weights is none at zero, repeats with its seed, and keeps the mean."""
+    """Dropout of attention weights does nothing at zero, repeats with its seed, and preserves the mean."""
     q, k = lab.floats(1, 2, 6, 8), lab.floats(1, 2, 6, 8)
     ones = torch.ones(1, 2, 6, 8, device=lab.device)
     lab.close("at zero", attend(q, k, ones, dropout_p=0.0), roundings=64, matrix=True)

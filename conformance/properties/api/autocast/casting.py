@@ -64,8 +64,8 @@ def _losses(lab: Lab) -> Calls:
 
 @behaviour("autocast", level="training", sees=("value",))
 def autocast_lowers_products(lab: Lab) -> None:
-    """Under autocast matrix products and convolutions of float32 run in the lower dtype; outside they do
-    not.
+    """Under autocast matrix products and convolutions of float32 run in the lower dtype; outside
+    they do not.
     """
     kind = lab.device.type
     for dtype in LOWER:

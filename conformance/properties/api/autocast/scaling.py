@@ -65,8 +65,8 @@ def scale_moves(lab: Lab) -> None:
 
 @behaviour("autocast", level="training", capabilities=NEEDS, sees=("value", "error"))
 def unscaled_gradients(lab: Lab) -> None:
-    """unscale_ divides gradients by the scale once, so that they can be clipped; used out of order it
-    is refused.
+    """unscale_ divides gradients by the scale once, so that they can be clipped; used out of order it is
+    refused.
     """
     parameters = weights(lab)
     optimizer = torch.optim.SGD(parameters, lr=1.0)
@@ -103,8 +103,8 @@ def unscaled_gradients(lab: Lab) -> None:
 
 @behaviour("autocast", level="training", capabilities=NEEDS, sees=("value",))
 def scaled_training(lab: Lab) -> None:
-    """With a scaler steps end where they end without, whether losses accumulate, share parameters or
-    carry a penalty.
+    """With a scaler training ends at the same parameters as without one, whether losses accumulate, share
+    parameters or carry a penalty.
     """
     start, offset = lab.integers(3), lab.integers(3)
 

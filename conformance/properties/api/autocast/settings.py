@@ -13,8 +13,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autocast", level="training", sees=("value",))
 def autocast_cache(lab: Lab) -> None:
-    """Leaves that need gradients are cast once in a context with the cache, at each use without; it ends
-    with the context.
+    """With the cache, leaves that need gradients are cast once per context, without it at each use; the cache
+    ends with the context.
     """
     kind = lab.device.type
     weight, x = lab.integers(3, 3, requires_grad=True), lab.integers(3, 3)
@@ -58,8 +58,8 @@ def autocast_cache(lab: Lab) -> None:
 
 @behaviour("autocast", level="training", sees=("value",))
 def autocast_by_hand(lab: Lab) -> None:
-    """set_autocast_enabled and set_autocast_dtype set what is asked for and used, for the device's type
-    alone.
+    """set_autocast_enabled and set_autocast_dtype set what the getters return and operators use, for that
+    device type only.
     """
     kind = lab.device.type
     x = lab.integers(3, 3)
@@ -89,8 +89,8 @@ def autocast_by_hand(lab: Lab) -> None:
 
 @behaviour("autocast", sees=("value", "error"))
 def autocast_refusals(lab: Lab) -> None:
-    """An unknown device type, one that is no word, or a dtype that cannot be lowered to is refused or
-    ignored with a warning.
+    """An unknown device type, one that is not a string, or a dtype that autocast cannot lower to is refused
+    or ignored with a warning.
     """
     kind = lab.device.type
     lab.raises("an unknown device type", lambda: torch.autocast("nonsense"), match="device|autocast")
@@ -128,8 +128,8 @@ def autocast_of_threads(lab: Lab) -> None:
 
 @behaviour("autocast", sees=("value",))
 def autocast_of_functions(lab: Lab) -> None:
-    """custom_fwd casts inputs and switches autocast off, or runs in the caller's mode, and custom_bwd in
-    the forward's.
+    """custom_fwd casts inputs and switches autocast off, or runs in the caller's mode, and custom_bwd in the
+    forward's.
     """
     kind = lab.device.type
     seen: list[Any] = []

@@ -13,7 +13,7 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", level="training", sees=("value",))
 def gradients_across_devices(lab: Lab) -> None:
-    """A gradient lies where its leaf does, however often the forward moved between host and device."""
+    """A gradient is on the device of its leaf, however often the forward moved between host and device."""
     x = lab.integers(3, requires_grad=True)
     host = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
     moved = host.to(lab.device)
@@ -42,7 +42,7 @@ def gradients_across_devices(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def wrong_device_gradients(lab: Lab) -> None:
-    """A gradient handed to backward, or returned by a Function, must lie on the device of its tensor."""
+    """A gradient passed to backward, or returned by a Function, must be on the device of its tensor."""
     x = lab.integers(3, requires_grad=True)
     meta = torch.ones(3, device="meta")
     lab.raises("given to backward", lambda: (x * 2).backward(meta), match="device")
@@ -101,8 +101,8 @@ def gradients_of_conversions(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def python_numbers_of_tensors_with_gradients(lab: Lab) -> None:
-    """A tensor of one element that needs gradients becomes a Python number, and Python numbers enter
-    graphs.
+    """A tensor of one element that needs gradients becomes a Python number, and Python numbers
+    enter graphs.
     """
     x = lab.put(3.0, requires_grad=True)
     y = lab.put([2.0], requires_grad=True)
@@ -123,7 +123,7 @@ def python_numbers_of_tensors_with_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def copies_of_gradients(lab: Lab) -> None:
-    """A gradient given to backward is copied or kept as it is, and never changed by what follows."""
+    """A gradient passed to backward is copied or kept as it is, and is never changed by later work."""
     x: Any = lab.integers(3, requires_grad=True)
     given = lab.put([1.0, 2.0, 3.0])
     (x * 1).backward(given)
@@ -160,7 +160,7 @@ def copies_of_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def ties_share_gradients(lab: Lab) -> None:
-    """min, max, median, amin and amax over everything give equal elements equal parts of the gradient,
+    """min, max, median, amin and amax over everything split the gradient equally between equal elements,
     adding up to one.
     """
     for data in ([1.0, 1.0, 1.0], [3.0, 3.0, 1.0, 1.0]):
@@ -188,8 +188,8 @@ def ties_share_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def gradients_at_special_points(lab: Lab) -> None:
-    """Gradients at the edges of domains are what is documented: powers of zero, norms at zero, products
-    with zeros.
+    """Gradients at the edges of domains are as documented: powers of zero, norms at zero, products with
+    zeros.
     """
     x = lab.put([0.0, 2.0], requires_grad=True)
 

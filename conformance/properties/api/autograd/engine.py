@@ -32,7 +32,7 @@ class _Again(Function):
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def backward_within_backward(lab: Lab) -> None:
-    """A backward may run another, sixty deep and more; errors within come out, and the mode is as it was
+    """A backward may run another, sixty deep and more; errors inside propagate, and the mode is restored
     afterwards.
     """
     x = lab.integers(3, requires_grad=True)
@@ -176,8 +176,8 @@ def threads_in_the_middle(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def errors_of_threads(lab: Lab) -> None:
-    """An exception in a backward on another thread is raised there, with its type and the line of the
-    user's code.
+    """An exception in a backward on another thread is raised there, with its type and the line of the user's
+    code.
     """
     x = lab.integers(3, requires_grad=True)
 
@@ -243,7 +243,9 @@ def multithreading_switch(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error", "message"))
 def anomaly_detection(lab: Lab) -> None:
-    """detect_anomaly raises at the first backward that gives NaN, names it, and can leave NaNs unchecked."""
+    """detect_anomaly raises at the first backward that produces NaN, names it, and can leave NaNs
+    unchecked.
+    """
     x = lab.put([0.0, 1.0], requires_grad=True)
 
     class Poison(Function):
@@ -292,8 +294,8 @@ def anomaly_detection(lab: Lab) -> None:
 
 @behaviour("autograd", capabilities=("streams",), sees=("value",))
 def backward_on_streams(lab: Lab) -> None:
-    """Backward runs each node on the stream of its forward; what follows on the stream of the call sees the
-    result.
+    """Backward runs each node on the stream of its forward; later work on the calling stream sees
+    the result.
     """
     x: Any = lab.integers(64, 64, requires_grad=True)
     if lab.on_target and not lab.target.is_cpu:

@@ -91,8 +91,8 @@ def functions_differentiated_repeatedly(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def graphs_of_functions_are_freed(lab: Lab) -> None:
-    """What a Function holds goes with its graph, a context kept outside included, and a deep graph without
-    recursion.
+    """The objects that a Function holds are freed with its graph, even if a context is kept outside, and a
+    deep graph is freed without recursion.
     """
 
     class Owner:
@@ -135,8 +135,8 @@ def graphs_of_functions_are_freed(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("error",))
 def misuse_of_functions(lab: Lab) -> None:
-    """Backward attributes of a Function that was not applied, or a Function instance called, raise and do
-    not crash.
+    """Backward attributes of a Function that was not applied, or a Function instance called, raise and do not
+    crash.
     """
     x = lab.integers(3, requires_grad=True)
     bare = _Doubled()
@@ -183,8 +183,8 @@ def misuse_of_functions(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def views_out_of_functions(lab: Lab) -> None:
-    """Views returned by a Function share memory; a change in place of one that a Function made is refused
-    or tracked.
+    """Views returned by a Function share memory; a change in place of one that a Function made is refused or
+    tracked.
     """
 
     class Row(Function):
@@ -276,7 +276,7 @@ def functions_change_local_tensors(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def functions_on_subclasses(lab: Lab) -> None:
-    """A Function given a tensor subclass returns it as it is where forward returns its input."""
+    """A Function given a tensor subclass returns it unchanged if forward returns its input."""
 
     class Marked(torch.Tensor):
         pass
@@ -299,8 +299,8 @@ def functions_on_subclasses(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def backward_without_a_graph(lab: Lab) -> None:
-    """What backward does is recorded with create_graph only; a Function whose backward gives a leaf back
-    leaves it alone.
+    """The operations of a backward are recorded only with create_graph; a Function whose backward returns a
+    leaf leaves it unchanged.
     """
     flags = []
 

@@ -52,7 +52,7 @@ def custom_function_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def once_differentiable_functions(lab: Lab) -> None:
-    """A backward marked once_differentiable runs without a graph; to differentiate its result is an error."""
+    """A backward marked once_differentiable runs without a graph; differentiating its result is an error."""
     modes = []
 
     class Tripled(Function):
@@ -114,7 +114,7 @@ def undefined_gradients_of_functions(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def functions_that_return_inputs(lab: Lab) -> None:
-    """A Function may return its input, twice if it likes, and its backward is called all the same."""
+    """A Function may return its input, even twice, and its backward is still called."""
 
     class Through(Function):
         @staticmethod
@@ -150,8 +150,8 @@ def functions_that_return_inputs(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("error", "message"))
 def wrong_gradients_of_functions(lab: Lab) -> None:
-    """Gradients of a wrong number, shape or type are errors that name the function; so is an exception in
-    backward.
+    """Gradients of a wrong number, shape or type raise errors that name the function; an exception in
+    backward propagates.
     """
 
     def function_with(gradient: Any) -> Any:
@@ -202,8 +202,8 @@ def wrong_gradients_of_functions(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def non_differentiable_outputs(lab: Lab) -> None:
-    """Outputs marked non-differentiable need no gradient, are given zeros in backward, and those beside
-    them work.
+    """Outputs marked non-differentiable need no gradient and receive zeros in backward; the other outputs
+    work.
     """
     seen: list[Any] = []
 
@@ -331,8 +331,8 @@ def setup_context(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def what_functions_save(lab: Lab) -> None:
-    """save_for_backward keeps inputs, outputs and None; what was changed since, or freed, is refused when
-    asked for.
+    """save_for_backward keeps inputs, outputs and None; access to a tensor that was changed or freed since is
+    refused.
     """
 
     class Keeps(Function):
@@ -371,7 +371,9 @@ def what_functions_save(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def functions_with_other_things(lab: Lab) -> None:
-    """Functions take and return things that are no tensors, in any place, and may have no tensors at all."""
+    """Functions take and return values that are not tensors, in any position, and may have no
+    tensors at all.
+    """
 
     class Mixed(Function):
         @staticmethod

@@ -27,7 +27,7 @@ class _Wrong(Function):
 
 @behaviour("autograd", dtypes=("float64", "complex128"), level="training", sees=("value",))
 def gradcheck_of_right_gradients(lab: Lab) -> None:
-    """gradcheck and gradgradcheck pass right gradients: products, powers, views, indexing, several inputs
+    """gradcheck and gradgradcheck accept correct gradients: products, powers, views, indexing, several inputs
     and outputs.
     """
     x, y = lab.floats(2, 3, requires_grad=True), lab.floats(3, 2, low=0.5, high=1.5, requires_grad=True)
@@ -60,8 +60,8 @@ def gradcheck_of_right_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float64",), level="training", sees=("value", "error", "message"))
 def gradcheck_of_wrong_gradients(lab: Lab) -> None:
-    """gradcheck refuses wrong Jacobians, backward and forward, and gives False where it is told not to
-    raise.
+    """gradcheck refuses wrong Jacobians, backward and forward, and returns False if it is asked
+    not to raise.
     """
     x = lab.floats(3, low=1.0, high=2.0, requires_grad=True)
     for fast in (False, True):
@@ -139,7 +139,7 @@ def gradcheck_of_wrong_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float64",), sees=("error",))
 def gradcheck_of_unfit_inputs(lab: Lab) -> None:
-    """gradcheck says what does not fit: inputs that need no gradient, or overlap, or outputs that cannot be
+    """gradcheck reports what is wrong: inputs that need no gradient or overlap, and outputs that cannot be
     differentiated.
     """
     x = lab.floats(3, requires_grad=True)

@@ -95,8 +95,8 @@ def grad_calls(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def gradients_of_unreachable_leaves(lab: Lab) -> None:
-    """grad computes only what leads to its inputs: leaves beside them get nothing, and hooks there are not
-    called.
+    """grad computes only what leads to its inputs: other leaves get nothing, and hooks there are
+    not called.
     """
     x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
     calls: list[str] = []
@@ -142,8 +142,8 @@ def backward_into_chosen_inputs(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def graphs_are_freed(lab: Lab) -> None:
-    """A second backward through freed saved values raises; with retain_graph, or where nothing was saved,
-    it works.
+    """A second backward through freed saved values raises; with retain_graph, or if nothing was saved, it
+    works.
     """
     x = lab.integers(3, requires_grad=True)
     y: Any = x * x
@@ -210,8 +210,8 @@ def batched_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def leaves_and_requires_grad(lab: Lab) -> None:
-    """requires_grad is set on leaves of floating and complex dtype only, spreads to results, and detach
-    ends it.
+    """requires_grad is set on leaves of floating and complex dtype only, spreads to results, and detach ends
+    it.
     """
     x = lab.integers(2, 2)
     lab.same("at first", [x.requires_grad, x.is_leaf, x.grad_fn is None])
@@ -248,7 +248,7 @@ def leaves_and_requires_grad(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("error",))
 def assigned_gradients(lab: Lab) -> None:
-    """.grad takes None or a tensor of the same shape, dtype and device, of another dtype or shape it is
+    """.grad takes None or a tensor of the same shape, dtype and device; a tensor of another dtype or shape is
     refused.
     """
     x = lab.integers(2, 3, requires_grad=True)
@@ -274,7 +274,7 @@ def assigned_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("warning",))
 def gradient_of_non_leaf_warns(lab: Lab) -> None:
-    """Reading .grad of a tensor that is no leaf warns, unless it is retained; of a leaf it does not."""
+    """Reading .grad of a non-leaf tensor warns, unless it is retained; reading that of a leaf does not."""
     x = lab.integers(3, requires_grad=True)
     lab.silent("a leaf", lambda: x.grad)
     lab.silent("no need", lambda: lab.integers(2).grad)

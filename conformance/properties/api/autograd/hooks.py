@@ -45,8 +45,8 @@ def tensor_hooks(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def order_of_hooks(lab: Lab) -> None:
-    """Hooks of one tensor run in the order of registration, each on what the last gave; wrong returns are
-    errors.
+    """Hooks of one tensor run in the order of registration, each on the previous result; wrong return values
+    are errors.
     """
     x = lab.integers(3, requires_grad=True)
     y = x * 1
@@ -123,8 +123,8 @@ def hooks_and_changes_in_place(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def retained_gradients(lab: Lab) -> None:
-    """retain_grad keeps the gradient of a tensor that is no leaf, added up, as hooks left it; on a leaf it
-    does nothing.
+    """retain_grad keeps the gradient of a non-leaf tensor, added up, as hooks left it; on a leaf it does
+    nothing.
     """
     x = lab.integers(3, requires_grad=True)
     h = x * 3
@@ -156,8 +156,8 @@ def retained_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def hooks_after_accumulation(lab: Lab) -> None:
-    """A post-accumulate hook of a leaf runs after .grad was added to, in order; it must return None and sit
-    on a leaf.
+    """A post-accumulate hook of a leaf runs after .grad was added to, in order; it must return None and can
+    only be set on a leaf.
     """
     x = lab.integers(3, requires_grad=True)
     seen: list[Any] = []
@@ -204,8 +204,8 @@ def hooks_after_accumulation(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def optimizer_in_backward(lab: Lab) -> None:
-    """With a post-accumulate hook per parameter that steps and clears, a backward trains as the ordinary
-    loop does.
+    """With a post-accumulate hook per parameter that steps and clears, a backward trains as the ordinary loop
+    does.
     """
     weight, data = lab.integers(4, 3), lab.integers(5, 3)
     shown = []
@@ -228,8 +228,8 @@ def optimizer_in_backward(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def hooks_of_several_tensors(lab: Lab) -> None:
-    """register_multi_grad_hook calls once all of its tensors have gradients, or with mode any at the first
-    of them.
+    """register_multi_grad_hook calls its hook once all of its tensors have gradients, or with mode any at the
+    first of them.
     """
     a, b, c = (lab.integers(2, requires_grad=True) for _ in range(3))
     calls: list[Any] = []

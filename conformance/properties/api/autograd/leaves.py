@@ -19,8 +19,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", sees=("value", "error"))
 def data_of_tensors(lab: Lab) -> None:
-    """.data is the tensor without its graph, may be replaced by one of the same kind, and keeps hooks and
-    need of gradients.
+    """.data is the tensor without its graph, may be replaced by a tensor of the same kind, and keeps hooks
+    and requires_grad.
     """
     x = lab.integers(2, 3, requires_grad=True)
     held = x.data
@@ -42,8 +42,8 @@ def data_of_tensors(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value",))
 def leaves_saved(lab: Lab) -> None:
-    """Leaves, parameters and their need of gradients pass through pickle and torch.save; results with a
-    graph are leaves after.
+    """Leaves, parameters and their requires_grad pass through pickle and torch.save; results with a graph are
+    leaves afterwards.
     """
     x = lab.integers(3, requires_grad=True)
     for name, copied in {
@@ -67,8 +67,8 @@ def _saved(value: Any) -> io.BytesIO:
 
 @behaviour("autograd", sees=("value",))
 def small_graphs(lab: Lab) -> None:
-    """Isolated results, powers either way, leaves that come back and outputs that no one uses have the
-    right gradients.
+    """Isolated results, powers in either order, leaves that are returned and unused outputs have the right
+    gradients.
     """
     x: Any = lab.put([1.0, 2.0, 3.0], requires_grad=True)
     y = lab.put([3.0, 2.0, 1.0], requires_grad=True)
@@ -133,8 +133,8 @@ def module_hooks_in_double_backward(lab: Lab) -> None:
 
 @behaviour("forward-ad", sees=("value", "error"))
 def functions_with_tangents(lab: Lab) -> None:
-    """A Function's jvp gives its tangents: with saved tensors, numbers among arguments, views, in place,
-    and None.
+    """A Function's jvp gives its tangents: with saved tensors, numbers among arguments, views, in place, and
+    None.
     """
 
     class Product(Function):

@@ -14,7 +14,9 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", level="training", sees=("value",))
 def modes_without_gradients(lab: Lab) -> None:
-    """no_grad, enable_grad and set_grad_enabled nest, are undone by exceptions too, and say what they are."""
+    """no_grad, enable_grad and set_grad_enabled nest, are undone by exceptions too, and report
+    their state.
+    """
     x = lab.integers(3, requires_grad=True)
     seen = []
     with torch.no_grad():
@@ -160,7 +162,9 @@ def modes_of_generators(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def modes_of_threads(lab: Lab) -> None:
-    """The grad mode is a thread's own: a new thread starts with gradients, whatever its maker's mode."""
+    """The grad mode belongs to a thread: a new thread starts with gradients on, whatever the mode of its
+    parent.
+    """
     x = lab.integers(2, requires_grad=True)
     seen: list[Any] = []
 
@@ -181,8 +185,8 @@ def modes_of_threads(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def inference_mode(lab: Lab) -> None:
-    """Tensors made in inference mode are inference tensors: no version, no graph, and refused where one is
-    recorded.
+    """Tensors made in inference mode are inference tensors: they have no version and no graph, and are
+    refused if a graph is recorded.
     """
     outside = lab.integers(3, requires_grad=True)
     with torch.inference_mode():
@@ -226,8 +230,8 @@ def inference_mode(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def normal_tensors_in_inference_mode(lab: Lab) -> None:
-    """In inference mode normal tensors can be changed in place and viewed; such views may not be changed
-    with a graph.
+    """In inference mode normal tensors can be changed in place and viewed; such views may not be changed with
+    a graph.
     """
     plain, leaf = lab.integers(2, 3), lab.integers(2, 3, requires_grad=True)
     hidden = leaf * 1

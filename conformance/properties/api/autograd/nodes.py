@@ -13,8 +13,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", sees=("value",))
 def hooks_of_nodes(lab: Lab) -> None:
-    """A node's hook sees gradients of inputs and outputs and may replace the former; a pre-hook replaces
-    the latter.
+    """A node's hook sees gradients of inputs and outputs and may replace the former; a pre-hook replaces the
+    latter.
     """
     x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
     seen: list[Any] = []
@@ -46,7 +46,7 @@ def hooks_of_nodes(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def node_hooks_with_several_outputs(lab: Lab) -> None:
-    """The pre-hook of a node with several outputs is given one gradient for each, None or zeros for unused
+    """The pre-hook of a node with several outputs receives one gradient for each, None or zeros for unused
     ones.
     """
     x = lab.integers(4, 3, requires_grad=True)
@@ -68,7 +68,9 @@ def node_hooks_with_several_outputs(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def gradients_to_edges(lab: Lab) -> None:
-    """grad and backward take edges of the graph for tensors, also after the tensor was changed in place."""
+    """grad and backward accept edges of the graph in place of tensors, even after the tensor was changed in
+    place.
+    """
     x = lab.integers(3, requires_grad=True)
     h = x * 2
     edge = get_gradient_edge(h)
@@ -115,8 +117,8 @@ def gradients_to_edges(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def walking_the_graph(lab: Lab) -> None:
-    """next_functions lead from a result to the leaves' accumulators; nodes are Nodes with names and
-    metadata.
+    """next_functions lead from a result to the leaves' accumulators; nodes are Nodes with names
+    and metadata.
     """
     x, y = lab.integers(2, requires_grad=True), lab.integers(2, requires_grad=True)
     z: Any = (x * y + x).exp()
@@ -146,8 +148,8 @@ def walking_the_graph(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def the_node_that_runs(lab: Lab) -> None:
-    """In a hook the current graph task has a number and an execution order; outside of backward it has
-    none.
+    """In a hook the current graph task has a number and an execution order; outside of backward
+    it has none.
     """
     identity = torch._C._current_graph_task_id
     x = lab.integers(2, requires_grad=True)
@@ -171,7 +173,7 @@ def the_node_that_runs(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def shared_nodes_add_up(lab: Lab) -> None:
-    """Where paths of a graph meet, gradients are added without touching those that others hold."""
+    """When paths of a graph meet, gradients are added without changing tensors that others hold."""
     x = lab.integers(3, requires_grad=True)
     held: list[torch.Tensor] = []
     a, b = x * 1, x * 1

@@ -61,8 +61,8 @@ def changes_of_saved_tensors(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def version_counters(lab: Lab) -> None:
-    """A tensor's version counts changes in place, shared with views and what was detached, not with .data
-    or clones.
+    """A tensor's version counts in-place changes, and is shared with views and detached tensors, not with
+    .data or clones.
     """
     x = lab.integers(2, 3)
     shown = [x._version]
@@ -99,8 +99,8 @@ def version_counters(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value",))
 def packing_hooks(lab: Lab) -> None:
-    """Within saved_tensors_hooks all that is saved passes pack once and unpack at each use; the inner pair
-    wins.
+    """Within saved_tensors_hooks everything that is saved passes through pack once and through unpack at each
+    use; the inner pair wins.
     """
     x = lab.integers(3, low=1, requires_grad=True)
     calls: list[str] = []
@@ -139,8 +139,8 @@ def packing_hooks(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def misused_packing_hooks(lab: Lab) -> None:
-    """Errors of pack and unpack come through; pack may not change its tensor, unpack must give one; they
-    can be disabled.
+    """Errors of pack and unpack come through; pack may not change its tensor, unpack must give one; they can
+    be disabled.
     """
     x = lab.integers(3, low=1, requires_grad=True)
 
@@ -226,8 +226,8 @@ def packing_elsewhere(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def hooks_of_one_saved_tensor(lab: Lab) -> None:
-    """A saved tensor can be given hooks of its own, once, while its graph lives; unpacking gives what pack
-    made of it.
+    """A saved tensor can be given its own hooks, once, while its graph lives; unpacking gives what pack
+    returned for it.
     """
     x = lab.integers(3, low=1, requires_grad=True)
     for name, make, slot in (
@@ -257,8 +257,8 @@ def hooks_of_one_saved_tensor(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def what_nodes_show_of_saved(lab: Lab) -> None:
-    """Nodes show what they saved: tensors, sizes, numbers, lists, None; after backward the tensors are
-    gone.
+    """Nodes show what they saved: tensors, sizes, numbers, lists, None; after backward the
+    tensors are gone.
     """
     x = lab.integers(2, 3, 4, 4, requires_grad=True)
     y: Any = x.sum(1, keepdim=True)
@@ -284,9 +284,7 @@ def what_nodes_show_of_saved(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def memory_of_graphs(lab: Lab) -> None:
-    """Graphs keep no tensor that backward does not need, and let the rest go after backward, or with the
-    result.
-    """
+    """Graphs keep only the tensors that backward needs, and free them after backward, or with the result."""
 
     class Bag:
         pass

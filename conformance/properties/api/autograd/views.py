@@ -40,8 +40,8 @@ def gradients_through_changed_views(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "alias"))
 def views_of_changed_bases(lab: Lab) -> None:
-    """A view made before its base was changed in place has the base's new value and gradient, at any depth
-    of views.
+    """A view made before its base was changed in place has the base's new value and gradient, at any depth of
+    views.
     """
     x = lab.integers(2, 4, requires_grad=True)
     base = x * 1
@@ -118,7 +118,7 @@ def writes_by_index(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def reads_by_index(lab: Lab) -> None:
-    """Gradients of reads by index, mask and slice add up where an element was read more than once."""
+    """Gradients of reads by index, mask and slice add up for an element that was read more than once."""
     x = lab.integers(4, 5, requires_grad=True)
     twice = lab.put([1, 1, 3, 1])
     columns = lab.put([[0, 4], [4, 4]])
@@ -189,8 +189,8 @@ def several_views_at_once(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def leaves_in_place(lab: Lab) -> None:
-    """A leaf that needs gradients may not be changed in place, nor through a view; one that needs none
-    comes to need it.
+    """A leaf that needs gradients may not be changed in place, nor through a view; one that needs none comes
+    to require them.
     """
     leaf = lab.integers(2, 3, requires_grad=True)
     for name, change in {
@@ -222,7 +222,7 @@ def leaves_in_place(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def changes_of_dtype_views(lab: Lab) -> None:
-    """A change of a real view of a complex tensor, or the other way, keeps gradients of both."""
+    """Writing to a real view of a complex tensor, or the reverse, preserves the gradients of both."""
     z = lab.integers(3, dtype=torch.complex64, requires_grad=True)
     base = z * 1
     real = torch.view_as_real(base)

@@ -23,8 +23,8 @@ def _count(log: list[int], function: Callable[..., Any]) -> Callable[..., Any]:
 
 @behaviour("checkpoint", level="training", sees=("value",))
 def recomputation(lab: Lab) -> None:
-    """A checkpointed call gives the values and gradients of the plain one, running its function once more
-    in backward.
+    """A checkpointed call gives the values and gradients of the plain one, running its function once more in
+    backward.
     """
     x, y = lab.integers(3, 4, requires_grad=True), lab.integers(4, 3, requires_grad=True)
 
@@ -52,7 +52,7 @@ def recomputation(lab: Lab) -> None:
 @behaviour("checkpoint", level="training", sees=("value",))
 def random_state_of_recomputation(lab: Lab) -> None:
     """Recomputation sees the random numbers of the forward, and leaves the generators as they are, unless
-    told otherwise.
+    preserve_rng_state is off.
     """
     x: Any = lab.floats(64, requires_grad=True)
     for reentrant in (False, True):
@@ -97,7 +97,7 @@ def random_state_of_recomputation(lab: Lab) -> None:
 
 @behaviour("checkpoint", sees=("value",))
 def arguments_of_checkpoints(lab: Lab) -> None:
-    """Keywords, None, numbers, nested and unused arguments pass through, and so do results that are no
+    """Keywords, None, numbers, nested and unused arguments pass through, and so do results that are not
     tensors.
     """
     x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
@@ -229,7 +229,7 @@ def nested_checkpoints(lab: Lab) -> None:
 
 @behaviour("checkpoint", sees=("value",))
 def early_stop(lab: Lab) -> None:
-    """Recomputation stops once all that was saved is there, unless early stop is set off."""
+    """Recomputation stops once everything that was saved is available, unless early stop is off."""
     x = lab.integers(3, requires_grad=True)
     log: list[str] = []
 

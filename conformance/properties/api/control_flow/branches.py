@@ -24,7 +24,7 @@ def truth(lab: Lab, value: bool) -> torch.Tensor:
 
 @behaviour("control-flow", level="training", sees=())
 def cond_chooses(lab: Lab) -> None:
-    """cond gives what the chosen branch gives, for a Python truth, a tensor's and one computed from the
+    """cond gives what the chosen branch gives, for a Python bool, a tensor and a predicate computed from the
     inputs.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
@@ -50,8 +50,7 @@ def cond_chooses(lab: Lab) -> None:
 @behaviour("control-flow", level="full", sees=())
 def cond_takes_trees(lab: Lab) -> None:
     """Operands and results of cond may be tuples, lists and dicts, unused ones included, and branches may
-    close
-    over tensors, modules and numbers, and nest.
+    close over tensors, modules and numbers, and nest.
     """
     x, y = lab.integers(3), lab.integers(3)
     layer = lab.to(torch.nn.Linear(3, 3))
@@ -186,9 +185,8 @@ def cond_differentiates(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def cond_refuses(lab: Lab) -> None:
-    """cond refuses truths that are none, branches that are no functions, operands that are no tensors, and
-    branches
-    whose results differ in number, form, dtype or rank.
+    """cond refuses predicates that are not boolean, branches that are not functions, operands that are not
+    tensors, and branches whose results differ in number, structure, dtype or rank.
     """
     x, pred = lab.integers(3), truth(lab, True)
     wrong: dict[str, Callable[[], Any]] = {
@@ -208,9 +206,8 @@ def cond_refuses(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def cond_under_vmap(lab: Lab) -> None:
-    """vmap over cond gives each element the branch of its own truth, and whole branches where one truth is
-    for
-    all.
+    """vmap over cond gives each element the branch of its own predicate, and the whole batch one branch if
+    the predicate is shared.
     """
     x, y = lab.integers(4, 3), lab.integers(4, 3)
 

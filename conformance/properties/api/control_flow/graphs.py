@@ -49,8 +49,8 @@ def other(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 @behaviour("control-flow", level="full", sees=())
 def graphs_of_cond(lab: Lab) -> None:
-    """A graph with cond takes the branch of each call's own truth: plain, one after the other, with writes
-    inside and under functionalize.
+    """A graph with cond takes the branch of each call's own predicate: plain, one after the other, with
+    writes inside and under functionalize.
     """
     yes, no = lab.put(True), lab.put(False)
     x, y = lab.integers(3, 2), lab.integers(3, 2)
@@ -105,7 +105,7 @@ def graphs_of_loops(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def compiled_control_flow(lab: Lab) -> None:
-    """Compiled whole, without a graph break, functions with control flow give what they give eagerly."""
+    """Functions with control flow, compiled whole without a graph break, give their eager results."""
     x, y = lab.integers(4, 2, low=1, high=4), lab.integers(4, 2, low=1, high=4)
     zero = lab.put(0)
     functions: dict[str, Function] = {

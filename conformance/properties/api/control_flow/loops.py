@@ -63,9 +63,8 @@ def equal(left: Any, right: Any) -> bool:
 
 @behaviour("control-flow", level="training", sees=())
 def scan_folds(lab: Lab) -> None:
-    """scan gives the last carry and the outputs of each step, stacked in front, forwards and in reverse,
-    over any
-    dimension.
+    """scan gives the last carry and the outputs of each step, stacked in front, forwards and in reverse, over
+    any dimension.
     """
     xs, start = lab.integers(4, 3), lab.integers(3)
 
@@ -96,7 +95,7 @@ def scan_folds(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def scan_takes_trees(lab: Lab) -> None:
-    """Carries, inputs and outputs of scan may be tuples and dicts, and what is closed over takes part."""
+    """Carries, inputs and outputs of scan may be tuples and dicts, and closed-over tensors take part."""
     xs, ys = lab.integers(4, 3), lab.integers(4, 3)
     scale = lab.integers(3)
 
@@ -136,8 +135,8 @@ def scan_takes_trees(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
 def scan_differentiates(lab: Lab) -> None:
-    """The gradient of scan is that of the loop, for start, inputs and what is closed over, also for some
-    alone.
+    """The gradient of scan is that of the loop, for the start, the inputs and closed-over tensors, also for
+    some of them alone.
     """
     for chosen in ((True, True, True), (True, False, False), (False, True, False), (False, False, True)):
         xs, start, weight = lab.integers(3, 2), lab.integers(2), lab.integers(2)
@@ -162,9 +161,8 @@ def scan_differentiates(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def scan_refuses(lab: Lab) -> None:
-    """scan refuses steps that return no pair, carries whose form or shape changes, unequal lengths, and what
-    is
-    written to or handed through.
+    """scan refuses steps that do not return a pair, carries whose structure or shape changes, unequal
+    lengths, and inputs that a step writes to or returns unchanged.
     """
     xs, start = lab.integers(4, 3), lab.integers(3)
     wrong: dict[str, Callable[[], Any]] = {
@@ -192,8 +190,7 @@ def scan_refuses(lab: Lab) -> None:
 @behaviour("control-flow", level="full", sees=())
 def associative_scan_folds(lab: Lab) -> None:
     """associative_scan gives the running combinations over a dimension, forwards and in reverse, for tensors
-    and
-    trees.
+    and trees.
     """
     xs = lab.integers(5, 3, low=-2, high=3)
     for name, combine in (("add", torch.add), ("mul", torch.mul), ("max", torch.maximum)):
@@ -244,9 +241,8 @@ def associative_scan_folds(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def associative_scan_refuses(lab: Lab) -> None:
-    """associative_scan refuses inputs of other lengths, dimensions that are none, other shapes of results,
-    and
-    sparse tensors.
+    """associative_scan refuses inputs of different lengths, dimensions that do not exist, results of another
+    shape, and sparse tensors.
     """
     xs = lab.integers(4, 3)
 
@@ -295,7 +291,7 @@ def map_maps_rows(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def map_refuses(lab: Lab) -> None:
-    """map refuses inputs that are no tensors or have no length in common, and outputs that are no tensors."""
+    """map refuses inputs that are not tensors or have different lengths, and outputs that are not tensors."""
     xs = lab.integers(4, 3)
     lab.raises("a number as output", lambda: map_over(lambda x: 1.5, xs), *ERRORS)
     lab.raises("a word in the output", lambda: map_over(lambda x: [x + 1, "a"], xs), *ERRORS)
@@ -307,8 +303,7 @@ def map_refuses(lab: Lab) -> None:
 @behaviour("control-flow", level="training", sees=())
 def while_loop_runs(lab: Lab) -> None:
     """while_loop runs its body as long as its condition holds, not at all if it never does, over trees of
-    tensors
-    and whole numbers, nested as well.
+    tensors and whole numbers, nested as well.
     """
     x = lab.integers(3, low=1, high=5)
     zero = lab.put(0)
@@ -340,8 +335,8 @@ def while_loop_runs(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def while_loop_refuses(lab: Lab) -> None:
-    """while_loop refuses bodies that change the form, shape or dtype of the state or write into it, and
-    conditions that are no single truth.
+    """while_loop refuses bodies that write to the state or change its structure, shape or dtype, and
+    conditions that do not give a single boolean.
     """
     x, zero = lab.integers(3), lab.put(0)
 

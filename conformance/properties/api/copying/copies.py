@@ -13,8 +13,8 @@ from conformance.behaviours.lab import Lab
 
 
 def _declared(lab: Lab, *names: str) -> torch.dtype:
-    """The first dtype of these that the target declares and that holds the numbers of the lab's; else
-    that one.
+    """The first dtype of these that the target declares and that holds the numbers of the lab's; else that
+    one.
     """
     fitting = [getattr(torch, name) for name in names if lab.target.declares(name)]
     return next((dtype for dtype in fitting if dtype.is_complex or not lab.dtype.is_complex), lab.dtype)
@@ -22,8 +22,8 @@ def _declared(lab: Lab, *names: str) -> torch.dtype:
 
 @behaviour("copying", dtypes=ALL, level="bringup", sees=("value", "dtype"))
 def to_device_and_back(lab: Lab) -> None:
-    """to, cpu and the device's name move values to the device and back without changing them; to the
-    same place is nothing.
+    """to, cpu and the device's name move values to the device and back without changing them; a move to the
+    same device does nothing.
     """
     host = lab.integers(3, 4).cpu()
     moved = host.to(lab.device)
@@ -117,7 +117,7 @@ def copies_of_all_shapes(lab: Lab) -> None:
 
 @behaviour("copying", dtypes=("complex64", "complex128"), capabilities=("conj_neg_views",), sees=("value",))
 def copies_of_lazy_bits(lab: Lab) -> None:
-    """copy_, clone and moves see through conjugate and negative views on either side."""
+    """copy_, clone and device moves resolve conjugate and negative views on either side."""
     base = lab.integers(3, 3)
     turned = base.conj()
     negative = base.conj().imag
@@ -137,7 +137,7 @@ def copies_of_lazy_bits(lab: Lab) -> None:
 
 @behaviour("copying", dtypes=ALL, level="core", sees=("value",))
 def clones(lab: Lab) -> None:
-    """clone has the values and dense strides of its source in memory of its own."""
+    """clone has the values and dense strides of its source in its own memory."""
     base = lab.integers(3, 4)
     cloned = base.clone()
     lab.same("a clone", cloned, strides=True)
@@ -158,8 +158,8 @@ def clones(lab: Lab) -> None:
 
 @behaviour("copying", level="core", sees=("value",), dtypes=("float32", "int64", "bool", "complex64"))
 def deep_copies(lab: Lab) -> None:
-    """deepcopy keeps sharing inside what is copied, device, dtype, strides and gradients, in memory
-    of its own.
+    """deepcopy keeps sharing inside what is copied, device, dtype, strides and gradients, in memory of its
+    own.
     """
     base: Any = lab.integers(2, 3)
     tree: list[Any] = [base, base, base[0], 5]
@@ -188,7 +188,7 @@ def deep_copies(lab: Lab) -> None:
 
 @behaviour("copying", level="core", sees=("error",))
 def mixed_devices_refused(lab: Lab) -> None:
-    """Operators refuse tensors of two devices, scalars of the host apart; indices may come from the host."""
+    """Operators refuse tensors of two devices, except scalars of the host; indices may come from the host."""
     base = lab.integers(3, 3)
     elsewhere = torch.ones(3, 3, device="meta") if lab.device.type == "cpu" else torch.ones(3, 3)
     number = torch.tensor(2.0)

@@ -66,7 +66,7 @@ def fill_value_dtype(lab: Lab) -> None:
 
 @behaviour("creation", level="core", sees=("value", "error"))
 def factories_into_out(lab: Lab) -> None:
-    """Factories with out= write there, resize an empty one, return it, and refuse another dtype."""
+    """Factories with out= write there, resize an empty tensor, return it, and refuse another dtype."""
     device = lab.device
     calls = {
         "zeros": lambda out: torch.zeros(2, 3, out=out),
@@ -96,8 +96,8 @@ def factories_into_out(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=ALL, level="core", sees=("value", "dtype"))
 def like_factories(lab: Lab) -> None:
-    """The _like factories take shape, dtype, device and dense strides from their input unless told
-    otherwise.
+    """The _like factories take shape, dtype, device and dense strides from their input unless arguments
+    override them.
     """
     inputs = {
         "contiguous": lab.integers(2, 3, 4),
@@ -125,7 +125,7 @@ def like_factories(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=ALL, level="core", sees=("value", "dtype"))
 def new_factories(lab: Lab) -> None:
-    """The new_ methods take dtype and device from their tensor unless told otherwise."""
+    """The new_ methods take dtype and device from their tensor unless arguments override them."""
     base = lab.integers(2, 2)
     lab.same("new_zeros", base.new_zeros(2, 3))
     lab.same("new_ones", base.new_ones((3,)))
@@ -218,7 +218,7 @@ def strided_factories(lab: Lab) -> None:
 
 @behaviour("creation", sees=("error", "message"))
 def factories_refuse_nonsense(lab: Lab) -> None:
-    """Factories refuse arguments of wrong kinds with TypeErrors, and unknown devices by name."""
+    """Factories refuse arguments of wrong types with TypeErrors, and unknown devices by name."""
     device = lab.device
     lab.raises("zeros('a')", lambda: torch.zeros("a", device=device), TypeError)  # type: ignore[arg-type]
     lab.raises("full without a value", lambda: torch.full((2,), device=device), TypeError)  # type: ignore[call-overload]

@@ -42,7 +42,7 @@ def joined_by_cat(lab: Lab) -> None:
 
 @behaviour("creation", level="core", sees=("error", "message"))
 def cat_refuses(lab: Lab) -> None:
-    """cat refuses nothing, tensors of no dimensions, sizes that differ, a missing dimension and two
+    """cat refuses an empty list, tensors without dimensions, different sizes, a missing dimension and two
     devices.
     """
     a, b = lab.integers(2, 3), lab.integers(2, 4)
@@ -94,7 +94,7 @@ def _refuses(call: Callable[[], Any]) -> bool:
 
 @behaviour("creation", dtypes=("float32", "int64"), sees=("value", "shape"))
 def cat_into_out(lab: Lab) -> None:
-    """cat and stack write into out= of any strides, in place where it fits."""
+    """cat and stack write into out= of any strides, in place if it fits."""
     a, b = lab.integers(2, 3), lab.integers(2, 3)
     for dim in (0, 1):
         shape = (4, 3) if dim == 0 else (2, 6)
@@ -149,7 +149,7 @@ def cat_and_memory_format(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=ALL, sees=("value", "shape"))
 def stacks(lab: Lab) -> None:
-    """stack joins along a new dimension; hstack, vstack, dstack and column_stack do so as in NumPy."""
+    """stack joins along a new dimension; hstack, vstack, dstack and column_stack do as in NumPy."""
     a, b = lab.integers(2, 3), lab.integers(2, 3)
     for dim in (0, 1, 2, -1, -2, -3):
         joined = torch.stack((a, b), dim)
@@ -237,8 +237,8 @@ def meshgrids(lab: Lab) -> None:
 
 @behaviour("creation", sees=("value", "error"), dtypes=("float32", "int64", "complex64", "bool"))
 def block_diagonals(lab: Lab) -> None:
-    """block_diag puts matrices, rows and scalars on the diagonal of a matrix of zeros; diagflat and
-    diag_embed vectors.
+    """block_diag puts matrices, rows and scalars on the diagonal of a matrix of zeros, as diagflat and
+    diag_embed do with vectors.
     """
     a = lab.put([[1, 0], [1, 1]], dtype=lab.dtype)
     row = lab.put([1, 1, 1], dtype=lab.dtype)
@@ -268,7 +268,7 @@ def block_diagonals(lab: Lab) -> None:
 
 @behaviour("creation", sees=("value", "error"), dtypes=("float32", "int64"))
 def products_and_choices(lab: Lab) -> None:
-    """cartesian_prod and combinations list what itertools lists, vander the powers, in order."""
+    """cartesian_prod and combinations list what itertools lists, and vander gives the powers in order."""
     a, b = lab.put([1, 2, 3], dtype=lab.dtype), lab.put([4, 5], dtype=lab.dtype)
     lab.expect("a product", torch.cartesian_prod(a, b), [[1, 4], [1, 5], [2, 4], [2, 5], [3, 4], [3, 5]])
     lab.expect("of one", torch.cartesian_prod(a), [1, 2, 3])

@@ -75,8 +75,8 @@ def arange_of_floats(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("float32", "float64"), level="core", sees=("value", "dtype", "shape"))
 def linspace_points(lab: Lab) -> None:
-    """linspace has its steps evenly between start and end, both exactly among them, for any number of
-    steps.
+    """linspace has its steps evenly between start and end, both exactly among them, for any
+    number of steps.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for start, end, steps in ((0, 10, 5), (-3, 3, 7), (1, 0, 4), (2.5, 2.5, 3), (0, 1, 50), (-1e5, 1e5, 101)):
@@ -114,8 +114,8 @@ def linspace_of_integers(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("complex64", "complex128"), sees=("value",))
 def complex_spaces(lab: Lab) -> None:
-    """linspace and logspace of complex numbers go straight from start to end; floats with complex bounds are
-    not.
+    """linspace and logspace of complex numbers go straight from start to end; a floating dtype with complex
+    bounds is refused.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     expected = numpy.linspace(1 + 2j, -3 + 4j, 5)

@@ -53,8 +53,8 @@ def tensor_of_numbers(lab: Lab) -> None:
 
 @behaviour("creation", level="core", sees=("value", "alias", "warning"), dtypes=ALL)
 def tensor_of_a_tensor(lab: Lab) -> None:
-    """torch.tensor copies a tensor, warning that clone says it better; as_tensor of the same kind gives it
-    back.
+    """torch.tensor copies a tensor, with a warning that recommends clone; as_tensor of the same kind returns
+    it.
     """
     base = lab.integers(2, 3)
     copied = lab.warns("torch.tensor of a tensor", lambda: torch.tensor(base), match="clone")
@@ -109,7 +109,7 @@ def _refused() -> None:
     "creation", dtypes=("float32", "float64", "int32", "int64", "bool", "complex64"), sees=("value", "error")
 )
 def asarray_copies(lab: Lab) -> None:
-    """asarray shares with its tensor unless dtype, device or copy=True forbid it; copy=False refuses
+    """asarray shares memory with its tensor unless dtype, device or copy=True forbid it; copy=False refuses
     to copy.
     """
     base = lab.integers(2, 3)
@@ -142,9 +142,7 @@ def asarray_copies(lab: Lab) -> None:
 
 @behaviour("creation", capabilities=("autograd",), sees=("value", "error"))
 def asarray_and_gradients(lab: Lab) -> None:
-    """asarray keeps a tensor's history where gradients are required of the result, and detaches it
-    otherwise.
-    """
+    """asarray keeps a tensor's history if gradients are required of the result, and detaches it otherwise."""
     leaf = lab.floats(3, requires_grad=True)
     grown = leaf * 2
     kept = torch.asarray(grown, requires_grad=True)
@@ -170,7 +168,7 @@ def asarray_and_gradients(lab: Lab) -> None:
 
 @behaviour("creation", sees=("value", "error"))
 def number_conversions(lab: Lab) -> None:
-    """Numbers come into tensors as their dtype holds them; those that it cannot hold are refused."""
+    """Numbers are stored in tensors as their dtype represents them; those that it cannot hold are refused."""
     device = lab.device
     lab.expect("the largest int64", torch.tensor(2**63 - 1, device=device), 2**63 - 1)
     lab.expect("the smallest int64", torch.tensor(-(2**63), device=device), -(2**63))
@@ -227,8 +225,8 @@ def number_conversions(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("float32", "float64", "float16"), sees=("value", "error"))
 def complex_from_parts(lab: Lab) -> None:
-    """complex and polar join two real tensors into one of the complex dtype that fits, and refuse two
-    dtypes.
+    """complex and polar join two real tensors into one of the matching complex dtype, and refuse
+    two dtypes.
     """
     real, imaginary = lab.floats(2, 3), lab.floats(2, 3)
     if lab.dtype != torch.float16:

@@ -24,8 +24,8 @@ def fresh(name: str) -> str:
 
 @behaviour("custom-operators", level="core", sees=("value",))
 def kernels_by_device(lab: Lab) -> None:
-    """A custom operator runs the kernel of its tensors' device, else its default one; device_types limits
-    the latter.
+    """A custom operator runs the kernel of its tensors' device, else its default one; device_types limits the
+    latter.
     """
     kind = lab.device.type
     calls: list[str] = []

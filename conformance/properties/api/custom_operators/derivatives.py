@@ -92,9 +92,7 @@ def gradients_of_operators(lab: Lab) -> None:
 
 @behaviour("custom-operators", level="core", sees=("value", "error"))
 def fake_kernels_of_operators(lab: Lab) -> None:
-    """register_fake says what an operator's result looks like, to fake and meta tensors; without it they
-    are refused.
-    """
+    """register_fake describes an operator's result for fake and meta tensors; without it they are refused."""
     x = lab.integers(2, 3)
     op = _square("faked")
 
@@ -138,8 +136,8 @@ def fake_kernels_of_operators(lab: Lab) -> None:
 
 @behaviour("custom-operators", capabilities=("functorch",), sees=("value",))
 def batching_rules_of_operators(lab: Lab) -> None:
-    """register_vmap gives an operator its rule for batches, on any dimension, nested, and replaced by a
-    later one.
+    """register_vmap gives an operator its rule for batches, on any dimension, nested, and replaced by a later
+    one.
     """
 
     @custom_op(f"{SPACE}::times", mutates_args=())
@@ -196,7 +194,9 @@ def autocast_of_operators(lab: Lab) -> None:
 
 @behaviour("custom-operators", sees=("value",))
 def modes_and_operators(lab: Lab) -> None:
-    """register_torch_dispatch says what an operator does under a mode or for a subclass, and only there."""
+    """register_torch_dispatch defines what an operator does under a mode or for a subclass, and
+    only there.
+    """
     calls: list[str] = []
 
     class Mode(TorchDispatchMode):
@@ -220,8 +220,8 @@ def modes_and_operators(lab: Lab) -> None:
 
 @behaviour("custom-operators", level="core", sees=("value", "error"))
 def opcheck_of_operators(lab: Lab) -> None:
-    """opcheck passes operators that keep their schema, and names those that change, alias or look
-    otherwise.
+    """opcheck accepts operators that match their schema, and names those that mutate, alias or describe their
+    result otherwise.
     """
     x = lab.integers(3, dtype=torch.float32).requires_grad_()
     good = _square("checked")

@@ -84,8 +84,8 @@ def _gradient(op: Any, x: torch.Tensor, **options: Any) -> torch.Tensor:
 
 @behaviour("custom-operators", capabilities=("functorch", "autocast"), sees=("value",))
 def rules_by_name(lab: Lab) -> None:
-    """Kernels, batching rules, autocast and modes are registered by name or overload on a Library's
-    operator.
+    """Kernels, batching rules, autocast and modes are registered by name or overload on a
+    Library's operator.
     """
     kind, x = lab.device.type, lab.integers(3)
     for way in ("name", "overload"):
@@ -127,8 +127,8 @@ def rules_by_name(lab: Lab) -> None:
 
 @behaviour("custom-operators", sees=("value", "error"))
 def what_overrides_what(lab: Lab) -> None:
-    """Fake and meta kernels override one another while their library lives, and refuse to where a composite
-    decides.
+    """Fake and meta kernels override one another while their library lives, and are refused for an operator
+    with a composite kernel.
     """
     space = getattr(torch.ops, SPACE)
     meta = torch.empty(3, device="meta")

@@ -15,7 +15,7 @@ from conformance.properties.api.custom_operators.definition import SPACE
 
 @behaviour("custom-operators", sees=("error",))
 def operators_in_place_by_tag(lab: Lab) -> None:
-    """An operator tagged inplace returns its first argument, changed, with its schema saying so; else it is
+    """An operator tagged inplace returns its first argument, changed, and its schema says so; otherwise it is
     refused.
     """
 
@@ -87,7 +87,9 @@ def operators_in_place_by_tag(lab: Lab) -> None:
 
 @behaviour("custom-operators", sees=("error",))
 def operators_with_out_by_tag(lab: Lab) -> None:
-    """An operator tagged out writes its keyword tensors and returns them; it takes no part in gradients."""
+    """An operator tagged out writes its keyword tensors and returns them; it does not take part
+    in autograd.
+    """
 
     @custom_op(f"{SPACE}::sums_out", mutates_args={"out"}, tags=torch.Tag.out)
     def sums(x: torch.Tensor, y: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:

@@ -154,8 +154,8 @@ class _Stream(IterableDataset):  # type: ignore[type-arg]
 
 @behaviour("dataloader", level="core", sees=("value", "error"))
 def loading_batches(lab: Lab) -> None:
-    """A loader gives batches in the order of its sampler, on the device of the samples, the rest last or
-    dropped.
+    """A loader gives batches in the order of its sampler, on the device of the samples, with the remainder
+    last or dropped.
     """
     data = _Numbers(lab.integers(10, 2))
     lab.same("one by one", list(DataLoader(data)))
@@ -262,8 +262,8 @@ def samplers(lab: Lab) -> None:
 
 @behaviour("dataloader", capabilities=("pinned_memory",), sees=())
 def pinned_batches(lab: Lab) -> None:
-    """With pin_memory batches of the host are page-locked, in every form and by an own method, and copy to
-    the device.
+    """With pin_memory batches of the host are page-locked, in every form and by a method of their own, and
+    copy to the device.
     """
     host = torch.arange(12.0).view(6, 2)
     expected = lab.on_target and not lab.target.is_cpu

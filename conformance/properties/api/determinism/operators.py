@@ -67,8 +67,8 @@ def gradient(call: Callable[[torch.Tensor], torch.Tensor], given: torch.Tensor) 
 
 @behaviour("determinism", capabilities=("autograd",), sees=("value",))
 def deterministic_pooling(lab: Lab) -> None:
-    """Gradients of pooling and unpooling repeat bit for bit while deterministic algorithms are asked
-    for, or are refused.
+    """Gradients of pooling and unpooling repeat bit for bit while deterministic algorithms are on, or are
+    refused.
     """
     plane, cube, line = lab.floats(2, 3, 9, 9), lab.floats(2, 3, 6, 6, 6), lab.floats(2, 3, 12)
     calls: dict[str, tuple[Any, torch.Tensor]] = {
@@ -102,8 +102,8 @@ def deterministic_pooling(lab: Lab) -> None:
 
 @behaviour("determinism", capabilities=("autograd",), sees=("value",))
 def deterministic_padding_and_sampling(lab: Lab) -> None:
-    """Gradients of padding, interpolation and grid_sample repeat bit for bit while deterministic
-    algorithms are asked for, or are refused.
+    """Gradients of padding, interpolation and grid_sample repeat bit for bit while deterministic algorithms
+    are on, or are refused.
     """
     line, plane, cube = lab.floats(2, 3, 6), lab.floats(1, 2, 5, 6), lab.floats(1, 2, 4, 4, 4)
     for mode in ("reflect", "replicate"):
@@ -144,8 +144,8 @@ def deterministic_padding_and_sampling(lab: Lab) -> None:
 
 @behaviour("determinism", capabilities=("autograd",), sees=("value",))
 def deterministic_losses(lab: Lab) -> None:
-    """Losses and embeddings over repeated classes repeat bit for bit while deterministic algorithms
-    are asked for, or are refused.
+    """Losses and embeddings over repeated classes repeat bit for bit while deterministic algorithms are on,
+    or are refused.
     """
     scores = torch.log_softmax(lab.floats(2, 3, 4, 4), 1)
     classes = lab.integers(2, 4, 4, low=0, high=3, dtype=torch.int64)
@@ -174,9 +174,7 @@ def deterministic_losses(lab: Lab) -> None:
 
 @behaviour("determinism", level="core", dtypes=("float32", "float64"), sees=("value",))
 def deterministic_sums_by_index(lab: Lab) -> None:
-    """Sums over repeated indices repeat bit for bit while deterministic algorithms are asked for, or
-    are refused.
-    """
+    """Sums over repeated indices repeat bit for bit while deterministic algorithms are on, or are refused."""
     values = lab.floats(200)
     places = lab.integers(200, low=0, high=7, dtype=torch.int64)
     base = torch.zeros(7, dtype=lab.dtype, device=lab.device)
@@ -219,8 +217,8 @@ def deterministic_sums_by_index(lab: Lab) -> None:
 
 @behaviour("determinism", sees=("value",))
 def deterministic_orders_and_counts(lab: Lab) -> None:
-    """Medians, kth values, histograms and writes repeat bit for bit while deterministic algorithms
-    are asked for, or are refused.
+    """Medians, kth values, histograms and writes repeat bit for bit while deterministic algorithms are on, or
+    are refused.
     """
     values = lab.permutation(60).to(lab.dtype).view(6, 10)
     calls: dict[str, Call] = {
@@ -246,8 +244,8 @@ def deterministic_orders_and_counts(lab: Lab) -> None:
 
 @behaviour("determinism", level="core", dtypes=ALL, sees=("value",))
 def deterministic_empty_memory(lab: Lab) -> None:
-    """While deterministic algorithms are asked for, memory that would not be initialized holds NaN or
-    the largest integer.
+    """While deterministic algorithms are on, memory that would be uninitialized holds NaN or the largest
+    integer.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     base = torch.zeros(2, 3, **where)
@@ -270,8 +268,8 @@ def deterministic_empty_memory(lab: Lab) -> None:
 
 @behaviour("determinism", level="core", sees=("value",))
 def deterministic_switch(lab: Lab) -> None:
-    """The switch for deterministic algorithms is seen by all that ask, in its three settings, and
-    leaves values alone.
+    """Every getter sees the switch for deterministic algorithms in its three settings, and the switch changes
+    no values.
     """
     before = torch.get_deterministic_debug_mode()
     base = lab.floats(4, 4)

@@ -17,8 +17,8 @@ from conformance.properties.api.distributions.scores import SCALAR, distribution
 
 @behaviour("distributions", sees=("value",))
 def divergences(lab: Lab) -> None:
-    """kl_divergence is zero of a distribution and itself, its closed form of two, infinite where
-    support is missing.
+    """kl_divergence of a distribution and itself is zero, of two it is its closed form, and it is infinite if
+    the support is missing.
     """
     every = {name: distribution(lab, name)[0] for name in SCALAR}
     for name, dist in every.items():
@@ -95,8 +95,8 @@ def divergences(lab: Lab) -> None:
 
 @behaviour("distributions", sees=("value",))
 def normal_vectors(lab: Lab) -> None:
-    """Covariance, precision and Cholesky factor describe one normal distribution, low rank another
-    way; batches are their rows.
+    """Covariance, precision and Cholesky factor describe one normal distribution, low rank another way;
+    batches are their rows.
     """
 
     def put(numbers: Any) -> torch.Tensor:
@@ -215,8 +215,8 @@ def normal_vectors(lab: Lab) -> None:
 
 @behaviour("distributions", level="training", sees=("error", "message"))
 def distribution_validation(lab: Lab) -> None:
-    """Parameters outside their range, values outside the support and shapes that do not fit are
-    refused, unless asked not to look.
+    """Parameters outside their range, values outside the support and shapes that do not fit are refused,
+    unless validation is off.
     """
     wrong: dict[str, Any] = {
         "Normal": lambda: D.Normal(lab.put(0.0), lab.put(-1.0)),
@@ -291,7 +291,7 @@ def distribution_validation(lab: Lab) -> None:
 
 @behaviour("distributions", sees=("value",), capabilities=("autograd",))
 def transforms_of_values(lab: Lab) -> None:
-    """Transforms map, invert and give the logarithm of their slope; joined by cat, stack or
+    """Transforms map, invert and give the log-determinant of their Jacobian; joined by cat, stack or
     composition they do so in parts.
     """
 

@@ -56,8 +56,8 @@ def vectors(lab: Lab) -> dict[str, Any]:
 
 
 def spread_is(sample: torch.Tensor, variance: torch.Tensor) -> bool:
-    """Whether the variance of samples (the first dimension) is ``variance``, as far as their fourth
-    moment tells.
+    """Whether the variance of samples (the first dimension) is ``variance``, as far as their fourth moment
+    tells.
     """
     centred = sample.double() - sample.double().mean(0)
     error = ((centred**2).mean(0) - variance).abs()
@@ -67,8 +67,8 @@ def spread_is(sample: torch.Tensor, variance: torch.Tensor) -> bool:
 
 @behaviour("distributions", level="training", sees=("shape",))
 def sample_shapes(lab: Lab) -> None:
-    """sample gives sample_shape, batch_shape and event_shape in turn, in its support, detached, on
-    the device; expand widens the batch.
+    """sample gives sample_shape, batch_shape and event_shape in turn, in its support, detached, on the
+    device; expand widens the batch.
     """
     every = {name: distribution(lab, name)[0] for name in SCALAR} | vectors(lab)
     for name, dist in every.items():
@@ -133,8 +133,8 @@ def sample_shapes(lab: Lab) -> None:
 
 @behaviour("distributions", level="training", sees=())
 def sample_moments(lab: Lab) -> None:
-    """Samples have the mean of their distribution, its distribution function where there is one, and
-    its frequencies.
+    """Samples have the mean of their distribution, its distribution function if it has one, and its
+    frequencies.
     """
     for name in SCALAR:
         dist, _ = distribution(lab, name)
@@ -300,8 +300,8 @@ def sample_gradients(lab: Lab) -> None:
 
 @behaviour("distributions", sees=("value",))
 def enumerated_support(lab: Lab) -> None:
-    """enumerate_support lists what can be drawn, once or for the whole batch, and is refused where
-    there is no end.
+    """enumerate_support lists all possible values, once or for the whole batch, and is refused if there are
+    infinitely many.
     """
     chances = lab.put([[0.1, 0.2], [0.3, 0.4]], dtype=torch.float64)
     coin = D.Bernoulli(chances)

@@ -224,8 +224,8 @@ def log_densities(lab: Lab) -> None:
 
 @behaviour("distributions", sees=("value",))
 def moments(lab: Lab) -> None:
-    """Mean, variance, deviation, mode and entropy of each distribution are those of the CPU; means
-    are where formulas put them.
+    """Mean, variance, deviation, mode and entropy of each distribution are those of the CPU; means follow
+    their formulas.
     """
     for name in SCALAR:
         dist, _ = distribution(lab, name)
@@ -279,7 +279,7 @@ def density_gradients(lab: Lab) -> None:
 
 @behaviour("distributions", sees=("value",), capabilities=("autograd",))
 def distribution_functions(lab: Lab) -> None:
-    """cdf rises from 0 to 1, has the density as its derivative, and icdf undoes it, where they are
+    """cdf rises from 0 to 1, has the density as its derivative, and icdf inverts it, if they are
     implemented.
     """
     for name, (_, _, values, _) in SCALAR.items():

@@ -26,8 +26,8 @@ class Wrapped:
 
 @behaviour("exchange", dtypes=ALL, capabilities=("dlpack",), sees=("value",))
 def dlpack_round_trip(lab: Lab) -> None:
-    """A tensor goes through DLPack and comes back with values, dtype, shape, strides and device, in
-    its memory.
+    """A tensor goes through DLPack and comes back with values, dtype, shape, strides and device, in its
+    memory.
     """
     base = lab.integers(4, 5) + lab.integers(4, 5)
     ways = {
@@ -63,7 +63,7 @@ def dlpack_round_trip(lab: Lab) -> None:
 
 @behaviour("exchange", capabilities=("dlpack",), sees=("error", "message"))
 def dlpack_refusals(lab: Lab) -> None:
-    """What DLPack cannot describe is refused: gradients, conjugates, sparse layouts, wrong streams
+    """Tensors that DLPack cannot describe are refused: gradients, conjugates, sparse layouts, wrong streams
     and devices.
     """
     lab.holds("plain tensors can be described", lab.integers(3).__dlpack__() is not None)
@@ -99,7 +99,7 @@ def dlpack_refusals(lab: Lab) -> None:
 
 @behaviour("exchange", capabilities=("dlpack",), sees=("value",))
 def dlpack_copies(lab: Lab) -> None:
-    """from_dlpack shares memory unless copy=True, and moves to a device that is named only with a copy."""
+    """from_dlpack shares memory unless copy=True, and moves to a named device only with a copy."""
     base = torch.arange(5.0, device=lab.device)
     lab.holds("it can be described", base.__dlpack__() is not None)
     lab.holds("no choice shares", from_dlpack(base).data_ptr() == base.data_ptr())

@@ -18,7 +18,7 @@ NUMPY = tuple(name for name in ALL if name != "bfloat16")
 
 @behaviour("exchange", dtypes=NUMPY, level="bringup", sees=("value",))
 def arrays_through_the_host(lab: Lab) -> None:
-    """A tensor goes to NumPy over the host and comes back with values, dtype and shape; the host's
+    """A tensor goes to NumPy through the host and comes back with its values, dtype and shape; the host's
     memory is shared.
     """
     base = lab.integers(3, 4) + lab.integers(3, 4)
@@ -45,8 +45,8 @@ def arrays_through_the_host(lab: Lab) -> None:
 
 @behaviour("exchange", level="core", sees=("error", "message"))
 def device_arrays_refused(lab: Lab) -> None:
-    """numpy() of what NumPy cannot hold in place raises a TypeError or RuntimeError that names the
-    way; force=True copies.
+    """numpy() of a tensor that NumPy cannot hold in place raises a TypeError or RuntimeError that names the
+    alternative; force=True copies.
     """
     base = torch.arange(4.0, device=lab.device)
     turned = torch.tensor([1 + 2j, 3j], device=lab.device).conj()
@@ -153,8 +153,8 @@ def arrays_of_all_kinds(lab: Lab) -> None:
 
 @behaviour("exchange", sees=("value",))
 def numpy_scalars(lab: Lab) -> None:
-    """Numbers of NumPy work as Python's: in arithmetic, as sizes, dimensions and indices, and when
-    compared.
+    """NumPy's numbers work like Python's: in arithmetic, as sizes, dimensions and indices, and in
+    comparisons.
     """
     base = lab.put([[1.0, 2.0], [3.0, 4.0]])
     for kind in (numpy.float32, numpy.float64, numpy.int32, numpy.int64, numpy.int16, numpy.uint8):
@@ -188,7 +188,7 @@ def numpy_scalars(lab: Lab) -> None:
 
 @behaviour("exchange", sees=("value", "warning"))
 def arrays_warn(lab: Lab) -> None:
-    """A list of arrays and an array that must not be written warn; both work."""
+    """A list of arrays warns, and so does a read-only array; both work."""
     fixed = numpy.arange(3.0)
     fixed.flags.writeable = False
     shared = lab.warns(
@@ -210,8 +210,8 @@ def arrays_warn(lab: Lab) -> None:
 
 @behaviour("exchange", sees=("value",))
 def numpy_functions_on_host(lab: Lab) -> None:
-    """NumPy's functions take tensors that were moved to the host, in both directions, sharing where
-    they can.
+    """NumPy's functions take tensors that were moved to the host, in both directions, sharing memory if they
+    can.
     """
     base = lab.put([1.0, -4.0, 9.0]) * 1
     host: Any = base.cpu()

@@ -109,8 +109,8 @@ def _error(call: Any) -> bool:
 
 @behaviour("fake", level="core", sees=("error",))
 def fake_values_are_refused(lab: Lab) -> None:
-    """What needs a value of a fake tensor is an error that says so; constants made in the mode are known
-    until changed.
+    """Anything that needs a value of a fake tensor raises an error that says so; constants made in the mode
+    are known until changed.
     """
     with FakeTensorMode() as mode:
         x = mode.from_tensor(lab.integers(3))
@@ -139,8 +139,8 @@ def fake_values_are_refused(lab: Lab) -> None:
 
 @behaviour("fake", level="core", sees=("error",))
 def fake_copies(lab: Lab) -> None:
-    """A real tensor is faked once per mode, with views sharing a storage and gradients kept; the fake
-    prints, copies, derives.
+    """A real tensor is faked once per mode, with views sharing a storage and gradients kept; the fake can be
+    printed, copied and differentiated.
     """
     base = lab.integers(3, 4)
     view = base[1]
@@ -175,7 +175,7 @@ def fake_copies(lab: Lab) -> None:
 
 @behaviour("fake", level="core", sees=("value", "error"))
 def meta_tensors(lab: Lab) -> None:
-    """Meta tensors compute shapes only, hold no data, and leave meta by empty_like or to_empty alone."""
+    """Meta tensors compute only shapes, hold no data, and leave meta only by empty_like or to_empty."""
     x = torch.empty(2, 3, device="meta")
     real = lab.integers(2, 3)
     lab.same("of a real one", [real.to("meta").shape, real.to("meta").dtype, real.to("meta").stride()])

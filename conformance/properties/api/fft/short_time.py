@@ -27,7 +27,8 @@ def _frames(array: Array, window: Array, hop: int) -> Array:
 @behaviour("fft", dtypes=_DTYPES, level="core", sees=("value",))
 def short_time_transforms(lab: Lab) -> None:
     """stft is the transform of windowed stretches: centred with padding or not, whole or one side,
-    normalised, of batches, with windows that are shorter or complex."""
+    normalised, of batches, with windows that are shorter or complex.
+    """
     signal = lab.integers(40)
     array = values(signal)
     for size, hop, given in itertools.product((8, 7), (2, 5), (None, 5)):
@@ -94,8 +95,9 @@ def short_time_transforms(lab: Lab) -> None:
 
 @behaviour("fft", dtypes=("float64", "complex128"), level="core", sees=("value",))
 def short_time_transforms_and_back(lab: Lab) -> None:
-    """istft of stft gives the signal back, for any sizes, hops, padding and normalisation, of batches
-    and complex signals, is linear, and pads with zeros what lies beyond the frames."""
+    """istft of stft gives the signal back, for any sizes, hops, padding and normalisation, for batches and
+    complex signals, is linear, and pads with zeros beyond the frames.
+    """
     for shape, size, hop, mode, normalised in itertools.product(
         ((60,), (2, 47)), (12, 9), (3, 4), ("constant", "reflect", "circular"), (False, True)
     ):
@@ -159,7 +161,8 @@ def short_time_transforms_and_back(lab: Lab) -> None:
 @behaviour("fft", dtypes=("float64",), level="core", sees=("error",))
 def short_time_transforms_refuse(lab: Lab) -> None:
     """stft refuses sizes, windows and shapes that do not fit, one side of complex signals and an unsaid
-    return_complex; istft refuses windows that leave gaps and empty spectra."""
+    return_complex; istft refuses windows that leave gaps and empty spectra.
+    """
     x = lab.integers(10)
     options: dict[str, Any] = {"return_complex": True}
     lab.raises("three dimensions", lambda: lab.integers(10, 4, 2).stft(1, 1, **options))

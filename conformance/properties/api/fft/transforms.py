@@ -35,7 +35,8 @@ def _hermitian(array: Array, size: int | None, dim: int, norm: Any) -> Array:
 @behaviour("fft", dtypes=_ALL, level="core", sees=("value", "shape"))
 def transforms_of_one_dimension(lab: Lab) -> None:
     """fft, ifft, rfft, irfft, hfft and ihfft agree with NumPy for every length, dimension and norm, of any
-    strides."""
+    strides.
+    """
     for shape, dim in (((8,), -1), ((7, 6), 0), ((3, 5, 4), 1)):
         x = lab.integers(*shape)
         array = values(x)
@@ -99,8 +100,9 @@ def transforms_of_one_dimension(lab: Lab) -> None:
 
 @behaviour("fft", dtypes=_ALL, level="core", sees=("value", "shape"))
 def transforms_of_several_dimensions(lab: Lab) -> None:
-    """fftn, rfftn and their inverses agree with NumPy for any dimensions and sizes; hfftn and ihfftn
-    with what defines them; the ones for two dimensions are those for several."""
+    """fftn, rfftn and their inverses agree with NumPy for any dimensions and sizes, hfftn and ihfftn with
+    their definitions, and the two-dimensional ones with those for several.
+    """
     for shape, dims, sizes in (
         ((4, 5), None, None),
         ((3, 4, 5), None, None),
@@ -167,8 +169,9 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
 
 @behaviour("fft", dtypes=_ALL, level="core", sees=("value",))
 def transforms_and_back(lab: Lab) -> None:
-    """A transform and its inverse give the input back, for every norm, odd lengths and non-contiguous
-    inputs, and neither changes its input."""
+    """A transform and its inverse give the input back, for every norm, odd lengths and non-contiguous inputs,
+    and neither changes its input.
+    """
     pairs: list[tuple[Any, Any]] = [(torch.fft.fft, torch.fft.ifft)]
     several: list[tuple[Any, Any]] = [(torch.fft.fftn, torch.fft.ifftn)]
     if not lab.dtype.is_complex:
@@ -218,8 +221,9 @@ def transforms_and_back(lab: Lab) -> None:
 
 @behaviour("fft", dtypes=("any",), level="core", sees=("dtype", "error"))
 def dtypes_of_transforms(lab: Lab) -> None:
-    """Transforms of integers and truth values are of the default dtype; complex ones of real input are
-    complex, real ones of complex input real; rfft and ihfft take no complex input."""
+    """Transforms of integers and booleans have the default dtype; complex transforms of real input are
+    complex, real ones of complex input real; rfft and ihfft refuse complex input.
+    """
     pairs = {
         torch.int8: torch.complex64,
         torch.int64: torch.complex64,
@@ -244,8 +248,9 @@ def dtypes_of_transforms(lab: Lab) -> None:
 
 @behaviour("fft", dtypes=("float32", "complex64"), level="core", sees=("error", "message"))
 def transforms_refuse(lab: Lab) -> None:
-    """Transforms of no points, over a dimension that is none or comes twice, or with sizes that do not
-    fit their dimensions, are errors."""
+    """Transforms of no points, over a dimension that does not exist or appears twice, or with sizes that do
+    not fit their dimensions, are errors.
+    """
     words = ["fft", "ifft", "irfft", "hfft", "fftn", "ifftn", "irfftn", "fft2", "ifft2", "irfft2"]
     words += [] if lab.dtype.is_complex else ["rfft", "ihfft", "rfftn", "rfft2"]
     none = torch.empty(1, 0, dtype=lab.dtype, device=lab.device)
@@ -282,8 +287,9 @@ def transforms_refuse(lab: Lab) -> None:
 
 @behaviour("fft", dtypes=_REAL, level="core", sees=("value",))
 def frequencies_and_shifts(lab: Lab) -> None:
-    """fftfreq and rfftfreq give NumPy's frequencies, into out= with a warning where it is resized;
-    fftshift and ifftshift turn them into order and back."""
+    """fftfreq and rfftfreq give NumPy's frequencies, into out= with a warning if it is resized; fftshift and
+    ifftshift put them in order and back.
+    """
     for count, spacing in itertools.product((1, 2, 7, 8, 19), (1.0, 0.5, 4.0)):
         for word in ("fftfreq", "rfftfreq"):
             frequencies = getattr(torch.fft, word)(count, spacing, dtype=lab.dtype, device=lab.device)

@@ -99,8 +99,9 @@ def agree(
 
 @behaviour("foreach", dtypes=_DTYPES, level="core", sees=("value",))
 def one_list(lab: Lab) -> None:
-    """Each operator of one list gives what the operator gives for each, of contiguous tensors and
-    others, and in place writes to each and raises its version."""
+    """Each operator of one list gives what the operator gives for each tensor, contiguous or not, and in
+    place writes to each and raises its version.
+    """
     for name, gaps in itertools.product(UNARY, (False, True)[: 2 if lab.dtype == torch.float32 else 1]):
         high = 2 if name in ("acos", "asin") else 4
         given = lists(lab, high=high, gaps=gaps)
@@ -132,7 +133,8 @@ def one_list(lab: Lab) -> None:
 @behaviour("foreach", dtypes=_DTYPES, level="core", sees=("value",))
 def two_lists(lab: Lab) -> None:
     """Each operator of two lists, of a list and a number, of a list and numbers, gives what the operator
-    gives for each pair, and in place writes to the first."""
+    gives for each pair, and in place writes to the first.
+    """
     for name, gaps in itertools.product(BINARY, (False, True)[: 2 if lab.dtype == torch.float32 else 1]):
         given, second = lists(lab, gaps=gaps), lists(lab, gaps=not gaps)
         word = f"{name}{' with gaps' if gaps else ''}"
@@ -237,8 +239,9 @@ def _pointwise(lab: Lab, name: str, gaps: bool) -> None:
 
 @behaviour("foreach", dtypes=("float32", "float64", "complex64", "bfloat16"), level="core", sees=("value",))
 def three_lists(lab: Lab) -> None:
-    """addcmul, addcdiv and lerp of three lists, with a value, a list of values or a tensor of them, give
-    what they give for each, in place as well; tensors that broadcast do."""
+    """addcmul, addcdiv and lerp of three lists, with a value, a list of values or a tensor of them, give what
+    they give for each, in place as well; tensors that broadcast do.
+    """
     for name, gaps in itertools.product(POINTWISE, (False, True)):
         _pointwise(lab, name, gaps)
     a, b, w = (lists(lab) for _ in range(3))

@@ -17,8 +17,9 @@ from conformance.properties.api.foreach.lists import BINARY, POINTWISE, agree, f
 
 @behaviour("foreach", dtypes=("float32", "float64", "float16", "bfloat16"), level="core", sees=("value",))
 def norms_of_lists(lab: Lab) -> None:
-    """norm and max of a list give those of each tensor, however many there are and however large, and
-    norms do not overflow where the result fits."""
+    """norm and max of a list give those of each tensor, however many there are and however large, and norms
+    do not overflow if the result fits.
+    """
     given = [x for x in lists(lab) if x.numel()] + [lab.integers(3000, low=-1, high=2)]
     for order in (1, 2, math.inf):
         agree(
@@ -50,8 +51,9 @@ def norms_of_lists(lab: Lab) -> None:
 
 @behaviour("foreach", dtypes=("float32", "float64", "bfloat16"), level="core", sees=("value",))
 def special_values_in_lists(lab: Lab) -> None:
-    """Infinities and NaNs, tensors without elements and expanded tensors go through operators over lists
-    as through those of one."""
+    """Infinities and NaNs, empty tensors and expanded tensors behave in operators over lists as in those of
+    one tensor.
+    """
     first = [lab.put([x], dtype=lab.dtype) for x in (math.inf, -math.inf, math.nan, math.nan)]
     second = [lab.put([x], dtype=lab.dtype) for x in (-math.inf, math.inf, math.inf, math.nan)]
     for name in BINARY:
@@ -100,8 +102,9 @@ def special_values_in_lists(lab: Lab) -> None:
 
 @behaviour("foreach", level="core", sees=("error", "message"))
 def lists_that_do_not_fit(lab: Lab) -> None:
-    """Lists without tensors or of other lengths, and tensors that are no single number where one is due,
-    are refused."""
+    """Lists without tensors or of different lengths, and tensors of several elements in place of a single
+    number, are refused.
+    """
     pair = [lab.integers(1), lab.integers(1)]
     for name in BINARY:
         function = foreach(name)
@@ -138,8 +141,9 @@ def lists_that_do_not_fit(lab: Lab) -> None:
 
 @behaviour("foreach", capabilities=("autograd",), level="training", sees=("value", "error"))
 def gradients_of_lists(lab: Lab) -> None:
-    """Each tensor of a list has its own gradient, that of the operator of one; a leaf that requires grad
-    may not be written in place, and a saved result does not live longer than its graph."""
+    """Each tensor of a list has its own gradient, that of the single operator; a leaf that requires grad may
+    not be written in place, and a saved result does not outlive its graph.
+    """
     for name in ("exp", "sqrt", "reciprocal", "sin", "abs", "neg", "log"):
         given = [lab.integers(2, low=1).requires_grad_(), lab.integers(3, low=1).requires_grad_()]
         twins = [x.detach().clone().requires_grad_() for x in given]
@@ -188,9 +192,8 @@ def gradients_of_lists(lab: Lab) -> None:
 
 @behaviour("foreach", dtypes=("float32", "float64", "bfloat16", "int64"), level="core", sees=("value",))
 def lists_of_two_devices(lab: Lab) -> None:
-    """A list may hold tensors of two devices, where each operator has its operands on one; copy_ goes
-    from one device and dtype to another, and a number of the host without dimensions may scale a
-    list.
+    """A list may hold tensors of two devices if each operator has its operands on one; copy_ converts between
+    devices and dtypes, and a number of the host without dimensions may scale a list.
     """
     here, there = lists(lab)[0], lists(lab)[0].cpu()
     local, far = lists(lab)[0], lists(lab)[0].cpu()

@@ -45,7 +45,7 @@ def _row_doubled(base: torch.Tensor) -> torch.Tensor:
 
 @behaviour("forward-ad", sees=("value", "error"))
 def levels(lab: Lab) -> None:
-    """Forward mode needs a level, has one at a time, and forgets tangents when it is left."""
+    """Forward mode needs a level, has one at a time, and discards tangents when it is left."""
     x, t = lab.integers(3), lab.integers(3)
     lab.raises("no level", lambda: forward.make_dual(x, t), match="level")
     with forward.dual_level():
@@ -112,7 +112,7 @@ def forward_gradients_switched_off(lab: Lab) -> None:
 
 @behaviour("forward-ad", sees=("value", "alias"))
 def tangents_of_changed_tensors(lab: Lab) -> None:
-    """A change in place gives tangents, of a view through its base and of a base through its views."""
+    """In-place changes propagate tangents, of a view through its base and of a base through its views."""
     t = lab.integers(2, 3)
     with forward.dual_level():
         dual = forward.make_dual(lab.integers(2, 3), t)
@@ -154,8 +154,8 @@ def tangents_of_changed_tensors(lab: Lab) -> None:
 
 @behaviour("forward-ad", sees=("value", "error"))
 def tangents_and_out(lab: Lab) -> None:
-    """out= takes no dual tensors; operators without a derivative pass no tangent, or say that they have
-    none.
+    """out= refuses dual tensors; operators without a derivative pass no tangent, or raise an error that says
+    so.
     """
     x, t = lab.integers(3), lab.integers(3)
     with forward.dual_level():

@@ -66,8 +66,8 @@ def batched(
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def batched_gradients_exact(lab: Lab) -> None:
-    """A batch of backward passes through arithmetic, views, joins and selections is what single passes
-    give.
+    """A batch of backward passes through arithmetic, views, joins and selections is what single
+    passes give.
     """
     x, y = lab.integers(2, 3), lab.integers(2, 3)
     for name in ("add", "sub", "mul", "maximum"):
@@ -115,8 +115,7 @@ def batched_gradients_exact(lab: Lab) -> None:
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def batched_gradients_rounded(lab: Lab) -> None:
     """A batch of backward passes through divisions, exponentials, logarithms, softmax and losses is what
-    single
-    passes give.
+    single passes give.
     """
     x, y = lab.floats(2, 3, low=0.5, high=2.0), lab.floats(2, 3, low=0.5, high=2.0)
     batched(lab, "div", torch.div, x, y, rounded=True)

@@ -39,8 +39,8 @@ def mapped(lab: Lab, name: str, function: Function, *inputs: torch.Tensor, in_di
 
 @behaviour("functorch", level="training")
 def batches_of_arithmetic(lab: Lab) -> None:
-    """Pointwise operators, with numbers and with tensors that are not mapped, act on each element of a
-    batch.
+    """Pointwise operators, with numbers and with tensors that are not mapped, act on each element
+    of a batch.
     """
     x, y = lab.integers(3, 2, 4), lab.integers(3, 2, 4, low=1, high=6)
     row = lab.integers(4, low=1, high=6)
@@ -74,8 +74,8 @@ def batches_of_arithmetic(lab: Lab) -> None:
 
 @behaviour("functorch", level="full")
 def batches_of_bounds(lab: Lab) -> None:
-    """clamp, fill, zero, copy, where, thresholds and casts act on each element of a batch, in place as
-    well.
+    """clamp, fill, zero, copy, where, thresholds and casts act on each element of a batch, in
+    place as well.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     low, high = lab.integers(3, low=-3, high=0), lab.integers(3, low=1, high=4)
@@ -169,7 +169,9 @@ def batches_of_views(lab: Lab) -> None:
 
 @behaviour("functorch", level="full")
 def batches_of_complex_views(lab: Lab) -> None:
-    """Real and imaginary parts, view_as_real, view_as_complex and conjugates of elements of a batch."""
+    """vmap gives real and imaginary parts, view_as_real, view_as_complex and conjugates of each element of a
+    batch.
+    """
     z = lab.integers(3, 4, dtype=torch.complex64)
     pairs = lab.integers(3, 4, 2)
     mapped(lab, "real", lambda a: a.real, z)
@@ -188,7 +190,9 @@ def batches_of_complex_views(lab: Lab) -> None:
 
 @behaviour("functorch", level="training")
 def batches_of_reductions(lab: Lab) -> None:
-    """Reductions of each element of a batch, over all of it or over dimensions counted from either end."""
+    """Reductions act on each element of a batch, over all of it or over dimensions counted from
+    either end.
+    """
     # Sizes are powers of two, so that means are exact.
     x = lab.integers(4, 2, 4, low=-8, high=9)
     for name in ("sum", "mean", "amax", "amin", "prod", "cumsum", "any", "all"):
@@ -305,8 +309,7 @@ def batches_of_products(lab: Lab) -> None:
 @behaviour("functorch", level="full")
 def batches_of_indexing(lab: Lab) -> None:
     """Indices in any position, lists of them, masks with a value and index writes act on each element of a
-    batch,
-    at one level and at two.
+    batch, at one level and at two.
     """
     x, i = lab.integers(3, 4, 5), lab.put([[0, 2], [1, 3], [3, 0]])
     value = lab.integers(3, 2, 5)

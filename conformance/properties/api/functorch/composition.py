@@ -72,8 +72,7 @@ def transforms_of_transforms(lab: Lab) -> None:
 
 @behaviour("functorch", level="full")
 def tensors_inside_of_transforms(lab: Lab) -> None:
-    """Inside of a transform a tensor says of itself what it says outside: shape, dtype, device, numbers of
-    elements
+    """Inside a transform a tensor reports what it reports outside: shape, dtype, device, numbers of elements
     and values as lists; printing it does not fail.
     """
     x = lab.integers(2, 3)
@@ -120,8 +119,7 @@ def _escaped(x: torch.Tensor) -> torch.Tensor:
 @behaviour("functorch", level="full", sees=("value", "alias"))
 def functionalize_keeps_meaning(lab: Lab) -> None:
     """functionalize gives what the function gives, with views and writes inside, of inputs, under grad, vmap
-    and
-    jvp; the graph of a functionalized function has no writes.
+    and jvp; the graph of a functionalized function has no writes.
     """
     x = lab.integers(4, 2)
 
@@ -286,8 +284,7 @@ class _OldStyle(torch.autograd.Function):
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def functions_under_vmap(lab: Lab) -> None:
     """vmap of an autograd.Function calls its vmap rule with batch size, randomness and dimensions, or the
-    generated
-    one; a missing rule, two rules and a wrong result of a rule are errors.
+    generated one; a missing rule, two rules and a wrong result of a rule are errors.
     """
     x, k = lab.integers(4, 3), lab.integers(4, 3)
     _Scale.told = []
@@ -317,8 +314,8 @@ def functions_under_vmap(lab: Lab) -> None:
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def stacked_modules(lab: Lab) -> None:
     """stack_module_state stacks parameters and buffers into leaves that keep requires_grad, and refuses
-    modules of
-    several kinds, of several modes and none; functional_call takes several dicts, tied ones and buffers.
+    modules of several kinds, of several modes and none; functional_call takes several dicts, tied ones and
+    buffers.
     """
     models = [lab.to(torch.nn.BatchNorm1d(3)) for _ in range(3)]
     with torch.no_grad():

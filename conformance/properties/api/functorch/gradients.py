@@ -24,7 +24,7 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("functorch", dtypes=WIDE_FLOATS, level="training", capabilities=("autograd",))
 def grad_differentiates(lab: Lab) -> None:
-    """grad gives the derivative of a function with a scalar result, also of itself and of inner functions."""
+    """grad gives the derivative of a function with a scalar result, and of itself and of inner functions."""
     x = lab.integers(4)
     lab.expect("a square", grad(lambda a: (a * a).sum())(x), 2 * x.cpu())
     lab.expect("twice", grad(lambda a: grad(lambda b: (b**3).sum())(a).sum())(x), 6 * x.cpu())
@@ -63,7 +63,7 @@ def grad_argnums(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",), sees=("error",))
 def grad_refuses(lab: Lab) -> None:
-    """grad refuses functions whose result is no scalar tensor, and inputs that are no tensors."""
+    """grad refuses functions whose result is not a scalar tensor, and inputs that are not tensors."""
     x = lab.integers(3)
     lab.raises("a vector", lambda: grad(lambda a: a * 2)(x), RuntimeError, match="scalar")
     lab.raises("a tuple", lambda: grad(lambda a: (a.sum(), a.sum()))(x), RuntimeError)
@@ -164,8 +164,8 @@ def hessians(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("forward_ad",))
 def linearize_keeps_the_point(lab: Lab) -> None:
-    """linearize gives the result and a function that applies the Jacobian at that point, any number of
-    times.
+    """linearize gives the result and a function that applies the Jacobian at that point, any
+    number of times.
     """
     x, t = lab.integers(3), lab.integers(3)
     value, push = linearize(lambda a: a * a, x)
@@ -181,7 +181,7 @@ def linearize_keeps_the_point(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def transforms_and_the_engine(lab: Lab) -> None:
-    """Transforms work inside of the ordinary engine, and the modes of gradients act inside of transforms."""
+    """Transforms work inside the ordinary engine, and grad modes act inside transforms."""
     x = lab.integers(3, requires_grad=True)
     gradient = grad(lambda a: (a**3).sum())(x)
     lab.holds("a gradient of what requires grad has a graph", gradient.requires_grad)
@@ -211,7 +211,7 @@ def transforms_and_the_engine(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",), sees=("value", "alias"))
 def transforms_and_writes(lab: Lab) -> None:
-    """Writes in place and views inside of grad, vjp and jvp are differentiated."""
+    """In-place writes and views inside grad, vjp and jvp are differentiated."""
     x, t = lab.integers(4), lab.integers(4)
 
     def in_place(a: torch.Tensor) -> torch.Tensor:

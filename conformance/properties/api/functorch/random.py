@@ -20,8 +20,7 @@ BATCH, SIZE = 4, 64
 
 def three_ways(lab: Lab, name: str, draw: Draw, *, mapped: bool = False) -> None:
     """A draw for an element of a batch under each word of ``randomness``; ``mapped`` ones draw from the
-    values of
-    their argument, which for the same numbers must be one for all.
+    values of their argument, which for the same numbers must be one for all.
     """
     x = torch.ones(BATCH, SIZE, device=lab.device)
     lab.raises(f"{name}: error", lambda: vmap(draw, randomness="error")(x), RuntimeError, match="(?i)random")
@@ -37,7 +36,7 @@ def three_ways(lab: Lab, name: str, draw: Draw, *, mapped: bool = False) -> None
 
 @behaviour("functorch", level="full", capabilities=("random",), sees=("error",))
 def batches_of_drawn_tensors(lab: Lab) -> None:
-    """rand, randn, randint, randperm and the like inside of vmap follow its randomness."""
+    """rand, randn, randint, randperm and similar calls inside vmap follow its randomness."""
     device = lab.device
     draws: dict[str, Draw] = {
         "rand": lambda a: torch.rand(SIZE, device=device),
@@ -56,8 +55,7 @@ def batches_of_drawn_tensors(lab: Lab) -> None:
 @behaviour("functorch", level="full", capabilities=("random",), sees=("error",))
 def batches_of_draws_by_value(lab: Lab) -> None:
     """bernoulli, normal, poisson, multinomial and exponential draws from the elements of a batch, in place
-    and
-    not, follow its randomness.
+    and not, follow its randomness.
     """
     draws: dict[str, Draw] = {
         "bernoulli": lambda a: torch.bernoulli(a / 2),
@@ -90,8 +88,8 @@ def batches_of_draws_by_value(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("random",), sees=("error",))
 def batches_of_dropout(lab: Lab) -> None:
-    """Dropout of every kind inside of vmap follows its randomness, keeps whole features where it says so, and
-    draws nothing outside of training.
+    """Dropout of every kind inside vmap follows its randomness, drops whole features if it is a feature
+    dropout, and draws nothing outside training.
     """
     for name in ("dropout", "alpha_dropout"):
         three_ways(lab, name, lambda a, f=getattr(F, name): f(a, 0.5, training=True), mapped=True)  # type: ignore[misc]

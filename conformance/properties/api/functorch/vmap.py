@@ -15,8 +15,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("functorch", level="training", sees=("value",))
 def vmap_maps_calls(lab: Lab) -> None:
-    """vmap gives each element what a call of its own would give, for one and for several inputs and
-    outputs.
+    """vmap gives each element what a call of its own would give, for one and for several inputs
+    and outputs.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     lab.same("one input", vmap(torch.square)(x))
@@ -34,8 +34,8 @@ def vmap_maps_calls(lab: Lab) -> None:
 
 @behaviour("functorch", level="training", sees=("value",))
 def vmap_dimensions_in(lab: Lab) -> None:
-    """in_dims says which dimension of each input is mapped; None leaves an input whole, negatives count
-    back.
+    """in_dims says which dimension of each input is mapped; None leaves an input whole, negatives
+    count back.
     """
     x, y = lab.integers(2, 3, 5), lab.integers(3, 5)
     lab.same("dimension 1", vmap(torch.sum, in_dims=1)(x))
@@ -51,7 +51,7 @@ def vmap_dimensions_in(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", sees=("value",))
 def vmap_dimensions_out(lab: Lab) -> None:
-    """out_dims says where the mapped dimension stands in each output."""
+    """out_dims gives the position of the mapped dimension in each output."""
     x = lab.integers(2, 3, 5)
     lab.same("last", vmap(lambda a: a + 1, out_dims=-1)(x))
     lab.same("between", vmap(lambda a: a + 1, out_dims=1)(x))
@@ -79,7 +79,7 @@ def vmap_keeps_trees(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", sees=("value",))
 def vmap_nests(lab: Lab) -> None:
-    """vmap inside of vmap maps one dimension after the other, over the same or over other inputs."""
+    """vmap inside vmap maps one dimension after the other, over the same or over other inputs."""
     x, y = lab.integers(2, 3, 4), lab.integers(5, 4)
     lab.same("twice", vmap(vmap(torch.sum))(x))
     lab.same("thrice", vmap(vmap(vmap(lambda a: a * a)))(x))
@@ -93,7 +93,7 @@ def vmap_nests(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", sees=("error", "message"))
 def vmap_refuses_arguments(lab: Lab) -> None:
-    """Arguments that vmap cannot map are ValueErrors that say what is wrong with them."""
+    """Arguments that vmap cannot map raise ValueErrors that say what is wrong with them."""
     x = lab.integers(3, 2)
     lab.raises("no inputs", lambda: vmap(lambda: torch.ones(1))(), ValueError, match="no inputs")
     lab.raises("no tensors", lambda: vmap(lambda a: a)(3), ValueError, match="in_dim")
@@ -110,7 +110,7 @@ def vmap_refuses_arguments(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", sees=("error", "message"))
 def vmap_refuses_results(lab: Lab) -> None:
-    """Results that are no tensors, and out_dims that do not fit them, are ValueErrors."""
+    """Results that are not tensors, and out_dims that do not fit them, raise ValueErrors."""
     x = lab.integers(3, 2)
     lab.raises("a number", lambda: vmap(lambda a: 3)(x), ValueError, match="(?i)tensor")
     lab.raises("a word inside", lambda: vmap(lambda a: (a, "b"))(x), ValueError, match="(?i)tensor")
@@ -123,7 +123,9 @@ def vmap_refuses_results(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", sees=("error",))
 def vmap_refuses_values(lab: Lab) -> None:
-    """What needs the value of one element (item, control flow, a shape from data) is refused in a batch."""
+    """Operations that need the value of one element (item, control flow, a data-dependent shape) are refused
+    in a batch.
+    """
     x = lab.integers(3, 2)
 
     def branch(a: torch.Tensor) -> torch.Tensor:
@@ -149,7 +151,7 @@ def vmap_refuses_values(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", sees=("value", "alias"))
 def vmap_writes_in_place(lab: Lab) -> None:
-    """A write in place inside of vmap changes the mapped tensor, and what it is a view of."""
+    """An in-place write inside vmap changes the mapped tensor and its base."""
     x = lab.integers(3, 2)
     vmap(lambda a: a.mul_(2))(x)
     lab.same("the input", x)
@@ -170,8 +172,7 @@ def vmap_writes_in_place(lab: Lab) -> None:
 @behaviour("functorch", dtypes=WIDE_FLOATS, level="full", capabilities=("autograd",), sees=("value",))
 def vmap_differentiates(lab: Lab) -> None:
     """A backward through vmap gives what the backward of the single calls gives; is_grads_batched is a batch
-    of
-    backward passes.
+    of backward passes.
     """
     x = lab.floats(3, 4, requires_grad=True)
     y = lab.floats(4)
@@ -209,9 +210,7 @@ def vmap_indexes(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("random",), sees=("error",))
 def vmap_randomness(lab: Lab) -> None:
-    """Random numbers inside of vmap are an error unless randomness says different or same for all
-    elements.
-    """
+    """Random numbers inside vmap are an error unless randomness is "different" or "same"."""
     x = lab.integers(64, 2)
 
     def draw(a: torch.Tensor) -> torch.Tensor:

@@ -117,7 +117,8 @@ def basic_indices(lab: Lab) -> None:
 @behaviour("indexing", dtypes=ALL, level="core", sees=("value", "shape"))
 def advanced_indices(lab: Lab) -> None:
     """Tensors and lists of integers or truth values select what they select in NumPy, combined with each
-    other and with basic indices, from tensors of any strides."""
+    other and with basic indices, from tensors of any strides.
+    """
     base = lab.integers(4, 3, 5, low=0, high=6)
     array = values(base)
     turned = lab.integers(5, 3, 4, low=0, high=6)
@@ -151,8 +152,9 @@ def advanced_indices(lab: Lab) -> None:
     sees=("value", "shape", "error"),
 )
 def masks(lab: Lab) -> None:
-    """A mask selects where it is true, over one dimension or several, alone or beside other indices; one of
-    another size is an IndexError."""
+    """A mask selects the elements for which it is true, over one dimension or several, alone or beside other
+    indices; one of another size is an IndexError.
+    """
     base = lab.integers(4, 3, 5, low=0, high=6)
     array = values(base)
     by_row, by_element, all_of = [
@@ -211,7 +213,8 @@ def masks_of_bytes(lab: Lab) -> None:
 @behaviour("indexing", dtypes=("float32", "int64", "bool"), level="core", sees=("error",))
 def indices_out_of_range(lab: Lab) -> None:
     """An index that is out of range, of a wrong kind, or one too many is an IndexError; a step that is not
-    positive is a ValueError."""
+    positive is a ValueError.
+    """
     base = lab.integers(4, 3)
     lab.raises("[4]", lambda: base[4], IndexError, match="(?i)out of")
     lab.raises("[-5]", lambda: base[-5], IndexError, match="(?i)out of")
@@ -243,8 +246,9 @@ def indices_out_of_range(lab: Lab) -> None:
 
 @behaviour("indexing", dtypes=("float32", "int64"), level="core", sees=("value", "error"))
 def index_functions_read(lab: Lab) -> None:
-    """index_select, gather, take, take_along_dim and masked_select read as the indices say; a wrong
-    dtype of the index or a place out of range is an error."""
+    """index_select, gather, take, take_along_dim and masked_select read as the indices say; a wrong dtype of
+    the index or an index out of range is an error.
+    """
     base = lab.integers(4, 5)
     array = values(base)
     for dim in (0, 1, -1):
@@ -314,8 +318,9 @@ def index_functions_read(lab: Lab) -> None:
 
 @behaviour("indexing", sees=("value",))
 def indices_of_the_host(lab: Lab) -> None:
-    """Indices may live on the CPU while the tensor does not, for reading and for writing; a tensor of no
-    dimensions on the CPU may be written."""
+    """Indices may be on the CPU while the tensor is not, for reading and for writing; a CPU tensor without
+    dimensions may be written.
+    """
     base = lab.integers(4, 3)
     array = values(base)
     rows, columns = torch.tensor([3, 1]), torch.tensor([0, 2])

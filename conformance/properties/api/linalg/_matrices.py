@@ -30,8 +30,8 @@ def adjoint(array: Array) -> Array:
 
 
 def steps(size: int) -> float:
-    """Roundings for what is computed from a matrix of that size: its cube is the number of operations,
-    of which each may round, on numbers no larger than the condition number lets them grow (10).
+    """Roundings for what is computed from a matrix of that size: its cube is the number of operations, of
+    which each may round, on numbers no larger than the condition number lets them grow (10).
     """
     return 10.0 * (4 + size) ** 2
 

@@ -50,8 +50,9 @@ EQUATIONS: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", sees=("value",))
 def einsum_by_equation(lab: Lab) -> None:
-    """einsum sums products as NumPy does for equations with repeated, missing and reordered letters,
-    ellipses and several operands, of any strides."""
+    """einsum sums products as NumPy does for equations with repeated, missing and reordered letters, ellipses
+    and several operands, of any strides.
+    """
     for equation, shapes in EQUATIONS:
         operands = [lab.integers(*shape, low=-2, high=3) for shape in shapes]
         arrays = [values(x) for x in operands]
@@ -91,7 +92,8 @@ def einsum_by_equation(lab: Lab) -> None:
 @behaviour("linalg", dtypes=_DTYPES, sees=("value",))
 def einsum_by_lists(lab: Lab) -> None:
     """einsum takes lists of numbers for letters, with Ellipsis and an output list, in agreement with
-    equations, at random too."""
+    equations, at random too.
+    """
     x, y = lab.integers(5), lab.integers(7)
     a, b = lab.integers(3, 5), lab.integers(2, 5)
     c = lab.integers(2, 1, 3, 1, 4)
@@ -168,7 +170,8 @@ def einsum_refuses(lab: Lab) -> None:
 @behaviour("linalg", dtypes=_DTYPES, level="core", sees=("value", "error"))
 def chains_of_products(lab: Lab) -> None:
     """multi_dot and chain_matmul multiply any number of matrices, multi_dot with vectors at the ends;
-    tensordot sums over chosen dimensions."""
+    tensordot sums over chosen dimensions.
+    """
     for shapes in (
         ((0,), (0,)),
         ((2,), (2, 0)),
@@ -231,8 +234,9 @@ def chains_of_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=(*_DTYPES, "int64"), level="core", sees=("value", "error"))
 def cross_products(lab: Lab) -> None:
-    """cross and linalg.cross agree with NumPy along any dimension of size 3, broadcast, and write into
-    out=; another size is refused."""
+    """cross and linalg.cross agree with NumPy along any dimension of size 3, broadcast, and write into out=;
+    another size is refused.
+    """
     a, b = lab.integers(4, 3, 5), lab.integers(4, 3, 5)
     expected = numpy.cross(values(a), values(b), axis=1)
     for function in (torch.cross, torch.linalg.cross):
@@ -261,8 +265,9 @@ def cross_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", sees=("value", "error"))
 def matrix_powers(lab: Lab) -> None:
-    """matrix_power multiplies a matrix with itself, gives the identity for 0 and the inverse for
-    negative powers, of batches too."""
+    """matrix_power multiplies a matrix with itself, gives the identity for 0 and the inverse for negative
+    powers, of batches too.
+    """
     with_batches = (
         lab.integers(3, 3, low=-1, high=2),
         lab.integers(2, 3, 3, low=-1, high=2),
@@ -306,8 +311,9 @@ def matrix_powers(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", sees=("value", "error"))
 def matrix_exponentials(lab: Lab) -> None:
-    """matrix_exp is the identity at zero, exp on diagonals, a polynomial for nilpotent matrices, the
-    product with exp(t) for shifted ones, and the same for a batch as for each."""
+    """matrix_exp is the identity at zero, exp on diagonals, a polynomial for nilpotent matrices, the product
+    with exp(t) for shifted ones, and the same for a batch as for each.
+    """
     zero = torch.zeros(4, 4, dtype=lab.dtype, device=lab.device)
     lab.expect("zero", torch.linalg.matrix_exp(zero), numpy.eye(4))
     for scale in (1e-6, 1e-3, 0.1, 0.7, 1.5, 4.0):
@@ -369,7 +375,7 @@ def matrix_exponentials(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=(*WIDE_FLOATS, *COMPLEX), level="core", sees=("value", "error"))
 def renormalising(lab: Lab) -> None:
-    """renorm scales down those slices whose p-norm is above the bound, and leaves the others."""
+    """renorm scales down the slices whose p-norm is above the bound, and leaves the others."""
     base = from_array(lab, numpy.array([[3.0, 4, 0, 0], [0.5, 0, 0, 0.5], [1, 1, 1, 1], [0, 0, 0, 0]]))
     array = values(base)
     for p in (1, 2, 3, 0.5, math.inf):

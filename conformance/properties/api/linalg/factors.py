@@ -19,7 +19,8 @@ _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def orthogonal_factors(lab: Lab) -> None:
     """qr in its modes, and geqrf with householder_product and ormqr, give an orthonormal and an upper
-    triangular factor that multiply back."""
+    triangular factor that multiply back.
+    """
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (5, 3), (3, 5), (0, 2), (2, 0))):
         a = lab.integers(*batch, rows, columns)
         name = f"{batch} of {rows} by {columns}"
@@ -114,7 +115,8 @@ def orthogonal_factors(lab: Lab) -> None:
 @behaviour("linalg", capabilities=("autograd",), sees=("error",))
 def gradients_of_orthogonal_factors(lab: Lab) -> None:
     """qr is differentiable when reduced, not in mode r, and when complete only of at most as many rows as
-    columns."""
+    columns.
+    """
     for rows, columns in ((3, 5), (5, 3)):
         for mode in ("reduced", "complete", "r"):
             a: Any = lab.put(values(lab.floats(rows, columns)), dtype=torch.float32, requires_grad=True)
@@ -129,8 +131,9 @@ def gradients_of_orthogonal_factors(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def ranks(lab: Lab) -> None:
-    """matrix_rank counts singular values above the larger of atol and rtol times the largest; of
-    Hermitian matrices by eigenvalues; it is 0 of nothing."""
+    """matrix_rank counts singular values above the larger of atol and rtol times the largest; of Hermitian
+    matrices by eigenvalues; it is 0 of nothing.
+    """
     rank = torch.linalg.matrix_rank
     known = numpy.zeros((4, 5, 5))
     known[0], known[1, 0, 0] = numpy.eye(5), 3
@@ -181,8 +184,9 @@ def ranks(lab: Lab) -> None:
 # ones.
 @behaviour("linalg", dtypes=WIDE_FLOATS, level="core", sees=("value", "error"))
 def pseudo_inverses(lab: Lab) -> None:
-    """pinv and pinverse meet the four conditions of a pseudo-inverse for matrices of any shape and rank,
-    cut small singular values off, and take Hermitian matrices as such."""
+    """pinv and pinverse meet the four conditions of a pseudo-inverse for matrices of any shape and rank, cut
+    off small singular values, and take Hermitian matrices as such.
+    """
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (4, 2), (2, 4), (0, 2), (3, 0))):
         array = values(lab.integers(*batch, rows, columns)) + 7 * numpy.eye(rows, columns)
         a = from_array(lab, array)

@@ -32,8 +32,9 @@ def _norm(array: Array, order: float, dim: Any, keep: bool) -> Array:
 
 @behaviour("linalg", dtypes=(*FLOATS, *COMPLEX), level="core", sees=("value", "error"))
 def vector_norms(lab: Lab) -> None:
-    """vector_norm, linalg.norm and torch.norm agree with the definition for every order, of all
-    elements, of one dimension and of several, kept or not, into out= and computed in another dtype."""
+    """vector_norm, linalg.norm and torch.norm agree with the definition for every order, over all elements,
+    one dimension and several, kept or not, into out= and computed in another dtype.
+    """
     base = from_array(lab, values(lab.integers(3, 4, 2)) + 5)
     array = values(base)
     narrow = lab.dtype.itemsize == 2
@@ -114,8 +115,9 @@ def vector_norms(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=("float32", "float64", "complex64"), level="core", sees=("value", "error"))
 def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
-    """Norms of no elements are 0, or an error for orders without an identity; infinities and NaNs go
-    through."""
+    """Norms of no elements are 0, or an error for orders without an identity; infinities and NaNs
+    propagate.
+    """
     none = torch.empty(0, 4, dtype=lab.dtype, device=lab.device)
     order: Any
     for order in _VECTOR_ORDERS:
@@ -161,7 +163,8 @@ def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def matrix_norms(lab: Lab) -> None:
     """matrix_norm, linalg.norm, torch.norm and nuclear_norm agree with NumPy for every order and pair of
-    dimensions, kept or not; orders and dimensions that mean nothing are refused."""
+    dimensions, kept or not; orders and dimensions that mean nothing are refused.
+    """
     base = lab.integers(3, 4, 3, 2)
     array = values(base)
     for order in _MATRIX_ORDERS:
@@ -247,8 +250,9 @@ def matrix_norms(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def condition_numbers(lab: Lab) -> None:
-    """cond is the norm times that of the inverse, or the quotient of singular values; infinite where a
-    matrix is singular, 0 of nothing."""
+    """cond is the norm times that of the inverse, or the quotient of singular values; it is infinite for a
+    singular matrix and 0 for an empty one.
+    """
     for shape in ((4, 4), (2, 3, 3), (0, 3, 3)):
         a = dominant(lab, *shape)
         for order in (None, *_MATRIX_ORDERS):

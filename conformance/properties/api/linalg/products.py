@@ -17,8 +17,9 @@ _PRODUCTS = (*FLOATS, *COMPLEX)
 
 @behaviour("linalg", dtypes=_PRODUCTS, level="bringup", sees=("value", "shape"))
 def matrix_products(lab: Lab) -> None:
-    """matmul multiplies vectors, matrices and batches of any dimensions that broadcast, of any strides
-    and into out=."""
+    """matmul multiplies vectors, matrices and batches of any dimensions that broadcast, of any strides and
+    into out=.
+    """
     left = ((3,), (2, 3), (4, 2, 3), (2, 1, 2, 3), (1, 3), (0, 3), (2, 0))
     right = ((3,), (3, 2), (4, 3, 2), (4, 3, 1), (3, 1, 3, 2), (3, 0), (0, 4), (0,))
     for left_shape, right_shape in itertools.product(left, right):
@@ -50,7 +51,8 @@ def matrix_products(lab: Lab) -> None:
 @behaviour("linalg", dtypes=_PRODUCTS, level="core", sees=("value",))
 def mm_and_bmm_of_any_strides(lab: Lab) -> None:
     """mm, bmm and mv take transposed, sliced, expanded and overlapping operands, write into an out= of any
-    strides, and sum to zero over nothing."""
+    strides, and give zeros for an empty sum.
+    """
     a, b = lab.integers(5, 4, low=-3, high=4), lab.integers(4, 6, low=-3, high=4)
     expected = values(a) @ values(b)
     forms = {
@@ -138,7 +140,8 @@ def integer_products(lab: Lab) -> None:
 @behaviour("linalg", dtypes=_PRODUCTS, level="core", sees=("value", "error"))
 def sums_of_products(lab: Lab) -> None:
     """addmm, addmv, addr, addbmm and baddbmm add alpha times a product to beta times a tensor that
-    broadcasts; with beta=0 that tensor, NaN or not, does not count; in place and into out= too."""
+    broadcasts; with beta=0 that tensor, NaN or not, does not count; in place and into out= too.
+    """
     alpha, beta = (2 - 1j, 3 + 1j) if lab.dtype.is_complex else (2, 3)
     m, n = lab.integers(4, 3, low=-2, high=3), lab.integers(3, 5, low=-2, high=3)
     v, w = n[:, 0], lab.integers(5, low=-2, high=3)
@@ -202,8 +205,9 @@ def sums_of_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=(*_PRODUCTS, "int64", "int32"), level="core", sees=("value",))
 def products_over_nothing(lab: Lab) -> None:
-    """Where the dimension that is summed has no elements a product is zero, and addmm and its kin give
-    beta times their tensor; where others have none it is nothing."""
+    """If the summed dimension is empty, a product is zero, and addmm and related functions give beta times
+    their tensor; if another dimension is empty, so is the result.
+    """
     beta = 3 + 4j if lab.dtype.is_complex else 3
     try:
         torch.mm(lab.integers(1, 1), lab.integers(1, 1))
@@ -266,8 +270,9 @@ def products_over_nothing(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_PRODUCTS, level="core", sees=("value", "error"))
 def inner_products(lab: Lab) -> None:
-    """dot, vdot, inner and vecdot of vectors of any strides are exact; vdot and vecdot conjugate the
-    first; vectors of other lengths, dtypes or dimensions are refused."""
+    """dot, vdot, inner and vecdot of vectors of any strides are exact; vdot and vecdot conjugate the first;
+    vectors of other lengths, dtypes or dimensions are refused.
+    """
     a, b = lab.integers(60, low=-2, high=3), lab.integers(60, low=-1, high=2)
     x, y = values(a), values(b)
     for name, left, right in (
@@ -326,8 +331,9 @@ def inner_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=ALL, level="core", sees=("value", "error"))
 def outer_products(lab: Lab) -> None:
-    """outer, ger and kron agree with NumPy for vectors of any strides and batches of any dimensions; an
-    out= of another shape is resized with a warning, one of a lower dtype refused."""
+    """outer, ger and kron agree with NumPy for vectors of any strides and batches of any dimensions; an out=
+    of another shape is resized with a warning, one of a lower dtype refused.
+    """
     a, b = lab.integers(7, low=0, high=4), lab.integers(5, low=0, high=4)
     for name, left, right in (
         ("plain", a, b),
@@ -369,8 +375,9 @@ def outer_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=(*NUMBERS, "bool"), level="core", sees=("error", "dtype"))
 def addr_by_dtype(lab: Lab) -> None:
-    """addr and outer give the common dtype of their operands; beta and alpha must be truth values for
-    truth values, no fractions for integers, and no truth values for numbers."""
+    """addr and outer give the common dtype of their operands; beta and alpha must be truth values for truth
+    values, no fractions for integers, and no truth values for numbers.
+    """
     m, a, b = (
         lab.integers(3, 2, low=0, high=3),
         lab.integers(3, low=0, high=3),

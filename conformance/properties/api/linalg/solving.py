@@ -25,8 +25,9 @@ def _singular(lab: Lab, size: int, *batch: int, where: tuple[int, ...] = (), pla
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value",))
 def solving_systems(lab: Lab) -> None:
-    """linalg.solve and solve_ex give x with A x = b (or x A = b with left=False) for vectors and
-    matrices, batches that broadcast and any strides, into out= too."""
+    """linalg.solve and solve_ex give x with A x = b (or x A = b with left=False) for vectors and matrices,
+    batches that broadcast and any strides, into out= too.
+    """
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
         a = (
             dominant(lab, *batch, size, size)
@@ -65,8 +66,9 @@ def solving_systems(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def inverses(lab: Lab) -> None:
-    """inverse, linalg.inv and inv_ex invert matrices of batches and any strides; a singular one is a
-    LinAlgError that names the batch element, or an info that is not zero."""
+    """inverse, linalg.inv and inv_ex invert matrices of batches and any strides; a singular one raises a
+    LinAlgError that names the batch element, or sets info to a nonzero value.
+    """
     for batch, size in itertools.product(_BATCHES, (0, 5)):
         a = (
             dominant(lab, *batch, size, size)
@@ -136,8 +138,9 @@ def inverses(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def lu_factorisations(lab: Lab) -> None:
-    """lu_factor, lu_factor_ex, linalg.lu and torch.lu multiply back to the matrix; lu_solve solves with
-    them from either side and with the adjoint; lu_unpack leaves out what it is told to."""
+    """lu_factor, lu_factor_ex, linalg.lu and torch.lu multiply back to the matrix; lu_solve solves with them
+    from either side and with the adjoint; lu_unpack omits what it is asked to omit.
+    """
     for batch, (rows, columns) in itertools.product(
         _BATCHES, ((3, 3), (4, 2), (2, 4), (0, 2), (2, 0), (0, 0))
     ):
@@ -219,8 +222,9 @@ def lu_factorisations(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def determinants(lab: Lab) -> None:
-    """det, logdet and slogdet agree with the whole numbers that determinants of whole matrices are,
-    follow scaled and exchanged rows, and are 1, 0 and (1, 0) of nothing."""
+    """det, logdet and slogdet of integer matrices are exact, follow scaled and exchanged rows, and are 1, 0
+    and (1, 0) for empty matrices.
+    """
     for shape in ((1, 1), (2, 2), (3, 3), (5, 3, 3), (2, 2, 4, 4)):
         a = dominant(lab, *shape)
         expected = numpy.linalg.det(values(a))
@@ -295,9 +299,10 @@ def determinants(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def cholesky_factorisations(lab: Lab) -> None:
-    """cholesky gives the lower (or upper) factor of batches and any strides, cholesky_ex info instead of
-    errors, cholesky_solve and cholesky_inverse work with it; what is not positive definite is a
-    LinAlgError."""
+    """cholesky gives the lower (or upper) factor for batches and any strides, cholesky_ex gives info instead
+    of errors, and cholesky_solve and cholesky_inverse work with the factor; a matrix that is not positive
+    definite raises LinAlgError.
+    """
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
         a = (
             positive(lab, *batch, size, size)

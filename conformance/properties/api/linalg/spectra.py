@@ -18,8 +18,9 @@ _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def hermitian_eigenvalues(lab: Lab) -> None:
-    """eigh and eigvalsh give the eigenvalues of Hermitian matrices in order with orthonormal
-    eigenvectors, from the triangle that UPLO names, of batches and of nothing, into out= too."""
+    """eigh and eigvalsh give the eigenvalues of Hermitian matrices in order with orthonormal eigenvectors,
+    from the triangle that UPLO names, for batches and empty matrices, and into out=.
+    """
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
         a = (
             positive(lab, *batch, size, size)
@@ -91,8 +92,9 @@ def hermitian_eigenvalues(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def general_eigenvalues(lab: Lab) -> None:
-    """eig and eigvals give the complex eigenvalues, in some order, with vectors that the matrix scales;
-    what holds NaN or infinity, or is not square, is refused."""
+    """eig and eigvals give the complex eigenvalues, in some order, with vectors that the matrix scales; a
+    matrix that holds NaN or infinity, or is not square, is refused.
+    """
     wide = torch.complex128 if lab.dtype in (torch.float64, torch.complex128) else torch.complex64
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
         array = numpy.triu(values(lab.integers(*batch, size, size, low=-1, high=2)), 1) + numpy.diag(
@@ -146,8 +148,9 @@ def general_eigenvalues(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value",))
 def singular_values(lab: Lab) -> None:
-    """svd, svdvals and torch.svd give singular values in order with orthonormal factors that multiply
-    back, reduced or full, of batches, any strides and nothing."""
+    """svd, svdvals and torch.svd give singular values in order with orthonormal factors that multiply back,
+    reduced or full, of batches, any strides and nothing.
+    """
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (5, 2), (2, 5), (0, 3), (3, 0))):
         a = lab.integers(*batch, rows, columns)
         count = min(rows, columns)
@@ -200,7 +203,8 @@ def singular_values(lab: Lab) -> None:
 @behaviour("linalg", dtypes=("float64", "complex128"), sees=("value",))
 def low_rank_factors(lab: Lab) -> None:
     """svd_lowrank and pca_lowrank find the factors of a matrix of low rank, lobpcg the extreme
-    eigenvalues."""
+    eigenvalues.
+    """
     for batch, (rows, columns) in itertools.product(((), (3,)), ((17, 4), (6, 12), (8, 8))):
         array = values(lab.integers(*batch, rows, 2)) @ values(lab.integers(*batch, 2, columns))
         a = from_array(lab, array)
@@ -247,8 +251,9 @@ def low_rank_factors(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=("complex128",), capabilities=("autograd",), sees=("error",))
 def free_phases_have_no_gradient(lab: Lab) -> None:
-    """A function of eigenvectors or singular vectors that depends on their free phase has no gradient:
-    an error."""
+    """A function of eigenvectors or singular vectors that depends on their free phase has no gradient: an
+    error.
+    """
     a = lab.put(values(lab.floats(3, 3)), requires_grad=True)
     svd = torch.linalg.svd(a, full_matrices=False)
     lab.raises("svd", lambda: (svd[0] + svd[2]).sum().abs().backward(), match="(?i)ill-defined")

@@ -16,8 +16,9 @@ from conformance.properties.api.linalg._matrices import DTYPES, adjoint, dominan
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def least_squares(lab: Lab) -> None:
-    """lstsq solves systems of full rank with more rows than columns in the sense of least squares, of
-    batches that broadcast, vectors too, and of nothing."""
+    """lstsq solves overdetermined systems of full rank in the least-squares sense, for batches that
+    broadcast, vectors and empty matrices.
+    """
     for batch, (rows, columns), width in itertools.product(((), (3,), (2, 2)), ((4, 4), (6, 3)), (1, 3)):
         array = values(lab.integers(*batch, rows, columns, low=-1, high=2)) + 6 * numpy.eye(rows, columns)
         a, b = from_array(lab, array), lab.integers(*batch, rows, width)
@@ -64,8 +65,9 @@ def least_squares(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def systems_of_tensors(lab: Lab) -> None:
-    """tensorsolve and tensorinv solve and invert tensors as the matrices that they are when reshaped;
-    shapes that are no square and singular ones are refused."""
+    """tensorsolve and tensorinv solve and invert tensors as the matrices that they are when reshaped; shapes
+    that are not square and singular ones are refused.
+    """
     for shape, split in (((2, 3, 6), 2), ((6, 2, 3), 1), ((2, 2, 2, 2), 2), ((4, 6, 8, 3), 2)):
         rows = math.prod(shape[:split])
         a = dominant(lab, rows, rows).reshape(shape)
@@ -146,7 +148,8 @@ def systems_of_tensors(lab: Lab) -> None:
 @behaviour("linalg", dtypes=DTYPES, sees=("value",))
 def symmetric_factors(lab: Lab) -> None:
     """ldl_factor gives a unit lower factor and a diagonal that multiply back to a matrix that needs no
-    pivots, and ldl_solve solves with them, symmetric or Hermitian."""
+    pivots, and ldl_solve solves with them, symmetric or Hermitian.
+    """
     for batch in ((), (3,), (2, 2)):
         for hermitian in (False, True):
             array = values(positive(lab, *batch, 4, 4))

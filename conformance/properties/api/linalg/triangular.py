@@ -17,7 +17,8 @@ from conformance.properties.api.linalg._matrices import DTYPES, dominant, positi
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value",))
 def triangular_systems(lab: Lab) -> None:
     """solve_triangular and triangular_solve use one triangle only, or a diagonal of ones, from either side,
-    transposed, conjugated, expanded and broadcast."""
+    transposed, conjugated, expanded and broadcast.
+    """
     full = lab.integers(3, 4, 4, low=-1, high=2)
     array = values(full) + 4 * numpy.eye(4)
     a = from_array(lab, array)

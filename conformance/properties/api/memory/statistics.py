@@ -16,8 +16,8 @@ MEBIBYTE = 1 << 20
 
 @behaviour("memory", level="core", sees=())
 def statistics_add_up(lab: Lab) -> None:
-    """Allocated bytes grow by what is made and fall by what is freed, reserved ones are not fewer, and peaks
-    hold.
+    """Allocated bytes grow by what is made and fall by what is freed, reserved bytes are not fewer, and peaks
+    are kept.
     """
     memory = _model.of(lab)
     memory.collect()
@@ -42,7 +42,7 @@ def statistics_add_up(lab: Lab) -> None:
 
 @behaviour("memory", level="core", sees=())
 def tables_of_statistics(lab: Lab) -> None:
-    """memory_stats tells bytes now, at their peak, and in all; these agree with each other and with the
+    """memory_stats reports the current, peak and cumulative bytes; they agree with each other and with the
     getters.
     """
     memory = _model.of(lab)
@@ -112,8 +112,8 @@ def nothing_is_lost(lab: Lab) -> None:
 
 @behaviour("memory", level="core", capabilities=("memory_limit",), sees=())
 def running_out_of_memory(lab: Lab) -> None:
-    """A request that cannot be met raises torch.OutOfMemoryError and takes nothing, after which work goes
-    on.
+    """A request that cannot be met raises torch.OutOfMemoryError and takes nothing, after which
+    work goes on.
     """
     memory = _model.of(lab)
     kept = lab.integers(1000)
@@ -130,8 +130,8 @@ def running_out_of_memory(lab: Lab) -> None:
 
 @behaviour("memory", sees=())
 def memory_is_reused(lab: Lab) -> None:
-    """Making and freeing the same sizes in turn does not let reserved memory grow, and spares what is
-    held.
+    """Making and freeing the same sizes in turn does not let reserved memory grow, and leaves live tensors
+    intact.
     """
     memory = _model.of(lab)
     sizes = (1000, MEBIBYTE, 77, 3 * MEBIBYTE, 500_000)

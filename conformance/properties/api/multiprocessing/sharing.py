@@ -102,8 +102,8 @@ def _through_pickle(value: Any) -> Any:
 
 @behaviour("multiprocessing", sees=())
 def tensors_through_queues(lab: Lab) -> None:
-    """Host tensors go through a queue in shared memory, with views, parameters and flags kept; results of a
-    graph do not.
+    """Host tensors go through a queue in shared memory, keeping views, parameters and flags; results with a
+    graph are refused.
     """
     for name in _strategies():
         with _strategy(name):
@@ -142,8 +142,8 @@ def _host_work() -> bytes:
 
 @behaviour("multiprocessing", level="core", capabilities=("fork",), sees=())
 def forks_beside_a_device(lab: Lab) -> None:
-    """A forked child is told in words that it may not use the device, or may; its work on the host and the
-    parent go on.
+    """A forked child either gets a clear error that it may not use the device, or may use it; its work on the
+    host continues, and so does the parent.
     """
     x = lab.integers(1000)
     kept = x.sum()

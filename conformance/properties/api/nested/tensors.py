@@ -25,7 +25,7 @@ def _shown(value: torch.Tensor) -> list[torch.Tensor]:
 @behaviour("nested", dtypes=("float32", "float64"), level="core", sees=("value", "error"))
 def nested_construction(lab: Lab) -> None:
     """nested_tensor copies its parts, as_nested_tensor keeps their gradients; unbind, sizes and padding
-    give them back.
+    recover them.
     """
     for layout in (torch.strided, torch.jagged):
         parts = _parts(lab)

@@ -21,8 +21,8 @@ def _layers(lab: Lab, count: int) -> list[nn.Linear]:
 
 @behaviour("nn", level="core", sees=("value", "error"))
 def sequential_edits(lab: Lab) -> None:
-    """A Sequential is read, written, cut, joined and repeated like a list, and runs its layers in that
-    order.
+    """A Sequential is read, written, cut, joined and repeated like a list, and runs its layers in
+    list order.
     """
     first, second, third, fourth = _layers(lab, 4)
     x = lab.integers(3, 2)
@@ -195,8 +195,8 @@ class Counted(nn.Module):
 
 @behaviour("nn", sees=("alias",))
 def copies_of_containers(lab: Lab) -> None:
-    """deepcopy and pickle give containers with parameters of their own and equal values; a copy shares
-    them.
+    """deepcopy and pickle give containers with parameters of their own and equal values; a copy
+    shares them.
     """
     module = Counted(lab)
     by_pickle = pickle.loads(pickle.dumps(module))

@@ -20,8 +20,8 @@ MODULES = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
 @behaviour("nn", dtypes=("float32", "complex64"), level="core", capabilities=("autograd",), sees=("value",))
 def same_and_valid_padding(lab: Lab) -> None:
-    """padding="valid" is none, and "same" keeps the size, with the odd element behind; values and gradients
-    agree.
+    """padding="valid" pads nothing, and "same" keeps the size, with the odd element at the end; values and
+    gradients agree.
     """
     for dims, call in FUNCTIONS.items():
         for kernel, dilation in ((3, 1), (4, 1), (2, 2), (4, 3), (1, 1)):
@@ -56,8 +56,8 @@ def same_and_valid_padding(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value", "error"))
 def padding_of_convolution_modules(lab: Lab) -> None:
-    """Modules pad as their functions do, or by reflection, replication and in a circle, and refuse what
-    cannot be.
+    """Modules pad as their functions do, or by reflection, replication and circularly, and refuse impossible
+    padding.
     """
     for dims, make in MODULES.items():
         x = lab.integers(1, 2, *(6, 5, 4)[:dims])
@@ -148,7 +148,7 @@ def grouped_convolutions(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
 def convolution_gradients(lab: Lab) -> None:
-    """Gradients of convolutions, first and second, over strides, paddings, dilations and groups;
+    """First and second gradients of convolutions are correct over strides, paddings, dilations and groups;
     torch.nn.grad gives them too.
     """
     for dims, call in FUNCTIONS.items():

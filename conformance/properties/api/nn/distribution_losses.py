@@ -207,7 +207,7 @@ def distances(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value", "error"))
 def connectionist_temporal_classification(lab: Lab) -> None:
-    """CTC agrees over its forms of targets and lengths, is infinite where no path exists, and refuses bad
+    """CTC agrees across its forms of targets and lengths, is infinite if no path exists, and refuses bad
     lengths.
     """
     log: Any = lab.floats(6, 2, 4).log_softmax(2).requires_grad_()
@@ -267,8 +267,8 @@ def connectionist_temporal_classification(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value", "error"))
 def adaptive_log_softmax(lab: Lab) -> None:
-    """The adaptive softmax gives log probabilities that add up to one, and refuses bad cutoffs and
-    targets.
+    """The adaptive softmax gives log probabilities that add up to one, and refuses bad cutoffs
+    and targets.
     """
     from conformance.properties.api._nn import whole
 

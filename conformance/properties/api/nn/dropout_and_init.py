@@ -21,8 +21,8 @@ SIGMAS = 6.0
 
 @behaviour("nn", level="core", capabilities=("random",), sees=("value", "error"))
 def ends_of_dropout(lab: Lab) -> None:
-    """Dropout of nothing and in eval mode is the identity, of all is zero, and a probability beyond is
-    refused.
+    """Dropout with p=0 and in eval mode is the identity, with p=1 it is zero, and a probability outside [0,
+    1] is refused.
     """
     x = lab.integers(3, 4, requires_grad=True)
     for training in (True, False):
@@ -58,8 +58,8 @@ def ends_of_dropout(lab: Lab) -> None:
 
 @behaviour("nn", level="core", dtypes=("float32", "bfloat16"), capabilities=("random",), sees=("value",))
 def shares_of_dropout(lab: Lab) -> None:
-    """Dropout zeroes the promised share and scales the rest, with the same mask for gradients, in the
-    input's layout.
+    """Dropout zeroes the promised share and scales the rest, with the same mask for gradients, in the input's
+    layout.
     """
     p = 0.25
     base = torch.ones(2, 50, 8, 8, device=lab.device, dtype=lab.dtype)
@@ -209,8 +209,8 @@ def constant_initialization(lab: Lab) -> None:
 
 @behaviour("nn", sees=("error",))
 def gains_of_nonlinearities(lab: Lab) -> None:
-    """calculate_gain knows what each nonlinearity asks for, and refuses slopes that are no numbers and other
-    names.
+    """calculate_gain knows the gain of each nonlinearity, and refuses unknown names and slopes that are not
+    numbers.
     """
     for name, gain in (
         ("linear", 1.0),

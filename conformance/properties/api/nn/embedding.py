@@ -123,8 +123,8 @@ def norms_of_embeddings(lab: Lab) -> None:
     "nn", level="core", dtypes=("float32", "float64", "bfloat16"), capabilities=("autograd",), sees=("value",)
 )
 def bags_of_embeddings(lab: Lab) -> None:
-    """A bag is the sum, mean or maximum of its rows, of zeros where it is empty, with gradients for each row
-    it holds.
+    """A bag is the sum, mean or maximum of its rows, zeros if it is empty, with gradients for each row it
+    holds.
     """
     rows = torch.arange(1.0, 11).view(5, 2)
     for mode in MODES:
@@ -191,7 +191,7 @@ def bags_of_embeddings(lab: Lab) -> None:
 
 @behaviour("nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",))
 def weights_of_samples(lab: Lab) -> None:
-    """per_sample_weights scale the rows of a sum before it is taken, and have gradients of their own."""
+    """per_sample_weights scale the rows before the sum, and have gradients of their own."""
     for index_type in (torch.int32, torch.int64):
         table = lab.integers(5, 3, requires_grad=True)
         flat = lab.put([3, 1, 1, 1, 4, 0], dtype=index_type)
@@ -232,8 +232,8 @@ def weights_of_samples(lab: Lab) -> None:
 
 @behaviour("nn", sees=("error", "message"))
 def refusals_of_bags(lab: Lab) -> None:
-    """Bags refuse offsets with rows, none with a flat index, bad offsets and padding, and weights that do
-    not fit.
+    """Bags refuse offsets with rows, none with a flat index, bad offsets and padding, and weights that do not
+    fit.
     """
     table = lab.floats(5, 2)
     flat, square = lab.put([0, 1, 4]), lab.put([[0, 1], [2, 3]])

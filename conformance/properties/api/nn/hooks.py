@@ -186,8 +186,8 @@ class _Writes(nn.Module):
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value", "error", "message"))
 def corners_of_backward_hooks(lab: Lab) -> None:
-    """Backward hooks keep requires_grad, pass over what is no tensor, refuse wrong results, and forbid in-
-    place writes.
+    """Backward hooks keep requires_grad, skip arguments that are not tensors, refuse wrong results, and
+    forbid in-place writes.
     """
     x = lab.integers(2, requires_grad=True)
     seen: list[Any] = []

@@ -42,8 +42,8 @@ def _norm(make: Any) -> bool:
 
 @behaviour("nn", sees=("value",))
 def lazy_modules_become_real(lab: Lab) -> None:
-    """The first input gives a lazy module its sizes, its class and parameters on the device; then it
-    computes as such.
+    """The first input gives a lazy module its sizes, its class and parameters on the device; then it computes
+    as such.
     """
     for make, few, real, _, shape in CASES:
         module = _lazy(lab, make, few, **({"affine": True} if _norm(make) else {}))
@@ -81,8 +81,8 @@ def lazy_modules_become_real(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value", "error"))
 def states_of_lazy_modules(lab: Lab) -> None:
-    """A lazy module takes its sizes from a state dict too; one that waits cannot be loaded into a real
-    one.
+    """A lazy module takes its sizes from a state dict too; one that waits cannot be loaded into a
+    real one.
     """
     for make, few, real, full, shape in CASES:
         options = {"affine": True, "track_running_stats": True} if _norm(make) else {}
@@ -108,7 +108,7 @@ def states_of_lazy_modules(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value",))
 def copies_of_lazy_modules(lab: Lab) -> None:
-    """Lazy modules are pickled while they wait, and copied and pickled when they are real."""
+    """Lazy modules can be pickled while uninitialized, and copied and pickled once they are real."""
     for make, few, real, _, shape in CASES:
         options = {"affine": True} if _norm(make) else {}
         for word, again in (
@@ -147,8 +147,8 @@ class _Waiting(nn.modules.lazy.LazyModuleMixin, nn.Module):
 
 @behaviour("nn", sees=("value", "error"))
 def parameters_that_wait(lab: Lab) -> None:
-    """Waiting parameters move and cast without values, become real in place, and refuse to compute and to be
-    shared.
+    """Uninitialized parameters move and cast without values, become real in place, and refuse to compute and
+    to be shared.
     """
     module = _Waiting()
     module.to(lab.device).half()

@@ -131,7 +131,7 @@ def refusals_of_losses(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value",))
 def negative_log_likelihood(lab: Lab) -> None:
-    """NLL picks the target's entry, weighs it by its class, passes over the ignored one, and divides by the
+    """NLL picks the target's entry, weights it by its class, skips the ignored one, and divides by the
     weights.
     """
     x = lab.put(
@@ -294,7 +294,9 @@ def refusals_of_cross_entropy(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value",))
 def binary_cross_entropy(lab: Lab) -> None:
-    """BCE is never negative, knows its ends, is stable for large logits, and broadcasts its weights."""
+    """BCE is never negative, has its known end values, is stable for large logits, and broadcasts its
+    weights.
+    """
     p = lab.put([0.0, 1.0, 0.5, 0.0, 1.0], dtype=lab.dtype)
     lab.expect(
         "at the ends",

@@ -58,8 +58,8 @@ def batch_norm_statistics(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
 def batch_norm_gradients(lab: Lab) -> None:
-    """Gradients of batch norm in train and eval mode, with and without affine parameters, in one dimension
-    to three.
+    """Gradients of batch norm are correct in train and eval mode, with and without affine parameters, in one
+    to three dimensions.
     """
     for dims, make in ((1, nn.BatchNorm1d), (2, nn.BatchNorm2d), (3, nn.BatchNorm3d)):
         for affine in (True, False) if dims == 2 else (True,):

@@ -13,8 +13,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("nn", dtypes=("float32", *INTEGERS), level="core", sees=("value",))
 def padding_sequences(lab: Lab) -> None:
-    """pad_sequence puts sequences side by side with a value behind the short ones, to either side; unpad
-    takes it off.
+    """pad_sequence puts sequences side by side and fills the short ones on either side; unpad removes the
+    padding.
     """
     a, b, c = (
         lab.put([1, 2, 3], dtype=lab.dtype),
@@ -122,7 +122,7 @@ def gradients_through_packing(lab: Lab) -> None:
 
 @behaviour("nn", dtypes=("float32", "int32"), sees=("value",))
 def moving_packed_sequences(lab: Lab) -> None:
-    """A packed sequence is cast and moved like a tensor, with its order; it is itself where nothing
+    """A packed sequence is cast and moved like a tensor, with its order; it is the same object if nothing
     changes.
     """
     host: Any = rnn.pack_padded_sequence(

@@ -68,8 +68,8 @@ def average_pooling(lab: Lab) -> None:
     "nn", level="core", dtypes=("float32", "bfloat16", "float64"), capabilities=("autograd",), sees=("value",)
 )
 def maximum_pooling(lab: Lab) -> None:
-    """Max pooling gives the largest of each window with its place in the input, and its gradient goes
-    there.
+    """Max pooling gives the largest of each window with its place in the input, and its gradient
+    goes there.
     """
     row = lab.put([[[1.0, 2.0, 3.0, 4.0]]], dtype=lab.dtype, requires_grad=True)
     y, where = F.max_pool1d(row, 2, return_indices=True)
@@ -131,9 +131,7 @@ def maximum_pooling(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value",))
 def extremes_in_pooling(lab: Lab) -> None:
-    """NaN comes through max pooling, minus infinity is a value like others, and places of such are in
-    range.
-    """
+    """NaN passes through max pooling, minus infinity is an ordinary value, and their indices are in range."""
     for dims in (1, 2, 3):
         for word, call in (
             ("max", lambda x: MAXIMUM[dims](x, 3)),
@@ -168,7 +166,7 @@ def extremes_in_pooling(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value", "error"))
 def unpooling(lab: Lab) -> None:
-    """Unpooling puts values back to the places that pooling named, with zeros between, in any size that
+    """Unpooling puts values back at the indices that pooling returned, with zeros between, in any size that
     fits.
     """
     back: Any  # takes the size of the window as a number too
@@ -225,8 +223,8 @@ def unpooling(lab: Lab) -> None:
     "nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value", "error")
 )
 def adaptive_pooling(lab: Lab) -> None:
-    """Adaptive pooling gives the size that is asked for, None keeping a dimension; one gives the mean or the
-    largest.
+    """Adaptive pooling gives the size that is asked for, None keeping a dimension; a size of one gives the
+    mean or the maximum.
     """
     x = lab.put([[[0.0, 2.0, 4.0, 6.0, 8.0]]], dtype=lab.dtype)
     lab.expect("averages", F.adaptive_avg_pool1d(x, 2), [[[2.0, 6.0]]])
@@ -274,8 +272,8 @@ def adaptive_pooling(lab: Lab) -> None:
     "nn", level="core", dtypes=("float32", "bfloat16"), capabilities=("channels_last",), sees=("value",)
 )
 def channels_last_pooling(lab: Lab) -> None:
-    """Pooling of channels-last input, contiguous or cut from one, equals that of contiguous input, places
-    too.
+    """Pooling of channels-last input, contiguous or sliced from a larger tensor, equals that of contiguous
+    input, indices included.
     """
     image = (
         lab.permutation(2 * 6 * 64).to(lab.dtype).view(2, 6, 8, 8)
@@ -309,8 +307,8 @@ def channels_last_pooling(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value", "error"))
 def fractional_pooling(lab: Lab) -> None:
-    """Fractional max pooling with given samples is determined, also without a batch; sizes that cannot be
-    are refused.
+    """Fractional max pooling with given samples is deterministic, also without a batch; impossible sizes are
+    refused.
     """
     for dims, call in ((2, F.fractional_max_pool2d), (3, F.fractional_max_pool3d)):
         samples = lab.floats(1, 2, dims, low=0.0)

@@ -27,8 +27,8 @@ def _small(lab: Lab, module: nn.Module) -> nn.Module:
 
 @behaviour("nn", level="core", sees=("value",))
 def recurrent_modules(lab: Lab) -> None:
-    """RNN, LSTM and GRU agree over layouts, without a batch, with states given or not, layers, directions
-    and biases.
+    """RNN, LSTM and GRU agree over layouts, without a batch, with states given or not, layers, directions and
+    biases.
     """
     for make in MODULES:
         for options in (
@@ -271,8 +271,8 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value",))
 def weights_of_recurrent_modules(lab: Lab) -> None:
-    """Weights of recurrent modules may be replaced, shared, left out and moved; copies and saved ones
-    compute the same.
+    """Weights of recurrent modules may be replaced, shared, left out and moved; copies and saved ones compute
+    the same.
     """
     module: Any = _small(lab, nn.LSTM(2, 3, num_layers=2))
     x = lab.floats(4, 2, 2)

@@ -14,8 +14,8 @@ from conformance.properties.api._nn import whole
 
 @behaviour("nn", level="core", sees=("value", "error"))
 def registering_parameters(lab: Lab) -> None:
-    """Parameters register by assignment and by name, may be replaced and be None, and refuse what they
-    cannot be.
+    """Parameters register by assignment and by name, may be replaced and be None, and refuse what they cannot
+    be.
     """
     module: Any = nn.Module()
     first, second = nn.Parameter(lab.integers(2)), nn.Parameter(lab.integers(3))
@@ -51,9 +51,7 @@ def registering_parameters(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value", "error"))
 def registering_buffers(lab: Lab) -> None:
-    """Buffers register by name, persist in the state dict unless they are told not to, and are found by
-    name.
-    """
+    """Buffers register by name, persist in the state dict unless persistent=False, and are found by name."""
     module: Any = nn.Module()
     first, second = lab.integers(2), lab.integers(3)
     module.register_buffer("a", first)
@@ -102,8 +100,8 @@ def registering_buffers(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value", "error"))
 def registering_modules(lab: Lab) -> None:
-    """Modules register by assignment and by name, may be replaced and be None, and are found by their
-    path.
+    """Modules register by assignment and by name, may be replaced and be None, and are found by
+    their path.
     """
     first, second = whole(lab, nn.Linear(2, 2)), whole(lab, nn.Linear(2, 2))
     outer: Any = nn.Module()

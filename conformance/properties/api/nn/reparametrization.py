@@ -35,8 +35,8 @@ def vectors_of_parameters(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value", "error"))
 def clipped_gradients(lab: Lab) -> None:
-    """Clipping scales gradients to a norm of any order, or cuts them to a range, in place, and returns the
-    norm before.
+    """Clipping scales gradients to a norm of any order, or limits them to a range, in place, and returns the
+    earlier norm.
     """
     for order, total in ((1.0, 18.0), (2.0, 10.0), (float("inf"), 8.0)):
         for foreach in (None, False, True) if lab.target.capable("foreach") else (None, False):
@@ -79,8 +79,8 @@ def clipped_gradients(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("autograd",), sees=("value", "error"))
 def weight_normalization(lab: Lab) -> None:
-    """Weight norm keeps a length and a direction, gives the weight that was, trains both, and can be removed
-    and copied.
+    """Weight norm keeps a length and a direction, reproduces the original weight, trains both, and can be
+    removed and copied.
     """
     x = lab.floats(3, 4)
     for dim in (0, 1, None, -1):
@@ -174,8 +174,8 @@ def spectral_normalization(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value", "error"))
 def pruned_modules(lab: Lab) -> None:
-    """Pruning masks the smallest entries, rows or chosen places, keeps the original, and can be made
-    final.
+    """Pruning masks the smallest entries, rows or chosen places, keeps the original, and can be
+    made final.
     """
     rows = [[1.0, 2.0, 3.0, 4.0], [-4.0, -3.0, -2.0, -1.0]]
 

@@ -227,8 +227,8 @@ def sampled_grids(lab: Lab) -> None:
 
 @behaviour("nn", level="core", dtypes=("float32", "complex64", "int64"), sees=("value",))
 def paddings(lab: Lab) -> None:
-    """Padding by a constant, reflection, replication or in a circle repeats what it should; negative amounts
-    cut.
+    """Padding by a constant, reflection, replication or circularly repeats the right elements; negative
+    amounts crop.
     """
     row = lab.put([[[1, 2, 3, 4]]], dtype=lab.dtype)
     lab.expect("zeros", F.pad(row, (1, 2)), [[[0, 1, 2, 3, 4, 0, 0]]])

@@ -51,8 +51,8 @@ def contents_of_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value", "error", "message"))
 def loading_state_dicts(lab: Lab) -> None:
-    """Loading copies by name; missing, unexpected and misshapen entries are errors, or reported where not
-    strict.
+    """Loading copies by name; missing, unexpected and misshapen entries are errors, or are reported if strict
+    is off.
     """
     net: Any = _net(lab)
     weight = net.first.weight
@@ -104,8 +104,8 @@ def loading_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value",))
 def older_state_dicts(lab: Lab) -> None:
-    """A state of a batch norm from before it counted batches loads, and the count keeps or takes its
-    start.
+    """A state of a batch norm from before it counted batches loads, and the count keeps or takes
+    its start.
     """
     norm: Any = whole(lab, nn.BatchNorm1d(2))
     for version in (1, None):
@@ -129,8 +129,8 @@ def older_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value", "error", "message"))
 def assigned_state_dicts(lab: Lab) -> None:
-    """With assign=True entries become the parameters: they may come to a meta module, in other strides and
-    dtypes.
+    """With assign=True the entries become the parameters: they may replace those of a meta module, with other
+    strides and dtypes.
     """
     net = nn.Sequential(whole(lab, nn.Linear(2, 3)), whole(lab, nn.BatchNorm1d(3)))
     net[0].weight.requires_grad_(False)
@@ -253,8 +253,8 @@ def state_of_another_form(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value", "error", "message"))
 def hooks_of_state_dicts(lab: Lab) -> None:
-    """Hooks run before and after saving and loading, see the right part, may change it, and can be
-    removed.
+    """Hooks run before and after saving and loading, see the right part, may change it, and can
+    be removed.
     """
     net: Any = nn.Sequential(whole(lab, nn.Linear(2, 2)), whole(lab, nn.Linear(2, 2)))
     order: list[Any] = []

@@ -252,8 +252,8 @@ def rates_by_schedule(lab: Lab) -> None:
 
 @behaviour("optim", level="training", sees=("value",))
 def averaged_models(lab: Lab) -> None:
-    """An averaged model holds the mean of what it was given, or a moving one, and update_bn counts its
-    statistics anew.
+    """An averaged model holds the mean of what it was given, or a moving one, and update_bn recomputes its
+    statistics.
     """
     net: Any = nn.Sequential(whole(lab, nn.Linear(2, 3)), whole(lab, nn.BatchNorm1d(3)))
     mean: Any = AveragedModel(net)

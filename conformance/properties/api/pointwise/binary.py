@@ -17,8 +17,9 @@ _INF, _NAN = math.inf, math.nan
 
 @behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS), level="core", sees=("value",))
 def rounded_division(lab: Lab) -> None:
-    """// and div rounding down or towards zero, remainder and fmod are Python's: for every mixture of
-    signs, of tensors, numbers, in place and the other way round."""
+    """// and div rounding down or towards zero, remainder and fmod are Python's: for every mixture of signs,
+    with tensors and numbers, in place and with the operands reversed.
+    """
     signed = lab.dtype.is_signed
     pairs = [
         (a, b)
@@ -58,7 +59,8 @@ def rounded_division(lab: Lab) -> None:
 @behaviour("pointwise", dtypes=FLOATS, level="core", sees=("value",))
 def division_by_zero_and_infinity(lab: Lab) -> None:
     """Quotients and remainders by zero, of infinities and of NaN are those of IEEE 754 and of Python's
-    rounding."""
+    rounding.
+    """
     a = lab.put([1.0, -1, 0, _INF, -_INF, _NAN, 5, -5], dtype=lab.dtype)
     zero, inf = torch.zeros_like(a), torch.full_like(a, _INF)
     over = [_INF, -_INF, _NAN, _INF, -_INF, _NAN, _INF, -_INF]
@@ -82,8 +84,9 @@ def division_by_zero_and_infinity(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS, "complex64"), level="core", sees=("value", "error"))
 def powers(lab: Lab) -> None:
-    """pow of tensors and numbers either way, in place and with negative exponents is exact where it can
-    be; integers to negative powers are refused, as is a result in place that does not fit."""
+    """pow of tensors and numbers in either order, in place and with negative exponents, is exact when it can
+    be; integers to negative powers are refused, as is an in-place result that does not fit.
+    """
     base = lab.put([1, 2, 3, -2] if lab.dtype.is_signed else [1, 2, 3, 4], dtype=lab.dtype)
     array = values(base)
     for exponent in (0, 1, 2, 3):
@@ -139,7 +142,8 @@ def powers(lab: Lab) -> None:
 @behaviour("pointwise", dtypes=INTEGERS, level="core", sees=("value", "error"))
 def functions_of_two_integers(lab: Lab) -> None:
     """gcd, lcm, shifts and bitwise operators are NumPy's, of tensors and numbers, in place and with
-    operators."""
+    operators.
+    """
     a, b = lab.integers(40, low=-12, high=13), lab.integers(40, low=-12, high=13)
     x, y = values(a), values(b)
     lab.expect("gcd", torch.gcd(a, b), numpy.gcd(x, y))
@@ -182,7 +186,8 @@ def functions_of_two_integers(lab: Lab) -> None:
 @behaviour("pointwise", dtypes=FLOATS, level="core", sees=("value", "error"))
 def functions_of_two_floats(lab: Lab) -> None:
     """copysign, nextafter, heaviside, hypot, atan2, ldexp, logaddexp, xlogy and xlog1py have their known
-    values, special ones included."""
+    values, special ones included.
+    """
 
     def put(*numbers: float) -> torch.Tensor:
         return lab.put(list(numbers), dtype=lab.dtype)
@@ -266,8 +271,9 @@ WIDE_NAMES = tuple(getattr(torch, name) for name in WIDE_FLOATS)
     sees=("value", "error"),
 )
 def operators_between_tensors_and_numbers(lab: Lab) -> None:
-    """Arithmetic and comparison operators of Python work between tensors that broadcast, numbers on
-    either side and in place; what does not broadcast is an error, a number of the host is not."""
+    """Arithmetic and comparison operators of Python work between tensors that broadcast, with numbers on
+    either side and in place; shapes that do not broadcast are an error, a number of the host is not.
+    """
     a, b = lab.integers(4, 3, low=1, high=4), lab.integers(3, low=1, high=4)
     x, y = values(a), values(b)
     plain = lab.dtype != torch.bool
@@ -354,8 +360,9 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
 
 @behaviour("pointwise", capabilities=("autograd",), level="training", sees=("value",))
 def gradients_where_two_are_equal(lab: Lab) -> None:
-    """maximum and minimum share the gradient between equal operands; copysign has none at zero; xlogy
-    and lerp those of their definitions."""
+    """maximum and minimum split the gradient between equal operands; copysign has none at zero; xlogy and
+    lerp have those of their definitions.
+    """
     for word in ("maximum", "minimum"):
         a, b = lab.put([1.0, 2, 3], requires_grad=True), lab.put([1.0, 3, 2], requires_grad=True)
         getattr(torch, word)(a, b).sum().backward()

@@ -16,8 +16,9 @@ _INF, _NAN = math.inf, math.nan
 
 @behaviour("pointwise", dtypes=FLOATS, level="core", sees=("value",))
 def replacing_special_values(lab: Lab) -> None:
-    """nan_to_num replaces NaN by 0 and infinities by the extremes of the dtype, or by what is given, out
-    of place, in place and into out=."""
+    """nan_to_num replaces NaN by 0 and infinities by the extremes of the dtype, or by given values, out of
+    place, in place and into out=.
+    """
     base = lab.put([_NAN, _INF, -_INF, 1.5], dtype=lab.dtype)
     top = torch.finfo(lab.dtype).max
     lab.expect("by default", base.nan_to_num(), torch.tensor([0, top, -top, 1.5], dtype=torch.float64))
@@ -32,8 +33,9 @@ def replacing_special_values(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("complex64", "complex128"), level="core", sees=("value", "dtype"))
 def functions_of_complex_numbers(lab: Lab) -> None:
-    """nan_to_num works on both parts, abs and angle give real numbers, silu, log1p, exp and reciprocal
-    are those of the definition."""
+    """nan_to_num works on both parts, abs and angle give real numbers, silu, log1p, exp and reciprocal are
+    those of the definition.
+    """
     top = torch.finfo(lab.dtype).max
     special = lab.put([complex(_NAN, 1), complex(_INF, -_INF), complex(2, _NAN)], dtype=lab.dtype)
     expected = torch.tensor([complex(0, 1), complex(top, -top), 2 + 0j], dtype=torch.complex128)
@@ -68,8 +70,9 @@ def functions_of_complex_numbers(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=(*WIDE_FLOATS, "float16"), level="core", sees=("value", "error"))
 def mantissas_and_exponents(lab: Lab) -> None:
-    """frexp gives a mantissa from 0.5 to 1 and an int32 exponent that ldexp puts together again;
-    integers are refused."""
+    """frexp gives a mantissa from 0.5 to 1 and an int32 exponent that ldexp puts back together; integers are
+    refused.
+    """
     base = lab.put([0.0, 1.0, -3.0, 0.15625, 1024.0, -0.5], dtype=lab.dtype)
     result = torch.frexp(base)
     mantissa, exponent = numpy.frexp(values(base))
@@ -99,8 +102,9 @@ def mantissas_and_exponents(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=WIDE_FLOATS, level="core", sees=("value",))
 def special_functions(lab: Lab) -> None:
-    """digamma, polygamma, igamma, igammac, i0, i1, ndtr, log_ndtr, sinc and lgamma have their known
-    values, at poles, zero and infinity too."""
+    """digamma, polygamma, igamma, igammac, i0, i1, ndtr, log_ndtr, sinc and lgamma have their known values,
+    at poles, zero and infinity too.
+    """
 
     def put(*numbers: float) -> torch.Tensor:
         return lab.put(list(numbers), dtype=lab.dtype)
@@ -186,8 +190,9 @@ def special_functions(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=FLOATS, level="core", capabilities=("autograd",), sees=("value",))
 def activations(lab: Lab) -> None:
-    """hardshrink, hardswish, hardsigmoid, threshold, silu and mish are what their definitions say, at
-    the bounds of their pieces too, and so are the gradients of hardsigmoid."""
+    """hardshrink, hardswish, hardsigmoid, threshold, silu and mish are what their definitions say, at the
+    bounds of their pieces too, and so are the gradients of hardsigmoid.
+    """
 
     def put(*numbers: float) -> torch.Tensor:
         return lab.put(list(numbers), dtype=lab.dtype)
@@ -225,8 +230,9 @@ def activations(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS), level="core", sees=("value", "error"))
 def signs_and_bits(lab: Lab) -> None:
-    """abs loses signs, also of zero and of large numbers; ~ inverts bits and truth values and refuses
-    floats; isposinf and isneginf write truth into bool alone."""
+    """abs removes signs, also of zero and of large numbers; ~ inverts bits and booleans and refuses floats;
+    isposinf and isneginf write only into bool.
+    """
     if lab.dtype.is_floating_point:
         x = lab.put([-0.0, 0.0, -_INF, _NAN, -2.5], dtype=lab.dtype)
         lab.expect("abs", x.abs(), [0.0, 0, _INF, _NAN, 2.5])

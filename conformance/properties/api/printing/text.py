@@ -17,7 +17,7 @@ def text(tensor: torch.Tensor) -> str:
 
 @behaviour("printing", dtypes=ALL, level="bringup", sees=("value",))
 def printed_values(lab: Lab) -> None:
-    """repr shows the values, the dtype where it is not a default one, and shapes of what is empty."""
+    """repr shows the values, the dtype if it is not a default one, and the shape of an empty tensor."""
     rows = lab.put([[0, 1], [1, 1]], dtype=lab.dtype)
     lab.same("a matrix", text(rows + 0))
     lab.same("a scalar", text(rows[1, 0].clone()))
@@ -32,7 +32,7 @@ def printed_values(lab: Lab) -> None:
 
 @behaviour("printing", level="core", sees=("value",))
 def printed_device(lab: Lab) -> None:
-    """repr names the device of a tensor where it is not the default one."""
+    """repr names the device of a tensor if it is not the default one."""
     numbers = lab.put([0, 1, 2]) + 0
     lab.same("the values", text(numbers))
     if lab.device.type == "cpu":
@@ -54,8 +54,8 @@ def printed_device(lab: Lab) -> None:
 
 @behaviour("printing", sees=("value",))
 def printed_numbers(lab: Lab) -> None:
-    """Numbers print in one format per tensor: plain, scientific where sizes are apart, with signs,
-    NaN and infinity.
+    """Numbers print in one format per tensor: plain, scientific if magnitudes differ widely, with signs, NaN
+    and infinity.
     """
     cases = {
         "integral floats": [1.0, 2.0, 300.0],

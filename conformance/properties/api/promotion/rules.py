@@ -42,8 +42,8 @@ def category(dtype: torch.dtype) -> int:
 def promoted(
     left: torch.dtype, right: torch.dtype, left_counts: bool = True, right_counts: bool = True
 ) -> torch.dtype:
-    """The documented result of two operands, of which one may be a number without dimensions that counts
-    only where its category is higher.
+    """The documented result of two operands, of which one may be a number without dimensions that counts only
+    where its category is higher.
     """
     if left_counts == right_counts:
         return torch.promote_types(left, right)
@@ -66,8 +66,9 @@ def _tensor_of(lab: Lab, dtype: torch.dtype, *shape: int) -> torch.Tensor:
 
 @behaviour("promotion", dtypes=ANY, level="core", sees=("dtype",))
 def arithmetic_of_mixed_dtypes(lab: Lab) -> None:
-    """Sums, differences, products, maxima, comparisons and choices of tensors of two dtypes have the
-    dtype that promote_types gives, and true division a floating one."""
+    """Sums, differences, products, maxima, comparisons and choices of tensors of two dtypes have the dtype
+    that promote_types gives, and true division a floating one.
+    """
     for left, right in itertools.product(known(lab), repeat=2):
         a, b = _tensor_of(lab, left, 3), _tensor_of(lab, right, 3)
         name = f"{left} and {right}"
@@ -88,8 +89,9 @@ def arithmetic_of_mixed_dtypes(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, level="core", sees=("dtype",))
 def numbers_without_dimensions(lab: Lab) -> None:
-    """A tensor without dimensions and a Python number change the dtype of a tensor with dimensions only
-    where they are of a higher category."""
+    """A tensor without dimensions or a Python number changes the dtype of a tensor with dimensions only if it
+    is of a higher category.
+    """
     numbers = {True: torch.bool, 2: torch.int64, 1.5: torch.float32, 1 + 1j: torch.complex64}
     for left in known(lab):
         a = _tensor_of(lab, left, 3)
@@ -131,7 +133,8 @@ def numbers_without_dimensions(lab: Lab) -> None:
 @behaviour("promotion", dtypes=ANY, level="core", sees=("value", "dtype"))
 def values_of_mixed_dtypes(lab: Lab) -> None:
     """Results of mixed dtypes are computed in the common dtype: a large integer beside a small one, halves
-    beside integers, signed beside unsigned."""
+    beside integers, signed beside unsigned.
+    """
     byte, short = lab.put([200, 255], dtype=torch.uint8), lab.put([-1, 100], dtype=torch.int8)
     lab.expect("uint8 + int8", byte + short, [199, 355])
     lab.expect("uint8 + 1 wraps", byte + 1, [201, 0])
@@ -171,8 +174,9 @@ def values_of_mixed_dtypes(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, level="core", sees=("value", "error"))
 def in_place_keeps_the_dtype(lab: Lab) -> None:
-    """An operator in place keeps the dtype of its tensor; a result of a higher category cannot be cast
-    into it and is an error."""
+    """An operator in place keeps the dtype of its tensor; a result of a higher category cannot be cast into
+    it and is an error.
+    """
     for left, right in itertools.product(known(lab), repeat=2):
         a, b = _tensor_of(lab, left, 3), _tensor_of(lab, right, 3)
         both = torch.promote_types(left, right)
@@ -195,8 +199,9 @@ def in_place_keeps_the_dtype(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, level="core", sees=("value", "error"))
 def results_are_cast_into_out(lab: Lab) -> None:
-    """A result is computed in its own dtype and then cast into out=, if that is of no lower category;
-    the dtype of out= does not change the computation."""
+    """A result is computed in its own dtype and then cast into out=, unless that is of a lower category; the
+    dtype of out= does not change the computation.
+    """
     for source, target in itertools.product(known(lab), repeat=2):
         a = _tensor_of(lab, source, 3)
         out = torch.empty(3, dtype=target, device=lab.device)
@@ -251,8 +256,9 @@ def results_are_cast_into_out(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, level="core", sees=("value", "error"))
 def scaling_factors_fit_the_dtype(lab: Lab) -> None:
-    """alpha of add and sub must be of a category that the operands have: no fraction for integers, no
-    integer for truth values; integer addcdiv and subtraction of truth values are refused."""
+    """alpha of add and sub must be of a category that the operands have: no fraction for integers, no integer
+    for booleans; integer addcdiv and subtraction of booleans are refused.
+    """
     whole, truth, real = lab.put([1, 2]), lab.put([True, False]), lab.put([0.5, 1.5])
     lab.expect("integers", whole.add(whole, alpha=3), [4, 8])
     lab.expect("floats", real.add(real, alpha=2), [1.5, 4.5])
@@ -277,7 +283,7 @@ def scaling_factors_fit_the_dtype(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, capabilities=("autograd",), level="training", sees=("value", "dtype"))
 def gradients_have_the_dtype_of_inputs(lab: Lab) -> None:
-    """Where dtypes are mixed, each input gets its gradient in its own dtype."""
+    """In an operation of mixed dtypes each input gets its gradient in its own dtype."""
     for left, right in itertools.permutations(
         (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64), 2
     ):
@@ -298,7 +304,8 @@ def gradients_have_the_dtype_of_inputs(lab: Lab) -> None:
 @behaviour("promotion", dtypes=ANY, sees=("value", "error"))
 def division_of_integers(lab: Lab) -> None:
     """True division of integers and truth values gives the default dtype; with rounding_mode integers stay
-    integers; the result fits into no integer out=, nor in place."""
+    integers; the result fits into no integer out=, nor in place.
+    """
     for left, right in itertools.product([d for d in known(lab) if category(d) < 2], repeat=2):
         a, b = _tensor_of(lab, left, 4), lab.put([1, 1, 1, 1], dtype=right)
         lab.expect(
@@ -328,8 +335,9 @@ def division_of_integers(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, sees=("value", "error"))
 def joining_mixed_dtypes(lab: Lab) -> None:
-    """cat, stack and their kin give the common dtype of all; out= may be of a higher category, not a
-    lower."""
+    """cat, stack and related functions give the common dtype of all; out= may be of a higher category, not a
+    lower.
+    """
     bytes_, halves = lab.put([1, 2], dtype=torch.int8), lab.put([0.5], dtype=torch.float16)
     result = torch.cat([bytes_, halves, lab.put([True])])
     lab.expect("cat", (result.dtype, result.tolist()), (torch.float16, [1.0, 2.0, 0.5, 1.0]))
@@ -371,7 +379,7 @@ def joining_mixed_dtypes(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, sees=("value",))
 def sums_with_numpy_numbers(lab: Lab) -> None:
-    """NumPy's numbers count like Python's beside a tensor."""
+    """NumPy's numbers promote like Python's beside a tensor."""
     cases: dict[str, Any] = {
         "int64": numpy.int64(3),
         "float32": numpy.float32(0.5),
@@ -387,8 +395,9 @@ def sums_with_numpy_numbers(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, capabilities=("sparse",), sees=("value",))
 def mixed_dtypes_of_sparse_tensors(lab: Lab) -> None:
-    """Sums, differences, products and quotients of sparse tensors of two dtypes have the dtype and the
-    values of the dense ones."""
+    """Sums, differences, products and quotients of sparse tensors of two dtypes have the dtype and the values
+    of the dense ones.
+    """
     places = lab.put([[0, 1, 1], [2, 0, 2]])
     for left, right in itertools.product((torch.int32, torch.int64, torch.float32, torch.float64), repeat=2):
         a = torch.sparse_coo_tensor(places, lab.put([1, 2, 3], dtype=left), (2, 3)).coalesce()

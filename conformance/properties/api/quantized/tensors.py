@@ -77,7 +77,7 @@ def moving_quantized(lab: Lab) -> None:
 
 @behaviour("quantized", sees=("value",))
 def fake_quantization(lab: Lab) -> None:
-    """fake_quantize rounds in floating point, and passes gradients where nothing was clamped."""
+    """fake_quantize rounds in floating point, and passes gradients for values that were not clamped."""
     x = lab.put([-20.0, -1.0, 0.25, 0.5, 3.0, 200.0], requires_grad=True)
     result = torch.fake_quantize_per_tensor_affine(x, 0.5, 4, 0, 255)
     lab.expect("values", result.detach(), [-2.0, -1.0, 0.0, 0.5, 3.0, 125.5])

@@ -58,8 +58,8 @@ def seeds_repeat(lab: Lab) -> None:
 
 @behaviour("random", level="training", capabilities=("generator",), sees=())
 def generator_objects(lab: Lab) -> None:
-    """A generator of the device repeats after its seed, keeps a state that can be set, and leaves the
-    device's own alone.
+    """A generator of the device repeats after its seed, has a state that can be set, and leaves the device's
+    default generator alone.
     """
     generator = torch.Generator(device=lab.device)
     lab.holds("it is of the device", generator.device.type == lab.device.type)
@@ -106,7 +106,7 @@ def generator_objects(lab: Lab) -> None:
 
 @behaviour("random", capabilities=("generator",), sees=("error",))
 def generator_refusals(lab: Lab) -> None:
-    """Generators of another device, states of another size and things that are none are refused."""
+    """Generators of another device, states of another size and arguments of other types are refused."""
     generator = torch.Generator(device=lab.device)
     lab.raises("an unknown device", lambda: torch.Generator("nosuch"), RuntimeError)
     lab.raises("a seed that is no number", lambda: generator.manual_seed("a"), TypeError, RuntimeError)  # type: ignore[arg-type]
@@ -177,8 +177,8 @@ def _fork(lab: Lab) -> Any:
 
 @behaviour("random", sees=())
 def random_in_parts(lab: Lab) -> None:
-    """Numbers drawn one call after another differ, also across shapes, dtypes and strides, and a
-    copied state brings them back.
+    """Numbers drawn one call after another differ, also across shapes, dtypes and strides, and a restored
+    state reproduces them.
     """
     torch.manual_seed(2)
     seen = [torch.rand(4, device=lab.device) for _ in range(20)]

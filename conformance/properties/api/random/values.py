@@ -162,8 +162,8 @@ def random_integers(lab: Lab) -> None:
 
 @behaviour("random", level="training", sees=("value",))
 def permutations(lab: Lab) -> None:
-    """randperm is a permutation in any dtype that holds it, every one as likely; a dtype that does
-    not is refused.
+    """randperm is a permutation in any dtype that holds it, every one as likely; a dtype that does not is
+    refused.
     """
     device = lab.device
     for size in (0, 1, 2, 7, 100, 5000):
@@ -190,8 +190,8 @@ def permutations(lab: Lab) -> None:
 
 @behaviour("random", dtypes=("float32", "float64", "float16"), sees=("error",))
 def special_distributions(lab: Lab) -> None:
-    """exponential_, cauchy_, log_normal_ and geometric_ have their distributions, ranges and limits
-    on parameters.
+    """exponential_, cauchy_, log_normal_ and geometric_ have their distributions, ranges and limits on
+    parameters.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
 
@@ -238,8 +238,8 @@ def special_distributions(lab: Lab) -> None:
 
 @behaviour("random", dtypes=(*FLOATS, "int64", "uint8", "bool"), level="training", sees=("error",))
 def bernoulli_draws(lab: Lab) -> None:
-    """bernoulli gives ones as often as the chance says, a number or a tensor of any dtype; none and
-    all are exact.
+    """bernoulli gives ones as often as the chance says, a number or a tensor of any dtype; none and all are
+    exact.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for chance in (0.25, 0.5, 0.9):
@@ -273,8 +273,8 @@ def bernoulli_draws(lab: Lab) -> None:
 
 @behaviour("random", dtypes=("float32", "float64", "float16"), level="training", sees=("error",))
 def multinomial_draws(lab: Lab) -> None:
-    """multinomial draws places as often as their weights say, never those of weight zero, nor twice
-    without replacement.
+    """multinomial draws indices in proportion to their weights, never those of weight zero, nor twice without
+    replacement.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     weights = torch.tensor([1.0, 0.0, 2.0, 5.0], **where)

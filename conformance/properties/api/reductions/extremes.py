@@ -24,8 +24,9 @@ def _distinct(lab: Lab, *shape: int) -> torch.Tensor:
 
 @behaviour("reductions", dtypes=(*FLOATS, *INTEGERS), level="bringup", sees=("value", "error"))
 def greatest_and_smallest(lab: Lab) -> None:
-    """max, min, amax, amin, aminmax, argmax and argmin find the extremes of all elements and of rows,
-    kept or not, for any strides, and where they are."""
+    """max, min, amax, amin, aminmax, argmax and argmin find the extremes of all elements and of rows and
+    their indices, kept or not, for any strides.
+    """
     base = _distinct(lab, 4, 5, 3)
     array = values(base)
     lab.expect(
@@ -88,8 +89,9 @@ def greatest_and_smallest(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=FLOATS, level="core", sees=("value",))
 def extremes_of_special_values(lab: Lab) -> None:
-    """A row that holds NaN has NaN for its extremes, at the first of them; infinities are ordinary
-    extremes."""
+    """A row that holds NaN has NaN for its extremes, at the first of them; infinities are
+    ordinary extremes.
+    """
     rows = lab.put(
         [
             [1.0, math.nan, 3, math.nan],
@@ -127,7 +129,8 @@ def extremes_of_special_values(lab: Lab) -> None:
 @behaviour("reductions", dtypes=(*FLOATS, *INTEGERS, "bool"), level="core", sees=("value",))
 def greater_of_two(lab: Lab) -> None:
     """maximum, minimum, fmax, fmin and the two-tensor forms of max and min choose element by element and
-    broadcast."""
+    broadcast.
+    """
     left, right = (
         lab.integers(4, 3, low=0, high=2 if lab.dtype == torch.bool else 9),
         lab.integers(3, low=0, high=9),
@@ -158,8 +161,9 @@ def greater_of_two(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=("float32", "int64", "bool"), level="core", sees=("error", "shape"))
 def extremes_of_nothing(lab: Lab) -> None:
-    """Reductions without an identity refuse to reduce nothing, and give nothing where other dimensions hold
-    nothing; those with one give it."""
+    """Reductions without an identity refuse to reduce an empty dimension, and give an empty result if another
+    dimension is empty; those with one return it.
+    """
     none = torch.empty(2, 0, 4, dtype=lab.dtype, device=lab.device)
     for word in ("max", "min", "amax", "amin", "argmax", "argmin", "median", "mode", "kthvalue", "aminmax"):
         if lab.dtype == torch.bool and word in ("median", "kthvalue", "argmax", "argmin"):
@@ -189,8 +193,7 @@ def extremes_of_nothing(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=("float32", "int32", "int64"), sees=("value",))
 def extremes_of_many(lab: Lab) -> None:
-    """Extremes and their places are found in long rows, in many rows and along the first of many
-    columns."""
+    """Extremes and their places are found in long rows, in many rows and along the first of many columns."""
     long = from_array(lab, values(lab.permutation(60000)))
     array = values(long)
     lab.expect("of all", (long.argmax().item(), long.argmin().item()), (array.argmax(), array.argmin()))
@@ -205,7 +208,7 @@ def extremes_of_many(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=("bool",), level="core", sees=("value",))
 def extremes_of_truth_values(lab: Lab) -> None:
-    """max and min of truth values are those; complex numbers have none."""
+    """max and min work on booleans; complex numbers have neither."""
     base = lab.put([[True, False, True], [False, False, False]])
     lab.expect("max", base.max(1).values, [True, False])
     lab.expect("min", base.min(1).values, [False, False])

@@ -16,8 +16,9 @@ _MOMENTS = ("float32", "float64", "complex64", "complex128")
 
 @behaviour("reductions", dtypes=_MOMENTS, level="core", sees=("value", "error"))
 def variances(lab: Lab) -> None:
-    """var, std, var_mean and std_mean agree with NumPy for every correction, by dimensions, kept or not,
-    into out=, and are NaN with a warning where no degree of freedom is left."""
+    """var, std, var_mean and std_mean agree with NumPy for every correction, by dimensions, kept or not, into
+    out=, and are NaN with a warning if no degree of freedom is left.
+    """
     base = lab.integers(4, 5, 3)
     array = values(base)
     for dim in (None, 0, -1, (0, 2)):
@@ -105,9 +106,9 @@ def variances_are_stable(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*FLOATS, "int64", "int32", "uint8"), level="core", sees=("value",))
 def medians(lab: Lab) -> None:
-    """median gives the middle element, the lower of two, of all or by dimension with an index that
-    points at it; NaN is the median of what holds one, nanmedian leaves them out; of nothing it is
-    NaN."""
+    """median gives the middle element, the lower of two, over all elements or by dimension with an index that
+    points at it; NaN is the median if any element is NaN, and nanmedian ignores NaNs; of nothing it is NaN.
+    """
     for shape in ((1,), (6,), (3, 5), (4, 2, 3)):
         base = lab.integers(*shape, low=0, high=50)
         array = values(base)
@@ -144,8 +145,7 @@ def medians(lab: Lab) -> None:
     "reductions", dtypes=(*FLOATS, "int64", "int32", "uint8", "bool"), level="core", sees=("value", "error")
 )
 def modes(lab: Lab) -> None:
-    """mode gives the element that comes most often, the smallest of several, with an index at which it
-    is."""
+    """mode gives the element that comes most often, the smallest of several, with an index at which it is."""
     data = [[1, 0, 1, 0, 1], [0, 0, 1, 1, 0], [1, 1, 1, 1, 1]]
     base = lab.put(data, dtype=lab.dtype)
     result = base.mode(1)
@@ -168,8 +168,9 @@ def modes(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=WIDE_FLOATS, level="core", sees=("value", "error"))
 def quantiles(lab: Lab) -> None:
-    """quantile and nanquantile agree with NumPy for one or several q, every interpolation and dimension;
-    NaN goes through quantile; q must lie between 0 and 1."""
+    """quantile and nanquantile agree with NumPy for one or several q, every interpolation and dimension; NaN
+    propagates through quantile; q must be between 0 and 1.
+    """
     base = lab.integers(4, 5, 3, low=-20, high=20)
     array = values(base)
     for method in ("linear", "lower", "higher", "midpoint", "nearest"):
@@ -230,8 +231,9 @@ def quantiles(lab: Lab) -> None:
 
 @behaviour("reductions", capabilities=("autograd",), level="training", sees=("value",))
 def backward_through_reductions(lab: Lab) -> None:
-    """Gradients of quantile go to the two elements beside it, those of median, amax and prod to what was
-    chosen or multiplied, also where a factor is zero."""
+    """Gradients of quantile go to the two neighbouring elements, those of median, amax and prod to what was
+    chosen or multiplied, even if a factor is zero.
+    """
     x = lab.put([4.0, 1, 3], requires_grad=True)
     torch.quantile(x, 0.25).backward()
     lab.expect("quantile", x.grad, [0.0, 0.5, 0.5], roundings=4.0)
@@ -302,8 +304,9 @@ def counts_by_value(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=("float32", "float64", "bfloat16"), level="core", sees=("value", "error"))
 def histograms(lab: Lab) -> None:
-    """histc counts elements in bins of equal width between bounds, by default those of the data; what
-    lies outside is not counted, the upper bound is."""
+    """histc counts elements in bins of equal width between bounds, by default those of the data; what lies
+    outside is not counted, the upper bound is.
+    """
     base = lab.put([1.0, 2, 1, 4, 4, 0, 3.5, 8], dtype=lab.dtype)
     lab.expect("bounds", torch.histc(base, 4, 0, 4), [1.0, 2, 1, 3])
     lab.expect("default bounds", base.histc(4), [3.0, 2, 2, 1])

@@ -20,8 +20,9 @@ _DIMS: tuple[Any, ...] = (None, 0, 1, -1, (0, 2), (1, -1), (0, 1, 2))
     "reductions", dtypes=(*FLOATS, *INTEGERS, *COMPLEX), level="bringup", sees=("value", "error", "shape")
 )
 def sums_by_dimension(lab: Lab) -> None:
-    """sum and mean add along none, one or several dimensions, kept or not, for any strides and into
-    out=; a dimension that is none or comes twice is an error."""
+    """sum and mean add along none, one or several dimensions, kept or not, for any strides and into out=; a
+    dimension that does not exist or appears twice is an error.
+    """
     base = lab.integers(3, 4, 5)
     array = values(base)
     turned = base.permute(2, 0, 1)
@@ -54,9 +55,9 @@ def sums_by_dimension(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*INTEGERS, "bool"), level="core", sees=("value", "dtype"))
 def integer_sums_are_wide(lab: Lab) -> None:
-    """sum, prod, cumsum, cumprod, nansum and trace of integers and truth values are int64 and do not
-    wrap at the input's dtype, unless another dtype is asked for; mean takes integers with a floating
-    dtype only."""
+    """sum, prod, cumsum, cumprod, nansum and trace of integers and booleans are int64 and do not wrap at the
+    input's dtype, unless another dtype is asked for; mean takes integers with a floating dtype only.
+    """
     ones = torch.ones(300, 3, dtype=lab.dtype, device=lab.device)
     lab.expect("sum", ones.sum(), 900)
     lab.expect("sum of a dimension", ones.sum(0), [300] * 3)
@@ -97,8 +98,9 @@ def integer_sums_are_wide(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=FLOATS, level="core", sees=("value",))
 def sums_of_many(lab: Lab) -> None:
-    """Sums and means of many elements keep what small partial sums would lose: of halves that exceed
-    their range on the way, of long rows and columns, of elements that cancel."""
+    """Sums and means of many elements keep what small partial sums would lose: of halves that exceed their
+    range on the way, of long rows and columns, of elements that cancel.
+    """
     ones = torch.ones(70000, dtype=lab.dtype, device=lab.device)
     lab.expect("mean of ones", ones.mean(), 1.0, roundings=2.0)
     lab.expect("sum of ones as float32", ones.sum(dtype=torch.float32), 70000.0)
@@ -189,7 +191,7 @@ def products_and_scans(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*FLOATS, *COMPLEX), level="core", sees=("value", "error"))
 def sums_without_nan(lab: Lab) -> None:
-    """nansum and nanmean leave out NaNs, also where all is NaN; sum, mean and prod do not."""
+    """nansum and nanmean ignore NaNs, even if all elements are NaN; sum, mean and prod do not."""
     data = [[1.0, math.nan, 3], [math.nan, math.nan, math.nan], [4, 5, -6]]
     base = lab.put(data, dtype=lab.dtype)
     lab.expect("sum", base.sum(1).real.isnan(), [True, True, False])
@@ -221,8 +223,9 @@ def sums_without_nan(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*FLOATS, *INTEGERS, *COMPLEX, "bool"), level="core", sees=("value", "error"))
 def truth_of_many(lab: Lab) -> None:
-    """all, any and count_nonzero take what is not zero for true, by dimensions, of nothing, and into
-    out=."""
+    """all, any and count_nonzero treat nonzero values as true, by dimensions, for empty tensors, and into
+    out=.
+    """
     base = lab.integers(4, 5, 3, low=0, high=2)
     base[1], base[2] = 1, 0
     array = values(base)
@@ -287,8 +290,9 @@ def truth_of_many(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=("complex64", "complex128"), sees=("value",))
 def complex_logarithms_of_sums(lab: Lab) -> None:
-    """logcumsumexp and logsumexp of complex numbers are the logarithm of the sum of exponentials, up to
-    whole turns of the imaginary part."""
+    """logcumsumexp and logsumexp of complex numbers are the logarithm of the sum of exponentials, up to whole
+    turns of the imaginary part.
+    """
     base = lab.floats(4, 5)
     expected = numpy.exp(values(base)).cumsum(1)
     lab.expect("exponential of logcumsumexp", torch.logcumsumexp(base, 1).exp(), expected, roundings=64.0)
@@ -298,8 +302,9 @@ def complex_logarithms_of_sums(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*WIDE_FLOATS, "int64", "bool"), level="core", sees=("value",))
 def logarithms_of_sums(lab: Lab) -> None:
-    """logsumexp neither overflows nor underflows, takes integers, keeps infinities, and gives -inf for
-    nothing."""
+    """logsumexp neither overflows nor underflows, takes integers, keeps infinities, and gives -inf for an
+    empty sum.
+    """
     base = lab.integers(3, 4, 2)
     array = values(base).astype(float)
     for dim in (0, 1, -1, (0, 2)):

@@ -40,8 +40,9 @@ def _scattered(base: Array, dim: int, index: Array, source: Array, fold: Any) ->
 
 @behaviour("scatter", dtypes=ALL, level="core", sees=("value", "error"))
 def gathering(lab: Lab) -> None:
-    """gather reads along a dimension at the places that an index of any strides gives, expanded ones
-    too; the index must be of integers, of as many dimensions, and no larger beside the dimension."""
+    """gather reads along a dimension at the positions that an index of any strides gives, expanded ones too;
+    the index must be of integers, of as many dimensions, and no larger in the other dimensions.
+    """
     base = lab.integers(*_SHAPE, low=0, high=9)
     array = values(base)
     for dim in (0, 1, 2, -1):
@@ -89,8 +90,9 @@ def gathering(lab: Lab) -> None:
 
 @behaviour("scatter", dtypes=ALL, level="core", sees=("value", "error"))
 def scattering(lab: Lab) -> None:
-    """scatter writes a source or one number at the places that an index gives and leaves the rest; out
-    of place, in place and into out=; the source may be larger than the index."""
+    """scatter writes a source or one number at the places that an index gives and leaves the rest; out of
+    place, in place and into out=; the source may be larger than the index.
+    """
     base = lab.integers(*_SHAPE, low=0, high=9)
     array = values(base)
     for dim in (0, 1, 2, -1):
@@ -126,8 +128,9 @@ def scattering(lab: Lab) -> None:
 
 @behaviour("scatter", dtypes=(*FLOATS, *INTEGERS, *COMPLEX), level="core", sees=("value",))
 def adding_by_scatter(lab: Lab) -> None:
-    """scatter_add sums all that comes to a place, as often as it comes; so does scatter with reduce,
-    which also multiplies; an expanded index adds rows."""
+    """scatter_add sums everything that is sent to a place, however often; so does scatter with reduce, which
+    also multiplies; an expanded index adds rows.
+    """
     base = lab.integers(*_SHAPE, low=0, high=3)
     array = values(base)
     for dim in (0, 1, -1):
@@ -188,8 +191,9 @@ _FOLDS: dict[str, Any] = {
 
 @behaviour("scatter", dtypes=(*FLOATS, "int32", "int64", "int16"), level="core", sees=("value", "error"))
 def reducing_by_scatter(lab: Lab) -> None:
-    """scatter_reduce and index_reduce fold what comes to a place by sum, prod, amax, amin or mean, with
-    what was there or without it; places to which nothing comes stay."""
+    """scatter_reduce and index_reduce fold the values sent to a position by sum, prod, amax, amin or mean,
+    with the previous value or without it; positions that receive nothing stay.
+    """
     base = lab.integers(*_SHAPE, low=1, high=4)
     array = values(base)
     for dim in (0, 1):
@@ -244,7 +248,7 @@ def reducing_by_scatter(lab: Lab) -> None:
 
 @behaviour("scatter", dtypes=FLOATS, level="core", sees=("value",))
 def reducing_special_values_by_scatter(lab: Lab) -> None:
-    """NaN and infinities go through amax, amin and sum of scatter_reduce."""
+    """NaN and infinities propagate through amax, amin and sum of scatter_reduce."""
     source = lab.put([1.0, math.nan, -math.inf, -math.inf, 2, math.inf], dtype=lab.dtype)
     index = lab.put([0, 0, 1, 1, 2, 2])
     zeros = torch.zeros(3, dtype=lab.dtype, device=lab.device)
@@ -265,8 +269,9 @@ def reducing_special_values_by_scatter(lab: Lab) -> None:
 
 @behaviour("scatter", capabilities=("autograd",), level="training", sees=("value",))
 def backward_through_scatter(lab: Lab) -> None:
-    """Gradients of gather go back to what was read, also where nothing was; those of scatter and
-    scatter_add to what was written and what was kept."""
+    """Gradients of gather return to what was read, even if nothing was; those of scatter and scatter_add to
+    what was written and what was kept.
+    """
     x = lab.integers(3, 2).requires_grad_()
     x.gather(0, lab.put([[0, 2], [0, 1]])).sum().backward()
     lab.expect("gather", x.grad, [[2.0, 0], [0, 1], [0, 1]])
@@ -329,8 +334,9 @@ def scattering_deterministically(lab: Lab) -> None:
 
 @behaviour("scatter", dtypes=FLOATS, capabilities=("autograd",), sees=("value", "error"))
 def reducing_segments(lab: Lab) -> None:
-    """segment_reduce folds segments of given lengths by sum, mean, max, min or prod, from an initial
-    value or the identity; NaN goes through, and gradients go back to what was chosen."""
+    """segment_reduce folds segments of given lengths by sum, mean, max, min or prod, from an initial value or
+    the identity; NaN propagates, and gradients return to what was chosen.
+    """
     data = [[1.0, 8], [math.nan, 2], [3, 1], [4, 4], [5, 2], [5, 2]]
     lengths = [1, 2, 0, 3]
     due: dict[str, list[list[float]]] = {

@@ -33,8 +33,8 @@ def again(thing: Any, **options: Any) -> Any:
 
 @behaviour("serialization", dtypes=ALL, level="core", sees=("value",))
 def saved_tensors(lab: Lab) -> None:
-    """A saved tensor loads to its device with values, dtype, shape and strides, by either reader and
-    either format.
+    """A saved tensor loads to its device with values, dtype, shape and strides, by either reader and either
+    format.
     """
     base = lab.integers(3, 4) + lab.integers(3, 4)
     parts = {
@@ -62,8 +62,8 @@ def saved_tensors(lab: Lab) -> None:
 
 @behaviour("serialization", level="core", sees=("value",))
 def saved_sharing(lab: Lab) -> None:
-    """Tensors that share memory do so after loading; one object stays one, and only memory in use is
-    told apart.
+    """Tensors that share memory share it after loading; one object stays one object, and only memory in use
+    is distinguished.
     """
     base = lab.integers(5, 5) * 1
     thing = [base, base, base[1:3], base.view(25)[2:9], base.clone(), base.t()]
@@ -91,8 +91,8 @@ def saved_sharing(lab: Lab) -> None:
 
 @behaviour("serialization", level="core", sees=("value",))
 def map_locations(lab: Lab) -> None:
-    """map_location moves what is loaded: by name, device, dictionary or function; a device of the
-    host gives plain tensors.
+    """map_location moves what is loaded: by name, device, dictionary or function; a device of the host gives
+    plain tensors.
     """
     base = lab.integers(2, 3) * 1
     state = {"weight": base, "step": 3, "nested": [base[0]]}
@@ -133,8 +133,8 @@ def map_locations(lab: Lab) -> None:
 
 @behaviour("serialization", level="core", sees=("value",))
 def save_targets(lab: Lab) -> None:
-    """torch.save writes to paths, files, buffers and compressed files, after other data too;
-    torch.load reads them.
+    """torch.save writes to paths, files, buffers and compressed files, after other data too; torch.load reads
+    them.
     """
     base = lab.integers(4, 4) * 1
     with tempfile.TemporaryDirectory(suffix="é パス") as folder:
@@ -208,8 +208,8 @@ class _Once:
 
 @behaviour("serialization", sees=("value", "error", "message"))
 def file_like_objects(lab: Lab) -> None:
-    """Anything with read, readline, seek and tell can be loaded from, with readinto where there is
-    one; less is refused.
+    """torch.load accepts any object with read, readline, seek and tell, and uses readinto if there is one;
+    less is refused.
     """
     base = lab.integers(30, 40) * 1
     for zipped in (True, False):
@@ -251,7 +251,9 @@ Pair = collections.namedtuple("Pair", ["left", "right"])
 
 @behaviour("serialization", level="core", sees=("value", "error"))
 def weights_only_loading(lab: Lab) -> None:
-    """A weights-only load takes tensors in plain containers and numbers, and refuses all else by name."""
+    """A weights-only load accepts tensors in plain containers and numbers, and refuses everything else by
+    name.
+    """
     base = lab.integers(2, 2) * 1
     state = collections.OrderedDict(
         weight=base,
@@ -372,8 +374,8 @@ def saved_sparse(lab: Lab) -> None:
 
 @behaviour("serialization", level="training", capabilities=("autograd",), sees=("value",))
 def saved_training(lab: Lab) -> None:
-    """State of modules, optimizers and schedulers loads on the device and on the host, and training
-    goes on alike.
+    """State of modules, optimizers and schedulers loads on the device and on the host, and training goes on
+    alike.
     """
     weights = lab.floats(2, 3)
     inputs = lab.floats(4, 3)

@@ -40,8 +40,8 @@ class Noted(torch.Tensor):
 
 @behaviour("serialization", sees=("value",))
 def saved_subclasses(lab: Lab) -> None:
-    """Subclasses are saved, copied and loaded as what they are, with attributes, and by their own
-    state where they write one.
+    """Subclasses are saved, copied and loaded as their own type, with attributes, and by their own state if
+    they define one.
     """
     base = lab.floats(2, 3) * 1
     plain: Any = base.clone().as_subclass(Plain)

@@ -15,8 +15,9 @@ from conformance.properties.api._host import from_array, refuses_two_devices, va
 
 @behaviour("shape", dtypes=ALL, level="core", sees=("value", "error"))
 def flipping(lab: Lab) -> None:
-    """flip, fliplr and flipud turn the order of the elements of dimensions into new memory; a dimension
-    that is none or comes twice is an error."""
+    """flip, fliplr and flipud reverse the order of the elements of dimensions into new memory; a dimension
+    that does not exist or appears twice is an error.
+    """
     base = lab.integers(2, 3, 4, low=0, high=6)
     array = values(base)
     for dims in ((0,), (1,), (2,), (0, 2), (-1, 1), (0, 1, 2), ()):
@@ -44,8 +45,9 @@ def flipping(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64", "complex64", "bool"), level="core", sees=("value", "error"))
 def turning_and_rolling(lab: Lab) -> None:
-    """rot90 turns a plane by quarters, in either sense and by more than four; roll moves elements around
-    the end."""
+    """rot90 turns a plane by quarters, in either direction and by more than four; roll moves elements around
+    the end.
+    """
     base = lab.integers(3, 4, 2, low=0, high=6)
     array = values(base)
     for turns in (-5, -1, 0, 1, 2, 3, 4, 7):
@@ -68,8 +70,9 @@ def turning_and_rolling(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=ALL, level="core", sees=("value", "error"))
 def diagonals(lab: Lab) -> None:
-    """diag, diagonal, diagflat, diag_embed, trace, tril and triu agree with NumPy for every offset, also
-    one beyond the matrix."""
+    """diag, diagonal, diagflat, diag_embed, trace, tril and triu agree with NumPy for every offset, also one
+    beyond the matrix.
+    """
     base = lab.integers(3, 5, low=0, high=4)
     array = values(base)
     for offset in (-4, -3, -1, 0, 1, 4, 6):
@@ -107,8 +110,9 @@ def diagonals(lab: Lab) -> None:
     sees=("value", "shape", "error"),
 )
 def nonzero_elements(lab: Lab) -> None:
-    """nonzero gives the indices of elements that are not zero in order, as rows or as one tensor per
-    dimension, whatever the strides, into out= as well; NaN is not zero, -0.0 is."""
+    """nonzero gives the indices of nonzero elements in order, as rows or as one tensor per dimension,
+    whatever the strides, and into out=; NaN is nonzero, -0.0 is zero.
+    """
     for shape in ((5,), (3, 4), (2, 3, 4), (2, 1, 3, 2)):
         base = lab.integers(*shape, low=0, high=2)
         array = values(base)
@@ -158,8 +162,9 @@ def nonzero_elements(lab: Lab) -> None:
     sees=("value", "error"),
 )
 def clamping(lab: Lab) -> None:
-    """clamp cuts values off at bounds given as numbers or tensors, either of which may be left out;
-    where the lower is above the upper bound the upper one holds; NaNs go through."""
+    """clamp limits values to bounds given as numbers or tensors, either of which may be omitted; if the lower
+    bound is above the upper, the upper one wins; NaNs pass through.
+    """
     base = lab.integers(4, 5, low=0, high=12)
     array = values(base)
     for low, high in ((2, 7), (None, 5), (6, None), (8, 3)):
@@ -192,7 +197,8 @@ def clamping(lab: Lab) -> None:
 @behaviour("shape", dtypes=ALL, level="core", sees=("value", "error"))
 def joining(lab: Lab) -> None:
     """cat, stack, hstack, vstack, dstack, column_stack, block_diag, tile and repeat join elements as NumPy
-    does; a tensor of no elements and one dimension is passed over by cat."""
+    does; cat skips a one-dimensional tensor without elements.
+    """
     upper, lower = lab.integers(2, 3, low=0, high=6), lab.integers(4, 3, low=0, high=6)
     first, second = values(upper), values(lower)
     lab.expect("cat", torch.cat([upper, lower]), numpy.concatenate([first, second]))
@@ -238,7 +244,8 @@ def joining(lab: Lab) -> None:
 @behaviour("shape", dtypes=("float32", "int64", "complex64", "bool"), level="core", sees=("value",))
 def as_python_numbers(lab: Lab) -> None:
     """tolist and item give Python numbers of the kind of the dtype, nested by dimension, whatever the
-    strides."""
+    strides.
+    """
     base = lab.integers(2, 3)
     lab.expect("tolist", base.tolist(), values(base).tolist())
     lab.expect("of a transpose", base.t().tolist(), values(base).T.tolist())

@@ -12,8 +12,9 @@ from conformance.properties.api._host import values
 
 @behaviour("shape", dtypes=ALL, level="bringup", sees=("error", "shape"))
 def view_keeps_elements(lab: Lab) -> None:
-    """view gives the elements in order under another shape, works out one -1, and refuses what its strides
-    cannot show."""
+    """view gives the elements in order under another shape, works out one -1, and refuses shapes that its
+    strides cannot express.
+    """
     base = lab.integers(3, 5, low=0, high=6)
     for shape in ((15,), (5, 3), (1, 15), (3, 1, 5), (-1,), (-1, 5), (5, -1), (1, 1, -1)):
         lab.expect(f"view{shape}", base.view(shape), values(base).reshape(shape))
@@ -33,8 +34,9 @@ def view_keeps_elements(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64", "bool"), level="core", sees=("value", "error"))
 def reshape_and_flatten(lab: Lab) -> None:
-    """reshape, flatten, unflatten and ravel give the elements in order whatever the strides; sizes that
-    do not fit and dimensions that are none are errors."""
+    """reshape, flatten, unflatten and ravel give the elements in order whatever the strides; sizes that do
+    not fit and dimensions that do not exist are errors.
+    """
     base = lab.integers(2, 3, 4)
     turned = base.permute(2, 0, 1)
     for shape in ((24,), (4, 6), (-1, 3), (2, 2, 6), (1, -1)):
@@ -60,8 +62,9 @@ def reshape_and_flatten(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64"), level="core", sees=("shape", "error"))
 def expansion(lab: Lab) -> None:
-    """expand and broadcast_to repeat sizes of 1 and add dimensions in front; another size cannot grow,
-    and a dimension in front cannot be -1."""
+    """expand and broadcast_to repeat sizes of 1 and add dimensions in front; another size cannot grow, and a
+    dimension in front cannot be -1.
+    """
     column = lab.integers(3, 1)
     row = lab.integers(4)
     lab.expect("column", column.expand(3, 4), numpy.broadcast_to(values(column), (3, 4)))
@@ -86,8 +89,9 @@ def expansion(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=ALL, level="core", sees=("value", "error"))
 def splitting(lab: Lab) -> None:
-    """split, chunk, narrow, unbind and tensor_split give the rows that are due, the last of them shorter
-    where the sizes do not divide."""
+    """split, chunk, narrow, unbind and tensor_split give the expected rows, the last of them shorter if the
+    sizes do not divide.
+    """
     base = lab.integers(7, 3, low=0, high=6)
     lab.same("split", list(base.split(3)))
     lab.same("split by sizes", list(torch.split(base, [1, 4, 2])))
@@ -131,8 +135,9 @@ def splitting(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64", "bool"), level="core", sees=("value", "error"))
 def transposing(lab: Lab) -> None:
-    """transpose, permute, t, T, mT, swapdims and movedim are NumPy's; dimensions may be negative, must
-    exist and may come once."""
+    """transpose, permute, t, T, mT, swapdims and movedim are NumPy's; dimensions may be negative, must exist
+    and may appear once.
+    """
     base = lab.integers(2, 3, 4, 2)
     array = values(base)
     for first_dim in range(-4, 4):
@@ -170,8 +175,9 @@ def transposing(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=ALL, level="core", sees=("value",))
 def resizing_in_place(lab: Lab) -> None:
-    """resize_ and resize_as_ change shape and strides in place, keep the first elements of the memory,
-    grow it where it is short and never shrink it."""
+    """resize_ and resize_as_ change shape and strides in place, keep the first elements of the memory, grow
+    it if it is too short and never shrink it.
+    """
     base = lab.integers(2, 3, low=0, high=6)
     kept = values(base).ravel()
     result = base.resize_(3, 2)
@@ -194,8 +200,9 @@ def resizing_in_place(lab: Lab) -> None:
 
 @behaviour("shape", capabilities=("channels_last",), sees=("error",))
 def resizing_to_memory_formats(lab: Lab) -> None:
-    """resize_ and resize_as_ take a memory format, resize_as_ with preserve_format that of the other
-    tensor, which resize_ itself cannot take; it changes no strides of a tensor that has the shape."""
+    """resize_ and resize_as_ take a memory format, resize_as_ with preserve_format that of the other tensor,
+    which resize_ itself cannot take; a tensor that already has the shape keeps its strides.
+    """
     base = lab.integers(2, 3, 4, 5)
     last = base.to(memory_format=torch.channels_last)
     for memory_format in (torch.contiguous_format, torch.channels_last):
@@ -223,7 +230,7 @@ def resizing_to_memory_formats(lab: Lab) -> None:
 
 @behaviour("shape", sees=("error",))
 def sizes_beyond_memory(lab: Lab) -> None:
-    """resize_ and empty refuse sizes whose product or number of bytes no 64-bit integer can hold."""
+    """resize_ and empty refuse sizes whose product or number of bytes does not fit in a 64-bit integer."""
     base = lab.integers(2)
     lab.raises("a product beyond 64 bits", lambda: base.resize_(2**40, 2**40), RuntimeError, TypeError)
     lab.raises("bytes beyond 64 bits", lambda: base.resize_(2**62, 2), RuntimeError, TypeError)
@@ -233,7 +240,8 @@ def sizes_beyond_memory(lab: Lab) -> None:
 @behaviour("shape", dtypes=("float32", "int64"), level="core", sees=("value",))
 def contiguity(lab: Lab) -> None:
     """is_contiguous follows from sizes and strides alone: dimensions of size 1 and tensors without elements
-    have any; contiguous makes rows follow each other."""
+    may have any stride; contiguous lays rows out one after another.
+    """
     base = lab.integers(4, 1, 5)
     lab.expect("base", base.is_contiguous(), True)
     lab.expect("a size of 1 with any stride", base.as_strided((4, 1, 5), (5, 77, 1)).is_contiguous(), True)
@@ -250,7 +258,7 @@ def contiguity(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64"), level="core", sees=("shape", "error"))
 def at_least_so_many_dimensions(lab: Lab) -> None:
-    """atleast_1d, atleast_2d and atleast_3d add dimensions as NumPy does, of one tensor and of several."""
+    """atleast_1d, atleast_2d and atleast_3d add dimensions as NumPy does, to one tensor and to several."""
     given = [
         lab.integers(1)[0],
         lab.integers(3),
@@ -270,7 +278,8 @@ def at_least_so_many_dimensions(lab: Lab) -> None:
 @behaviour("shape", capabilities=("autograd",), level="training", sees=("value",))
 def backward_through_shapes(lab: Lab) -> None:
     """Gradients go back to the elements that were moved: through atleast_nd, expand, reshape, split, flip,
-    repeat, roll and movedim."""
+    repeat, roll and movedim.
+    """
     programs = {
         "atleast_3d": lambda x: torch.atleast_3d(x).mul(lab.put([[[2.0]], [[3.0]]])),
         "expand": lambda x: x.expand(3, 2, 3),
@@ -292,8 +301,9 @@ def backward_through_shapes(lab: Lab) -> None:
 
 @behaviour("shape", sees=("shape", "error"))
 def broadcast_shapes_of_sizes(lab: Lab) -> None:
-    """broadcast_shapes gives the shape that tensors of these shapes would have together, and refuses
-    those that do not fit."""
+    """broadcast_shapes gives the shape that tensors of these shapes would have together, and refuses shapes
+    that do not fit.
+    """
     for shapes in (((2, 1), (3,)), ((1,), ()), ((4, 1, 3), (2, 1)), ((0, 1), (5,)), (3, (2, 3))):
         expected = torch.broadcast_tensors(*[torch.empty(s, device=lab.device) for s in shapes])[0].shape
         lab.expect(f"of {shapes}", torch.broadcast_shapes(*shapes), expected)

@@ -24,8 +24,9 @@ def _distinct(lab: Lab, *shape: int) -> torch.Tensor:
 
 @behaviour("sorting", dtypes=_ORDERED, level="core", sees=("value",))
 def sorting_by_dimension(lab: Lab) -> None:
-    """sort gives the elements of each row in order with the indices they came from, ascending or
-    descending, along any dimension and for any strides."""
+    """sort gives the elements of each row in order with their original indices, ascending or descending,
+    along any dimension and for any strides.
+    """
     base = _distinct(lab, 4, 5, 6)
     array = values(base)
     for dim in (0, 1, 2, -1):
@@ -86,8 +87,9 @@ def stable_sorting(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=("float32", "int64", "int16"), sees=("value",))
 def sorting_many(lab: Lab) -> None:
-    """Long rows and many rows are sorted too, and without stable=True the indices of equal elements
-    still point at them."""
+    """Long rows and many rows are sorted too, and without stable=True the indices of equal elements still
+    point at them.
+    """
     for shape in ((20000,), (600, 70), (3, 9000), (2, 100000)):
         base = lab.integers(*shape, low=-30000, high=30000)
         array = values(base)
@@ -125,7 +127,7 @@ def sorting_special_values(lab: Lab) -> None:
 
 @behaviour("sorting", sees=("stride", "value"))
 def sorting_keeps_strides(lab: Lab) -> None:
-    """The results of sort have the strides that their input has, where that leaves no gaps."""
+    """The results of sort have the strides of their input if that leaves no gaps."""
     base = lab.put(torch.arange(60.0).flip(0).view(3, 4, 5))
     for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
         given = base.permute(order)
@@ -137,8 +139,9 @@ def sorting_keeps_strides(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=_ORDERED, level="core", sees=("value", "error"))
 def largest_and_smallest(lab: Lab) -> None:
-    """topk gives the k largest or smallest elements of each row, sorted unless asked not to, with
-    indices that point at them; k must fit."""
+    """topk gives the k largest or smallest elements of each row, sorted unless asked not to, with indices
+    that point at them; k must fit.
+    """
     base = _distinct(lab, 4, 5, 6)
     array = values(base)
     for dim in (0, 1, -1):

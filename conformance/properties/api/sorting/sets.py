@@ -22,8 +22,9 @@ _NUMBERS = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int1
     sees=("value",),
 )
 def unique_elements(lab: Lab) -> None:
-    """unique gives each element once in order, where each element of the input went, and how often it
-    comes."""
+    """unique gives each element once in order, the place of each input element in it, and how often each
+    occurs.
+    """
     for shape in ((12,), (4, 5), (1,), (0,)):
         base = lab.integers(*shape, low=0, high=5)
         expected, inverse, counts = numpy.unique(values(base), return_inverse=True, return_counts=True)
@@ -115,8 +116,9 @@ def unique_special_values(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=_NUMBERS, level="core", sees=("value", "error"))
 def membership(lab: Lab) -> None:
-    """isin says of each element whether it is among others, given as tensors or one as a number, few or
-    many, of mixed dtypes, or inverted."""
+    """isin says of each element whether it is among others, given as tensors or one as a number, few or many,
+    of mixed dtypes, or inverted.
+    """
     base = lab.integers(4, 6, low=0, high=12)
     array = values(base)
     for count in (0, 1, 3, 90):
@@ -149,8 +151,9 @@ def membership(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=_NUMBERS, level="core", sees=("value", "error"))
 def places_in_order(lab: Lab) -> None:
-    """searchsorted and bucketize give the places at which elements keep a row sorted, left or right of
-    equal ones, as int64 or int32, for rows, numbers, sorters and strides of any kind."""
+    """searchsorted and bucketize give the positions at which elements keep a row sorted, left or right of
+    equal ones, as int64 or int32, for rows, numbers, sorters and strides of any kind.
+    """
     row = lab.put([1, 3, 3, 5, 9], dtype=lab.dtype)
     given = lab.put([[0, 1, 3], [4, 9, 10]], dtype=lab.dtype)
     array, due = values(row), values(given)
@@ -215,7 +218,7 @@ def places_in_order(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=("float32", "float64"), sees=("value",))
 def places_of_special_values(lab: Lab) -> None:
-    """NaN lies above all in searchsorted, infinities lie at the ends."""
+    """NaN sorts above everything in searchsorted; infinities are at the ends."""
     row = lab.put([-1.0, 0, math.inf], dtype=lab.dtype)
     given = lab.put([-math.inf, -1, math.inf, math.nan], dtype=lab.dtype)
     lab.expect("left", torch.searchsorted(row, given), [0, 0, 2, 3])

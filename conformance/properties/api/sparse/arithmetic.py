@@ -22,8 +22,8 @@ def _dense(value: torch.Tensor) -> torch.Tensor:
 
 @behaviour("sparse", dtypes=NUMBERS, level="core", sees=("value",))
 def sums_of_sparse(lab: Lab) -> None:
-    """Sums and differences of sparse tensors, of sparse and dense ones, with factors, in place and of other
-    patterns.
+    """Sums and differences of sparse tensors, and of sparse and dense ones, with factors, in place and with
+    different patterns, equal those of dense tensors.
     """
     for dense in ((), (2,)):
         a, b = repeated(lab, *dense), repeated(lab, *dense).coalesce()
@@ -56,8 +56,8 @@ def sums_of_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", sees=("error",))
 def refused_sparse_sums(lab: Lab) -> None:
-    """Sums of sparse tensors of other sizes or sparse dimensions, and divisions by sparse ones, are
-    refused.
+    """Sums of sparse tensors of other sizes or sparse dimensions, and divisions by sparse ones,
+    are refused.
     """
     a = repeated(lab)
     lab.raises("other sizes", lambda: a + sparse_coo_tensor((2, 2), device=lab.device))
@@ -71,7 +71,9 @@ def refused_sparse_sums(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=NUMBERS, level="core", sees=("value",))
 def products_of_sparse(lab: Lab) -> None:
-    """Products with numbers, with sparse and dense tensors element by element, and quotients by numbers."""
+    """Products with numbers, element-wise products with sparse and dense tensors, and quotients by numbers
+    equal those of dense tensors.
+    """
     a, b = repeated(lab), repeated(lab).coalesce()
     full = lab.integers(3, 4)
     results = {
@@ -142,8 +144,8 @@ def sparse_matrix_products(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64"), sees=("value",))
 def sparse_reductions(lab: Lab) -> None:
-    """sum, sparse.sum, norm and softmax over sparse tensors equal what is defined over the elements that
-    are set.
+    """sum, sparse.sum, norm and softmax over sparse tensors equal their definitions over the
+    stored elements.
     """
     a = repeated(lab, 2)
     flat = a.coalesce()
@@ -236,7 +238,7 @@ def functions_of_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64", "int64"), sees=("value",))
 def masks_of_dense(lab: Lab) -> None:
-    """sparse_mask takes from a dense tensor what stands where the mask has an element, coalesced or not."""
+    """sparse_mask takes from a dense tensor the elements at which the mask has one, coalesced or not."""
     dense = lab.integers(3, 4)
     mask = repeated(lab).coalesce()
     result = dense.sparse_mask(mask)

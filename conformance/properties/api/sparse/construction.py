@@ -26,7 +26,7 @@ def repeated(lab: Lab, *dense: int) -> Any:
 
 @behaviour("sparse", dtypes=ALL, level="core", sees=("value",))
 def sparse_to_dense(lab: Lab) -> None:
-    """to_dense adds up what stands at one position, and leaves zeros elsewhere, with dense dimensions too."""
+    """to_dense adds up the values at one position, and leaves zeros elsewhere, with dense dimensions too."""
     for dense in ((), (2,), (2, 0), (1, 2)):
         sparse = repeated(lab, *dense)
         lab.same(f"dense of {dense}", sparse.to_dense())
@@ -47,7 +47,7 @@ def sparse_to_dense(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=ALL, sees=("value",))
 def coalescing(lab: Lab) -> None:
-    """coalesce sorts positions and adds up what is repeated; a coalesced tensor comes back itself."""
+    """coalesce sorts positions and adds up repeated ones; a coalesced tensor returns itself."""
     for dense in ((), (2,)):
         sparse = repeated(lab, *dense)
         result = sparse.coalesce()
@@ -86,8 +86,8 @@ def dense_to_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", sees=("value", "error"))
 def sparse_factory(lab: Lab) -> None:
-    """sparse_coo_tensor infers size, dtype and device, copies nothing it need not, and checks what it is
-    told to check.
+    """sparse_coo_tensor infers size, dtype and device, copies only what it must, and runs the checks that it
+    is asked for.
     """
     places, values = lab.put([[0, 1, 1], [2, 0, 2]]), lab.integers(3)
     sparse = sparse_coo_tensor(places, values)
@@ -141,8 +141,8 @@ def sparse_factory(lab: Lab) -> None:
 
 @behaviour("sparse", sees=("value",))
 def sparse_invariants(lab: Lab) -> None:
-    """check_sparse_tensor_invariants switches the checks on and off, as function, context and decorator,
-    and nests.
+    """check_sparse_tensor_invariants switches the checks on and off, as function, context and decorator, and
+    nests.
     """
     checks = torch.sparse.check_sparse_tensor_invariants
     before = checks.is_enabled()
@@ -178,7 +178,9 @@ def sparse_invariants(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=("float32", "float64", "int64"), level="core", sees=("value",))
 def parts_of_sparse(lab: Lab) -> None:
-    """indices and values belong to coalesced tensors and share its memory; it says what it is."""
+    """indices and values are available for coalesced tensors and share their memory; is_coalesced reports the
+    state.
+    """
     sparse = repeated(lab)
     lab.raises("positions of what is not coalesced", lambda: sparse.indices(), match="coalesced")
     lab.raises("its values", lambda: sparse.values(), match="coalesced")
@@ -279,7 +281,7 @@ def sparse_like_and_new(lab: Lab) -> None:
 
 @behaviour("sparse", sees=("value",))
 def printing_of_coo(lab: Lab) -> None:
-    """A sparse tensor prints its positions, values, size and number of elements, at any shape."""
+    """A sparse tensor of any shape prints its positions, values, size and number of elements."""
     for name, sparse in {
         "repeated": repeated(lab),
         "coalesced": repeated(lab).coalesce(),

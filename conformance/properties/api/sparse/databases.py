@@ -35,8 +35,8 @@ def _inside(lab: Lab, requires_grad: bool = False) -> Any:
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64"), sees=("value",))
 def unary_functions_of_sparse(lab: Lab) -> None:
-    """Each function of the database that takes COO tensors gives the pattern, values and zeros that it
-    gives of dense ones.
+    """Each function of the database that takes COO tensors gives the pattern, values and zeros that it gives
+    for dense ones.
     """
     for op in _unary():
         sparse = _inside(lab)
@@ -61,8 +61,8 @@ def unary_functions_of_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=("float64",), sees=("value",))
 def gradients_of_unary_functions_of_sparse(lab: Lab) -> None:
-    """Gradients through functions of COO tensors are those through functions of the dense ones, where
-    elements stand.
+    """Gradients through functions of COO tensors are those through functions of the dense ones, at the stored
+    elements.
     """
     for op in _unary():
         if op.name not in DERIVED:
@@ -80,7 +80,7 @@ def gradients_of_unary_functions_of_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", sees=("value",))
 def sparse_on_meta(lab: Lab) -> None:
-    """COO tensors go to meta, are made there, added, summed, printed, and can be fake."""
+    """COO tensors can be moved to meta, made there, added, summed, printed, and faked."""
     sparse = repeated(lab)
     moved = sparse.to("meta")
     shown = [moved.shape, moved.layout, moved.dtype, moved.sparse_dim(), moved.dense_dim(), moved.device.type]

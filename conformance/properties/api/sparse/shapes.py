@@ -73,7 +73,7 @@ def joined_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=KINDS, level="core", sees=("value",))
 def selected_from_sparse(lab: Lab) -> None:
-    """select, index_select, narrow and slices of sparse tensors equal those of dense ones, with repeated
+    """select, index_select, narrow and slices of sparse tensors equal those of dense ones, also with repeated
     indices.
     """
     for dense in ((), (2,)):
@@ -106,7 +106,7 @@ def _plain(value: torch.Tensor) -> torch.Tensor:
 
 @behaviour("sparse", level="core", sees=("value",))
 def broadcast_sparse(lab: Lab) -> None:
-    """A sparse tensor broadcast to a larger shape, and built of diagonals, has the dense values."""
+    """A sparse tensor that is broadcast to a larger shape, or built from diagonals, has the dense values."""
     row = sparse_coo_tensor(lab.put([[0, 0], [1, 3]]), lab.integers(2), (1, 4))
     for size in ((3, 4), (2, 3, 4), (1, 4)):
         lab.same(f"to {size}", torch._sparse_broadcast_to(row, size).to_dense())
@@ -123,8 +123,8 @@ def broadcast_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", sees=("value",))
 def gradients_of_sparse(lab: Lab) -> None:
-    """Gradients pass through sparse tensors: made from values, to dense, sums, masks, products and
-    reductions.
+    """Gradients pass through sparse tensors: construction from values, conversion to dense, sums, masks,
+    products and reductions.
     """
     places = lab.put([[0, 2, 0], [1, 3, 1]])
     values = lab.integers(3, requires_grad=True)

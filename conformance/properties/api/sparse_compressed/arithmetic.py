@@ -60,7 +60,9 @@ def block_products(lab: Lab) -> None:
 
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "float64", "complex64"), sees=("value",))
 def compressed_sums(lab: Lab) -> None:
-    """Sums of CSR matrices of any patterns, with factors and with dense ones, and products with numbers."""
+    """Sums of CSR matrices of any patterns, with factors and with dense ones, and products with numbers,
+    equal those of dense matrices.
+    """
     a, b = (
         lab.integers(4, 6, low=-1, high=2).to_sparse_csr(),
         lab.integers(4, 6, low=-1, high=2).to_sparse_csr(),

@@ -68,7 +68,9 @@ def compressed_conversions(lab: Lab) -> None:
 
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "int64"), sees=("value",))
 def compressed_factories(lab: Lab) -> None:
-    """The factories take indices of int32 and int64, infer sizes, and check what they are told to check."""
+    """The factories take indices of int32 and int64, infer sizes, and run the checks that they
+    are asked for.
+    """
     heads, tails = lab.put([0, 1, 3]), lab.put([1, 0, 2])
     values = lab.integers(3)
     blocks = lab.integers(3, 2, 1)

@@ -52,8 +52,8 @@ def untyped_storages(lab: Lab) -> None:
 
 @behaviour("storage", level="core", sees=("value", "error"))
 def storage_copies_and_sizes(lab: Lab) -> None:
-    """Storages are filled, copied between host and device, resized with their bytes kept, and
-    compared by content.
+    """Storages are filled, copied between host and device, resized with their bytes kept, and compared by
+    content.
     """
     base = torch.arange(6, dtype=torch.uint8, device=lab.device) + 1
     storage = base.untyped_storage()
@@ -151,7 +151,9 @@ def storage_refusals(lab: Lab) -> None:
 
 @behaviour("storage", sees=("error",))
 def meta_storages(lab: Lab) -> None:
-    """Storages of meta tensors have sizes and no content, which they say when it is asked for."""
+    """Storages of meta tensors have sizes and no content, and raise an error when the content is
+    requested.
+    """
     like = torch.empty_like(lab.integers(3, 2), device="meta")
     storage = like.untyped_storage()
     lab.expect("facts", [storage.nbytes(), storage.device.type, storage.data_ptr()], [24, "meta", 0])
@@ -173,8 +175,8 @@ def meta_storages(lab: Lab) -> None:
 
 @behaviour("storage", sees=("alias",), level="core", dtypes=("float32", "int64", "bool"))
 def storages_of_views(lab: Lab) -> None:
-    """Views, detach and work in place keep one storage; out-of-place work, clone and deepcopy make
-    another.
+    """Views, detach and work in place keep one storage; out-of-place work, clone and deepcopy
+    make another.
     """
     base = lab.integers(4, 4)
     views = {

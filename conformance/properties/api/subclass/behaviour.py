@@ -28,7 +28,7 @@ class Direct(torch.Tensor):
 
 @behaviour("subclass", sees=("value",))
 def calling_on(lab: Lab) -> None:
-    """A subclass may leave an operator to torch by super, takes tensors of any dtype, and sees .data and
+    """A subclass may pass an operator on to torch with super, takes tensors of any dtype, and sees .data and
     set_ as operators.
     """
     x, y = lab.integers(3), lab.integers(3)
@@ -48,8 +48,8 @@ def calling_on(lab: Lab) -> None:
 
 @behaviour("subclass", sees=("value",))
 def what_subclasses_are_given(lab: Lab) -> None:
-    """Arguments at their defaults are left out, dtypes come as dtypes, out= by its name and lists with
-    None.
+    """Arguments at their defaults are omitted, dtypes arrive as dtypes, out= by its name and
+    lists with None.
     """
     seen: list[Any] = []
 
@@ -83,7 +83,7 @@ def what_subclasses_are_given(lab: Lab) -> None:
 
 @behaviour("subclass", sees=("value", "error"))
 def modes_that_refuse(lab: Lab) -> None:
-    """A mode may leave a call to others by NotImplemented; modes go before subclasses; a mode by
+    """A mode may pass a call on by NotImplemented; modes take precedence over subclasses; a mode defined by
     classmethod is refused.
     """
     counts = {"mode": 0, "class": 0}
@@ -151,8 +151,8 @@ def modes_that_refuse(lab: Lab) -> None:
 
 @behaviour("subclass", sees=("value", "error"))
 def metadata_of_subclasses(lab: Lab) -> None:
-    """A wrapper that asks to is asked for its own sizes, strides, device and layout; without an answer it
-    is an error.
+    """A wrapper that opts in is asked for its own sizes, strides, device and layout; no answer is
+    an error.
     """
 
     def answering(answers: dict[Any, Any], **policy: Any) -> torch.Tensor:
@@ -198,8 +198,8 @@ def metadata_of_subclasses(lab: Lab) -> None:
 
 @behaviour("subclass", sees=("value",))
 def subclasses_saved_and_parametrized(lab: Lab) -> None:
-    """Wrappers pass through torch.save, may be parametrized in modules, and hold tensors with graphs of
-    their own.
+    """Wrappers pass through torch.save, may be parametrized in modules, and hold tensors with graphs of their
+    own.
     """
     x = Wrapped(lab.integers(3))
     buffer = io.BytesIO()

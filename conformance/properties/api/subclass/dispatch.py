@@ -66,7 +66,9 @@ class Notes(TorchDispatchMode):
 
 @behaviour("subclass", level="core", sees=("value",))
 def wrapper_subclasses(lab: Lab) -> None:
-    """A wrapper subclass says the metadata of what it holds, meets every operator, and carries gradients."""
+    """A wrapper subclass reports the metadata of what it holds, meets every operator, and carries
+    gradients.
+    """
     inner = lab.integers(4, 6).t().diagonal(offset=1)
     Wrapped.log.clear()
     x = Wrapped(inner)
@@ -171,7 +173,7 @@ def misuse_of_subclasses(lab: Lab) -> None:
 
 @behaviour("subclass", level="core", sees=("value",))
 def dispatch_modes(lab: Lab) -> None:
-    """A mode sees each operator with its views, factories and backward, nests inside out, and lets go
+    """A mode sees each operator, views, factories and backward included, nests innermost first, and lets go
     afterwards.
     """
     x = lab.integers(3, 3, requires_grad=True)

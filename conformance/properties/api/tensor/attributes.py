@@ -49,8 +49,8 @@ def tensor_facts(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=ALL, level="bringup", sees=("value", "error"))
 def python_numbers(lab: Lab) -> None:
-    """item, tolist and the conversions of Python give the element of a tensor that has one, and
-    refuse others.
+    """item, tolist and the conversions of Python give the element of a tensor that has one, and refuse
+    others.
     """
     number = lab.put(1, dtype=lab.dtype)
     lab.expect("item of a scalar", number.item(), 1)
@@ -141,7 +141,7 @@ def whole_equality(lab: Lab) -> None:
 
 @behaviour("tensor", sees=("dtype", "error"))
 def type_words(lab: Lab) -> None:
-    """type(), the conversions by name and is_tensor agree about what a tensor is made of."""
+    """type(), the conversions by name and is_tensor agree about a tensor's type."""
     base = lab.floats(2, 2)
     conversions = (
         "float",
@@ -200,7 +200,7 @@ def complex_parts(lab: Lab) -> None:
 
 @behaviour("tensor", level="core", sees=("value", "shape"))
 def where_of_numbers(lab: Lab) -> None:
-    """where takes numbers and scalars in place of tensors, promoting as arithmetic does."""
+    """torch.where takes numbers and scalars in place of tensors, promoting as arithmetic does."""
     condition = lab.put([[True, False], [False, True]])
     x = lab.put([[1.0, 2.0], [3.0, 4.0]])
     lab.expect("a number for the rest", torch.where(condition, x, 0), [[1.0, 0.0], [0.0, 4.0]])

@@ -14,8 +14,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("tensor", dtypes=("float32", "float64", "int64"), sees=("value", "error"))
 def numerical_gradients(lab: Lab) -> None:
-    """torch.gradient takes spacing as one number, one for each dimension, or coordinates; too few
-    points or spacings are refused.
+    """torch.gradient takes spacing as one number, one for each dimension, or coordinates; too few points or
+    spacings are refused.
     """
     base = lab.put([[1, 4, 9, 16, 25], [2, 3, 5, 7, 11], [0, 1, 1, 2, 3]], dtype=lab.dtype)
     lab.expect("along 1", torch.gradient(base, dim=1)[0][0], [3, 4, 6, 8, 9])
@@ -91,8 +91,8 @@ def upsampling_of_integers(lab: Lab) -> None:
 
 @behaviour("tensor", sees=("value",))
 def swapped_tensors(lab: Lab) -> None:
-    """swap_tensors exchanges two tensors under their names, attributes and types included; one that
-    is referred to weakly it refuses.
+    """swap_tensors exchanges two tensors under their names, attributes and types included; it refuses a
+    tensor with weak references.
     """
     matrix, vector = lab.integers(2, 3), lab.integers(4)
     matrix.note = "first"  # type: ignore[attr-defined]
@@ -111,8 +111,8 @@ def swapped_tensors(lab: Lab) -> None:
 
 @behaviour("tensor", sees=("value", "warning"))
 def questionable_writes_warn(lab: Lab) -> None:
-    """Writing into an out= that must be resized warns, and so does cutting a complex number to its
-    real part.
+    """Writing into an out= that must be resized warns, and so does cutting a complex number to
+    its real part.
     """
     out = torch.ones(2, device=lab.device)
     lab.warns("an out= that is resized", lambda: torch.add(lab.integers(3), 1, out=out), match="(?i)resized")
@@ -125,8 +125,8 @@ def questionable_writes_warn(lab: Lab) -> None:
 
 @behaviour("tensor", sees=("value",))
 def random_state_after_pickling(lab: Lab) -> None:
-    """Copies to the host, pickling and printing draw no random numbers; an odd count of normal ones
-    leaves no remainder behind.
+    """Copies to the host, pickling and printing draw no random numbers; an odd count of normal ones leaves no
+    remainder behind.
     """
 
     def drawn(between: Any) -> torch.Tensor:

@@ -91,8 +91,8 @@ def operators_and_formats(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=ALL, level="core", sees=("value", "shape", "error"))
 def resizing(lab: Lab) -> None:
-    """resize_ keeps the elements that fit, grows the memory as needed, and refuses bad sizes and
-    memory it may not move.
+    """resize_ keeps the elements that fit, grows the memory as needed, and refuses bad sizes and memory it
+    may not move.
     """
     base = lab.integers(2, 3)
     before = base.reshape(-1).clone()
@@ -170,8 +170,8 @@ def overlap_refused(lab: Lab) -> None:
 
 @behaviour("tensor", level="core", sees=("value", "error"))
 def set_to_other_memory(lab: Lab) -> None:
-    """set_ makes a tensor one of another's memory with any geometry within dtype and device, and
-    refuses others.
+    """set_ gives a tensor another's memory with any geometry, within its dtype and device, and refuses
+    others.
     """
     base = torch.arange(12.0, device=lab.device)
     alias = torch.empty(0, device=lab.device)
@@ -202,7 +202,9 @@ def set_to_other_memory(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=("float32", "int64"), sees=("value", "alias"))
 def addresses_of_parts(lab: Lab) -> None:
-    """data_ptr moves with the offset by whole elements, is 0 of nothing, and stays under work in place."""
+    """data_ptr moves with the offset by whole elements, is 0 for an empty tensor, and does not change under
+    in-place work.
+    """
     base = lab.integers(4, 5)
     item = base.element_size()
     lab.holds("a row is further by its elements", base[2].data_ptr() - base.data_ptr() == 10 * item)

@@ -13,8 +13,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("tensor", level="core", dtypes=("float32", "int64", "bool"), sees=("shape", "error"))
 def shapes_of_nothing(lab: Lab) -> None:
-    """Functions that move elements take tensors of no elements and give the shapes that arithmetic of
-    sizes says.
+    """Functions that move elements take tensors without elements and give the shapes that arithmetic on the
+    sizes gives.
     """
     base = lab.integers(0, 1, 3, 0)
     calls: dict[str, Any] = {
@@ -89,7 +89,7 @@ def shapes_of_nothing(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=("float32", "float64"), sees=("value",))
 def distances_of_nothing(lab: Lab) -> None:
-    """cdist and its like take no points and points of no coordinates; points that are equal are at
+    """cdist and related functions accept zero points and points with zero coordinates; equal points are at
     distance zero.
     """
 
@@ -124,8 +124,8 @@ def distances_of_nothing(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=("float32", "int64", "bool"), sees=("value", "error"))
 def filled_diagonals(lab: Lab) -> None:
-    """fill_diagonal_ writes the main diagonal, of a tall matrix again and again with wrap, of a cube
-    the long one.
+    """fill_diagonal_ writes the main diagonal, of a tall matrix again and again with wrap, of a cube the long
+    one.
     """
     for shape, wrap in (
         ((3, 3), False),
@@ -156,7 +156,7 @@ def filled_diagonals(lab: Lab) -> None:
 
 @behaviour("tensor", sees=("value", "warning"))
 def writes_to_expanded_warn(lab: Lab) -> None:
-    """Filling by index or mask warns where several elements are one in memory."""
+    """Filling by index or mask warns if several elements share one place in memory."""
 
     def folded() -> torch.Tensor:
         return torch.zeros(1, device=lab.device).expand(6)
@@ -173,8 +173,8 @@ def writes_to_expanded_warn(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=("float32", "int64"), sees=("value", "error"))
 def copies_from_one_to_many(lab: Lab) -> None:
-    """copy_ reads expanded sources any number of times, adds nothing up, and indexed sums take
-    corners of sizes.
+    """copy_ reads expanded sources any number of times without adding anything up, and indexed sums handle
+    edge cases of sizes.
     """
     base = torch.zeros(3, 4, dtype=lab.dtype, device=lab.device)
     source = lab.integers(1, 4)
@@ -217,8 +217,8 @@ class Marked(torch.Tensor):
 
 @behaviour("tensor", sees=("value",))
 def plain_subclasses(lab: Lab) -> None:
-    """as_subclass views a tensor as a subclass, which operators, views and copies keep and
-    torch.Tensor's own do not lose.
+    """as_subclass views a tensor as a subclass, which operators, views and copies preserve and methods of
+    torch.Tensor do not lose.
     """
     base = lab.integers(2, 3)
     marked = base.as_subclass(Marked)
