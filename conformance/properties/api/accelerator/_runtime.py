@@ -1,6 +1,4 @@
-"""The runtime of a side of a behaviour: torch.accelerator's, or a model of what is promised where the side
-is the host.
-"""
+"""The runtime of one side of a behaviour: torch.accelerator's, or a model of its promises for the host."""
 
 from __future__ import annotations
 
@@ -156,7 +154,7 @@ class ModelRuntime(Runtime):
 
 
 def usual(lab: Lab) -> Runtime:
-    """The device's runtime, or the model where the side is the host."""
+    """The device's runtime, or the model if the side is the host."""
     return ModelRuntime(lab) if lab.device.type == "cpu" else Runtime(lab)
 
 

@@ -24,7 +24,7 @@ def traced(function: Function, **options: Any) -> Function:
 
 
 def run(function: Function, starts: Sequence[torch.Tensor], make: Make, *, gradients: bool) -> dict[str, Any]:
-    """What a call shows: results, arguments afterwards, what requires grad, what shares, and gradients."""
+    """Call a function and list its results, arguments afterwards, who requires grad, who shares, and gradients."""
     kept = [start.detach().clone().requires_grad_(start.requires_grad) for start in starts]
     arguments = make(kept)
     results = [leaf for leaf in leaves(function(*arguments)) if isinstance(leaf, torch.Tensor)]
@@ -58,7 +58,7 @@ def run(function: Function, starts: Sequence[torch.Tensor], make: Make, *, gradi
 
 
 def alike(left: Any, right: Any) -> bool:
-    """Whether two runs showed the same."""
+    """Compare what two runs showed; tensors must be equal and of one dtype."""
     if isinstance(left, torch.Tensor):
         return torch.equal(left, right) and left.dtype == right.dtype
     if isinstance(left, dict):

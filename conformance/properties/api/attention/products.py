@@ -103,7 +103,7 @@ def attention_in_other_layouts(lab: Lab) -> None:
             matrix=True,
         )
     lab.close("values of another width", attend(q, k, lab.floats(2, 4, 5, 6)), roundings=32, matrix=True)
-    # In float32: in bfloat16 the CPU's kernel for long inputs refuses to run where AVX-512 is switched off.
+    # In float32: in bfloat16 the CPU's kernel for long inputs refuses to run if AVX-512 is switched off.
     queries, keys, entries = (lab.floats(1, 1, 150, 8, dtype=torch.float32) for _ in range(3))
     lab.close("long", attend(queries, keys, entries, is_causal=True), roundings=64, matrix=True)
     masked = lab.integers(5, 5, low=0, high=1, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""Which operators autocast runs in which dtype."""
+"""Operators under autocast and the dtypes in which they run."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def autocast_methods_and_nesting(lab: Lab) -> None:
         product = x @ x
         with torch.autocast(kind, enabled=False):
             seen.append((product @ product).dtype)
-            lab.raises("mixed dtypes where it is off", lambda: product @ x)
+            lab.raises("mixed dtypes while it is off", lambda: product @ x)
     seen.append(torch.is_autocast_enabled(kind))
     try:
         with torch.autocast(kind, dtype=torch.bfloat16):

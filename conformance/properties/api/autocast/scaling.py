@@ -14,7 +14,7 @@ NEEDS = ("grad_scaler", "autograd")
 
 
 def scaler(lab: Lab, **options: Any) -> torch.amp.GradScaler:
-    """A scaler of the device that doubles after each step unless told otherwise."""
+    """A scaler of the device that doubles after each step unless options say otherwise."""
     return torch.amp.GradScaler(lab.device.type, **{"init_scale": 4.0, "growth_interval": 1, **options})
 
 

@@ -207,7 +207,7 @@ def gradients_at_special_points(lab: Lab) -> None:
     grad("relu", x.relu(), [0.0, 1.0])
     grad("clamp", x.clamp(-1, 1), [1.0, 0.0])
     grad("masked", torch.where(x > 1, x * 3, x.detach()), [0.0, 3.0])
-    grad("where with a number", torch.where(x > 1, x, 0.0), [0.0, 1.0])
+    grad("torch.where with a number", torch.where(x > 1, x, 0.0), [0.0, 1.0])
     negative = lab.put([-2.0], dtype=torch.complex64, requires_grad=True)
     (negative**2).real.sum().backward()
     lab.expect("square of a negative complex", negative.grad, [-4.0 + 0j], roundings=32)

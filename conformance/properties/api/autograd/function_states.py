@@ -1,4 +1,4 @@
-"""What surrounds user-defined functions: modes, lifetimes, views and repeated use."""
+"""User-defined functions and their surroundings: modes, lifetimes, views and repeated use."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def custom_function_gradients(lab: Lab) -> None:
     fixed = lab.integers(3, 4)
     only = _Scaled.apply(x, 3.0, fixed)
     only.sum().backward()
-    lab.same("gradient where one input needs none", x.grad)
+    lab.same("gradient while one input needs none", x.grad)
     lab.holds("the other input got no gradient", fixed.grad is None)
     lab.holds(
         "a result of inputs without gradient needs none", not _Scaled.apply(fixed, 1.0, fixed).requires_grad

@@ -157,7 +157,7 @@ def graphs_are_freed(lab: Lab) -> None:
     ones = torch.ones_like(z)
     for _ in range(3):
         z.backward(ones)
-    lab.expect("where nothing is saved", x.grad, [3.0, 3.0, 3.0])
+    lab.expect("if nothing is saved", x.grad, [3.0, 3.0, 3.0])
     h = x * x
     a, b = h.sum(), (h * 2).sum()
     a.backward(retain_graph=True)

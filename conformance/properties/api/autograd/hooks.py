@@ -39,7 +39,7 @@ def tensor_hooks(lab: Lab) -> None:
     lab.expect("gradient of a leaf with a hook, accumulated", leaf.grad, [40.0, 40.0, 40.0])
     plain = lab.integers(3)
     lab.raises(
-        "a hook where no gradient is needed", lambda: plain.register_hook(lambda g: g), match="require"
+        "a hook on a tensor that needs no gradient", lambda: plain.register_hook(lambda g: g), match="require"
     )
 
 
@@ -145,7 +145,7 @@ def retained_gradients(lab: Lab) -> None:
     hooked.register_hook(lambda grad: grad * 5)
     hooked.sum().backward()
     lab.expect("all hooks come before", hooked.grad, [20.0, 20.0, 20.0])
-    lab.raises("where no gradient is needed", lambda: lab.integers(2).retain_grad(), match="require")
+    lab.raises("on a tensor that needs no gradient", lambda: lab.integers(2).retain_grad(), match="require")
     cycle = x * 2
     cycle.retain_grad()
     watch = weakref.ref(cycle)

@@ -53,7 +53,7 @@ def node_hooks_with_several_outputs(lab: Lab) -> None:
     seen: list[Any] = []
     first, second = x.unbind(0)[:2]
     node: Any = first.grad_fn
-    lab.holds("outputs of one call come of one node", second.grad_fn is node)
+    lab.holds("outputs of one call have one node", second.grad_fn is node)
     lab.same("places of outputs", [first.output_nr, second.output_nr])
 
     def look(grads: Any) -> None:
@@ -103,7 +103,7 @@ def gradients_to_edges(lab: Lab) -> None:
     total = parts[0] * 2 + parts[1] * 3
     lab.same("edges of several outputs", torch.autograd.grad(total, edges[:2]))
     lab.raises(
-        "an edge where no gradient is needed", lambda: get_gradient_edge(lab.integers(2)), match="require"
+        "an edge of a tensor that needs no gradient", lambda: get_gradient_edge(lab.integers(2)), match="require"
     )
     unused = get_gradient_edge(x * 9)
     gradients = torch.autograd.grad((x * 2).sum(), (unused, x), allow_unused=True)  # type: ignore[arg-type]
@@ -142,7 +142,7 @@ def walking_the_graph(lab: Lab) -> None:
     lab.same("metadata", z.grad_fn.metadata["note"])
     lab.holds("a node is one object", z.grad_fn is node)
     with torch.no_grad():
-        lab.holds("nodes can be had without gradients too", (z.grad_fn is node))
+        lab.holds("nodes are available without gradients too", (z.grad_fn is node))
     lab.close("gradient at the end", torch.autograd.grad(z.sum(), (x, y)), roundings=64)
 
 

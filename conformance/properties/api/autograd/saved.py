@@ -1,4 +1,4 @@
-"""What graphs save for the backward pass, and hooks that pack it otherwise."""
+"""Tensors that graphs save for the backward pass, and hooks that pack them otherwise."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def misused_packing_hooks(lab: Lab) -> None:
             with torch.autograd.graph.disable_saved_tensors_hooks("too late"):
                 pass
 
-        lab.raises("disabling where some are set", disable, match="too late|hooks")
+        lab.raises("disabling while some are set", disable, match="too late|hooks")
     lab.same("allowed again", torch.autograd.grad(with_hooks(lambda t: t * 2, lambda t: t).sum(), x)[0])
 
 
@@ -276,7 +276,7 @@ def what_nodes_show_of_saved(lab: Lab) -> None:
     root: Any = (x * x + 1).sqrt()
     lab.same("the saved result", torch.equal(root.grad_fn._saved_result.detach(), root.detach()))
     narrow: Any = x.narrow(2, 1, 2)
-    lab.same("where a slice starts", [narrow.grad_fn._saved_start, narrow.grad_fn._saved_dim])
+    lab.same("start and dimension of a slice", [narrow.grad_fn._saved_start, narrow.grad_fn._saved_dim])
     power.sum().backward()
     lab.same("gradient", x.grad)
     lab.raises("a freed one", lambda: power.grad_fn._saved_self, match="second time|freed")

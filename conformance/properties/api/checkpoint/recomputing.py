@@ -250,7 +250,7 @@ def early_stop(lab: Lab) -> None:
     log.clear()
     nothing = checkpoint(lambda a: (log.append("run"), a + 1)[1], x, use_reentrant=False)  # type: ignore[func-returns-value]
     nothing.sum().backward()
-    lab.same("where nothing is saved there is no recomputation", log)
+    lab.same("if nothing is saved there is no recomputation", log)
 
 
 @behaviour("checkpoint", sees=("value",))

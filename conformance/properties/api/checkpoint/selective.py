@@ -20,7 +20,7 @@ aten = torch.ops.aten
 
 
 class _Counts(TorchDispatchMode):
-    """How often each operator ran."""
+    """Count how often each operator ran."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -38,7 +38,7 @@ def while_loop(*args: Any) -> Any:
 
 
 def folded(combine: Function, carry: Any, xs: torch.Tensor, dim: int = 0, *, reverse: bool = False) -> Any:
-    """What scan says it does, by a loop: (last carry, stacked outputs)."""
+    """The documented result of scan, computed by a loop: (last carry, stacked outputs)."""
     rows = range(xs.shape[dim])
     outputs = []
     for row in reversed(rows) if reverse else rows:
@@ -50,7 +50,7 @@ def folded(combine: Function, carry: Any, xs: torch.Tensor, dim: int = 0, *, rev
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Whether two trees hold the same tensors."""
+    """Compare two trees; the tensors in them must be equal."""
     if isinstance(left, torch.Tensor):
         return torch.equal(left, right) and left.dtype == right.dtype
     values = (

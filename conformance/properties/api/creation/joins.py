@@ -102,7 +102,7 @@ def cat_into_out(lab: Lab) -> None:
         address = fitting.data_ptr()
         lab.holds("cat returns out", torch.cat((a, b), dim, out=fitting) is fitting)
         lab.same(f"into a fitting out along {dim}", fitting)
-        lab.holds("it stayed where it was", fitting.data_ptr() == address)
+        lab.holds("it kept its memory", fitting.data_ptr() == address)
         wide = torch.zeros(shape[0], 2 * shape[1], dtype=lab.dtype, device=lab.device)
         torch.cat((a, b), dim, out=wide[:, ::2])
         lab.same(f"into a strided out along {dim}", wide)

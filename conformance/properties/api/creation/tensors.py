@@ -13,7 +13,7 @@ from conformance.behaviours.lab import Lab
 
 
 class _Sequence:
-    """A sequence that is no list."""
+    """A sequence that is not a list."""
 
     def __init__(self, items: list[Any]) -> None:
         self.items = items
@@ -82,7 +82,7 @@ def tensors_and_devices(lab: Lab) -> None:
     """torch.tensor and as_tensor go to device= and otherwise keep a tensor's device; lists go to the host."""
     base = lab.integers(3)
     host = base.cpu()
-    lab.same("a tensor stays where it is", torch.as_tensor(base))
+    lab.same("a tensor keeps its device", torch.as_tensor(base))
     lab.same("a host tensor to the device", torch.as_tensor(host, device=lab.device))
     lab.same("to the host", torch.as_tensor(base, device="cpu"), host=True)
     lab.same("a list", torch.as_tensor([1, 2]), host=True)

@@ -79,15 +79,16 @@ def workers_beside_a_device(lab: Lab) -> None:
 
 
 def _failures(loader: Any) -> list[bool]:
-    """Whether each sample came, taken to the end so that the workers leave; an error tells of the
-    sample's.
+    """Read a loader to its end, so that the workers leave.
+
+    Per sample: True if it arrived, else whether the error names that of the sample.
     """
-    failures, samples = [], iter(loader)
+    outcomes, samples = [], iter(loader)
     while True:
         try:
             next(samples)
-            failures.append(True)
+            outcomes.append(True)
         except StopIteration:
-            return failures
+            return outcomes
         except KeyError as error:
-            failures.append("the third" not in str(error))
+            outcomes.append("the third" not in str(error))

@@ -34,7 +34,7 @@ def deterministic(*, warn_only: bool = False, fill: bool = False) -> Iterator[No
 def repeats(lab: Lab, name: str, call: Call, *, roundings: float = 64) -> None:
     """Show that ``call`` gives the same bits each time, or is refused as not deterministic, and its value.
 
-    An operator that is refused must warn where warnings are asked for instead, and is shown as it is without.
+    An operator that is refused must warn if warnings are asked for instead, and is shown as it is without.
     """
     try:
         with deterministic():

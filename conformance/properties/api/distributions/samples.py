@@ -56,8 +56,9 @@ def vectors(lab: Lab) -> dict[str, Any]:
 
 
 def spread_is(sample: torch.Tensor, variance: torch.Tensor) -> bool:
-    """Whether the variance of samples (the first dimension) is ``variance``, as far as their fourth moment
-    tells.
+    """Check the variance of samples (the first dimension) against ``variance``.
+
+    The allowed error follows from the fourth moment of the samples.
     """
     centred = sample.double() - sample.double().mean(0)
     error = ((centred**2).mean(0) - variance).abs()
@@ -161,7 +162,7 @@ def sample_moments(lab: Lab) -> None:
 
 
 def _chance(dist: Any, value: float) -> torch.Tensor:
-    """How often ``value`` comes; zero where it is not in the support."""
+    """The probability of ``value``; zero if it is not in the support."""
     point = torch.full(dist.batch_shape, value, dtype=torch.float64, device=dist.mean.device)
     inside = dist.support.check(point)
     safe = torch.where(inside, point, torch.zeros_like(point))

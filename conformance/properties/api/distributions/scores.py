@@ -189,7 +189,7 @@ def distribution(lab: Lab, name: str, *, grad: bool = False) -> tuple[Any, dict[
 
 
 def optional(call: Callable[[], Any]) -> Any:
-    """What a distribution gives, or None where it implements no such thing."""
+    """The result of a call, or None if the distribution does not implement it."""
     try:
         return call()
     except NotImplementedError:

@@ -57,7 +57,7 @@ def dlpack_round_trip(lab: Lab) -> None:
     lab.same("after a write through the other", base)
     lab.same("nothing", from_dlpack(base[:0]).shape)
     lab.same(
-        "where it is", [len(base.__dlpack_device__()), isinstance(int(base.__dlpack_device__()[0]), int)]
+        "its device", [len(base.__dlpack_device__()), isinstance(int(base.__dlpack_device__()[0]), int)]
     )
 
 

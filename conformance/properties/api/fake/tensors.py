@@ -13,7 +13,7 @@ from conformance.behaviours.lab import Lab
 
 
 def _looks(value: Any, lab: Lab) -> list[Any]:
-    """What a fake tensor tells; True for the lab's device."""
+    """The metadata of a fake tensor; True in place of the lab's device."""
     return [
         value.shape,
         value.dtype,

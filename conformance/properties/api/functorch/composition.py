@@ -211,7 +211,7 @@ def graphs_of_transforms(lab: Lab) -> None:
 
 
 class _Scale(torch.autograd.Function):
-    """x * k with a rule for vmap that remembers what it was told."""
+    """x * k with a rule for vmap that remembers its arguments."""
 
     told: list[Any]
 
@@ -293,7 +293,7 @@ def functions_under_vmap(lab: Lab) -> None:
         "one mapped", vmap(_Scale.apply, in_dims=(0, None), randomness="same")(x, k[0]), (x * k[0]).cpu()
     )
     lab.expect("another dimension", vmap(_Scale.apply, in_dims=(1, 0))(x.T.contiguous(), k), (x * k).cpu())
-    lab.same("what the rule was told", _Scale.told)
+    lab.same("the arguments of the rule", _Scale.told)
     lab.same("nested", vmap(vmap(_Scale.apply))(x, k))
     count = len(_Scale.told)
     vmap(lambda a: _Scale.apply(k, k).sum() + a)(x)

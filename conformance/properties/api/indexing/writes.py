@@ -14,7 +14,7 @@ from conformance.properties.api.indexing.reads import ADVANCED, BASIC, arrays_fo
 
 
 def _unique(index: Any) -> bool:
-    """Whether no element is written twice, so that the order of writes is free."""
+    """True if no element is written twice, so that the order of writes does not matter."""
     places = numpy.arange(60).reshape(4, 3, 5)[arrays_for(index)].ravel()
     return len(set(places.tolist())) == len(places)
 

@@ -180,7 +180,7 @@ def ranks(lab: Lab) -> None:
 
 
 # Of real matrices: under a TorchDispatchMode torch's pinv of complex ones is wrong (it loses a conjugate
-# bit), so that the planted faults of tests could not be told from it. ``value/linalg.pinv`` states complex
+# bit), so that the planted faults of tests could not be distinguished from it. ``value/linalg.pinv`` states complex
 # ones.
 @behaviour("linalg", dtypes=WIDE_FLOATS, level="core", sees=("value", "error"))
 def pseudo_inverses(lab: Lab) -> None:

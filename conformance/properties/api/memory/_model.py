@@ -25,7 +25,7 @@ class DeviceMemory:
         self.device = lab.device
 
     def make(self, size: int) -> torch.Tensor:
-        """``size`` bytes; raises torch.OutOfMemoryError where there are not that many."""
+        """``size`` bytes; raises torch.OutOfMemoryError if there are not that many."""
         return torch.empty(size, dtype=torch.uint8, device=self.device)
 
     def collect(self) -> None:
@@ -34,7 +34,7 @@ class DeviceMemory:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until everything that nobody holds is free."""
+        """Wait until all memory without an owner is free."""
         torch.accelerator.synchronize()
 
     def allocated(self) -> int:
@@ -60,7 +60,7 @@ class DeviceMemory:
 
 
 class ModelMemory(DeviceMemory):
-    """What is promised, counted: the host keeps no statistics. It knows what :meth:`make` has made."""
+    """The promised statistics, counted: the host keeps none. It knows what :meth:`make` has made."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab)
@@ -112,7 +112,7 @@ class ModelMemory(DeviceMemory):
 
 
 def usual(lab: Lab) -> DeviceMemory:
-    """The device's memory, or the model where the side is the host."""
+    """The device's memory, or the model if the side is the host."""
     return ModelMemory(lab) if lab.device.type == "cpu" else DeviceMemory(lab)
 
 

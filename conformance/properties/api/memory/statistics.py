@@ -123,7 +123,7 @@ def running_out_of_memory(lab: Lab) -> None:
         lab.raises(f"too much, {turn}", lambda: memory.make(_model.TOO_MUCH), torch.OutOfMemoryError)
         lab.holds(f"nothing was taken, {turn}", memory.allocated() == before)
         lab.same(f"work goes on, {turn}", kept + turn)
-        lab.holds(f"memory can be had, {turn}", memory.make(MEBIBYTE).numel() == MEBIBYTE)
+        lab.holds(f"memory is available, {turn}", memory.make(MEBIBYTE).numel() == MEBIBYTE)
         memory.settle()
     lab.holds("it is a RuntimeError", issubclass(torch.OutOfMemoryError, RuntimeError))
 

@@ -26,7 +26,7 @@ PATIENCE = 30.0
 
 
 def _in_child(work: Callable[[], bytes]) -> bytes:
-    """What ``work`` returns in a forked child; b"" for one that dies, b"late" for one that hangs."""
+    """Run ``work`` in a forked child and return its answer: b"" if the child dies, b"late" if it hangs."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -96,7 +96,7 @@ def host_memory_is_shared(lab: Lab) -> None:
 
 
 def _through_pickle(value: Any) -> Any:
-    """What a queue does, without another process."""
+    """Pickle and unpickle as a queue does, without another process."""
     return pickle.loads(bytes(multiprocessing.reduction.ForkingPickler.dumps(value)))
 
 

@@ -155,7 +155,7 @@ def parameters_that_wait(lab: Lab) -> None:
     module.value.materialize((2, 3))
     module.count.materialize((4,))
     lab.same(
-        "made where it was moved to",
+        "made on the device it was moved to",
         (module.value.shape, module.value.dtype, module.value.device.type == lab.device.type),
     )
     lab.same(

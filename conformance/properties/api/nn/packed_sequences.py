@@ -136,7 +136,7 @@ def moving_packed_sequences(lab: Lab) -> None:
     lab.holds("sizes stay on the host", moved.batch_sizes.device.type == "cpu")
     lab.same("data", (moved.data, moved.sorted_indices, moved.unsorted_indices))
     lab.holds(
-        "itself where nothing changes", moved.to(lab.device) is moved and moved.to(dtype=lab.dtype) is moved
+        "itself if nothing changes", moved.to(lab.device) is moved and moved.to(dtype=lab.dtype) is moved
     )
     lab.holds(
         "back on the host", moved.cpu().data.device.type == "cpu" and moved.is_cuda == moved.data.is_cuda

@@ -193,7 +193,7 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
         for name, options in (
             ("a size of zero", {"hidden_size": 0}),
             ("a negative size", {"hidden_size": -1}),
-            ("a size that is no number", {"hidden_size": 2.5}),
+            ("a size that is not an integer", {"hidden_size": 2.5}),
             ("no layers", {"num_layers": 0}),
             ("layers that are no number", {"num_layers": 1.5}),
             ("dropout above one", {"dropout": 1.5}),

@@ -1,4 +1,4 @@
-"""What a module holds: parameters, buffers, submodules, and their names."""
+"""Contents of a module: parameters, buffers, submodules, and their names."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def registering_parameters(lab: Lab) -> None:
     del module.b
     lab.same("after a deletion", [n for n, _ in outer.named_parameters()])
     module.plain = 3
-    lab.raises("a name that is no word", lambda: module.register_parameter(5, first), TypeError)
+    lab.raises("a name that is not a string", lambda: module.register_parameter(5, first), TypeError)
     lab.raises("a name that is taken", lambda: module.register_parameter("plain", first), KeyError)
     lab.raises("a name with a dot", lambda: module.register_parameter("x.y", first), KeyError)
     lab.raises("an empty name", lambda: module.register_parameter("", first), KeyError)
@@ -88,7 +88,7 @@ def registering_buffers(lab: Lab) -> None:
         ([n for n, _ in holder.named_buffers()], list(holder.state_dict())),
     )
     module.plain = 3
-    lab.raises("a name that is no word", lambda: module.register_buffer(5, first), TypeError)
+    lab.raises("a name that is not a string", lambda: module.register_buffer(5, first), TypeError)
     lab.raises("a name that is taken", lambda: module.register_buffer("plain", first), KeyError)
     lab.raises("a name with a dot", lambda: module.register_buffer("x.y", first), KeyError)
     lab.raises("a word", lambda: module.register_buffer("w", "word"), TypeError)
@@ -118,7 +118,7 @@ def registering_modules(lab: Lab) -> None:
     outer.set_submodule("a.0", second)
     lab.same("set by a path", outer.a(x))
     outer.plain = 3
-    lab.raises("a name that is no word", lambda: outer.add_module(5, first), TypeError)
+    lab.raises("a name that is not a string", lambda: outer.add_module(5, first), TypeError)
     lab.raises("a name that is taken", lambda: outer.add_module("plain", first), KeyError)
     lab.raises("a name with a dot", lambda: outer.add_module("x.y", first), KeyError)
     lab.raises("an empty name", lambda: outer.add_module("", first), KeyError)

@@ -203,7 +203,7 @@ def rates_by_schedule(lab: Lab) -> None:
         for t in range(6):
             due = 2.0 * formula(t)
             lab.holds(f"{name} at {t}", abs(optimizer.param_groups[0]["lr"] - due) < 1e-9)
-            lab.holds(f"{name} tells it at {t}", abs(schedule.get_last_lr()[0] - due) < 1e-9)
+            lab.holds(f"{name} reports it at {t}", abs(schedule.get_last_lr()[0] - due) < 1e-9)
             parameter.grad = lab.put([1.0])
             optimizer.step()
             moved += due

@@ -1,4 +1,4 @@
-"""How tensors print."""
+"""Printed tensors: values, dtype, device, layout and history."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conformance.behaviours.lab import Lab
 
 
 def text(tensor: torch.Tensor) -> str:
-    """What repr says, without the device and the line breaks that its name leads to."""
+    """The repr, without the device and the line breaks that its name leads to."""
     return " ".join(re.sub(r",?\s*device='[^']*'", "", repr(tensor)).split())
 
 
@@ -36,10 +36,10 @@ def printed_device(lab: Lab) -> None:
     numbers = lab.put([0, 1, 2]) + 0
     lab.same("the values", text(numbers))
     if lab.device.type == "cpu":
-        lab.holds("the device is named where it is not the default", "device" not in repr(numbers))
+        lab.holds("the device is named if it is not the default", "device" not in repr(numbers))
     else:
         lab.holds(
-            "the device is named where it is not the default", f"device='{numbers.device}'" in repr(numbers)
+            "the device is named if it is not the default", f"device='{numbers.device}'" in repr(numbers)
         )
     lab.expect("of a meta tensor", "device='meta'" in repr(torch.empty(2, device="meta")), True)
     with torch.device(lab.device):

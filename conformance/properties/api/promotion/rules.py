@@ -1,4 +1,4 @@
-"""Which dtype a result has: the lattice of dtypes, dimensions and Python numbers."""
+"""Dtypes of results: the lattice of dtypes, dimensions and Python numbers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def promoted(
     left: torch.dtype, right: torch.dtype, left_counts: bool = True, right_counts: bool = True
 ) -> torch.dtype:
     """The documented result of two operands, of which one may be a number without dimensions that counts only
-    where its category is higher.
+    if its category is higher.
     """
     if left_counts == right_counts:
         return torch.promote_types(left, right)
@@ -56,7 +56,7 @@ def promoted(
 
 
 def _halves_of_complex(left: torch.dtype, right: torch.dtype) -> bool:
-    """Whether the result would be a complex number of halves, which few devices have."""
+    """True if the result would be a complex number of halves, which few devices have."""
     return left.is_floating_point and left.itemsize == 2 and right.is_complex
 
 

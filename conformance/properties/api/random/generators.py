@@ -109,8 +109,8 @@ def generator_refusals(lab: Lab) -> None:
     """Generators of another device, states of another size and arguments of other types are refused."""
     generator = torch.Generator(device=lab.device)
     lab.raises("an unknown device", lambda: torch.Generator("nosuch"), RuntimeError)
-    lab.raises("a seed that is no number", lambda: generator.manual_seed("a"), TypeError, RuntimeError)  # type: ignore[arg-type]
-    lab.raises("a state that is no tensor", lambda: generator.set_state([1, 2]), TypeError)  # type: ignore[arg-type]
+    lab.raises("a seed that is not an integer", lambda: generator.manual_seed("a"), TypeError, RuntimeError)  # type: ignore[arg-type]
+    lab.raises("a state that is not a tensor", lambda: generator.set_state([1, 2]), TypeError)  # type: ignore[arg-type]
     lab.raises("a state of floats", lambda: generator.set_state(torch.zeros(16)), RuntimeError, TypeError)
     lab.raises(
         "a state of one byte", lambda: generator.set_state(torch.zeros(1, dtype=torch.uint8)), RuntimeError
@@ -128,7 +128,7 @@ def generator_refusals(lab: Lab) -> None:
 
 
 def _functions(lab: Lab) -> Any:
-    """``torch.<device>`` where it has the functions for random states, else torch itself."""
+    """``torch.<device>`` if it has the functions for random states, else torch itself."""
     return torch if lab.device.type == "cpu" else torch.get_device_module(lab.device)
 
 

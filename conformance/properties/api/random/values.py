@@ -1,4 +1,4 @@
-"""What random operators draw: ranges, moments and shapes of distributions."""
+"""Values of random operators: ranges, moments and shapes of distributions."""
 
 from __future__ import annotations
 

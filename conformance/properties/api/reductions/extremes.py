@@ -34,7 +34,7 @@ def greatest_and_smallest(lab: Lab) -> None:
         [x.item() for x in (base.max(), base.min(), base.amax(), base.amin(), *base.aminmax())],
         [array.max(), array.min(), array.max(), array.min(), array.min(), array.max()],
     )
-    lab.expect("where of all", (base.argmax().item(), base.argmin().item()), (array.argmax(), array.argmin()))
+    lab.expect("indices over all", (base.argmax().item(), base.argmin().item()), (array.argmax(), array.argmin()))
     for dim in (0, 1, 2, -1):
         for keep in (False, True):
             name = f"of {dim}{' kept' if keep else ''}"
@@ -200,7 +200,7 @@ def extremes_of_many(lab: Lab) -> None:
     for shape, dim in (((6, 10000), 1), ((10000, 6), 0), ((10000, 6), 1), ((60, 1000), 0)):
         result = long.view(shape).max(dim)
         lab.expect(f"values of {dim} of {shape}", result.values, array.reshape(shape).max(dim))
-        lab.expect(f"where in {dim} of {shape}", result.indices, array.reshape(shape).argmax(dim))
+        lab.expect(f"indices in {dim} of {shape}", result.indices, array.reshape(shape).argmax(dim))
         lab.expect(
             f"argmin of {dim} of {shape}", long.view(shape).argmin(dim), array.reshape(shape).argmin(dim)
         )

@@ -119,7 +119,7 @@ def medians(lab: Lab) -> None:
             expected = numpy.sort(array, dim).take((array.shape[dim] - 1) // 2, dim)
             lab.expect(f"of dimension {dim} of {shape}", result.values, expected)
             lab.expect(
-                f"where it is in {dim} of {shape}",
+                f"its index in {dim} of {shape}",
                 base.gather(dim, result.indices.unsqueeze(dim)).squeeze(dim),
                 expected,
             )
@@ -134,7 +134,7 @@ def medians(lab: Lab) -> None:
         )
         lab.expect("NaN", special.median(1).values, [math.nan, 0, math.nan])
         lab.expect("without NaN", special.nanmedian(1).values, [2.0, 0, math.nan])
-        lab.expect("where the NaN is", special[:1].median(1).indices, [1])
+        lab.expect("index of the NaN", special[:1].median(1).indices, [1])
         lab.expect("of all", (special.median().isnan().item(), special.nanmedian().item()), (True, 1.0))
         lab.expect("of nothing", special[:0].median(), math.nan)
     lab.raises("of no rows", lambda: base[:0].median(0), IndexError, RuntimeError)

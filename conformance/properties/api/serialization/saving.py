@@ -27,7 +27,7 @@ def saved(thing: Any, **options: Any) -> io.BytesIO:
 
 
 def again(thing: Any, **options: Any) -> Any:
-    """What is loaded of what was saved."""
+    """Save a value and load it again."""
     return torch.load(saved(thing), **options)
 
 
@@ -240,7 +240,7 @@ def file_like_objects(lab: Lab) -> None:
 
 
 class Greeting:
-    """What a weights-only load must refuse."""
+    """A class that a weights-only load must refuse."""
 
     def __reduce__(self) -> Any:
         return (print, ("loaded",))

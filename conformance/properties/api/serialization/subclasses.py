@@ -13,7 +13,7 @@ from conformance.behaviours.lab import Lab
 
 
 def again(thing: Any, **options: Any) -> Any:
-    """What is loaded of what was saved, classes of all kinds allowed unless told otherwise."""
+    """Save a value and load it again, with classes of all kinds allowed by default."""
     buffer = io.BytesIO()
     torch.save(thing, buffer)
     buffer.seek(0)

@@ -1,4 +1,4 @@
-"""How subclasses and modes behave: calling on, saving, data, sizes of their own, and refusing."""
+"""Subclasses and modes: passing calls on, saving, data, sizes of their own, and refusing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tensors say of themselves, and how they become Python numbers."""
+"""Attributes of tensors, and conversions to Python numbers."""
 
 from __future__ import annotations
 

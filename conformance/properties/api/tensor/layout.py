@@ -210,7 +210,7 @@ def addresses_of_parts(lab: Lab) -> None:
     lab.holds("a row is further by its elements", base[2].data_ptr() - base.data_ptr() == 10 * item)
     lab.holds("a column by its place", base[:, 3].data_ptr() - base.data_ptr() == 3 * item)
     lab.holds(
-        "the storage begins where the tensor does", base.untyped_storage().data_ptr() == base.data_ptr()
+        "the storage begins at the tensor's address", base.untyped_storage().data_ptr() == base.data_ptr()
     )
     before = base.data_ptr()
     base.add_(1).mul_(2).zero_()

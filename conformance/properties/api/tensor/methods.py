@@ -84,7 +84,7 @@ def shapes_of_nothing(lab: Lab) -> None:
         lab.same("max along something", [base.max(2).values, base.amax(1), base.argmin(2)])
     lab.raises("take from nothing", lambda: base.take(lab.put([0])), RuntimeError, IndexError)
     lab.raises("a view of another size", lambda: base.view(1), RuntimeError)
-    lab.raises("a view that cannot be told", lambda: base.view(-1, 0), RuntimeError)
+    lab.raises("a view whose size is ambiguous", lambda: base.view(-1, 0), RuntimeError)
 
 
 @behaviour("tensor", dtypes=("float32", "float64"), sees=("value",))
