@@ -40,7 +40,7 @@ def refuses_two_devices(
 ) -> None:
     """Expect an error from a call that mixes tensors of the device with tensors of the CPU.
 
-    On the CPU's side, where nothing is mixed, the error is taken for granted.
+    On the CPU's side nothing is mixed, so the error is taken for granted.
     """
     if lab.device.type == "cpu":
         lab.holds(f"{name} raises", True)

@@ -12,7 +12,7 @@ from conformance.behaviours.lab import Lab
 
 
 class Runtime:
-    """Devices and streams by torch's generic functions. Tests hand in one that misbehaves."""
+    """Devices and streams by torch's generic functions. Tests pass one that misbehaves."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
@@ -162,7 +162,7 @@ _make: Callable[[Lab], Runtime] = usual
 
 
 def of(lab: Lab) -> Runtime:
-    """The runtime of a side."""
+    """Return the runtime of a side."""
     return _make(lab)
 
 

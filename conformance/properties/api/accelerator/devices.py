@@ -1,4 +1,4 @@
-"""torch.accelerator: which device there is, guards of its index, streams as contexts, and events."""
+"""torch.accelerator: the current device, guards of its index, streams as contexts, and events."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def guards_of_the_device(lab: Lab) -> None:
     refused.
     """
     runtime = _runtime.of(lab)
-    # A runtime may count more devices than one process can have, so the current one is asked for.
+    # A runtime may count more devices than one process can have, so the test uses the current one.
     before = last = runtime.index()
     with runtime.guard(last):
         lab.holds("inside it is the device asked for", runtime.index() == last)

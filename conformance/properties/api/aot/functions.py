@@ -24,7 +24,7 @@ def traced(function: Function, **options: Any) -> Function:
 
 
 def run(function: Function, starts: Sequence[torch.Tensor], make: Make, *, gradients: bool) -> dict[str, Any]:
-    """Call a function and list its results, arguments afterwards, who requires grad, who shares, and gradients."""
+    """Call a function and list results, arguments afterwards, flags, shared memory and gradients."""
     kept = [start.detach().clone().requires_grad_(start.requires_grad) for start in starts]
     arguments = make(kept)
     results = [leaf for leaf in leaves(function(*arguments)) if isinstance(leaf, torch.Tensor)]
@@ -79,8 +79,9 @@ def check(
     ways: Sequence[bool] = (False, True),
     **options: Any,
 ) -> None:
-    """Show a traced function on copies of ``starts``; it must be as eager is. ``ways`` are with gradients or
-    not.
+    """Show a traced function on copies of ``starts``, which must agree with eager.
+
+    ``ways`` says for each run whether it has gradients.
     """
     for gradients in ways:
         inputs = [start.detach().requires_grad_(gradients and start.is_floating_point()) for start in starts]
@@ -93,20 +94,22 @@ def check(
 
 
 def copies(kept: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Arguments that are no leaves, so that a write into them is differentiated."""
+    """Arguments that are not leaves, so that a write into them is differentiated."""
     return [tensor.clone() for tensor in kept]
 
 
 class Cube(torch.autograd.Function):
-    """A function with a backward of its own."""
+    """A function with its own backward."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        """Return x³."""
         ctx.save_for_backward(x)
         return x * x * x
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        """Return 3x² times the gradient."""
         (x,) = ctx.saved_tensors
         return grad * 3 * x * x
 

@@ -16,7 +16,7 @@ from conformance.properties.api._nn import gradients, whole
 
 
 def _soft(lab: Lab, module: Any) -> Any:
-    """With weights small enough that softmax does not saturate; norms as they are."""
+    """Scale a module's weights so that softmax does not saturate; norms stay as they are."""
     whole(lab, module)
     with torch.no_grad():
         for name, parameter in module.named_parameters():

@@ -129,7 +129,7 @@ def dropout_in_attention(lab: Lab) -> None:
     lab.holds("a seed repeats it", torch.equal(first, attend(q, k, ones, dropout_p=0.5)))
     lab.holds("it is at work", not torch.equal(first, ones))
     total = torch.stack([attend(q, k, ones, dropout_p=0.5).mean() for _ in range(40)]).mean()
-    # One mean of 12 rows scatters by less than one; that of forty by less than a sixth of it.
+    # The mean of 12 rows varies by less than one; that of forty draws by less than a sixth of it.
     lab.holds("the mean is kept", abs(float(total) - 1) < 0.5)
 
 

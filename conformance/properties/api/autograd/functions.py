@@ -1,4 +1,4 @@
-"""User-defined functions of autograd: what their forward and backward are given and may return."""
+"""User-defined functions of autograd: arguments and results of their forward and backward."""
 
 from __future__ import annotations
 

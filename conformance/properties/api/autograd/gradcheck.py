@@ -1,4 +1,4 @@
-"""gradcheck and gradgradcheck on the device: they pass what is right and refuse what is wrong."""
+"""gradcheck and gradgradcheck on the device: they accept correct gradients and refuse wrong ones."""
 
 from __future__ import annotations
 

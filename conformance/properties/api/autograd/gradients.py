@@ -1,4 +1,4 @@
-"""Calls of backward and grad: what they compute, accumulate and refuse."""
+"""Calls of backward and grad: results, accumulation and refusals."""
 
 from __future__ import annotations
 

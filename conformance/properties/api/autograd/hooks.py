@@ -1,4 +1,4 @@
-"""Hooks on tensors: when they run, what they see, what they change."""
+"""Hooks on tensors: their order, arguments and effects."""
 
 from __future__ import annotations
 

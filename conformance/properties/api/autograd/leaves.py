@@ -1,4 +1,4 @@
-"""Leaves, data and modules in graphs: what is left of the engine's small promises."""
+"""Leaves in graphs: .data, saving, module hooks in double backward, and tangents of Functions."""
 
 from __future__ import annotations
 

@@ -103,7 +103,9 @@ def gradients_to_edges(lab: Lab) -> None:
     total = parts[0] * 2 + parts[1] * 3
     lab.same("edges of several outputs", torch.autograd.grad(total, edges[:2]))
     lab.raises(
-        "an edge of a tensor that needs no gradient", lambda: get_gradient_edge(lab.integers(2)), match="require"
+        "an edge of a tensor that needs no gradient",
+        lambda: get_gradient_edge(lab.integers(2)),
+        match="require",
     )
     unused = get_gradient_edge(x * 9)
     gradients = torch.autograd.grad((x * 2).sum(), (unused, x), allow_unused=True)  # type: ignore[arg-type]

@@ -86,10 +86,10 @@ def random_state_of_recomputation(lab: Lab) -> None:
     drop = torch.nn.Dropout(0.5)
     values = []
     checkpoint(
-        lambda a: values.append(drop(a)) or values[-1] * 2,
+        lambda a: values.append(drop(a)) or values[-1] * 2,  # type: ignore[func-returns-value]
         x,
         use_reentrant=False,
-        preserve_rng_state=False,  # type: ignore[func-returns-value]
+        preserve_rng_state=False,
     ).sum().backward()
     lab.same("without the state it runs all the same", [len(values), x.grad.shape])
     lab.same("something that is computed", x.detach().gt(0).sum())

@@ -1,4 +1,4 @@
-"""torch.cond: one of two branches, by a truth that is known or in a tensor."""
+"""torch.cond: one of two branches, by a predicate that is a Python bool or a tensor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def choose(*args: Any) -> Any:
 
 
 def truth(lab: Lab, value: bool) -> torch.Tensor:
-    """A truth in a tensor on the device."""
+    """A predicate as a tensor on the device."""
     return lab.put(value)
 
 

@@ -56,7 +56,7 @@ def graphs_of_cond(lab: Lab) -> None:
     x, y = lab.integers(3, 2), lab.integers(3, 2)
     calls = ((yes, x, y), (no, x, y), (yes, y, x), (no, y, x))
     check(lab, "plain", lambda p, a, b: torch.cond(p, one, other, (a, b)), *calls, open_sizes=True)
-    # Not one inside of the other: torch 2.13 refuses that in a process that has traced others before.
+    # Not nested: torch 2.13 refuses that in a process that has traced other functions before.
     check(lab, "by the data", lambda a, b: torch.cond(a.sum() > b.sum(), one, other, (a, b)), (x, y), (y, x))
     check(
         lab,

@@ -1,4 +1,4 @@
-"""map, scan, associative_scan and while_loop: loops over tensors, held against plain Python loops."""
+"""map, scan, associative_scan and while_loop: loops over tensors, compared with plain Python loops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conformance.torch_private import control_flow
 
 Function = Callable[..., Any]
 
-#: Which one depends on who notices it first.
+#: The type depends on which check of torch notices first.
 ERRORS = (RuntimeError, TypeError, ValueError, IndexError)
 
 

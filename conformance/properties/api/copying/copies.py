@@ -13,8 +13,9 @@ from conformance.behaviours.lab import Lab
 
 
 def _declared(lab: Lab, *names: str) -> torch.dtype:
-    """The first dtype of these that the target declares and that holds the numbers of the lab's; else that
-    one.
+    """The first of these dtypes that the target declares and that holds the lab's numbers.
+
+    Without one, the lab's own dtype.
     """
     fitting = [getattr(torch, name) for name in names if lab.target.declares(name)]
     return next((dtype for dtype in fitting if dtype.is_complex or not lab.dtype.is_complex), lab.dtype)

@@ -1,4 +1,4 @@
-"""Factories that fill, and those that take after another tensor."""
+"""Factories that fill, and those that follow another tensor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHAPES = ((), (0,), (5,), (2, 0, 3), (2, 3, 4))
 
 @contextlib.contextmanager
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Another default dtype for a while."""
+    """Set another default dtype inside the context."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:

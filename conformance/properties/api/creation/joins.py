@@ -1,4 +1,4 @@
-"""Tensors joined from others: cat, stack and what is made of them."""
+"""Tensors joined from others: cat, stack and functions built on them."""
 
 from __future__ import annotations
 

@@ -11,14 +11,14 @@ from torch.library import custom_op
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
-#: The namespace of what is defined here; a definition replaces the last one of its name.
+#: The namespace of the operators here; a definition replaces the previous one of its name.
 SPACE = "conformance_suite"
 
 _numbers = itertools.count()
 
 
 def fresh(name: str) -> str:
-    """The name with a number of its own: torch forgets late what a Library that is gone had registered."""
+    """Make a name unique: torch is slow to forget what a deleted Library had registered."""
     return f"{name}_{next(_numbers)}"
 
 

@@ -1,6 +1,4 @@
-"""Operators defined by a Library: derivatives, rules and kernels registered by name, and what overrides
-what.
-"""
+"""Operators defined by a Library: derivatives, rules and kernels registered by name, and overrides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets over tensors of a device, samplers, and what is collated of their samples."""
+"""Datasets over tensors of a device, samplers, and collated batches."""
 
 from __future__ import annotations
 

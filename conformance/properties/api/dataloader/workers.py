@@ -33,7 +33,7 @@ class _Host(Dataset):  # type: ignore[type-arg]
 
 
 class _Parts(IterableDataset):  # type: ignore[type-arg]
-    """A stream that each worker gives a part of."""
+    """A stream of which each worker gives a part."""
 
     def __iter__(self) -> Any:
         info: Any = get_worker_info()
@@ -81,7 +81,7 @@ def workers_beside_a_device(lab: Lab) -> None:
 def _failures(loader: Any) -> list[bool]:
     """Read a loader to its end, so that the workers leave.
 
-    Per sample: True if it arrived, else whether the error names that of the sample.
+    Per sample: True, or False if the sample's own error arrived in its place.
     """
     outcomes, samples = [], iter(loader)
     while True:

@@ -1,4 +1,4 @@
-"""Operators while deterministic algorithms are asked for."""
+"""Operators while deterministic algorithms are on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Call = Callable[[], torch.Tensor]
 
 @contextlib.contextmanager
 def deterministic(*, warn_only: bool = False, fill: bool = False) -> Iterator[None]:
-    """Deterministic algorithms for a while; ``fill`` fills memory that would not be initialized."""
+    """Use deterministic algorithms inside the context; ``fill`` fills memory that would be uninitialized."""
     before = torch.get_deterministic_debug_mode()
     switch: Any = torch.utils.deterministic
     filled = switch.fill_uninitialized_memory
@@ -52,7 +52,7 @@ def repeats(lab: Lab, name: str, call: Call, *, roundings: float = 64) -> None:
 
 
 def gradient(call: Callable[[torch.Tensor], torch.Tensor], given: torch.Tensor) -> Call:
-    """The gradient of the weighted sum of what ``call`` gives."""
+    """The gradient of a weighted sum of the result of ``call``."""
 
     def run() -> torch.Tensor:
         leaf = given.detach().clone().requires_grad_()

@@ -13,11 +13,11 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api.distributions.scores import SCALAR, distribution, optional
 from conformance.properties.api.random.values import COUNT, SIGMAS, distributed, mean_is
 
-#: Distributions whose variance is infinite or undefined: their means say nothing.
+#: Distributions whose variance is infinite or undefined, so that sample means prove nothing.
 WILD = ("Cauchy", "HalfCauchy", "FisherSnedecor", "Pareto")
 
 
-#: Of vectors fewer samples are drawn, each of which costs more.
+#: Fewer samples for vectors, since each costs more.
 FEW = 600
 
 

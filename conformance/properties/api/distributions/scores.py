@@ -174,12 +174,12 @@ SCALAR: dict[str, tuple[Any, dict[str, list[float]], list[float], Formula]] = {
     ),
 }
 
-#: Counts, which no gradient is taken of.
+#: Parameters that are counts and have no gradient.
 COUNTS = ("total_count",)
 
 
 def distribution(lab: Lab, name: str, *, grad: bool = False) -> tuple[Any, dict[str, torch.Tensor]]:
-    """A distribution of the table over parameters of float64 on the device, and these."""
+    """A distribution of the table over parameters of float64 on the device, and the parameters."""
     kind, parameters, _, _ = SCALAR[name]
     tensors = {
         word: lab.put(numbers, dtype=torch.float64, requires_grad=grad and word not in COUNTS)

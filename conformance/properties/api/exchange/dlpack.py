@@ -12,7 +12,7 @@ from conformance.behaviours.lab import Lab
 
 
 class Wrapped:
-    """Something that shows a tensor through DLPack alone."""
+    """An object that exposes a tensor only through DLPack."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor
@@ -56,9 +56,7 @@ def dlpack_round_trip(lab: Lab) -> None:
     shared[0].zero_()
     lab.same("after a write through the other", base)
     lab.same("nothing", from_dlpack(base[:0]).shape)
-    lab.same(
-        "its device", [len(base.__dlpack_device__()), isinstance(int(base.__dlpack_device__()[0]), int)]
-    )
+    lab.same("its device", [len(base.__dlpack_device__()), isinstance(int(base.__dlpack_device__()[0]), int)])
 
 
 @behaviour("exchange", capabilities=("dlpack",), sees=("error", "message"))
@@ -127,7 +125,7 @@ def dlpack_copies(lab: Lab) -> None:
     lab.holds(
         "asarray shares with something wrapped", torch.asarray(Wrapped(base)).data_ptr() == base.data_ptr()
     )
-    # An object with __dlpack__ is not copied by torch itself (2.13): of a capsule it is.
+    # An object with __dlpack__ is not copied by torch itself (2.13); a capsule is.
     apart = torch.asarray(base.__dlpack__(), copy=True)
     lab.holds("asarray of a capsule with copy=True does not", apart.data_ptr() != base.data_ptr())
     if lab.device.type == "cpu":

@@ -12,7 +12,7 @@ import torch
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
-#: What NumPy has of torch's dtypes.
+#: The dtypes of torch that NumPy has too.
 NUMPY = tuple(name for name in ALL if name != "bfloat16")
 
 

@@ -1,4 +1,4 @@
-"""Exported programs: what they compute, what they keep of the device, and what they refuse."""
+"""Exported programs: results, devices, saved files, open sizes and decompositions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ class Small(nn.Module):
         self.shift = torch.tensor([1.0, -1.0])
 
     def _apply(self, *args: Any, **kwargs: Any) -> Any:
-        # A plain attribute does not move with a module; this one shall.
+        # A plain attribute does not move with a module; this one is moved here.
         self.shift = args[0](self.shift)
         return super()._apply(*args, **kwargs)
 
     def forward(self, x: torch.Tensor, scale: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Count the call and return the output and the hidden layer."""
         self.calls.add_(1)  # type: ignore[operator]
         hidden = torch.relu(self.first(x)) * scale
         return {"out": self.second(hidden) + self.shift, "hidden": hidden}
@@ -43,7 +44,7 @@ def small_module(lab: Lab) -> Small:
 
 
 def devices_in(graph: torch.fx.Graph) -> list[str]:
-    """The types of the devices of all values that a graph says it has, once each."""
+    """The device types of all values in a graph, once each."""
     devices = {
         value.device.type
         for node in graph.nodes

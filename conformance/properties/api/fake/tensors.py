@@ -1,4 +1,4 @@
-"""Fake tensors: what a result looks like, without memory or computation."""
+"""Fake tensors: metadata of results, without memory or computation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators over lists of tensors do to each what the operator of one does."""
+"""Operators over lists of tensors, compared with the operator of a single tensor."""
 
 from __future__ import annotations
 
@@ -62,11 +62,12 @@ def lists(lab: Lab, *, low: int = 1, high: int = 4, gaps: bool = False) -> list[
 
 
 def foreach(name: str) -> Callable[..., Any]:
-    """The operator over lists of that name."""
+    """The operator over lists of a name."""
     return getattr(torch, f"_foreach_{name}")  # type: ignore[no-any-return]
 
 
 def plain_form(name: str) -> Callable[..., Any]:
+    """The operator of single tensors of a name."""
     function: Callable[..., Any] = getattr(torch, name)
     return function
 
@@ -77,7 +78,7 @@ def agree(
     call: Callable[[], Sequence[torch.Tensor]],
     loop: Callable[[], Sequence[torch.Tensor]],
 ) -> bool:
-    """The call over lists gives what the loop gives, or is refused as it is."""
+    """Compare a call over lists with the loop, or expect a refusal if the loop is refused."""
     try:
         expected = loop()
     except (RuntimeError, NotImplementedError):

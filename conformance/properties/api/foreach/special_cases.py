@@ -181,7 +181,7 @@ def gradients_of_lists(lab: Lab) -> None:
     result: Any = torch._foreach_exp([lab.integers(2).requires_grad_()])
 
     class Token:
-        """Something that the graph's node holds."""
+        """An object that the graph's node holds."""
 
     token = Token()
     watch = weakref.ref(token)

@@ -1,4 +1,4 @@
-"""Dual numbers of forward mode: levels, tangents, and what they may be made of."""
+"""Dual numbers of forward mode: levels, tangents, and the layouts that both may have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""vmap of operators, held against one call after the other."""
+"""vmap of operators, compared with one call after the other."""
 
 from __future__ import annotations
 

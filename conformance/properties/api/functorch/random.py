@@ -1,4 +1,4 @@
-"""Random numbers inside of vmap: an error, the same for all elements, or each element's own."""
+"""Random numbers inside vmap: an error, the same for all elements, or each element's own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conformance.behaviours.lab import Lab
 
 Draw = Callable[[torch.Tensor], torch.Tensor]
 
-#: Elements of a batch, and numbers that each draws: so many that no two elements agree by chance.
+#: Elements of a batch, and numbers that each draws: enough that no two elements agree by chance.
 BATCH, SIZE = 4, 64
 
 

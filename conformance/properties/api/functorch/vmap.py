@@ -1,4 +1,4 @@
-"""vmap: dimensions in and out, trees, nesting, and what cannot be mapped."""
+"""vmap: dimensions in and out, trees, nesting, and refusals."""
 
 from __future__ import annotations
 

@@ -308,8 +308,8 @@ def index_functions_read(lab: Lab) -> None:
     )
     lab.raises(
         "unravel_index of a float shape",
-        lambda: torch.unravel_index(lab.put([0]), (2, 2.0)),
-        TypeError,  # type: ignore[arg-type]
+        lambda: torch.unravel_index(lab.put([0]), (2, 2.0)),  # type: ignore[arg-type]
+        TypeError,
     )
     lab.raises(
         "unravel_index of a negative shape", lambda: torch.unravel_index(lab.put([0]), (2, -2)), ValueError

@@ -1,4 +1,4 @@
-"""Writing by index: assignment, index_put_, index_add_ and their kin."""
+"""Writing by index: assignment, index_put_, index_add_ and related functions."""
 
 from __future__ import annotations
 

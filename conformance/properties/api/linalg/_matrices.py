@@ -1,4 +1,4 @@
-"""Matrices of whole numbers that are easy to solve, and how much of a result their solving may round away."""
+"""Integer matrices that are easy to solve, and the rounding that solving them allows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def adjoint(array: Array) -> Array:
 
 
 def steps(size: int) -> float:
-    """Roundings for what is computed from a matrix of that size: its cube is the number of operations, of
+    """Roundings for a result computed from a matrix of that size: its cube is the number of operations, of
     which each may round, on numbers no larger than the condition number lets them grow (10).
     """
     return 10.0 * (4 + size) ** 2

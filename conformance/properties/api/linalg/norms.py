@@ -1,4 +1,4 @@
-"""Norms, condition numbers, least squares and systems of tensors."""
+"""Norms of vectors and matrices, and condition numbers."""
 
 from __future__ import annotations
 

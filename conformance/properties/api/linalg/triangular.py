@@ -1,4 +1,4 @@
-"""Triangular systems, and systems that are large or many."""
+"""Triangular systems, large systems and large batches."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ TOO_MUCH = 1 << 52
 
 
 class DeviceMemory:
-    """Allocation and statistics of the lab's device. Tests hand in one that misbehaves."""
+    """Allocation and statistics of the lab's device. Tests pass one that misbehaves."""
 
     def __init__(self, lab: Lab) -> None:
         self.device = lab.device
@@ -120,7 +120,7 @@ _make: Callable[[Lab], DeviceMemory] = usual
 
 
 def of(lab: Lab) -> DeviceMemory:
-    """The memory of a side."""
+    """Return the memory of a side."""
     return _make(lab)
 
 

@@ -1,4 +1,4 @@
-"""Memory of the device: statistics that add up, nothing lost over many steps, and running out."""
+"""Memory of the device: consistent statistics, no leaks over many steps, and out-of-memory errors."""
 
 from __future__ import annotations
 

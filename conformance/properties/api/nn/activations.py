@@ -69,7 +69,7 @@ def activations_in_place(lab: Lab) -> None:
         for word, cut in (("all", lambda t: t), ("a view", lambda t: t[1:]), ("a column", lambda t: t[:, 1])):
             leaf = lab.put([[-2.0, 1.0], [3.0, -4.0], [2.0, 5.0]], dtype=lab.dtype, requires_grad=True)
             base = leaf * 1
-            # A view that is gone leads the engine to visit its node twice, which it refuses on any device
+            # A deleted view leads the engine to visit its node twice, which it refuses on any device
             # that has a thread of its own (docs/upstream.md#views-that-are-gone).
             part = cut(base)
             call(part)

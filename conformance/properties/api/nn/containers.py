@@ -183,7 +183,7 @@ def parameter_lists_and_dicts(lab: Lab) -> None:
 
 
 class Counted(nn.Module):
-    """A module that holds containers and words of its own."""
+    """A module that holds containers and strings."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__()

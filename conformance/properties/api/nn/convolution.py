@@ -74,9 +74,9 @@ def padding_of_convolution_modules(lab: Lab) -> None:
             if mode != "zeros":
                 amount = 1 if padding == "same" else padding
                 by_hand = FUNCTIONS[dims](
-                    F.pad(x, [amount] * 2 * dims, mode=mode),
+                    F.pad(x, [amount] * 2 * dims, mode=mode),  # type: ignore[arg-type]
                     module.weight,
-                    module.bias,  # type: ignore[arg-type]
+                    module.bias,
                 )
                 near(lab, f"{dims} dimensions, {mode}, {padding}, by hand", by_hand)
         lab.raises(f"{dims}: an unknown word", lambda: make(2, 2, 3, padding="full"), ValueError)

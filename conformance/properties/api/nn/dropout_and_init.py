@@ -1,4 +1,4 @@
-"""Dropout, and how parameters are initialized."""
+"""Dropout, and initialization of parameters."""
 
 from __future__ import annotations
 

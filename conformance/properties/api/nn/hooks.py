@@ -171,7 +171,7 @@ class _Sizes(nn.Module):
 
 
 class _Words(nn.Module):
-    """Takes and gives things that are no tensors."""
+    """Takes and returns values that are not tensors."""
 
     def forward(self, word: str, tensor: torch.Tensor) -> tuple[torch.Tensor, str]:
         return tensor.clone(), word

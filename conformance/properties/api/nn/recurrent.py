@@ -17,7 +17,7 @@ MODULES = (nn.RNN, nn.LSTM, nn.GRU)
 
 
 def _small(lab: Lab, module: nn.Module) -> nn.Module:
-    """With weights between minus one and one, so that gates do not saturate."""
+    """Set weights between minus one and one, so that gates do not saturate."""
     whole(lab, module)
     with torch.no_grad():
         for parameter in module.parameters():

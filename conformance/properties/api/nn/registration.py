@@ -146,7 +146,7 @@ class _Failing(nn.Module):
 
 
 class _Both(nn.Module):
-    """Parents that are not modules get their turn too."""
+    """A module with a second parent that is not one; both constructors must run."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__()

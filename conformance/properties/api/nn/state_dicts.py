@@ -1,4 +1,4 @@
-"""State dicts of modules: what they hold, and what loading makes of it."""
+"""State dicts of modules: their contents, hooks and loading."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def assigned_states_and_optimizers(lab: Lab) -> None:
 
 
 class _Extra(nn.Module):
-    """A module with state that is no tensor, or one of its own shape."""
+    """A module with extra state that is not a tensor, or is one of another shape."""
 
     def __init__(self, extra: Any) -> None:
         super().__init__()

@@ -1,6 +1,4 @@
-"""Optimizers beyond the database: zero gradients, copies, older states, hooks, averages, and schedules known
-by hand.
-"""
+"""Optimizers beyond the database: zero gradients, copies, older states, hooks, averages and schedules."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api._nn import state, whole
 
-#: Optimizers that take dense gradients and need no closure, with options that make them move nothing
+#: Optimizers that take dense gradients and need no closure, with options under which they move nothing
 #: by themselves.
 PLAIN: dict[str, Any] = {
     name: getattr(torch.optim, name)
@@ -53,7 +51,7 @@ def _parameters(lab: Lab) -> list[nn.Parameter]:
 
 @behaviour("optim", level="training", sees=("value",))
 def steps_without_gradients(lab: Lab) -> None:
-    """A step with gradients of zeros leaves parameters where they are; a closure's value is returned."""
+    """A step with gradients of zeros leaves parameters unchanged; a closure's value is returned."""
     for name in PLAIN:
         parameters = _parameters(lab)
         before = [parameter.detach().clone() for parameter in parameters]

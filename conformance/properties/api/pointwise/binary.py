@@ -1,4 +1,4 @@
-"""Functions of two numbers at values that are known."""
+"""Functions of two numbers at known values."""
 
 from __future__ import annotations
 
@@ -379,6 +379,6 @@ def gradients_where_two_are_equal(lab: Lab) -> None:
     torch.lerp(x, y, w).sum().backward()
     lab.expect(
         "lerp",
-        [x.grad.tolist(), y.grad.tolist(), w.grad.tolist()],
-        [[0.75, 0.5], [0.25, 0.5], [4.0, 6]],  # type: ignore[union-attr]
+        [x.grad.tolist(), y.grad.tolist(), w.grad.tolist()],  # type: ignore[union-attr]
+        [[0.75, 0.5], [0.25, 0.5], [4.0, 6]],
     )

@@ -1,4 +1,4 @@
-"""Functions of one number at values that are known."""
+"""Functions of one number at known values."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def known(lab: Lab) -> list[torch.dtype]:
 
 
 def category(dtype: torch.dtype) -> int:
-    """0 for truth values, 1 for integers, 2 for floating, 3 for complex numbers."""
+    """0 for booleans, 1 for integers, 2 for floating, 3 for complex numbers."""
     if dtype.is_complex:
         return 3
     return 2 if dtype.is_floating_point else int(dtype != torch.bool)

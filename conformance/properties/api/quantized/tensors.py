@@ -1,4 +1,4 @@
-"""Quantized tensors: steps, zero points, and the way there and back."""
+"""Quantized tensors: scales, zero points, and conversion in both directions."""
 
 from __future__ import annotations
 

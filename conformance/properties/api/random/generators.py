@@ -1,4 +1,4 @@
-"""Generators: seeds, states, and what they govern."""
+"""Generators: seeds, states, and the operators that use them."""
 
 from __future__ import annotations
 

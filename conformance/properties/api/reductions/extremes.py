@@ -1,4 +1,4 @@
-"""Greatest and smallest elements, and where they are."""
+"""Greatest and smallest elements, and their indices."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def greatest_and_smallest(lab: Lab) -> None:
         [x.item() for x in (base.max(), base.min(), base.amax(), base.amin(), *base.aminmax())],
         [array.max(), array.min(), array.max(), array.min(), array.min(), array.max()],
     )
-    lab.expect("indices over all", (base.argmax().item(), base.argmin().item()), (array.argmax(), array.argmin()))
+    lab.expect(
+        "indices over all", (base.argmax().item(), base.argmin().item()), (array.argmax(), array.argmin())
+    )
     for dim in (0, 1, 2, -1):
         for keep in (False, True):
             name = f"of {dim}{' kept' if keep else ''}"

@@ -162,7 +162,11 @@ def products_and_scans(lab: Lab) -> None:
         pairs: Any = [base.cummax(1), base.cummin(1)]
         lab.expect("cummax", pairs[0].values, numpy.maximum.accumulate(array, 1))
         lab.expect("cummin", pairs[1].values, numpy.minimum.accumulate(array, 1))
-        lab.expect("elements at the indices of cummax", base.gather(1, pairs[0].indices), numpy.maximum.accumulate(array, 1))
+        lab.expect(
+            "elements at the indices of cummax",
+            base.gather(1, pairs[0].indices),
+            numpy.maximum.accumulate(array, 1),
+        )
     y, x = base.to(torch.complex64) if lab.dtype.is_complex else base, lab.put([0, 1, 4, 6], dtype=lab.dtype)
     weights = (array[:, 1:] + array[:, :-1]) / 2
     steps = numpy.array([1, 3, 2]).reshape(3, 1)

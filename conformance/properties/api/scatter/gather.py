@@ -294,8 +294,8 @@ def backward_through_scatter(lab: Lab) -> None:
     (x.scatter_add(0, lab.put([[0, 2], [0, 2]]), y) * lab.put([[1.0, 2], [3, 4], [5, 6]])).sum().backward()
     lab.expect(
         "scatter_add",
-        [x.grad.tolist(), y.grad.tolist()],
-        [[[1.0, 2], [3, 4], [5, 6]], [[1.0, 6], [1, 6]]],  # type: ignore[union-attr]
+        [x.grad.tolist(), y.grad.tolist()],  # type: ignore[union-attr]
+        [[[1.0, 2], [3, 4], [5, 6]], [[1.0, 6], [1, 6]]],
     )
     x, y = lab.put([1.0, 5], requires_grad=True), lab.put([3.0, 2, 4], requires_grad=True)
     (x.scatter_reduce(0, lab.put([0, 0, 1]), y, "amax") * lab.put([10.0, 100])).sum().backward()

@@ -169,7 +169,7 @@ def save_targets(lab: Lab) -> None:
 
 
 class _Reader(io.RawIOBase):
-    """A file with nothing but what torch.load promises to need; writes down whether ``readinto`` was used."""
+    """A file with only the methods that torch.load documents; it records whether ``readinto`` was used."""
 
     def __init__(self, data: bytes) -> None:
         self.inner = io.BytesIO(data)

@@ -15,7 +15,7 @@ _ORDERED = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int1
 
 
 def _distinct(lab: Lab, *shape: int) -> torch.Tensor:
-    """Numbers of which each comes once, in no order (at most 120, for int8)."""
+    """Distinct numbers in random order (at most 120, for int8)."""
     count = math.prod(shape)
     return from_array(
         lab, values(lab.permutation(count)).reshape(shape) - (0 if lab.dtype == torch.uint8 else count // 3)

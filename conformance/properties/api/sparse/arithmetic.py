@@ -1,4 +1,4 @@
-"""Arithmetic of COO tensors: the sparse result is the dense one."""
+"""Arithmetic of COO tensors, compared with dense ones."""
 
 from __future__ import annotations
 

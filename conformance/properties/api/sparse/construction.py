@@ -1,4 +1,4 @@
-"""COO tensors: how they are made, what they are, and how they become dense."""
+"""COO tensors: construction, attributes, and conversion to dense."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""COO tensors moved about: transposed, joined, selected and broadcast."""
+"""Shapes of COO tensors: transposed, joined, selected and broadcast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arithmetic of compressed tensors: the result is the dense one's."""
+"""Arithmetic of compressed tensors, compared with dense ones."""
 
 from __future__ import annotations
 

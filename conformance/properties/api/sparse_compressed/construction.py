@@ -1,4 +1,4 @@
-"""CSR, CSC, BSR and BSC tensors: how they are made, what they hold, and conversions among layouts."""
+"""CSR, CSC, BSR and BSC tensors: construction, parts, and conversions among layouts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KINDS = ("float32", "float64", "int64", "bool", "complex64")
 
 
 def compressed(dense: torch.Tensor, layout: torch.layout) -> torch.Tensor:
-    """A dense matrix of even sizes in a compressed layout, blocks being of two by two."""
+    """A dense matrix of even sizes in a compressed layout, with blocks of two by two."""
     if layout in (torch.sparse_bsr, torch.sparse_bsc):
         return dense.to_sparse(layout=layout, blocksize=(2, 2))
     return dense.to_sparse(layout=layout)

@@ -14,12 +14,13 @@ from conformance.behaviours.lab import Lab
 
 
 class Wrapped(torch.Tensor):
-    """A tensor that holds another one and writes down which operators it meets."""
+    """A tensor that holds another one and records the operators it meets."""
 
     log: ClassVar[list[str]] = []  # type: ignore[assignment]
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor) -> Any:
+        """Make a wrapper with the metadata of ``inner``."""
         wrapper: Any = torch.Tensor._make_wrapper_subclass(
             cls,
             inner.size(),
@@ -53,7 +54,7 @@ class Wrapped(torch.Tensor):
 
 
 class Notes(TorchDispatchMode):
-    """A mode that writes down each operator."""
+    """A mode that records each operator."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -232,7 +233,7 @@ def function_overrides(lab: Lab) -> None:
             return super().__torch_function__(function, types, args, kwargs or {})
 
     class Stands:
-        """No tensor, but like one to torch."""
+        """Not a tensor, but torch treats it as one."""
 
         def __init__(self, inner: torch.Tensor) -> None:
             self.inner = inner

@@ -1,8 +1,10 @@
-"""Attributes of tensors, and conversions to Python numbers."""
+"""Attributes and types of tensors, and conversions to Python numbers, subclasses and pickles."""
 
 from __future__ import annotations
 
 import operator
+import pickle
+import warnings
 from typing import Any
 
 import torch
@@ -218,3 +220,69 @@ def where_of_numbers(lab: Lab) -> None:
     lab.same("special values", torch.where(condition, float("inf"), float("nan")))
     lab.same("places", list(torch.where(condition)))
     lab.raises("a condition of floats", lambda: torch.where(x, x, x), RuntimeError)
+
+
+class Marked(torch.Tensor):
+    """A subclass without attributes of its own."""
+
+
+@behaviour("tensor", sees=("value",))
+def plain_subclasses(lab: Lab) -> None:
+    """as_subclass views a tensor as a subclass, which operators, views and copies preserve and methods of
+    torch.Tensor do not lose.
+    """
+    base = lab.integers(2, 3)
+    marked = base.as_subclass(Marked)
+    lab.shares("a tensor and its subclass", base, marked)
+    lab.holds("it is of the class", type(marked) is Marked)
+    for name, result in {
+        "sum": marked + 1,
+        "other": 1 + marked,
+        "row": marked[0],
+        "view": marked.view(3, 2),
+        "clone": marked.clone(),
+        "cast": marked.double(),
+        "copy": marked.to(lab.device, copy=True),
+    }.items():
+        lab.holds(f"{name} is of the class", type(result) is Marked)
+        lab.same(name, result.as_subclass(torch.Tensor))
+    lab.holds("back", type(marked.as_subclass(torch.Tensor)) is torch.Tensor)
+    leaf = lab.floats(3, requires_grad=True)
+    (leaf.as_subclass(Marked) * 2).sum().backward()
+    lab.same("gradients", leaf.grad)
+    lab.holds("a tensor made as one", type(Marked([1.0, 2.0])) is Marked)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        lab.holds("printed under its name", repr(marked).startswith("Marked("))
+
+
+@behaviour("tensor", sees=("value",))
+def random_state_after_pickling(lab: Lab) -> None:
+    """Copies to the host, pickling and printing draw no random numbers; an odd count of normal ones leaves no
+    remainder behind.
+    """
+
+    def drawn(between: Any) -> torch.Tensor:
+        torch.manual_seed(17)
+        first = torch.randn(5, device=lab.device)
+        between(first)
+        return torch.cat((first, torch.randn(5, device=lab.device)))
+
+    plain = drawn(lambda tensor: None)
+    calls: dict[str, Any] = {
+        "pickling": lambda tensor: pickle.loads(pickle.dumps(tensor)),
+        "printing": repr,
+        "moving": lambda tensor: tensor.cpu().to(lab.device),
+        "arithmetic": lambda tensor: (tensor @ tensor) + tensor.sort().values.sum(),
+        "factories": lambda tensor: (
+            torch.zeros(3, device=lab.device) + torch.empty(3, device=lab.device).zero_()
+        ),
+    }
+    for name, call in calls.items():
+        lab.holds(f"{name} draws nothing", torch.equal(plain, drawn(call)))
+    torch.manual_seed(17)
+    state = torch.get_rng_state()
+    odd = torch.randn(1)
+    torch.set_rng_state(state)
+    lab.holds("a host state brings single normal numbers back", torch.equal(odd, torch.randn(1)))
+    lab.same("what was left", lab.integers(3) + 1)

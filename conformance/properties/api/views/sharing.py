@@ -1,4 +1,4 @@
-"""Views share the memory of their base."""
+"""Views and the memory that they share with their base."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
-#: Views of a tensor of shape (2, 3, 4), by what they are called.
+#: Views of a tensor of shape (2, 3, 4), by name.
 _VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "select": lambda x: x.select(1, 2),
     "narrow": lambda x: x.narrow(2, 1, 2),

@@ -1,4 +1,4 @@
-"""Eigenvalues, singular values, orthogonal factors, pseudo-inverses and ranks."""
+"""Eigenvalues, singular values and low-rank factors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Least squares, systems of tensors and symmetric factors."""
+"""Least squares, tensorsolve and tensorinv, and LDL factors."""
 
 from __future__ import annotations
 

@@ -1,14 +1,91 @@
-"""Tensors of no elements, shared places, and other corners of their methods."""
+"""Numerical gradients, interpolation of integers, and functions of tensors without elements."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
+
+
+@behaviour("tensor", dtypes=("float32", "float64", "int64"), sees=("value", "error"))
+def numerical_gradients(lab: Lab) -> None:
+    """torch.gradient takes spacing as one number, one for each dimension, or coordinates; too few points or
+    spacings are refused.
+    """
+    base = lab.put([[1, 4, 9, 16, 25], [2, 3, 5, 7, 11], [0, 1, 1, 2, 3]], dtype=lab.dtype)
+    lab.expect("along 1", torch.gradient(base, dim=1)[0][0], [3, 4, 6, 8, 9])
+    lab.same("all", list(torch.gradient(base.double())))
+    lab.same("a spacing", list(torch.gradient(base.double(), spacing=2.0)))
+    lab.same("a spacing each", list(torch.gradient(base.double(), spacing=[2.0, 0.5])))
+    places = (lab.put([0.0, 1.0, 4.0]), lab.put([0.0, 1.0, 2.0, 4.0, 8.0]))
+    lab.close(
+        "coordinates", list(torch.gradient(base.double(), spacing=places)), roundings=64, dtype=torch.float32
+    )
+    lab.close("by squares at the ends", list(torch.gradient(base.double(), edge_order=2)), roundings=64)
+    lab.same("two dimensions", list(torch.gradient(base, dim=(1, 0))))
+    lab.same("dtypes", [part.dtype for part in torch.gradient(base.float(), spacing=2)])
+    lab.raises("too many spacings", lambda: torch.gradient(base, spacing=[1.0, 2.0, 3.0]), match="spacing")
+    lab.raises(
+        "spacing for other dimensions",
+        lambda: torch.gradient(base, spacing=[1.0, 2.0], dim=0),
+        match="spacing",
+    )
+    lab.raises("one point", lambda: torch.gradient(base[:1], dim=0), match="(?i)edge_order")
+    lab.raises("a dimension twice", lambda: torch.gradient(base, dim=(0, 0)), match="(?i)multiple times")
+    lab.raises("a dimension too far", lambda: torch.gradient(base, dim=3), IndexError)
+    lab.raises("another order", lambda: torch.gradient(base, edge_order=3), match="edge_order")
+
+
+@behaviour("tensor", sees=("value", "error"))
+def upsampling_of_integers(lab: Lab) -> None:
+    """Interpolation of bytes repeats them; sizes, scales and grids that do not fit are refused."""
+    plane = lab.integers(1, 2, 3, 4, low=0, high=9)
+    lab.expect(
+        "each twice",
+        F.interpolate(plane, scale_factor=2),
+        plane.cpu().repeat_interleave(2, 2).repeat_interleave(2, 3),
+    )
+    small = plane.to(torch.uint8)
+    lab.same("bytes", F.interpolate(small, scale_factor=2, mode="nearest"))
+    lab.same("exactly", F.interpolate(plane, size=(5, 7), mode="nearest-exact"))
+    lab.raises("no size", lambda: F.interpolate(plane), ValueError, match="size or scale_factor")
+    lab.raises(
+        "both",
+        lambda: F.interpolate(plane, size=3, scale_factor=2),
+        ValueError,
+        match="only one of size or scale_factor",
+    )
+    lab.raises(
+        "a mode for planes of a line",
+        lambda: F.interpolate(plane[0], scale_factor=2, mode="bilinear"),
+        NotImplementedError,
+    )
+    grid = torch.zeros(1, 2, 2, 2, device=lab.device)
+    lab.raises(
+        "a grid of three numbers",
+        lambda: F.grid_sample(plane, torch.zeros(1, 2, 2, 3, device=lab.device), align_corners=False),
+        match="(?i)grid",
+    )
+    lab.raises(
+        "a grid for another batch",
+        lambda: F.grid_sample(plane, grid.expand(2, 2, 2, 2), align_corners=False),
+        match="(?i)batch",
+    )
+    lab.raises(
+        "a grid of a line",
+        lambda: F.grid_sample(plane, grid[0], align_corners=False),
+        match="(?i)dim|4D|5D|batch",
+    )
+    lab.raises("a grid of integers", lambda: F.grid_sample(plane, grid.long(), align_corners=False))
+    lab.raises(
+        "an empty plane",
+        lambda: F.grid_sample(plane[:, :, :0], grid, align_corners=False),
+        match="(?i)empty|non-zero|nonzero",
+    )
 
 
 @behaviour("tensor", level="core", dtypes=("float32", "int64", "bool"), sees=("shape", "error"))
@@ -120,126 +197,3 @@ def distances_of_nothing(lab: Lab) -> None:
     equal = lab.integers(3, 2).requires_grad_()
     torch.cdist(equal, equal.detach().clone(), p=2.0).diagonal().sum().backward()
     lab.expect("gradients between equal points", equal.grad, torch.zeros(3, 2))
-
-
-@behaviour("tensor", dtypes=("float32", "int64", "bool"), sees=("value", "error"))
-def filled_diagonals(lab: Lab) -> None:
-    """fill_diagonal_ writes the main diagonal, of a tall matrix again and again with wrap, of a cube the long
-    one.
-    """
-    for shape, wrap in (
-        ((3, 3), False),
-        ((2, 5), False),
-        ((7, 3), False),
-        ((7, 3), True),
-        ((3, 3, 3), False),
-    ):
-        base = torch.zeros(shape, dtype=lab.dtype, device=lab.device)
-        lab.holds(f"{shape} gives itself", base.fill_diagonal_(1, wrap=wrap) is base)
-        lab.same(f"{shape}, wrap={wrap}", base)
-    turned = torch.zeros(4, 3, dtype=lab.dtype, device=lab.device).t()
-    lab.same("of a transposed one", turned.fill_diagonal_(1))
-    part = torch.zeros(4, 6, dtype=lab.dtype, device=lab.device)
-    part[1:, ::2].fill_diagonal_(1)
-    lab.same("of a part", part)
-    lab.raises(
-        "of a vector",
-        lambda: torch.zeros(3, device=lab.device).fill_diagonal_(1),
-        match="larger than 1|at least 2",
-    )
-    lab.raises(
-        "of an uneven cube",
-        lambda: torch.zeros(2, 3, 4, device=lab.device).fill_diagonal_(1),
-        match="equal length",
-    )
-
-
-@behaviour("tensor", sees=("value", "warning"))
-def writes_to_expanded_warn(lab: Lab) -> None:
-    """Filling by index or mask warns if several elements share one place in memory."""
-
-    def folded() -> torch.Tensor:
-        return torch.zeros(1, device=lab.device).expand(6)
-
-    mask = torch.ones(6, dtype=torch.bool, device=lab.device)
-    calls: dict[str, Any] = {
-        "index_fill_": lambda: folded().index_fill_(0, lab.put([0, 1]), 1.0),
-        "index_put_": lambda: folded().index_put_((lab.put([0, 1]),), lab.put(1.0)),
-        "masked_fill_": lambda: folded().masked_fill_(mask, 1.0),
-    }
-    for name, call in calls.items():
-        lab.expect(name, lab.warns(name, call, match="expanded tensors is deprecated"), [1.0] * 6)
-
-
-@behaviour("tensor", dtypes=("float32", "int64"), sees=("value", "error"))
-def copies_from_one_to_many(lab: Lab) -> None:
-    """copy_ reads expanded sources any number of times without adding anything up, and indexed sums handle
-    edge cases of sizes.
-    """
-    base = torch.zeros(3, 4, dtype=lab.dtype, device=lab.device)
-    source = lab.integers(1, 4)
-    lab.same("a row to all", base.copy_(source.expand(3, 4)))
-    lab.same("one element to all", base.copy_(source[0, 1].expand(3, 4)))
-    lab.same("overlapping windows", base[:, :3].copy_(lab.integers(12).as_strided((3, 3), (1, 1))))
-    scalar = lab.integers()
-    lab.same("index_add to a scalar", scalar.index_add(0, lab.put([0]), lab.integers()))
-    lab.same("index_add by a scalar index", base.clone().index_add_(0, lab.put(1), lab.integers(1, 4)))
-    lab.same("index_add of nothing", base.index_add(0, lab.put([], dtype=torch.int64), lab.integers(0, 4)))
-    many = lab.put([0, 2] * 300)
-    lab.same("index_add of many", base.index_add(0, many, lab.integers(600, 4), alpha=2))
-    lab.raises(
-        "index_add of a wrong size",
-        lambda: base.index_add(0, lab.put([0, 1]), lab.integers(1, 4)),
-        RuntimeError,
-        IndexError,
-    )
-    lab.raises(
-        "index_add of another dtype",
-        lambda: base.index_add(0, lab.put([0]), lab.integers(1, 4).to(torch.int16)),
-    )
-    lab.raises(
-        "t of a cube", lambda: lab.integers(2, 2, 2).t(), match="expects a tensor with <= 2 dimensions"
-    )
-    lab.raises(
-        "t_ of a cube", lambda: lab.integers(2, 2, 2).t_(), match="expects a tensor with <= 2 dimensions"
-    )
-    out = torch.zeros(2, 2, dtype=lab.dtype, device=lab.device)[:, :1]
-    lab.same("a dense result into a part", torch.add(source[0, :2].view(2, 1), 1, out=out))
-    lab.same(
-        "into a part as well",
-        [torch.mul(base, base, out=torch.zeros(4, 3, dtype=lab.dtype, device=lab.device).t()), base],
-    )
-
-
-class Marked(torch.Tensor):
-    """A subclass that says nothing else."""
-
-
-@behaviour("tensor", sees=("value",))
-def plain_subclasses(lab: Lab) -> None:
-    """as_subclass views a tensor as a subclass, which operators, views and copies preserve and methods of
-    torch.Tensor do not lose.
-    """
-    base = lab.integers(2, 3)
-    marked = base.as_subclass(Marked)
-    lab.shares("a tensor and its subclass", base, marked)
-    lab.holds("it is of the class", type(marked) is Marked)
-    for name, result in {
-        "sum": marked + 1,
-        "other": 1 + marked,
-        "row": marked[0],
-        "view": marked.view(3, 2),
-        "clone": marked.clone(),
-        "cast": marked.double(),
-        "copy": marked.to(lab.device, copy=True),
-    }.items():
-        lab.holds(f"{name} is of the class", type(result) is Marked)
-        lab.same(name, result.as_subclass(torch.Tensor))
-    lab.holds("back", type(marked.as_subclass(torch.Tensor)) is torch.Tensor)
-    leaf = lab.floats(3, requires_grad=True)
-    (leaf.as_subclass(Marked) * 2).sum().backward()
-    lab.same("gradients", leaf.grad)
-    lab.holds("a tensor made as one", type(Marked([1.0, 2.0])) is Marked)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        lab.holds("printed under its name", repr(marked).startswith("Marked("))

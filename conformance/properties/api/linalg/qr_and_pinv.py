@@ -1,4 +1,4 @@
-"""Orthogonal factors, pseudo-inverses and ranks."""
+"""QR factors and products with them, pseudo-inverses and ranks."""
 
 from __future__ import annotations
 
@@ -179,9 +179,8 @@ def ranks(lab: Lab) -> None:
     )
 
 
-# Of real matrices: under a TorchDispatchMode torch's pinv of complex ones is wrong (it loses a conjugate
-# bit), so that the planted faults of tests could not be distinguished from it. ``value/linalg.pinv`` states complex
-# ones.
+# Real matrices only: under a TorchDispatchMode torch's pinv of complex ones is wrong (it loses a conjugate
+# bit), so the faults that tests plant would look the same. ``value/linalg.pinv`` covers complex ones.
 @behaviour("linalg", dtypes=WIDE_FLOATS, level="core", sees=("value", "error"))
 def pseudo_inverses(lab: Lab) -> None:
     """pinv and pinverse meet the four conditions of a pseudo-inverse for matrices of any shape and rank, cut

@@ -15,7 +15,7 @@ from conformance.properties.api.subclass.dispatch import Wrapped
 
 
 class Direct(torch.Tensor):
-    """A subclass that writes operators down and calls torch's own behaviour."""
+    """A subclass that records operators and calls torch's own behaviour."""
 
     calls: ClassVar[list[str]] = []
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]

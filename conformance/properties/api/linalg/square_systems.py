@@ -1,4 +1,4 @@
-"""Solving systems of equations: inverses, LU, Cholesky, triangular systems and least squares."""
+"""Square matrices: solve, inverse, determinant, LU and Cholesky."""
 
 from __future__ import annotations
 
