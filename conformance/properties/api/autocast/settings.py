@@ -94,7 +94,12 @@ def autocast_refusals(lab: Lab) -> None:
     """
     kind = lab.device.type
     lab.raises("an unknown device type", lambda: torch.autocast("nonsense"), match="device|autocast")
-    lab.raises("no word", lambda: torch.autocast(torch.device(kind)), ValueError, match="device_type")  # type: ignore[arg-type]
+    lab.raises(
+        "a device instead of a string",
+        lambda: torch.autocast(torch.device(kind)),  # type: ignore[arg-type]
+        ValueError,
+        match="device_type",
+    )
     lab.raises("none", lambda: torch.autocast(), TypeError)  # type: ignore[call-arg]
     x = lab.integers(2, 2)
 

@@ -178,7 +178,7 @@ def misuse_of_functions(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return grad
 
-    lab.raises("saving what is no tensor", lambda: Saves.apply(x), TypeError)
+    lab.raises("saving what is not a tensor", lambda: Saves.apply(x), TypeError)
 
 
 @behaviour("autograd", sees=("value", "error"))
@@ -229,7 +229,7 @@ def views_out_of_functions(lab: Lab) -> None:
     second.mul_(3)
     x.grad = None
     second.sum().backward()
-    lab.expect("in place on a result that is no view", x.grad, [[6.0] * 3] * 2)
+    lab.expect("in place on a result that is not a view", x.grad, [[6.0] * 3] * 2)
     plain = lab.integers(2, 3)
     view = Row.apply(plain)
     view.add_(1)

@@ -75,7 +75,7 @@ def once_differentiable_functions(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def undefined_gradients_of_functions(lab: Lab) -> None:
-    """None from a backward is no gradient; unused outputs give zeros, or None after
+    """None from a backward means no gradient; unused outputs give zeros, or None after
     set_materialize_grads(False).
     """
     seen: list[Any] = []
@@ -181,7 +181,7 @@ def wrong_gradients_of_functions(lab: Lab) -> None:
     lab.raises("a wrong shape", lambda: shape.apply(x).sum().backward(), match="shape")
     word = function_with(lambda grad: "a word")
     lab.raises(
-        "a gradient that is no tensor", lambda: word.apply(x).sum().backward(), RuntimeError, TypeError
+        "a gradient that is not a tensor", lambda: word.apply(x).sum().backward(), RuntimeError, TypeError
     )
 
     class Broken(RuntimeError):

@@ -89,7 +89,9 @@ def grad_calls(lab: Lab) -> None:
     lab.raises("a number", lambda: torch.autograd.grad(z.sum(), 3), TypeError, RuntimeError)  # type: ignore[call-overload]
     hidden = x * 2
     out = (hidden * y).sum()
-    lab.same("with respect to a tensor that is no leaf", torch.autograd.grad(out, hidden, retain_graph=True))
+    lab.same(
+        "with respect to a tensor that is not a leaf", torch.autograd.grad(out, hidden, retain_graph=True)
+    )
     lab.same("and to one below", torch.autograd.grad(out, (hidden, x)))
 
 
@@ -116,7 +118,7 @@ def gradients_of_unreachable_leaves(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def backward_into_chosen_inputs(lab: Lab) -> None:
-    """backward with inputs= accumulates into these alone, tensors that are no leaves included."""
+    """backward with inputs= accumulates into these alone, tensors that are not leaves included."""
     x, y = lab.integers(2, 2, requires_grad=True), lab.integers(2, 2, requires_grad=True)
 
     def total() -> torch.Tensor:
@@ -134,7 +136,7 @@ def backward_into_chosen_inputs(lab: Lab) -> None:
     hidden = x * y
     hidden.retain_grad()
     (hidden * 3).sum().backward(inputs=[hidden, x])
-    lab.same("a tensor that is no leaf", [hidden.grad, x.grad, y.grad is None])
+    lab.same("a tensor that is not a leaf", [hidden.grad, x.grad, y.grad is None])
     lab.raises("none at all", lambda: total().backward(inputs=[]), match="empty")
     torch.autograd.backward(total(), inputs=[y])
     lab.same("as a function", y.grad)

@@ -182,7 +182,9 @@ def hooks_after_accumulation(lab: Lab) -> None:
     torch.autograd.grad((x * 3).sum(), x)
     lab.same("grad() does not accumulate", len(seen))
     lab.raises(
-        "on a tensor that is no leaf", lambda: (x * 1).register_post_accumulate_grad_hook(print), match="leaf"
+        "on a tensor that is not a leaf",
+        lambda: (x * 1).register_post_accumulate_grad_hook(print),
+        match="leaf",
     )
     second = lab.integers(2, requires_grad=True)
     second.register_post_accumulate_grad_hook(lambda t: 5)

@@ -233,7 +233,7 @@ def hooks_of_one_saved_tensor(lab: Lab) -> None:
     for name, make, slot in (
         ("a leaf", lambda: x * x, "_raw_saved_self"),
         ("a result", lambda: (x * 0).exp(), "_raw_saved_result"),
-        ("an input that is no leaf", lambda: (x * 2).pow(2), "_raw_saved_self"),
+        ("an input that is not a leaf", lambda: (x * 2).pow(2), "_raw_saved_self"),
     ):
         out: Any = make()
         getattr(out.grad_fn, slot).register_hooks(lambda t: (t * 4).detach(), lambda t: t / 2)

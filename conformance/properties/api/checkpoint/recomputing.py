@@ -125,7 +125,7 @@ def arguments_of_checkpoints(lab: Lab) -> None:
     plain = lab.integers(3)
     inside = torch.nn.Parameter(lab.integers(3))
     checkpoint(lambda a: a * inside, plain, use_reentrant=False).sum().backward()
-    lab.same("a parameter that is no argument", inside.grad)
+    lab.same("a parameter that is not an argument", inside.grad)
     once = checkpoint(lambda a: a, x, use_reentrant=False)
     once.sum().backward()
     lab.same("the identity", x.grad)

@@ -116,7 +116,7 @@ def kernels_of_libraries(lab: Lab) -> None:
         lab.same("lists of tensors", space.several([x, x * 2], None, 3))
         lab.raises("an unknown type", lambda: library.define("wrong(Strange x) -> Tensor"), match="type")
         lab.raises(
-            "a schema that is none",
+            "a schema that is invalid",
             lambda: torch.library.define(f"{SPACE}::bad", "bad(Tensor x)", lib=library),
             ValueError,
             RuntimeError,
@@ -205,7 +205,7 @@ def operators_that_change_inputs(lab: Lab) -> None:
         def operator(x: torch.Tensor) -> None:
             pass
 
-    lab.raises("a name that is no argument", misnamed, ValueError, match="y")
+    lab.raises("a name that is not an argument", misnamed, ValueError, match="y")
     leaf = lab.integers(3, requires_grad=True)
     with torch.no_grad():
         doubles(leaf)

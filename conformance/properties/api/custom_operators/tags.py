@@ -73,7 +73,7 @@ def operators_in_place_by_tag(lab: Lab) -> None:
 
     lab.raises("no result", define(no_return, mutates_args={"x"}), ValueError)
     lab.raises("two results", define(two, mutates_args={"x"}), ValueError)
-    lab.raises("a first argument that is no tensor", define(number, mutates_args={"y"}), ValueError)
+    lab.raises("a first argument that is not a tensor", define(number, mutates_args={"y"}), ValueError)
     lab.raises("a second argument that is changed", define(second, mutates_args={"y"}), ValueError)
     lab.raises("no positional argument", define(keyword, mutates_args={"x"}), ValueError)
     lab.raises(

@@ -255,9 +255,9 @@ def samplers(lab: Lab) -> None:
     )
     lab.same("loaded", list(DataLoader(data, sampler=RandomSampler(data, generator=seeded()), batch_size=4)))
     lab.raises("no samples", lambda: RandomSampler(data, num_samples=0), ValueError)
-    lab.raises("replacement that is no boolean", lambda: RandomSampler(data, replacement=1), TypeError)  # type: ignore[arg-type]
+    lab.raises("replacement that is not a boolean", lambda: RandomSampler(data, replacement=1), TypeError)  # type: ignore[arg-type]
     lab.raises("a size of zero", lambda: BatchSampler(range(8), 0, False), ValueError)
-    lab.raises("dropping that is no boolean", lambda: BatchSampler(range(8), 2, 1), ValueError)  # type: ignore[arg-type]
+    lab.raises("dropping that is not a boolean", lambda: BatchSampler(range(8), 2, 1), ValueError)  # type: ignore[arg-type]
 
 
 @behaviour("dataloader", capabilities=("pinned_memory",), sees=())

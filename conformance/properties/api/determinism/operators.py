@@ -291,9 +291,9 @@ def deterministic_switch(lab: Lab) -> None:
             torch.set_deterministic_debug_mode(before)
     lab.same("a sum before", plain)
     lab.raises(
-        "a setting that is none",
+        "a setting that is invalid",
         lambda: torch.set_deterministic_debug_mode("nosuch"),
         RuntimeError,
         match="debug_mode",
     )
-    lab.raises("a number that is none", lambda: torch.use_deterministic_algorithms(3), TypeError)  # type: ignore[arg-type]
+    lab.raises("a number that is invalid", lambda: torch.use_deterministic_algorithms(3), TypeError)  # type: ignore[arg-type]

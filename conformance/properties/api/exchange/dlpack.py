@@ -10,6 +10,9 @@ from torch.utils.dlpack import from_dlpack, to_dlpack  # type: ignore[attr-defin
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
+#: torch without its stubs, which do not export from_dlpack.
+untyped: Any = torch
+
 
 class Wrapped:
     """An object that exposes a tensor only through DLPack."""
@@ -32,9 +35,9 @@ def dlpack_round_trip(lab: Lab) -> None:
     base = lab.integers(4, 5) + lab.integers(4, 5)
     ways = {
         "a capsule": lambda x: from_dlpack(to_dlpack(x)),
-        "the protocol": from_dlpack,
-        "a capsule of the protocol": lambda x: from_dlpack(x.__dlpack__()),
-        "another object": lambda x: from_dlpack(Wrapped(x)),
+        "the protocol": untyped.from_dlpack,
+        "a capsule of the protocol": lambda x: untyped.from_dlpack(x.__dlpack__()),
+        "another object": lambda x: untyped.from_dlpack(Wrapped(x)),
     }
     parts = {
         "whole": base,
@@ -52,10 +55,10 @@ def dlpack_round_trip(lab: Lab) -> None:
                 f"{name} by {way}", result
             )
             lab.holds(f"{name} by {way} keeps its address", result.data_ptr() == part.data_ptr())
-    shared = from_dlpack(base)
+    shared = untyped.from_dlpack(base)
     shared[0].zero_()
     lab.same("after a write through the other", base)
-    lab.same("nothing", from_dlpack(base[:0]).shape)
+    lab.same("nothing", untyped.from_dlpack(base[:0]).shape)
     lab.same("its device", [len(base.__dlpack_device__()), isinstance(int(base.__dlpack_device__()[0]), int)])
 
 
@@ -78,7 +81,7 @@ def dlpack_refusals(lab: Lab) -> None:
         AssertionError,
         match="stream should be None",
     )
-    lab.raises("a number", lambda: from_dlpack(3), Exception)
+    lab.raises("a number", lambda: untyped.from_dlpack(3), Exception)
     lab.raises(
         "a device of no kind",
         lambda: plain.__dlpack__(max_version=(1, 0), dl_device=(16, 0)),  # type: ignore[arg-type]
@@ -87,12 +90,12 @@ def dlpack_refusals(lab: Lab) -> None:
     )
     lab.raises(
         "a quantized tensor",
-        lambda: from_dlpack(torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)),
+        lambda: untyped.from_dlpack(torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)),
         BufferError,
         RuntimeError,
         match="not supported by dlpack|quantized",
     )
-    lab.same("detached", from_dlpack(graded.detach()))
+    lab.same("detached", untyped.from_dlpack(graded.detach()))
 
 
 @behaviour("exchange", capabilities=("dlpack",), sees=("value",))
@@ -100,10 +103,12 @@ def dlpack_copies(lab: Lab) -> None:
     """from_dlpack shares memory unless copy=True, and moves to a named device only with a copy."""
     base = torch.arange(5.0, device=lab.device)
     lab.holds("it can be described", base.__dlpack__() is not None)
-    lab.holds("no choice shares", from_dlpack(base).data_ptr() == base.data_ptr())
-    lab.holds("copy=False shares", from_dlpack(base, copy=False).data_ptr() == base.data_ptr())
-    lab.holds("its own device shares", from_dlpack(base, device=base.device).data_ptr() == base.data_ptr())
-    copied = from_dlpack(base, copy=True)
+    lab.holds("no choice shares", untyped.from_dlpack(base).data_ptr() == base.data_ptr())
+    lab.holds("copy=False shares", untyped.from_dlpack(base, copy=False).data_ptr() == base.data_ptr())
+    lab.holds(
+        "its own device shares", untyped.from_dlpack(base, device=base.device).data_ptr() == base.data_ptr()
+    )
+    copied = untyped.from_dlpack(base, copy=True)
     lab.holds("copy=True does not", copied.data_ptr() != base.data_ptr())
     copied.add_(1)
     lab.expect("the source after a write to the copy", base + 0, [0.0, 1.0, 2.0, 3.0, 4.0])
@@ -117,8 +122,8 @@ def dlpack_copies(lab: Lab) -> None:
     for version, name in versions.items():
         capsule = base.__dlpack__(max_version=version) if version else base.__dlpack__()
         lab.expect(f"the capsule of {version}", f'"{name}"' in str(capsule), True)
-        lab.same(f"its tensor of {version}", from_dlpack(capsule))
-        lab.raises(f"the capsule of {version} again", lambda: from_dlpack(capsule))
+        lab.same(f"its tensor of {version}", untyped.from_dlpack(capsule))
+        lab.raises(f"the capsule of {version} again", lambda: untyped.from_dlpack(capsule))
     host = torch.arange(3.0)
     lab.same("a tensor of something wrapped", torch.tensor(Wrapped(host), device=lab.device))
     lab.same("asarray of something wrapped", torch.asarray(Wrapped(base)))
@@ -129,12 +134,14 @@ def dlpack_copies(lab: Lab) -> None:
     apart = torch.asarray(base.__dlpack__(), copy=True)
     lab.holds("asarray of a capsule with copy=True does not", apart.data_ptr() != base.data_ptr())
     if lab.device.type == "cpu":
-        lab.expect("to the host", from_dlpack(base, device="cpu"), [0.0, 1.0, 2.0, 3.0, 4.0], host=True)
+        lab.expect(
+            "to the host", untyped.from_dlpack(base, device="cpu"), [0.0, 1.0, 2.0, 3.0, 4.0], host=True
+        )
         lab.holds("to the host without a copy is refused", True)
         return
-    lab.expect("to the host", from_dlpack(base, device="cpu"), [0.0, 1.0, 2.0, 3.0, 4.0], host=True)
+    lab.expect("to the host", untyped.from_dlpack(base, device="cpu"), [0.0, 1.0, 2.0, 3.0, 4.0], host=True)
     try:
-        from_dlpack(base, device="cpu", copy=False)
+        untyped.from_dlpack(base, device="cpu", copy=False)
         refused = False
     except (ValueError, BufferError, RuntimeError):
         refused = True

@@ -275,12 +275,12 @@ def transforms_refuse(lab: Lab) -> None:
         lab.raises(
             f"{word} to too few sizes", lambda: function(x, s=(1,), dim=(0, 1)), match="(?i)same length"
         )
-        lab.raises(f"{word} of a dimension that is none", lambda: function(x, dim=(3,)), IndexError)
+        lab.raises(f"{word} of a dimension that does not exist", lambda: function(x, dim=(3,)), IndexError)
         if word.endswith("n"):
             lab.raises(
                 f"{word} to too many sizes", lambda: function(x, s=(2, 2, 2, 2)), match="(?i)dimensions"
             )
-    lab.raises("fft of a dimension that is none", lambda: torch.fft.fft(x, dim=3), IndexError)
+    lab.raises("fft of a dimension that does not exist", lambda: torch.fft.fft(x, dim=3), IndexError)
     lab.raises("fft by another norm", lambda: torch.fft.fft(x, norm="none"), match="(?i)norm")
     lab.raises("fft to no points", lambda: torch.fft.fft(x, 0), match="(?i)invalid number of data points")
 

@@ -263,7 +263,7 @@ def per_sample_gradients(lab: Lab) -> None:
         functional_call(model, {"0.bias": torch.zeros(4, device=lab.device)}, (inputs,)).detach(),
     )
     lab.raises(
-        "a name that is none",
+        "a name that does not exist",
         lambda: functional_call(model, {"no.such": inputs}, (inputs,), strict=True),
         RuntimeError,
     )

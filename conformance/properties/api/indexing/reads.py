@@ -45,7 +45,7 @@ BASIC: tuple[Any, ...] = (
     (),
 )
 
-#: Indices of which at least one is a list (of integers or truth values).
+#: Indices of which at least one is a list (of integers or booleans).
 ADVANCED: tuple[Any, ...] = (
     [0],
     [3, 0, 0],
@@ -116,8 +116,8 @@ def basic_indices(lab: Lab) -> None:
 
 @behaviour("indexing", dtypes=ALL, level="core", sees=("value", "shape"))
 def advanced_indices(lab: Lab) -> None:
-    """Tensors and lists of integers or truth values select what they select in NumPy, combined with each
-    other and with basic indices, from tensors of any strides.
+    """Tensors and lists of integers or booleans select what they select in NumPy, combined with each other
+    and with basic indices, from tensors of any strides.
     """
     base = lab.integers(4, 3, 5, low=0, high=6)
     array = values(base)
@@ -297,7 +297,7 @@ def index_functions_read(lab: Lab) -> None:
         "take_along_dim of other dimensions", lambda: base.take_along_dim(order[0], 1), match="(?i)dimensions"
     )
     lab.raises(
-        "take_along_dim of a dimension that is none", lambda: base.take_along_dim(order, 3), IndexError
+        "take_along_dim of a dimension that does not exist", lambda: base.take_along_dim(order, 3), IndexError
     )
     lab.raises(
         "unravel_index of floats",

@@ -58,7 +58,9 @@ def least_squares(lab: Lab) -> None:
     lab.raises("for other rows", lambda: torch.linalg.lstsq(a, b[:2]), match="(?i)should match")
     lab.raises("for another dtype", lambda: torch.linalg.lstsq(a, b.to(other_dtype)), match="(?i)same dtype")
     lab.raises(
-        "by a driver that is none", lambda: torch.linalg.lstsq(a, b, driver="fictitious"), match="(?i)driver"
+        "by a driver that is invalid",
+        lambda: torch.linalg.lstsq(a, b, driver="fictitious"),
+        match="(?i)driver",
     )
     refuses_two_devices(lab, "of two devices", lambda: torch.linalg.lstsq(a, b.cpu()), match="(?i)device")
 

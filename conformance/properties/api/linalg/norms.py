@@ -95,7 +95,7 @@ def vector_norms(lab: Lab) -> None:
     )
     lab.raises("a complex order", lambda: torch.linalg.vector_norm(base, 1j), match="(?i)complex")
     lab.raises(
-        "a dimension that is none",
+        "a dimension that does not exist",
         lambda: torch.linalg.vector_norm(base, dim=(3,)),
         IndexError,
         match="(?i)dim",
@@ -231,7 +231,7 @@ def matrix_norms(lab: Lab) -> None:
             match="(?i)different|multiple",
         )
         lab.raises(
-            f"{order} of a dimension that is none",
+            f"{order} of a dimension that does not exist",
             lambda: torch.linalg.norm(matrix, order, (0, 4)),
             IndexError,
         )

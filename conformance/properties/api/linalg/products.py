@@ -375,8 +375,8 @@ def outer_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=(*NUMBERS, "bool"), level="core", sees=("error", "dtype"))
 def addr_by_dtype(lab: Lab) -> None:
-    """addr and outer give the common dtype of their operands; beta and alpha must be truth values for truth
-    values, no fractions for integers, and no truth values for numbers.
+    """addr and outer give the common dtype of their operands; beta and alpha must be booleans for booleans,
+    no fractions for integers, and no booleans for numbers.
     """
     m, a, b = (
         lab.integers(3, 2, low=0, high=3),

@@ -128,7 +128,7 @@ def module_lists_and_dicts(lab: Lab) -> None:
     lab.same("cleared", len(table))
     lab.raises("a key that is missing", lambda: table["z"], KeyError)
     lab.raises("a key that is not a string", lambda: table.update({1: first}), TypeError)  # type: ignore[dict-item]
-    lab.raises("a value that is no module", lambda: table.update({"z": 1}), TypeError)  # type: ignore[dict-item]
+    lab.raises("a value that is not a module", lambda: table.update({"z": 1}), TypeError)  # type: ignore[dict-item]
     lab.raises("updating by a number", lambda: table.update(1), TypeError)  # type: ignore[arg-type]
     lab.raises("a pair of three", lambda: table.update([("a", first, 1)]), ValueError)  # type: ignore[arg-type]
 

@@ -37,7 +37,7 @@ def casting_modules(lab: Lab) -> None:
     net.float()
     lab.raises("to an integer", lambda: net.to(torch.int64), TypeError)
     lab.raises("to two dtypes", lambda: net.to(torch.float32, torch.float16), TypeError)  # type: ignore[call-overload]
-    lab.raises("to a word that is no device", lambda: net.to("nowhere"), RuntimeError)
+    lab.raises("to a word that is not a device", lambda: net.to("nowhere"), RuntimeError)
     lab.raises("to a memory format by place", lambda: net.to(lab.device, 1), TypeError)  # type: ignore[call-overload]
 
 

@@ -53,7 +53,7 @@ def embeddings(lab: Lab) -> None:
     given = nn.Embedding.from_pretrained(table.detach(), padding_idx=1)
     lab.same("from given rows", given(index))
     lab.holds("they are frozen", not given.weight.requires_grad)
-    lab.holds("unless told", nn.Embedding.from_pretrained(table.detach(), freeze=False).weight.requires_grad)
+    lab.holds("unless asked", nn.Embedding.from_pretrained(table.detach(), freeze=False).weight.requires_grad)
     ints = lab.integers(4, 2, dtype=torch.int32)
     lab.same("from rows of integers", nn.Embedding.from_pretrained(ints)(lab.put([0, 3])))
     first = torch.autograd.grad(F.embedding(index, table).square().sum(), table, create_graph=True)

@@ -351,7 +351,7 @@ def binary_cross_entropy(lab: Lab) -> None:
 
 @behaviour("nn", sees=("error", "message"))
 def ranges_of_probabilities(lab: Lab) -> None:
-    """BCE of the host and of devices that check refuses inputs that are no probabilities."""
+    """BCE of the host and of devices that check refuses inputs that are not probabilities."""
     target = lab.put([1.0, 0.0])
     lab.raises(
         "BCE of two sizes",

@@ -160,8 +160,8 @@ def packed_sequences_in_modules(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value",))
 def dropout_in_recurrent_modules(lab: Lab) -> None:
-    """Dropout between layers acts in train mode alone: at zero it is none, at one it cuts the layers above
-    off.
+    """Dropout between layers acts in train mode alone: at zero it does nothing, at one it cuts off the layers
+    above.
     """
     for make in MODULES:
         module: Any = _small(lab, make(3, 4, num_layers=2, dropout=0.5))
@@ -195,7 +195,7 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
             ("a negative size", {"hidden_size": -1}),
             ("a size that is not an integer", {"hidden_size": 2.5}),
             ("no layers", {"num_layers": 0}),
-            ("layers that are no number", {"num_layers": 1.5}),
+            ("layers that are not a number", {"num_layers": 1.5}),
             ("dropout above one", {"dropout": 1.5}),
             ("dropout that is a word", {"dropout": "much"}),
         ):

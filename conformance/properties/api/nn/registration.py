@@ -94,7 +94,9 @@ def registering_buffers(lab: Lab) -> None:
     lab.raises("a word", lambda: module.register_buffer("w", "word"), TypeError)
     lab.raises("a buffer that is missing", lambda: module.get_buffer("zz"), AttributeError)
     lab.raises(
-        "a parameter is no buffer", lambda: whole(lab, nn.Linear(1, 1)).get_buffer("weight"), AttributeError
+        "a parameter is not a buffer",
+        lambda: whole(lab, nn.Linear(1, 1)).get_buffer("weight"),
+        AttributeError,
     )
 
 

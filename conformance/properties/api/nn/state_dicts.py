@@ -93,7 +93,7 @@ def loading_state_dicts(lab: Lab) -> None:
     layer = whole(lab, nn.Linear(2, 2, bias=False))
     for array in (numpy.ones((2, 2)), ((1.0, 1.0), (1.0, 1.0))):
         lab.raises(
-            "an entry that is no tensor",
+            "an entry that is not a tensor",
             lambda: layer.load_state_dict({"weight": array}),
             match="(?i)tensor",
         )

@@ -259,7 +259,7 @@ def signs_and_bits(lab: Lab) -> None:
         top = 255 if lab.dtype == torch.uint8 else -1
         lab.expect("~", ~x, [top - value for value in (0, 1, 5, 100)])
         lab.expect("~ twice", ~~x, [0, 1, 5, 100])
-        lab.expect("~ of truth", ~lab.put([True, False]), [False, True])
+        lab.expect("~ of booleans", ~lab.put([True, False]), [False, True])
         if lab.dtype.is_signed:
             lab.expect("abs", (-x).abs(), [0, 1, 5, 100])
     lab.expect("abs of zeros", torch.zeros(5, dtype=lab.dtype, device=lab.device).abs(), [0] * 5)

@@ -262,12 +262,12 @@ def scaling_factors_fit_the_dtype(lab: Lab) -> None:
     whole, truth, real = lab.put([1, 2]), lab.put([True, False]), lab.put([0.5, 1.5])
     lab.expect("integers", whole.add(whole, alpha=3), [4, 8])
     lab.expect("floats", real.add(real, alpha=2), [1.5, 4.5])
-    lab.expect("truth values", truth.add(truth, alpha=True), [True, False])
+    lab.expect("booleans", truth.add(truth, alpha=True), [True, False])
     lab.raises("integers by True", lambda: whole.add(whole, alpha=True), match="(?i)alpha")
     lab.raises("integers by 1.5", lambda: whole.add(whole, alpha=1.5), match="(?i)alpha")
     lab.raises("floats by 1j", lambda: real.add(real, alpha=1j), match="(?i)alpha|complex")
-    lab.raises("truth values subtracted", lambda: truth - truth, match="(?i)bool")
-    lab.raises("truth values negated", lambda: -truth, match="(?i)bool")
+    lab.raises("booleans subtracted", lambda: truth - truth, match="(?i)bool")
+    lab.raises("booleans negated", lambda: -truth, match="(?i)bool")
     lab.raises("integer addcdiv", lambda: torch.addcdiv(whole, whole, whole), match="(?i)integer division")
     lab.expect("addcdiv of integers and floats", torch.addcdiv(real, whole, lab.put([2.0, 4])), [1.0, 2.0])
     lab.raises(
@@ -303,7 +303,7 @@ def gradients_have_the_dtype_of_inputs(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, sees=("value", "error"))
 def division_of_integers(lab: Lab) -> None:
-    """True division of integers and truth values gives the default dtype; with rounding_mode integers stay
+    """True division of integers and booleans gives the default dtype; with rounding_mode integers stay
     integers; the result fits into no integer out=, nor in place.
     """
     for left, right in itertools.product([d for d in known(lab) if category(d) < 2], repeat=2):

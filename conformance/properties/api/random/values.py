@@ -68,7 +68,7 @@ def uniform_numbers(lab: Lab) -> None:
         lab.holds(f"uniform_ is in [{low}, {high})", bool(((sample >= low) & (sample <= high)).all()))
         mean_is(lab, f"uniform_({low}, {high})", sample, (low + high) / 2, (high - low) * math.sqrt(1 / 12))
     lab.expect("a range of one number", torch.zeros(3, **where).uniform_(2.0, 2.0), [2.0, 2.0, 2.0])
-    lab.raises("a range that is none", lambda: torch.zeros(3, **where).uniform_(1.0, 0.0))
+    lab.raises("a range that is invalid", lambda: torch.zeros(3, **where).uniform_(1.0, 0.0))
     lab.same(
         "shapes",
         [torch.rand(2, 3, **where).shape, torch.rand((4,), **where).shape, torch.rand((), **where).shape],

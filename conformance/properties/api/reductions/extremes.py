@@ -75,7 +75,7 @@ def greatest_and_smallest(lab: Lab) -> None:
     lab.expect("indices out", out[1], array.argmax(1))
     lab.same("a number", [base[0, 0, 0].max(0), base[0, 0, 0].argmin(0), base[0, 0, 0].amax(())])
     lab.same("a size of 1", [base[:, :1].max(1), base[:, :1].argmin(1), base[:1].min(0)])
-    lab.raises("a dimension that is none", lambda: base.max(3), IndexError)
+    lab.raises("a dimension that does not exist", lambda: base.max(3), IndexError)
     lab.raises("amax of the same dimension twice", lambda: base.amax((0, 0)), match="(?i)multiple times")
     lab.raises(
         "indices out of another dtype",

@@ -138,7 +138,7 @@ def medians(lab: Lab) -> None:
         lab.expect("of all", (special.median().isnan().item(), special.nanmedian().item()), (True, 1.0))
         lab.expect("of nothing", special[:0].median(), math.nan)
     lab.raises("of no rows", lambda: base[:0].median(0), IndexError, RuntimeError)
-    lab.raises("a dimension that is none", lambda: base.median(3), IndexError)
+    lab.raises("a dimension that does not exist", lambda: base.median(3), IndexError)
 
 
 @behaviour(
@@ -163,7 +163,7 @@ def modes(lab: Lab) -> None:
         lab.expect("each once", lab.put([4, 9, 2], dtype=lab.dtype).mode().values, 2)
     lab.same("of a number", [base[0, 0].mode().values, base[0, 0].mode(0).indices])
     lab.raises("of nothing", lambda: base[:, :0].mode(1), IndexError, RuntimeError)
-    lab.raises("a dimension that is none", lambda: base.mode(2), IndexError)
+    lab.raises("a dimension that does not exist", lambda: base.mode(2), IndexError)
 
 
 @behaviour("reductions", dtypes=WIDE_FLOATS, level="core", sees=("value", "error"))

@@ -45,7 +45,7 @@ def sums_by_dimension(lab: Lab) -> None:
     lab.holds("sum returns out", torch.sum(base, 0, out=out) is out)
     lab.expect("out", out, array.sum(0))
     lab.same("of nothing", [base[:0].sum(), base[:0].sum(0), base[:0].sum(1), base[0, 0, 0].sum(0)])
-    lab.raises("a dimension that is none", lambda: base.sum(3), IndexError, match="(?i)dim")
+    lab.raises("a dimension that does not exist", lambda: base.sum(3), IndexError, match="(?i)dim")
     lab.raises("the same dimension twice", lambda: base.sum((1, 1)), match="(?i)multiple times")
     lab.raises("the same dimension from both ends", lambda: base.sum((0, -3)), match="(?i)multiple times")
     refuses_two_devices(
@@ -284,7 +284,7 @@ def truth_of_many(lab: Lab) -> None:
         out = torch.empty(5, 3, dtype=kind, device=lab.device)
         lab.holds(f"any returns out of {kind}", torch.any(base, 0, out=out) is out)
         lab.same(f"out of {kind}", out)
-    lab.raises("a dimension that is none", lambda: base.all(3), IndexError)
+    lab.raises("a dimension that does not exist", lambda: base.all(3), IndexError)
     lab.raises(
         "an out of floats",
         lambda: torch.all(base, 0, out=torch.empty(5, 3, device=lab.device)),

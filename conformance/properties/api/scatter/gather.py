@@ -85,7 +85,7 @@ def gathering(lab: Lab) -> None:
     lab.raises("an index of floats", lambda: base.gather(0, index.double()), match="(?i)int")
     lab.raises("an index of fewer dimensions", lambda: base.gather(0, index[0]), match="(?i)dimension")
     lab.raises("an index that is too large", lambda: base[:, :3].gather(0, index), match="(?i)size")
-    lab.raises("a dimension that is none", lambda: base.gather(3, index), IndexError)
+    lab.raises("a dimension that does not exist", lambda: base.gather(3, index), IndexError)
 
 
 @behaviour("scatter", dtypes=ALL, level="core", sees=("value", "error"))

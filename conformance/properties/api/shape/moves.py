@@ -37,7 +37,7 @@ def flipping(lab: Lab) -> None:
     lab.same("flip of nothing and of a number", [base[:0].flip(0, 1), base[0, 0, 0].flip(())])
     long = lab.integers(2, 3000, low=0, high=6)
     lab.expect("flip of long rows", long.flip(1), numpy.flip(values(long), 1))
-    lab.raises("flip a dimension that is none", lambda: base.flip(3), IndexError, match="(?i)dim")
+    lab.raises("flip a dimension that does not exist", lambda: base.flip(3), IndexError, match="(?i)dim")
     lab.raises("flip twice the same", lambda: base.flip(0, -3), match="(?i)multiple times")
     lab.raises("fliplr of a vector", lambda: torch.fliplr(base[0, 0]), match="(?i)2")
     lab.raises("flipud of a number", lambda: torch.flipud(base[0, 0, 0]), match="(?i)1")
@@ -61,9 +61,12 @@ def turning_and_rolling(lab: Lab) -> None:
     lab.expect("roll of all", base.roll(3), numpy.roll(array, 3))
     lab.same("roll of nothing", base[:0].roll(1, 1))
     lab.raises("rot90 of one dimension", lambda: torch.rot90(base, 1, (0,)), match="(?i)2")
-    lab.raises("rot90 of a plane that is none", lambda: torch.rot90(base, 1, (1, 1)))
+    lab.raises("rot90 of a plane that does not exist", lambda: torch.rot90(base, 1, (1, 1)))
     lab.raises(
-        "rot90 of a dimension that is none", lambda: torch.rot90(base, 1, (0, 3)), IndexError, RuntimeError
+        "rot90 of a dimension that does not exist",
+        lambda: torch.rot90(base, 1, (0, 3)),
+        IndexError,
+        RuntimeError,
     )
     lab.raises("roll with too few dimensions", lambda: base.roll((1, 2), 0), match="(?i)align|same")
 

@@ -56,7 +56,7 @@ def reshape_and_flatten(lab: Lab) -> None:
     lab.raises("reshape of nothing to something", lambda: base[:0].reshape(2), match="(?i)invalid")
     lab.raises("-1 beside a 0", lambda: base[:0].reshape(-1, 0), match="(?i)ambiguous")
     lab.raises("flatten the other way round", lambda: base.flatten(2, 0), match="(?i)start_dim")
-    lab.raises("flatten a dimension that is none", lambda: base.flatten(0, 3), IndexError)
+    lab.raises("flatten a dimension that does not exist", lambda: base.flatten(0, 3), IndexError)
     lab.raises("unflatten to another number", lambda: base.unflatten(1, (2, 2)))
 
 
@@ -122,7 +122,7 @@ def splitting(lab: Lab) -> None:
     lab.raises("0 chunks", lambda: base.chunk(0), match="(?i)greater than 0")
     lab.raises("narrow too far", lambda: base.narrow(0, 5, 3), match="(?i)exceeds|length")
     lab.raises("narrow a negative length", lambda: base.narrow(0, 1, -1), match="(?i)non-negative")
-    lab.raises("unbind a dimension that is none", lambda: base.unbind(2), IndexError)
+    lab.raises("unbind a dimension that does not exist", lambda: base.unbind(2), IndexError)
     lab.raises("tensor_split into 0", lambda: base.tensor_split(0), match="(?i)larger than 0")
     lab.raises("tensor_split of no dimensions", lambda: base[0, 0].tensor_split(2), match="(?i)at least")
     lab.raises(
@@ -158,7 +158,7 @@ def transposing(lab: Lab) -> None:
     large = lab.integers(130, 67, low=1)
     lab.expect("a large matrix", large.t().contiguous(), values(large).T)
     lab.raises(
-        "transpose a dimension that is none", lambda: base.transpose(0, 4), IndexError, match="(?i)dim"
+        "transpose a dimension that does not exist", lambda: base.transpose(0, 4), IndexError, match="(?i)dim"
     )
     lab.raises("permute too few", lambda: base.permute(0, 1), match="(?i)dim")
     lab.raises(

@@ -176,7 +176,7 @@ def largest_and_smallest(lab: Lab) -> None:
     lab.same("no dimensions", [base[0, 0, 0].topk(1), base[0, 0, 0].topk(0)])
     lab.raises("more than there are", lambda: base.topk(7), match="(?i)range|k")
     lab.raises("fewer than none", lambda: base.topk(-1), match="(?i)range|k")
-    lab.raises("a dimension that is none", lambda: base.topk(1, 3), IndexError, match="(?i)dim")
+    lab.raises("a dimension that does not exist", lambda: base.topk(1, 3), IndexError, match="(?i)dim")
     lab.raises("two of no dimensions", lambda: base[0, 0, 0].topk(2), match="(?i)range|k")
     lab.raises("k of a float", lambda: torch.topk(base, 1.5), TypeError)  # type: ignore[arg-type]
 

@@ -65,7 +65,7 @@ def unique_rows(lab: Lab) -> None:
     lab.expect("many rows", torch.unique(rows, dim=0), numpy.unique(values(rows), axis=0))
     lab.same("no rows", torch.unique(base[:0], dim=0))
     lab.raises("rows of no elements", lambda: torch.unique(base[:, :, :0], dim=0), match="(?i)zero|0")
-    lab.raises("a dimension that is none", lambda: torch.unique(base, dim=3), IndexError)
+    lab.raises("a dimension that does not exist", lambda: torch.unique(base, dim=3), IndexError)
 
 
 @behaviour(
@@ -197,7 +197,7 @@ def places_in_order(lab: Lab) -> None:
         lambda: torch.searchsorted(row, given, side="left", right=True),
         match="(?i)side|right",
     )
-    lab.raises("a side that is none", lambda: torch.searchsorted(row, given, side="up"), match="(?i)side")
+    lab.raises("a side that is invalid", lambda: torch.searchsorted(row, given, side="up"), match="(?i)side")
     lab.raises(
         "rows of another number",
         lambda: torch.searchsorted(rows, given[:1].expand(3, 3)),

@@ -10,8 +10,8 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.sparse.construction import repeated
 
-#: Untyped: torch's stub has neither the form of a size alone nor that of lists.
-sparse_coo_tensor: Any = torch.sparse_coo_tensor
+#: torch without its stubs: sparse_coo_tensor has more forms than they know (a size alone, lists).
+untyped: Any = torch
 
 NUMBERS = ("float32", "float64", "int64", "complex64")
 
@@ -27,7 +27,7 @@ def sums_of_sparse(lab: Lab) -> None:
     """
     for dense in ((), (2,)):
         a, b = repeated(lab, *dense), repeated(lab, *dense).coalesce()
-        empty = sparse_coo_tensor(a.shape, dtype=a.dtype, device=a.device)
+        empty = untyped.sparse_coo_tensor(a.shape, dtype=a.dtype, device=a.device)
         full = lab.integers(*a.shape)
         results = {
             "sum": a + b,
@@ -60,7 +60,7 @@ def refused_sparse_sums(lab: Lab) -> None:
     are refused.
     """
     a = repeated(lab)
-    lab.raises("other sizes", lambda: a + sparse_coo_tensor((2, 2), device=lab.device))
+    lab.raises("other sizes", lambda: a + untyped.sparse_coo_tensor((2, 2), device=lab.device))
     lab.raises("a dense of another size", lambda: a + lab.integers(2, 4))
     lab.raises("dense by sparse", lambda: lab.integers(3, 4) / a)
     lab.raises("sparse by sparse", lambda: a / a)
@@ -81,8 +81,9 @@ def products_of_sparse(lab: Lab) -> None:
         "number on the left": 3 * a,
         "tensor of no dimensions": a * torch.tensor(2, device=lab.device),
         "sparse": a * b,
-        "sparse of other pattern": a * sparse_coo_tensor(lab.put([[0, 1], [1, 1]]), lab.integers(2), (3, 4)),
-        "with none": a * sparse_coo_tensor((3, 4), dtype=a.dtype, device=a.device),
+        "sparse of other pattern": a
+        * untyped.sparse_coo_tensor(lab.put([[0, 1], [1, 1]]), lab.integers(2), (3, 4)),
+        "with none": a * untyped.sparse_coo_tensor((3, 4), dtype=a.dtype, device=a.device),
         "dense": a * full,
         "dense on the left": full * a,
         "in place": a.clone().mul_(2),
@@ -123,7 +124,7 @@ def sparse_matrix_products(lab: Lab) -> None:
         "transposed": torch.mm(a.t(), lab.integers(3, 2)),
         "coalesced transposed": torch.mm(a.coalesce().t().coalesce(), lab.integers(3, 2)),
         "strided right": torch.mm(a, lab.integers(2, 4).t()),
-        "of none": torch.mm(sparse_coo_tensor((3, 4), dtype=a.dtype, device=a.device), right),
+        "of none": torch.mm(untyped.sparse_coo_tensor((3, 4), dtype=a.dtype, device=a.device), right),
         "of no columns": torch.mm(a, lab.integers(4, 0)),
         "in place": added.clone().addmm_(a, right, beta=0.5, alpha=2),
         "hspmm": torch.hspmm(a, right),
@@ -165,7 +166,7 @@ def sparse_reductions(lab: Lab) -> None:
             result = function(matrix, dim).coalesce()
             lab.same(f"positions of {function.__name__} over {dim}", result.indices())
             lab.close(f"{function.__name__} over {dim}", result.values(), roundings=64)
-        none = function(sparse_coo_tensor((2, 3), dtype=lab.dtype, device=lab.device), 1)
+        none = function(untyped.sparse_coo_tensor((2, 3), dtype=lab.dtype, device=lab.device), 1)
         lab.same(f"{function.__name__} of none", [none._nnz(), none.shape])
     lab.same("any", [torch.any(matrix).item()])
     lab.raises("a dimension twice", lambda: torch.sparse.sum(a, (0, 0)))
@@ -232,7 +233,7 @@ def functions_of_sparse(lab: Lab) -> None:
     whole = repeated(lab).coalesce()
     out = torch.zeros_like(whole)
     lab.same("out=", torch.abs(whole, out=out).to_dense())
-    empty = sparse_coo_tensor((0, 3), dtype=lab.dtype, device=lab.device)
+    empty = untyped.sparse_coo_tensor((0, 3), dtype=lab.dtype, device=lab.device)
     lab.same("of no elements", [torch.sin(empty).shape, torch.neg(empty).to_dense()])
 
 
@@ -248,7 +249,7 @@ def masks_of_dense(lab: Lab) -> None:
     hybrid = lab.integers(3, 4, 2).sparse_mask(repeated(lab, 2).coalesce())
     lab.same("hybrid", hybrid.to_dense())
     lab.same("of a sparse tensor", repeated(lab).coalesce().sparse_mask(mask).to_dense())
-    none = dense.sparse_mask(sparse_coo_tensor((3, 4), dtype=lab.dtype, device=lab.device))
+    none = dense.sparse_mask(untyped.sparse_coo_tensor((3, 4), dtype=lab.dtype, device=lab.device))
     lab.same("by none", [none._nnz(), none.to_dense()])
     lab.raises("sizes that differ", lambda: lab.integers(2, 4).sparse_mask(mask))
     lab.raises("a dense mask", lambda: dense.sparse_mask(dense))

@@ -12,8 +12,8 @@ import torch
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
-#: Untyped: torch's stub has neither the form of a size alone nor that of lists.
-sparse_coo_tensor: Any = torch.sparse_coo_tensor
+#: torch without its stubs: sparse_coo_tensor has more forms than they know (a size alone, lists).
+untyped: Any = torch
 
 #: Positions with a repeated entry, for a tensor of shape (3, 4).
 PLACES = [[0, 2, 2, 0, 0], [1, 3, 0, 1, 3]]
@@ -21,7 +21,9 @@ PLACES = [[0, 2, 2, 0, 0], [1, 3, 0, 1, 3]]
 
 def repeated(lab: Lab, *dense: int) -> Any:
     """A COO tensor of shape (3, 4, *dense) in which position (0, 1) is given twice."""
-    return sparse_coo_tensor(lab.put(PLACES), lab.integers(5, *dense), (3, 4, *dense), device=lab.device)
+    return untyped.sparse_coo_tensor(
+        lab.put(PLACES), lab.integers(5, *dense), (3, 4, *dense), device=lab.device
+    )
 
 
 @behaviour("sparse", dtypes=ALL, level="core", sees=("value",))
@@ -34,13 +36,15 @@ def sparse_to_dense(lab: Lab) -> None:
             f"what it is, of {dense}",
             [sparse.shape, sparse._nnz(), sparse.sparse_dim(), sparse.dense_dim(), sparse.is_coalesced()],
         )
-    empty = sparse_coo_tensor(
+    empty = untyped.sparse_coo_tensor(
         torch.zeros(2, 0, dtype=torch.int64, device=lab.device), lab.integers(0), (2, 3)
     )
     lab.same("without elements", [empty.to_dense(), empty._nnz()])
-    scalar = sparse_coo_tensor(torch.zeros(0, 2, dtype=torch.int64, device=lab.device), lab.integers(2), ())
+    scalar = untyped.sparse_coo_tensor(
+        torch.zeros(0, 2, dtype=torch.int64, device=lab.device), lab.integers(2), ()
+    )
     lab.same("of no dimensions", scalar.to_dense())
-    none = sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device)
+    none = untyped.sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device)
     lab.same("of no elements", none.to_dense())
     lab.same("masked", repeated(lab).to_dense(masked_grad=False) if lab.dtype.is_floating_point else 0)
 
@@ -56,11 +60,11 @@ def coalescing(lab: Lab) -> None:
         lab.same(f"flags of {dense}", [sparse.is_coalesced(), result.is_coalesced(), result._nnz()])
         lab.same(f"dense of {dense}", result.to_dense())
         lab.holds(f"again it is itself, of {dense}", result.coalesce() is result)
-    vector = sparse_coo_tensor(lab.put([[1]]), lab.integers(1), (3,))
+    vector = untyped.sparse_coo_tensor(lab.put([[1]]), lab.integers(1), (3,))
     lab.same("one element", [vector.is_coalesced(), vector.coalesce().indices()])
-    none = sparse_coo_tensor((2, 2), dtype=lab.dtype, device=lab.device)
+    none = untyped.sparse_coo_tensor((2, 2), dtype=lab.dtype, device=lab.device)
     lab.same("none", [none.is_coalesced(), none._nnz()])
-    claimed = sparse_coo_tensor(lab.put([[0, 2]]), lab.integers(2), (3,), is_coalesced=True)
+    claimed = untyped.sparse_coo_tensor(lab.put([[0, 2]]), lab.integers(2), (3,), is_coalesced=True)
     lab.same("claimed to be so", [claimed.is_coalesced(), claimed.indices(), claimed.values()])
 
 
@@ -90,18 +94,18 @@ def sparse_factory(lab: Lab) -> None:
     is asked for.
     """
     places, values = lab.put([[0, 1, 1], [2, 0, 2]]), lab.integers(3)
-    sparse = sparse_coo_tensor(places, values)
+    sparse = untyped.sparse_coo_tensor(places, values)
     lab.same("inferred size", sparse.shape)
     lab.same("value", sparse.to_dense())
     lab.shares("values and those given", sparse._values(), values)
-    lab.same("hybrid size", sparse_coo_tensor(places, lab.integers(3, 2)).shape)
+    lab.same("hybrid size", untyped.sparse_coo_tensor(places, lab.integers(3, 2)).shape)
     for name, options in {
         "dtype": {"dtype": torch.float64},
         "size": {"size": (4, 5)},
         "device": {"device": lab.device},
         "need of a gradient": {"requires_grad": True},
     }.items():
-        given = sparse_coo_tensor(places, values, **options)  # type: ignore[arg-type]
+        given = untyped.sparse_coo_tensor(places, values, **options)  # type: ignore[arg-type]
         lab.same(
             name,
             [
@@ -112,30 +116,35 @@ def sparse_factory(lab: Lab) -> None:
                 given.device.type == lab.device.type,
             ],
         )
-    lists = sparse_coo_tensor([[0, 1], [1, 0]], [1.5, 2.5], device=lab.device)
+    lists = untyped.sparse_coo_tensor([[0, 1], [1, 0]], [1.5, 2.5], device=lab.device)
     lab.expect("of lists", lists.to_dense(), [[0.0, 1.5], [2.5, 0.0]])
-    whole = sparse_coo_tensor([[0, 1]], [1, 2], device=lab.device)
+    whole = untyped.sparse_coo_tensor([[0, 1]], [1, 2], device=lab.device)
     lab.same("of whole numbers", [whole.dtype, whole.to_dense()])
-    narrow = sparse_coo_tensor(places.to(torch.int32), values)
+    narrow = untyped.sparse_coo_tensor(places.to(torch.int32), values)
     lab.same("positions become int64", narrow._indices().dtype)
-    lab.same("of nothing", sparse_coo_tensor(lab.put([[], []], dtype=torch.int64), lab.integers(0)).shape)
-    lab.same("a size alone", sparse_coo_tensor((2, 3), device=lab.device).to_dense())
-    lab.raises("a position outside", lambda: sparse_coo_tensor(places, values, (1, 3), check_invariants=True))
+    lab.same(
+        "of nothing", untyped.sparse_coo_tensor(lab.put([[], []], dtype=torch.int64), lab.integers(0)).shape
+    )
+    lab.same("a size alone", untyped.sparse_coo_tensor((2, 3), device=lab.device).to_dense())
+    lab.raises(
+        "a position outside", lambda: untyped.sparse_coo_tensor(places, values, (1, 3), check_invariants=True)
+    )
     lab.raises(
         "a negative position",
-        lambda: sparse_coo_tensor(places - 1, values, (2, 3), check_invariants=True),
+        lambda: untyped.sparse_coo_tensor(places - 1, values, (2, 3), check_invariants=True),
         match="negative",
     )
     lab.raises(
-        "sizes of another rank", lambda: sparse_coo_tensor(places, values, (2,), check_invariants=True)
+        "sizes of another rank",
+        lambda: untyped.sparse_coo_tensor(places, values, (2,), check_invariants=True),
     )
     lab.raises(
         "another number of values",
-        lambda: sparse_coo_tensor(places, lab.integers(2), (2, 3), check_invariants=True),
+        lambda: untyped.sparse_coo_tensor(places, lab.integers(2), (2, 3), check_invariants=True),
     )
     lab.raises(
         "dense sizes that differ",
-        lambda: sparse_coo_tensor(places, lab.integers(3, 2), (2, 3, 4), check_invariants=True),
+        lambda: untyped.sparse_coo_tensor(places, lab.integers(3, 2), (2, 3, 4), check_invariants=True),
     )
 
 
@@ -151,7 +160,7 @@ def sparse_invariants(lab: Lab) -> None:
 
     def make() -> str:
         try:
-            sparse_coo_tensor(places, values, (3,))
+            untyped.sparse_coo_tensor(places, values, (3,))
         except RuntimeError:
             return "refused"
         return "made"
@@ -195,7 +204,7 @@ def parts_of_sparse(lab: Lab) -> None:
     lab.raises("a dense tensor's positions", lambda: sparse.to_dense().coalesce())
     lab.raises("as NumPy", lambda: sparse.cpu().numpy(), TypeError, RuntimeError)
     lab.raises("its truth", lambda: bool(sparse))
-    number = sparse_coo_tensor(lab.put([[0, 0]]), lab.put([1, -1], dtype=lab.dtype), (1,))
+    number = untyped.sparse_coo_tensor(lab.put([[0, 0]]), lab.put([1, -1], dtype=lab.dtype), (1,))
     lab.same("truth of one element", [number.is_nonzero(), (number + number.coalesce() * 0).is_nonzero()])
     lab.raises("is_nonzero of several", lambda: sparse.is_nonzero())
 
@@ -286,7 +295,7 @@ def printing_of_coo(lab: Lab) -> None:
         "repeated": repeated(lab),
         "coalesced": repeated(lab).coalesce(),
         "hybrid": repeated(lab, 2),
-        "none": sparse_coo_tensor((2, 0), device=lab.device),
+        "none": untyped.sparse_coo_tensor((2, 0), device=lab.device),
         "whole": repeated(lab).to(torch.int64),
         "with gradient": repeated(lab).requires_grad_(),
     }.items():

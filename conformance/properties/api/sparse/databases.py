@@ -12,8 +12,8 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.sparse.construction import repeated
 
-#: Untyped: torch's stub has neither the form of a size alone nor that of lists.
-sparse_coo_tensor: Any = torch.sparse_coo_tensor
+#: torch without its stubs: sparse_coo_tensor has more forms than they know (a size alone, lists).
+untyped: Any = torch
 
 #: Functions whose derivative torch computes for COO tensors.
 DERIVED = ("abs", "deg2rad", "log1p", "neg", "rad2deg", "nn.functional.relu")
@@ -29,7 +29,7 @@ def _unary() -> list[Any]:
 def _inside(lab: Lab, requires_grad: bool = False) -> Any:
     """A coalesced COO tensor with elements in the domain of all those functions."""
     places = lab.put([[0, 1, 2], [1, 3, 0]])
-    sparse = sparse_coo_tensor(places, lab.floats(3, low=0.1, high=0.9), (3, 4)).coalesce()
+    sparse = untyped.sparse_coo_tensor(places, lab.floats(3, low=0.1, high=0.9), (3, 4)).coalesce()
     return sparse.requires_grad_(requires_grad)
 
 
@@ -47,7 +47,7 @@ def unary_functions_of_sparse(lab: Lab) -> None:
         dense = op.op(sparse.to_dense())
         near = torch.allclose(result.to_dense().double(), dense.double(), rtol=1e-4, atol=1e-5)
         lab.holds(f"{op.name} of the sparse is that of the dense", near)
-        none = op.op(sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device))
+        none = op.op(untyped.sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device))
         lab.same(f"{op.name} of no elements", [none.shape, none._nnz()])
         if (
             op.inplace_variant is not None
@@ -85,7 +85,7 @@ def sparse_on_meta(lab: Lab) -> None:
     moved = sparse.to("meta")
     shown = [moved.shape, moved.layout, moved.dtype, moved.sparse_dim(), moved.dense_dim(), moved.device.type]
     lab.same("moved", shown)
-    on_meta = sparse_coo_tensor((2, 3), device="meta")
+    on_meta = untyped.sparse_coo_tensor((2, 3), device="meta")
     lab.same("made there", [on_meta.shape, on_meta.layout, on_meta.device.type])
     lab.same("sum", [torch.sum(moved).shape, (moved + moved).layout, (moved + moved).shape])
     like = torch.zeros_like(sparse, device="meta")

@@ -11,8 +11,8 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.sparse.construction import repeated
 
-#: Untyped: torch's stub has neither the form of a size alone nor that of lists.
-sparse_coo_tensor: Any = torch.sparse_coo_tensor
+#: torch without its stubs: sparse_coo_tensor has more forms than they know (a size alone, lists).
+untyped: Any = torch
 
 KINDS = ("float32", "int64")
 
@@ -42,7 +42,7 @@ def transposed_sparse(lab: Lab) -> None:
                 lab.same(f"flags of {name} of {kind} {dense}", _flags(result))
     lab.same("t", repeated(lab).t().to_dense())
     lab.same("t in place", repeated(lab).t_().to_dense())
-    lab.same("t of none", sparse_coo_tensor((2, 3), dtype=lab.dtype, device=lab.device).t().shape)
+    lab.same("t of none", untyped.sparse_coo_tensor((2, 3), dtype=lab.dtype, device=lab.device).t().shape)
     lab.raises("t of three dimensions", lambda: repeated(lab, 2).t())
     lab.raises("a dimension outside", lambda: repeated(lab).transpose(0, 3), IndexError, RuntimeError)
     lab.raises("permute with a dimension twice", lambda: repeated(lab).permute(0, 0))
@@ -107,7 +107,7 @@ def _plain(value: torch.Tensor) -> torch.Tensor:
 @behaviour("sparse", level="core", sees=("value",))
 def broadcast_sparse(lab: Lab) -> None:
     """A sparse tensor that is broadcast to a larger shape, or built from diagonals, has the dense values."""
-    row = sparse_coo_tensor(lab.put([[0, 0], [1, 3]]), lab.integers(2), (1, 4))
+    row = untyped.sparse_coo_tensor(lab.put([[0, 0], [1, 3]]), lab.integers(2), (1, 4))
     for size in ((3, 4), (2, 3, 4), (1, 4)):
         lab.same(f"to {size}", torch._sparse_broadcast_to(row, size).to_dense())
     lab.raises("to another size", lambda: torch._sparse_broadcast_to(row, (3, 5)))
@@ -134,15 +134,15 @@ def gradients_of_sparse(lab: Lab) -> None:
         gradients = torch.autograd.grad(out, inputs)
         lab.same(name, [_plain(t) for t in gradients])
 
-    sparse = sparse_coo_tensor(places, values, (3, 4))
+    sparse = untyped.sparse_coo_tensor(places, values, (3, 4))
     lab.same("need of a gradient", [sparse.requires_grad, sparse.is_leaf])
     grad("to_dense", (sparse.to_dense() * weights).sum(), values)
-    sparse = sparse_coo_tensor(places, values, (3, 4))
+    sparse = untyped.sparse_coo_tensor(places, values, (3, 4))
     grad("coalesced values", (sparse.coalesce().values() * lab.integers(2)).sum(), values)
     dense = lab.integers(3, 4, requires_grad=True)
     grad("to_sparse", (dense.to_sparse().to_dense() * weights).sum(), dense)
     grad("sparse_mask", (dense.sparse_mask(sparse.detach().coalesce()).to_dense() * weights).sum(), dense)
-    sparse = sparse_coo_tensor(places, values, (3, 4))
+    sparse = untyped.sparse_coo_tensor(places, values, (3, 4))
     right = lab.integers(4, 2, requires_grad=True)
     grad("sparse.mm", (torch.sparse.mm(sparse, right) * 2).sum(), values, right)
     leaf: Any = repeated(lab).coalesce().requires_grad_()
@@ -150,14 +150,14 @@ def gradients_of_sparse(lab: Lab) -> None:
     lab.same(
         "gradient of a sparse leaf", [leaf.grad.layout, _plain(leaf.grad) * (leaf.detach().to_dense() != 0)]
     )
-    sparse = sparse_coo_tensor(places, values, (3, 4))
+    sparse = untyped.sparse_coo_tensor(places, values, (3, 4))
     grad("sparse.sum", torch.sparse.sum(sparse * 3), values)
-    sparse = sparse_coo_tensor(places, values, (3, 4))
+    sparse = untyped.sparse_coo_tensor(places, values, (3, 4))
     grad("sum over a dimension", torch.sparse.sum(sparse, 0).to_dense().sum(), values)
-    sparse = sparse_coo_tensor(places, values, (3, 4))
-    doubled = sparse_coo_tensor(places, values * 2, (3, 4))
+    sparse = untyped.sparse_coo_tensor(places, values, (3, 4))
+    doubled = untyped.sparse_coo_tensor(places, values * 2, (3, 4))
     grad("sum of two", ((sparse + doubled).to_dense() * weights).sum(), values)
-    sparse = sparse_coo_tensor(places, values, (3, 4))
+    sparse = untyped.sparse_coo_tensor(places, values, (3, 4))
     grad("transposed", (sparse.t().to_dense() * weights.t()).sum(), values)
 
 
@@ -203,6 +203,8 @@ def gradcheck_of_sparse(lab: Lab) -> None:
     places = sparse.detach().indices()
     lab.same(
         "construction",
-        gradcheck(lambda v: sparse_coo_tensor(places, v, (3, 4), is_coalesced=True).to_dense(), (values,)),
+        gradcheck(
+            lambda v: untyped.sparse_coo_tensor(places, v, (3, 4), is_coalesced=True).to_dense(), (values,)
+        ),
     )
     lab.same("number of elements", mask.sum())

@@ -110,7 +110,7 @@ def subclasses_as_parameters(lab: Lab) -> None:
         parameter = torch.nn.Parameter(source, requires_grad=expected)
         lab.holds(f"a parameter with gradient {expected}", isinstance(parameter, torch.nn.Parameter))
         lab.same(f"need of gradients {expected}", [parameter.requires_grad, source.requires_grad])
-        lab.holds("the source is no parameter", not isinstance(source, torch.nn.Parameter))
+        lab.holds("the source is not a parameter", not isinstance(source, torch.nn.Parameter))
     module = torch.nn.Module()
     module.weight = torch.nn.Parameter(Wrapped(lab.integers(3)))
     lab.same("listed", [name for name, _ in module.named_parameters()])
@@ -161,7 +161,9 @@ def misuse_of_subclasses(lab: Lab) -> None:
         lab.raises("an error comes out", lambda: first + 1, KeyError)
         lab.raises("the more derived class is asked first", lambda: first + second, IndexError)
         lab.raises("on the left as well", lambda: second + first, IndexError)
-        lab.raises("a result that is no tensor", lambda: x.as_subclass(Word).neg(), RuntimeError, TypeError)
+        lab.raises(
+            "a result that is not a tensor", lambda: x.as_subclass(Word).neg(), RuntimeError, TypeError
+        )
     lab.raises(
         "a class without the method", lambda: torch.Tensor._make_wrapper_subclass(Plain, (2,)), TypeError
     )
@@ -257,7 +259,7 @@ def function_overrides(lab: Lab) -> None:
     lab.same("a stand-in", torch.add(Stands(x), 2))  # type: ignore[call-overload]
     lab.same("on the right", torch.mul(x, Stands(x)))  # type: ignore[arg-type]
     lab.same("of a functional", torch.nn.functional.relu(Stands(x)))  # type: ignore[arg-type]
-    lab.raises("nobody can", lambda: torch.add(Cannot(), 1), TypeError)  # type: ignore[call-overload]
+    lab.raises("neither class handles it", lambda: torch.add(Cannot(), 1), TypeError)  # type: ignore[call-overload]
 
     class Mode(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

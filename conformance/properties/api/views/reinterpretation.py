@@ -105,8 +105,8 @@ def setting_parts_of_complex_tensors(lab: Lab) -> None:
 
 @behaviour("views", dtypes=COMPLEX, level="core", capabilities=("conj_neg_views",), sees=("value", "alias"))
 def lazy_conjugates(lab: Lab) -> None:
-    """conj is a view with a bit, its imaginary part a negative view; resolve_conj copies; twice conj has no
-    bit; conj_physical is no view.
+    """conj is a view with a bit, its imaginary part a negative view; resolve_conj copies; conj twice has no
+    bit; conj_physical is not a view.
     """
     base = lab.integers(3, 2)
     lazy = base.conj()

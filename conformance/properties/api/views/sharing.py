@@ -180,7 +180,8 @@ def copies_where_no_view_can_be(lab: Lab) -> None:
     lab.same("base", base)
     lab.holds("contiguous returns what is contiguous", base.contiguous() is base)
     lab.holds(
-        "detach of a reshape to the same shape is no copy", base.reshape(3, 4).data_ptr() == base.data_ptr()
+        "detach of a reshape to the same shape is not a copy",
+        base.reshape(3, 4).data_ptr() == base.data_ptr(),
     )
     lab.holds("flatten of one dimension is the tensor", base[0].flatten().data_ptr() == base.data_ptr())
 
