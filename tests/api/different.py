@@ -1,4 +1,4 @@
-"""A device that is correct and different: where a result must be rounded, it rounds to the other side."""
+"""A device that is correct and different: a result that must be rounded is rounded to the other side."""
 
 from __future__ import annotations
 

@@ -41,12 +41,12 @@ def wrong(value: Any) -> Any:
 
 
 def writes(function: Any) -> bool:
-    """Whether an operator changes an argument."""
+    """True if an operator changes an argument."""
     return any(a.alias_info is not None and a.alias_info.is_write for a in function._schema.arguments)
 
 
 def is_view(function: Any) -> bool:
-    """Whether an operator's result is part of an argument that it does not change."""
+    """True if an operator's result is part of an argument that it does not change."""
     return not writes(function) and any(a.alias_info is not None for a in function._schema.arguments)
 
 

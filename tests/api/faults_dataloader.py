@@ -30,7 +30,7 @@ def _wrong_copies(lab: Lab) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _one_worker(lab: Lab) -> Iterator[None]:
-    """Loaders run with one worker where two are asked for."""
+    """Loaders run with one worker instead of two."""
     whole = workers._loader
 
     def loader(data: Any, **options: Any) -> Any:

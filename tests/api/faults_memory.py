@@ -28,7 +28,7 @@ class _LosesCount(_model.ModelMemory):
 
 
 class _NeverOut(_model.ModelMemory):
-    """Raises another error where there is no memory."""
+    """Raises another error if there is no memory."""
 
     def make(self, size: int) -> torch.Tensor:
         if size >= _model.TOO_MUCH:

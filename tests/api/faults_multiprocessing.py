@@ -22,10 +22,10 @@ def _patched(name: str, replacement: Any) -> Callable[[Lab], Any]:
     return around
 
 
-#: Children that die, as where a runtime does not survive a fork.
+#: Children that die, as with a runtime that does not survive a fork.
 NAMED["host-memory-is-shared"] = _patched("_in_child", lambda work: b"")
 NAMED["forks-beside-a-device"] = _patched("_in_child", lambda work: b"")
-#: Values that are copied where they should be shared.
+#: Values that are copied although they should be shared.
 NAMED["tensors-through-queues"] = _patched(
     "_through_pickle", lambda value: __import__("copy").deepcopy(value)
 )

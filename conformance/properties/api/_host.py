@@ -1,4 +1,4 @@
-"""What a tensor of the device holds, as NumPy sees it: for expectations that are worked out on the host."""
+"""Conversions between tensors of the device and NumPy arrays, for expectations computed on the host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from conformance.behaviours.lab import Lab, own_work
 from conformance.checking.compare import on_host
 
-#: NumPy's arrays are of several dtypes here; what is done with them is dynamic.
+#: NumPy's arrays have several dtypes here, which its annotations cannot follow.
 Array = Any
 
 
@@ -26,10 +26,10 @@ def values(tensor: torch.Tensor) -> Array:
         return host.numpy() if host.dtype == torch.bool else host.to(torch.int64).numpy()
 
 
-def made(
+def from_array(
     lab: Lab, array: Any, dtype: torch.dtype | None = None, *, requires_grad: bool = False
 ) -> torch.Tensor:
-    """A tensor on the device from an array, of the lab's dtype where none is given."""
+    """A tensor on the device from an array, of the lab's dtype unless ``dtype`` is given."""
     with own_work():
         host = torch.from_numpy(numpy.ascontiguousarray(array).copy()).reshape(numpy.shape(array))
     return lab.put(host, dtype=dtype or lab.dtype, requires_grad=requires_grad)
@@ -38,8 +38,10 @@ def made(
 def refuses_two_devices(
     lab: Lab, name: str, call: Callable[[], Any], *types: type[BaseException], match: str | None = None
 ) -> None:
-    """A call that mixes tensors of the device with some of the CPU and must raise; on the CPU it mixes
-    nothing."""
+    """Expect an error from a call that mixes tensors of the device with tensors of the CPU.
+
+    On the CPU's side nothing is mixed, so the error is taken for granted.
+    """
     if lab.device.type == "cpu":
         lab.holds(f"{name} raises", True)
     else:

@@ -1,4 +1,4 @@
-"""What behaviours of modules share: modules whose results are exact."""
+"""Helpers of behaviours of modules: modules whose results are exact."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def state(module: nn.Module) -> dict[str, torch.Tensor]:
     return dict(module.state_dict())
 
 
-#: Sums of whole numbers are exact where they are added up as they come; kernels may transform them first
+#: Sums of whole numbers are exact if they are added up in order; kernels may transform them first
 #: (Winograd, Fourier), which rounds a few times more. Errors of one are still seen.
 ROUNDINGS = 32.0
 

@@ -1,6 +1,4 @@
-"""The runtime of a side of a behaviour: torch.accelerator's, or a model of what is promised where the side
-is the host.
-"""
+"""The runtime of one side of a behaviour: torch.accelerator's, or a model of its promises for the host."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from conformance.behaviours.lab import Lab
 
 
 class Runtime:
-    """Devices and streams by torch's generic functions. Tests hand in one that misbehaves."""
+    """Devices and streams by torch's generic functions. Tests pass one that misbehaves."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
@@ -36,8 +34,8 @@ class Runtime:
         torch.accelerator.set_device_index(index)
 
     def guard(self, index: int | None) -> contextlib.AbstractContextManager[Any]:
-        found: contextlib.AbstractContextManager[Any] = torch.accelerator.device_index(index)
-        return found
+        result: contextlib.AbstractContextManager[Any] = torch.accelerator.device_index(index)
+        return result
 
     def stream(self) -> Any:
         return torch.Stream(device=self.lab.device)
@@ -156,7 +154,7 @@ class ModelRuntime(Runtime):
 
 
 def usual(lab: Lab) -> Runtime:
-    """The device's runtime, or the model where the side is the host."""
+    """The device's runtime, or the model if the side is the host."""
     return ModelRuntime(lab) if lab.device.type == "cpu" else Runtime(lab)
 
 
@@ -164,7 +162,7 @@ _make: Callable[[Lab], Runtime] = usual
 
 
 def of(lab: Lab) -> Runtime:
-    """The runtime of a side."""
+    """Return the runtime of a side."""
     return _make(lab)
 
 

@@ -1,4 +1,4 @@
-"""torch.accelerator: which device there is, guards of its index, streams as contexts, and events."""
+"""torch.accelerator: the current device, guards of its index, streams as contexts, and events."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from conformance.properties.api.accelerator import _runtime
 
 @behaviour("accelerator", level="bringup", sees=())
 def the_accelerator(lab: Lab) -> None:
-    """The process has one accelerator of the device's type, with a current index below the number of
-    devices.
+    """The process has one accelerator of the device's type, with a current index below the number
+    of devices.
     """
     runtime = _runtime.of(lab)
     lab.holds("it is available", runtime.available())
     lab.holds("it is the device's type", runtime.current().type == lab.device.type)
     lab.holds("there is a device", runtime.count() >= 1)
     lab.holds("the current index is one of theirs", 0 <= runtime.index() < runtime.count())
-    made = lab.integers(3)
+    tensor = lab.integers(3)
     lab.holds(
-        "tensors go to the current device", made.device.type == "cpu" or made.device.index == runtime.index()
+        "tensors go to the current device",
+        tensor.device.type == "cpu" or tensor.device.index == runtime.index(),
     )
     runtime.synchronize()
-    lab.same("work is done after waiting", made + 1)
+    lab.same("work is done after waiting", tensor + 1)
     if lab.device.type != "cpu":
         module = torch.get_device_module(lab.device)
         lab.holds(
@@ -42,7 +43,7 @@ def guards_of_the_device(lab: Lab) -> None:
     refused.
     """
     runtime = _runtime.of(lab)
-    # A runtime may count more devices than one process can have, so the current one is asked for.
+    # A runtime may count more devices than one process can have, so the test uses the current one.
     before = last = runtime.index()
     with runtime.guard(last):
         lab.holds("inside it is the device asked for", runtime.index() == last)
@@ -115,10 +116,10 @@ def streams_as_contexts(lab: Lab) -> None:
     event.synchronize()
     first.synchronize()
     lab.holds("done when waited for", event.query() and first.query())
-    other = runtime.event()
-    other.record(outer)
-    other.synchronize()
-    lab.holds("an event of one's own", other.query())
+    second_event = runtime.event()
+    second_event.record(outer)
+    second_event.synchronize()
+    lab.holds("an event of one's own", second_event.query())
     second.wait_stream(first)
     second.synchronize()
     runtime.synchronize()
@@ -127,7 +128,7 @@ def streams_as_contexts(lab: Lab) -> None:
 
 @behaviour("accelerator", capabilities=("pinned_memory", "non_blocking"), sees=("value",))
 def pinned_copies(lab: Lab) -> None:
-    """A non-blocking copy to the host lands in pinned memory, and holds its values after waiting."""
+    """A non-blocking copy to the host is in pinned memory, and holds its values after waiting."""
     runtime = _runtime.of(lab)
     x = lab.integers(1000)
     host = x.to("cpu", non_blocking=True)

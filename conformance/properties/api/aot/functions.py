@@ -24,7 +24,7 @@ def traced(function: Function, **options: Any) -> Function:
 
 
 def run(function: Function, starts: Sequence[torch.Tensor], make: Make, *, gradients: bool) -> dict[str, Any]:
-    """What a call shows: results, arguments afterwards, what requires grad, what shares, and gradients."""
+    """Call a function and list results, arguments afterwards, flags, shared memory and gradients."""
     kept = [start.detach().clone().requires_grad_(start.requires_grad) for start in starts]
     arguments = make(kept)
     results = [leaf for leaf in leaves(function(*arguments)) if isinstance(leaf, torch.Tensor)]
@@ -37,30 +37,37 @@ def run(function: Function, starts: Sequence[torch.Tensor], make: Make, *, gradi
         ],
         "requires grad": [tensor.requires_grad for tensor in (*results, *tensors)],
         "shares": [
-            [one.untyped_storage()._cdata == other.untyped_storage()._cdata for other in (*tensors, *results)]
-            for one in results
+            [
+                left.untyped_storage()._cdata == right.untyped_storage()._cdata
+                for right in (*tensors, *results)
+            ]
+            for left in results
         ],
     }
     if gradients:
-        wanted = [tensor for tensor in kept if tensor.requires_grad]
+        differentiable = [tensor for tensor in kept if tensor.requires_grad]
         ends = [end for end in (*results, *tensors) if end.requires_grad and end.grad_fn is not None]
-        total = sum((end * end).sum() for end in ends)
+        total: Any = sum((end * end).sum() for end in ends)
         shown["gradients"] = [
-            torch.zeros_like(leaf) if found is None else found
-            for leaf, found in zip(wanted, torch.autograd.grad(total, wanted, allow_unused=True), strict=True)
+            torch.zeros_like(leaf) if gradient is None else gradient
+            for leaf, gradient in zip(
+                differentiable, torch.autograd.grad(total, differentiable, allow_unused=True), strict=True
+            )
         ]
     return shown
 
 
-def alike(one: Any, other: Any) -> bool:
-    """Whether two runs showed the same."""
-    if isinstance(one, torch.Tensor):
-        return torch.equal(one, other) and one.dtype == other.dtype
-    if isinstance(one, dict):
-        return all(alike(value, other[word]) for word, value in one.items())
-    if isinstance(one, list):
-        return len(one) == len(other) and all(alike(mine, its) for mine, its in zip(one, other, strict=True))
-    return bool(one == other)
+def alike(left: Any, right: Any) -> bool:
+    """Compare what two runs showed; tensors must be equal and of one dtype."""
+    if isinstance(left, torch.Tensor):
+        return torch.equal(left, right) and left.dtype == right.dtype
+    if isinstance(left, dict):
+        return all(alike(value, right[word]) for word, value in left.items())
+    if isinstance(left, list):
+        return len(left) == len(right) and all(
+            alike(mine, its) for mine, its in zip(left, right, strict=True)
+        )
+    return bool(left == right)
 
 
 def check(
@@ -72,34 +79,37 @@ def check(
     ways: Sequence[bool] = (False, True),
     **options: Any,
 ) -> None:
-    """Show a traced function on copies of ``starts``; it must be as eager is. ``ways`` are with gradients or
-    not.
+    """Show a traced function on copies of ``starts``, which must agree with eager.
+
+    ``ways`` says for each run whether it has gradients.
     """
     for gradients in ways:
         inputs = [start.detach().requires_grad_(gradients and start.is_floating_point()) for start in starts]
-        found = run(traced(function, **options), inputs, make, gradients=gradients)
+        actual = run(traced(function, **options), inputs, make, gradients=gradients)
         due = run(function, inputs, make, gradients=gradients)
         word = f"{name} with gradients" if gradients else name
-        lab.same(word, [found["results"], found["arguments"], found.get("gradients", [])])
+        lab.same(word, [actual["results"], actual["arguments"], actual.get("gradients", [])])
         for part, value in due.items():
-            lab.holds(f"{word}: {part} as without tracing", alike(found[part], value))
+            lab.holds(f"{word}: {part} as without tracing", alike(actual[part], value))
 
 
 def copies(kept: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Arguments that are no leaves, so that a write into them is differentiated."""
+    """Arguments that are not leaves, so that a write into them is differentiated."""
     return [tensor.clone() for tensor in kept]
 
 
 class Cube(torch.autograd.Function):
-    """A function with a backward of its own."""
+    """A function with its own backward."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        """Return x³."""
         ctx.save_for_backward(x)
         return x * x * x
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        """Return 3x² times the gradient."""
         (x,) = ctx.saved_tensors
         return grad * 3 * x * x
 
@@ -107,8 +117,7 @@ class Cube(torch.autograd.Function):
 @behaviour("aot", level="training", capabilities=("autograd",), sees=())
 def aot_calls(lab: Lab) -> None:
     """A function traced ahead of time gives the results and gradients of the function: one or several
-    outputs,
-    trees, constants, numbers and None beside tensors, unused and repeated inputs.
+    outputs, trees, constants, numbers and None beside tensors, unused and repeated inputs.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     check(lab, "one output", lambda a, b: a * b + a, x, y)
@@ -147,8 +156,7 @@ def aot_calls(lab: Lab) -> None:
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def aot_writes_into_inputs(lab: Lab) -> None:
     """Writes of a traced function into its inputs reach them: of values, of sizes and strides, of both, once
-    or
-    several times, returned or not, with gradients through them.
+    or several times, returned or not, with gradients through them.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     check(lab, "one", lambda a, b: a.mul_(2) * b, x, y, make=copies)
@@ -189,18 +197,18 @@ def aot_writes_into_inputs(lab: Lab) -> None:
     def norm(a: torch.Tensor, mean: torch.Tensor, var: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.batch_norm(a * 0, mean, var, training=True, momentum=0.5)
 
-    found = [torch.zeros(4, device=lab.device), torch.ones(4, device=lab.device)]
+    buffers = [torch.zeros(4, device=lab.device), torch.ones(4, device=lab.device)]
     due = [torch.zeros(4, device=lab.device), torch.ones(4, device=lab.device)]
-    traced(norm)(x, *found)
+    traced(norm)(x, *buffers)
     norm(x, *due)
-    lab.same("running statistics", found)
-    lab.holds("running statistics as without tracing", alike(found, due))
+    lab.same("running statistics", buffers)
+    lab.holds("running statistics as without tracing", alike(buffers, due))
 
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def aot_returns_aliases(lab: Lab) -> None:
-    """Results of a traced function share with its inputs and with each other as those of the function do, and
-    gradients flow through them.
+    """The results of a traced function share memory with its inputs and with each other as those of the
+    original function do, and gradients flow through them.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     check(lab, "a view of an input", lambda a: a.view(-1), x, make=copies)
@@ -229,11 +237,11 @@ def aot_returns_aliases(lab: Lab) -> None:
 
     for gradients in (False, True):
         start = x.clone().requires_grad_(gradients)
-        found, due = traced(quiet)(start), quiet(start)
-        lab.same(f"under no_grad, {gradients}", [one.detach() for one in found])
+        result, due = traced(quiet)(start), quiet(start)
+        lab.same(f"under no_grad, {gradients}", [output.detach() for output in result])
         lab.holds(
             f"under no_grad, {gradients}: nothing requires grad",
-            [one.requires_grad for one in found] == [one.requires_grad for one in due],
+            [output.requires_grad for output in result] == [output.requires_grad for output in due],
         )
 
 
@@ -305,7 +313,7 @@ def aot_partitions_and_sizes(lab: Lab) -> None:
         "min cut": {"min_cut": True},
         "open sizes": {"dynamic": True},
     }.items():
-        check(lab, f"{name}: a chain", deep, x, y, **options)
-        check(lab, f"{name}: sizes", lambda a, b: a.view(a.shape[1], -1) * b.numel(), x, y, **options)
-        check(lab, f"{name}: a write", lambda a, b: a.mul_(2) * b, x, y, make=copies, **options)
-        check(lab, f"{name}: a view", lambda a, b: ((a * b).view(-1), a.t()), x, y, make=copies, **options)
+        check(lab, f"{name}: a chain", deep, x, y, **options)  # type: ignore[arg-type]
+        check(lab, f"{name}: sizes", lambda a, b: a.view(a.shape[1], -1) * b.numel(), x, y, **options)  # type: ignore[arg-type]
+        check(lab, f"{name}: a write", lambda a, b: a.mul_(2) * b, x, y, make=copies, **options)  # type: ignore[arg-type]
+        check(lab, f"{name}: a view", lambda a, b: ((a * b).view(-1), a.t()), x, y, make=copies, **options)  # type: ignore[arg-type]

@@ -16,13 +16,13 @@ from conformance.properties.api._nn import gradients, whole
 
 
 def _soft(lab: Lab, module: Any) -> Any:
-    """With weights small enough that softmax does not saturate; norms as they are."""
+    """Scale a module's weights so that softmax does not saturate; norms stay as they are."""
     whole(lab, module)
     with torch.no_grad():
-        for name, one in module.named_parameters():
-            one.mul_(0.125)
+        for name, parameter in module.named_parameters():
+            parameter.mul_(0.125)
             if "norm" in name and name.endswith("weight"):
-                one.add_(1)
+                parameter.add_(1)
     return module
 
 
@@ -57,17 +57,19 @@ def multihead_attention(lab: Lab) -> None:
     plain = module(x, y, y)[0]
     w, b = module.in_proj_weight, module.in_proj_bias
     q, k, v = (
-        F.linear(one, w[i * 8 : i * 8 + 8], b[i * 8 : i * 8 + 8]).view(len(one), 2, 2, 4).permute(1, 2, 0, 3)
-        for i, one in enumerate((x, y, y))
+        F.linear(sequence, w[i * 8 : i * 8 + 8], b[i * 8 : i * 8 + 8])
+        .view(len(sequence), 2, 2, 4)
+        .permute(1, 2, 0, 3)
+        for i, sequence in enumerate((x, y, y))
     )
     by_hand = module.out_proj(F.scaled_dot_product_attention(q, k, v).permute(2, 0, 1, 3).reshape(5, 2, 8))
     lab.close("by hand", (plain, by_hand), roundings=128, matrix=True)
     lab.close("without weights", module(x, y, y, need_weights=False)[0], roundings=128, matrix=True)
     lab.close("without a batch", module(x[:, 0], y[:, 0], y[:, 0])[0], roundings=128, matrix=True)
-    other = _soft(lab, nn.MultiheadAttention(8, 2, kdim=3, vdim=6))
+    narrow = _soft(lab, nn.MultiheadAttention(8, 2, kdim=3, vdim=6))
     lab.close(
         "keys and values of other widths",
-        other(x, lab.floats(7, 2, 3), lab.floats(7, 2, 6))[0],
+        narrow(x, lab.floats(7, 2, 3), lab.floats(7, 2, 6))[0],
         roundings=128,
         matrix=True,
     )
@@ -154,8 +156,8 @@ def masks_of_multihead_attention(lab: Lab) -> None:
 
 @behaviour("attention", dtypes=("float16", "bfloat16", "float64"), sees=("dtype",))
 def dtypes_of_multihead_attention(lab: Lab) -> None:
-    """Multihead attention keeps the dtype of its input, in train and eval mode, with gradients and
-    without.
+    """Multihead attention keeps the dtype of its input, in train and eval mode, with gradients
+    and without.
     """
     for first in (True, False):
         module = nn.MultiheadAttention(16, 4, batch_first=first, device=lab.device, dtype=lab.dtype)

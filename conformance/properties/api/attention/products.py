@@ -25,8 +25,8 @@ def _by_hand(
     "attention", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",)
 )
 def attention_by_its_definition(lab: Lab) -> None:
-    """Attention is softmax of scaled products times values, with a mask or bias added, in value and
-    gradient.
+    """Attention is softmax of scaled products times values, with a mask or bias added, in value
+    and gradient.
     """
     for shape, length in (((2, 3, 5, 8), 7), ((1, 2, 9, 4), 9), ((2, 6, 16), 4), ((5, 8), 3)):
         q = lab.floats(*shape, requires_grad=True)
@@ -60,12 +60,12 @@ def attention_by_its_definition(lab: Lab) -> None:
                 roundings=512,
                 matrix=True,
             )
-    one = attend(
+    single = attend(
         lab.put([[[1.0, 0.0]]], dtype=lab.dtype),
         lab.put([[[0.0, 0.0], [0.0, 0.0]]], dtype=lab.dtype),
         lab.put([[[2.0, 4.0], [4.0, 8.0]]], dtype=lab.dtype),
     )
-    lab.expect("equal weights give the mean", one, [[[3.0, 6.0]]], roundings=8)
+    lab.expect("equal weights give the mean", single, [[[3.0, 6.0]]], roundings=8)
     q, k, v = (lab.floats(1, 4, 2) for _ in range(3))
     causal = attend(q, k, v, is_causal=True)
     lab.close("the first step sees itself alone", causal[:, :1], roundings=64, matrix=True)
@@ -98,14 +98,14 @@ def attention_in_other_layouts(lab: Lab) -> None:
     for width in (1, 3, 7, 20):
         lab.close(
             f"heads of {width}",
-            attend(*(lab.floats(1, 2, 6, width) for _ in range(3))),
+            attend(lab.floats(1, 2, 6, width), lab.floats(1, 2, 6, width), lab.floats(1, 2, 6, width)),
             roundings=32,
             matrix=True,
         )
     lab.close("values of another width", attend(q, k, lab.floats(2, 4, 5, 6)), roundings=32, matrix=True)
-    # In float32: in bfloat16 the CPU's kernel for long inputs refuses to run where AVX-512 is switched off.
-    one, two, three = (lab.floats(1, 1, 150, 8, dtype=torch.float32) for _ in range(3))
-    lab.close("long", attend(one, two, three, is_causal=True), roundings=64, matrix=True)
+    # In float32: in bfloat16 the CPU's kernel for long inputs refuses to run if AVX-512 is switched off.
+    queries, keys, entries = (lab.floats(1, 1, 150, 8, dtype=torch.float32) for _ in range(3))
+    lab.close("long", attend(queries, keys, entries, is_causal=True), roundings=64, matrix=True)
     masked = lab.integers(5, 5, low=0, high=1, dtype=torch.bool)
     lab.holds("rows that see nothing stay in shape", attend(q, k, v, attn_mask=masked).shape == q.shape)
     with torch.no_grad():
@@ -119,7 +119,7 @@ def attention_in_other_layouts(lab: Lab) -> None:
 
 @behaviour("attention", level="core", capabilities=("random",), sees=("value",))
 def dropout_in_attention(lab: Lab) -> None:
-    """Dropout of weights is none at zero, repeats with its seed, and keeps the mean."""
+    """Dropout of attention weights does nothing at zero, repeats with its seed, and preserves the mean."""
     q, k = lab.floats(1, 2, 6, 8), lab.floats(1, 2, 6, 8)
     ones = torch.ones(1, 2, 6, 8, device=lab.device)
     lab.close("at zero", attend(q, k, ones, dropout_p=0.0), roundings=64, matrix=True)
@@ -129,7 +129,7 @@ def dropout_in_attention(lab: Lab) -> None:
     lab.holds("a seed repeats it", torch.equal(first, attend(q, k, ones, dropout_p=0.5)))
     lab.holds("it is at work", not torch.equal(first, ones))
     total = torch.stack([attend(q, k, ones, dropout_p=0.5).mean() for _ in range(40)]).mean()
-    # One mean of 12 rows scatters by less than one; that of forty by less than a sixth of it.
+    # The mean of 12 rows varies by less than one; that of forty draws by less than a sixth of it.
     lab.holds("the mean is kept", abs(float(total) - 1) < 0.5)
 
 

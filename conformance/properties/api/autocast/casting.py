@@ -1,8 +1,9 @@
-"""Which operators autocast runs in which dtype."""
+"""Operators under autocast and the dtypes in which they run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -20,60 +21,62 @@ def _products(lab: Lab) -> Calls:
     """Operators that every backend's list lowers (the documentation's lists for CPU, CUDA and XPU have them
     all).
     """
-    square, other = lab.integers(4, 4), lab.integers(4, 4)
+    square, second = lab.integers(4, 4), lab.integers(4, 4)
     batch, more = lab.integers(2, 4, 4), lab.integers(2, 4, 4)
     line, plane, block = lab.integers(1, 2, 5), lab.integers(1, 2, 5, 5), lab.integers(1, 2, 3, 3, 3)
     kernels = [lab.integers(2, 2, *([2] * n)) for n in (1, 2, 3)]
     return {
-        "mm": lambda: torch.mm(square, other),
+        "mm": lambda: torch.mm(square, second),
         "matmul": lambda: torch.matmul(batch, square),
         "bmm": lambda: torch.bmm(batch, more),
-        "addmm": lambda: torch.addmm(square, square, other),
+        "addmm": lambda: torch.addmm(square, square, second),
         "baddbmm": lambda: torch.baddbmm(batch, batch, more),
         "addbmm": lambda: torch.addbmm(square, batch, more),
-        "linear": lambda: F.linear(square, other),
+        "linear": lambda: F.linear(square, second),
         "conv1d": lambda: F.conv1d(line, kernels[0]),
         "conv2d": lambda: F.conv2d(plane, kernels[1]),
         "conv3d": lambda: F.conv3d(block, kernels[2]),
         "conv_transpose1d": lambda: F.conv_transpose1d(line, kernels[0]),
         "conv_transpose2d": lambda: F.conv_transpose2d(plane, kernels[1]),
         "conv_transpose3d": lambda: F.conv_transpose3d(block, kernels[2]),
-        "method": lambda: square @ other,
+        "method": lambda: square @ second,
     }
 
 
 def _losses(lab: Lab) -> Calls:
     """Operators that every backend's list keeps in float32."""
-    one, other = lab.integers(3, 4), lab.integers(3, 4)
-    lower = [t.to(torch.bfloat16) for t in (one, other)]
+    prediction, aim = lab.integers(3, 4), lab.integers(3, 4)
+    lower = [t.to(torch.bfloat16) for t in (prediction, aim)]
     signs = torch.ones(3, 4, device=lab.device)
     classes = lab.put([0, 1, 3])
     return {
-        "mse_loss": lambda: F.mse_loss(*lower),
-        "smooth_l1_loss": lambda: F.smooth_l1_loss(*lower),
+        "mse_loss": lambda: F.mse_loss(lower[0], lower[1]),
+        "smooth_l1_loss": lambda: F.smooth_l1_loss(lower[0], lower[1]),
         "nll_loss": lambda: F.nll_loss(lower[0], classes),
-        "kl_div": lambda: F.kl_div(*lower, reduction="sum"),
+        "kl_div": lambda: F.kl_div(lower[0], lower[1], reduction="sum"),
         "poisson_nll_loss": lambda: F.poisson_nll_loss(lower[0] * 0, lower[1]),
         "hinge_embedding_loss": lambda: F.hinge_embedding_loss(lower[0], signs),
         "margin_ranking_loss": lambda: F.margin_ranking_loss(lower[0], lower[1], signs),
         "multi_margin_loss": lambda: F.multi_margin_loss(lower[0], classes),
-        "cdist": lambda: torch.cdist(*lower),
+        "cdist": lambda: torch.cdist(lower[0], lower[1]),
     }
 
 
 @behaviour("autocast", level="training", sees=("value",))
 def autocast_lowers_products(lab: Lab) -> None:
-    """Under autocast matrix products and convolutions of float32 run in the lower dtype; outside they do
-    not.
+    """Under autocast matrix products and convolutions of float32 run in the lower dtype; outside
+    they do not.
     """
     kind = lab.device.type
     for dtype in LOWER:
         for name, call in _products(lab).items():
             with torch.autocast(kind, dtype=dtype):
-                found = call()
-            lab.same(f"dtype of {name} under {dtype}", found.dtype)
-            lab.holds(f"{name} is lowered to {dtype}", found.dtype == dtype)
-            lab.close(f"value of {name} under {dtype}", found.float(), roundings=16, dtype=dtype, matrix=True)
+                result = call()
+            lab.same(f"dtype of {name} under {dtype}", result.dtype)
+            lab.holds(f"{name} is lowered to {dtype}", result.dtype == dtype)
+            lab.close(
+                f"value of {name} under {dtype}", result.float(), roundings=16, dtype=dtype, matrix=True
+            )
     for name, call in _products(lab).items():
         lab.same(f"{name} outside", call())
 
@@ -84,9 +87,9 @@ def autocast_keeps_losses(lab: Lab) -> None:
     kind = lab.device.type
     for name, call in _losses(lab).items():
         with torch.autocast(kind, dtype=torch.bfloat16):
-            found = call()
-        lab.holds(f"{name} is float32", found.dtype == torch.float32)
-        lab.close(f"value of {name}", found, roundings=1024)
+            result = call()
+        lab.holds(f"{name} is float32", result.dtype == torch.float32)
+        lab.close(f"value of {name}", result, roundings=1024)
 
 
 @behaviour("autocast", level="training", sees=("value",))
@@ -126,7 +129,7 @@ def autocast_methods_and_nesting(lab: Lab) -> None:
     """autocast nests, switches off, decorates, and says whether it is on and to which dtype."""
     kind = lab.device.type
     x = lab.integers(3, 3)
-    seen = [torch.is_autocast_enabled(kind)]
+    seen: list[Any] = [torch.is_autocast_enabled(kind)]
 
     def look() -> None:
         seen.append((torch.is_autocast_enabled(kind), str(torch.get_autocast_dtype(kind)), (x @ x).dtype))
@@ -141,7 +144,7 @@ def autocast_methods_and_nesting(lab: Lab) -> None:
         product = x @ x
         with torch.autocast(kind, enabled=False):
             seen.append((product @ product).dtype)
-            lab.raises("mixed dtypes where it is off", lambda: product @ x)
+            lab.raises("mixed dtypes while it is off", lambda: product @ x)
     seen.append(torch.is_autocast_enabled(kind))
     try:
         with torch.autocast(kind, dtype=torch.bfloat16):
@@ -149,7 +152,7 @@ def autocast_methods_and_nesting(lab: Lab) -> None:
     except KeyError:
         seen.append(torch.is_autocast_enabled(kind))
 
-    @torch.autocast(kind, dtype=torch.bfloat16)
+    @torch.autocast(kind, dtype=torch.bfloat16)  # type: ignore[untyped-decorator]
     def decorated(t: torch.Tensor) -> torch.Tensor:
         return t @ t
 
@@ -189,7 +192,7 @@ def autocast_and_backward(lab: Lab) -> None:
         out = model(lab.integers(3, 4))
     out.float().sum().backward()
     lab.same("a module's result", out.dtype)
-    lab.same("a module's gradients are float32", [p.grad.dtype for p in model.parameters()])
+    lab.same("a module's gradients are float32", [p.grad.dtype for p in model.parameters()])  # type: ignore[union-attr]
     lab.close(
         "a module's gradients", [p.grad for p in model.parameters()], roundings=64, dtype=torch.bfloat16
     )

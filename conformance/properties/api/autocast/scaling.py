@@ -14,7 +14,7 @@ NEEDS = ("grad_scaler", "autograd")
 
 
 def scaler(lab: Lab, **options: Any) -> torch.amp.GradScaler:
-    """A scaler of the device that doubles after each step unless told otherwise."""
+    """A scaler of the device that doubles after each step unless options say otherwise."""
     return torch.amp.GradScaler(lab.device.type, **{"init_scale": 4.0, "growth_interval": 1, **options})
 
 
@@ -34,10 +34,11 @@ def scale_moves(lab: Lab) -> None:
     for place, factor in enumerate((1.0, float("inf"), 1.0, float("nan"), 1.0, 1.0)):
         before = [parameter.detach().clone() for parameter in parameters]
         optimizer.zero_grad()
-        loss = sum((parameter * 2).sum() for parameter in parameters)
+        loss: Any = sum((parameter * 2).sum() for parameter in parameters)
         scaling.scale(loss).backward()
         if factor != 1.0:
-            parameters[0].grad[0] = factor
+            first: Any = parameters[0]
+            first.grad[0] = factor
         scaling.step(optimizer)
         scaling.update()
         lab.same(f"the scale after step {place}", scaling.get_scale())
@@ -64,13 +65,14 @@ def scale_moves(lab: Lab) -> None:
 
 @behaviour("autocast", level="training", capabilities=NEEDS, sees=("value", "error"))
 def unscaled_gradients(lab: Lab) -> None:
-    """unscale_ divides gradients by the scale once, so that they can be clipped; used out of order it
-    is refused.
+    """unscale_ divides gradients by the scale once, so that they can be clipped; used out of order it is
+    refused.
     """
     parameters = weights(lab)
     optimizer = torch.optim.SGD(parameters, lr=1.0)
     scaling = scaler(lab)
-    scaled = scaling.scale(sum((p * 3).sum() for p in parameters))
+    loss: Any = sum((p * 3).sum() for p in parameters)
+    scaled = scaling.scale(loss)
     lab.same("a scaled loss", scaled.detach())
     scaled.backward()
     lab.expect("scaled gradients", parameters[0].grad, [12.0] * 3)
@@ -91,28 +93,31 @@ def unscaled_gradients(lab: Lab) -> None:
     losses: Any = [torch.ones(2, device=lab.device), (torch.ones((), device=lab.device),)]
     nested = scaling.scale(losses)
     lab.same("a tree of losses", [nested[0], nested[1][0]])
-    lab.raises("a scaled number", lambda: scaling.scale(3.0), ValueError, AttributeError)
+    lab.raises("a scaled number", lambda: scaling.scale(3.0), ValueError, AttributeError)  # type: ignore[call-overload]
     halves = [torch.nn.Parameter(torch.ones(2, dtype=torch.float16, device=lab.device))]
-    other = torch.optim.SGD(halves, lr=1.0)
+    halved = torch.optim.SGD(halves, lr=1.0)
     fresh = scaler(lab)
     fresh.scale(halves[0].float().sum()).backward()
-    lab.raises("half gradients", lambda: fresh.unscale_(other), ValueError, match="FP16")
+    lab.raises("half gradients", lambda: fresh.unscale_(halved), ValueError, match="FP16")
 
 
 @behaviour("autocast", level="training", capabilities=NEEDS, sees=("value",))
 def scaled_training(lab: Lab) -> None:
-    """With a scaler steps end where they end without, whether losses accumulate, share parameters or
-    carry a penalty.
+    """With a scaler training ends at the same parameters as without one, whether losses accumulate, share
+    parameters or carry a penalty.
     """
-    start, other = lab.integers(3), lab.integers(3)
+    start, offset = lab.integers(3), lab.integers(3)
 
     def run(scaled: bool, kind: str) -> list[torch.Tensor]:
-        first, second = torch.nn.Parameter(start.clone()), torch.nn.Parameter(other.clone())
-        one, two = torch.optim.SGD([first], lr=0.25), torch.optim.SGD([second], lr=0.5, momentum=0.5)
+        first, second = torch.nn.Parameter(start.clone()), torch.nn.Parameter(offset.clone())
+        first_optimizer, second_optimizer = (
+            torch.optim.SGD([first], lr=0.25),
+            torch.optim.SGD([second], lr=0.5, momentum=0.5),
+        )
         scaling = scaler(lab, enabled=scaled)
         for _ in range(3):
-            one.zero_grad()
-            two.zero_grad()
+            first_optimizer.zero_grad()
+            second_optimizer.zero_grad()
             if kind == "accumulated":
                 for part in (1.0, 2.0, 3.0):
                     scaling.scale((first * part).sum() + second.sum()).backward()
@@ -126,12 +131,12 @@ def scaled_training(lab: Lab) -> None:
                 scaling.scale(loss + slope.pow(2).sum() / 16).backward()
             elif kind == "clipped by value":
                 scaling.scale((first * 4).sum() + second.sum()).backward()
-                scaling.unscale_(one)
+                scaling.unscale_(first_optimizer)
                 torch.nn.utils.clip_grad_value_([first], 2.0)
             else:
                 scaling.scale((first * 2).sum() - second.sum()).backward()
-            scaling.step(one)
-            scaling.step(two)
+            scaling.step(first_optimizer)
+            scaling.step(second_optimizer)
             scaling.update()
         return [first.detach(), second.detach()]
 
@@ -155,15 +160,15 @@ def scaler_states(lab: Lab) -> None:
     scaling.update()
     state = scaling.state_dict()
     lab.same("a state", dict(sorted(state.items())))
-    other = scaler(lab, init_scale=2.0)
-    other.load_state_dict(state)
+    restored = scaler(lab, init_scale=2.0)
+    restored.load_state_dict(state)
     lab.same(
         "a loaded state",
         [
-            other.get_scale(),
-            other.get_growth_factor(),
-            other.get_backoff_factor(),
-            other.get_growth_interval(),
+            restored.get_scale(),
+            restored.get_growth_factor(),
+            restored.get_backoff_factor(),
+            restored.get_growth_interval(),
         ],
     )
     copied = pickle.loads(pickle.dumps(scaling))
@@ -181,7 +186,7 @@ def scaler_states(lab: Lab) -> None:
         match="empty",
     )
     for option in ({"growth_factor": 1.0}, {"backoff_factor": 1.0}):
-        lab.raises(f"with {option}", lambda option=option: scaler(lab, **option), AssertionError, ValueError)
+        lab.raises(f"with {option}", lambda: scaler(lab, **option), AssertionError, ValueError)
     optimizer.zero_grad()
     with torch.autocast(lab.device.type, dtype=torch.bfloat16):
         result = (parameters[1] @ parameters[1]).float().sum()

@@ -13,8 +13,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autocast", level="training", sees=("value",))
 def autocast_cache(lab: Lab) -> None:
-    """Leaves that need gradients are cast once in a context with the cache, at each use without; it ends
-    with the context.
+    """With the cache, leaves that need gradients are cast once per context, without it at each use; the cache
+    ends with the context.
     """
     kind = lab.device.type
     weight, x = lab.integers(3, 3, requires_grad=True), lab.integers(3, 3)
@@ -58,8 +58,8 @@ def autocast_cache(lab: Lab) -> None:
 
 @behaviour("autocast", level="training", sees=("value",))
 def autocast_by_hand(lab: Lab) -> None:
-    """set_autocast_enabled and set_autocast_dtype set what is asked for and used, for the device's type
-    alone.
+    """set_autocast_enabled and set_autocast_dtype set what the getters return and operators use, for that
+    device type only.
     """
     kind = lab.device.type
     x = lab.integers(3, 3)
@@ -82,28 +82,33 @@ def autocast_by_hand(lab: Lab) -> None:
         torch.clear_autocast_cache()
     lab.same("seen", seen)
     lab.holds("autocast can be asked for", torch.amp.autocast_mode.is_autocast_available(kind))
-    other = "cuda" if kind == "cpu" else "cpu"
+    other_kind = "cuda" if kind == "cpu" else "cpu"
     with torch.autocast(kind, dtype=torch.bfloat16):
-        lab.same("another device type stays off", torch.is_autocast_enabled(other))
+        lab.same("another device type stays off", torch.is_autocast_enabled(other_kind))
 
 
 @behaviour("autocast", sees=("value", "error"))
 def autocast_refusals(lab: Lab) -> None:
-    """An unknown device type, one that is no word, or a dtype that cannot be lowered to is refused or
-    ignored with a warning.
+    """An unknown device type, one that is not a string, or a dtype that autocast cannot lower to is refused
+    or ignored with a warning.
     """
     kind = lab.device.type
     lab.raises("an unknown device type", lambda: torch.autocast("nonsense"), match="device|autocast")
-    lab.raises("no word", lambda: torch.autocast(torch.device(kind)), ValueError, match="device_type")
-    lab.raises("none", lambda: torch.autocast(), TypeError)
+    lab.raises(
+        "a device instead of a string",
+        lambda: torch.autocast(torch.device(kind)),  # type: ignore[arg-type]
+        ValueError,
+        match="device_type",
+    )
+    lab.raises("none", lambda: torch.autocast(), TypeError)  # type: ignore[call-arg]
     x = lab.integers(2, 2)
 
     def wide() -> Any:
         with torch.autocast(kind, dtype=torch.int32):
             return (x @ x).dtype
 
-    found = lab.warns("an integer dtype", wide, match="dtype")
-    lab.same("autocast is off then", found)
+    result = lab.warns("an integer dtype", wide, match="dtype")
+    lab.same("autocast is off then", result)
     lab.same("product", x @ x)
 
 
@@ -128,23 +133,23 @@ def autocast_of_threads(lab: Lab) -> None:
 
 @behaviour("autocast", sees=("value",))
 def autocast_of_functions(lab: Lab) -> None:
-    """custom_fwd casts inputs and switches autocast off, or runs in the caller's mode, and custom_bwd in
-    the forward's.
+    """custom_fwd casts inputs and switches autocast off, or runs in the caller's mode, and custom_bwd in the
+    forward's.
     """
     kind = lab.device.type
     seen: list[Any] = []
 
-    def made(**options: Any) -> Any:
+    def product_with(**options: Any) -> Any:
         class Product(torch.autograd.Function):
             @staticmethod
-            @torch.amp.custom_fwd(device_type=kind, **options)
+            @torch.amp.custom_fwd(device_type=kind, **options)  # type: ignore[untyped-decorator]
             def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
                 seen.append((a.dtype, torch.is_autocast_enabled(kind)))
                 ctx.save_for_backward(a, b)
                 return a @ b
 
             @staticmethod
-            @torch.amp.custom_bwd(device_type=kind)
+            @torch.amp.custom_bwd(device_type=kind)  # type: ignore[untyped-decorator]
             def backward(ctx: Any, grad: Any) -> Any:
                 seen.append((grad.dtype, torch.is_autocast_enabled(kind)))
                 a, b = ctx.saved_tensors
@@ -156,12 +161,12 @@ def autocast_of_functions(lab: Lab) -> None:
     for options in ({}, {"cast_inputs": torch.float32}, {"cast_inputs": torch.bfloat16}):
         a.grad = b.grad = None
         with torch.autocast(kind, dtype=torch.bfloat16):
-            out = made(**options).apply(a, b)
+            out = product_with(**options).apply(a, b)
             loss = out.float().sum()
         loss.backward()
         lab.same(f"value with {options}", out.detach())
         lab.same(f"gradients with {options}", [a.grad, b.grad])
-    plain = made(cast_inputs=torch.bfloat16).apply(a, b)
+    plain = product_with(cast_inputs=torch.bfloat16).apply(a, b)
     lab.same("outside nothing is cast", plain.detach())
     lab.same("seen", seen)
 

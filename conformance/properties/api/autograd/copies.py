@@ -13,7 +13,7 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", level="training", sees=("value",))
 def gradients_across_devices(lab: Lab) -> None:
-    """A gradient lies where its leaf does, however often the forward moved between host and device."""
+    """A gradient is on the device of its leaf, however often the forward moved between host and device."""
     x = lab.integers(3, requires_grad=True)
     host = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
     moved = host.to(lab.device)
@@ -36,13 +36,13 @@ def gradients_across_devices(lab: Lab) -> None:
     into.sum().backward()
     lab.same("through copy_ from the host, broadcast", host.grad, host=True)
     unused = (x * 2, host * 2)
-    found = torch.autograd.grad(unused[0].sum(), (x, host), allow_unused=True)
-    lab.same("an unused leaf of the other device", [found[0], found[1] is None])
+    gradients = torch.autograd.grad(unused[0].sum(), (x, host), allow_unused=True)
+    lab.same("an unused leaf of the other device", [gradients[0], gradients[1] is None])
 
 
 @behaviour("autograd", sees=("value", "error"))
 def wrong_device_gradients(lab: Lab) -> None:
-    """A gradient handed to backward, or returned by a Function, must lie on the device of its tensor."""
+    """A gradient passed to backward, or returned by a Function, must be on the device of its tensor."""
     x = lab.integers(3, requires_grad=True)
     meta = torch.ones(3, device="meta")
     lab.raises("given to backward", lambda: (x * 2).backward(meta), match="device")
@@ -101,8 +101,8 @@ def gradients_of_conversions(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def python_numbers_of_tensors_with_gradients(lab: Lab) -> None:
-    """A tensor of one element that needs gradients becomes a Python number, and Python numbers enter
-    graphs.
+    """A tensor of one element that needs gradients becomes a Python number, and Python numbers
+    enter graphs.
     """
     x = lab.put(3.0, requires_grad=True)
     y = lab.put([2.0], requires_grad=True)
@@ -123,8 +123,8 @@ def python_numbers_of_tensors_with_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def copies_of_gradients(lab: Lab) -> None:
-    """A gradient given to backward is copied or kept as it is, and never changed by what follows."""
-    x = lab.integers(3, requires_grad=True)
+    """A gradient passed to backward is copied or kept as it is, and is never changed by later work."""
+    x: Any = lab.integers(3, requires_grad=True)
     given = lab.put([1.0, 2.0, 3.0])
     (x * 1).backward(given)
     (x * 2).backward(given)
@@ -146,12 +146,13 @@ def copies_of_gradients(lab: Lab) -> None:
             held.append(grad)
             return grad, grad
 
-    a, b = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
+    a: Any = lab.integers(3, requires_grad=True)
+    b = lab.integers(3, requires_grad=True)
     Keeps.apply(a, b).backward(given)
     a.grad.mul_(10)
     lab.expect("one gradient for two leaves", b.grad, [1.0, 2.0, 3.0])
     lab.expect("what a Function held", held[0], [1.0, 2.0, 3.0])
-    c = lab.integers(3, requires_grad=True)
+    c: Any = lab.integers(3, requires_grad=True)
     (c + c.detach()).backward(given.expand(3))
     c.grad.add_(1)
     lab.expect("given, once more", given, [1.0, 2.0, 3.0])
@@ -159,12 +160,12 @@ def copies_of_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def ties_share_gradients(lab: Lab) -> None:
-    """min, max, median, amin and amax over everything give equal elements equal parts of the gradient,
+    """min, max, median, amin and amax over everything split the gradient equally between equal elements,
     adding up to one.
     """
     for data in ([1.0, 1.0, 1.0], [3.0, 3.0, 1.0, 1.0]):
         for name in ("max", "min", "amax", "amin"):
-            x = lab.put(data, requires_grad=True)
+            x: Any = lab.put(data, requires_grad=True)
             getattr(x, name)().backward()
             best = max(data) if "max" in name else min(data)
             expected = [float(v == best) / data.count(best) for v in data]
@@ -187,8 +188,8 @@ def ties_share_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def gradients_at_special_points(lab: Lab) -> None:
-    """Gradients at the edges of domains are what is documented: powers of zero, norms at zero, products
-    with zeros.
+    """Gradients at the edges of domains are as documented: powers of zero, norms at zero, products with
+    zeros.
     """
     x = lab.put([0.0, 2.0], requires_grad=True)
 
@@ -206,7 +207,7 @@ def gradients_at_special_points(lab: Lab) -> None:
     grad("relu", x.relu(), [0.0, 1.0])
     grad("clamp", x.clamp(-1, 1), [1.0, 0.0])
     grad("masked", torch.where(x > 1, x * 3, x.detach()), [0.0, 3.0])
-    grad("where with a number", torch.where(x > 1, x, 0.0), [0.0, 1.0])
+    grad("torch.where with a number", torch.where(x > 1, x, 0.0), [0.0, 1.0])
     negative = lab.put([-2.0], dtype=torch.complex64, requires_grad=True)
     (negative**2).real.sum().backward()
     lab.expect("square of a negative complex", negative.grad, [-4.0 + 0j], roundings=32)

@@ -32,7 +32,7 @@ class _Again(Function):
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def backward_within_backward(lab: Lab) -> None:
-    """A backward may run another, sixty deep and more; errors within come out, and the mode is as it was
+    """A backward may run another, sixty deep and more; errors inside propagate, and the mode is restored
     afterwards.
     """
     x = lab.integers(3, requires_grad=True)
@@ -52,12 +52,12 @@ def backward_within_backward(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             modes.append(torch.is_grad_enabled())
             with torch.enable_grad():
-                other = torch.ones(2, device=grad.device, requires_grad=True)
-                (other * 3).sum().backward()
+                inner: Any = torch.ones(2, device=grad.device, requires_grad=True)
+                (inner * 3).sum().backward()
             modes.append(torch.is_grad_enabled())
             if ctx.fail:
                 raise KeyError("inner failure")
-            return grad * 2 * other.grad[0], None
+            return grad * 2 * inner.grad[0], None
 
     x.grad = None
     Inner.apply(x, False).sum().backward()
@@ -76,8 +76,8 @@ def backward_within_backward(lab: Lab) -> None:
         @staticmethod
         def backward(ctx: Any, grad: Any) -> Any:
             with torch.enable_grad():
-                other = torch.ones(3, device=grad.device, requires_grad=True)
-                Inner.apply(other, True).sum().backward()
+                inner = torch.ones(3, device=grad.device, requires_grad=True)
+                Inner.apply(inner, True).sum().backward()
             return grad
 
     lab.raises("an error two deep", lambda: Outer.apply(x).sum().backward(), KeyError, match="inner failure")
@@ -137,10 +137,10 @@ def backward_on_several_threads(lab: Lab) -> None:
     y = lab.integers(3, requires_grad=True)
     shared = y * y
     shared.sum().backward(retain_graph=True)
-    found: list[torch.Tensor] = []
+    results: list[torch.Tensor] = []
     threads = [
         threading.Thread(
-            target=lambda: found.append(torch.autograd.grad(shared.sum(), y, retain_graph=True)[0])
+            target=lambda: results.append(torch.autograd.grad(shared.sum(), y, retain_graph=True)[0])
         )
         for _ in range(3)
     ]
@@ -148,7 +148,7 @@ def backward_on_several_threads(lab: Lab) -> None:
         thread.start()
     for thread in threads:
         thread.join(60)
-    lab.same("over one retained graph", found)
+    lab.same("over one retained graph", results)
 
 
 @behaviour("autograd", sees=("value",))
@@ -168,7 +168,7 @@ def threads_in_the_middle(lab: Lab) -> None:
         thread.start()
     for thread in threads:
         thread.join(60)
-    out = sum(parts[place] for place in range(3))
+    out: Any = sum(parts[place] for place in range(3))
     out.sum().backward()
     lab.same("modes", modes)
     lab.expect("gradient", x.grad, [12.0] * 4)
@@ -176,8 +176,8 @@ def threads_in_the_middle(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def errors_of_threads(lab: Lab) -> None:
-    """An exception in a backward on another thread is raised there, with its type and the line of the
-    user's code.
+    """An exception in a backward on another thread is raised there, with its type and the line of the user's
+    code.
     """
     x = lab.integers(3, requires_grad=True)
 
@@ -226,8 +226,8 @@ def multithreading_switch(lab: Lab) -> None:
     x = lab.integers(3, requires_grad=True)
     seen: list[bool] = []
     y = x * 2
-    y.register_hook(lambda grad: seen.append(threading.get_ident() == caller))
     caller = threading.get_ident()
+    y.register_hook(lambda grad: seen.append(threading.get_ident() == caller))
     with torch.autograd.set_multithreading_enabled(False):
         seen.append(torch._C._is_multithreading_enabled())
         with torch.autograd.set_multithreading_enabled(True):
@@ -243,7 +243,9 @@ def multithreading_switch(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error", "message"))
 def anomaly_detection(lab: Lab) -> None:
-    """detect_anomaly raises at the first backward that gives NaN, names it, and can leave NaNs unchecked."""
+    """detect_anomaly raises at the first backward that produces NaN, names it, and can leave NaNs
+    unchecked.
+    """
     x = lab.put([0.0, 1.0], requires_grad=True)
 
     class Poison(Function):
@@ -269,7 +271,7 @@ def anomaly_detection(lab: Lab) -> None:
     x.grad = None
     with torch.autograd.detect_anomaly():
         inner = [torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()]
-        out = x.exp()
+        out: Any = x.exp()
         lab.holds("the node keeps its traceback", "traceback_" in out.grad_fn.metadata)
         (x * 3).sum().backward()
     lab.same("flags", [inner, torch.is_anomaly_enabled()])
@@ -292,10 +294,10 @@ def anomaly_detection(lab: Lab) -> None:
 
 @behaviour("autograd", capabilities=("streams",), sees=("value",))
 def backward_on_streams(lab: Lab) -> None:
-    """Backward runs each node on the stream of its forward; what follows on the stream of the call sees the
-    result.
+    """Backward runs each node on the stream of its forward; later work on the calling stream sees
+    the result.
     """
-    x = lab.integers(64, 64, requires_grad=True)
+    x: Any = lab.integers(64, 64, requires_grad=True)
     if lab.on_target and not lab.target.is_cpu:
         module = torch.get_device_module(lab.device)
         side = module.Stream()

@@ -1,4 +1,4 @@
-"""What surrounds user-defined functions: modes, lifetimes, views and repeated use."""
+"""User-defined functions and their surroundings: modes, lifetimes, views and repeated use."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ def grad_mode_in_functions(lab: Lab) -> None:
             modes.append(torch.is_grad_enabled())
             with torch.enable_grad():
                 kept = x.detach().requires_grad_()
-                found = kept * kept
-            ctx.save_for_backward(kept, found)
-            return found.detach()
+                result = kept * kept
+            ctx.save_for_backward(kept, result)
+            return result.detach()
 
         @staticmethod
         def backward(ctx: Any, grad: Any) -> Any:
             modes.append(torch.is_grad_enabled())
-            kept, found = ctx.saved_tensors
+            kept, result = ctx.saved_tensors
             with torch.enable_grad():
-                (gradient,) = torch.autograd.grad(found, kept, grad)
+                (gradient,) = torch.autograd.grad(result, kept, grad)
             return gradient
 
     x = lab.put([1.0, 2.0, 3.0], requires_grad=True)
     Inner.apply(x).sum().backward()
     lab.expect("gradient by a graph within", x.grad, [2.0, 4.0, 6.0])
     with torch.no_grad():
-        found = Inner.apply(x)
-    lab.same("under no_grad", [found.requires_grad, modes])
-    lab.raises("backward of it", lambda: found.sum().backward(), match="does not require grad")
+        result = Inner.apply(x)
+    lab.same("under no_grad", [result.requires_grad, modes])
+    lab.raises("backward of it", lambda: result.sum().backward(), match="does not require grad")
     Inner.apply(x).sum().backward(create_graph=True)
     lab.same("grad mode with create_graph", modes[-1])
     x.grad = None
@@ -84,15 +84,15 @@ def functions_differentiated_repeatedly(lab: Lab) -> None:
     lab.same("three derivatives of a cube", shown)
     lab.expect("the third", shown[2], [6.0] * 4)
     outer = Cube.apply(Cube.apply(x))
-    one = torch.autograd.grad(outer.sum(), x, create_graph=True)[0]
-    again = [torch.autograd.grad(one.sum(), x, retain_graph=True)[0] for _ in range(3)]
+    derivative = torch.autograd.grad(outer.sum(), x, create_graph=True)[0]
+    again = [torch.autograd.grad(derivative.sum(), x, retain_graph=True)[0] for _ in range(3)]
     lab.same("second derivative of a cube of a cube", again)
 
 
 @behaviour("autograd", sees=("value",))
 def graphs_of_functions_are_freed(lab: Lab) -> None:
-    """What a Function holds goes with its graph, a context kept outside included, and a deep graph without
-    recursion.
+    """The objects that a Function holds are freed with its graph, even if a context is kept outside, and a
+    deep graph is freed without recursion.
     """
 
     class Owner:
@@ -111,12 +111,12 @@ def graphs_of_functions_are_freed(lab: Lab) -> None:
     owners = [Owner()]
     watch = weakref.ref(owners[0])
     x = lab.integers(3, requires_grad=True)
-    found = Keeper.apply(x)
+    result = Keeper.apply(x)
     owners.clear()
     lab.holds("the context lives while its result does", watch() is not None)
-    found.sum().backward()
+    result.sum().backward()
     lab.same("gradient", x.grad)
-    del found
+    del result
     lab.holds("the context goes with its result", watch() is None)
 
     deep = lab.integers(1, requires_grad=True)
@@ -135,13 +135,13 @@ def graphs_of_functions_are_freed(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("error",))
 def misuse_of_functions(lab: Lab) -> None:
-    """Backward attributes of a Function that was not applied, or a Function instance called, raise and do
-    not crash.
+    """Backward attributes of a Function that was not applied, or a Function instance called, raise and do not
+    crash.
     """
     x = lab.integers(3, requires_grad=True)
     bare = _Doubled()
     lab.raises("calling an instance", lambda: bare(x), RuntimeError, TypeError)
-    lab.raises("a backward alone", lambda: bare.apply_backward(x), AttributeError, RuntimeError, TypeError)
+    lab.raises("a backward alone", lambda: bare.apply_backward(x), AttributeError, RuntimeError, TypeError)  # type: ignore[attr-defined]
     stashed: list[Any] = []
 
     class Stasher(Function):
@@ -155,9 +155,9 @@ def misuse_of_functions(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return grad
 
-    found = Stasher.apply(x)
+    result = Stasher.apply(x)
     lab.same("saved through a stashed context", stashed[0].saved_tensors[0].detach())
-    found.sum().backward()
+    result.sum().backward()
     lab.raises("after it was freed", lambda: stashed[0].saved_tensors, match="second time|already been freed")
     stashed.clear()
 
@@ -178,13 +178,13 @@ def misuse_of_functions(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return grad
 
-    lab.raises("saving what is no tensor", lambda: Saves.apply(x), TypeError)
+    lab.raises("saving what is not a tensor", lambda: Saves.apply(x), TypeError)
 
 
 @behaviour("autograd", sees=("value", "error"))
 def views_out_of_functions(lab: Lab) -> None:
-    """Views returned by a Function share memory; a change in place of one that a Function made is refused
-    or tracked.
+    """Views returned by a Function share memory; a change in place of one that a Function made is refused or
+    tracked.
     """
 
     class Row(Function):
@@ -205,8 +205,8 @@ def views_out_of_functions(lab: Lab) -> None:
             return x.view_as(x), x * 2
 
         @staticmethod
-        def backward(ctx: Any, one: Any, other: Any) -> Any:
-            return one + 2 * other
+        def backward(ctx: Any, first_grad: Any, second_grad: Any) -> Any:
+            return first_grad + 2 * second_grad
 
     x = lab.integers(2, 3, requires_grad=True)
     base = x * 1
@@ -224,12 +224,12 @@ def views_out_of_functions(lab: Lab) -> None:
         lab.same(
             "like a plain view under no_grad", Row.apply(x).requires_grad == x.narrow(0, 0, 1).requires_grad
         )
-    one, other = Pair.apply(x * 1)
-    lab.raises("in place on one of several results", lambda: one.mul_(2), match="in-?place|inplace")
-    other.mul_(3)
+    first, second = Pair.apply(x * 1)
+    lab.raises("in place on one of several results", lambda: first.mul_(2), match="in-?place|inplace")
+    second.mul_(3)
     x.grad = None
-    other.sum().backward()
-    lab.expect("in place on a result that is no view", x.grad, [[6.0] * 3] * 2)
+    second.sum().backward()
+    lab.expect("in place on a result that is not a view", x.grad, [[6.0] * 3] * 2)
     plain = lab.integers(2, 3)
     view = Row.apply(plain)
     view.add_(1)
@@ -262,9 +262,9 @@ def functions_change_local_tensors(lab: Lab) -> None:
             return grad + 0 * held
 
     x = lab.integers(3, 2, requires_grad=True)
-    found = Local.apply(x)
-    lab.same("result", found.detach())
-    found.sum().backward()
+    result = Local.apply(x)
+    lab.same("result", result.detach())
+    result.sum().backward()
     lab.expect("gradient", x.grad, [[0.0, 0.0], [2.0, 2.0], [2.0, 2.0]])
     mask = lab.put([True, False, True])
     x.grad = None
@@ -276,7 +276,7 @@ def functions_change_local_tensors(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def functions_on_subclasses(lab: Lab) -> None:
-    """A Function given a tensor subclass returns it as it is where forward returns its input."""
+    """A Function given a tensor subclass returns it unchanged if forward returns its input."""
 
     class Marked(torch.Tensor):
         pass
@@ -290,17 +290,17 @@ def functions_on_subclasses(lab: Lab) -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return grad * 5
 
-    x = lab.integers(3).as_subclass(Marked).requires_grad_()
-    found = Through.apply(x)
-    lab.holds("the subclass stays", type(found) is Marked)
-    found.sum().backward()
+    x: Any = lab.integers(3).as_subclass(Marked).requires_grad_()
+    result = Through.apply(x)
+    lab.holds("the subclass stays", type(result) is Marked)
+    result.sum().backward()
     lab.expect("gradient", x.grad.as_subclass(torch.Tensor), [5.0, 5.0, 5.0])
 
 
 @behaviour("autograd", sees=("value",))
 def backward_without_a_graph(lab: Lab) -> None:
-    """What backward does is recorded with create_graph only; a Function whose backward gives a leaf back
-    leaves it alone.
+    """The operations of a backward are recorded only with create_graph; a Function whose backward returns a
+    leaf leaves it unchanged.
     """
     flags = []
 
@@ -313,11 +313,12 @@ def backward_without_a_graph(lab: Lab) -> None:
         @staticmethod
         def backward(ctx: Any, grad: Any) -> Any:
             x, y = ctx.saved_tensors
-            one = grad * y
-            flags.append((one.requires_grad, x.requires_grad))
-            return one, grad * x
+            grad_x = grad * y
+            flags.append((grad_x.requires_grad, x.requires_grad))
+            return grad_x, grad * x
 
-    x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
+    x: Any = lab.integers(3, requires_grad=True)
+    y = lab.integers(3, requires_grad=True)
     Watch.apply(x, y).sum().backward()
     lab.same("gradients", (x.grad, y.grad))
     lab.holds("gradients need no gradient", not x.grad.requires_grad)

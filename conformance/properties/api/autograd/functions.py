@@ -1,4 +1,4 @@
-"""User-defined functions of autograd: what their forward and backward are given and may return."""
+"""User-defined functions of autograd: arguments and results of their forward and backward."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def custom_function_gradients(lab: Lab) -> None:
     differentiated twice.
     """
     x, y = lab.integers(3, 4, requires_grad=True), lab.integers(3, 4, requires_grad=True)
-    found = _Scaled.apply(x, 2.0, y)
-    lab.same("value", found.detach())
-    first, second = torch.autograd.grad(found.sum(), (x, y), create_graph=True)
+    result = _Scaled.apply(x, 2.0, y)
+    lab.same("value", result.detach())
+    first, second = torch.autograd.grad(result.sum(), (x, y), create_graph=True)
     lab.same("first gradients", (first.detach(), second.detach()))
     mixed = torch.autograd.grad((first * 3).sum(), y)[0]
     lab.expect("mixed derivative", mixed, [[6.0] * 4] * 3)
     fixed = lab.integers(3, 4)
     only = _Scaled.apply(x, 3.0, fixed)
     only.sum().backward()
-    lab.same("gradient where one input needs none", x.grad)
+    lab.same("gradient while one input needs none", x.grad)
     lab.holds("the other input got no gradient", fixed.grad is None)
     lab.holds(
         "a result of inputs without gradient needs none", not _Scaled.apply(fixed, 1.0, fixed).requires_grad
@@ -52,7 +52,7 @@ def custom_function_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def once_differentiable_functions(lab: Lab) -> None:
-    """A backward marked once_differentiable runs without a graph; to differentiate its result is an error."""
+    """A backward marked once_differentiable runs without a graph; differentiating its result is an error."""
     modes = []
 
     class Tripled(Function):
@@ -75,7 +75,7 @@ def once_differentiable_functions(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def undefined_gradients_of_functions(lab: Lab) -> None:
-    """None from a backward is no gradient; unused outputs give zeros, or None after
+    """None from a backward means no gradient; unused outputs give zeros, or None after
     set_materialize_grads(False).
     """
     seen: list[Any] = []
@@ -96,9 +96,9 @@ def undefined_gradients_of_functions(lab: Lab) -> None:
             return x * 2, x * 5
 
         @staticmethod
-        def backward(ctx: Any, one: Any, other: Any) -> Any:
-            seen.append(None if other is None else other.clone())
-            return one * 2, None
+        def backward(ctx: Any, first_grad: Any, second_grad: Any) -> Any:
+            seen.append(None if second_grad is None else second_grad.clone())
+            return first_grad * 2, None
 
     x = lab.integers(3, requires_grad=True)
     Cut.apply(x).sum().backward()
@@ -114,7 +114,7 @@ def undefined_gradients_of_functions(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def functions_that_return_inputs(lab: Lab) -> None:
-    """A Function may return its input, twice if it likes, and its backward is called all the same."""
+    """A Function may return its input, even twice, and its backward is still called."""
 
     class Through(Function):
         @staticmethod
@@ -128,33 +128,33 @@ def functions_that_return_inputs(lab: Lab) -> None:
     class Twice(Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> Any:
-            made = x * 2
-            return made, made
+            doubled = x * 2
+            return doubled, doubled
 
         @staticmethod
-        def backward(ctx: Any, one: Any, other: Any) -> Any:
-            return one * 2 + other * 2
+        def backward(ctx: Any, first_grad: Any, second_grad: Any) -> Any:
+            return first_grad * 2 + second_grad * 2
 
     for shape in ((1,), (), (2, 3)):
         x = lab.integers(*shape, requires_grad=True)
-        found = Through.apply(x)
-        lab.holds(f"the result of {shape} is a tensor of its own", found is not x and not found.is_leaf)
-        lab.shares(f"input and result of {shape}", x, found)
-        found.sum().backward()
+        result = Through.apply(x)
+        lab.holds(f"the result of {shape} is a tensor of its own", result is not x and not result.is_leaf)
+        lab.shares(f"input and result of {shape}", x, result)
+        result.sum().backward()
         lab.expect(f"gradient of {shape}", x.grad, torch.full(shape, 2.0))
     x = lab.integers(3, requires_grad=True)
-    one, other = Twice.apply(x)
-    (one.sum() + 3 * other.sum()).backward()
+    first, second = Twice.apply(x)
+    (first.sum() + 3 * second.sum()).backward()
     lab.expect("gradient through a result given twice", x.grad, [8.0, 8.0, 8.0])
 
 
 @behaviour("autograd", sees=("error", "message"))
 def wrong_gradients_of_functions(lab: Lab) -> None:
-    """Gradients of a wrong number, shape or type are errors that name the function; so is an exception in
-    backward.
+    """Gradients of a wrong number, shape or type raise errors that name the function; an exception in
+    backward propagates.
     """
 
-    def made(gradient: Any) -> Any:
+    def function_with(gradient: Any) -> Any:
         class Wrong(Function):
             @staticmethod
             def forward(ctx: Any, x: torch.Tensor, *rest: Any) -> Any:
@@ -167,21 +167,21 @@ def wrong_gradients_of_functions(lab: Lab) -> None:
         return Wrong
 
     x = lab.integers(2, 3, requires_grad=True)
-    many = made(lambda grad: (grad, grad))
+    many = function_with(lambda grad: (grad, grad))
     lab.raises(
         "one gradient too many", lambda: many.apply(x).sum().backward(), match="incorrect number of gradients"
     )
-    few = made(lambda grad: grad)
+    few = function_with(lambda grad: grad)
     lab.raises(
         "one gradient too few",
         lambda: few.apply(x, x).sum().backward(),
         match="incorrect number of gradients",
     )
-    shape = made(lambda grad: grad.new_ones(7))
+    shape = function_with(lambda grad: grad.new_ones(7))
     lab.raises("a wrong shape", lambda: shape.apply(x).sum().backward(), match="shape")
-    word = made(lambda grad: "a word")
+    word = function_with(lambda grad: "a word")
     lab.raises(
-        "a gradient that is no tensor", lambda: word.apply(x).sum().backward(), RuntimeError, TypeError
+        "a gradient that is not a tensor", lambda: word.apply(x).sum().backward(), RuntimeError, TypeError
     )
 
     class Broken(RuntimeError):
@@ -192,18 +192,18 @@ def wrong_gradients_of_functions(lab: Lab) -> None:
 
     def run() -> None:
         y = x * x
-        made(fails).apply(y + y).sum().backward()
+        function_with(fails).apply(y + y).sum().backward()
 
     lab.raises("an exception in backward", run, Broken, match="the backward gave up")
-    extra = made(lambda grad: (grad, None, None))
+    extra = function_with(lambda grad: (grad, None, None))
     extra.apply(x, 1).sum().backward()
     lab.holds("superfluous Nones are allowed", x.grad is not None)
 
 
 @behaviour("autograd", sees=("value", "error"))
 def non_differentiable_outputs(lab: Lab) -> None:
-    """Outputs marked non-differentiable need no gradient, are given zeros in backward, and those beside
-    them work.
+    """Outputs marked non-differentiable need no gradient and receive zeros in backward; the other outputs
+    work.
     """
     seen: list[Any] = []
 
@@ -277,10 +277,10 @@ def functions_in_place(lab: Lab) -> None:
     x = lab.integers(2, 3, requires_grad=True)
     inner = x * 2
     before = inner._version
-    found = Tripled.apply(inner)
-    lab.holds("the input itself is returned", found is inner)
+    tripled = Tripled.apply(inner)
+    lab.holds("the input itself is returned", tripled is inner)
     lab.same("version counter's step", inner._version - before)
-    found.sum().backward()
+    tripled.sum().backward()
     lab.expect("gradient", x.grad, [[6.0] * 3] * 2)
     x.grad = None
     base = x * 1
@@ -288,11 +288,11 @@ def functions_in_place(lab: Lab) -> None:
     lab.same("base after its row was changed", base.detach())
     base.sum().backward()
     lab.expect("gradient through the base", x.grad, [[3.0] * 3, [1.0] * 3])
-    plain, other = lab.integers(3), lab.integers(3, requires_grad=True)
-    result = Both.apply(plain, other)
+    plain, second = lab.integers(3), lab.integers(3, requires_grad=True)
+    result = Both.apply(plain, second)
     lab.holds("a changed tensor comes to need gradients", result is plain and plain.requires_grad)
     result.sum().backward()
-    lab.expect("gradient of the other input", other.grad, [2.0, 2.0, 2.0])
+    lab.expect("gradient of the other input", second.grad, [2.0, 2.0, 2.0])
     leaf = lab.integers(3, requires_grad=True)
     lab.raises("a leaf in place", lambda: Tripled.apply(leaf), match="leaf")
 
@@ -331,8 +331,8 @@ def setup_context(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def what_functions_save(lab: Lab) -> None:
-    """save_for_backward keeps inputs, outputs and None; what was changed since, or freed, is refused when
-    asked for.
+    """save_for_backward keeps inputs, outputs and None; access to a tensor that was changed or freed since is
+    refused.
     """
 
     class Keeps(Function):
@@ -350,28 +350,30 @@ def what_functions_save(lab: Lab) -> None:
             return grad * 2 * x + 0 * squared + extra, None
 
     x = lab.integers(3, requires_grad=True)
-    found = Keeps.apply(x, None)
-    found.sum().backward()
+    result = Keeps.apply(x, None)
+    result.sum().backward()
     lab.same("gradient with None saved", x.grad)
-    lab.raises("saved tensors after they were freed", lambda: found.sum().backward(), match="second time")
+    lab.raises("saved tensors after they were freed", lambda: result.sum().backward(), match="second time")
     kept = x * 1
-    found = Keeps.apply(kept, None)
+    result = Keeps.apply(kept, None)
     kept.add_(1)
-    lab.raises("a saved input that was changed", lambda: found.sum().backward(), match="inplace operation")
-    found = Keeps.apply(x * 1, None)
-    found.mul_(2)
-    lab.raises("a saved output that was changed", lambda: found.sum().backward(), match="inplace operation")
+    lab.raises("a saved input that was changed", lambda: result.sum().backward(), match="inplace operation")
+    result = Keeps.apply(x * 1, None)
+    result.mul_(2)
+    lab.raises("a saved output that was changed", lambda: result.sum().backward(), match="inplace operation")
     extra = lab.integers(3)
     x.grad = None
-    found = Keeps.apply(x, extra)
-    found.sum().backward(retain_graph=True)
-    found.sum().backward()
+    result = Keeps.apply(x, extra)
+    result.sum().backward(retain_graph=True)
+    result.sum().backward()
     lab.same("gradient twice with a retained graph", x.grad)
 
 
 @behaviour("autograd", sees=("value",))
 def functions_with_other_things(lab: Lab) -> None:
-    """Functions take and return things that are no tensors, in any place, and may have no tensors at all."""
+    """Functions take and return values that are not tensors, in any position, and may have no
+    tensors at all.
+    """
 
     class Mixed(Function):
         @staticmethod
@@ -387,8 +389,8 @@ def functions_with_other_things(lab: Lab) -> None:
 
     class Words(Function):
         @staticmethod
-        def forward(ctx: Any, one: int, other: str) -> Any:
-            return other * one
+        def forward(ctx: Any, number: int, text: str) -> Any:
+            return text * number
 
         @staticmethod
         def backward(ctx: Any, grad: Any) -> Any:
@@ -400,6 +402,6 @@ def functions_with_other_things(lab: Lab) -> None:
     (product * 2 + total).sum().backward()
     lab.same("gradients", [x.grad, y.grad])
     lab.same("no tensors at all", Words.apply(2, "ab"))
-    one, other = torch.autograd.grad(Mixed.apply("w", x, [], y)[1].sum(), (x, y), create_graph=True)
-    again = torch.autograd.grad((one * other).sum(), (x, y))
+    grad_x, grad_y = torch.autograd.grad(Mixed.apply("w", x, [], y)[1].sum(), (x, y), create_graph=True)
+    again = torch.autograd.grad((grad_x * grad_y).sum(), (x, y))
     lab.same("second gradients", again)

@@ -1,4 +1,4 @@
-"""gradcheck and gradgradcheck on the device: they pass what is right and refuse what is wrong."""
+"""gradcheck and gradgradcheck on the device: they accept correct gradients and refuse wrong ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Wrong(Function):
 
 @behaviour("autograd", dtypes=("float64", "complex128"), level="training", sees=("value",))
 def gradcheck_of_right_gradients(lab: Lab) -> None:
-    """gradcheck and gradgradcheck pass right gradients: products, powers, views, indexing, several inputs
+    """gradcheck and gradgradcheck accept correct gradients: products, powers, views, indexing, several inputs
     and outputs.
     """
     x, y = lab.floats(2, 3, requires_grad=True), lab.floats(3, 2, low=0.5, high=1.5, requires_grad=True)
@@ -60,14 +60,14 @@ def gradcheck_of_right_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float64",), level="training", sees=("value", "error", "message"))
 def gradcheck_of_wrong_gradients(lab: Lab) -> None:
-    """gradcheck refuses wrong Jacobians, backward and forward, and gives False where it is told not to
-    raise.
+    """gradcheck refuses wrong Jacobians, backward and forward, and returns False if it is asked
+    not to raise.
     """
     x = lab.floats(3, low=1.0, high=2.0, requires_grad=True)
     for fast in (False, True):
         lab.raises(
             f"a wrong factor, fast {fast}",
-            lambda f=fast: gradcheck(_Wrong.apply, (x,), fast_mode=f),
+            lambda: gradcheck(_Wrong.apply, (x,), fast_mode=fast),
             match="Jacobian mismatch",
         )
         lab.same(
@@ -128,10 +128,10 @@ def gradcheck_of_wrong_gradients(lab: Lab) -> None:
             return t * 2, t * 3
 
         @staticmethod
-        def backward(ctx: Any, one: Any, other: Any) -> Any:
-            if (one == 0).all():
-                return torch.ones_like(one)
-            return one * 2 + other * 3
+        def backward(ctx: Any, first_grad: Any, second_grad: Any) -> Any:
+            if (first_grad == 0).all():
+                return torch.ones_like(first_grad)
+            return first_grad * 2 + second_grad * 3
 
     lab.raises("zeros that give no zeros", lambda: gradcheck(Undefined.apply, (x,)))
     lab.same("gradient", torch.autograd.grad(_Wrong.apply(x).sum(), x)[0])
@@ -139,7 +139,7 @@ def gradcheck_of_wrong_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", dtypes=("float64",), sees=("error",))
 def gradcheck_of_unfit_inputs(lab: Lab) -> None:
-    """gradcheck says what does not fit: inputs that need no gradient, or overlap, or outputs that cannot be
+    """gradcheck reports what is wrong: inputs that need no gradient or overlap, and outputs that cannot be
     differentiated.
     """
     x = lab.floats(3, requires_grad=True)
@@ -159,7 +159,7 @@ def gradcheck_of_unfit_inputs(lab: Lab) -> None:
     lab.raises(
         "an input that overlaps itself", lambda: gradcheck(lambda a: a * 2, (expanded,)), match="overlap"
     )
-    lab.raises("no function", lambda: gradcheck(3, (x,)), TypeError)
+    lab.raises("no function", lambda: gradcheck(3, (x,)), TypeError)  # type: ignore[arg-type]
     lab.raises(
         "neither direction",
         lambda: gradcheck(lambda a: a, (x,), check_forward_ad=False, check_backward_ad=False),

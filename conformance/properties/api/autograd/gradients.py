@@ -1,6 +1,8 @@
-"""Calls of backward and grad: what they compute, accumulate and refuse."""
+"""Calls of backward and grad: results, accumulation and refusals."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 
@@ -58,7 +60,7 @@ def backward_of_several(lab: Lab) -> None:
 @behaviour("autograd", level="training", sees=("value", "error"))
 def grad_calls(lab: Lab) -> None:
     """grad returns gradients without accumulating; unused inputs raise, give None or, materialized, zeros."""
-    x, y, other = (lab.integers(2, 2, requires_grad=True) for _ in range(3))
+    x, y, unrelated = (lab.integers(2, 2, requires_grad=True) for _ in range(3))
     z = x * x + y * x + y * y
     lab.same("gradients", torch.autograd.grad(z, (x, y), torch.ones_like(z), retain_graph=True))
     lab.holds("nothing was accumulated", x.grad is None and y.grad is None)
@@ -67,16 +69,16 @@ def grad_calls(lab: Lab) -> None:
     lab.expect("second derivatives", second[0], [[3.0, 3.0], [3.0, 3.0]])
     lab.raises(
         "unused",
-        lambda: torch.autograd.grad(z.sum(), (x, other), retain_graph=True),
+        lambda: torch.autograd.grad(z.sum(), (x, unrelated), retain_graph=True),
         match="unused|not have been used",
     )
-    got = torch.autograd.grad(z.sum(), (x, other), retain_graph=True, allow_unused=True)
+    got = torch.autograd.grad(z.sum(), (x, unrelated), retain_graph=True, allow_unused=True)
     lab.holds("allowed to be unused it is None", got[1] is None)
-    got = torch.autograd.grad(z.sum(), (x, other), retain_graph=True, materialize_grads=True)
+    got = torch.autograd.grad(z.sum(), (x, unrelated), retain_graph=True, materialize_grads=True)
     lab.expect("materialized it is zero", got[1], [[0.0, 0.0], [0.0, 0.0]])
     lab.raises(
         "materialized but not allowed",
-        lambda: torch.autograd.grad(z.sum(), other, allow_unused=False, materialize_grads=True),
+        lambda: torch.autograd.grad(z.sum(), unrelated, allow_unused=False, materialize_grads=True),
         ValueError,
         match="allow_unused",
     )
@@ -84,17 +86,19 @@ def grad_calls(lab: Lab) -> None:
         "no inputs", lambda: torch.autograd.grad(z.sum(), []), ValueError, RuntimeError, match="inputs"
     )
     lab.raises("inputs of no need", lambda: torch.autograd.grad(z.sum(), lab.integers(2)), match="require")
-    lab.raises("a number", lambda: torch.autograd.grad(z.sum(), 3), TypeError, RuntimeError)
+    lab.raises("a number", lambda: torch.autograd.grad(z.sum(), 3), TypeError, RuntimeError)  # type: ignore[call-overload]
     hidden = x * 2
     out = (hidden * y).sum()
-    lab.same("with respect to a tensor that is no leaf", torch.autograd.grad(out, hidden, retain_graph=True))
+    lab.same(
+        "with respect to a tensor that is not a leaf", torch.autograd.grad(out, hidden, retain_graph=True)
+    )
     lab.same("and to one below", torch.autograd.grad(out, (hidden, x)))
 
 
 @behaviour("autograd", sees=("value",))
 def gradients_of_unreachable_leaves(lab: Lab) -> None:
-    """grad computes only what leads to its inputs: leaves beside them get nothing, and hooks there are not
-    called.
+    """grad computes only what leads to its inputs: other leaves get nothing, and hooks there are
+    not called.
     """
     x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
     calls: list[str] = []
@@ -108,43 +112,43 @@ def gradients_of_unreachable_leaves(lab: Lab) -> None:
     lab.same("both", got)
     lab.same("calls with both", calls)
     z = x.unbind(0)
-    found = torch.autograd.grad(z[0] * 5, (x, z[0], z[1]), allow_unused=True)
-    lab.same("one of several outputs", [found[0], found[1], found[2] is None])
+    gradients = torch.autograd.grad(z[0] * 5, (x, z[0], z[1]), allow_unused=True)
+    lab.same("one of several outputs", [gradients[0], gradients[1], gradients[2] is None])
 
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def backward_into_chosen_inputs(lab: Lab) -> None:
-    """backward with inputs= accumulates into these alone, tensors that are no leaves included."""
+    """backward with inputs= accumulates into these alone, tensors that are not leaves included."""
     x, y = lab.integers(2, 2, requires_grad=True), lab.integers(2, 2, requires_grad=True)
 
-    def made() -> torch.Tensor:
+    def total() -> torch.Tensor:
         return (x * y + y * y).sum()
 
-    made().backward(inputs=[x])
+    total().backward(inputs=[x])
     lab.same("x alone", [x.grad, y.grad is None])
     x.grad = None
-    made().backward(inputs=(x, y))
+    total().backward(inputs=(x, y))
     lab.same("both", [x.grad, y.grad])
     x.grad = y.grad = None
-    made().backward(inputs=x)
+    total().backward(inputs=x)
     lab.same("a tensor in place of a list", [x.grad, y.grad is None])
     x.grad = None
     hidden = x * y
     hidden.retain_grad()
     (hidden * 3).sum().backward(inputs=[hidden, x])
-    lab.same("a tensor that is no leaf", [hidden.grad, x.grad, y.grad is None])
-    lab.raises("none at all", lambda: made().backward(inputs=[]), match="empty")
-    torch.autograd.backward(made(), inputs=[y])
+    lab.same("a tensor that is not a leaf", [hidden.grad, x.grad, y.grad is None])
+    lab.raises("none at all", lambda: total().backward(inputs=[]), match="empty")
+    torch.autograd.backward(total(), inputs=[y])
     lab.same("as a function", y.grad)
 
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def graphs_are_freed(lab: Lab) -> None:
-    """A second backward through freed saved values raises; with retain_graph, or where nothing was saved,
-    it works.
+    """A second backward through freed saved values raises; with retain_graph, or if nothing was saved, it
+    works.
     """
     x = lab.integers(3, requires_grad=True)
-    y = x * x
+    y: Any = x * x
     y.sum().backward(retain_graph=True)
     y.sum().backward()
     lab.same("retained", x.grad)
@@ -155,7 +159,7 @@ def graphs_are_freed(lab: Lab) -> None:
     ones = torch.ones_like(z)
     for _ in range(3):
         z.backward(ones)
-    lab.expect("where nothing is saved", x.grad, [3.0, 3.0, 3.0])
+    lab.expect("if nothing is saved", x.grad, [3.0, 3.0, 3.0])
     h = x * x
     a, b = h.sum(), (h * 2).sum()
     a.backward(retain_graph=True)
@@ -166,7 +170,8 @@ def graphs_are_freed(lab: Lab) -> None:
 @behaviour("autograd", level="training", sees=("value", "warning"))
 def gradients_of_gradients(lab: Lab) -> None:
     """With create_graph gradients can be differentiated: Hessian-vector products have their known values."""
-    x, y = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, -1.0], requires_grad=True)
+    x: Any = lab.put([1.0, 2.0], requires_grad=True)
+    y = lab.put([3.0, -1.0], requires_grad=True)
     f = (x**2 * y + y**3).sum()
     gx, gy = torch.autograd.grad(f, (x, y), create_graph=True)
     lab.expect("df/dx", gx.detach(), [6.0, -4.0])
@@ -207,8 +212,8 @@ def batched_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def leaves_and_requires_grad(lab: Lab) -> None:
-    """requires_grad is set on leaves of floating and complex dtype only, spreads to results, and detach
-    ends it.
+    """requires_grad is set on leaves of floating and complex dtype only, spreads to results, and detach ends
+    it.
     """
     x = lab.integers(2, 2)
     lab.same("at first", [x.requires_grad, x.is_leaf, x.grad_fn is None])
@@ -223,12 +228,12 @@ def leaves_and_requires_grad(lab: Lab) -> None:
     lab.same("its write is seen", y.detach())
     for dtype in (torch.int64, torch.bool, torch.uint8):
         whole = lab.put([1, 0], dtype=dtype)
-        lab.raises(f"{dtype} needs a gradient", lambda t=whole: t.requires_grad_(), match="floating")
+        lab.raises(f"{dtype} needs a gradient", lambda: whole.requires_grad_(), match="floating")
         lab.holds(f"{dtype} may need none", whole.requires_grad_(False) is whole)
     for dtype in (torch.float16, torch.bfloat16, torch.float64, torch.complex64):
         lab.same(f"{dtype}", lab.put([1, 0], dtype=dtype).requires_grad_().requires_grad)
-    made = torch.zeros(2, device=lab.device, requires_grad=True)
-    lab.same("factory", [made.requires_grad, made.is_leaf])
+    leaf = torch.zeros(2, device=lab.device, requires_grad=True)
+    lab.same("factory", [leaf.requires_grad, leaf.is_leaf])
     like = torch.ones_like(y, requires_grad=True)
     lab.same("like", [like.requires_grad, like.is_leaf])
     lab.raises(
@@ -245,7 +250,7 @@ def leaves_and_requires_grad(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("error",))
 def assigned_gradients(lab: Lab) -> None:
-    """.grad takes None or a tensor of the same shape, dtype and device, of another dtype or shape it is
+    """.grad takes None or a tensor of the same shape, dtype and device; a tensor of another dtype or shape is
     refused.
     """
     x = lab.integers(2, 3, requires_grad=True)
@@ -271,7 +276,7 @@ def assigned_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("warning",))
 def gradient_of_non_leaf_warns(lab: Lab) -> None:
-    """Reading .grad of a tensor that is no leaf warns, unless it is retained; of a leaf it does not."""
+    """Reading .grad of a non-leaf tensor warns, unless it is retained; reading that of a leaf does not."""
     x = lab.integers(3, requires_grad=True)
     lab.silent("a leaf", lambda: x.grad)
     lab.silent("no need", lambda: lab.integers(2).grad)
@@ -312,16 +317,16 @@ def layout_of_leaf_gradients(lab: Lab) -> None:
     """A dense leaf's first gradient has the leaf's strides; one that is kept is added to in place with its
     own.
     """
-    for name, leaf in {
+    for name, start in {
         "channels last": lab.integers(2, 3, 2, 2).contiguous(memory_format=torch.channels_last),
         "transposed": lab.integers(3, 2).t(),
         "contiguous": lab.integers(2, 3),
     }.items():
-        leaf = leaf.detach().requires_grad_()
+        leaf: Any = start.detach().requires_grad_()
         (leaf * leaf.detach()).sum().backward()
         lab.same(f"gradient of a {name} leaf", leaf.grad)
         lab.same(f"strides of a {name} leaf's gradient", leaf.grad.stride() == leaf.stride())
-    gaps = lab.integers(3, 4)[:, ::2].requires_grad_()
+    gaps: Any = lab.integers(3, 4)[:, ::2].requires_grad_()
     (gaps * 2).sum().backward()
     lab.holds("a leaf with gaps has a contiguous gradient", gaps.grad.is_contiguous())
     lab.expect("its gradient", gaps.grad, [[2.0, 2.0]] * 3)

@@ -1,4 +1,4 @@
-"""Hooks on tensors: when they run, what they see, what they change."""
+"""Hooks on tensors: their order, arguments and effects."""
 
 from __future__ import annotations
 
@@ -39,28 +39,28 @@ def tensor_hooks(lab: Lab) -> None:
     lab.expect("gradient of a leaf with a hook, accumulated", leaf.grad, [40.0, 40.0, 40.0])
     plain = lab.integers(3)
     lab.raises(
-        "a hook where no gradient is needed", lambda: plain.register_hook(lambda g: g), match="require"
+        "a hook on a tensor that needs no gradient", lambda: plain.register_hook(lambda g: g), match="require"
     )
 
 
 @behaviour("autograd", sees=("value", "error"))
 def order_of_hooks(lab: Lab) -> None:
-    """Hooks of one tensor run in the order of registration, each on what the last gave; wrong returns are
-    errors.
+    """Hooks of one tensor run in the order of registration, each on the previous result; wrong return values
+    are errors.
     """
     x = lab.integers(3, requires_grad=True)
     y = x * 1
     order: list[str] = []
     y.register_hook(lambda grad: order.append("look"))
-    y.register_hook(lambda grad: (order.append("double"), grad * 2)[1])
-    y.register_hook(lambda grad: (order.append("add"), grad + 1)[1])
+    y.register_hook(lambda grad: (order.append("double"), grad * 2)[1])  # type: ignore[func-returns-value]
+    y.register_hook(lambda grad: (order.append("add"), grad + 1)[1])  # type: ignore[func-returns-value]
     y.sum().backward()
     lab.same("order", order)
     lab.expect("gradient", x.grad, [3.0, 3.0, 3.0])
     for name, wrong in {"a word": "no", "a list": [1.0]}.items():
         z = x * 2
         z.register_hook(lambda grad, wrong=wrong: wrong)
-        lab.raises(f"a hook that returns {name}", lambda z=z: z.sum().backward(), RuntimeError, TypeError)
+        lab.raises(f"a hook that returns {name}", lambda: z.sum().backward(), RuntimeError, TypeError)
     z = x * 2
     z.register_hook(lambda grad: grad.new_ones(5))
     lab.raises("a hook that returns another size", lambda: z.sum().backward())
@@ -123,8 +123,8 @@ def hooks_and_changes_in_place(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def retained_gradients(lab: Lab) -> None:
-    """retain_grad keeps the gradient of a tensor that is no leaf, added up, as hooks left it; on a leaf it
-    does nothing.
+    """retain_grad keeps the gradient of a non-leaf tensor, added up, as hooks left it; on a leaf it does
+    nothing.
     """
     x = lab.integers(3, requires_grad=True)
     h = x * 3
@@ -145,7 +145,7 @@ def retained_gradients(lab: Lab) -> None:
     hooked.register_hook(lambda grad: grad * 5)
     hooked.sum().backward()
     lab.expect("all hooks come before", hooked.grad, [20.0, 20.0, 20.0])
-    lab.raises("where no gradient is needed", lambda: lab.integers(2).retain_grad(), match="require")
+    lab.raises("on a tensor that needs no gradient", lambda: lab.integers(2).retain_grad(), match="require")
     cycle = x * 2
     cycle.retain_grad()
     watch = weakref.ref(cycle)
@@ -156,15 +156,15 @@ def retained_gradients(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def hooks_after_accumulation(lab: Lab) -> None:
-    """A post-accumulate hook of a leaf runs after .grad was added to, in order; it must return None and sit
-    on a leaf.
+    """A post-accumulate hook of a leaf runs after .grad was added to, in order; it must return None and can
+    only be set on a leaf.
     """
     x = lab.integers(3, requires_grad=True)
     seen: list[Any] = []
     handle = x.register_post_accumulate_grad_hook(lambda t: seen.append(("first", t.grad.clone())))
     x.register_hook(lambda grad: seen.append(("tensor hook", grad.clone())))
 
-    def step(t: torch.Tensor) -> None:
+    def step(t: Any) -> None:
         seen.append(("second", t is x))
         with torch.no_grad():
             t.sub_(t.grad, alpha=2)
@@ -182,11 +182,13 @@ def hooks_after_accumulation(lab: Lab) -> None:
     torch.autograd.grad((x * 3).sum(), x)
     lab.same("grad() does not accumulate", len(seen))
     lab.raises(
-        "on a tensor that is no leaf", lambda: (x * 1).register_post_accumulate_grad_hook(print), match="leaf"
+        "on a tensor that is not a leaf",
+        lambda: (x * 1).register_post_accumulate_grad_hook(print),
+        match="leaf",
     )
-    other = lab.integers(2, requires_grad=True)
-    other.register_post_accumulate_grad_hook(lambda t: 5)
-    lab.raises("a hook that returns something", lambda: other.sum().backward(), RuntimeError, TypeError)
+    second = lab.integers(2, requires_grad=True)
+    second.register_post_accumulate_grad_hook(lambda t: 5)
+    lab.raises("a hook that returns something", lambda: second.sum().backward(), RuntimeError, TypeError)
     gone = lab.integers(2, requires_grad=True)
 
     class Hook:
@@ -204,8 +206,8 @@ def hooks_after_accumulation(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def optimizer_in_backward(lab: Lab) -> None:
-    """With a post-accumulate hook per parameter that steps and clears, a backward trains as the ordinary
-    loop does.
+    """With a post-accumulate hook per parameter that steps and clears, a backward trains as the ordinary loop
+    does.
     """
     weight, data = lab.integers(4, 3), lab.integers(5, 3)
     shown = []
@@ -228,8 +230,8 @@ def optimizer_in_backward(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def hooks_of_several_tensors(lab: Lab) -> None:
-    """register_multi_grad_hook calls once all of its tensors have gradients, or with mode any at the first
-    of them.
+    """register_multi_grad_hook calls its hook once all of its tensors have gradients, or with mode any at the
+    first of them.
     """
     a, b, c = (lab.integers(2, requires_grad=True) for _ in range(3))
     calls: list[Any] = []
@@ -257,7 +259,7 @@ def hooks_of_several_tensors(lab: Lab) -> None:
     any_of.remove()
     lab.raises(
         "an unknown mode",
-        lambda: torch.autograd.graph.register_multi_grad_hook((a,), show, mode="some"),
+        lambda: torch.autograd.graph.register_multi_grad_hook((a,), show, mode="some"),  # type: ignore[arg-type]
         ValueError,
         match="mode",
     )
@@ -280,11 +282,11 @@ def hooks_without_gradient_flow(lab: Lab) -> None:
     calls.clear()
     z = x * 2
     z.register_hook(lambda grad: calls.append("z"))
-    found = torch.autograd.grad(z.sum(), z)
-    lab.expect("gradient with respect to the tensor itself", found[0], [1.0, 1.0, 1.0])
+    gradients = torch.autograd.grad(z.sum(), z)
+    lab.expect("gradient with respect to the tensor itself", gradients[0], [1.0, 1.0, 1.0])
     lab.same("its own hook is called", calls)
     inner = x * 2
     outer = inner * 3
     inner.register_hook(lambda grad: grad * 100)
-    found = torch.autograd.grad(outer.sum(), inner)
-    lab.expect("grad() gives what hooks left", found[0], [300.0, 300.0, 300.0])
+    gradients = torch.autograd.grad(outer.sum(), inner)
+    lab.expect("grad() gives what hooks left", gradients[0], [300.0, 300.0, 300.0])

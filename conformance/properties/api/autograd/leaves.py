@@ -1,4 +1,4 @@
-"""Leaves, data and modules in graphs: what is left of the engine's small promises."""
+"""Leaves in graphs: .data, saving, module hooks in double backward, and tangents of Functions."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", sees=("value", "error"))
 def data_of_tensors(lab: Lab) -> None:
-    """.data is the tensor without its graph, may be replaced by one of the same kind, and keeps hooks and
-    need of gradients.
+    """.data is the tensor without its graph, may be replaced by a tensor of the same kind, and keeps hooks
+    and requires_grad.
     """
     x = lab.integers(2, 3, requires_grad=True)
     held = x.data
@@ -36,14 +36,14 @@ def data_of_tensors(lab: Lab) -> None:
     y = lab.integers(2)
     y.data = y.data
     lab.same("by itself", y)
-    lab.raises("by another kind", lambda: setattr(y, "data", torch.sparse_coo_tensor((2, 2))), match="type")
+    lab.raises("by another kind", lambda: setattr(y, "data", torch.sparse_coo_tensor((2, 2))), match="type")  # type: ignore[arg-type,call-arg]
     lab.raises("by a number", lambda: setattr(y, "data", 3), TypeError)
 
 
 @behaviour("autograd", level="training", sees=("value",))
 def leaves_saved(lab: Lab) -> None:
-    """Leaves, parameters and their need of gradients pass through pickle and torch.save; results with a
-    graph are leaves after.
+    """Leaves, parameters and their requires_grad pass through pickle and torch.save; results with a graph are
+    leaves afterwards.
     """
     x = lab.integers(3, requires_grad=True)
     for name, copied in {
@@ -67,10 +67,10 @@ def _saved(value: Any) -> io.BytesIO:
 
 @behaviour("autograd", sees=("value",))
 def small_graphs(lab: Lab) -> None:
-    """Isolated results, powers either way, leaves that come back and outputs that no one uses have the
-    right gradients.
+    """Isolated results, powers in either order, leaves that are returned and unused outputs have the right
+    gradients.
     """
-    x = lab.put([1.0, 2.0, 3.0], requires_grad=True)
+    x: Any = lab.put([1.0, 2.0, 3.0], requires_grad=True)
     y = lab.put([3.0, 2.0, 1.0], requires_grad=True)
     z = x + y
     lab.same("shape within a graph", [z.shape, z.size(0), z.dim(), len(z), z.numel()])
@@ -114,9 +114,11 @@ def module_hooks_in_double_backward(lab: Lab) -> None:
         module.weight.copy_(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
     module = lab.to(module)
     seen: list[Any] = []
-    module.register_full_backward_hook(
-        lambda m, gi, go: seen.append([[t.detach().clone() for t in gi], [t.detach().clone() for t in go]])
-    )
+
+    def look(module: Any, given: Any, got: Any) -> None:
+        seen.append([[t.detach().clone() for t in given], [t.detach().clone() for t in got]])
+
+    module.register_full_backward_hook(look)
     x = lab.integers(1, 2, requires_grad=True)
     out = module(x)
     (first,) = torch.autograd.grad((out * out).sum(), x, create_graph=True)
@@ -131,8 +133,8 @@ def module_hooks_in_double_backward(lab: Lab) -> None:
 
 @behaviour("forward-ad", sees=("value", "error"))
 def functions_with_tangents(lab: Lab) -> None:
-    """A Function's jvp gives its tangents: with saved tensors, numbers among arguments, views, in place,
-    and None.
+    """A Function's jvp gives its tangents: with saved tensors, numbers among arguments, views, in place, and
+    None.
     """
 
     class Product(Function):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import torch
@@ -14,7 +14,9 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", level="training", sees=("value",))
 def modes_without_gradients(lab: Lab) -> None:
-    """no_grad, enable_grad and set_grad_enabled nest, are undone by exceptions too, and say what they are."""
+    """no_grad, enable_grad and set_grad_enabled nest, are undone by exceptions too, and report
+    their state.
+    """
     x = lab.integers(3, requires_grad=True)
     seen = []
     with torch.no_grad():
@@ -45,10 +47,10 @@ def modes_without_gradients(lab: Lab) -> None:
     lab.same("a leaf may be changed without gradients", x.detach())
     lab.same("its need stays", [x.requires_grad, x.is_leaf])
     with torch.no_grad():
-        made = torch.zeros(2, device=lab.device, requires_grad=True)
+        leaf = torch.zeros(2, device=lab.device, requires_grad=True)
         parameter = torch.nn.Parameter(x)
     lab.same(
-        "leaves made without gradients", [made.requires_grad, parameter.requires_grad, parameter.is_leaf]
+        "leaves made without gradients", [leaf.requires_grad, parameter.requires_grad, parameter.is_leaf]
     )
 
 
@@ -63,7 +65,7 @@ def modes_as_decorators(lab: Lab) -> None:
     def with_parentheses(t: torch.Tensor) -> torch.Tensor:
         return t * 2
 
-    @torch.no_grad
+    @torch.no_grad  # type: ignore[call-arg]
     def without(t: torch.Tensor) -> torch.Tensor:
         return t * 2
 
@@ -75,7 +77,7 @@ def modes_as_decorators(lab: Lab) -> None:
     def chosen(t: torch.Tensor) -> torch.Tensor:
         return t * 2
 
-    @torch.inference_mode
+    @torch.inference_mode  # type: ignore[arg-type]
     def inferred(t: torch.Tensor) -> torch.Tensor:
         return t * 2
 
@@ -84,7 +86,7 @@ def modes_as_decorators(lab: Lab) -> None:
         def method(self, t: torch.Tensor) -> torch.Tensor:
             return t * 2
 
-    calls = {
+    calls: dict[str, Any] = {
         "with parentheses": with_parentheses,
         "without": without,
         "chosen": chosen,
@@ -93,12 +95,12 @@ def modes_as_decorators(lab: Lab) -> None:
     }
     for name, call in calls.items():
         for _ in range(2):
-            found = call(x)
-            lab.same(f"{name}: need and mode after", [found.requires_grad, torch.is_grad_enabled()])
-        lab.same(f"{name}: value", found)
+            result = call(x)
+            lab.same(f"{name}: need and mode after", [result.requires_grad, torch.is_grad_enabled()])
+        lab.same(f"{name}: value", result)
     with torch.no_grad():
         lab.same("enabled within no_grad", [enabled(x).requires_grad, torch.is_grad_enabled()])
-    lab.same("names are kept", without.__name__)
+    lab.same("names are kept", without.__name__)  # type: ignore[attr-defined]
     lab.same("decorating changes no mode", torch.is_grad_enabled())
 
     def decorate() -> Any:
@@ -109,8 +111,8 @@ def modes_as_decorators(lab: Lab) -> None:
 
         return Decorated
 
-    made = lab.warns("decorating a class", decorate, category=FutureWarning, match="class")
-    lab.same("the constructor's mode", made().mode)
+    decorated = lab.warns("decorating a class", decorate, category=FutureWarning, match="class")
+    lab.same("the constructor's mode", decorated().mode)
 
 
 @behaviour("autograd", sees=("value",))
@@ -120,7 +122,7 @@ def modes_of_generators(lab: Lab) -> None:
     seen: list[Any] = []
 
     @torch.no_grad()
-    def without() -> Iterator[Any]:
+    def without() -> Generator[Any, Any, None]:
         try:
             for place in range(3):
                 seen.append(("inside", torch.is_grad_enabled()))
@@ -138,8 +140,8 @@ def modes_of_generators(lab: Lab) -> None:
         yield from (t.requires_grad for t in without())
         yield (x * 1).requires_grad
 
-    for made in without():
-        seen.append((made.requires_grad, torch.is_grad_enabled(), (x * 1).requires_grad))
+    for product in without():
+        seen.append((product.requires_grad, torch.is_grad_enabled(), (x * 1).requires_grad))
     coroutine = without()
     first = next(coroutine)
     coroutine.send("word")
@@ -160,7 +162,9 @@ def modes_of_generators(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def modes_of_threads(lab: Lab) -> None:
-    """The grad mode is a thread's own: a new thread starts with gradients, whatever its maker's mode."""
+    """The grad mode belongs to a thread: a new thread starts with gradients on, whatever the mode of its
+    parent.
+    """
     x = lab.integers(2, requires_grad=True)
     seen: list[Any] = []
 
@@ -181,15 +185,20 @@ def modes_of_threads(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def inference_mode(lab: Lab) -> None:
-    """Tensors made in inference mode are inference tensors: no version, no graph, and refused where one is
-    recorded.
+    """Tensors made in inference mode are inference tensors: they have no version and no graph, and are
+    refused if a graph is recorded.
     """
     outside = lab.integers(3, requires_grad=True)
     with torch.inference_mode():
         inside = outside * 2
-        made = torch.ones(3, device=lab.device)
+        inferred = torch.ones(3, device=lab.device)
         flags = [torch.is_inference_mode_enabled(), torch.is_grad_enabled()]
-        flags += [inside.is_inference(), made.is_inference(), inside.requires_grad, outside.is_inference()]
+        flags += [
+            inside.is_inference(),
+            inferred.is_inference(),
+            inside.requires_grad,
+            outside.is_inference(),
+        ]
         with torch.inference_mode(False):
             flags += [
                 torch.is_inference_mode_enabled(),
@@ -205,13 +214,15 @@ def inference_mode(lab: Lab) -> None:
     lab.same("flags", flags)
     lab.same("values", [inside, changed])
     lab.raises("the version", lambda: inside._version, match="[Ii]nference")
-    lab.raises("need of a gradient", lambda: made.requires_grad_(), match="[Ii]nference")
-    lab.raises("in place outside", lambda: made.mul_(2), match="[Ii]nference")
-    lab.raises("saved for backward", lambda: outside * made, match="[Ii]nference tensors? cannot be saved")
+    lab.raises("need of a gradient", lambda: inferred.requires_grad_(), match="[Ii]nference")
+    lab.raises("in place outside", lambda: inferred.mul_(2), match="[Ii]nference")
+    lab.raises(
+        "saved for backward", lambda: outside * inferred, match="[Ii]nference tensors? cannot be saved"
+    )
     plain = lab.integers(3)
-    lab.same("plain computation outside", (plain * made).is_inference())
-    lab.same("nothing saved", (outside + made).requires_grad)
-    copied = made.clone()
+    lab.same("plain computation outside", (plain * inferred).is_inference())
+    lab.same("nothing saved", (outside + inferred).requires_grad)
+    copied = inferred.clone()
     lab.same("a clone is a normal tensor", copied.is_inference())
     (outside * copied).sum().backward()
     lab.same("gradient with the clone", outside.grad)
@@ -219,8 +230,8 @@ def inference_mode(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def normal_tensors_in_inference_mode(lab: Lab) -> None:
-    """In inference mode normal tensors can be changed in place and viewed; such views may not be changed
-    with a graph.
+    """In inference mode normal tensors can be changed in place and viewed; such views may not be changed with
+    a graph.
     """
     plain, leaf = lab.integers(2, 3), lab.integers(2, 3, requires_grad=True)
     hidden = leaf * 1
@@ -251,8 +262,13 @@ def normal_tensors_in_inference_mode(lab: Lab) -> None:
 
     @torch.inference_mode()
     def decorated(t: torch.Tensor) -> list[bool]:
-        made = t * 2
-        return [made.is_inference(), made.view(-1).is_inference(), t.is_inference(), made.requires_grad]
+        doubled = t * 2
+        return [
+            doubled.is_inference(),
+            doubled.view(-1).is_inference(),
+            t.is_inference(),
+            doubled.requires_grad,
+        ]
 
     lab.same("decorated", decorated(leaf))
 

@@ -99,7 +99,7 @@ def allowed_changes_end_with_their_context(lab: Lab) -> None:
         kept = (x.clone() * 2) ** 2
     lab.holds("there is a context", context is not None)
     lab.raises("outside", lambda: out.sum().backward(), AssertionError, RuntimeError)
-    lab.raises("even where nothing was changed", lambda: kept.sum().backward(), AssertionError, RuntimeError)
+    lab.raises("even if nothing was changed", lambda: kept.sum().backward(), AssertionError, RuntimeError)
 
     def nested() -> None:
         allowed = torch.autograd.graph.allow_mutation_on_saved_tensors

@@ -13,12 +13,12 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("autograd", sees=("value",))
 def hooks_of_nodes(lab: Lab) -> None:
-    """A node's hook sees gradients of inputs and outputs and may replace the former; a pre-hook replaces
-    the latter.
+    """A node's hook sees gradients of inputs and outputs and may replace the former; a pre-hook replaces the
+    latter.
     """
     x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
     seen: list[Any] = []
-    z = x * y
+    z: Any = x * y
     handle = z.grad_fn.register_hook(
         lambda inputs, outputs: seen.append([[t.clone() for t in inputs], [t.clone() for t in outputs]])
     )
@@ -36,7 +36,7 @@ def hooks_of_nodes(lab: Lab) -> None:
     z.sum().backward()
     lab.same("gradients without", (x.grad, y.grad, len(seen)))
     order: list[str] = []
-    w = x * 2
+    w: Any = x * 2
     w.register_hook(lambda grad: order.append("tensor"))
     w.grad_fn.register_prehook(lambda grads: order.append("before"))
     w.grad_fn.register_hook(lambda inputs, outputs: order.append("after"))
@@ -46,14 +46,14 @@ def hooks_of_nodes(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def node_hooks_with_several_outputs(lab: Lab) -> None:
-    """The pre-hook of a node with several outputs is given one gradient for each, None or zeros for unused
+    """The pre-hook of a node with several outputs receives one gradient for each, None or zeros for unused
     ones.
     """
     x = lab.integers(4, 3, requires_grad=True)
     seen: list[Any] = []
     first, second = x.unbind(0)[:2]
-    node = first.grad_fn
-    lab.holds("outputs of one call come of one node", second.grad_fn is node)
+    node: Any = first.grad_fn
+    lab.holds("outputs of one call have one node", second.grad_fn is node)
     lab.same("places of outputs", [first.output_nr, second.output_nr])
 
     def look(grads: Any) -> None:
@@ -68,7 +68,9 @@ def node_hooks_with_several_outputs(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def gradients_to_edges(lab: Lab) -> None:
-    """grad and backward take edges of the graph for tensors, also after the tensor was changed in place."""
+    """grad and backward accept edges of the graph in place of tensors, even after the tensor was changed in
+    place.
+    """
     x = lab.integers(3, requires_grad=True)
     h = x * 2
     edge = get_gradient_edge(h)
@@ -86,7 +88,7 @@ def gradients_to_edges(lab: Lab) -> None:
         "gradient before a change in place", torch.autograd.grad(out, edge, retain_graph=True)[0], [3.0] * 3
     )
     lab.expect("gradient after it", torch.autograd.grad(out, h, retain_graph=True)[0], [1.0] * 3)
-    lab.same("the leaf and an edge", torch.autograd.grad(out, (x, edge)))
+    lab.same("the leaf and an edge", torch.autograd.grad(out, (x, edge)))  # type: ignore[arg-type]
     leaf = get_gradient_edge(x)
     y = (x * 5).sum()
     y.backward(inputs=(leaf,))
@@ -94,18 +96,20 @@ def gradients_to_edges(lab: Lab) -> None:
     z = x * 4
     torch.autograd.backward(get_gradient_edge(z), lab.put([1.0, 2.0, 3.0]))
     lab.same("backward from an edge", x.grad)
-    found = torch.autograd.grad(get_gradient_edge(x * 4), x, lab.put([1.0, 1.0, 2.0]))
-    lab.expect("grad from an edge", found[0], [4.0, 4.0, 8.0])
+    gradients = torch.autograd.grad(get_gradient_edge(x * 4), x, lab.put([1.0, 1.0, 2.0]))
+    lab.expect("grad from an edge", gradients[0], [4.0, 4.0, 8.0])
     parts = (x * 2).unbind(0)
     edges = [get_gradient_edge(part) for part in parts]
     total = parts[0] * 2 + parts[1] * 3
     lab.same("edges of several outputs", torch.autograd.grad(total, edges[:2]))
     lab.raises(
-        "an edge where no gradient is needed", lambda: get_gradient_edge(lab.integers(2)), match="require"
+        "an edge of a tensor that needs no gradient",
+        lambda: get_gradient_edge(lab.integers(2)),
+        match="require",
     )
     unused = get_gradient_edge(x * 9)
-    found = torch.autograd.grad((x * 2).sum(), (unused, x), allow_unused=True)
-    lab.holds("an edge that was not used gives None", found[0] is None)
+    gradients = torch.autograd.grad((x * 2).sum(), (unused, x), allow_unused=True)  # type: ignore[arg-type]
+    lab.holds("an edge that was not used gives None", gradients[0] is None)
     lab.raises(
         "zeros for an edge",
         lambda: torch.autograd.grad((x * 2).sum(), (unused,), materialize_grads=True),
@@ -115,11 +119,11 @@ def gradients_to_edges(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def walking_the_graph(lab: Lab) -> None:
-    """next_functions lead from a result to the leaves' accumulators; nodes are Nodes with names and
-    metadata.
+    """next_functions lead from a result to the leaves' accumulators; nodes are Nodes with names
+    and metadata.
     """
     x, y = lab.integers(2, requires_grad=True), lab.integers(2, requires_grad=True)
-    z = (x * y + x).exp()
+    z: Any = (x * y + x).exp()
     names = []
     queue = [z.grad_fn]
     leaves = []
@@ -134,20 +138,20 @@ def walking_the_graph(lab: Lab) -> None:
     lab.same("leaves", sorted(leaves))
     lab.same("places", [place for _, place in z.grad_fn.next_functions])
     lab.holds("a leaf has no node", x.grad_fn is None and x.is_leaf and not z.is_leaf)
-    lab.holds("a constant leads nowhere", (x + lab.integers(2)).grad_fn.next_functions[1][0] is None)
+    lab.holds("a constant leads nowhere", (x + lab.integers(2)).grad_fn.next_functions[1][0] is None)  # type: ignore[union-attr]
     node = z.grad_fn
     node.metadata["note"] = 5
     lab.same("metadata", z.grad_fn.metadata["note"])
     lab.holds("a node is one object", z.grad_fn is node)
     with torch.no_grad():
-        lab.holds("nodes can be had without gradients too", (z.grad_fn is node))
+        lab.holds("nodes are available without gradients too", (z.grad_fn is node))
     lab.close("gradient at the end", torch.autograd.grad(z.sum(), (x, y)), roundings=64)
 
 
 @behaviour("autograd", sees=("value", "error"))
 def the_node_that_runs(lab: Lab) -> None:
-    """In a hook the current graph task has a number and an execution order; outside of backward it has
-    none.
+    """In a hook the current graph task has a number and an execution order; outside of backward
+    it has none.
     """
     identity = torch._C._current_graph_task_id
     x = lab.integers(2, requires_grad=True)
@@ -166,12 +170,12 @@ def the_node_that_runs(lab: Lab) -> None:
     w.register_hook(lambda grad: seen.append(identity()))
     w.sum().backward()
     lab.holds("the next backward is another task", seen[-1] != seen[0])
-    lab.raises("the order outside", lambda: torch._C._current_graph_task_execution_order(), match="backward")
+    lab.raises("the order outside", lambda: torch._C._current_graph_task_execution_order(), match="backward")  # type: ignore[attr-defined]
 
 
 @behaviour("autograd", sees=("value",))
 def shared_nodes_add_up(lab: Lab) -> None:
-    """Where paths of a graph meet, gradients are added without touching those that others hold."""
+    """When paths of a graph meet, gradients are added without changing tensors that others hold."""
     x = lab.integers(3, requires_grad=True)
     held: list[torch.Tensor] = []
     a, b = x * 1, x * 1

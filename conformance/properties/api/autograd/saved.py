@@ -1,4 +1,4 @@
-"""What graphs save for the backward pass, and hooks that pack it otherwise."""
+"""Tensors that graphs save for the backward pass, and hooks that pack them otherwise."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ def changes_of_saved_tensors(lab: Lab) -> None:
         out = make(held)
         changed = out if name == "exponential" else held
         changed.add_(1)
-        lab.raises(
-            f"backward of a changed {name}", lambda out=out: out.sum().backward(), match="inplace operation"
-        )
+        lab.raises(f"backward of a changed {name}", lambda: out.sum().backward(), match="inplace operation")
     held = x * 1
     out = held * held
     view = held[0:1]
@@ -63,8 +61,8 @@ def changes_of_saved_tensors(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def version_counters(lab: Lab) -> None:
-    """A tensor's version counts changes in place, shared with views and what was detached, not with .data
-    or clones.
+    """A tensor's version counts in-place changes, and is shared with views and detached tensors, not with
+    .data or clones.
     """
     x = lab.integers(2, 3)
     shown = [x._version]
@@ -101,8 +99,8 @@ def version_counters(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value",))
 def packing_hooks(lab: Lab) -> None:
-    """Within saved_tensors_hooks all that is saved passes pack once and unpack at each use; the inner pair
-    wins.
+    """Within saved_tensors_hooks everything that is saved passes through pack once and through unpack at each
+    use; the inner pair wins.
     """
     x = lab.integers(3, low=1, requires_grad=True)
     calls: list[str] = []
@@ -112,7 +110,7 @@ def packing_hooks(lab: Lab) -> None:
             calls.append(f"pack {name}")
             return (t * factor).detach()
 
-        def unpack(t: Any) -> torch.Tensor:
+        def unpack(t: Any) -> Any:
             calls.append(f"unpack {name}")
             return t
 
@@ -141,8 +139,8 @@ def packing_hooks(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def misused_packing_hooks(lab: Lab) -> None:
-    """Errors of pack and unpack come through; pack may not change its tensor, unpack must give one; they
-    can be disabled.
+    """Errors of pack and unpack come through; pack may not change its tensor, unpack must give one; they can
+    be disabled.
     """
     x = lab.integers(3, low=1, requires_grad=True)
 
@@ -157,8 +155,8 @@ def misused_packing_hooks(lab: Lab) -> None:
             return x * x
 
     lab.raises("pack fails", lambda: with_hooks(refuse, lambda t: t), Refused, match="not this one")
-    made = with_hooks(lambda t: t, refuse)
-    lab.raises("unpack fails", lambda: made.sum().backward(), Refused)
+    squared = with_hooks(lambda t: t, refuse)
+    lab.raises("unpack fails", lambda: squared.sum().backward(), Refused)
     word = with_hooks(lambda t: "word", lambda t: t)
     lab.raises("unpack gives a word", lambda: word.sum().backward(), TypeError)
 
@@ -178,7 +176,7 @@ def misused_packing_hooks(lab: Lab) -> None:
             with torch.autograd.graph.disable_saved_tensors_hooks("too late"):
                 pass
 
-        lab.raises("disabling where some are set", disable, match="too late|hooks")
+        lab.raises("disabling while some are set", disable, match="too late|hooks")
     lab.same("allowed again", torch.autograd.grad(with_hooks(lambda t: t * 2, lambda t: t).sum(), x)[0])
 
 
@@ -216,7 +214,7 @@ def packing_elsewhere(lab: Lab) -> None:
         out = loss()
     lab.same("on the host", torch.autograd.grad(out, (x, y)))
     with save_on_cpu():
-        saved = x * x
+        saved: Any = x * x
         lab.same("what is unpacked", saved.grad_fn._saved_self.detach())
         (first,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
     lab.same("second derivative", torch.autograd.grad(first.sum(), x)[0])
@@ -228,55 +226,57 @@ def packing_elsewhere(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "error"))
 def hooks_of_one_saved_tensor(lab: Lab) -> None:
-    """A saved tensor can be given hooks of its own, once, while its graph lives; unpacking gives what pack
-    made of it.
+    """A saved tensor can be given its own hooks, once, while its graph lives; unpacking gives what pack
+    returned for it.
     """
     x = lab.integers(3, low=1, requires_grad=True)
     for name, make, slot in (
         ("a leaf", lambda: x * x, "_raw_saved_self"),
         ("a result", lambda: (x * 0).exp(), "_raw_saved_result"),
-        ("an input that is no leaf", lambda: (x * 2).pow(2), "_raw_saved_self"),
+        ("an input that is not a leaf", lambda: (x * 2).pow(2), "_raw_saved_self"),
     ):
-        out = make()
+        out: Any = make()
         getattr(out.grad_fn, slot).register_hooks(lambda t: (t * 4).detach(), lambda t: t / 2)
         lab.same(f"gradient with hooks of {name}", torch.autograd.grad(out.sum(), x)[0])
         lab.raises(
             f"freed {name}",
-            lambda node=out.grad_fn, slot=slot: getattr(node, slot).register_hooks(lambda t: t, lambda t: t),
+            lambda: getattr(out.grad_fn, slot).register_hooks(lambda t: t, lambda t: t),
             match="freed|second time",
         )
-    out = x * x
-    slot = out.grad_fn._raw_saved_self
+    squared: Any = x * x
+    slot = squared.grad_fn._raw_saved_self
     slot.register_hooks(lambda t: t, lambda t: t)
     lab.raises("a second pair", lambda: slot.register_hooks(lambda t: t, lambda t: t), match="already")
-    other = x * x
-    lab.raises("one hook alone", lambda: other.grad_fn._raw_saved_self.register_hooks(lambda t: t), TypeError)
-    lab.raises("no function", lambda: other.grad_fn._raw_saved_self.register_hooks(1, 2), TypeError)
-    lab.raises("a saved tensor made by hand", lambda: torch.autograd.SavedTensor(), TypeError, RuntimeError)
+    second: Any = x * x
+    lab.raises(
+        "one hook alone", lambda: second.grad_fn._raw_saved_self.register_hooks(lambda t: t), TypeError
+    )
+    lab.raises("no function", lambda: second.grad_fn._raw_saved_self.register_hooks(1, 2), TypeError)
+    lab.raises("a saved tensor made by hand", lambda: torch.autograd.SavedTensor(), TypeError, RuntimeError)  # type: ignore[attr-defined]
 
 
 @behaviour("autograd", sees=("value", "error"))
 def what_nodes_show_of_saved(lab: Lab) -> None:
-    """Nodes show what they saved: tensors, sizes, numbers, lists, None; after backward the tensors are
-    gone.
+    """Nodes show what they saved: tensors, sizes, numbers, lists, None; after backward the
+    tensors are gone.
     """
     x = lab.integers(2, 3, 4, 4, requires_grad=True)
-    y = x.sum(1, keepdim=True)
+    y: Any = x.sum(1, keepdim=True)
     lab.same("sum", [y.grad_fn._saved_dim, y.grad_fn._saved_keepdim, list(y.grad_fn._saved_self_sym_sizes)])
-    power = x.pow(3)
+    power: Any = x.pow(3)
     lab.same("power", power.grad_fn._saved_exponent)
     lab.same("saved input", power.grad_fn._saved_self.detach())
     lab.holds("the saved leaf is the leaf", power.grad_fn._saved_self is x)
-    scaled = x * 5
+    scaled: Any = x * 5
     lab.holds("a constant saves no tensor for itself", scaled.grad_fn._saved_self is None)
-    both = (x * x.detach()).grad_fn
+    both: Any = (x * x.detach()).grad_fn
     lab.same("a product with a constant", [both._saved_self is None, both._saved_other is None])
-    picked = x[:, torch.tensor([0, 2], device=lab.device)]
+    picked: Any = x[:, torch.tensor([0, 2], device=lab.device)]
     lab.same("indices", [None if t is None else t for t in picked.grad_fn._saved_indices])
-    root = (x * x + 1).sqrt()
+    root: Any = (x * x + 1).sqrt()
     lab.same("the saved result", torch.equal(root.grad_fn._saved_result.detach(), root.detach()))
-    narrow = x.narrow(2, 1, 2)
-    lab.same("where a slice starts", [narrow.grad_fn._saved_start, narrow.grad_fn._saved_dim])
+    narrow: Any = x.narrow(2, 1, 2)
+    lab.same("start and dimension of a slice", [narrow.grad_fn._saved_start, narrow.grad_fn._saved_dim])
     power.sum().backward()
     lab.same("gradient", x.grad)
     lab.raises("a freed one", lambda: power.grad_fn._saved_self, match="second time|freed")
@@ -284,9 +284,7 @@ def what_nodes_show_of_saved(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def memory_of_graphs(lab: Lab) -> None:
-    """Graphs keep no tensor that backward does not need, and let the rest go after backward, or with the
-    result.
-    """
+    """Graphs keep only the tensors that backward needs, and free them after backward, or with the result."""
 
     class Bag:
         pass

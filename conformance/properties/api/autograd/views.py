@@ -40,8 +40,8 @@ def gradients_through_changed_views(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value", "alias"))
 def views_of_changed_bases(lab: Lab) -> None:
-    """A view made before its base was changed in place has the base's new value and gradient, at any depth
-    of views.
+    """A view made before its base was changed in place has the base's new value and gradient, at any depth of
+    views.
     """
     x = lab.integers(2, 4, requires_grad=True)
     base = x * 1
@@ -118,7 +118,7 @@ def writes_by_index(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def reads_by_index(lab: Lab) -> None:
-    """Gradients of reads by index, mask and slice add up where an element was read more than once."""
+    """Gradients of reads by index, mask and slice add up for an element that was read more than once."""
     x = lab.integers(4, 5, requires_grad=True)
     twice = lab.put([1, 1, 3, 1])
     columns = lab.put([[0, 4], [4, 4]])
@@ -162,13 +162,11 @@ def several_views_at_once(lab: Lab) -> None:
         "split_with_sizes": lambda t: t.split_with_sizes([1, 3]),
     }.items():
         held = x * 1
-        lab.raises(
-            f"in place on one of {name}", lambda h=held, m=make: m(h)[0].mul_(2), match="multiple views"
-        )
-        lab.raises(f"on a view of one of {name}", lambda h=held, m=make: m(h)[0].view(-1).mul_(2))
+        lab.raises(f"in place on one of {name}", lambda: make(held)[0].mul_(2), match="multiple views")
+        lab.raises(f"on a view of one of {name}", lambda: make(held)[0].view(-1).mul_(2))
         parts = make(held)
         held.mul_(2)
-        lab.raises(f"reading the graph of {name} after a change", lambda p=parts: p[0].grad_fn)
+        lab.raises(f"reading the graph of {name} after a change", lambda: parts[0].grad_fn)
         plain = x.detach().clone()
         make(plain)[0].mul_(2)
         lab.same(f"without gradients {name} may", plain)
@@ -191,8 +189,8 @@ def several_views_at_once(lab: Lab) -> None:
 
 @behaviour("autograd", level="training", sees=("value", "error"))
 def leaves_in_place(lab: Lab) -> None:
-    """A leaf that needs gradients may not be changed in place, nor through a view; one that needs none
-    comes to need it.
+    """A leaf that needs gradients may not be changed in place, nor through a view; one that needs none comes
+    to require them.
     """
     leaf = lab.integers(2, 3, requires_grad=True)
     for name, change in {
@@ -224,7 +222,7 @@ def leaves_in_place(lab: Lab) -> None:
 
 @behaviour("autograd", sees=("value",))
 def changes_of_dtype_views(lab: Lab) -> None:
-    """A change of a real view of a complex tensor, or the other way, keeps gradients of both."""
+    """Writing to a real view of a complex tensor, or the reverse, preserves the gradients of both."""
     z = lab.integers(3, dtype=torch.complex64, requires_grad=True)
     base = z * 1
     real = torch.view_as_real(base)

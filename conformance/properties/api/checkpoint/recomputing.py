@@ -23,8 +23,8 @@ def _count(log: list[int], function: Callable[..., Any]) -> Callable[..., Any]:
 
 @behaviour("checkpoint", level="training", sees=("value",))
 def recomputation(lab: Lab) -> None:
-    """A checkpointed call gives the values and gradients of the plain one, running its function once more
-    in backward.
+    """A checkpointed call gives the values and gradients of the plain one, running its function once more in
+    backward.
     """
     x, y = lab.integers(3, 4, requires_grad=True), lab.integers(4, 3, requires_grad=True)
 
@@ -52,9 +52,9 @@ def recomputation(lab: Lab) -> None:
 @behaviour("checkpoint", level="training", sees=("value",))
 def random_state_of_recomputation(lab: Lab) -> None:
     """Recomputation sees the random numbers of the forward, and leaves the generators as they are, unless
-    told otherwise.
+    preserve_rng_state is off.
     """
-    x = lab.floats(64, requires_grad=True)
+    x: Any = lab.floats(64, requires_grad=True)
     for reentrant in (False, True):
         torch.manual_seed(3)
         masks: list[torch.Tensor] = []
@@ -75,15 +75,21 @@ def random_state_of_recomputation(lab: Lab) -> None:
         after = torch.rand(2, device=lab.device)
         torch.manual_seed(3)
         torch.rand_like(x.detach())
-        one, other = torch.rand(2, device=lab.device), torch.rand(2, device=lab.device)
+        drawn_before, drawn_after = torch.rand(2, device=lab.device), torch.rand(2, device=lab.device)
         lab.holds(
-            f"the stream of numbers goes on, reentrant {reentrant}", torch.equal(before.cpu(), one.cpu())
+            f"the stream of numbers goes on, reentrant {reentrant}",
+            torch.equal(before.cpu(), drawn_before.cpu()),
         )
-        lab.holds(f"after backward as well, reentrant {reentrant}", torch.equal(after.cpu(), other.cpu()))
+        lab.holds(
+            f"after backward as well, reentrant {reentrant}", torch.equal(after.cpu(), drawn_after.cpu())
+        )
     drop = torch.nn.Dropout(0.5)
     values = []
     checkpoint(
-        lambda a: values.append(drop(a)) or values[-1] * 2, x, use_reentrant=False, preserve_rng_state=False
+        lambda a: values.append(drop(a)) or values[-1] * 2,  # type: ignore[func-returns-value]
+        x,
+        use_reentrant=False,
+        preserve_rng_state=False,
     ).sum().backward()
     lab.same("without the state it runs all the same", [len(values), x.grad.shape])
     lab.same("something that is computed", x.detach().gt(0).sum())
@@ -91,7 +97,7 @@ def random_state_of_recomputation(lab: Lab) -> None:
 
 @behaviour("checkpoint", sees=("value",))
 def arguments_of_checkpoints(lab: Lab) -> None:
-    """Keywords, None, numbers, nested and unused arguments pass through, and so do results that are no
+    """Keywords, None, numbers, nested and unused arguments pass through, and so do results that are not
     tensors.
     """
     x, y = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
@@ -102,9 +108,9 @@ def arguments_of_checkpoints(lab: Lab) -> None:
             out = out * nested["y"][0]
         return {"out": out, "word": "done", "none": None, "list": [a + 1, 3]}
 
-    found = checkpoint(block, x, scale=3, nested={"y": [y]}, use_reentrant=False)
-    lab.same("words", [found["word"], found["none"], found["list"][1]])
-    (found["out"].sum() + found["list"][0].sum()).backward()
+    result = checkpoint(block, x, scale=3, nested={"y": [y]}, use_reentrant=False)
+    lab.same("words", [result["word"], result["none"], result["list"][1]])
+    (result["out"].sum() + result["list"][0].sum()).backward()
     lab.same("gradients", [x.grad, y.grad])
     x.grad = None
     pair = checkpoint(lambda a, b: (a * 2, b), x, 5, use_reentrant=True)
@@ -119,7 +125,7 @@ def arguments_of_checkpoints(lab: Lab) -> None:
     plain = lab.integers(3)
     inside = torch.nn.Parameter(lab.integers(3))
     checkpoint(lambda a: a * inside, plain, use_reentrant=False).sum().backward()
-    lab.same("a parameter that is no argument", inside.grad)
+    lab.same("a parameter that is not an argument", inside.grad)
     once = checkpoint(lambda a: a, x, use_reentrant=False)
     once.sum().backward()
     lab.same("the identity", x.grad)
@@ -150,8 +156,8 @@ def misuse_of_checkpoints(lab: Lab) -> None:
         "another number of saved tensors", lambda: out.sum().backward(), match="different number of tensors"
     )
     calls.clear()
-    other = checkpoint(shrinks, x, use_reentrant=False)
-    lab.raises("other metadata", lambda: other.sum().backward(), match="different metadata")
+    recomputed = checkpoint(shrinks, x, use_reentrant=False)
+    lab.raises("other metadata", lambda: recomputed.sum().backward(), match="different metadata")
     calls.clear()
     unchecked = checkpoint(lambda a: a * a, x, use_reentrant=False, determinism_check="none")
     unchecked.sum().backward()
@@ -195,7 +201,7 @@ def nested_checkpoints(lab: Lab) -> None:
     def call(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *args, **kwargs: checkpoint(function, *args, use_reentrant=False, **kwargs)
 
-    def two(a: torch.Tensor) -> torch.Tensor:
+    def two(a: torch.Tensor) -> Any:
         return call(inner)(a) * call(lambda b: b * 3)(a)
 
     def keywords(a: torch.Tensor, *, power: int) -> Any:
@@ -223,7 +229,7 @@ def nested_checkpoints(lab: Lab) -> None:
 
 @behaviour("checkpoint", sees=("value",))
 def early_stop(lab: Lab) -> None:
-    """Recomputation stops once all that was saved is there, unless early stop is set off."""
+    """Recomputation stops once everything that was saved is available, unless early stop is off."""
     x = lab.integers(3, requires_grad=True)
     log: list[str] = []
 
@@ -242,9 +248,9 @@ def early_stop(lab: Lab) -> None:
         lab.same(f"log with early stop {stop}", log)
     lab.same("gradient", x.grad)
     log.clear()
-    nothing = checkpoint(lambda a: (log.append("run"), a + 1)[1], x, use_reentrant=False)
+    nothing = checkpoint(lambda a: (log.append("run"), a + 1)[1], x, use_reentrant=False)  # type: ignore[func-returns-value]
     nothing.sum().backward()
-    lab.same("where nothing is saved there is no recomputation", log)
+    lab.same("if nothing is saved there is no recomputation", log)
 
 
 @behaviour("checkpoint", sees=("value",))
@@ -283,7 +289,7 @@ def contexts_of_checkpoints(lab: Lab) -> None:
         log.append(f"leave {name}")
 
     out = checkpoint(
-        lambda a: (log.append("run"), a * a)[1],
+        lambda a: (log.append("run"), a * a)[1],  # type: ignore[func-returns-value]
         x,
         use_reentrant=False,
         context_fn=lambda: (noted("forward"), noted("recomputation")),

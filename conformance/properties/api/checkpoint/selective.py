@@ -20,7 +20,7 @@ aten = torch.ops.aten
 
 
 class _Counts(TorchDispatchMode):
-    """How often each operator ran."""
+    """Count how often each operator ran."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,8 +38,8 @@ def _contexts(policy: Any) -> Any:
 
 @behaviour("checkpoint", sees=("value",))
 def kept_results(lab: Lab) -> None:
-    """Operators whose results a policy keeps are not run again in backward; gradients stay those of the
-    plain call.
+    """Operators whose results a policy keeps are not run again in backward; gradients stay those of the plain
+    call.
     """
     x, y = lab.integers(4, 4, requires_grad=True), lab.integers(4, 4, requires_grad=True)
 
@@ -58,8 +58,8 @@ def kept_results(lab: Lab) -> None:
     for name, policy in kept.items():
         out = checkpoint(block, x, y, use_reentrant=False, context_fn=_contexts(policy))
         with _Counts() as counter:
-            found = torch.autograd.grad(out.sum(), (x, y))
-        lab.close(f"gradients, kept: {name}", found, roundings=256, matrix=True)
+            gradients = torch.autograd.grad(out.sum(), (x, y))
+        lab.close(f"gradients, kept: {name}", gradients, roundings=256, matrix=True)
         lab.same(
             f"products and sines in backward, kept: {name}", [counter.counts.get(k, 0) for k in ("mm", "sin")]
         )
@@ -67,9 +67,7 @@ def kept_results(lab: Lab) -> None:
 
 @behaviour("checkpoint", sees=("value",))
 def policies_with_state(lab: Lab) -> None:
-    """A policy may hold state, knows whether it is asked in the forward or in recomputation, and may switch
-    choices.
-    """
+    """A policy may hold state, can tell the forward from recomputation, and may change its choices."""
     x = lab.integers(3, 3, requires_grad=True)
     asked: list[tuple[bool, str]] = []
 
@@ -101,7 +99,7 @@ def policies_with_state(lab: Lab) -> None:
 
 @behaviour("checkpoint", sees=("value", "error"))
 def limits_of_selection(lab: Lab) -> None:
-    """Kept results may not be changed in place unless allowed; several results and things that are no
+    """Kept results may not be changed in place unless allowed; several results and values that are not
     tensors can be kept.
     """
     x = lab.integers(4, 4, requires_grad=True)

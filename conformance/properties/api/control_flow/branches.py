@@ -1,4 +1,4 @@
-"""torch.cond: one of two branches, by a truth that is known or in a tensor."""
+"""torch.cond: one of two branches, by a predicate that is a Python bool or a tensor."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def choose(*args: Any) -> Any:
 
 
 def truth(lab: Lab, value: bool) -> torch.Tensor:
-    """A truth in a tensor on the device."""
+    """A predicate as a tensor on the device."""
     return lab.put(value)
 
 
 @behaviour("control-flow", level="training", sees=())
 def cond_chooses(lab: Lab) -> None:
-    """cond gives what the chosen branch gives, for a Python truth, a tensor's and one computed from the
+    """cond gives what the chosen branch gives, for a Python bool, a tensor and a predicate computed from the
     inputs.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
@@ -50,8 +50,7 @@ def cond_chooses(lab: Lab) -> None:
 @behaviour("control-flow", level="full", sees=())
 def cond_takes_trees(lab: Lab) -> None:
     """Operands and results of cond may be tuples, lists and dicts, unused ones included, and branches may
-    close
-    over tensors, modules and numbers, and nest.
+    close over tensors, modules and numbers, and nest.
     """
     x, y = lab.integers(3), lab.integers(3)
     layer = lab.to(torch.nn.Linear(3, 3))
@@ -74,8 +73,8 @@ def cond_takes_trees(lab: Lab) -> None:
         lab.same(f"unused operands, {value}", choose(pred, lambda a, b: a + 1, lambda a, b: b + 2, (x, y)))
         lab.same(f"closed over, {value}", choose(pred, lambda a: a * y * factor, lambda a: a + y, (x,)))
         lab.same(f"no operands, {value}", choose(pred, lambda: x + 1, lambda: y * 2))
-        found = choose(pred, lambda a: layer(a), lambda a: layer(a * 2) + a, (x,))
-        lab.same(f"a module, {value}", found.detach())
+        result = choose(pred, lambda a: layer(a), lambda a: layer(a * 2) + a, (x,))
+        lab.same(f"a module, {value}", result.detach())
 
         def outer(a: torch.Tensor, b: torch.Tensor) -> Any:
             return torch.cond(a.sum() > 0, lambda c, d: c + d, lambda c, d: c * d, (a, b))
@@ -105,11 +104,11 @@ def cond_differentiates(lab: Lab) -> None:
 
     def shown(name: str, call: Callable[..., Any], plain: Callable[..., Any], *inputs: torch.Tensor) -> None:
         kept = [tensor for tensor in inputs if tensor.requires_grad]
-        found = torch.autograd.grad(call().sum(), kept, allow_unused=True)
+        gradients = torch.autograd.grad(call().sum(), kept, allow_unused=True)
         due = torch.autograd.grad(plain().sum(), kept, allow_unused=True)
         filled = [
             [torch.zeros_like(k) if g is None else g for g, k in zip(each, kept, strict=True)]
-            for each in (found, due)
+            for each in (gradients, due)
         ]
         lab.same(name, filled[0])
         lab.holds(f"{name}: that of the branch", equal(*filled))
@@ -123,16 +122,18 @@ def cond_differentiates(lab: Lab) -> None:
             x, y = (lab.integers(3, requires_grad=need) for need in needs)
             pred = truth(lab, value)
 
-            def one(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            def taken(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
                 return a * a * b
 
-            def other(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            def refused(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
                 return a + b * b
 
-            chosen = one if value else other
+            chosen = taken if value else refused
             shown(
                 f"{value}, {needs}",
-                lambda pred=pred, x=x, y=y, one=one, other=other: choose(pred, one, other, (x, y)),
+                lambda pred=pred, x=x, y=y, taken=taken, refused=refused: choose(
+                    pred, taken, refused, (x, y)
+                ),
                 lambda x=x, y=y, chosen=chosen: chosen(x, y),
                 x,
                 y,
@@ -184,9 +185,8 @@ def cond_differentiates(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def cond_refuses(lab: Lab) -> None:
-    """cond refuses truths that are none, branches that are no functions, operands that are no tensors, and
-    branches
-    whose results differ in number, form, dtype or rank.
+    """cond refuses predicates that are not boolean, branches that are not functions, operands that are not
+    tensors, and branches whose results differ in number, structure, dtype or rank.
     """
     x, pred = lab.integers(3), truth(lab, True)
     wrong: dict[str, Callable[[], Any]] = {
@@ -206,9 +206,8 @@ def cond_refuses(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def cond_under_vmap(lab: Lab) -> None:
-    """vmap over cond gives each element the branch of its own truth, and whole branches where one truth is
-    for
-    all.
+    """vmap over cond gives each element the branch of its own predicate, and the whole batch one branch if
+    the predicate is shared.
     """
     x, y = lab.integers(4, 3), lab.integers(4, 3)
 

@@ -32,9 +32,9 @@ def check(
         ways.append(("traced", function, "symbolic"))
     for word, changed, sizes in ways:
         graph = traced(changed, *calls[0], sizes=sizes)
-        found = [graph(*inputs) for inputs in calls]
-        lab.same(f"{name}, {word}, {sizes}", found)
-        lab.holds(f"{name}, {word}, {sizes}: as the function", equal(found, due))
+        results = [graph(*inputs) for inputs in calls]
+        lab.same(f"{name}, {word}, {sizes}", results)
+        lab.holds(f"{name}, {word}, {sizes}: as the function", equal(results, due))
 
 
 def one(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -49,14 +49,14 @@ def other(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 @behaviour("control-flow", level="full", sees=())
 def graphs_of_cond(lab: Lab) -> None:
-    """A graph with cond takes the branch of each call's own truth: plain, one after the other, with writes
-    inside and under functionalize.
+    """A graph with cond takes the branch of each call's own predicate: plain, one after the other, with
+    writes inside and under functionalize.
     """
     yes, no = lab.put(True), lab.put(False)
     x, y = lab.integers(3, 2), lab.integers(3, 2)
     calls = ((yes, x, y), (no, x, y), (yes, y, x), (no, y, x))
     check(lab, "plain", lambda p, a, b: torch.cond(p, one, other, (a, b)), *calls, open_sizes=True)
-    # Not one inside of the other: torch 2.13 refuses that in a process that has traced others before.
+    # Not nested: torch 2.13 refuses that in a process that has traced other functions before.
     check(lab, "by the data", lambda a, b: torch.cond(a.sum() > b.sum(), one, other, (a, b)), (x, y), (y, x))
     check(
         lab,
@@ -105,7 +105,7 @@ def graphs_of_loops(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def compiled_control_flow(lab: Lab) -> None:
-    """Compiled whole, without a graph break, functions with control flow give what they give eagerly."""
+    """Functions with control flow, compiled whole without a graph break, give their eager results."""
     x, y = lab.integers(4, 2, low=1, high=4), lab.integers(4, 2, low=1, high=4)
     zero = lab.put(0)
     functions: dict[str, Function] = {
@@ -118,12 +118,12 @@ def compiled_control_flow(lab: Lab) -> None:
     for name, function in functions.items():
         for backend in ("eager",):
             torch_private.reset_dynamo()
-            made = compiled(function, backend)
+            compiled_function = compiled(function, backend)
             with torch.no_grad():
                 for inputs in ((x, y), (y, x)):
-                    found, due = made(*inputs), function(*inputs)
-                    lab.same(f"{name} by {backend}", found)
-                    lab.holds(f"{name} by {backend}: as eagerly", equal(found, due))
+                    result, due = compiled_function(*inputs), function(*inputs)
+                    lab.same(f"{name} by {backend}", result)
+                    lab.holds(f"{name} by {backend}: as eagerly", equal(result, due))
     torch_private.reset_dynamo()
 
 

@@ -1,4 +1,4 @@
-"""map, scan, associative_scan and while_loop: loops over tensors, held against plain Python loops."""
+"""map, scan, associative_scan and while_loop: loops over tensors, compared with plain Python loops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conformance.torch_private import control_flow
 
 Function = Callable[..., Any]
 
-#: Which one depends on who notices it first.
+#: The type depends on which check of torch notices first.
 ERRORS = (RuntimeError, TypeError, ValueError, IndexError)
 
 
@@ -38,7 +38,7 @@ def while_loop(*args: Any) -> Any:
 
 
 def folded(combine: Function, carry: Any, xs: torch.Tensor, dim: int = 0, *, reverse: bool = False) -> Any:
-    """What scan says it does, by a loop: (last carry, stacked outputs)."""
+    """The documented result of scan, computed by a loop: (last carry, stacked outputs)."""
     rows = range(xs.shape[dim])
     outputs = []
     for row in reversed(rows) if reverse else rows:
@@ -49,23 +49,22 @@ def folded(combine: Function, carry: Any, xs: torch.Tensor, dim: int = 0, *, rev
     return carry, torch.stack(outputs)
 
 
-def equal(one: Any, other: Any) -> bool:
-    """Whether two trees hold the same tensors."""
-    if isinstance(one, torch.Tensor):
-        return torch.equal(one, other) and one.dtype == other.dtype
+def equal(left: Any, right: Any) -> bool:
+    """Compare two trees; the tensors in them must be equal."""
+    if isinstance(left, torch.Tensor):
+        return torch.equal(left, right) and left.dtype == right.dtype
     values = (
-        zip(one.values(), other.values(), strict=True)
-        if isinstance(one, dict)
-        else zip(one, other, strict=True)
+        zip(left.values(), right.values(), strict=True)
+        if isinstance(left, dict)
+        else zip(left, right, strict=True)
     )
     return all(equal(mine, theirs) for mine, theirs in values)
 
 
 @behaviour("control-flow", level="training", sees=())
 def scan_folds(lab: Lab) -> None:
-    """scan gives the last carry and the outputs of each step, stacked in front, forwards and in reverse,
-    over any
-    dimension.
+    """scan gives the last carry and the outputs of each step, stacked in front, forwards and in reverse, over
+    any dimension.
     """
     xs, start = lab.integers(4, 3), lab.integers(3)
 
@@ -73,15 +72,15 @@ def scan_folds(lab: Lab) -> None:
         return carry + x, carry * x
 
     for reverse in (False, True):
-        found = scan(step, start, xs, dim=0, reverse=reverse)
-        lab.same(f"over rows, reverse {reverse}", found)
+        result = scan(step, start, xs, dim=0, reverse=reverse)
+        lab.same(f"over rows, reverse {reverse}", result)
         lab.holds(
             f"rows, reverse {reverse}: the same by a loop",
-            equal(found, folded(step, start, xs, reverse=reverse)),
+            equal(result, folded(step, start, xs, reverse=reverse)),
         )
-        other = scan(step, start, xs.T.contiguous(), dim=1, reverse=reverse)
-        lab.same(f"over columns, reverse {reverse}", other)
-        lab.holds(f"columns, reverse {reverse}: the same carry", torch.equal(other[0], found[0]))
+        along_columns = scan(step, start, xs.T.contiguous(), dim=1, reverse=reverse)
+        lab.same(f"over columns, reverse {reverse}", along_columns)
+        lab.holds(f"columns, reverse {reverse}: the same carry", torch.equal(along_columns[0], result[0]))
     sums = scan(lambda c, x: (c + x, c + x), torch.zeros(3, device=lab.device), xs, dim=0)[1]
     lab.expect("running sums", sums, xs.cpu().cumsum(0))
     lab.same(
@@ -96,7 +95,7 @@ def scan_folds(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def scan_takes_trees(lab: Lab) -> None:
-    """Carries, inputs and outputs of scan may be tuples and dicts, and what is closed over takes part."""
+    """Carries, inputs and outputs of scan may be tuples and dicts, and closed-over tensors take part."""
     xs, ys = lab.integers(4, 3), lab.integers(4, 3)
     scale = lab.integers(3)
 
@@ -119,9 +118,9 @@ def scan_takes_trees(lab: Lab) -> None:
         new = (hidden @ weight + x).clamp(-4, 4)
         return new, new.clone()
 
-    found = scan(cell, scale, xs, dim=0)
-    lab.same("a recurrent cell", found)
-    lab.holds("the cell by a loop", equal(found, folded(cell, scale, xs)))
+    result = scan(cell, scale, xs, dim=0)
+    lab.same("a recurrent cell", result)
+    lab.holds("the cell by a loop", equal(result, folded(cell, scale, xs)))
 
     def outer(total: torch.Tensor, x: torch.Tensor) -> Any:
         inner = scan(lambda c, v: (c + v, c * v), total, x, dim=0)
@@ -136,15 +135,15 @@ def scan_takes_trees(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
 def scan_differentiates(lab: Lab) -> None:
-    """The gradient of scan is that of the loop, for start, inputs and what is closed over, also for some
-    alone.
+    """The gradient of scan is that of the loop, for the start, the inputs and closed-over tensors, also for
+    some of them alone.
     """
     for chosen in ((True, True, True), (True, False, False), (False, True, False), (False, False, True)):
         xs, start, weight = lab.integers(3, 2), lab.integers(2), lab.integers(2)
         inputs = [xs, start, weight]
-        for tensor, wanted in zip(inputs, chosen, strict=True):
-            tensor.requires_grad_(wanted)
-        kept = [tensor for tensor, wanted in zip(inputs, chosen, strict=True) if wanted]
+        for tensor, differentiated in zip(inputs, chosen, strict=True):
+            tensor.requires_grad_(differentiated)
+        kept = [tensor for tensor, differentiated in zip(inputs, chosen, strict=True) if differentiated]
 
         def step(carry: torch.Tensor, x: torch.Tensor, weight: torch.Tensor = weight) -> Any:
             return carry * weight + x, carry * x
@@ -153,18 +152,17 @@ def scan_differentiates(lab: Lab) -> None:
             last.sum() + (out * out).sum()
             for last, out in (scan(step, start, xs, dim=0), folded(step, start, xs))
         ]
-        found, due = (torch.autograd.grad(loss, kept) for loss in losses)
-        lab.same(f"gradients for {chosen}", found)
-        lab.holds(f"gradients for {chosen} are those of the loop", equal(found, due))
+        gradients, due = (torch.autograd.grad(loss, kept) for loss in losses)
+        lab.same(f"gradients for {chosen}", gradients)
+        lab.holds(f"gradients for {chosen} are those of the loop", equal(gradients, due))
     with torch.no_grad():
         lab.holds("nothing requires grad under no_grad", not scan(step, start, xs, dim=0)[1].requires_grad)
 
 
 @behaviour("control-flow", level="full", sees=())
 def scan_refuses(lab: Lab) -> None:
-    """scan refuses steps that return no pair, carries whose form or shape changes, unequal lengths, and what
-    is
-    written to or handed through.
+    """scan refuses steps that do not return a pair, carries whose structure or shape changes, unequal
+    lengths, and inputs that a step writes to or returns unchanged.
     """
     xs, start = lab.integers(4, 3), lab.integers(3)
     wrong: dict[str, Callable[[], Any]] = {
@@ -192,35 +190,34 @@ def scan_refuses(lab: Lab) -> None:
 @behaviour("control-flow", level="full", sees=())
 def associative_scan_folds(lab: Lab) -> None:
     """associative_scan gives the running combinations over a dimension, forwards and in reverse, for tensors
-    and
-    trees.
+    and trees.
     """
     xs = lab.integers(5, 3, low=-2, high=3)
     for name, combine in (("add", torch.add), ("mul", torch.mul), ("max", torch.maximum)):
         for dim in (0, 1, -1):
             for reverse in (False, True):
-                found = associative_scan(combine, xs, dim, reverse=reverse, combine_mode="generic")
+                result = associative_scan(combine, xs, dim, reverse=reverse, combine_mode="generic")
                 source = xs.flip(dim) if reverse else xs
                 rows = [source.select(dim, 0)]
                 for place in range(1, xs.shape[dim]):
                     rows.append(combine(rows[-1], source.select(dim, place)))
                 due = torch.stack(rows, dim).flip(dim) if reverse else torch.stack(rows, dim)
-                lab.same(f"{name} over {dim}, reverse {reverse}", found)
+                lab.same(f"{name} over {dim}, reverse {reverse}", result)
                 lab.holds(
-                    f"{name} over {dim}, reverse {reverse}: the same by a loop", torch.equal(found, due)
+                    f"{name} over {dim}, reverse {reverse}: the same by a loop", torch.equal(result, due)
                 )
     ys = lab.integers(5, 3, low=-2, high=3)
 
-    def pair(one: Any, other: Any) -> Any:
-        return one[0] * other[0], one[1] * other[0] + other[1]
+    def pair(left: Any, right: Any) -> Any:
+        return left[0] * right[0], left[1] * right[0] + right[1]
 
-    found = associative_scan(pair, (xs, ys), 0, combine_mode="generic")
+    result = associative_scan(pair, (xs, ys), 0, combine_mode="generic")
     first, second = [xs[0]], [ys[0]]
     for row in range(1, 5):
         first.append(first[-1] * xs[row])
         second.append(second[-1] * xs[row] + ys[row])
-    lab.same("pairs", found)
-    lab.holds("pairs by a loop", equal(found, (torch.stack(first), torch.stack(second))))
+    lab.same("pairs", result)
+    lab.holds("pairs by a loop", equal(result, (torch.stack(first), torch.stack(second))))
     tree = associative_scan(
         lambda a, b: {"p": a["p"] + b["p"], "q": [a["q"][0] * b["q"][0]]},
         {"p": xs, "q": [ys]},
@@ -237,16 +234,15 @@ def associative_scan_folds(lab: Lab) -> None:
     strided = lab.integers(3, 5).T
     lab.same("not contiguous", associative_scan(torch.add, strided, 0, combine_mode="generic"))
     lab.same(
-        "downstream", associative_scan(torch.add, found[0] @ lab.integers(3, 3), 1, combine_mode="generic")
+        "downstream", associative_scan(torch.add, result[0] @ lab.integers(3, 3), 1, combine_mode="generic")
     )
     lab.same("one element", associative_scan(torch.add, xs[:1], 0, combine_mode="generic"))
 
 
 @behaviour("control-flow", level="full", sees=())
 def associative_scan_refuses(lab: Lab) -> None:
-    """associative_scan refuses inputs of other lengths, dimensions that are none, other shapes of results,
-    and
-    sparse tensors.
+    """associative_scan refuses inputs of different lengths, dimensions that do not exist, results of another
+    shape, and sparse tensors.
     """
     xs = lab.integers(4, 3)
 
@@ -287,15 +283,15 @@ def map_maps_rows(lab: Lab) -> None:
         def body(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             return x * x * y
 
-        found = torch.autograd.grad(map_over(body, xs, y).sum(), kept)
+        gradients = torch.autograd.grad(map_over(body, xs, y).sum(), kept)
         due = torch.autograd.grad(torch.stack([body(x, y) for x in xs]).sum(), kept)
-        lab.same(f"gradients for {chosen}", found)
-        lab.holds(f"gradients for {chosen} are those of the loop", equal(found, due))
+        lab.same(f"gradients for {chosen}", gradients)
+        lab.holds(f"gradients for {chosen} are those of the loop", equal(gradients, due))
 
 
 @behaviour("control-flow", level="full", sees=())
 def map_refuses(lab: Lab) -> None:
-    """map refuses inputs that are no tensors or have no length in common, and outputs that are no tensors."""
+    """map refuses inputs that are not tensors or have different lengths, and outputs that are not tensors."""
     xs = lab.integers(4, 3)
     lab.raises("a number as output", lambda: map_over(lambda x: 1.5, xs), *ERRORS)
     lab.raises("a word in the output", lambda: map_over(lambda x: [x + 1, "a"], xs), *ERRORS)
@@ -307,8 +303,7 @@ def map_refuses(lab: Lab) -> None:
 @behaviour("control-flow", level="training", sees=())
 def while_loop_runs(lab: Lab) -> None:
     """while_loop runs its body as long as its condition holds, not at all if it never does, over trees of
-    tensors
-    and whole numbers, nested as well.
+    tensors and whole numbers, nested as well.
     """
     x = lab.integers(3, low=1, high=5)
     zero = lab.put(0)
@@ -340,8 +335,8 @@ def while_loop_runs(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def while_loop_refuses(lab: Lab) -> None:
-    """while_loop refuses bodies that change the form, shape or dtype of the state or write into it, and
-    conditions that are no single truth.
+    """while_loop refuses bodies that write to the state or change its structure, shape or dtype, and
+    conditions that do not give a single boolean.
     """
     x, zero = lab.integers(3), lab.put(0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -12,8 +13,9 @@ from conformance.behaviours.lab import Lab
 
 
 def _declared(lab: Lab, *names: str) -> torch.dtype:
-    """The first dtype of these that the target declares and that holds the numbers of the lab's; else
-    that one.
+    """The first of these dtypes that the target declares and that holds the lab's numbers.
+
+    Without one, the lab's own dtype.
     """
     fitting = [getattr(torch, name) for name in names if lab.target.declares(name)]
     return next((dtype for dtype in fitting if dtype.is_complex or not lab.dtype.is_complex), lab.dtype)
@@ -21,8 +23,8 @@ def _declared(lab: Lab, *names: str) -> torch.dtype:
 
 @behaviour("copying", dtypes=ALL, level="bringup", sees=("value", "dtype"))
 def to_device_and_back(lab: Lab) -> None:
-    """to, cpu and the device's name move values to the device and back without changing them; to the
-    same place is nothing.
+    """to, cpu and the device's name move values to the device and back without changing them; a move to the
+    same device does nothing.
     """
     host = lab.integers(3, 4).cpu()
     moved = host.to(lab.device)
@@ -58,8 +60,8 @@ def copies_between_dtypes(lab: Lab) -> None:
         if not lab.target.declares(name):
             continue
         dtype = getattr(torch, name)
-        made = values.to(dtype)
-        lab.same(f"to {name}", made)
+        converted = values.to(dtype)
+        lab.same(f"to {name}", converted)
         into = torch.zeros(4, dtype=dtype, device=lab.device)
         lab.holds("copy_ gives itself", into.copy_(values) is into)
         lab.same(f"into {name}", into)
@@ -99,7 +101,7 @@ def copies_of_all_shapes(lab: Lab) -> None:
         lab.same(f"nothing from the {side}", fresh(0, 6).copy_(source(base[:0])))
         lab.raises(
             f"too large from the {side}",
-            lambda source=source: fresh(2, 2).copy_(source(base)),
+            lambda: fresh(2, 2).copy_(source(base)),
             match="(?i)must match|size|shape",
         )
     target = torch.zeros(4, 6, dtype=lab.dtype)
@@ -116,7 +118,7 @@ def copies_of_all_shapes(lab: Lab) -> None:
 
 @behaviour("copying", dtypes=("complex64", "complex128"), capabilities=("conj_neg_views",), sees=("value",))
 def copies_of_lazy_bits(lab: Lab) -> None:
-    """copy_, clone and moves see through conjugate and negative views on either side."""
+    """copy_, clone and device moves resolve conjugate and negative views on either side."""
     base = lab.integers(3, 3)
     turned = base.conj()
     negative = base.conj().imag
@@ -136,7 +138,7 @@ def copies_of_lazy_bits(lab: Lab) -> None:
 
 @behaviour("copying", dtypes=ALL, level="core", sees=("value",))
 def clones(lab: Lab) -> None:
-    """clone has the values and dense strides of its source in memory of its own."""
+    """clone has the values and dense strides of its source in its own memory."""
     base = lab.integers(3, 4)
     cloned = base.clone()
     lab.same("a clone", cloned, strides=True)
@@ -157,11 +159,12 @@ def clones(lab: Lab) -> None:
 
 @behaviour("copying", level="core", sees=("value",), dtypes=("float32", "int64", "bool", "complex64"))
 def deep_copies(lab: Lab) -> None:
-    """deepcopy keeps sharing inside what is copied, device, dtype, strides and gradients, in memory
-    of its own.
+    """deepcopy keeps sharing inside what is copied, device, dtype, strides and gradients, in memory of its
+    own.
     """
-    base = lab.integers(2, 3)
-    copied, again, part, number = copy.deepcopy([base, base, base[0], 5])
+    base: Any = lab.integers(2, 3)
+    tree: list[Any] = [base, base, base[0], 5]
+    copied, again, part, number = copy.deepcopy(tree)
     lab.same("copied", [copied, part, number])
     lab.holds("one object stays one", copied is again)
     lab.apart("a tensor and its deep copy", base, copied)
@@ -174,9 +177,9 @@ def deep_copies(lab: Lab) -> None:
     if lab.dtype.is_floating_point:
         leaf = lab.floats(3, requires_grad=True)
         (leaf * leaf).sum().backward()
-        other = copy.deepcopy(leaf)
-        lab.same("a leaf", [other, other.grad, other.requires_grad, other.is_leaf])
-        lab.holds("its gradient is its own", other.grad is not leaf.grad)
+        leaf_copy = copy.deepcopy(leaf)
+        lab.same("a leaf", [leaf_copy, leaf_copy.grad, leaf_copy.requires_grad, leaf_copy.is_leaf])
+        lab.holds("its gradient is its own", leaf_copy.grad is not leaf.grad)
         weight = torch.nn.Parameter(lab.floats(2))
         lab.holds("a parameter stays one", isinstance(copy.deepcopy(weight), torch.nn.Parameter))
         lab.raises("a result of autograd", lambda: copy.deepcopy(leaf * 2), match="(?i)graph leaves|deepcopy")
@@ -186,25 +189,25 @@ def deep_copies(lab: Lab) -> None:
 
 @behaviour("copying", level="core", sees=("error",))
 def mixed_devices_refused(lab: Lab) -> None:
-    """Operators refuse tensors of two devices, scalars of the host apart; indices may come from the host."""
+    """Operators refuse tensors of two devices, except scalars of the host; indices may come from the host."""
     base = lab.integers(3, 3)
-    other = torch.ones(3, 3, device="meta") if lab.device.type == "cpu" else torch.ones(3, 3)
+    elsewhere = torch.ones(3, 3, device="meta") if lab.device.type == "cpu" else torch.ones(3, 3)
     number = torch.tensor(2.0)
     lab.same("a scalar of the host", base * number)
     lab.same("a scalar first", number + base)
     lab.same("indexed from the host", base[torch.tensor([2, 0])])
     lab.same("a mask of the host", base[torch.tensor([True, False, True])])
     calls: dict[str, Callable[[], object]] = {
-        "add": lambda: base + other,
-        "compare": lambda: base == other,
-        "atan2": lambda: torch.atan2(base, other),
-        "lerp": lambda: base.lerp(other, 0.5),
-        "dot": lambda: torch.dot(base[0], other[0]),
-        "cat": lambda: torch.cat((base, other)),
-        "stack": lambda: torch.stack((base, other)),
-        "where": lambda: torch.where(base > 0, base, other),
-        "into out": lambda: torch.add(base, base, out=other),
-        "index_add_": lambda: base.index_add_(0, lab.put([0, 1, 2]), other),
+        "add": lambda: base + elsewhere,
+        "compare": lambda: base == elsewhere,
+        "atan2": lambda: torch.atan2(base, elsewhere),
+        "lerp": lambda: base.lerp(elsewhere, 0.5),
+        "dot": lambda: torch.dot(base[0], elsewhere[0]),
+        "cat": lambda: torch.cat((base, elsewhere)),
+        "stack": lambda: torch.stack((base, elsewhere)),
+        "where": lambda: torch.where(base > 0, base, elsewhere),
+        "into out": lambda: torch.add(base, base, out=elsewhere),
+        "index_add_": lambda: base.index_add_(0, lab.put([0, 1, 2]), elsewhere),
     }
     for name, call in calls.items():
         lab.raises(f"{name} of two devices", call)
@@ -229,14 +232,14 @@ def narrowing_rounds(lab: Lab) -> None:
         given = lab.put(values, dtype=source)
         return torch.zeros(len(values), dtype=target, device=lab.device).copy_(given)
 
-    found = converted(exact, torch.float64, lab.dtype)
+    result = converted(exact, torch.float64, lab.dtype)
     lab.expect(
-        "rounded", found, [1.0, 1.0 + unit, 1.0, 1.0 + 2 * unit, -1.0, 0.0, float("inf"), float("-inf")]
+        "rounded", result, [1.0, 1.0 + unit, 1.0, 1.0 + 2 * unit, -1.0, 0.0, float("inf"), float("-inf")]
     )
     lab.same("too large", converted([1e39, -1e39], torch.float64, lab.dtype))
     lab.same("NaN", converted([float("nan")], torch.float64, lab.dtype).isnan())
     lab.expect("negative zero", torch.signbit(converted([-0.0], torch.float64, lab.dtype)), [True])
-    for other in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-        lab.same(f"to {other}", converted([0.1, 1 / 3, 65504.0, 1e-7, 70000.0], lab.dtype, other))
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        lab.same(f"to {dtype}", converted([0.1, 1 / 3, 65504.0, 1e-7, 70000.0], lab.dtype, dtype))
     lab.same("magnitudes", lab.put([-1.5, 2.5, -0.0], dtype=lab.dtype).abs())
     lab.same("negated", -lab.put([-1.5, 2.5, 0.0], dtype=lab.dtype))

@@ -1,1 +1,1 @@
-"""Behaviours of area ``creation``: factories and what copies into new tensors."""
+"""Behaviours of area ``creation``: factories and copies into new tensors."""

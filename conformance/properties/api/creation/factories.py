@@ -1,9 +1,10 @@
-"""Factories that fill, and those that take after another tensor."""
+"""Factories that fill, and those that follow another tensor."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
@@ -15,7 +16,7 @@ SHAPES = ((), (0,), (5,), (2, 0, 3), (2, 3, 4))
 
 @contextlib.contextmanager
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Another default dtype for a while."""
+    """Set another default dtype inside the context."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -27,7 +28,7 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 @behaviour("creation", dtypes=ALL, level="bringup", sees=("value", "dtype", "shape"))
 def filled_factories(lab: Lab) -> None:
     """zeros, ones, full and empty give tensors of the shape, dtype, device and content that was asked for."""
-    where = {"device": lab.device, "dtype": lab.dtype}
+    where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for shape in SHAPES:
         lab.expect(f"zeros {shape}", torch.zeros(shape, **where), torch.zeros(shape))
         lab.expect(f"ones {shape}", torch.ones(shape, **where), torch.ones(shape))
@@ -65,7 +66,7 @@ def fill_value_dtype(lab: Lab) -> None:
 
 @behaviour("creation", level="core", sees=("value", "error"))
 def factories_into_out(lab: Lab) -> None:
-    """Factories with out= write there, resize an empty one, return it, and refuse another dtype."""
+    """Factories with out= write there, resize an empty tensor, return it, and refuse another dtype."""
     device = lab.device
     calls = {
         "zeros": lambda out: torch.zeros(2, 3, out=out),
@@ -79,9 +80,9 @@ def factories_into_out(lab: Lab) -> None:
         shape = (6,) if name in ("arange", "linspace") else (2, 3)
         fitting = torch.full(shape, -1.0, device=device)
         address = fitting.data_ptr()
-        found = call(fitting)
+        result = call(fitting)
         lab.same(f"{name} into a fitting out", fitting)
-        lab.holds(f"{name} returns out", found is fitting)
+        lab.holds(f"{name} returns out", result is fitting)
         lab.holds(f"{name} keeps the memory of out", fitting.data_ptr() == address)
         lab.same(f"{name} into an empty out", call(torch.empty(0, device=device)))
     ints = torch.empty((2, 3), dtype=torch.int64, device=device)
@@ -95,8 +96,8 @@ def factories_into_out(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=ALL, level="core", sees=("value", "dtype"))
 def like_factories(lab: Lab) -> None:
-    """The _like factories take shape, dtype, device and dense strides from their input unless told
-    otherwise.
+    """The _like factories take shape, dtype, device and dense strides from their input unless arguments
+    override them.
     """
     inputs = {
         "contiguous": lab.integers(2, 3, 4),
@@ -124,7 +125,7 @@ def like_factories(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=ALL, level="core", sees=("value", "dtype"))
 def new_factories(lab: Lab) -> None:
-    """The new_ methods take dtype and device from their tensor unless told otherwise."""
+    """The new_ methods take dtype and device from their tensor unless arguments override them."""
     base = lab.integers(2, 2)
     lab.same("new_zeros", base.new_zeros(2, 3))
     lab.same("new_ones", base.new_ones((3,)))
@@ -151,11 +152,11 @@ def new_factories(lab: Lab) -> None:
 @behaviour("creation", dtypes=ALL, sees=("value", "error"))
 def identity_matrices(lab: Lab) -> None:
     """eye has ones on its diagonal for any two sizes, zero included, and refuses negative ones."""
-    where = {"device": lab.device, "dtype": lab.dtype}
+    where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for rows, columns in ((0, 0), (0, 3), (1, 1), (3, 3), (2, 5), (5, 2)):
         expected = [[int(row == column) for column in range(columns)] for row in range(rows)]
-        wanted = torch.tensor(expected).reshape(rows, columns)
-        lab.expect(f"eye {rows} by {columns}", torch.eye(rows, columns, **where), wanted)
+        matrix = torch.tensor(expected).reshape(rows, columns)
+        lab.expect(f"eye {rows} by {columns}", torch.eye(rows, columns, **where), matrix)
     lab.same("eye of one size", torch.eye(4, **where))
     out = torch.empty(0, **where)
     lab.same("eye into out", torch.eye(2, out=out))
@@ -177,21 +178,23 @@ def strided_factories(lab: Lab) -> None:
         ((0, 2), (2, 1)),
         ((), ()),
     ):
-        for made in (
+        for tensor in (
             torch.empty_strided(size, stride, device=device),
             torch.empty(0, device=device).new_empty_strided(size, stride),
         ):
-            lab.same(f"{size} by {stride}", [made.shape, made.stride(), made.untyped_storage().nbytes()])
-            lab.same(f"{size} by {stride} is contiguous", made.is_contiguous())
-    for size, stride in (((1,), (1, 2)), ((2, 3), (1,)), ((2, 3), ())):
+            lab.same(
+                f"{size} by {stride}", [tensor.shape, tensor.stride(), tensor.untyped_storage().nbytes()]
+            )
+            lab.same(f"{size} by {stride} is contiguous", tensor.is_contiguous())
+    for bad_size, bad_stride in (((1,), (1, 2)), ((2, 3), (1,)), ((2, 3), ())):
         lab.raises(
-            f"empty_strided({size}, {stride})",
-            lambda size=size, stride=stride: torch.empty_strided(size, stride, device=device),
+            f"empty_strided({bad_size}, {bad_stride})",
+            lambda: torch.empty_strided(bad_size, bad_stride, device=device),
             match="must match|mismatch in length",
         )
         lab.raises(
-            f"new_empty_strided({size}, {stride})",
-            lambda size=size, stride=stride: torch.empty(0, device=device).new_empty_strided(size, stride),
+            f"new_empty_strided({bad_size}, {bad_stride})",
+            lambda: torch.empty(0, device=device).new_empty_strided(bad_size, bad_stride),
             match="must match|mismatch in length",
         )
     lab.raises("a negative size", lambda: torch.empty((2, -1), device=device), match="negative dimension")
@@ -215,15 +218,15 @@ def strided_factories(lab: Lab) -> None:
 
 @behaviour("creation", sees=("error", "message"))
 def factories_refuse_nonsense(lab: Lab) -> None:
-    """Factories refuse arguments of wrong kinds with TypeErrors, and unknown devices by name."""
+    """Factories refuse arguments of wrong types with TypeErrors, and unknown devices by name."""
     device = lab.device
-    lab.raises("zeros('a')", lambda: torch.zeros("a", device=device), TypeError)
-    lab.raises("full without a value", lambda: torch.full((2,), device=device), TypeError)
-    lab.raises("ones of a float", lambda: torch.ones(2.5, device=device), TypeError)
-    lab.raises("a dtype by name", lambda: torch.zeros(2, dtype="float32", device=device), TypeError)
+    lab.raises("zeros('a')", lambda: torch.zeros("a", device=device), TypeError)  # type: ignore[arg-type]
+    lab.raises("full without a value", lambda: torch.full((2,), device=device), TypeError)  # type: ignore[call-overload]
+    lab.raises("ones of a float", lambda: torch.ones(2.5, device=device), TypeError)  # type: ignore[call-overload]
+    lab.raises("a dtype by name", lambda: torch.zeros(2, dtype="float32", device=device), TypeError)  # type: ignore[call-overload]
     lab.raises("an unknown device", lambda: torch.zeros(2, device="nosuch"), match="nosuch")
     lab.raises("a negative index", lambda: torch.device(lab.device.type, -2))
-    lab.raises("eye of a tensor", lambda: torch.eye(lab.integers(2)), TypeError)
+    lab.raises("eye of a tensor", lambda: torch.eye(lab.integers(2)), TypeError)  # type: ignore[call-overload]
     lab.raises(
         "a ragged list",
         lambda: torch.tensor([[1, 2], [3]], device=device),
@@ -245,7 +248,7 @@ def default_device_context(lab: Lab) -> None:
         return all(tensor.device.type == device.type for tensor in tensors)
 
     with torch.device(device):
-        made = (
+        created = (
             torch.zeros(2),
             torch.tensor([1, 2]),
             torch.arange(3),
@@ -258,13 +261,16 @@ def default_device_context(lab: Lab) -> None:
             torch.nn.Linear(2, 2).weight.detach(),
             torch.empty(2),
         )
-        lab.holds("factories follow torch.device", kinds(*made))
+        lab.holds("factories follow torch.device", kinds(*created))
         lab.same("the default device", torch.get_default_device().type == device.type)
         lab.same("device= wins", torch.zeros(2, device="cpu"), host=True)
         with torch.device("meta"):
             lab.expect("the inner one wins", torch.zeros(2).device.type, "meta")
         lab.holds("the outer one is back", kinds(torch.ones(1)))
-        lab.same("what it holds", [made[0], made[1], made[2], made[4], made[5], made[6], made[8]])
+        lab.same(
+            "what it holds",
+            [created[0], created[1], created[2], created[4], created[5], created[6], created[8]],
+        )
     lab.expect("outside", torch.zeros(1).device.type, "cpu")
     torch.set_default_device(device)
     try:

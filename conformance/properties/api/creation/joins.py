@@ -1,6 +1,9 @@
-"""Tensors joined from others: cat, stack and what is made of them."""
+"""Tensors joined from others: cat, stack and functions built on them."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -15,7 +18,7 @@ def joined_by_cat(lab: Lab) -> None:
     joined = torch.cat(parts, 1)
     lab.same("along 1", joined)
     lab.same("along -2", torch.cat(parts, dim=-2))
-    lab.same("by other names", [torch.concat(parts, 1), torch.concatenate(parts, axis=1)])
+    lab.same("by other names", [torch.concat(parts, 1), torch.concatenate(parts, axis=1)])  # type: ignore[call-arg]
     start = 0
     for part in parts:
         lab.holds("a slice is the part", torch.equal(joined.narrow(1, start, part.size(1)), part))
@@ -39,7 +42,7 @@ def joined_by_cat(lab: Lab) -> None:
 
 @behaviour("creation", level="core", sees=("error", "message"))
 def cat_refuses(lab: Lab) -> None:
-    """cat refuses nothing, tensors of no dimensions, sizes that differ, a missing dimension and two
+    """cat refuses an empty list, tensors without dimensions, different sizes, a missing dimension and two
     devices.
     """
     a, b = lab.integers(2, 3), lab.integers(2, 4)
@@ -50,7 +53,7 @@ def cat_refuses(lab: Lab) -> None:
     lab.raises(
         "a dimension too far", lambda: torch.cat((a, a), 2), IndexError, match="(?i)dimension out of range"
     )
-    lab.raises("numbers", lambda: torch.cat((a, 1)), TypeError)
+    lab.raises("numbers", lambda: torch.cat((a, 1)), TypeError)  # type: ignore[arg-type]
     lab.raises("stack of sizes", lambda: torch.stack((a, b)), match="equal size")
     lab.raises("stack of nothing", lambda: torch.stack([]), RuntimeError, ValueError, match="(?i)non-empty")
     lab.raises(
@@ -81,7 +84,7 @@ def cat_refuses(lab: Lab) -> None:
         lab.holds("another device is refused", _refuses(lambda: torch.cat((a, a.cpu()))))
 
 
-def _refuses(call: object) -> bool:
+def _refuses(call: Callable[[], Any]) -> bool:
     try:
         call()
     except RuntimeError:
@@ -91,7 +94,7 @@ def _refuses(call: object) -> bool:
 
 @behaviour("creation", dtypes=("float32", "int64"), sees=("value", "shape"))
 def cat_into_out(lab: Lab) -> None:
-    """cat and stack write into out= of any strides, in place where it fits."""
+    """cat and stack write into out= of any strides, in place if it fits."""
     a, b = lab.integers(2, 3), lab.integers(2, 3)
     for dim in (0, 1):
         shape = (4, 3) if dim == 0 else (2, 6)
@@ -99,7 +102,7 @@ def cat_into_out(lab: Lab) -> None:
         address = fitting.data_ptr()
         lab.holds("cat returns out", torch.cat((a, b), dim, out=fitting) is fitting)
         lab.same(f"into a fitting out along {dim}", fitting)
-        lab.holds("it stayed where it was", fitting.data_ptr() == address)
+        lab.holds("it kept its memory", fitting.data_ptr() == address)
         wide = torch.zeros(shape[0], 2 * shape[1], dtype=lab.dtype, device=lab.device)
         torch.cat((a, b), dim, out=wide[:, ::2])
         lab.same(f"into a strided out along {dim}", wide)
@@ -126,9 +129,9 @@ def cat_and_memory_format(lab: Lab) -> None:
     """cat of channels-last tensors gives the values of contiguous ones, into an out= of either format."""
     a = lab.integers(2, 3, 2, 2)
     b = lab.integers(2, 3, 2, 2)
-    wanted = torch.cat((a, b), 1)
+    expected = torch.cat((a, b), 1)
     last = [part.contiguous(memory_format=torch.channels_last) for part in (a, b)]
-    lab.same("of contiguous ones", wanted, strides=True)
+    lab.same("of contiguous ones", expected, strides=True)
     lab.same("of channels-last ones", torch.cat(last, 1))
     lab.same("of one of each", torch.cat((a, last[1]), 1))
     lab.same("along 0", torch.cat(last, 0))
@@ -141,12 +144,12 @@ def cat_and_memory_format(lab: Lab) -> None:
         torch.cat(last, 1, out=out)
         lab.same(f"into {name}", out)
         lab.holds(f"out stays {name}", out.stride() == stride)
-    lab.holds("the same values", torch.equal(torch.cat(last, 1), wanted))
+    lab.holds("the same values", torch.equal(torch.cat(last, 1), expected))
 
 
 @behaviour("creation", dtypes=ALL, sees=("value", "shape"))
 def stacks(lab: Lab) -> None:
-    """stack joins along a new dimension; hstack, vstack, dstack and column_stack do so as in NumPy."""
+    """stack joins along a new dimension; hstack, vstack, dstack and column_stack do as in NumPy."""
     a, b = lab.integers(2, 3), lab.integers(2, 3)
     for dim in (0, 1, 2, -1, -2, -3):
         joined = torch.stack((a, b), dim)
@@ -183,8 +186,8 @@ def stack_splits(lab: Lab) -> None:
         lab.same(f"{name} beyond the end", [part.shape for part in call(base, (2, 6))])
         halves[1].zero_()
         lab.same(f"after a write through {name}", base)
-        lab.raises(f"{name} in three", lambda call=call: call(base, 3), match="not divisible|evenly")
-        lab.raises(f"{name} of a scalar", lambda call=call: call(lab.integers(), 1), match="dimension")
+        lab.raises(f"{name} in three", lambda: call(base, 3), match="not divisible|evenly")
+        lab.raises(f"{name} of a scalar", lambda: call(lab.integers(), 1), match="dimension")
     lab.same("hsplit of a vector", list(torch.hsplit(lab.integers(6), 3)))
     lab.raises("vsplit of a vector", lambda: torch.vsplit(lab.integers(6), 3), match="dimension")
     lab.raises("dsplit of a matrix", lambda: torch.dsplit(lab.integers(6, 2), 2), match="dimension")
@@ -234,18 +237,18 @@ def meshgrids(lab: Lab) -> None:
 
 @behaviour("creation", sees=("value", "error"), dtypes=("float32", "int64", "complex64", "bool"))
 def block_diagonals(lab: Lab) -> None:
-    """block_diag puts matrices, rows and scalars on the diagonal of a matrix of zeros; diagflat and
-    diag_embed vectors.
+    """block_diag puts matrices, rows and scalars on the diagonal of a matrix of zeros, as diagflat and
+    diag_embed do with vectors.
     """
     a = lab.put([[1, 0], [1, 1]], dtype=lab.dtype)
     row = lab.put([1, 1, 1], dtype=lab.dtype)
-    one = lab.put(1, dtype=lab.dtype)
-    wanted = torch.zeros(4, 6)
-    wanted[0, 0] = wanted[1, 0] = wanted[1, 1] = wanted[3, 5] = 1
-    wanted[2, 2:5] = 1
-    lab.expect("blocks", torch.block_diag(a, row, one), wanted)
+    number = lab.put(1, dtype=lab.dtype)
+    expected = torch.zeros(4, 6)
+    expected[0, 0] = expected[1, 0] = expected[1, 1] = expected[3, 5] = 1
+    expected[2, 2:5] = 1
+    lab.expect("blocks", torch.block_diag(a, row, number), expected)
     lab.same("one block", torch.block_diag(a))
-    lab.same("no columns", torch.block_diag(a, a[:, :0], one))
+    lab.same("no columns", torch.block_diag(a, a[:, :0], number))
     lab.same("no blocks", torch.block_diag().shape)
     lab.same("mixed dtypes", torch.block_diag(a, lab.put([[2.5]], dtype=torch.float64)))
     lab.raises(
@@ -257,7 +260,7 @@ def block_diagonals(lab: Lab) -> None:
         lab.same(f"diag at {offset}", torch.diag(row, offset))
         embedded = torch.diag_embed(row, offset)
         lab.holds("its diagonal is the vector", torch.equal(embedded.diagonal(offset), row))
-    lab.same("diagflat of a scalar", torch.diagflat(one))
+    lab.same("diagflat of a scalar", torch.diagflat(number))
     lab.same("diag_embed across other dimensions", torch.diag_embed(a, 0, 0, 2))
     lab.raises("diag_embed twice in one dimension", lambda: torch.diag_embed(a, 0, 1, 1), match="identical")
     lab.raises("diag_embed too far", lambda: torch.diag_embed(a, 0, 5, 1), IndexError)
@@ -265,7 +268,7 @@ def block_diagonals(lab: Lab) -> None:
 
 @behaviour("creation", sees=("value", "error"), dtypes=("float32", "int64"))
 def products_and_choices(lab: Lab) -> None:
-    """cartesian_prod and combinations list what itertools lists, vander the powers, in order."""
+    """cartesian_prod and combinations list what itertools lists, and vander gives the powers in order."""
     a, b = lab.put([1, 2, 3], dtype=lab.dtype), lab.put([4, 5], dtype=lab.dtype)
     lab.expect("a product", torch.cartesian_prod(a, b), [[1, 4], [1, 5], [2, 4], [2, 5], [3, 4], [3, 5]])
     lab.expect("of one", torch.cartesian_prod(a), [1, 2, 3])

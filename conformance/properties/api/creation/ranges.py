@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy
 import torch
@@ -14,7 +15,7 @@ from conformance.behaviours.lab import Lab
 @behaviour("creation", dtypes=(*FLOATS, *INTEGERS), level="core", sees=("value", "dtype", "error"))
 def arange_steps(lab: Lab) -> None:
     """arange counts from start to before end in steps, both ways, to nothing, and into out."""
-    where = {"device": lab.device, "dtype": lab.dtype}
+    where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     lab.expect("0 to 5", torch.arange(5, **where), [0, 1, 2, 3, 4])
     lab.expect("2 to 9 by 3", torch.arange(2, 9, 3, **where), [2, 5, 8])
     lab.expect("9 to 2 by -3", torch.arange(9, 2, -3, **where), [9, 6, 3])
@@ -45,26 +46,26 @@ def arange_of_floats(lab: Lab) -> None:
     for dtype in (torch.float32, torch.float64):
         for start, end, step in ((0.0, 1.0, 0.25), (-2.0, 2.0, 0.5), (1.0, 0.0, -0.125), (0.0, 1.0, 0.375)):
             count = math.ceil((end - start) / step)
-            wanted = [start + place * step for place in range(count)]
+            expected = [start + place * step for place in range(count)]
             lab.expect(
                 f"{start} to {end} by {step}",
                 torch.arange(start, end, step, dtype=dtype, device=device),
-                wanted,
+                expected,
             )
     lab.same(
         "a count that rounding could miss", torch.arange(0, 1, 0.1, dtype=torch.float64, device=device).shape
     )
     lab.same("another one", torch.arange(-1, 1.02, 0.02, device=device).shape)
     lab.expect("mixed arguments", torch.arange(0, 3.0, device=device), [0.0, 1.0, 2.0])
-    lab.expect("tensors as bounds", torch.arange(torch.tensor(1), torch.tensor(4), device=device), [1, 2, 3])
+    lab.expect("tensors as bounds", torch.arange(torch.tensor(1), torch.tensor(4), device=device), [1, 2, 3])  # type: ignore[call-overload]
     big = 2**60
     lab.expect("large integers", torch.arange(big, big + 3, device=device), [big, big + 1, big + 2])
     lab.expect(
         "floats cut to integers", torch.arange(0, 4, 1, dtype=torch.int64, device=device), [0, 1, 2, 3]
     )
     for bound in (math.inf, -math.inf, math.nan):
-        lab.raises(f"to {bound}", lambda bound=bound: torch.arange(0, bound, device=device))
-        lab.raises(f"from {bound}", lambda bound=bound: torch.arange(bound, 3, device=device))
+        lab.raises(f"to {bound}", lambda: torch.arange(0, bound, device=device))
+        lab.raises(f"from {bound}", lambda: torch.arange(bound, 3, device=device))
     lab.raises(
         "too many",
         lambda: torch.arange(1.175494351e-38, 3.402823466e38, device=device),
@@ -74,16 +75,16 @@ def arange_of_floats(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("float32", "float64"), level="core", sees=("value", "dtype", "shape"))
 def linspace_points(lab: Lab) -> None:
-    """linspace has its steps evenly between start and end, both exactly among them, for any number of
-    steps.
+    """linspace has its steps evenly between start and end, both exactly among them, for any
+    number of steps.
     """
-    where = {"device": lab.device, "dtype": lab.dtype}
+    where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for start, end, steps in ((0, 10, 5), (-3, 3, 7), (1, 0, 4), (2.5, 2.5, 3), (0, 1, 50), (-1e5, 1e5, 101)):
-        wanted = numpy.linspace(start, end, steps, dtype=numpy.float64)
-        found = torch.linspace(start, end, steps, **where)
-        lab.expect(f"{start} to {end} in {steps}", found, wanted, roundings=4)
-        lab.expect(f"{start} to {end} in {steps}, first", found[0], torch.tensor(start, dtype=lab.dtype))
-        lab.expect(f"{start} to {end} in {steps}, last", found[-1], torch.tensor(end, dtype=lab.dtype))
+        expected = numpy.linspace(start, end, steps, dtype=numpy.float64)
+        result = torch.linspace(start, end, steps, **where)
+        lab.expect(f"{start} to {end} in {steps}", result, expected, roundings=4)
+        lab.expect(f"{start} to {end} in {steps}, first", result[0], torch.tensor(start, dtype=lab.dtype))
+        lab.expect(f"{start} to {end} in {steps}, last", result[-1], torch.tensor(end, dtype=lab.dtype))
     lab.expect("one step", torch.linspace(3, 8, 1, **where), [3.0])
     lab.expect("no step", torch.linspace(3, 8, 0, **where), torch.zeros(0))
     lab.raises("less than no step", lambda: torch.linspace(0, 1, -1, **where), match="non-negative")
@@ -101,7 +102,7 @@ def linspace_points(lab: Lab) -> None:
 @behaviour("creation", dtypes=INTEGERS, sees=("value",))
 def linspace_of_integers(lab: Lab) -> None:
     """linspace of integers cuts its points towards zero and keeps both ends."""
-    where = {"device": lab.device, "dtype": lab.dtype}
+    where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     lab.expect("0 to 10 in 6", torch.linspace(0, 10, 6, **where), [0, 2, 4, 6, 8, 10])
     lab.expect("10 to 0 in 6", torch.linspace(10, 0, 6, **where), [10, 8, 6, 4, 2, 0])
     lab.expect("0 to 3 in 7", torch.linspace(0, 3, 7, **where), [0, 0, 1, 1, 2, 2, 3])
@@ -113,12 +114,12 @@ def linspace_of_integers(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("complex64", "complex128"), sees=("value",))
 def complex_spaces(lab: Lab) -> None:
-    """linspace and logspace of complex numbers go straight from start to end; floats with complex bounds are
-    not.
+    """linspace and logspace of complex numbers go straight from start to end; a floating dtype with complex
+    bounds is refused.
     """
-    where = {"device": lab.device, "dtype": lab.dtype}
-    wanted = numpy.linspace(1 + 2j, -3 + 4j, 5)
-    lab.expect("linspace", torch.linspace(1 + 2j, -3 + 4j, 5, **where), wanted, roundings=8)
+    where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
+    expected = numpy.linspace(1 + 2j, -3 + 4j, 5)
+    lab.expect("linspace", torch.linspace(1 + 2j, -3 + 4j, 5, **where), expected, roundings=8)
     lab.expect("a real end", torch.linspace(1j, 2, 3, **where), numpy.linspace(1j, 2, 3), roundings=8)
     powers = numpy.logspace(0, 1 + 1j, 4)
     lab.expect("logspace", torch.logspace(0, 1 + 1j, 4, **where), powers, roundings=64)
@@ -132,7 +133,7 @@ def complex_spaces(lab: Lab) -> None:
 @behaviour("creation", dtypes=("float32", "float64"), sees=("value", "shape"))
 def logspace_points(lab: Lab) -> None:
     """logspace has the powers of its base at evenly spaced exponents, for any number of steps."""
-    where = {"device": lab.device, "dtype": lab.dtype}
+    where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for start, end, steps, base in (
         (0, 3, 4, 10.0),
         (-2, 2, 5, 10.0),
@@ -140,9 +141,9 @@ def logspace_points(lab: Lab) -> None:
         (1, 1, 3, 3.0),
         (2, 0, 5, 2.0),
     ):
-        wanted = numpy.logspace(start, end, steps, base=base)
-        found = torch.logspace(start, end, steps, base=base, **where)
-        lab.expect(f"{base} to the {start} to {end} in {steps}", found, wanted, roundings=32)
+        expected = numpy.logspace(start, end, steps, base=base)
+        result = torch.logspace(start, end, steps, base=base, **where)
+        lab.expect(f"{base} to the {start} to {end} in {steps}", result, expected, roundings=32)
     lab.expect("one step", torch.logspace(2, 5, 1, **where), [100.0], roundings=8)
     lab.expect("no step", torch.logspace(2, 5, 0, **where), torch.zeros(0))
     into = torch.zeros(6, **where)[::2]
@@ -179,9 +180,9 @@ def spaces_deduce_dtype(lab: Lab) -> None:
 @behaviour("creation", dtypes=("float32", "float64", "int32", "int64"), sees=("value", "warning"))
 def deprecated_range(lab: Lab) -> None:
     """range includes its end, warns that it is deprecated, and refuses what arange refuses."""
-    where = {"device": lab.device, "dtype": lab.dtype}
-    found = lab.warns("range", lambda: torch.range(0, 3, **where), match="deprecated")
-    lab.expect("0 to 3", found, [0, 1, 2, 3])
+    where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
+    result = lab.warns("range", lambda: torch.range(0, 3, **where), match="deprecated")
+    lab.expect("0 to 3", result, [0, 1, 2, 3])
     lab.expect("0 to 9 by 3", torch.range(0, 9, 3, **where), [0, 3, 6, 9])
     lab.expect("3 to 0 by -1", torch.range(3, 0, -1, **where), [3, 2, 1, 0])
     lab.expect("one", torch.range(1, 1, **where), [1])
@@ -196,7 +197,7 @@ def window_functions(lab: Lab) -> None:
     """Windows have their closed forms, periodic ones those of one point more, and refuse integers and
     negative sizes.
     """
-    where = {"device": lab.device, "dtype": lab.dtype}
+    where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
 
     def cosines(size: int, first: float) -> numpy.ndarray:
         steps = numpy.arange(size)
@@ -206,7 +207,7 @@ def window_functions(lab: Lab) -> None:
     for size in sizes:
         forms = {
             "hann": (torch.hann_window, numpy.hanning),
-            "hamming": (torch.hamming_window, lambda count: cosines(count, 0.54)),
+            "hamming": (torch.hamming_window, lambda count: cosines(count, 0.54)),  # type: ignore[arg-type]
             "blackman": (torch.blackman_window, numpy.blackman),
             "bartlett": (torch.bartlett_window, numpy.bartlett),
         }
@@ -218,14 +219,14 @@ def window_functions(lab: Lab) -> None:
             )
         for beta in (0.0, 4.0, 12.0):
             shape = numpy.kaiser(size, beta)
-            found = torch.kaiser_window(size, periodic=False, beta=beta, **where)
-            lab.expect(f"kaiser of {size}, {beta}", found, shape, roundings=256)
+            result = torch.kaiser_window(size, periodic=False, beta=beta, **where)
+            lab.expect(f"kaiser of {size}, {beta}", result, shape, roundings=256)
     for call in (torch.hann_window, torch.hamming_window, torch.blackman_window, torch.bartlett_window):
         lab.expect(f"{call.__name__} of nothing", call(0, **where), torch.zeros(0))
         lab.expect(f"{call.__name__} of one", call(1, **where), [1.0])
-        lab.raises(f"{call.__name__} of less", lambda call=call: call(-1, **where), match="non-negative")
+        lab.raises(f"{call.__name__} of less", lambda: call(-1, **where), match="non-negative")
         lab.raises(
             f"{call.__name__} of integers",
-            lambda call=call: call(3, dtype=torch.int64, device=lab.device),
+            lambda: call(3, dtype=torch.int64, device=lab.device),
             match="floating point",
         )

@@ -13,7 +13,7 @@ from conformance.behaviours.lab import Lab
 
 
 class _Sequence:
-    """A sequence that is no list."""
+    """A sequence that is not a list."""
 
     def __init__(self, items: list[Any]) -> None:
         self.items = items
@@ -31,7 +31,7 @@ class _Sequence:
 @behaviour("creation", dtypes=ALL, level="bringup", sees=("value", "dtype"))
 def tensor_of_numbers(lab: Lab) -> None:
     """torch.tensor takes numbers and nested sequences of them to the device in the dtype asked for."""
-    where = {"device": lab.device, "dtype": lab.dtype}
+    where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     lab.expect("a number", torch.tensor(1, **where), 1)
     lab.expect("a bool", torch.tensor(True, **where), 1)
     lab.expect("a float", torch.tensor(1.0, **where), 1)
@@ -53,8 +53,8 @@ def tensor_of_numbers(lab: Lab) -> None:
 
 @behaviour("creation", level="core", sees=("value", "alias", "warning"), dtypes=ALL)
 def tensor_of_a_tensor(lab: Lab) -> None:
-    """torch.tensor copies a tensor, warning that clone says it better; as_tensor of the same kind gives it
-    back.
+    """torch.tensor copies a tensor, with a warning that recommends clone; as_tensor of the same kind returns
+    it.
     """
     base = lab.integers(2, 3)
     copied = lab.warns("torch.tensor of a tensor", lambda: torch.tensor(base), match="clone")
@@ -82,7 +82,7 @@ def tensors_and_devices(lab: Lab) -> None:
     """torch.tensor and as_tensor go to device= and otherwise keep a tensor's device; lists go to the host."""
     base = lab.integers(3)
     host = base.cpu()
-    lab.same("a tensor stays where it is", torch.as_tensor(base))
+    lab.same("a tensor keeps its device", torch.as_tensor(base))
     lab.same("a host tensor to the device", torch.as_tensor(host, device=lab.device))
     lab.same("to the host", torch.as_tensor(base, device="cpu"), host=True)
     lab.same("a list", torch.as_tensor([1, 2]), host=True)
@@ -109,7 +109,7 @@ def _refused() -> None:
     "creation", dtypes=("float32", "float64", "int32", "int64", "bool", "complex64"), sees=("value", "error")
 )
 def asarray_copies(lab: Lab) -> None:
-    """asarray shares with its tensor unless dtype, device or copy=True forbid it; copy=False refuses
+    """asarray shares memory with its tensor unless dtype, device or copy=True forbid it; copy=False refuses
     to copy.
     """
     base = lab.integers(2, 3)
@@ -119,10 +119,10 @@ def asarray_copies(lab: Lab) -> None:
     copied = torch.asarray(base, copy=True)
     lab.apart("a tensor and asarray with copy=True", base, copied)
     lab.same("the copy", copied)
-    other = torch.float16 if lab.dtype != torch.complex64 else torch.complex128
-    lab.same("another dtype", torch.asarray(base, dtype=other))
+    other_dtype = torch.float16 if lab.dtype != torch.complex64 else torch.complex128
+    lab.same("another dtype", torch.asarray(base, dtype=other_dtype))
     lab.raises(
-        "another dtype without a copy", lambda: torch.asarray(base, dtype=other, copy=False), ValueError
+        "another dtype without a copy", lambda: torch.asarray(base, dtype=other_dtype, copy=False), ValueError
     )
     lab.raises(
         "a list without a copy", lambda: torch.asarray([1, 2], copy=False, device=lab.device), ValueError
@@ -142,9 +142,7 @@ def asarray_copies(lab: Lab) -> None:
 
 @behaviour("creation", capabilities=("autograd",), sees=("value", "error"))
 def asarray_and_gradients(lab: Lab) -> None:
-    """asarray keeps a tensor's history where gradients are required of the result, and detaches it
-    otherwise.
-    """
+    """asarray keeps a tensor's history if gradients are required of the result, and detaches it otherwise."""
     leaf = lab.floats(3, requires_grad=True)
     grown = leaf * 2
     kept = torch.asarray(grown, requires_grad=True)
@@ -170,7 +168,7 @@ def asarray_and_gradients(lab: Lab) -> None:
 
 @behaviour("creation", sees=("value", "error"))
 def number_conversions(lab: Lab) -> None:
-    """Numbers come into tensors as their dtype holds them; those that it cannot hold are refused."""
+    """Numbers are stored in tensors as their dtype represents them; those that it cannot hold are refused."""
     device = lab.device
     lab.expect("the largest int64", torch.tensor(2**63 - 1, device=device), 2**63 - 1)
     lab.expect("the smallest int64", torch.tensor(-(2**63), device=device), -(2**63))
@@ -227,8 +225,8 @@ def number_conversions(lab: Lab) -> None:
 
 @behaviour("creation", dtypes=("float32", "float64", "float16"), sees=("value", "error"))
 def complex_from_parts(lab: Lab) -> None:
-    """complex and polar join two real tensors into one of the complex dtype that fits, and refuse two
-    dtypes.
+    """complex and polar join two real tensors into one of the matching complex dtype, and refuse
+    two dtypes.
     """
     real, imaginary = lab.floats(2, 3), lab.floats(2, 3)
     if lab.dtype != torch.float16:
@@ -254,12 +252,12 @@ def complex_from_parts(lab: Lab) -> None:
         halves = torch.complex(real, imaginary)
         lab.same("complex of halves", [halves.dtype, halves.shape])
         lab.same("polar of floats", torch.polar(real.float().abs(), imaginary.float()).dtype)
-    other = torch.float64 if lab.dtype != torch.float64 else torch.float32
+    other_dtype = torch.float64 if lab.dtype != torch.float64 else torch.float32
     whole = torch.ones(2, 3, dtype=torch.int32, device=lab.device)
     for name, call in (("complex", torch.complex), ("polar", torch.polar)):
         lab.raises(
             f"{name} of two dtypes",
-            lambda call=call: call(real, imaginary.to(other)),
+            lambda: call(real, imaginary.to(other_dtype)),
             match="Expected object of scalar type",
         )
-        lab.raises(f"{name} of integers", lambda call=call: call(whole, whole), match="Expected both inputs")
+        lab.raises(f"{name} of integers", lambda: call(whole, whole), match="Expected both inputs")

@@ -11,21 +11,21 @@ from torch.library import custom_op
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
-#: The namespace of what is defined here; a definition replaces the last one of its name.
+#: The namespace of the operators here; a definition replaces the previous one of its name.
 SPACE = "conformance_suite"
 
 _numbers = itertools.count()
 
 
 def fresh(name: str) -> str:
-    """The name with a number of its own: torch forgets late what a Library that is gone had registered."""
+    """Make a name unique: torch is slow to forget what a deleted Library had registered."""
     return f"{name}_{next(_numbers)}"
 
 
 @behaviour("custom-operators", level="core", sees=("value",))
 def kernels_by_device(lab: Lab) -> None:
-    """A custom operator runs the kernel of its tensors' device, else its default one; device_types limits
-    the latter.
+    """A custom operator runs the kernel of its tensors' device, else its default one; device_types limits the
+    latter.
     """
     kind = lab.device.type
     calls: list[str] = []
@@ -116,7 +116,7 @@ def kernels_of_libraries(lab: Lab) -> None:
         lab.same("lists of tensors", space.several([x, x * 2], None, 3))
         lab.raises("an unknown type", lambda: library.define("wrong(Strange x) -> Tensor"), match="type")
         lab.raises(
-            "a schema that is none",
+            "a schema that is invalid",
             lambda: torch.library.define(f"{SPACE}::bad", "bad(Tensor x)", lib=library),
             ValueError,
             RuntimeError,
@@ -136,7 +136,7 @@ def kernels_of_libraries(lab: Lab) -> None:
         kernel = torch.library.get_kernel(f"{SPACE}::tripled", key)
         lab.same(
             "a kernel by name",
-            kernel.call_boxed(torch._C.DispatchKeySet(torch._C._parse_dispatch_key(key)), x),
+            kernel.call_boxed(torch._C.DispatchKeySet(torch._C._parse_dispatch_key(key)), x),  # type: ignore[arg-type]
         )
         lab.raises(
             "a kernel that does not exist",
@@ -202,10 +202,10 @@ def operators_that_change_inputs(lab: Lab) -> None:
 
     def misnamed() -> None:
         @custom_op(f"{SPACE}::misnamed", mutates_args={"y"})
-        def made(x: torch.Tensor) -> None:
+        def operator(x: torch.Tensor) -> None:
             pass
 
-    lab.raises("a name that is no argument", misnamed, ValueError, match="y")
+    lab.raises("a name that is not an argument", misnamed, ValueError, match="y")
     leaf = lab.integers(3, requires_grad=True)
     with torch.no_grad():
         doubles(leaf)
@@ -239,10 +239,10 @@ def arguments_of_operators(lab: Lab) -> None:
     lab.same("seen", seen)
 
     @custom_op(f"{SPACE}::made", mutates_args=())
-    def made(size: int, device: torch.device) -> torch.Tensor:
+    def operator(size: int, device: torch.device) -> torch.Tensor:
         return torch.ones(size, device=device)
 
-    lab.same("a factory", made(3, lab.device))
+    lab.same("a factory", operator(3, lab.device))
 
     @custom_op(f"{SPACE}::scaled", mutates_args=(), schema="(Tensor x, float y) -> (Tensor, Tensor)")
     def scaled(x: Any, y: Any) -> Any:
@@ -276,7 +276,7 @@ def arguments_of_operators(lab: Lab) -> None:
 
     lab.raises("no tensor and no device", no_device, ValueError, match="device")
     for name, function in {"no annotations": lambda x: x, "any number": _starred}.items():
-        lab.raises(name, lambda f=function: torch.library.infer_schema(f, mutates_args=()), ValueError)
+        lab.raises(name, lambda: torch.library.infer_schema(function, mutates_args=()), ValueError)
 
     @custom_op(f"{SPACE}::replaced", mutates_args=())
     def replaced(x: torch.Tensor) -> torch.Tensor:

@@ -68,8 +68,8 @@ def gradients_of_operators(lab: Lab) -> None:
     summed.register_autograd(
         lambda ctx, grad: ([grad * ctx.scale for _ in range(ctx.count)], None),
         setup_context=lambda ctx, inputs, output: (
-            setattr(ctx, "count", len(inputs[0])),
-            setattr(ctx, "scale", inputs[1]),
+            setattr(ctx, "count", len(inputs[0])),  # type: ignore[func-returns-value]
+            setattr(ctx, "scale", inputs[1]),  # type: ignore[func-returns-value]
             None,
         )[2],
     )
@@ -92,9 +92,7 @@ def gradients_of_operators(lab: Lab) -> None:
 
 @behaviour("custom-operators", level="core", sees=("value", "error"))
 def fake_kernels_of_operators(lab: Lab) -> None:
-    """register_fake says what an operator's result looks like, to fake and meta tensors; without it they
-    are refused.
-    """
+    """register_fake describes an operator's result for fake and meta tensors; without it they are refused."""
     x = lab.integers(2, 3)
     op = _square("faked")
 
@@ -105,13 +103,13 @@ def fake_kernels_of_operators(lab: Lab) -> None:
     lab.raises("no fake kernel", on_fake, match="fake")
     calls: list[Any] = []
 
-    @op.register_fake
+    @op.register_fake  # type: ignore[untyped-decorator]
     def _(x: torch.Tensor) -> torch.Tensor:
         calls.append(tuple(x.shape))
         return torch.empty_like(x)
 
-    found = on_fake()
-    lab.same("what it looks like", [found.shape, found.dtype, found.device.type == lab.device.type, calls])
+    fake = on_fake()
+    lab.same("what it looks like", [fake.shape, fake.dtype, fake.device.type == lab.device.type, calls])
     lab.same("on meta", op(torch.empty(4, device="meta")).shape)
     torch.library.register_fake(f"{SPACE}::faked", lambda x: x.new_empty(7))
     lab.same("registered again", on_fake().shape)
@@ -138,8 +136,8 @@ def fake_kernels_of_operators(lab: Lab) -> None:
 
 @behaviour("custom-operators", capabilities=("functorch",), sees=("value",))
 def batching_rules_of_operators(lab: Lab) -> None:
-    """register_vmap gives an operator its rule for batches, on any dimension, nested, and replaced by a
-    later one.
+    """register_vmap gives an operator its rule for batches, on any dimension, nested, and replaced by a later
+    one.
     """
 
     @custom_op(f"{SPACE}::times", mutates_args=())
@@ -196,7 +194,9 @@ def autocast_of_operators(lab: Lab) -> None:
 
 @behaviour("custom-operators", sees=("value",))
 def modes_and_operators(lab: Lab) -> None:
-    """register_torch_dispatch says what an operator does under a mode or for a subclass, and only there."""
+    """register_torch_dispatch defines what an operator does under a mode or for a subclass, and
+    only there.
+    """
     calls: list[str] = []
 
     class Mode(TorchDispatchMode):
@@ -205,7 +205,7 @@ def modes_and_operators(lab: Lab) -> None:
 
     op = _square("under_mode")
 
-    @op.register_torch_dispatch(Mode)
+    @op.register_torch_dispatch(Mode)  # type: ignore[untyped-decorator]
     def _(mode: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         calls.append(function.overloadpacket.__name__)
         return args[0] * 10
@@ -220,8 +220,8 @@ def modes_and_operators(lab: Lab) -> None:
 
 @behaviour("custom-operators", level="core", sees=("value", "error"))
 def opcheck_of_operators(lab: Lab) -> None:
-    """opcheck passes operators that keep their schema, and names those that change, alias or look
-    otherwise.
+    """opcheck accepts operators that match their schema, and names those that mutate, alias or describe their
+    result otherwise.
     """
     x = lab.integers(3, dtype=torch.float32).requires_grad_()
     good = _square("checked")
@@ -237,7 +237,7 @@ def opcheck_of_operators(lab: Lab) -> None:
             torch.ops.aten.sin.default, (x,), test_utils=("test_schema", "test_faketensor")
         ),
     )
-    lab.raises("no operator", lambda: torch.library.opcheck(torch.sin, (x,)), ValueError, match="OpOverload")
+    lab.raises("no operator", lambda: torch.library.opcheck(torch.sin, (x,)), ValueError, match="OpOverload")  # type: ignore[arg-type]
     lab.raises(
         "an unknown check", lambda: torch.library.opcheck(good, (x,), test_utils="nonsense"), ValueError
     )
@@ -258,12 +258,12 @@ def opcheck_of_operators(lab: Lab) -> None:
             op = getattr(space, name).default
             lab.raises(
                 f"one that {name}",
-                lambda op=op: torch.library.opcheck(op, (lab.integers(3),), test_utils="test_schema"),
+                lambda: torch.library.opcheck(op, (lab.integers(3),), test_utils="test_schema"),
                 Exception,
                 match=word,
             )
-        found = torch.library.opcheck(
+        result = torch.library.opcheck(
             space.aliases.default, (lab.integers(3),), test_utils="test_schema", raise_exception=False
         )
-        lab.same("without raising", isinstance(found["test_schema"], Exception))
+        lab.same("without raising", isinstance(result["test_schema"], Exception))
     lab.same("value", good(x.detach()))

@@ -1,6 +1,4 @@
-"""Operators defined by a Library: derivatives, rules and kernels registered by name, and what overrides
-what.
-"""
+"""Operators defined by a Library: derivatives, rules and kernels registered by name, and overrides."""
 
 from __future__ import annotations
 
@@ -84,8 +82,8 @@ def _gradient(op: Any, x: torch.Tensor, **options: Any) -> torch.Tensor:
 
 @behaviour("custom-operators", capabilities=("functorch", "autocast"), sees=("value",))
 def rules_by_name(lab: Lab) -> None:
-    """Kernels, batching rules, autocast and modes are registered by name or overload on a Library's
-    operator.
+    """Kernels, batching rules, autocast and modes are registered by name or overload on a
+    Library's operator.
     """
     kind, x = lab.device.type, lab.integers(3)
     for way in ("name", "overload"):
@@ -127,8 +125,8 @@ def rules_by_name(lab: Lab) -> None:
 
 @behaviour("custom-operators", sees=("value", "error"))
 def what_overrides_what(lab: Lab) -> None:
-    """Fake and meta kernels override one another while their library lives, and refuse to where a composite
-    decides.
+    """Fake and meta kernels override one another while their library lives, and are refused for an operator
+    with a composite kernel.
     """
     space = getattr(torch.ops, SPACE)
     meta = torch.empty(3, device="meta")
@@ -197,13 +195,13 @@ def what_overrides_what(lab: Lab) -> None:
         lab.same("an overload by name", space.low_named.second(meta).shape)
         library.define("low_formats(Tensor x, MemoryFormat[] formats) -> Tensor")
         seen: list[Any] = []
-        library.impl("low_formats", lambda x, formats: (seen.append(list(formats)), x.clone())[1], _key(lab))
+        library.impl("low_formats", lambda x, formats: (seen.append(list(formats)), x.clone())[1], _key(lab))  # type: ignore[func-returns-value]
         lab.same(
             "with formats", space.low_formats(lab.integers(2), [torch.contiguous_format, torch.channels_last])
         )
         lab.same("formats", seen)
 
-        @torch.library.define(library, "low_legacy(Tensor x) -> Tensor")
+        @torch.library.define(library, "low_legacy(Tensor x) -> Tensor")  # type: ignore[untyped-decorator]
         def legacy(x: torch.Tensor) -> torch.Tensor:
             return x * 9
 
@@ -278,5 +276,5 @@ def schemas_and_tags(lab: Lab) -> None:
     def single(x: torch.Tensor) -> tuple[torch.Tensor]:
         return (x.clone(),)
 
-    found = single(x)
-    lab.holds("a tuple of one stays a tuple", isinstance(found, tuple) and len(found) == 1)
+    result = single(x)
+    lab.holds("a tuple of one stays a tuple", isinstance(result, tuple) and len(result) == 1)

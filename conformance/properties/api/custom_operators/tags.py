@@ -15,7 +15,7 @@ from conformance.properties.api.custom_operators.definition import SPACE
 
 @behaviour("custom-operators", sees=("error",))
 def operators_in_place_by_tag(lab: Lab) -> None:
-    """An operator tagged inplace returns its first argument, changed, with its schema saying so; else it is
+    """An operator tagged inplace returns its first argument, changed, and its schema says so; otherwise it is
     refused.
     """
 
@@ -25,13 +25,13 @@ def operators_in_place_by_tag(lab: Lab) -> None:
         return x
 
     x, y = lab.integers(3), lab.integers(3)
-    found = adds(x, y)
-    lab.holds("the argument itself is returned", found is x)
+    result = adds(x, y)
+    lab.holds("the argument itself is returned", result is x)
     lab.same("value", x)
     schema = adds._opoverload._schema
     lab.holds(
         "the schema says that it writes",
-        schema.arguments[0].alias_info.is_write and schema.returns[0].alias_info.is_write,
+        schema.arguments[0].alias_info.is_write and schema.returns[0].alias_info.is_write,  # type: ignore[union-attr]
     )
     lab.holds("the tag is there", torch.Tag.inplace in adds._opoverload.tags)
     with FakeTensorMode() as mode:
@@ -73,7 +73,7 @@ def operators_in_place_by_tag(lab: Lab) -> None:
 
     lab.raises("no result", define(no_return, mutates_args={"x"}), ValueError)
     lab.raises("two results", define(two, mutates_args={"x"}), ValueError)
-    lab.raises("a first argument that is no tensor", define(number, mutates_args={"y"}), ValueError)
+    lab.raises("a first argument that is not a tensor", define(number, mutates_args={"y"}), ValueError)
     lab.raises("a second argument that is changed", define(second, mutates_args={"y"}), ValueError)
     lab.raises("no positional argument", define(keyword, mutates_args={"x"}), ValueError)
     lab.raises(
@@ -87,7 +87,9 @@ def operators_in_place_by_tag(lab: Lab) -> None:
 
 @behaviour("custom-operators", sees=("error",))
 def operators_with_out_by_tag(lab: Lab) -> None:
-    """An operator tagged out writes its keyword tensors and returns them; it takes no part in gradients."""
+    """An operator tagged out writes its keyword tensors and returns them; it does not take part
+    in autograd.
+    """
 
     @custom_op(f"{SPACE}::sums_out", mutates_args={"out"}, tags=torch.Tag.out)
     def sums(x: torch.Tensor, y: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
@@ -98,7 +100,7 @@ def operators_with_out_by_tag(lab: Lab) -> None:
     lab.holds("out is returned itself", sums(x, y, out=out) is out)
     lab.same("value", out)
     argument = sums._opoverload._schema.arguments[2]
-    lab.holds("the schema says that out is written", argument.kwarg_only and argument.alias_info.is_write)
+    lab.holds("the schema says that out is written", argument.kwarg_only and argument.alias_info.is_write)  # type: ignore[union-attr]
 
     @custom_op(f"{SPACE}::two_out", mutates_args={"a", "b"}, tags=torch.Tag.out)
     def two(x: torch.Tensor, *, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -106,10 +108,10 @@ def operators_with_out_by_tag(lab: Lab) -> None:
         b.copy_(x * 3)
         return a, b
 
-    other = lab.integers(3)
-    found = two(x, a=out, b=other)
-    lab.holds("both are returned themselves", found[0] is out and found[1] is other)
-    lab.same("both values", [out, other])
+    second_out = lab.integers(3)
+    result = two(x, a=out, b=second_out)
+    lab.holds("both are returned themselves", result[0] is out and result[1] is second_out)
+    lab.same("both values", [out, second_out])
     with FakeTensorMode() as mode:
         fakes = [mode.from_tensor(t) for t in (x, y, out)]
         lab.holds("a fake out is returned itself", sums(fakes[0], fakes[1], out=fakes[2]) is fakes[2])

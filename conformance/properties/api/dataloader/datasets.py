@@ -1,4 +1,4 @@
-"""Datasets over tensors of a device, samplers, and what is collated of their samples."""
+"""Datasets over tensors of a device, samplers, and collated batches."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def datasets_of_tensors(lab: Lab) -> None:
     lab.same("one tensor", (len(TensorDataset(y)), TensorDataset(y)[2]))
     lab.same("many tensors", TensorDataset(x, y, x * 2, y + 1)[5])
     lab.raises("sizes that differ", lambda: TensorDataset(x, y[:5]), AssertionError)
-    stacked = StackDataset(pairs, y, [1, 2, 3, 4, 5, 6])
+    stacked = StackDataset(pairs, y, [1, 2, 3, 4, 5, 6])  # type: ignore[arg-type]
     lab.same("side by side", (len(stacked), stacked[3]))
-    named = StackDataset(image=x, label=[1, 2, 3, 4, 5, 6])
+    named = StackDataset(image=x, label=[1, 2, 3, 4, 5, 6])  # type: ignore[arg-type]
     lab.same("by names", (len(named), named[3]))
-    lab.same("several at once", StackDataset(TensorDataset(x), y).__getitems__([0, 2, 4]))
+    lab.same("several at once", StackDataset(TensorDataset(x), y).__getitems__([0, 2, 4]))  # type: ignore[arg-type]
     lab.raises("neither of them", lambda: StackDataset(), ValueError)
-    lab.raises("both kinds", lambda: StackDataset(x, image=y), ValueError)
-    lab.raises("sizes that differ side by side", lambda: StackDataset(x, y[:5]), ValueError)
+    lab.raises("both kinds", lambda: StackDataset(x, image=y), ValueError)  # type: ignore[arg-type]
+    lab.raises("sizes that differ side by side", lambda: StackDataset(x, y[:5]), ValueError)  # type: ignore[arg-type]
     joined: Any = ConcatDataset([TensorDataset(y), TensorDataset(y[:0]), TensorDataset(y[:2] + 10)])
     lab.same("in a row", (len(joined), joined[0], joined[6], joined[-1]))
     lab.same("added", len(TensorDataset(y) + TensorDataset(y)))
@@ -98,29 +98,29 @@ def collating_samples(lab: Lab) -> None:
     """Collating stacks tensors on their device, makes tensors of numbers and arrays, and keeps the form of
     the rest.
     """
-    one, other = lab.integers(2, 3), lab.integers(2, 3)
-    lab.same("tensors", default_collate([one, other]))
-    lab.same("tuples", default_collate([(one, 1), (other, 2)])[0])
+    first, second = lab.integers(2, 3), lab.integers(2, 3)
+    lab.same("tensors", default_collate([first, second]))
+    lab.same("tuples", default_collate([(first, 1), (second, 2)])[0])
     lab.same("numbers", default_collate([1, 2, 3]), host=True)
     lab.same("floats", default_collate([1.5, 2.5]), host=True)
     lab.same("booleans", default_collate([True, False]), host=True)
     lab.same("words", default_collate(["a", "b"]))
-    lab.same("dicts", default_collate([{"a": one, "b": "x"}, {"a": other, "b": "y"}]))
+    lab.same("dicts", default_collate([{"a": first, "b": "x"}, {"a": second, "b": "y"}]))
     lab.same("arrays", default_collate([numpy.ones(2), numpy.zeros(2)]), host=True)
     lab.same("numbers of NumPy", default_collate([numpy.float32(1), numpy.float32(2)]), host=True)
-    points = default_collate([Point(one, 1), Point(other, 2)])
+    points = default_collate([Point(first, 1), Point(second, 2)])
     lab.holds("named tuples stay such", type(points) is Point)
     lab.same("and hold batches", points.x)
     lab.holds(
         "an ordered dict stays one",
         type(default_collate([collections.OrderedDict(a=1)])) is collections.OrderedDict,
     )
-    lab.same("lists", default_collate([[one, other], [other, one]])[1])
-    converted = default_convert({"a": numpy.ones(2), "b": [one, "word"], "c": Point(numpy.zeros(1), 2)})
+    lab.same("lists", default_collate([[first, second], [second, first]])[1])
+    converted = default_convert({"a": numpy.ones(2), "b": [first, "word"], "c": Point(numpy.zeros(1), 2)})
     lab.same("converted", (converted["b"], type(converted["c"]).__name__))
     lab.same("arrays become tensors", converted["a"], host=True)
     lab.raises("samples of different lengths", lambda: default_collate([[1, 2], [3]]), RuntimeError)
-    lab.raises("tensors of different shapes", lambda: default_collate([one, lab.integers(5)]), RuntimeError)
+    lab.raises("tensors of different shapes", lambda: default_collate([first, lab.integers(5)]), RuntimeError)
     lab.raises(
         "arrays of words", lambda: default_collate([numpy.array(["a"]), numpy.array(["b"])]), TypeError
     )
@@ -154,8 +154,8 @@ class _Stream(IterableDataset):  # type: ignore[type-arg]
 
 @behaviour("dataloader", level="core", sees=("value", "error"))
 def loading_batches(lab: Lab) -> None:
-    """A loader gives batches in the order of its sampler, on the device of the samples, the rest last or
-    dropped.
+    """A loader gives batches in the order of its sampler, on the device of the samples, with the remainder
+    last or dropped.
     """
     data = _Numbers(lab.integers(10, 2))
     lab.same("one by one", list(DataLoader(data)))
@@ -196,7 +196,8 @@ def loading_batches(lab: Lab) -> None:
     )
     lab.same("pairs", list(DataLoader(TensorDataset(data.tensor, data.tensor[:, 0]), batch_size=6)))
     lab.same(
-        "dicts", next(iter(DataLoader(StackDataset(a=data.tensor, b=list(range(10))), batch_size=5)))["a"]
+        "dicts",
+        next(iter(DataLoader(StackDataset(a=data.tensor, b=list(range(10))), batch_size=5)))["a"],  # type: ignore[arg-type]
     )
     for word, options in (
         ("a negative number of workers", {"num_workers": -1}),
@@ -254,15 +255,15 @@ def samplers(lab: Lab) -> None:
     )
     lab.same("loaded", list(DataLoader(data, sampler=RandomSampler(data, generator=seeded()), batch_size=4)))
     lab.raises("no samples", lambda: RandomSampler(data, num_samples=0), ValueError)
-    lab.raises("replacement that is no boolean", lambda: RandomSampler(data, replacement=1), TypeError)
+    lab.raises("replacement that is not a boolean", lambda: RandomSampler(data, replacement=1), TypeError)  # type: ignore[arg-type]
     lab.raises("a size of zero", lambda: BatchSampler(range(8), 0, False), ValueError)
-    lab.raises("dropping that is no boolean", lambda: BatchSampler(range(8), 2, 1), ValueError)
+    lab.raises("dropping that is not a boolean", lambda: BatchSampler(range(8), 2, 1), ValueError)  # type: ignore[arg-type]
 
 
 @behaviour("dataloader", capabilities=("pinned_memory",), sees=())
 def pinned_batches(lab: Lab) -> None:
-    """With pin_memory batches of the host are page-locked, in every form and by an own method, and copy to
-    the device.
+    """With pin_memory batches of the host are page-locked, in every form and by a method of their own, and
+    copy to the device.
     """
     host = torch.arange(12.0).view(6, 2)
     expected = lab.on_target and not lab.target.is_cpu
@@ -273,7 +274,7 @@ def pinned_batches(lab: Lab) -> None:
     for word, data, pick in (
         ("tensors", _Numbers(host), lambda batch: batch),
         ("pairs", TensorDataset(host, host[:, 0]), lambda batch: batch[1]),
-        ("dicts", StackDataset(a=host, b=list("abcdef")), lambda batch: batch["a"]),
+        ("dicts", StackDataset(a=host, b=list("abcdef")), lambda batch: batch["a"]),  # type: ignore[arg-type]
     ):
         batches = [pick(batch) for batch in DataLoader(data, batch_size=3, pin_memory=expected)]
         lab.holds(f"{word} are pinned", all(pinned(batch) for batch in batches))

@@ -23,7 +23,7 @@ class _Host(Dataset):  # type: ignore[type-arg]
         return 8
 
     def __getitem__(self, place: int) -> Any:
-        info = get_worker_info()
+        info: Any = get_worker_info()
         draws = torch.tensor([float(torch.rand(())), random.random(), float(numpy.random.rand())])
         return (
             torch.tensor([place, info.id, info.num_workers, len(info.dataset)]),
@@ -33,10 +33,10 @@ class _Host(Dataset):  # type: ignore[type-arg]
 
 
 class _Parts(IterableDataset):  # type: ignore[type-arg]
-    """A stream that each worker gives a part of."""
+    """A stream of which each worker gives a part."""
 
     def __iter__(self) -> Any:
-        info = get_worker_info()
+        info: Any = get_worker_info()
         return iter(torch.arange(info.id, 9, info.num_workers))
 
 
@@ -74,20 +74,21 @@ def workers_beside_a_device(lab: Lab) -> None:
     lab.holds("no number is drawn twice", len(set(draws.flatten().tolist())) == draws.numel())
     lab.same("batches on the device", [batch[0].to(lab.device) for batch in batches])
     lab.same("the device's own tensor", used + 1)
-    lab.same("parts of a stream", sorted(int(one) for one in _loader(_Parts(), batch_size=None)))
+    lab.same("parts of a stream", sorted(int(part) for part in _loader(_Parts(), batch_size=None)))
     lab.same("what fails in a worker", _failures(_loader(_Fails())))
 
 
 def _failures(loader: Any) -> list[bool]:
-    """Whether each sample came, taken to the end so that the workers leave; an error tells of the
-    sample's.
+    """Read a loader to its end, so that the workers leave.
+
+    Per sample: True, or False if the sample's own error arrived in its place.
     """
-    found, samples = [], iter(loader)
+    outcomes, samples = [], iter(loader)
     while True:
         try:
             next(samples)
-            found.append(True)
+            outcomes.append(True)
         except StopIteration:
-            return found
+            return outcomes
         except KeyError as error:
-            found.append("the third" not in str(error))
+            outcomes.append("the third" not in str(error))

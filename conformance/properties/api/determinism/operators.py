@@ -1,4 +1,4 @@
-"""Operators while deterministic algorithms are asked for."""
+"""Operators while deterministic algorithms are on."""
 
 from __future__ import annotations
 
@@ -18,40 +18,41 @@ Call = Callable[[], torch.Tensor]
 
 @contextlib.contextmanager
 def deterministic(*, warn_only: bool = False, fill: bool = False) -> Iterator[None]:
-    """Deterministic algorithms for a while; ``fill`` fills memory that would not be initialized."""
+    """Use deterministic algorithms inside the context; ``fill`` fills memory that would be uninitialized."""
     before = torch.get_deterministic_debug_mode()
-    filled = torch.utils.deterministic.fill_uninitialized_memory
+    switch: Any = torch.utils.deterministic
+    filled = switch.fill_uninitialized_memory
     try:
         torch.use_deterministic_algorithms(True, warn_only=warn_only)
-        torch.utils.deterministic.fill_uninitialized_memory = fill
+        switch.fill_uninitialized_memory = fill
         yield
     finally:
         torch.set_deterministic_debug_mode(before)
-        torch.utils.deterministic.fill_uninitialized_memory = filled
+        switch.fill_uninitialized_memory = filled
 
 
 def repeats(lab: Lab, name: str, call: Call, *, roundings: float = 64) -> None:
     """Show that ``call`` gives the same bits each time, or is refused as not deterministic, and its value.
 
-    An operator that is refused must warn where warnings are asked for instead, and is shown as it is without.
+    An operator that is refused must warn if warnings are asked for instead, and is shown as it is without.
     """
     try:
         with deterministic():
-            found = [call() for _ in range(3)]
-        same = all(torch.equal(found[0], other) for other in found[1:])
+            results = [call() for _ in range(3)]
+        same = all(torch.equal(results[0], again) for again in results[1:])
     except RuntimeError as error:
         if "deterministic" not in str(error):
             raise
         with deterministic(warn_only=True), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = [call()]
+            results = [call()]
         same = any("deterministic" in str(warning.message) for warning in caught)
     lab.holds(f"{name} repeats its bits or is refused by name", same)
-    lab.close(name, found[0], roundings=roundings)
+    lab.close(name, results[0], roundings=roundings)
 
 
 def gradient(call: Callable[[torch.Tensor], torch.Tensor], given: torch.Tensor) -> Call:
-    """The gradient of the weighted sum of what ``call`` gives."""
+    """The gradient of a weighted sum of the result of ``call``."""
 
     def run() -> torch.Tensor:
         leaf = given.detach().clone().requires_grad_()
@@ -66,8 +67,8 @@ def gradient(call: Callable[[torch.Tensor], torch.Tensor], given: torch.Tensor) 
 
 @behaviour("determinism", capabilities=("autograd",), sees=("value",))
 def deterministic_pooling(lab: Lab) -> None:
-    """Gradients of pooling and unpooling repeat bit for bit while deterministic algorithms are asked
-    for, or are refused.
+    """Gradients of pooling and unpooling repeat bit for bit while deterministic algorithms are on, or are
+    refused.
     """
     plane, cube, line = lab.floats(2, 3, 9, 9), lab.floats(2, 3, 6, 6, 6), lab.floats(2, 3, 12)
     calls: dict[str, tuple[Any, torch.Tensor]] = {
@@ -96,13 +97,13 @@ def deterministic_pooling(lab: Lab) -> None:
         pool, unpool = getattr(F, f"max_pool{dims}d"), getattr(F, f"max_unpool{dims}d")
         values, places = pool(given, 3, 3, return_indices=True)
         lab.same(f"places of max_pool{dims}d", places)
-        repeats(lab, f"max_unpool{dims}d", lambda unpool=unpool, v=values, p=places: unpool(v, p, 3, 3))
+        repeats(lab, f"max_unpool{dims}d", lambda: unpool(values, places, 3, 3))
 
 
 @behaviour("determinism", capabilities=("autograd",), sees=("value",))
 def deterministic_padding_and_sampling(lab: Lab) -> None:
-    """Gradients of padding, interpolation and grid_sample repeat bit for bit while deterministic
-    algorithms are asked for, or are refused.
+    """Gradients of padding, interpolation and grid_sample repeat bit for bit while deterministic algorithms
+    are on, or are refused.
     """
     line, plane, cube = lab.floats(2, 3, 6), lab.floats(1, 2, 5, 6), lab.floats(1, 2, 4, 4, 4)
     for mode in ("reflect", "replicate"):
@@ -111,9 +112,7 @@ def deterministic_padding_and_sampling(lab: Lab) -> None:
             ("2d", plane, (2, 1, 1, 3)),
             ("3d", cube, (1, 1, 2, 1, 1, 2)),
         ):
-            repeats(
-                lab, f"{mode} padding {name}", gradient(lambda x, p=pads, m=mode: F.pad(x, p, mode=m), given)
-            )
+            repeats(lab, f"{mode} padding {name}", gradient(lambda x: F.pad(x, pads, mode=mode), given))
     for mode, given in (
         ("linear", line),
         ("bilinear", plane),
@@ -125,7 +124,7 @@ def deterministic_padding_and_sampling(lab: Lab) -> None:
             if mode == "nearest" and corners:
                 continue
             options: dict[str, Any] = {} if mode == "nearest" else {"align_corners": corners}
-            call = gradient(lambda x, m=mode, o=options: F.interpolate(x, scale_factor=2, mode=m, **o), given)
+            call = gradient(lambda x: F.interpolate(x, scale_factor=2, mode=mode, **options), given)
             repeats(lab, f"{mode} interpolation, corners {corners}", call)
     flat = lab.floats(1, 3, 3, 2, low=-0.9, high=0.9)
     deep = lab.floats(1, 2, 3, 3, 3, low=-0.9, high=0.9)
@@ -145,8 +144,8 @@ def deterministic_padding_and_sampling(lab: Lab) -> None:
 
 @behaviour("determinism", capabilities=("autograd",), sees=("value",))
 def deterministic_losses(lab: Lab) -> None:
-    """Losses and embeddings over repeated classes repeat bit for bit while deterministic algorithms
-    are asked for, or are refused.
+    """Losses and embeddings over repeated classes repeat bit for bit while deterministic algorithms are on,
+    or are refused.
     """
     scores = torch.log_softmax(lab.floats(2, 3, 4, 4), 1)
     classes = lab.integers(2, 4, 4, low=0, high=3, dtype=torch.int64)
@@ -154,11 +153,11 @@ def deterministic_losses(lab: Lab) -> None:
     repeats(lab, "its gradient", gradient(lambda x: F.nll_loss(x, classes), scores))
     steps = torch.log_softmax(lab.floats(10, 2, 5), 2)
     targets = lab.integers(2, 3, low=1, high=5, dtype=torch.int64)
-    lengths, wanted = torch.tensor([10, 8]), torch.tensor([3, 2])
+    lengths, target_lengths = torch.tensor([10, 8]), torch.tensor([3, 2])
     repeats(
         lab,
         "the gradient of ctc_loss",
-        gradient(lambda x: F.ctc_loss(x, targets, lengths, wanted), steps),
+        gradient(lambda x: F.ctc_loss(x, targets, lengths, target_lengths), steps),
         roundings=1024,
     )
     table = lab.floats(5, 4)
@@ -168,16 +167,14 @@ def deterministic_losses(lab: Lab) -> None:
         repeats(
             lab,
             f"embedding_bag by {mode}",
-            gradient(lambda x, m=mode: F.embedding_bag(words, x, offsets, mode=m), table),
+            gradient(lambda x: F.embedding_bag(words, x, offsets, mode=mode), table),
         )
     repeats(lab, "embedding", gradient(lambda x: F.embedding(words, x), table))
 
 
 @behaviour("determinism", level="core", dtypes=("float32", "float64"), sees=("value",))
 def deterministic_sums_by_index(lab: Lab) -> None:
-    """Sums over repeated indices repeat bit for bit while deterministic algorithms are asked for, or
-    are refused.
-    """
+    """Sums over repeated indices repeat bit for bit while deterministic algorithms are on, or are refused."""
     values = lab.floats(200)
     places = lab.integers(200, low=0, high=7, dtype=torch.int64)
     base = torch.zeros(7, dtype=lab.dtype, device=lab.device)
@@ -220,8 +217,8 @@ def deterministic_sums_by_index(lab: Lab) -> None:
 
 @behaviour("determinism", sees=("value",))
 def deterministic_orders_and_counts(lab: Lab) -> None:
-    """Medians, kth values, histograms and writes repeat bit for bit while deterministic algorithms
-    are asked for, or are refused.
+    """Medians, kth values, histograms and writes repeat bit for bit while deterministic algorithms are on, or
+    are refused.
     """
     values = lab.permutation(60).to(lab.dtype).view(6, 10)
     calls: dict[str, Call] = {
@@ -247,13 +244,13 @@ def deterministic_orders_and_counts(lab: Lab) -> None:
 
 @behaviour("determinism", level="core", dtypes=ALL, sees=("value",))
 def deterministic_empty_memory(lab: Lab) -> None:
-    """While deterministic algorithms are asked for, memory that would not be initialized holds NaN or
-    the largest integer.
+    """While deterministic algorithms are on, memory that would be uninitialized holds NaN or the largest
+    integer.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     base = torch.zeros(2, 3, **where)
     with deterministic(fill=True):
-        made = {
+        filled = {
             "empty": torch.empty(2, 3, **where),
             "empty_like": torch.empty_like(base),
             "empty_strided": torch.empty_strided((2, 3), (1, 2), **where),
@@ -262,7 +259,7 @@ def deterministic_empty_memory(lab: Lab) -> None:
             "resized": torch.zeros(2, **where).resize_(5),
             "of nothing": torch.empty(0, **where),
         }
-    for name, tensor in made.items():
+    for name, tensor in filled.items():
         lab.same(name, tensor + torch.zeros_like(tensor))
     with deterministic(fill=False):
         lab.same("the shape without filling", torch.empty(2, 3, **where).shape)
@@ -271,8 +268,8 @@ def deterministic_empty_memory(lab: Lab) -> None:
 
 @behaviour("determinism", level="core", sees=("value",))
 def deterministic_switch(lab: Lab) -> None:
-    """The switch for deterministic algorithms is seen by all that ask, in its three settings, and
-    leaves values alone.
+    """Every getter sees the switch for deterministic algorithms in its three settings, and the switch changes
+    no values.
     """
     before = torch.get_deterministic_debug_mode()
     base = lab.floats(4, 4)
@@ -294,9 +291,9 @@ def deterministic_switch(lab: Lab) -> None:
             torch.set_deterministic_debug_mode(before)
     lab.same("a sum before", plain)
     lab.raises(
-        "a setting that is none",
+        "a setting that is invalid",
         lambda: torch.set_deterministic_debug_mode("nosuch"),
         RuntimeError,
         match="debug_mode",
     )
-    lab.raises("a number that is none", lambda: torch.use_deterministic_algorithms(3), TypeError)
+    lab.raises("a number that is invalid", lambda: torch.use_deterministic_algorithms(3), TypeError)  # type: ignore[arg-type]

@@ -12,21 +12,21 @@ from torch.distributions import constraints
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.distributions.samples import vectors
-from conformance.properties.api.distributions.scores import SCALAR, made, optional
+from conformance.properties.api.distributions.scores import SCALAR, distribution, optional
 
 
 @behaviour("distributions", sees=("value",))
 def divergences(lab: Lab) -> None:
-    """kl_divergence is zero of a distribution and itself, its closed form of two, infinite where
-    support is missing.
+    """kl_divergence of a distribution and itself is zero, of two it is its closed form, and it is infinite if
+    the support is missing.
     """
-    every = {name: made(lab, name)[0] for name in SCALAR}
+    every = {name: distribution(lab, name)[0] for name in SCALAR}
     for name, dist in every.items():
-        found = optional(lambda dist=dist: D.kl_divergence(dist, dist))
-        if found is not None:
+        divergence = optional(lambda: D.kl_divergence(dist, dist))
+        if divergence is not None:
             lab.holds(
                 f"{name} does not differ from itself",
-                bool((found.abs() < 1e-9).all()) and found.shape == dist.batch_shape,
+                bool((divergence.abs() < 1e-9).all()) and divergence.shape == dist.batch_shape,
             )
     pairs = (
         ("Beta", "Normal"),
@@ -89,14 +89,14 @@ def divergences(lab: Lab) -> None:
         "of no formula", lambda: D.kl_divergence(every["Cauchy"], every["Normal"]), NotImplementedError
     )
     for name, dist in vectors(lab).items():
-        found = optional(lambda dist=dist: D.kl_divergence(dist, dist))
-        lab.same(f"shape for {name}", None if found is None else found.shape)
+        divergence = optional(lambda: D.kl_divergence(dist, dist))
+        lab.same(f"shape for {name}", None if divergence is None else divergence.shape)
 
 
 @behaviour("distributions", sees=("value",))
 def normal_vectors(lab: Lab) -> None:
-    """Covariance, precision and Cholesky factor describe one normal distribution, low rank another
-    way; batches are their rows.
+    """Covariance, precision and Cholesky factor describe one normal distribution, low rank another way;
+    batches are their rows.
     """
 
     def put(numbers: Any) -> torch.Tensor:
@@ -113,22 +113,22 @@ def normal_vectors(lab: Lab) -> None:
     }
     difference = point - mean
     form = (difference @ covariance.inverse() * difference).sum(-1)
-    wanted = (-form / 2 - math.log(2 * math.pi) - math.log(1.75) / 2).cpu()
+    expected = (-form / 2 - math.log(2 * math.pi) - math.log(1.75) / 2).cpu()
     for name, dist in ways.items():
-        lab.expect(f"log_prob by {name}", dist.log_prob(point), wanted, roundings=256)
+        lab.expect(f"log_prob by {name}", dist.log_prob(point), expected, roundings=256)
         lab.close(f"mean and variance by {name}", [dist.mean, dist.variance], roundings=64)
         lab.close(
             f"matrices by {name}",
-            [dist.covariance_matrix, dist.precision_matrix, dist.scale_tril],
+            [dist.covariance_matrix, dist.precision_matrix, dist.scale_tril],  # type: ignore[attr-defined]
             roundings=256,
         )
         lab.expect(
             f"entropy by {name}", dist.entropy(), 1 + math.log(2 * math.pi) + math.log(1.75) / 2, roundings=64
         )
         lab.holds(f"{name} differs from none", abs(float(D.kl_divergence(first, dist))) < 1e-9)
-    other = D.MultivariateNormal(put([0.0, 0.0]), torch.eye(2, dtype=torch.float64, device=lab.device))
+    standard = D.MultivariateNormal(put([0.0, 0.0]), torch.eye(2, dtype=torch.float64, device=lab.device))
     lab.expect(
-        "the divergence", D.kl_divergence(first, other), (3 + 2 - 2 - math.log(1.75)) / 2, roundings=256
+        "the divergence", D.kl_divergence(first, standard), (3 + 2 - 2 - math.log(1.75)) / 2, roundings=256
     )
     batch = D.MultivariateNormal(torch.stack((mean, -mean)), torch.stack((covariance, covariance * 2)))
     single = [D.MultivariateNormal(mean, covariance), D.MultivariateNormal(-mean, covariance * 2)]
@@ -141,7 +141,7 @@ def normal_vectors(lab: Lab) -> None:
     lab.holds(
         "and diverges as they do",
         torch.allclose(
-            D.kl_divergence(batch, other), torch.stack([D.kl_divergence(d, other) for d in single])
+            D.kl_divergence(batch, standard), torch.stack([D.kl_divergence(d, standard) for d in single])
         ),
     )
     lab.same("shapes", [batch.batch_shape, batch.event_shape, batch.sample((3,)).shape])
@@ -215,8 +215,8 @@ def normal_vectors(lab: Lab) -> None:
 
 @behaviour("distributions", level="training", sees=("error", "message"))
 def distribution_validation(lab: Lab) -> None:
-    """Parameters outside their range, values outside the support and shapes that do not fit are
-    refused, unless asked not to look.
+    """Parameters outside their range, values outside the support and shapes that do not fit are refused,
+    unless validation is off.
     """
     wrong: dict[str, Any] = {
         "Normal": lambda: D.Normal(lab.put(0.0), lab.put(-1.0)),
@@ -241,14 +241,14 @@ def distribution_validation(lab: Lab) -> None:
     }
     for name, call in wrong.items():
         lab.raises(f"parameters of {name}", call, ValueError)
-    every = {name: made(lab, name)[0] for name in SCALAR} | vectors(lab)
+    every = {name: distribution(lab, name)[0] for name in SCALAR} | vectors(lab)
     for name, dist in every.items():
         value = torch.full(
             dist.batch_shape + dist.event_shape, math.nan, dtype=torch.float64, device=lab.device
         )
         lab.raises(
             f"NaN for {name}",
-            lambda dist=dist, value=value: dist.log_prob(value),
+            lambda: dist.log_prob(value),
             ValueError,
             match="within the support",
         )
@@ -284,14 +284,14 @@ def distribution_validation(lab: Lab) -> None:
     )
     for name, dist in every.items():
         for word, constraint in dist.arg_constraints.items():
-            value = getattr(dist, word, None)
+            value = getattr(dist, word, None)  # type: ignore[assignment]
             if isinstance(value, torch.Tensor) and not constraints.is_dependent(constraint):
                 lab.holds(f"{word} of {name} keeps to its constraint", bool(constraint.check(value).all()))
 
 
 @behaviour("distributions", sees=("value",), capabilities=("autograd",))
 def transforms_of_values(lab: Lab) -> None:
-    """Transforms map, invert and give the logarithm of their slope; joined by cat, stack or
+    """Transforms map, invert and give the log-determinant of their Jacobian; joined by cat, stack or
     composition they do so in parts.
     """
 
@@ -311,18 +311,18 @@ def transforms_of_values(lab: Lab) -> None:
     }
     for name, (transform, given) in every.items():
         leaf = given.detach().clone().requires_grad_()
-        found = transform(leaf)
-        (slope,) = torch.autograd.grad(found.sum(), leaf)
-        lab.close(name, found.detach(), roundings=256)
-        lab.close(f"{name}, undone", transform.inv(found.detach()), roundings=1 << 14)
+        result = transform(leaf)
+        (slope,) = torch.autograd.grad(result.sum(), leaf)
+        lab.close(name, result.detach(), roundings=256)
+        lab.close(f"{name}, undone", transform.inv(result.detach()), roundings=1 << 14)
         lab.holds(
-            f"{name} is undone", torch.allclose(transform.inv(found.detach()), given, rtol=1e-7, atol=1e-9)
+            f"{name} is undone", torch.allclose(transform.inv(result.detach()), given, rtol=1e-7, atol=1e-9)
         )
-        jacobian = transform.log_abs_det_jacobian(given, found.detach())
+        jacobian = transform.log_abs_det_jacobian(given, result.detach())
         lab.holds(f"the slope of {name}", torch.allclose(jacobian, slope.abs().log(), rtol=1e-7, atol=1e-9))
         lab.holds(
             f"domains of {name}",
-            bool(transform.domain.check(given).all() and transform.codomain.check(found).all()),
+            bool(transform.domain.check(given).all() and transform.codomain.check(result).all()),
         )
     wide = {
         "simplex": D.StickBreakingTransform(),
@@ -335,21 +335,21 @@ def transforms_of_values(lab: Lab) -> None:
         given = (
             put([[0.5, -0.5], [0.25, 1.0]]) if name in ("cholesky", "definite") else put([0.5, -0.5, 0.25])
         )
-        found = transform(given)
-        lab.close(name, found, roundings=256)
-        lab.holds(f"{name} keeps to its codomain", bool(transform.codomain.check(found).all()))
-        lab.close(f"{name} there and back", transform(transform.inv(found)), roundings=1 << 12)
+        result = transform(given)
+        lab.close(name, result, roundings=256)
+        lab.holds(f"{name} keeps to its codomain", bool(transform.codomain.check(result).all()))
+        lab.close(f"{name} there and back", transform(transform.inv(result)), roundings=1 << 12)
     parts = [D.ExpTransform(), D.AffineTransform(1, 10), D.identity_transform]
     stacked = D.StackTransform(parts, dim=0)
     joined = D.CatTransform(parts, dim=0)
     rows = torch.stack((x, x, x))
     for name, transform in (("stacked", stacked), ("joined", joined)):
-        found = transform(rows)
+        result = transform(rows)
         lab.holds(
-            f"{name} acts in parts", all(torch.equal(found[i], part(x)) for i, part in enumerate(parts))
+            f"{name} acts in parts", all(torch.equal(result[i], part(x)) for i, part in enumerate(parts))
         )
-        lab.holds(f"{name} is undone", torch.allclose(transform.inv(found), rows))
-        slopes = transform.log_abs_det_jacobian(rows, found)
+        lab.holds(f"{name} is undone", torch.allclose(transform.inv(result), rows))
+        slopes = transform.log_abs_det_jacobian(rows, result)
         lab.holds(
             f"slopes of {name}",
             all(
@@ -364,7 +364,7 @@ def transforms_of_values(lab: Lab) -> None:
         lengths=[1, 2],
     )
     lab.close("joined unevenly", uneven(rows), roundings=256)
-    shaped = D.ReshapeTransform((4,), (2, 2))
+    shaped = D.ReshapeTransform((4,), (2, 2))  # type: ignore[arg-type]
     lab.same("reshaped", [shaped(x), shaped.inv(shaped(x)), shaped.log_abs_det_jacobian(x, shaped(x))])
     drawn = D.TransformedDistribution(D.Normal(put(0.0), put(1.0)), [D.AffineTransform(1.0, 2.0)])
     lab.expect(

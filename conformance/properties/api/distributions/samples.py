@@ -10,14 +10,14 @@ from torch import distributions as D
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.distributions.scores import SCALAR, made, optional
+from conformance.properties.api.distributions.scores import SCALAR, distribution, optional
 from conformance.properties.api.random.values import COUNT, SIGMAS, distributed, mean_is
 
-#: Distributions whose variance is infinite or undefined: their means say nothing.
+#: Distributions whose variance is infinite or undefined, so that sample means prove nothing.
 WILD = ("Cauchy", "HalfCauchy", "FisherSnedecor", "Pareto")
 
 
-#: Of vectors fewer samples are drawn, each of which costs more.
+#: Fewer samples for vectors, since each costs more.
 FEW = 600
 
 
@@ -56,8 +56,9 @@ def vectors(lab: Lab) -> dict[str, Any]:
 
 
 def spread_is(sample: torch.Tensor, variance: torch.Tensor) -> bool:
-    """Whether the variance of samples (the first dimension) is ``variance``, as far as their fourth
-    moment tells.
+    """Check the variance of samples (the first dimension) against ``variance``.
+
+    The allowed error follows from the fourth moment of the samples.
     """
     centred = sample.double() - sample.double().mean(0)
     error = ((centred**2).mean(0) - variance).abs()
@@ -67,10 +68,10 @@ def spread_is(sample: torch.Tensor, variance: torch.Tensor) -> bool:
 
 @behaviour("distributions", level="training", sees=("shape",))
 def sample_shapes(lab: Lab) -> None:
-    """sample gives sample_shape, batch_shape and event_shape in turn, in its support, detached, on
-    the device; expand widens the batch.
+    """sample gives sample_shape, batch_shape and event_shape in turn, in its support, detached, on the
+    device; expand widens the batch.
     """
-    every = {name: made(lab, name)[0] for name in SCALAR} | vectors(lab)
+    every = {name: distribution(lab, name)[0] for name in SCALAR} | vectors(lab)
     for name, dist in every.items():
         for shape in ((), (2, 3)):
             sample = dist.sample(shape)
@@ -133,11 +134,11 @@ def sample_shapes(lab: Lab) -> None:
 
 @behaviour("distributions", level="training", sees=())
 def sample_moments(lab: Lab) -> None:
-    """Samples have the mean of their distribution, its distribution function where there is one, and
-    its frequencies.
+    """Samples have the mean of their distribution, its distribution function if it has one, and its
+    frequencies.
     """
     for name in SCALAR:
-        dist, _ = made(lab, name)
+        dist, _ = distribution(lab, name)
         sample = dist.sample((COUNT,))
         for place in range(3):
             column = sample[:, place]
@@ -153,7 +154,7 @@ def sample_moments(lab: Lab) -> None:
                         f"{name} {place} draws {value} as often as it should",
                         abs(share - chance) < SIGMAS * 0.5 / math.sqrt(COUNT),
                     )
-            elif optional(lambda dist=dist: dist.cdf(dist.sample())) is not None:
+            elif optional(lambda: dist.cdf(dist.sample())) is not None:
                 single = type(dist)(
                     *[getattr(dist, word)[place].cpu() for word in SCALAR[name][1]], validate_args=False
                 )
@@ -161,7 +162,7 @@ def sample_moments(lab: Lab) -> None:
 
 
 def _chance(dist: Any, value: float) -> torch.Tensor:
-    """How often ``value`` comes; zero where it is not in the support."""
+    """The probability of ``value``; zero if it is not in the support."""
     point = torch.full(dist.batch_shape, value, dtype=torch.float64, device=dist.mean.device)
     inside = dist.support.check(point)
     safe = torch.where(inside, point, torch.zeros_like(point))
@@ -233,7 +234,7 @@ def sample_gradients(lab: Lab) -> None:
     passes none.
     """
     for name in SCALAR:
-        dist, tensors = made(lab, name, grad=True)
+        dist, tensors = distribution(lab, name, grad=True)
         lab.holds(f"sample of {name} is detached", not dist.sample().requires_grad)
         if not dist.has_rsample:
             refused = False
@@ -251,36 +252,36 @@ def sample_gradients(lab: Lab) -> None:
             all(t.grad is not None and bool(t.grad.isfinite().all()) for t in tensors.values()),
         )
     for name in ("Normal", "Laplace", "Cauchy", "Gumbel"):
-        dist, tensors = made(lab, name, grad=True)
+        dist, tensors = distribution(lab, name, grad=True)
         drawn = dist.rsample()
         drawn.sum().backward()
         standard = (drawn - tensors["loc"]) / tensors["scale"]
         lab.holds(
             f"the gradient of {name} by its place is one",
-            torch.allclose(tensors["loc"].grad, torch.ones_like(standard)),
+            torch.allclose(tensors["loc"].grad, torch.ones_like(standard)),  # type: ignore[arg-type]
         )
         lab.holds(
             "that by its scale is the standard sample",
-            torch.allclose(tensors["scale"].grad, standard.detach()),
+            torch.allclose(tensors["scale"].grad, standard.detach()),  # type: ignore[arg-type]
         )
-    dist, tensors = made(lab, "Exponential", grad=True)
+    dist, tensors = distribution(lab, "Exponential", grad=True)
     drawn = dist.rsample()
     drawn.sum().backward()
     lab.holds(
         "that of Exponential by its rate",
-        torch.allclose(tensors["rate"].grad, -drawn.detach() / tensors["rate"].detach()),
+        torch.allclose(tensors["rate"].grad, -drawn.detach() / tensors["rate"].detach()),  # type: ignore[arg-type]
     )
-    dist, tensors = made(lab, "Uniform", grad=True)
+    dist, tensors = distribution(lab, "Uniform", grad=True)
     drawn = dist.rsample()
     drawn.sum().backward()
     share = ((drawn - tensors["low"]) / (tensors["high"] - tensors["low"])).detach()
     lab.holds(
         "that of Uniform by its ends",
-        torch.allclose(tensors["high"].grad, share) and torch.allclose(tensors["low"].grad, 1 - share),
+        torch.allclose(tensors["high"].grad, share) and torch.allclose(tensors["low"].grad, 1 - share),  # type: ignore[arg-type]
     )
     for concentration in (0.1, 1.0, 10.0, 100.0):
         for name, factor in (("Gamma", 1.0), ("Chi2", 2.0)):
-            shape = torch.full(
+            shape: Any = torch.full(
                 (20,), concentration * factor, dtype=torch.float64, device=lab.device, requires_grad=True
             )
             drawn = (
@@ -292,16 +293,16 @@ def sample_gradients(lab: Lab) -> None:
             x, a = (drawn.detach() / factor).cpu(), torch.full((20,), concentration, dtype=torch.float64)
             step = 1e-4 * concentration
             slope = (torch.special.gammainc(a + step, x) - torch.special.gammainc(a - step, x)) / (2 * step)
-            wanted = -slope / torch.exp((a - 1) * x.log() - x - torch.lgamma(a))
+            expected = -slope / torch.exp((a - 1) * x.log() - x - torch.lgamma(a))
             usable = x > 1e-12
-            good = torch.allclose(shape.grad.cpu()[usable], wanted[usable], rtol=1e-3, atol=1e-7)
+            good = torch.allclose(shape.grad.cpu()[usable], expected[usable], rtol=1e-3, atol=1e-7)
             lab.holds(f"implicit gradients of {name} {concentration}", good)
 
 
 @behaviour("distributions", sees=("value",))
 def enumerated_support(lab: Lab) -> None:
-    """enumerate_support lists what can be drawn, once or for the whole batch, and is refused where
-    there is no end.
+    """enumerate_support lists all possible values, once or for the whole batch, and is refused if there are
+    infinitely many.
     """
     chances = lab.put([[0.1, 0.2], [0.3, 0.4]], dtype=torch.float64)
     coin = D.Bernoulli(chances)
@@ -313,8 +314,8 @@ def enumerated_support(lab: Lab) -> None:
     kinds = D.Categorical(chances)
     lab.expect("categories", kinds.enumerate_support(expand=False), [[0], [1]])
     lab.same("their dtype", [kinds.enumerate_support().dtype, kinds.sample().dtype])
-    one = D.OneHotCategorical(lab.put([0.1, 0.2, 0.7]))
-    lab.expect("one of three", one.enumerate_support(), torch.eye(3))
+    categories = D.OneHotCategorical(lab.put([0.1, 0.2, 0.7]))
+    lab.expect("one of three", categories.enumerate_support(), torch.eye(3))
     total = coin.log_prob(coin.enumerate_support()).exp().sum(0)
     lab.expect("chances sum up", total, torch.ones(2, 2), roundings=8)
     lab.raises(

@@ -174,12 +174,12 @@ SCALAR: dict[str, tuple[Any, dict[str, list[float]], list[float], Formula]] = {
     ),
 }
 
-#: Counts, which no gradient is taken of.
+#: Parameters that are counts and have no gradient.
 COUNTS = ("total_count",)
 
 
-def made(lab: Lab, name: str, *, grad: bool = False) -> tuple[Any, dict[str, torch.Tensor]]:
-    """A distribution of the table over parameters of float64 on the device, and these."""
+def distribution(lab: Lab, name: str, *, grad: bool = False) -> tuple[Any, dict[str, torch.Tensor]]:
+    """A distribution of the table over parameters of float64 on the device, and the parameters."""
     kind, parameters, _, _ = SCALAR[name]
     tensors = {
         word: lab.put(numbers, dtype=torch.float64, requires_grad=grad and word not in COUNTS)
@@ -189,7 +189,7 @@ def made(lab: Lab, name: str, *, grad: bool = False) -> tuple[Any, dict[str, tor
 
 
 def optional(call: Callable[[], Any]) -> Any:
-    """What a distribution gives, or None where it implements no such thing."""
+    """The result of a call, or None if the distribution does not implement it."""
     try:
         return call()
     except NotImplementedError:
@@ -200,19 +200,19 @@ def optional(call: Callable[[], Any]) -> Any:
 def log_densities(lab: Lab) -> None:
     """log_prob of each distribution of one number is its closed form, on the device of its parameters."""
     for name, (_, parameters, values, formula) in SCALAR.items():
-        dist, _ = made(lab, name)
-        wanted = [formula(x, *row) for x, *row in zip(values, *parameters.values(), strict=True)]
+        dist, _ = distribution(lab, name)
+        expected = [formula(x, *row) for x, *row in zip(values, *parameters.values(), strict=True)]
         points = lab.put([float(x) for x in values], dtype=torch.float64)
         lab.expect(
             f"log_prob of {name}",
             dist.log_prob(points),
-            torch.tensor(wanted, dtype=torch.float64),
+            torch.tensor(expected, dtype=torch.float64),
             roundings=4096,
         )
         lab.same(f"facts of {name}", [dist.batch_shape, dist.event_shape, dist.has_rsample])
         lab.holds(f"{name} prints its name", repr(dist).startswith(name))
     for name in ("Bernoulli", "Geometric", "Binomial", "NegativeBinomial", "ContinuousBernoulli"):
-        _, tensors = made(lab, name)
+        _, tensors = distribution(lab, name)
         points = lab.put([float(x) for x in SCALAR[name][2]], dtype=torch.float64)
         logits = tensors.pop("probs").logit()
         lab.close(
@@ -224,20 +224,23 @@ def log_densities(lab: Lab) -> None:
 
 @behaviour("distributions", sees=("value",))
 def moments(lab: Lab) -> None:
-    """Mean, variance, deviation, mode and entropy of each distribution are those of the CPU; means
-    are where formulas put them.
+    """Mean, variance, deviation, mode and entropy of each distribution are those of the CPU; means follow
+    their formulas.
     """
     for name in SCALAR:
-        dist, _ = made(lab, name)
+        dist, _ = distribution(lab, name)
         for word in ("mean", "variance", "stddev", "mode"):
-            found = optional(lambda dist=dist, word=word: getattr(dist, word))
-            lab.close(f"{word} of {name}", found, roundings=4096)
+            moment = optional(lambda: getattr(dist, word))
+            lab.close(f"{word} of {name}", moment, roundings=4096)
         lab.close(f"entropy of {name}", optional(dist.entropy), roundings=1 << 16)
-    lab.expect("mean of Gamma", made(lab, "Gamma")[0].mean, [0.5, 4.0, 3.0], roundings=8)
+    lab.expect("mean of Gamma", distribution(lab, "Gamma")[0].mean, [0.5, 4.0, 3.0], roundings=8)
     lab.expect(
-        "variance of Uniform", made(lab, "Uniform")[0].variance, [1 / 12, 16 / 12, 0.25 / 12], roundings=16
+        "variance of Uniform",
+        distribution(lab, "Uniform")[0].variance,
+        [1 / 12, 16 / 12, 0.25 / 12],
+        roundings=16,
     )
-    lab.expect("mean of Poisson", made(lab, "Poisson")[0].mean, [0.5, 3.0, 7.0], roundings=4)
+    lab.expect("mean of Poisson", distribution(lab, "Poisson")[0].mean, [0.5, 3.0, 7.0], roundings=4)
     entropy = D.Bernoulli(lab.put([0.0, 0.5, 1.0], dtype=torch.float64)).entropy()
     lab.expect("entropy of coins", entropy, [0.0, math.log(2), 0.0], roundings=8192)
     wide = D.Cauchy(lab.put(0.0), lab.put(1.0))
@@ -262,7 +265,7 @@ def moments(lab: Lab) -> None:
 def density_gradients(lab: Lab) -> None:
     """Gradients of log_prob with respect to parameters and values are those of the CPU."""
     for name, (_, _, values, _) in SCALAR.items():
-        dist, tensors = made(lab, name, grad=True)
+        dist, tensors = distribution(lab, name, grad=True)
         points = lab.put(
             [float(x) for x in values], dtype=torch.float64, requires_grad=not dist.support.is_discrete
         )
@@ -276,25 +279,25 @@ def density_gradients(lab: Lab) -> None:
 
 @behaviour("distributions", sees=("value",), capabilities=("autograd",))
 def distribution_functions(lab: Lab) -> None:
-    """cdf rises from 0 to 1, has the density as its derivative, and icdf undoes it, where they are
+    """cdf rises from 0 to 1, has the density as its derivative, and icdf inverts it, if they are
     implemented.
     """
     for name, (_, _, values, _) in SCALAR.items():
-        dist, _ = made(lab, name)
+        dist, _ = distribution(lab, name)
         points = lab.put([float(x) for x in values], dtype=torch.float64, requires_grad=True)
-        found = optional(lambda dist=dist, points=points: dist.cdf(points))
-        lab.holds(f"{name} has a cdf" if found is not None else f"{name} has no cdf", True)
-        if found is None:
+        probabilities = optional(lambda: dist.cdf(points))
+        lab.holds(f"{name} has a cdf" if probabilities is not None else f"{name} has no cdf", True)
+        if probabilities is None:
             continue
-        lab.close(f"cdf of {name}", found.detach(), roundings=4096)
-        lab.holds(f"cdf of {name} is a share", bool(((found >= 0) & (found <= 1)).all()))
-        (slope,) = torch.autograd.grad(found.sum(), points)
+        lab.close(f"cdf of {name}", probabilities.detach(), roundings=4096)
+        lab.holds(f"cdf of {name} is a share", bool(((probabilities >= 0) & (probabilities <= 1)).all()))
+        (slope,) = torch.autograd.grad(probabilities.sum(), points)
         density = dist.log_prob(points.detach()).exp()
         lab.holds(
             f"the slope of the cdf of {name} is its density",
             torch.allclose(slope, density, rtol=1e-6, atol=1e-9),
         )
-        back = optional(lambda dist=dist, found=found: dist.icdf(found.detach()))
+        back = optional(lambda: dist.icdf(probabilities.detach()))
         if back is not None:
             lab.holds(
                 f"icdf of {name} undoes its cdf", torch.allclose(back, points.detach(), rtol=1e-6, atol=1e-8)
@@ -321,11 +324,13 @@ def extreme_scores(lab: Lab) -> None:
         parameters = {
             word: lab.put(numbers, dtype=lab.dtype, requires_grad=True) for word, numbers in words.items()
         }
-        found: torch.Tensor = kind(**parameters, validate_args=False).log_prob(lab.put(x, dtype=lab.dtype))
-        found.sum().backward()
+        log_density: torch.Tensor = kind(**parameters, validate_args=False).log_prob(
+            lab.put(x, dtype=lab.dtype)
+        )
+        log_density.sum().backward()
         for word, tensor in parameters.items():
             lab.close(f"gradient of {kind.__name__} {x} by {word}", tensor.grad, roundings=1 << 14)
-        return found.detach()
+        return log_density.detach()
 
     limit = torch.finfo(lab.dtype).max / 4
     lab.expect("never and never", score(D.Bernoulli, [0.0], probs=[0.0]), [0.0], roundings=4)

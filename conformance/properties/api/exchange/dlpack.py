@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils.dlpack import from_dlpack, to_dlpack
+from torch.utils.dlpack import from_dlpack, to_dlpack  # type: ignore[attr-defined]
 
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
+#: torch without its stubs, which do not export from_dlpack.
+untyped: Any = torch
+
 
 class Wrapped:
-    """Something that shows a tensor through DLPack alone."""
+    """An object that exposes a tensor only through DLPack."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor
@@ -26,15 +29,15 @@ class Wrapped:
 
 @behaviour("exchange", dtypes=ALL, capabilities=("dlpack",), sees=("value",))
 def dlpack_round_trip(lab: Lab) -> None:
-    """A tensor goes through DLPack and comes back with values, dtype, shape, strides and device, in
-    its memory.
+    """A tensor goes through DLPack and comes back with values, dtype, shape, strides and device, in its
+    memory.
     """
     base = lab.integers(4, 5) + lab.integers(4, 5)
     ways = {
         "a capsule": lambda x: from_dlpack(to_dlpack(x)),
-        "the protocol": torch.from_dlpack,
-        "a capsule of the protocol": lambda x: torch.from_dlpack(x.__dlpack__()),
-        "another object": lambda x: torch.from_dlpack(Wrapped(x)),
+        "the protocol": untyped.from_dlpack,
+        "a capsule of the protocol": lambda x: untyped.from_dlpack(x.__dlpack__()),
+        "another object": lambda x: untyped.from_dlpack(Wrapped(x)),
     }
     parts = {
         "whole": base,
@@ -47,23 +50,21 @@ def dlpack_round_trip(lab: Lab) -> None:
     }
     for way, call in ways.items():
         for name, part in parts.items():
-            found = call(part)
-            lab.same(f"{name} by {way}", found, strides=True) if part.numel() > 1 else lab.same(
-                f"{name} by {way}", found
+            result = call(part)
+            lab.same(f"{name} by {way}", result, strides=True) if part.numel() > 1 else lab.same(
+                f"{name} by {way}", result
             )
-            lab.holds(f"{name} by {way} keeps its address", found.data_ptr() == part.data_ptr())
-    other = torch.from_dlpack(base)
-    other[0].zero_()
+            lab.holds(f"{name} by {way} keeps its address", result.data_ptr() == part.data_ptr())
+    shared = untyped.from_dlpack(base)
+    shared[0].zero_()
     lab.same("after a write through the other", base)
-    lab.same("nothing", torch.from_dlpack(base[:0]).shape)
-    lab.same(
-        "where it is", [len(base.__dlpack_device__()), isinstance(int(base.__dlpack_device__()[0]), int)]
-    )
+    lab.same("nothing", untyped.from_dlpack(base[:0]).shape)
+    lab.same("its device", [len(base.__dlpack_device__()), isinstance(int(base.__dlpack_device__()[0]), int)])
 
 
 @behaviour("exchange", capabilities=("dlpack",), sees=("error", "message"))
 def dlpack_refusals(lab: Lab) -> None:
-    """What DLPack cannot describe is refused: gradients, conjugates, sparse layouts, wrong streams
+    """Tensors that DLPack cannot describe are refused: gradients, conjugates, sparse layouts, wrong streams
     and devices.
     """
     lab.holds("plain tensors can be described", lab.integers(3).__dlpack__() is not None)
@@ -80,34 +81,34 @@ def dlpack_refusals(lab: Lab) -> None:
         AssertionError,
         match="stream should be None",
     )
-    lab.raises("a number", lambda: torch.from_dlpack(3), Exception)
+    lab.raises("a number", lambda: untyped.from_dlpack(3), Exception)
     lab.raises(
         "a device of no kind",
-        lambda: plain.__dlpack__(max_version=(1, 0), dl_device=(16, 0)),
+        lambda: plain.__dlpack__(max_version=(1, 0), dl_device=(16, 0)),  # type: ignore[arg-type]
         BufferError,
         match="(?i)unsupported device_type",
     )
     lab.raises(
         "a quantized tensor",
-        lambda: torch.from_dlpack(torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)),
+        lambda: untyped.from_dlpack(torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)),
         BufferError,
         RuntimeError,
         match="not supported by dlpack|quantized",
     )
-    lab.same("detached", torch.from_dlpack(graded.detach()))
+    lab.same("detached", untyped.from_dlpack(graded.detach()))
 
 
 @behaviour("exchange", capabilities=("dlpack",), sees=("value",))
 def dlpack_copies(lab: Lab) -> None:
-    """from_dlpack shares memory unless copy=True, and moves to a device that is named only with a copy."""
+    """from_dlpack shares memory unless copy=True, and moves to a named device only with a copy."""
     base = torch.arange(5.0, device=lab.device)
     lab.holds("it can be described", base.__dlpack__() is not None)
-    lab.holds("no choice shares", torch.from_dlpack(base).data_ptr() == base.data_ptr())
-    lab.holds("copy=False shares", torch.from_dlpack(base, copy=False).data_ptr() == base.data_ptr())
+    lab.holds("no choice shares", untyped.from_dlpack(base).data_ptr() == base.data_ptr())
+    lab.holds("copy=False shares", untyped.from_dlpack(base, copy=False).data_ptr() == base.data_ptr())
     lab.holds(
-        "its own device shares", torch.from_dlpack(base, device=base.device).data_ptr() == base.data_ptr()
+        "its own device shares", untyped.from_dlpack(base, device=base.device).data_ptr() == base.data_ptr()
     )
-    copied = torch.from_dlpack(base, copy=True)
+    copied = untyped.from_dlpack(base, copy=True)
     lab.holds("copy=True does not", copied.data_ptr() != base.data_ptr())
     copied.add_(1)
     lab.expect("the source after a write to the copy", base + 0, [0.0, 1.0, 2.0, 3.0, 4.0])
@@ -121,24 +122,26 @@ def dlpack_copies(lab: Lab) -> None:
     for version, name in versions.items():
         capsule = base.__dlpack__(max_version=version) if version else base.__dlpack__()
         lab.expect(f"the capsule of {version}", f'"{name}"' in str(capsule), True)
-        lab.same(f"its tensor of {version}", torch.from_dlpack(capsule))
-        lab.raises(f"the capsule of {version} again", lambda capsule=capsule: torch.from_dlpack(capsule))
+        lab.same(f"its tensor of {version}", untyped.from_dlpack(capsule))
+        lab.raises(f"the capsule of {version} again", lambda: untyped.from_dlpack(capsule))
     host = torch.arange(3.0)
     lab.same("a tensor of something wrapped", torch.tensor(Wrapped(host), device=lab.device))
     lab.same("asarray of something wrapped", torch.asarray(Wrapped(base)))
     lab.holds(
         "asarray shares with something wrapped", torch.asarray(Wrapped(base)).data_ptr() == base.data_ptr()
     )
-    # An object with __dlpack__ is not copied by torch itself (2.13): of a capsule it is.
+    # An object with __dlpack__ is not copied by torch itself (2.13); a capsule is.
     apart = torch.asarray(base.__dlpack__(), copy=True)
     lab.holds("asarray of a capsule with copy=True does not", apart.data_ptr() != base.data_ptr())
     if lab.device.type == "cpu":
-        lab.expect("to the host", torch.from_dlpack(base, device="cpu"), [0.0, 1.0, 2.0, 3.0, 4.0], host=True)
+        lab.expect(
+            "to the host", untyped.from_dlpack(base, device="cpu"), [0.0, 1.0, 2.0, 3.0, 4.0], host=True
+        )
         lab.holds("to the host without a copy is refused", True)
         return
-    lab.expect("to the host", torch.from_dlpack(base, device="cpu"), [0.0, 1.0, 2.0, 3.0, 4.0], host=True)
+    lab.expect("to the host", untyped.from_dlpack(base, device="cpu"), [0.0, 1.0, 2.0, 3.0, 4.0], host=True)
     try:
-        torch.from_dlpack(base, device="cpu", copy=False)
+        untyped.from_dlpack(base, device="cpu", copy=False)
         refused = False
     except (ValueError, BufferError, RuntimeError):
         refused = True

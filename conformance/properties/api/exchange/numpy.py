@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy
 import torch
@@ -10,13 +12,13 @@ import torch
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
-#: What NumPy has of torch's dtypes.
+#: The dtypes of torch that NumPy has too.
 NUMPY = tuple(name for name in ALL if name != "bfloat16")
 
 
 @behaviour("exchange", dtypes=NUMPY, level="bringup", sees=("value",))
 def arrays_through_the_host(lab: Lab) -> None:
-    """A tensor goes to NumPy over the host and comes back with values, dtype and shape; the host's
+    """A tensor goes to NumPy through the host and comes back with its values, dtype and shape; the host's
     memory is shared.
     """
     base = lab.integers(3, 4) + lab.integers(3, 4)
@@ -31,8 +33,8 @@ def arrays_through_the_host(lab: Lab) -> None:
         "empty": base[:0],
         "scalar": base[1, 1],
     }.items():
-        found = part.cpu().numpy()
-        lab.same(f"{name}", [found.shape, found.tolist()])
+        result = part.cpu().numpy()
+        lab.same(f"{name}", [result.shape, result.tolist()])
     host = base.cpu()
     shared = host.numpy()
     host.zero_()
@@ -43,8 +45,8 @@ def arrays_through_the_host(lab: Lab) -> None:
 
 @behaviour("exchange", level="core", sees=("error", "message"))
 def device_arrays_refused(lab: Lab) -> None:
-    """numpy() of what NumPy cannot hold in place raises a TypeError or RuntimeError that names the
-    way; force=True copies.
+    """numpy() of a tensor that NumPy cannot hold in place raises a TypeError or RuntimeError that names the
+    alternative; force=True copies.
     """
     base = torch.arange(4.0, device=lab.device)
     turned = torch.tensor([1 + 2j, 3j], device=lab.device).conj()
@@ -72,7 +74,7 @@ def device_arrays_refused(lab: Lab) -> None:
     )
 
 
-def _refuses(call: object) -> bool:
+def _refuses(call: Callable[[], Any]) -> bool:
     try:
         call()
     except (TypeError, RuntimeError) as error:
@@ -151,8 +153,8 @@ def arrays_of_all_kinds(lab: Lab) -> None:
 
 @behaviour("exchange", sees=("value",))
 def numpy_scalars(lab: Lab) -> None:
-    """Numbers of NumPy work as Python's: in arithmetic, as sizes, dimensions and indices, and when
-    compared.
+    """NumPy's numbers work like Python's: in arithmetic, as sizes, dimensions and indices, and in
+    comparisons.
     """
     base = lab.put([[1.0, 2.0], [3.0, 4.0]])
     for kind in (numpy.float32, numpy.float64, numpy.int32, numpy.int64, numpy.int16, numpy.uint8):
@@ -162,13 +164,13 @@ def numpy_scalars(lab: Lab) -> None:
         lab.same(f"tensor of {kind.__name__}", torch.tensor(number, device=lab.device))
         lab.expect(f"equal to {kind.__name__}", base == number, [[False, True], [False, False]])
     for kind in (numpy.int64, numpy.int32, numpy.int16, numpy.int8, numpy.uint8):
-        one = kind(1)
-        lab.expect(f"row {kind.__name__}", base[one] * 1, [3.0, 4.0])
-        lab.same(f"along {kind.__name__}", base.sum(one))
-        lab.same(f"diagonal {kind.__name__}", base.diag(one) + 0)
-        lab.same(f"of size {kind.__name__}", torch.zeros(one, device=lab.device))
+        scalar = kind(1)
+        lab.expect(f"row {kind.__name__}", base[scalar] * 1, [3.0, 4.0])
+        lab.same(f"along {kind.__name__}", base.sum(scalar))
+        lab.same(f"diagonal {kind.__name__}", base.diag(scalar) + 0)
+        lab.same(f"of size {kind.__name__}", torch.zeros(scalar, device=lab.device))
         written = base.clone()
-        written[one] = kind(9)
+        written[scalar] = kind(9)
         lab.same(f"written at {kind.__name__}", written)
     mask = numpy.array([True, False])
     lab.same("a mask", base[mask])
@@ -186,13 +188,13 @@ def numpy_scalars(lab: Lab) -> None:
 
 @behaviour("exchange", sees=("value", "warning"))
 def arrays_warn(lab: Lab) -> None:
-    """A list of arrays and an array that must not be written warn; both work."""
+    """A list of arrays warns, and so does a read-only array; both work."""
     fixed = numpy.arange(3.0)
     fixed.flags.writeable = False
-    made = lab.warns(
+    shared = lab.warns(
         "an array that cannot be written", lambda: torch.from_numpy(fixed), match="(?i)not writ[e]?able"
     )
-    lab.same("its values", made.to(lab.device) + 0)
+    lab.same("its values", shared.to(lab.device) + 0)
     lab.same("as_tensor of a copy", torch.tensor(fixed, device=lab.device))
     pair = lab.warns(
         "a list of arrays",
@@ -208,11 +210,11 @@ def arrays_warn(lab: Lab) -> None:
 
 @behaviour("exchange", sees=("value",))
 def numpy_functions_on_host(lab: Lab) -> None:
-    """NumPy's functions take tensors that were moved to the host, in both directions, sharing where
-    they can.
+    """NumPy's functions take tensors that were moved to the host, in both directions, sharing memory if they
+    can.
     """
     base = lab.put([1.0, -4.0, 9.0]) * 1
-    host = base.cpu()
+    host: Any = base.cpu()
     lab.same("asarray", numpy.asarray(host).tolist())
     lab.same("asarray of another dtype", numpy.asarray(host, dtype=numpy.int32).tolist())
     lab.same("abs", torch.as_tensor(numpy.abs(host)).to(lab.device))

@@ -1,4 +1,4 @@
-"""Exported programs: what they compute, what they keep of the device, and what they refuse."""
+"""Exported programs: results, devices, saved files, open sizes and decompositions."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ class Small(nn.Module):
         self.shift = torch.tensor([1.0, -1.0])
 
     def _apply(self, *args: Any, **kwargs: Any) -> Any:
-        # A plain attribute does not move with a module; this one shall.
+        # A plain attribute does not move with a module; this one is moved here.
         self.shift = args[0](self.shift)
         return super()._apply(*args, **kwargs)
 
     def forward(self, x: torch.Tensor, scale: torch.Tensor) -> dict[str, torch.Tensor]:
-        self.calls.add_(1)
+        """Count the call and return the output and the hidden layer."""
+        self.calls.add_(1)  # type: ignore[operator]
         hidden = torch.relu(self.first(x)) * scale
         return {"out": self.second(hidden) + self.shift, "hidden": hidden}
 
 
-def made(lab: Lab) -> Small:
+def small_module(lab: Lab) -> Small:
     """A small module on the side's device, with parameters that are the same on both sides."""
     model = lab.to(Small())
     with torch.no_grad():
@@ -43,40 +44,40 @@ def made(lab: Lab) -> Small:
 
 
 def devices_in(graph: torch.fx.Graph) -> list[str]:
-    """The types of the devices of all values that a graph says it has, once each."""
-    found = {
+    """The device types of all values in a graph, once each."""
+    devices = {
         value.device.type
         for node in graph.nodes
         for value in [node.meta.get("val")]
         if isinstance(value, torch.Tensor)
     }
-    return sorted(found)
+    return sorted(devices)
 
 
 @behaviour("export")
 def exported_programs_run(lab: Lab) -> None:
     """An exported module computes what the module does, keeps its state's names and writes its buffers."""
-    model, x, scale = made(lab), lab.integers(5, 3), lab.integers(4)
+    model, x, scale = small_module(lab), lab.integers(5, 3), lab.integers(4)
     program = export(model, (x, scale))
     lab.same("the result", program.module()(x, scale))
     again = program.module()
-    other = lab.integers(5, 3)
-    lab.same("of other inputs", again(other, scale))
-    lab.same("and once more", again(other, scale))
+    second = lab.integers(5, 3)
+    lab.same("of other inputs", again(second, scale))
+    lab.same("and once more", again(second, scale))
     lab.same("the buffer was written", dict(again.named_buffers())["calls"])
     lab.same("the program's own state is as it was exported", program.state_dict["calls"])
     lab.same("the names of its state", sorted(program.state_dict))
     lab.same("parameters", {name: value.detach() for name, value in program.named_parameters()})
     lab.holds("every value is on the device", devices_in(program.graph) == [lab.device.type])
-    want = {key: value.detach() for key, value in model(other, scale).items()}
-    got = {key: value.detach() for key, value in program.module()(other, scale).items()}
+    want = {key: value.detach() for key, value in model(second, scale).items()}
+    got = {key: value.detach() for key, value in program.module()(second, scale).items()}
     lab.holds("it equals the module", all(torch.equal(got[key], want[key]) for key in want))
 
 
 @behaviour("export")
 def exported_sizes(lab: Lab) -> None:
     """Sizes that are declared open may change within their range; all others are refused by name."""
-    model, x, scale = made(lab), lab.integers(5, 3), lab.integers(4)
+    model, x, scale = small_module(lab), lab.integers(5, 3), lab.integers(4)
     rows = Dim("rows", min=2, max=64)
     program = export(model, (x, scale), dynamic_shapes={"x": {0: rows}, "scale": None})
     for size in (2, 7, 64):
@@ -94,7 +95,7 @@ def exported_sizes(lab: Lab) -> None:
 @behaviour("export")
 def exported_programs_are_saved(lab: Lab) -> None:
     """A saved program is loaded with its device, its state and its open sizes."""
-    model, x, scale = made(lab), lab.integers(5, 3), lab.integers(4)
+    model, x, scale = small_module(lab), lab.integers(5, 3), lab.integers(4)
     program = export(model, (x, scale), dynamic_shapes={"x": {0: Dim.AUTO}, "scale": None})
     file = io.BytesIO()
     torch.export.save(program, file)
@@ -109,7 +110,7 @@ def exported_programs_are_saved(lab: Lab) -> None:
 @behaviour("export")
 def exported_programs_decompose(lab: Lab) -> None:
     """Decompositions leave what a program computes as it is, and calls to core operators alone."""
-    model, x, scale = made(lab), lab.integers(5, 3), lab.integers(4)
+    model, x, scale = small_module(lab), lab.integers(5, 3), lab.integers(4)
     program = export(model, (x, scale)).run_decompositions()
     lab.same("the result", program.module()(x, scale))
     calls = {str(node.target) for node in program.graph.nodes if node.op == "call_function"}

@@ -1,4 +1,4 @@
-"""Fake tensors: what a result looks like, without memory or computation."""
+"""Fake tensors: metadata of results, without memory or computation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conformance.behaviours.lab import Lab
 
 
 def _looks(value: Any, lab: Lab) -> list[Any]:
-    """What a fake tensor tells; True for the lab's device."""
+    """The metadata of a fake tensor; True in place of the lab's device."""
     return [
         value.shape,
         value.dtype,
@@ -67,7 +67,7 @@ def fake_devices(lab: Lab) -> None:
     """
     kind = lab.device.type
     with FakeTensorMode():
-        for name, made in {
+        for name, fake in {
             "empty": torch.empty(2, 3, device=lab.device),
             "by word": torch.rand(4, device=kind),
             "arange": torch.arange(0, 6, 2, device=lab.device),
@@ -79,7 +79,7 @@ def fake_devices(lab: Lab) -> None:
             "parameter": torch.nn.Parameter(torch.empty(2, device=lab.device)),
             "module": torch.nn.Linear(2, 3, device=lab.device)(torch.empty(1, 2, device=lab.device)),
         }.items():
-            lab.same(name, _looks(made, lab))
+            lab.same(name, _looks(fake, lab))
         x, index = torch.empty(4, 3, device=lab.device), torch.tensor([0, 2])
         lab.same("indexed from the host", _looks(x[index], lab))
         x[index] = 1.0
@@ -109,8 +109,8 @@ def _error(call: Any) -> bool:
 
 @behaviour("fake", level="core", sees=("error",))
 def fake_values_are_refused(lab: Lab) -> None:
-    """What needs a value of a fake tensor is an error that says so; constants made in the mode are known
-    until changed.
+    """Anything that needs a value of a fake tensor raises an error that says so; constants made in the mode
+    are known until changed.
     """
     with FakeTensorMode() as mode:
         x = mode.from_tensor(lab.integers(3))
@@ -124,8 +124,8 @@ def fake_values_are_refused(lab: Lab) -> None:
         lab.same("a changed constant", known.item())
         known.add_(torch.empty(()))
         lab.raises("after an unknown was added", known.item, DataDependentOutputException, RuntimeError)
-    other = FakeTensorMode()
-    foreign = other.from_tensor(lab.integers(3))
+    second_mode = FakeTensorMode()
+    foreign = second_mode.from_tensor(lab.integers(3))
     with FakeTensorMode() as mode:
         lab.raises(
             "fake tensors of two modes", lambda: mode.from_tensor(lab.integers(3)) + foreign, Exception
@@ -139,43 +139,43 @@ def fake_values_are_refused(lab: Lab) -> None:
 
 @behaviour("fake", level="core", sees=("error",))
 def fake_copies(lab: Lab) -> None:
-    """A real tensor is faked once per mode, with views sharing a storage and gradients kept; the fake
-    prints, copies, derives.
+    """A real tensor is faked once per mode, with views sharing a storage and gradients kept; the fake can be
+    printed, copied and differentiated.
     """
     base = lab.integers(3, 4)
     view = base[1]
     leaf = lab.integers(2, requires_grad=True)
     mode = FakeTensorMode()
-    one, again, part = mode.from_tensor(base), mode.from_tensor(base), mode.from_tensor(view)
-    lab.holds("it is the same fake", one is again)
+    fake_base, again, part = mode.from_tensor(base), mode.from_tensor(base), mode.from_tensor(view)
+    lab.holds("it is the same fake", fake_base is again)
     lab.same("of views", _looks(part, lab))
-    lab.holds("views share a storage", one.untyped_storage()._cdata == part.untyped_storage()._cdata)
+    lab.holds("views share a storage", fake_base.untyped_storage()._cdata == part.untyped_storage()._cdata)
     lab.holds(
         "apart from others",
-        mode.from_tensor(base.clone()).untyped_storage()._cdata != one.untyped_storage()._cdata,
+        mode.from_tensor(base.clone()).untyped_storage()._cdata != fake_base.untyped_storage()._cdata,
     )
     fake = mode.from_tensor(leaf)
     lab.same("need of gradients", [fake.requires_grad, fake.is_leaf])
     with mode:
         (fake * 2).sum().backward()
     lab.same("its gradient", _looks(fake.grad, lab))
-    lab.same("printed", ["FakeTensor" in repr(one), "size=(3, 4)" in repr(one)])
-    copied = copy.deepcopy(one)
+    lab.same("printed", ["FakeTensor" in repr(fake_base), "size=(3, 4)" in repr(fake_base)])
+    copied = copy.deepcopy(fake_base)
     lab.same("deepcopy", _looks(copied, lab))
     with mode:
         model = torch.nn.Sequential(torch.nn.Linear(4, 5, device=lab.device), torch.nn.ReLU())
-        out = model(one)
+        out = model(fake_base)
         out.sum().backward()
         lab.same("a module", _looks(out, lab))
         lab.same("its gradients", [_looks(p.grad, lab) for p in model.parameters()])
         recurrent = torch.nn.LSTM(4, 2, device=lab.device)
-        lab.same("a recurrent module", _looks(recurrent(one[None])[0], lab))
-    lab.raises("an empty storage has no pointer to data", lambda: one.cpu().numpy(), Exception)
+        lab.same("a recurrent module", _looks(recurrent(fake_base[None])[0], lab))
+    lab.raises("an empty storage has no pointer to data", lambda: fake_base.cpu().numpy(), Exception)
 
 
 @behaviour("fake", level="core", sees=("value", "error"))
 def meta_tensors(lab: Lab) -> None:
-    """Meta tensors compute shapes only, hold no data, and leave meta by empty_like or to_empty alone."""
+    """Meta tensors compute only shapes, hold no data, and leave meta only by empty_like or to_empty."""
     x = torch.empty(2, 3, device="meta")
     real = lab.integers(2, 3)
     lab.same("of a real one", [real.to("meta").shape, real.to("meta").dtype, real.to("meta").stride()])

@@ -11,7 +11,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import Array, made, refuses_two_devices, values
+from conformance.properties.api._host import Array, from_array, refuses_two_devices, values
 from conformance.properties.api.fft.transforms import room
 
 _DTYPES = ("float64", "complex128", "float32")
@@ -27,7 +27,8 @@ def _frames(array: Array, window: Array, hop: int) -> Array:
 @behaviour("fft", dtypes=_DTYPES, level="core", sees=("value",))
 def short_time_transforms(lab: Lab) -> None:
     """stft is the transform of windowed stretches: centred with padding or not, whole or one side,
-    normalised, of batches, with windows that are shorter or complex."""
+    normalised, of batches, with windows that are shorter or complex.
+    """
     signal = lab.integers(40)
     array = values(signal)
     for size, hop, given in itertools.product((8, 7), (2, 5), (None, 5)):
@@ -40,7 +41,7 @@ def short_time_transforms(lab: Lab) -> None:
         padded = numpy.zeros(size)
         left = (size - len(window)) // 2
         padded[left : left + len(window)] = values(window)
-        wanted = _frames(array, padded, hop)
+        expected = _frames(array, padded, hop)
         options: dict[str, Any] = {
             "n_fft": size,
             "hop_length": hop,
@@ -52,24 +53,24 @@ def short_time_transforms(lab: Lab) -> None:
         lab.expect(
             name,
             torch.stft(signal, center=False, onesided=False, **options),
-            wanted,
+            expected,
             roundings=room(8 * size),
         )
         lab.expect(
             f"normalised {name}",
             signal.stft(center=False, onesided=False, normalized=True, **options),
-            wanted / math.sqrt(size),
+            expected / math.sqrt(size),
             roundings=room(8 * size),
         )
         batch = torch.stack([signal, 2 * signal])
         lab.expect(
             f"a batch {name}",
             torch.stft(batch, center=False, onesided=False, **options),
-            numpy.stack([wanted, 2 * wanted]),
+            numpy.stack([expected, 2 * expected]),
             roundings=room(8 * size),
         )
-        for mode, other in (("reflect", "reflect"), ("constant", "constant"), ("circular", "wrap")):
-            around = numpy.pad(array, size // 2, other)
+        for mode, numpy_mode in (("reflect", "reflect"), ("constant", "constant"), ("circular", "wrap")):
+            around = numpy.pad(array, size // 2, numpy_mode)  # type: ignore[call-overload]
             lab.expect(
                 f"centred by {mode} {name}",
                 torch.stft(signal, pad_mode=mode, onesided=False, **options),
@@ -80,22 +81,23 @@ def short_time_transforms(lab: Lab) -> None:
             lab.expect(
                 f"one side {name}",
                 torch.stft(signal, center=False, **options),
-                wanted[: size // 2 + 1],
+                expected[: size // 2 + 1],
                 roundings=room(8 * size),
             )
-    turns = made(
+    turns = from_array(
         lab,
         numpy.exp(1j * numpy.arange(8)),
         torch.complex128 if lab.dtype != torch.float32 else torch.complex64,
     )
-    found = torch.stft(signal, 8, 3, window=turns, center=False)
-    lab.expect("a complex window", found, _frames(array, values(turns), 3), roundings=room(64))
+    result = torch.stft(signal, 8, 3, window=turns, center=False)
+    lab.expect("a complex window", result, _frames(array, values(turns), 3), roundings=room(64))
 
 
 @behaviour("fft", dtypes=("float64", "complex128"), level="core", sees=("value",))
 def short_time_transforms_and_back(lab: Lab) -> None:
-    """istft of stft gives the signal back, for any sizes, hops, padding and normalisation, of batches
-    and complex signals, is linear, and pads with zeros what lies beyond the frames."""
+    """istft of stft gives the signal back, for any sizes, hops, padding and normalisation, for batches and
+    complex signals, is linear, and pads with zeros beyond the frames.
+    """
     for shape, size, hop, mode, normalised in itertools.product(
         ((60,), (2, 47)), (12, 9), (3, 4), ("constant", "reflect", "circular"), (False, True)
     ):
@@ -120,19 +122,22 @@ def short_time_transforms_and_back(lab: Lab) -> None:
             )
     wide = torch.complex128
     window = torch.hann_window(12, dtype=torch.float64, device=lab.device) + 0.25
-    one, other = lab.integers(2, 7, 9, dtype=wide), lab.integers(2, 7, 9, dtype=wide)
+    real, imaginary = lab.integers(2, 7, 9, dtype=wide), lab.integers(2, 7, 9, dtype=wide)
     options = {"n_fft": 12, "hop_length": 4, "window": window}
-    apart = values(one.istft(**options)) * 2 - values(other.istft(**options)) * 3
-    lab.expect("linear", torch.istft(2 * one - 3 * other, **options), apart, roundings=room(1024))
+    apart = values(real.istft(**options)) * 2 - values(imaginary.istft(**options)) * 3
+    lab.expect("linear", torch.istft(2 * real - 3 * imaginary, **options), apart, roundings=room(1024))
     lab.expect(
-        "a batch", torch.istft(one, **options)[1], values(torch.istft(one[1], **options)), roundings=room(256)
+        "a batch",
+        torch.istft(real, **options)[1],
+        values(torch.istft(real[1], **options)),
+        roundings=room(256),
     )
     flat = torch.zeros(3, 5, dtype=wide, device=lab.device)
     flat[0] = 4
     lab.expect("a constant", torch.istft(flat, 4, length=4), [1.0] * 4, roundings=room(64))
     ones = torch.ones(5, dtype=torch.float64, device=lab.device)
     for cycle in (1, 2):
-        wave = torch.zeros(3, 2, dtype=wide, device=lab.device)
+        wave: Any = torch.zeros(3, 2, dtype=wide, device=lab.device)
         wave[cycle] = -10j
         back = torch.istft(wave, 5, 5, 5, ones, center=False)
         lab.expect(
@@ -156,7 +161,8 @@ def short_time_transforms_and_back(lab: Lab) -> None:
 @behaviour("fft", dtypes=("float64",), level="core", sees=("error",))
 def short_time_transforms_refuse(lab: Lab) -> None:
     """stft refuses sizes, windows and shapes that do not fit, one side of complex signals and an unsaid
-    return_complex; istft refuses windows that leave gaps and empty spectra."""
+    return_complex; istft refuses windows that leave gaps and empty spectra.
+    """
     x = lab.integers(10)
     options: dict[str, Any] = {"return_complex": True}
     lab.raises("three dimensions", lambda: lab.integers(10, 4, 2).stft(1, 1, **options))
@@ -180,7 +186,7 @@ def short_time_transforms_refuse(lab: Lab) -> None:
     for flag in (True, False):
         lab.raises(
             f"align_to_window={flag} when centred",
-            lambda f=flag: x.stft(4, center=True, align_to_window=f, **options),
+            lambda: x.stft(4, center=True, align_to_window=flag, **options),
             match="(?i)align_to_window",
         )
     spectrum = torch.zeros(3, 5, dtype=torch.complex128, device=lab.device)

@@ -11,11 +11,11 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import Array, made, values
+from conformance.properties.api._host import Array, from_array, values
 
 _REAL = ("float32", "float64")
 _ALL = (*_REAL, "complex64", "complex128")
-_NORMS = (None, "forward", "backward", "ortho")
+_NORMS: tuple[Any, ...] = (None, "forward", "backward", "ortho")
 
 
 def room(count: int) -> float:
@@ -25,17 +25,18 @@ def room(count: int) -> float:
     return 4.0 * count + 16
 
 
-def _hermitian(array: Array, size: int | None, dim: int, norm: str | None) -> Array:
+def _hermitian(array: Array, size: int | None, dim: int, norm: Any) -> Array:
     """hfft from its definition by irfft of the conjugate."""
     count = size or 2 * (array.shape[dim] - 1)
-    found = numpy.fft.irfft(array.conj(), count, dim)
-    return found * {None: count, "backward": count, "forward": 1, "ortho": math.sqrt(count)}[norm]
+    result = numpy.fft.irfft(array.conj(), count, dim)
+    return result * {None: count, "backward": count, "forward": 1, "ortho": math.sqrt(count)}[norm]
 
 
 @behaviour("fft", dtypes=_ALL, level="core", sees=("value", "shape"))
 def transforms_of_one_dimension(lab: Lab) -> None:
     """fft, ifft, rfft, irfft, hfft and ihfft agree with NumPy for every length, dimension and norm, of any
-    strides."""
+    strides.
+    """
     for shape, dim in (((8,), -1), ((7, 6), 0), ((3, 5, 4), 1)):
         x = lab.integers(*shape)
         array = values(x)
@@ -99,8 +100,9 @@ def transforms_of_one_dimension(lab: Lab) -> None:
 
 @behaviour("fft", dtypes=_ALL, level="core", sees=("value", "shape"))
 def transforms_of_several_dimensions(lab: Lab) -> None:
-    """fftn, rfftn and their inverses agree with NumPy for any dimensions and sizes; hfftn and ihfftn
-    with what defines them; the ones for two dimensions are those for several."""
+    """fftn, rfftn and their inverses agree with NumPy for any dimensions and sizes, hfftn and ihfftn with
+    their definitions, and the two-dimensional ones with those for several.
+    """
     for shape, dims, sizes in (
         ((4, 5), None, None),
         ((3, 4, 5), None, None),
@@ -121,11 +123,11 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
             )
             count = 2 * math.prod(sizes or shape)
             for word in ("fftn", "ifftn", "irfftn"):
-                wanted = getattr(numpy.fft, word)(array, sizes, axes, norm)
+                expected = getattr(numpy.fft, word)(array, sizes, axes, norm)
                 lab.expect(
                     f"{word} {name}",
                     getattr(torch.fft, word)(x, sizes, dims, norm),
-                    wanted,
+                    expected,
                     roundings=room(count),
                 )
             if lab.dtype.is_complex:
@@ -143,7 +145,9 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
                 lab.expect(
                     f"ihfftn {name}", torch.fft.ihfftn(x, None, dims, norm), cut, roundings=room(count)
                 )
-                given = made(lab, cut, torch.complex128 if lab.dtype == torch.float64 else torch.complex64)
+                given = from_array(
+                    lab, cut, torch.complex128 if lab.dtype == torch.float64 else torch.complex64
+                )
                 whole = [shape[d] for d in (range(len(shape)) if axes is None else axes)]
                 back = torch.fft.hfftn(given, whole, dims, norm)
                 lab.expect(f"hfftn {name}", back, array, roundings=room(4 * count))
@@ -151,8 +155,8 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
     for word in ("fft", "ifft", "irfft", "hfft", *(() if lab.dtype.is_complex else ("rfft", "ihfft"))):
         for sizes, norm in itertools.product((None, (4, 8)), _NORMS):
             two, several = getattr(torch.fft, f"{word}2"), getattr(torch.fft, f"{word}n")
-            found, wanted = two(x, sizes, norm=norm), several(x, sizes, (-2, -1), norm)
-            lab.expect(f"{word}2 to {sizes} by {norm}", found, values(wanted), roundings=room(64))
+            result, expected = two(x, sizes, norm=norm), several(x, sizes, (-2, -1), norm)
+            lab.expect(f"{word}2 to {sizes} by {norm}", result, values(expected), roundings=room(64))
             lab.expect(
                 f"{word}2 of other dimensions to {sizes} by {norm}",
                 two(x, sizes, (1, 0), norm),
@@ -165,8 +169,9 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
 
 @behaviour("fft", dtypes=_ALL, level="core", sees=("value",))
 def transforms_and_back(lab: Lab) -> None:
-    """A transform and its inverse give the input back, for every norm, odd lengths and non-contiguous
-    inputs, and neither changes its input."""
+    """A transform and its inverse give the input back, for every norm, odd lengths and non-contiguous inputs,
+    and neither changes its input.
+    """
     pairs: list[tuple[Any, Any]] = [(torch.fft.fft, torch.fft.ifft)]
     several: list[tuple[Any, Any]] = [(torch.fft.fftn, torch.fft.ifftn)]
     if not lab.dtype.is_complex:
@@ -216,8 +221,9 @@ def transforms_and_back(lab: Lab) -> None:
 
 @behaviour("fft", dtypes=("any",), level="core", sees=("dtype", "error"))
 def dtypes_of_transforms(lab: Lab) -> None:
-    """Transforms of integers and truth values are of the default dtype; complex ones of real input are
-    complex, real ones of complex input real; rfft and ihfft take no complex input."""
+    """Transforms of integers and booleans have the default dtype; complex transforms of real input are
+    complex, real ones of complex input real; rfft and ihfft refuse complex input.
+    """
     pairs = {
         torch.int8: torch.complex64,
         torch.int64: torch.complex64,
@@ -236,60 +242,60 @@ def dtypes_of_transforms(lab: Lab) -> None:
             lab.expect(f"rfft of {dtype}", (torch.fft.rfft(x).dtype, torch.fft.ihfft(x).dtype), (wide, wide))
     z = lab.integers(8, dtype=torch.complex64)
     for word in ("rfft", "rfftn", "ihfft"):
-        lab.raises(f"{word} of complex numbers", lambda w=word: getattr(torch.fft, w)(z), match="(?i)real")
+        lab.raises(f"{word} of complex numbers", lambda: getattr(torch.fft, word)(z), match="(?i)real")
     lab.raises("rfft2 of complex numbers", lambda: torch.fft.rfft2(z.view(2, 4)), match="(?i)real")
 
 
 @behaviour("fft", dtypes=("float32", "complex64"), level="core", sees=("error", "message"))
 def transforms_refuse(lab: Lab) -> None:
-    """Transforms of no points, over a dimension that is none or comes twice, or with sizes that do not
-    fit their dimensions, are errors."""
+    """Transforms of no points, over a dimension that does not exist or appears twice, or with sizes that do
+    not fit their dimensions, are errors.
+    """
     words = ["fft", "ifft", "irfft", "hfft", "fftn", "ifftn", "irfftn", "fft2", "ifft2", "irfft2"]
     words += [] if lab.dtype.is_complex else ["rfft", "ihfft", "rfftn", "rfft2"]
     none = torch.empty(1, 0, dtype=lab.dtype, device=lab.device)
     for word in words:
         lab.raises(
             f"{word} of nothing",
-            lambda w=word: getattr(torch.fft, w)(none),
+            lambda: getattr(torch.fft, word)(none),
             match="(?i)invalid number of data points",
         )
     single = torch.empty(2, 1, dtype=torch.complex64, device=lab.device)
     for word in ("irfft", "irfft2", "irfftn", "hfft", "hfft2", "hfftn"):
         lab.raises(
             f"{word} of one point",
-            lambda w=word: getattr(torch.fft, w)(single),
+            lambda: getattr(torch.fft, word)(single),
             match="(?i)invalid number of data points",
         )
     x = lab.integers(3, 4, 5)
     for word in [w for w in words if w.endswith("n") or w.endswith("2")]:
         function = getattr(torch.fft, word)
-        lab.raises(f"{word} of the same dimension", lambda f=function: f(x, dim=(0, 0)), match="(?i)unique")
+        lab.raises(f"{word} of the same dimension", lambda: function(x, dim=(0, 0)), match="(?i)unique")
+        lab.raises(f"{word} of the same from both ends", lambda: function(x, dim=(2, -1)), match="(?i)unique")
         lab.raises(
-            f"{word} of the same from both ends", lambda f=function: f(x, dim=(2, -1)), match="(?i)unique"
+            f"{word} to too few sizes", lambda: function(x, s=(1,), dim=(0, 1)), match="(?i)same length"
         )
-        lab.raises(
-            f"{word} to too few sizes", lambda f=function: f(x, s=(1,), dim=(0, 1)), match="(?i)same length"
-        )
-        lab.raises(f"{word} of a dimension that is none", lambda f=function: f(x, dim=(3,)), IndexError)
+        lab.raises(f"{word} of a dimension that does not exist", lambda: function(x, dim=(3,)), IndexError)
         if word.endswith("n"):
             lab.raises(
-                f"{word} to too many sizes", lambda f=function: f(x, s=(2, 2, 2, 2)), match="(?i)dimensions"
+                f"{word} to too many sizes", lambda: function(x, s=(2, 2, 2, 2)), match="(?i)dimensions"
             )
-    lab.raises("fft of a dimension that is none", lambda: torch.fft.fft(x, dim=3), IndexError)
+    lab.raises("fft of a dimension that does not exist", lambda: torch.fft.fft(x, dim=3), IndexError)
     lab.raises("fft by another norm", lambda: torch.fft.fft(x, norm="none"), match="(?i)norm")
     lab.raises("fft to no points", lambda: torch.fft.fft(x, 0), match="(?i)invalid number of data points")
 
 
 @behaviour("fft", dtypes=_REAL, level="core", sees=("value",))
 def frequencies_and_shifts(lab: Lab) -> None:
-    """fftfreq and rfftfreq give NumPy's frequencies, into out= with a warning where it is resized;
-    fftshift and ifftshift turn them into order and back."""
+    """fftfreq and rfftfreq give NumPy's frequencies, into out= with a warning if it is resized; fftshift and
+    ifftshift put them in order and back.
+    """
     for count, spacing in itertools.product((1, 2, 7, 8, 19), (1.0, 0.5, 4.0)):
         for word in ("fftfreq", "rfftfreq"):
-            found = getattr(torch.fft, word)(count, spacing, dtype=lab.dtype, device=lab.device)
+            frequencies = getattr(torch.fft, word)(count, spacing, dtype=lab.dtype, device=lab.device)
             lab.expect(
                 f"{word} of {count} by {spacing}",
-                found,
+                frequencies,
                 getattr(numpy.fft, word)(count, spacing),
                 roundings=4.0,
             )
@@ -297,7 +303,7 @@ def frequencies_and_shifts(lab: Lab) -> None:
         out = torch.empty((), dtype=lab.dtype, device=lab.device)
         lab.warns(
             f"{word} into another shape",
-            lambda w=word, o=out: getattr(torch.fft, w)(8, 0.5, out=o),
+            lambda: getattr(torch.fft, word)(8, 0.5, out=out),
             match="(?i)resized",
         )
         lab.expect(f"{word} into out", out, getattr(numpy.fft, word)(8, 0.5), roundings=4.0)

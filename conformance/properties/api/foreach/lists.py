@@ -1,4 +1,4 @@
-"""Operators over lists of tensors do to each what the operator of one does."""
+"""Operators over lists of tensors, compared with the operator of a single tensor."""
 
 from __future__ import annotations
 
@@ -54,21 +54,22 @@ POINTWISE = ("addcmul", "addcdiv")
 
 def lists(lab: Lab, *, low: int = 1, high: int = 4, gaps: bool = False) -> list[torch.Tensor]:
     """Tensors of several shapes, one of them without elements and one without dimensions."""
-    found = []
+    groups = []
     for shape in ((3, 2), (5,), (0, 4), (2, 1, 3), ()):
-        made = lab.integers(*shape, low=low, high=high) if shape else lab.integers(1, low=low, high=high)[0]
-        found.append(made.repeat_interleave(2, -1)[..., ::2] if gaps and shape else made)
-    return found
+        tensor = lab.integers(*shape, low=low, high=high) if shape else lab.integers(1, low=low, high=high)[0]
+        groups.append(tensor.repeat_interleave(2, -1)[..., ::2] if gaps and shape else tensor)
+    return groups
 
 
 def foreach(name: str) -> Callable[..., Any]:
-    """The operator over lists of that name."""
+    """The operator over lists of a name."""
     return getattr(torch, f"_foreach_{name}")  # type: ignore[no-any-return]
 
 
 def plain_form(name: str) -> Callable[..., Any]:
-    found: Callable[..., Any] = getattr(torch, name)
-    return found
+    """The operator of single tensors of a name."""
+    function: Callable[..., Any] = getattr(torch, name)
+    return function
 
 
 def agree(
@@ -77,30 +78,31 @@ def agree(
     call: Callable[[], Sequence[torch.Tensor]],
     loop: Callable[[], Sequence[torch.Tensor]],
 ) -> bool:
-    """The call over lists gives what the loop gives, or is refused as it is."""
+    """Compare a call over lists with the loop, or expect a refusal if the loop is refused."""
     try:
-        wanted = loop()
+        expected = loop()
     except (RuntimeError, NotImplementedError):
         lab.raises(name, call, RuntimeError, NotImplementedError)
         return False
-    found = call()
-    lab.holds(f"{name} gives as many", len(found) == len(wanted))
-    for place, (one, other) in enumerate(zip(found, wanted, strict=False)):
+    result = call()
+    lab.holds(f"{name} gives as many", len(result) == len(expected))
+    for place, (value, due) in enumerate(zip(result, expected, strict=False)):
         lab.holds(
             f"{name} [{place}] has the dtype and shape of the loop's",
-            one.dtype == other.dtype and one.shape == other.shape,
+            value.dtype == due.dtype and value.shape == due.shape,
         )
-        if one.is_floating_point() or one.is_complex():
-            lab.expect(f"{name} [{place}]", one, values(other), roundings=8.0)
+        if value.is_floating_point() or value.is_complex():
+            lab.expect(f"{name} [{place}]", value, values(due), roundings=8.0)
         else:
-            lab.expect(f"{name} [{place}]", one, values(other))
+            lab.expect(f"{name} [{place}]", value, values(due))
     return True
 
 
 @behaviour("foreach", dtypes=_DTYPES, level="core", sees=("value",))
 def one_list(lab: Lab) -> None:
-    """Each operator of one list gives what the operator gives for each, of contiguous tensors and
-    others, and in place writes to each and raises its version."""
+    """Each operator of one list gives what the operator gives for each tensor, contiguous or not, and in
+    place writes to each and raises its version.
+    """
     for name, gaps in itertools.product(UNARY, (False, True)[: 2 if lab.dtype == torch.float32 else 1]):
         high = 2 if name in ("acos", "asin") else 4
         given = lists(lab, high=high, gaps=gaps)
@@ -108,8 +110,8 @@ def one_list(lab: Lab) -> None:
         if not agree(
             lab,
             word,
-            lambda n=name, g=given: foreach(n)(g),
-            lambda n=name, g=given: [plain_form(n)(x) for x in g],
+            lambda: foreach(name)(given),
+            lambda: [plain_form(name)(x) for x in given],
         ):
             continue
         copies, others = [x.clone() for x in given], [x.clone() for x in given]
@@ -119,9 +121,7 @@ def one_list(lab: Lab) -> None:
             foreach(f"{name}_")(copies)
             return copies
 
-        if agree(
-            lab, f"{word} in place", in_place, lambda n=name, o=others: [getattr(x, f"{n}_")() for x in o]
-        ):
+        if agree(lab, f"{word} in place", in_place, lambda: [getattr(x, f"{name}_")() for x in others]):
             lab.holds(
                 f"{word} in place raises the versions",
                 all(x._version > v for x, v in zip(copies, versions, strict=True) if x.numel()),
@@ -134,13 +134,14 @@ def one_list(lab: Lab) -> None:
 @behaviour("foreach", dtypes=_DTYPES, level="core", sees=("value",))
 def two_lists(lab: Lab) -> None:
     """Each operator of two lists, of a list and a number, of a list and numbers, gives what the operator
-    gives for each pair, and in place writes to the first."""
+    gives for each pair, and in place writes to the first.
+    """
     for name, gaps in itertools.product(BINARY, (False, True)[: 2 if lab.dtype == torch.float32 else 1]):
-        given, other = lists(lab, gaps=gaps), lists(lab, gaps=not gaps)
+        given, second = lists(lab, gaps=gaps), lists(lab, gaps=not gaps)
         word = f"{name}{' with gaps' if gaps else ''}"
         numbers = [2, 3, 1, 2, 1]
         forms: dict[str, tuple[Any, Sequence[Any]]] = {
-            "lists": (other, other),
+            "lists": (second, second),
             "a number": (2, [2] * 5),
             "numbers": (numbers, numbers),
             "a fraction": (0.5, [0.5] * 5),
@@ -155,8 +156,8 @@ def two_lists(lab: Lab) -> None:
             done = agree(
                 lab,
                 f"{word} of {form}",
-                lambda n=name, g=given, r=right: foreach(n)(g, r),
-                lambda p=plain, g=given, e=each: [p(x, y) for x, y in zip(g, e, strict=True)],
+                lambda: foreach(name)(given, right),
+                lambda: [plain(x, y) for x, y in zip(given, each, strict=True)],
             )
             if not done:
                 continue
@@ -179,13 +180,13 @@ def two_lists(lab: Lab) -> None:
                 ]
 
             agree(lab, f"{word} of {form} in place", in_place, loop)
-    given, other = lists(lab), lists(lab)
+    given, second = lists(lab), lists(lab)
     for name in ("add", "sub"):
         agree(
             lab,
             f"{name} by alpha",
-            lambda n=name: foreach(n)(given, other, alpha=2),
-            lambda n=name: [plain_form(n)(x, y, alpha=2) for x, y in zip(given, other, strict=True)],
+            lambda: foreach(name)(given, second, alpha=2),
+            lambda: [plain_form(name)(x, y, alpha=2) for x, y in zip(given, second, strict=True)],
         )
     if lab.dtype != torch.bool:
         agree(
@@ -199,11 +200,11 @@ def two_lists(lab: Lab) -> None:
             agree(
                 lab,
                 f"{name} of a tensor without dimensions",
-                lambda n=name: foreach(n)(given, scale),
-                lambda n=name: [plain_form(n)(x, scale) for x in given],
+                lambda: foreach(name)(given, scale),
+                lambda: [plain_form(name)(x, scale) for x in given],
             )
     targets = lists(lab)
-    torch._foreach_copy_(targets, other)
+    torch._foreach_copy_(targets, second)
     lab.same("copy_", targets)
 
 
@@ -223,11 +224,11 @@ def _pointwise(lab: Lab, name: str, gaps: bool) -> None:
 
     for form, (given, each) in forms.items():
         word = f"{name} with {form}{' with gaps' if gaps else ''}"
-        agree(lab, word, lambda g=given: function(a, b, c, *g), lambda e=each: loop(e))
+        agree(lab, word, lambda: function(a, b, c, *given), lambda: loop(each))
         copies = [x.clone() for x in a]
         function_in_place = foreach(f"{name}_")
         function_in_place(copies, b, c, *given)
-        agree(lab, f"{word} in place", lambda x=copies: x, lambda e=each: loop(e))
+        agree(lab, f"{word} in place", lambda: copies, lambda: loop(each))
     row, column = lab.integers(3, 1, low=1), lab.integers(1, 2, low=1)
     agree(
         lab,
@@ -239,8 +240,9 @@ def _pointwise(lab: Lab, name: str, gaps: bool) -> None:
 
 @behaviour("foreach", dtypes=("float32", "float64", "complex64", "bfloat16"), level="core", sees=("value",))
 def three_lists(lab: Lab) -> None:
-    """addcmul, addcdiv and lerp of three lists, with a value, a list of values or a tensor of them, give
-    what they give for each, in place as well; tensors that broadcast do."""
+    """addcmul, addcdiv and lerp of three lists, with a value, a list of values or a tensor of them, give what
+    they give for each, in place as well; tensors that broadcast do.
+    """
     for name, gaps in itertools.product(POINTWISE, (False, True)):
         _pointwise(lab, name, gaps)
     a, b, w = (lists(lab) for _ in range(3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import weakref
+from typing import Any
 
 import torch
 
@@ -16,23 +17,24 @@ from conformance.properties.api.foreach.lists import BINARY, POINTWISE, agree, f
 
 @behaviour("foreach", dtypes=("float32", "float64", "float16", "bfloat16"), level="core", sees=("value",))
 def norms_of_lists(lab: Lab) -> None:
-    """norm and max of a list give those of each tensor, however many there are and however large, and
-    norms do not overflow where the result fits."""
+    """norm and max of a list give those of each tensor, however many there are and however large, and norms
+    do not overflow if the result fits.
+    """
     given = [x for x in lists(lab) if x.numel()] + [lab.integers(3000, low=-1, high=2)]
     for order in (1, 2, math.inf):
         agree(
             lab,
             f"norm {order}",
-            lambda o=order: torch._foreach_norm(given, o),
-            lambda o=order: [torch.linalg.vector_norm(x, o) for x in given],
+            lambda: torch._foreach_norm(given, order),
+            lambda: [torch.linalg.vector_norm(x, order) for x in given],
         )
     agree(lab, "max", lambda: torch._foreach_max(given), lambda: [x.max() for x in given])
     long = [lab.integers(131072, low=-1, high=2)]
     for order in (1, 2):
         room = {"roundings": 64.0}
-        found = torch._foreach_norm(long, order)[0]
+        result = torch._foreach_norm(long, order)[0]
         lab.expect(
-            f"norm {order} of a long one", found, values(torch.linalg.vector_norm(long[0], order)), **room
+            f"norm {order} of a long one", result, values(torch.linalg.vector_norm(long[0], order)), **room
         )
     many = [lab.integers(2, 3, low=1) for _ in range(400)]
     agree(
@@ -49,25 +51,26 @@ def norms_of_lists(lab: Lab) -> None:
 
 @behaviour("foreach", dtypes=("float32", "float64", "bfloat16"), level="core", sees=("value",))
 def special_values_in_lists(lab: Lab) -> None:
-    """Infinities and NaNs, tensors without elements and expanded tensors go through operators over lists
-    as through those of one."""
+    """Infinities and NaNs, empty tensors and expanded tensors behave in operators over lists as in those of
+    one tensor.
+    """
     first = [lab.put([x], dtype=lab.dtype) for x in (math.inf, -math.inf, math.nan, math.nan)]
     second = [lab.put([x], dtype=lab.dtype) for x in (-math.inf, math.inf, math.inf, math.nan)]
     for name in BINARY:
         agree(
             lab,
             name,
-            lambda n=name: foreach(n)(first, second),
-            lambda n=name: [plain_form(n)(x, y) for x, y in zip(first, second, strict=True)],
+            lambda: foreach(name)(first, second),
+            lambda: [plain_form(name)(x, y) for x, y in zip(first, second, strict=True)],
         )
     wide = [torch.ones(1, 1, dtype=lab.dtype, device=lab.device).expand(2, 1, 3)]
     for name in BINARY:
         agree(
             lab,
             f"{name} of an expanded tensor",
-            lambda n=name: foreach(n)(wide, 2),
-            lambda n=name: [
-                plain_form("clamp_min" if n == "maximum" else "clamp_max" if n == "minimum" else n)(
+            lambda: foreach(name)(wide, 2),
+            lambda: [
+                plain_form("clamp_min" if name == "maximum" else "clamp_max" if name == "minimum" else name)(
                     wide[0], 2
                 )
             ],
@@ -76,8 +79,8 @@ def special_values_in_lists(lab: Lab) -> None:
         agree(
             lab,
             f"{name} of other strides",
-            lambda n=name, p=plain: foreach(n)([p], [p.t()]),
-            lambda n=name, p=plain: [plain_form(n)(p, p.t())],
+            lambda: foreach(name)([plain], [plain.t()]),
+            lambda: [plain_form(name)(plain, plain.t())],
         )
     empty = [torch.empty(0, dtype=lab.dtype, device=lab.device)]
     lab.same("an empty tensor", torch._foreach_add(empty, 1))
@@ -88,8 +91,8 @@ def special_values_in_lists(lab: Lab) -> None:
         agree(
             lab,
             f"{name} of two dtypes",
-            lambda n=name: foreach(n)(mixed, 1),
-            lambda n=name: [(torch.clamp_min if n == "maximum" else plain_form(n))(x, 1) for x in mixed],
+            lambda: foreach(name)(mixed, 1),
+            lambda: [(torch.clamp_min if name == "maximum" else plain_form(name))(x, 1) for x in mixed],
         )
     tenth = torch._foreach_div([lab.put([0.1])], [10.0])[0]
     lab.expect(
@@ -99,84 +102,86 @@ def special_values_in_lists(lab: Lab) -> None:
 
 @behaviour("foreach", level="core", sees=("error", "message"))
 def lists_that_do_not_fit(lab: Lab) -> None:
-    """Lists without tensors or of other lengths, and tensors that are no single number where one is due,
-    are refused."""
-    one = [lab.integers(1), lab.integers(1)]
+    """Lists without tensors or of different lengths, and tensors of several elements in place of a single
+    number, are refused.
+    """
+    pair = [lab.integers(1), lab.integers(1)]
     for name in BINARY:
         function = foreach(name)
         lab.raises(
             f"{name} of nothing",
-            lambda f=function: f([], []),
+            lambda: function([], []),
             match="(?i)no tensor arguments|at least one tensor|must have at least one",
         )
-        lab.raises(f"{name} of one and two", lambda f=function: f(one[:1], one), match="(?i)same number")
+        lab.raises(f"{name} of one and two", lambda: function(pair[:1], pair), match="(?i)same number")
         lab.raises(
             f"{name} of other shapes",
-            lambda f=function: f([lab.integers(3, 3)], [lab.integers(4, 4)]),
+            lambda: function([lab.integers(3, 3)], [lab.integers(4, 4)]),
             match="(?i)size|shape",
         )
-        lab.raises(f"{name} of too few numbers", lambda f=function: f(one, [1.0]), match="(?i)same number")
+        lab.raises(f"{name} of too few numbers", lambda: function(pair, [1.0]), match="(?i)same number")
     for name in ("add", "mul"):
         lab.raises(
             f"{name} of a tensor of two",
-            lambda n=name: foreach(n)(one, lab.integers(2)),
+            lambda: foreach(name)(pair, lab.integers(2)),
             match="(?i)0 dim|scalar tensor",
         )
     for values_of, words in ((lab.integers(2).cpu()[0], "dimension 1"), (torch.ones(3), "length")):
         lab.raises(
             f"addcmul with values of {tuple(values_of.shape)}",
-            lambda v=values_of: torch._foreach_addcmul(one, one, one, v),
+            lambda: torch._foreach_addcmul(pair, pair, pair, values_of),
             match=f"(?i){words}",
         )
     lab.raises(
         "addcmul with values with gaps",
-        lambda: torch._foreach_addcmul(one, one, one, torch.ones(2, 2)[:, 1]),
+        lambda: torch._foreach_addcmul(pair, pair, pair, torch.ones(2, 2)[:, 1]),
         match="(?i)contiguous",
     )
 
 
 @behaviour("foreach", capabilities=("autograd",), level="training", sees=("value", "error"))
 def gradients_of_lists(lab: Lab) -> None:
-    """Each tensor of a list has its own gradient, that of the operator of one; a leaf that requires grad
-    may not be written in place, and a saved result does not live longer than its graph."""
+    """Each tensor of a list has its own gradient, that of the single operator; a leaf that requires grad may
+    not be written in place, and a saved result does not outlive its graph.
+    """
     for name in ("exp", "sqrt", "reciprocal", "sin", "abs", "neg", "log"):
         given = [lab.integers(2, low=1).requires_grad_(), lab.integers(3, low=1).requires_grad_()]
         twins = [x.detach().clone().requires_grad_() for x in given]
-        found = foreach(name)(given)
-        found[0].sum().backward(retain_graph=True)
+        results = foreach(name)(given)
+        results[0].sum().backward(retain_graph=True)
         lab.holds(f"{name}: the other tensor has no gradient", given[1].grad is None)
-        found[1].sum().backward()
+        results[1].sum().backward()
         torch.cat([plain_form(name)(x) for x in twins]).sum().backward()
-        for one, other in zip(given, twins, strict=True):
-            lab.expect(f"gradient of {name}", one.grad, values(other.grad), roundings=8.0)
+        for leaf, twin in zip(given, twins, strict=True):
+            lab.expect(f"gradient of {name}", leaf.grad, values(twin.grad), roundings=8.0)  # type: ignore[arg-type]
         base = [x.detach().clone().requires_grad_() for x in given]
         copies = [x.clone() for x in base]
         foreach(f"{name}_")(copies)
         torch.cat(copies).sum().backward()
-        for one, other in zip(base, twins, strict=True):
-            lab.expect(f"gradient of {name}_", one.grad, values(other.grad), roundings=8.0)
-        lab.raises(
-            f"{name}_ of leaves", lambda n=name, g=given: foreach(f"{n}_")(g), match="(?i)leaf variable"
-        )
+        for leaf, twin in zip(base, twins, strict=True):
+            lab.expect(f"gradient of {name}_", leaf.grad, values(twin.grad), roundings=8.0)  # type: ignore[arg-type]
+        lab.raises(f"{name}_ of leaves", lambda: foreach(f"{name}_")(given), match="(?i)leaf variable")
     for name in ("add", "mul", "div", "addcmul", "addcdiv", "lerp"):
         groups = [
             [lab.integers(2, low=1).requires_grad_(), lab.integers(3, low=1).requires_grad_()]
             for _ in range(3 if name in ("addcmul", "addcdiv") else 2)
         ]
-        twins = [[x.detach().clone().requires_grad_() for x in each] for each in groups]
+        twin_groups = [[x.detach().clone().requires_grad_() for x in each] for each in groups]
         extra = (0.25,) if name == "lerp" else ()
         torch.cat(foreach(name)(*groups, *extra)).sum().backward()
-        torch.cat([plain_form(name)(*each, *extra) for each in zip(*twins, strict=True)]).sum().backward()
-        for one, other in zip(itertools.chain(*groups), itertools.chain(*twins), strict=True):
-            lab.expect(f"gradient of {name}", one.grad, values(other.grad), roundings=8.0)
+        torch.cat(
+            [plain_form(name)(*each, *extra) for each in zip(*twin_groups, strict=True)]
+        ).sum().backward()
+        for leaf, twin in zip(itertools.chain(*groups), itertools.chain(*twin_groups), strict=True):
+            lab.expect(f"gradient of {name}", leaf.grad, values(twin.grad), roundings=8.0)  # type: ignore[arg-type]
     half = [lab.integers(2, low=1).requires_grad_(), lab.integers(2, low=1)]
     copies = [x.clone() for x in half]
     torch._foreach_mul_(copies, 2)
     lab.expect("who has a graph", [x.grad_fn is not None for x in copies], [True, False])
-    result = torch._foreach_exp([lab.integers(2).requires_grad_()])
+    result: Any = torch._foreach_exp([lab.integers(2).requires_grad_()])
 
     class Token:
-        """Something that the graph's node holds."""
+        """An object that the graph's node holds."""
 
     token = Token()
     watch = weakref.ref(token)
@@ -187,35 +192,34 @@ def gradients_of_lists(lab: Lab) -> None:
 
 @behaviour("foreach", dtypes=("float32", "float64", "bfloat16", "int64"), level="core", sees=("value",))
 def lists_of_two_devices(lab: Lab) -> None:
-    """A list may hold tensors of two devices, where each operator has its operands on one; copy_ goes
-    from one device and dtype to another, and a number of the host without dimensions may scale a
-    list.
+    """A list may hold tensors of two devices if each operator has its operands on one; copy_ converts between
+    devices and dtypes, and a number of the host without dimensions may scale a list.
     """
     here, there = lists(lab)[0], lists(lab)[0].cpu()
-    other, far = lists(lab)[0], lists(lab)[0].cpu()
+    local, far = lists(lab)[0], lists(lab)[0].cpu()
     for name in ("neg", "abs", "sign"):
-        found = foreach(name)([here, there])
-        lab.same(f"{name} here", found[0])
-        lab.same(f"{name} there", found[1], host=True)
+        result = foreach(name)([here, there])
+        lab.same(f"{name} here", result[0])
+        lab.same(f"{name} there", result[1], host=True)
     for name in ("add", "mul", "sub", "maximum"):
-        found = foreach(name)([here, there], [other, far])
-        lab.same(f"{name} here", found[0])
-        lab.same(f"{name} there", found[1], host=True)
+        result = foreach(name)([here, there], [local, far])
+        lab.same(f"{name} here", result[0])
+        lab.same(f"{name} there", result[1], host=True)
         copies = [here.clone(), there.clone()]
-        foreach(f"{name}_")(copies, [other, far])
+        foreach(f"{name}_")(copies, [local, far])
         lab.same(f"{name}_ here", copies[0])
         lab.same(f"{name}_ there", copies[1], host=True)
     for name in POINTWISE[:1]:
-        found = foreach(name)([here, there], [other, far], [here, there])
-        lab.same(f"{name} here", found[0])
-        lab.same(f"{name} there", found[1], host=True)
+        result = foreach(name)([here, there], [local, far], [here, there])
+        lab.same(f"{name} here", result[0])
+        lab.same(f"{name} there", result[1], host=True)
     for non_blocking in (False, True):
         targets = [torch.zeros_like(here), torch.zeros_like(here)]
         torch._foreach_copy_(targets, [far, there], non_blocking)
         lab.same(f"copied from the host {non_blocking}", targets)
     for dtype in (torch.float16, torch.float64, torch.int32):
         targets = [torch.zeros_like(here, dtype=dtype) for _ in range(2)]
-        torch._foreach_copy_(targets, [here, other])
+        torch._foreach_copy_(targets, [here, local])
         lab.same(f"copied to {dtype}", targets)
     scale = torch.tensor(2, dtype=lab.dtype)
-    lab.same("scaled by a number of the host", torch._foreach_mul([here, other], scale))
+    lab.same("scaled by a number of the host", torch._foreach_mul([here, local], scale))

@@ -1,4 +1,4 @@
-"""Dual numbers of forward mode: levels, tangents, and what they may be made of."""
+"""Dual numbers of forward mode: levels, tangents, and the layouts that both may have."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def tangents(lab: Lab) -> None:
             "cat": lambda d: torch.cat((d, x)),
             "clone": lambda d: d.clone(),
         }.items():
-            found = forward.unpack_dual(function(dual))
-            lab.same(name, [found.primal, found.tangent])
+            unpacked = forward.unpack_dual(function(dual))
+            lab.same(name, [unpacked.primal, unpacked.tangent])
         plain = forward.unpack_dual(x * 2)
         lab.holds("a plain tensor has no tangent", plain.tangent is None)
         lab.holds("nor has what was detached", forward.unpack_dual(dual.detach()).tangent is None)
@@ -45,7 +45,7 @@ def _row_doubled(base: torch.Tensor) -> torch.Tensor:
 
 @behaviour("forward-ad", sees=("value", "error"))
 def levels(lab: Lab) -> None:
-    """Forward mode needs a level, has one at a time, and forgets tangents when it is left."""
+    """Forward mode needs a level, has one at a time, and discards tangents when it is left."""
     x, t = lab.integers(3), lab.integers(3)
     lab.raises("no level", lambda: forward.make_dual(x, t), match="level")
     with forward.dual_level():
@@ -98,8 +98,8 @@ def forward_gradients_switched_off(lab: Lab) -> None:
             shown.append(forward.unpack_dual(dual * 2).tangent)
         with forward._set_fwd_grad_enabled(False):
             shown.append(forward.unpack_dual(dual * 2).tangent)
-            made = forward.unpack_dual(forward.make_dual(x, t)).tangent
-            shown.append(made is None)
+            kept = forward.unpack_dual(forward.make_dual(x, t)).tangent
+            shown.append(kept is None)
         shown.append(forward.unpack_dual(dual * 2).tangent)
         with torch.inference_mode():
             shown.append(forward.unpack_dual(dual * 2).tangent is None)
@@ -112,7 +112,7 @@ def forward_gradients_switched_off(lab: Lab) -> None:
 
 @behaviour("forward-ad", sees=("value", "alias"))
 def tangents_of_changed_tensors(lab: Lab) -> None:
-    """A change in place gives tangents, of a view through its base and of a base through its views."""
+    """In-place changes propagate tangents, of a view through its base and of a base through its views."""
     t = lab.integers(2, 3)
     with forward.dual_level():
         dual = forward.make_dual(lab.integers(2, 3), t)
@@ -142,8 +142,8 @@ def tangents_of_changed_tensors(lab: Lab) -> None:
         lab.same("of zero", [*forward.unpack_dual(source)])
         cleared = dual * 1
         cleared.zero_()
-        found = forward.unpack_dual(cleared)
-        lab.same("cleared", [found.primal, found.tangent])
+        unpacked = forward.unpack_dual(cleared)
+        lab.same("cleared", [unpacked.primal, unpacked.tangent])
         detached = dual.detach()
         detached.mul_(2)
         lab.same(
@@ -154,8 +154,8 @@ def tangents_of_changed_tensors(lab: Lab) -> None:
 
 @behaviour("forward-ad", sees=("value", "error"))
 def tangents_and_out(lab: Lab) -> None:
-    """out= takes no dual tensors; operators without a derivative pass no tangent, or say that they have
-    none.
+    """out= refuses dual tensors; operators without a derivative pass no tangent, or raise an error that says
+    so.
     """
     x, t = lab.integers(3), lab.integers(3)
     with forward.dual_level():
@@ -171,8 +171,8 @@ def tangents_and_out(lab: Lab) -> None:
         lab.holds("positions have none", forward.unpack_dual(where).tangent is None)
         zero = forward.unpack_dual(dual * 0).tangent
         lab.expect("tangent of zero", zero, [0.0, 0.0, 0.0])
-        found = forward.unpack_dual(torch.nn.functional.linear(dual, torch.eye(3, device=lab.device)))
-        lab.same("linear", [found.primal, found.tangent])
+        unpacked = forward.unpack_dual(torch.nn.functional.linear(dual, torch.eye(3, device=lab.device)))
+        lab.same("linear", [unpacked.primal, unpacked.tangent])
 
 
 @behaviour("forward-ad", sees=("value",))
@@ -187,14 +187,16 @@ def tangents_with_lazy_bits(lab: Lab) -> None:
             "both": (z.conj(), t.conj()),
         }.items():
             dual = forward.make_dual(primal, tangent)
-            found = forward.unpack_dual(dual * dual)
-            lab.same(name, [found.primal.resolve_conj(), found.tangent.resolve_conj()])
-            found = forward.unpack_dual(dual.conj())
-            lab.same(f"{name}, conjugated again", [found.primal.resolve_conj(), found.tangent.resolve_conj()])
+            unpacked = forward.unpack_dual(dual * dual)
+            lab.same(name, [unpacked.primal.resolve_conj(), unpacked.tangent.resolve_conj()])
+            unpacked = forward.unpack_dual(dual.conj())
+            lab.same(
+                f"{name}, conjugated again", [unpacked.primal.resolve_conj(), unpacked.tangent.resolve_conj()]
+            )
         negative = z.conj().imag
         for name, (primal, tangent) in {"primal": (negative, real), "tangent": (real, negative)}.items():
-            found = forward.unpack_dual(forward.make_dual(primal, tangent) * 3)
-            lab.same(f"negated {name}", [found.primal.resolve_neg(), found.tangent.resolve_neg()])
+            unpacked = forward.unpack_dual(forward.make_dual(primal, tangent) * 3)
+            lab.same(f"negated {name}", [unpacked.primal.resolve_neg(), unpacked.tangent.resolve_neg()])
 
 
 @behaviour("forward-ad", sees=("value",))
@@ -213,7 +215,7 @@ def tangents_of_odd_layouts(lab: Lab) -> None:
                 "contiguous": lab.integers(*primal.shape),
                 "transposed": lab.integers(*reversed(primal.shape)).permute(*reversed(range(primal.dim()))),
             }.items():
-                found = forward.unpack_dual(forward.make_dual(primal, tangent) * 2)
-                lab.same(f"{name} with {kind} tangent", [found.primal, found.tangent])
+                unpacked = forward.unpack_dual(forward.make_dual(primal, tangent) * 2)
+                lab.same(f"{name} with {kind} tangent", [unpacked.primal, unpacked.tangent])
         dual = forward.make_dual(base, base * 2)
         lab.same("printed", "tangent=" in repr(dual))

@@ -26,7 +26,7 @@ def batched(
     weights = [lab.integers(BATCH, *out.shape) for out in outputs]
 
     def pull(ends: Any, cotangents: Any, batch: bool) -> Any:
-        found = torch.autograd.grad(
+        result = torch.autograd.grad(
             ends,
             starts,
             cotangents,
@@ -36,36 +36,38 @@ def batched(
             is_grads_batched=batch,
         )
         return [
-            torch.zeros((BATCH, *x.shape) if batch else x.shape, device=x.device) if one is None else one
-            for one, x in zip(found, starts, strict=True)
+            torch.zeros((BATCH, *x.shape) if batch else x.shape, device=x.device)
+            if gradient is None
+            else gradient
+            for gradient, x in zip(result, starts, strict=True)
         ]
 
     def hold(word: str, ends: Any, cotangents: Any) -> Any:
-        found = pull(ends, cotangents, True)
+        result = pull(ends, cotangents, True)
         rows = [pull(ends, [w[row] for w in cotangents], False) for row in range(BATCH)]
         each = [torch.stack([row[place] for row in rows]).detach() for place in range(len(starts))]
-        shown = [one.detach() for one in found]
+        shown = [gradient.detach() for gradient in result]
         if rounded:
             lab.close(word, shown, roundings=64)
             near = all(
-                torch.allclose(one, other, rtol=1e-4, atol=1e-5)
-                for one, other in zip(shown, each, strict=True)
+                torch.allclose(value, due, rtol=1e-4, atol=1e-5)
+                for value, due in zip(shown, each, strict=True)
             )
         else:
             lab.same(word, shown)
-            near = all(torch.equal(one, other) for one, other in zip(shown, each, strict=True))
+            near = all(torch.equal(value, due) for value, due in zip(shown, each, strict=True))
         lab.holds(f"{word}: that of single passes", near)
         return rows[0]
 
-    first = [one for one in hold(name, outputs, weights) if one.requires_grad]
+    first = [output for output in hold(name, outputs, weights) if output.requires_grad]
     if first:
-        hold(f"{name}, second order", first, [lab.integers(BATCH, *one.shape) for one in first])
+        hold(f"{name}, second order", first, [lab.integers(BATCH, *output.shape) for output in first])
 
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def batched_gradients_exact(lab: Lab) -> None:
-    """A batch of backward passes through arithmetic, views, joins and selections is what single passes
-    give.
+    """A batch of backward passes through arithmetic, views, joins and selections is what single
+    passes give.
     """
     x, y = lab.integers(2, 3), lab.integers(2, 3)
     for name in ("add", "sub", "mul", "maximum"):
@@ -113,8 +115,7 @@ def batched_gradients_exact(lab: Lab) -> None:
 @behaviour("functorch", level="full", capabilities=("double_backward",))
 def batched_gradients_rounded(lab: Lab) -> None:
     """A batch of backward passes through divisions, exponentials, logarithms, softmax and losses is what
-    single
-    passes give.
+    single passes give.
     """
     x, y = lab.floats(2, 3, low=0.5, high=2.0), lab.floats(2, 3, low=0.5, high=2.0)
     batched(lab, "div", torch.div, x, y, rounded=True)

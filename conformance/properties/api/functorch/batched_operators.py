@@ -1,4 +1,4 @@
-"""vmap of operators, held against one call after the other."""
+"""vmap of operators, compared with one call after the other."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Function = Callable[..., Any]
 
 def mapped(lab: Lab, name: str, function: Function, *inputs: torch.Tensor, in_dims: Any = 0) -> None:
     """Show vmap's result, which must be the results of the single calls, stacked; exact inputs only."""
-    found = list(leaves(vmap(function, in_dims=in_dims)(*inputs)))
-    lab.same(name, found)
+    result = list(leaves(vmap(function, in_dims=in_dims)(*inputs)))
+    lab.same(name, result)
     dims = (in_dims,) * len(inputs) if not isinstance(in_dims, tuple) else in_dims
     size = next(x.shape[d] for x, d in zip(inputs, dims, strict=True) if d is not None)
     rows = [
@@ -31,16 +31,16 @@ def mapped(lab: Lab, name: str, function: Function, *inputs: torch.Tensor, in_di
         for row in range(size)
     ]
     each = [torch.stack(parts) for parts in zip(*rows, strict=True)]
-    same = len(each) == len(found) and all(
-        torch.equal(one, other) and one.dtype == other.dtype for one, other in zip(found, each, strict=True)
+    same = len(each) == len(result) and all(
+        torch.equal(value, due) and value.dtype == due.dtype for value, due in zip(result, each, strict=True)
     )
     lab.holds(f"{name} is what the single calls give", same)
 
 
 @behaviour("functorch", level="training")
 def batches_of_arithmetic(lab: Lab) -> None:
-    """Pointwise operators, with numbers and with tensors that are not mapped, act on each element of a
-    batch.
+    """Pointwise operators, with numbers and with tensors that are not mapped, act on each element
+    of a batch.
     """
     x, y = lab.integers(3, 2, 4), lab.integers(3, 2, 4, low=1, high=6)
     row = lab.integers(4, low=1, high=6)
@@ -66,7 +66,7 @@ def batches_of_arithmetic(lab: Lab) -> None:
         mapped(lab, f"{name} from the left", function, row, y, in_dims=(None, 0))
         mapped(lab, f"{name} of other dimensions", function, x, y.movedim(0, 2), in_dims=(0, 2))
         if name not in ("maximum", "minimum"):
-            mapped(lab, f"{name} with a number", lambda a, function=function: function(a, 2), x)
+            mapped(lab, f"{name} with a number", lambda a: function(a, 2), x)
     mapped(lab, "of other dtypes", torch.add, x, y.long())
     mapped(lab, "of other ranks", torch.mul, x[:, 0], y)
     mapped(lab, "of scalars", torch.mul, x[:, 0, 0], y)
@@ -74,8 +74,8 @@ def batches_of_arithmetic(lab: Lab) -> None:
 
 @behaviour("functorch", level="full")
 def batches_of_bounds(lab: Lab) -> None:
-    """clamp, fill, zero, copy, where, thresholds and casts act on each element of a batch, in place as
-    well.
+    """clamp, fill, zero, copy, where, thresholds and casts act on each element of a batch, in
+    place as well.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     low, high = lab.integers(3, low=-3, high=0), lab.integers(3, low=1, high=4)
@@ -108,11 +108,11 @@ def batches_of_bounds(lab: Lab) -> None:
     seen: list[Any] = []
     vmap(
         lambda a: (
-            seen.append((a.is_complex(), a.is_floating_point(), a.is_contiguous(), a.shape, a.dtype)) or a
+            seen.append((a.is_complex(), a.is_floating_point(), a.is_contiguous(), a.shape, a.dtype)) or a  # type: ignore[func-returns-value]
         )
     )(x)
     lab.same("what an element says of itself", seen)
-    vmap(lambda a: seen.append((torch.result_type(a, 1.0), torch.result_type(a, a.long()), a.stride())) or a)(
+    vmap(lambda a: seen.append((torch.result_type(a, 1.0), torch.result_type(a, a.long()), a.stride())) or a)(  # type: ignore[func-returns-value]
         x
     )
     lab.same("result types and strides", seen)
@@ -169,7 +169,9 @@ def batches_of_views(lab: Lab) -> None:
 
 @behaviour("functorch", level="full")
 def batches_of_complex_views(lab: Lab) -> None:
-    """Real and imaginary parts, view_as_real, view_as_complex and conjugates of elements of a batch."""
+    """vmap gives real and imaginary parts, view_as_real, view_as_complex and conjugates of each element of a
+    batch.
+    """
     z = lab.integers(3, 4, dtype=torch.complex64)
     pairs = lab.integers(3, 4, 2)
     mapped(lab, "real", lambda a: a.real, z)
@@ -182,30 +184,32 @@ def batches_of_complex_views(lab: Lab) -> None:
     lab.same("a conjugate is mapped", vmap(lambda a: a * 2)(z.conj()))
     lab.same("an imaginary part of a conjugate", vmap(lambda a: a + 1)(z.conj().imag))
     seen: list[Any] = []
-    vmap(lambda a: seen.append((a.is_complex(), a.is_conj(), a.conj().is_conj())) or a)(z)
+    vmap(lambda a: seen.append((a.is_complex(), a.is_conj(), a.conj().is_conj())) or a)(z)  # type: ignore[func-returns-value]
     lab.same("what it says of itself", seen)
 
 
 @behaviour("functorch", level="training")
 def batches_of_reductions(lab: Lab) -> None:
-    """Reductions of each element of a batch, over all of it or over dimensions counted from either end."""
+    """Reductions act on each element of a batch, over all of it or over dimensions counted from
+    either end.
+    """
     # Sizes are powers of two, so that means are exact.
     x = lab.integers(4, 2, 4, low=-8, high=9)
     for name in ("sum", "mean", "amax", "amin", "prod", "cumsum", "any", "all"):
         function = getattr(torch, name)
         for dim in (0, 1, -1):
-            mapped(lab, f"{name} over {dim}", lambda a, f=function, d=dim: f(a, d), x)
-            mapped(lab, f"{name} over {dim} of the last", lambda a, f=function, d=dim: f(a, d), x, in_dims=2)
+            mapped(lab, f"{name} over {dim}", lambda a: function(a, dim), x)
+            mapped(lab, f"{name} over {dim} of the last", lambda a: function(a, dim), x, in_dims=2)
         if name != "cumsum":
             mapped(lab, name, function, x)
             mapped(lab, f"{name} twice", vmap(function), x)
-            mapped(lab, f"{name} kept", lambda a, f=function: f(a, 1, keepdim=True), x)
+            mapped(lab, f"{name} kept", lambda a: function(a, 1, keepdim=True), x)
     for name in ("max", "min", "median", "argmax", "argmin"):
         function = getattr(torch, name)
         distinct = lab.put(torch.tensor([[5.0, 1, 3, 7], [2, 9, 4, 0], [8, 6, 1, 3]]))
         mapped(lab, name, function, distinct)
-        mapped(lab, f"{name} over a dimension", lambda a, f=function: f(a, 0), distinct)
-        mapped(lab, f"{name} over the other dimension", lambda a, f=function: f(a, 0), distinct, in_dims=1)
+        mapped(lab, f"{name} over a dimension", lambda a: function(a, 0), distinct)
+        mapped(lab, f"{name} over the other dimension", lambda a: function(a, 0), distinct, in_dims=1)
     mapped(lab, "sum over two", lambda a: a.sum((0, 1)), x)
     mapped(lab, "sum of numbers", lambda a: a.sum(), x[:, 0, 0])
     mapped(lab, "trace", torch.trace, x[:, :, :2])
@@ -220,12 +224,12 @@ def batches_of_joins(lab: Lab) -> None:
     x, y, row = lab.integers(3, 2, 4), lab.integers(3, 2, 4), lab.integers(2, 4)
     for name in ("cat", "stack", "hstack", "vstack"):
         join = getattr(torch, name)
-        mapped(lab, name, lambda a, b, f=join: f([a, b]), x, y)
-        mapped(lab, f"{name} with one for all", lambda a, b, f=join: f([b, a]), x, row, in_dims=(0, None))
+        mapped(lab, name, lambda a, b: join([a, b]), x, y)
+        mapped(lab, f"{name} with one for all", lambda a, b: join([b, a]), x, row, in_dims=(0, None))
         mapped(
             lab,
             f"{name} of other dimensions",
-            lambda a, b, f=join: f([a, b]),
+            lambda a, b: join([a, b]),
             x,
             y.movedim(0, 2),
             in_dims=(0, 2),
@@ -305,8 +309,7 @@ def batches_of_products(lab: Lab) -> None:
 @behaviour("functorch", level="full")
 def batches_of_indexing(lab: Lab) -> None:
     """Indices in any position, lists of them, masks with a value and index writes act on each element of a
-    batch,
-    at one level and at two.
+    batch, at one level and at two.
     """
     x, i = lab.integers(3, 4, 5), lab.put([[0, 2], [1, 3], [3, 0]])
     value = lab.integers(3, 2, 5)
@@ -338,5 +341,5 @@ def batches_of_indexing(lab: Lab) -> None:
     mapped(lab, "a number as index", lambda a, n: a.index_put((n,), a.new_full((), 5)), x[:, :, 0], i[:, 0])
     mapped(lab, "masked_fill", lambda a, m: a.masked_fill(m, 9), x, x > 1)
     mapped(lab, "masked_fill by one mask", lambda a, m: a.masked_fill(m, 9), x, x[0] > 1, in_dims=(0, None))
-    mapped(lab, "two levels", vmap(lambda a, n: a[n], in_dims=(None, 0)), x, i)
+    mapped(lab, "two levels", vmap(lambda a, n: a[n], in_dims=(None, 0)), x, i)  # type: ignore[misc]
     lab.same("levels apart", vmap(vmap(lambda a, n: a[n], in_dims=(0, None)), in_dims=(None, 0))(x, i))

@@ -61,8 +61,8 @@ def transforms_of_transforms(lab: Lab) -> None:
     lab.same("per-sample gradients of a write through a view", vmap(grad(written))(rows))
     lab.same("hessians of a write through a view", vmap(hessian(written))(rows))
     lab.same("an index", vmap(grad(lambda a: (a[lab.put([0, 2])] ** 2).sum()))(rows))
-    made = vmap(grad(lambda a: (a.new_zeros(3).copy_(a) * a).sum()))(rows)
-    lab.expect("new zeros that are written", made, 2 * rows.cpu())
+    copied = vmap(grad(lambda a: (a.new_zeros(3).copy_(a) * a).sum()))(rows)
+    lab.expect("new zeros that are written", copied, 2 * rows.cpu())
     lab.same("keyword arguments", grad(lambda a, *, k: (a * k).sum())(x, k=t))
     with torch.no_grad():
         lab.same("vjp under no_grad", vjp(cube, x)[1](t))
@@ -72,8 +72,7 @@ def transforms_of_transforms(lab: Lab) -> None:
 
 @behaviour("functorch", level="full")
 def tensors_inside_of_transforms(lab: Lab) -> None:
-    """Inside of a transform a tensor says of itself what it says outside: shape, dtype, device, numbers of
-    elements
+    """Inside a transform a tensor reports what it reports outside: shape, dtype, device, numbers of elements
     and values as lists; printing it does not fail.
     """
     x = lab.integers(2, 3)
@@ -98,30 +97,29 @@ def tensors_inside_of_transforms(lab: Lab) -> None:
         transform(look)(x)
     lab.same("seen", seen)
     lists: list[Any] = []
-    grad(lambda a: (lists.append(a.tolist()), a.sum())[1])(x)
-    grad(lambda a: grad(lambda b: (lists.append((b * 2).tolist()), b.sum())[1])(a).sum())(x)
-    jvp(lambda a: (lists.append(a[0].tolist()), a)[1], (x,), (x,))
+    grad(lambda a: (lists.append(a.tolist()), a.sum())[1])(x)  # type: ignore[func-returns-value]
+    grad(lambda a: grad(lambda b: (lists.append((b * 2).tolist()), b.sum())[1])(a).sum())(x)  # type: ignore[func-returns-value]
+    jvp(lambda a: (lists.append(a[0].tolist()), a)[1], (x,), (x,))  # type: ignore[func-returns-value]
     lab.expect("lists", lists, [x.tolist(), (x * 2).tolist(), x[0].tolist()])
     lab.same("a factory inside", grad(lambda a: (a * torch.ones(3, device=a.device)).sum())(x))
     lab.same(
         "a tensor from numbers inside", grad(lambda a: (a * torch.tensor(3.0, device=a.device)).sum())(x)
     )
     escaped: list[torch.Tensor] = []
-    grad(lambda a: (escaped.append(a * 2), a.sum())[1])(x)
+    grad(lambda a: (escaped.append(a * 2), a.sum())[1])(x)  # type: ignore[func-returns-value]
     lab.raises("use of one that escaped from vmap", lambda: _escaped(x) * 2, RuntimeError)
 
 
 def _escaped(x: torch.Tensor) -> torch.Tensor:
     kept: list[torch.Tensor] = []
-    vmap(lambda a: (kept.append(a), a)[1])(x)
+    vmap(lambda a: (kept.append(a), a)[1])(x)  # type: ignore[func-returns-value]
     return kept[0].sin()
 
 
 @behaviour("functorch", level="full", sees=("value", "alias"))
 def functionalize_keeps_meaning(lab: Lab) -> None:
     """functionalize gives what the function gives, with views and writes inside, of inputs, under grad, vmap
-    and
-    jvp; the graph of a functionalized function has no writes.
+    and jvp; the graph of a functionalized function has no writes.
     """
     x = lab.integers(4, 2)
 
@@ -148,20 +146,20 @@ def functionalize_keeps_meaning(lab: Lab) -> None:
         return b
 
     def out(a: torch.Tensor) -> torch.Tensor:
-        made = torch.empty(4, 2, device=a.device)
-        torch.add(a, 1, out=made)
-        value, index = made.clone()[0], torch.zeros(4, dtype=torch.int64, device=a.device)
+        buffer = torch.empty(4, 2, device=a.device)
+        torch.add(a, 1, out=buffer)
+        value, index = buffer.clone()[0], torch.zeros(4, dtype=torch.int64, device=a.device)
         top = torch.empty(4, device=a.device)
-        torch.max(made, 1, out=(top, index))
-        return made + top[:, None] + index[:, None] + value
+        torch.max(buffer, 1, out=(top, index))
+        return buffer + top[:, None] + index[:, None] + value
 
     for name, function in {"simple": simple, "several": several, "by index": by_index, "out": out}.items():
         for remove in ("mutations", "mutations_and_views"):
-            mine, other = x.clone(), x.clone()
-            found = functionalize(function, remove=remove)(mine)
-            due = function(other)
-            lab.same(f"{name}, {remove}", (found, mine))
-            lab.holds(f"{name}, {remove}: as without", torch.equal(found, due) and torch.equal(mine, other))
+            mine, yours = x.clone(), x.clone()
+            result = functionalize(function, remove=remove)(mine)
+            due = function(yours)
+            lab.same(f"{name}, {remove}", (result, mine))
+            lab.holds(f"{name}, {remove}: as without", torch.equal(result, due) and torch.equal(mine, yours))
             graph = torch_private.graph_of(functionalize(function, remove=remove), x.clone())
             words = [str(node.target) for node in graph.graph.nodes if str(node.target).startswith("aten.")]
             writes = [
@@ -175,7 +173,7 @@ def functionalize_keeps_meaning(lab: Lab) -> None:
                 )
             lab.same(f"{name}, {remove}: the graph runs", graph(x.clone()))
     lab.same("under grad", grad(lambda a: functionalize(several)(a).sum())(x))
-    lab.same("of grad", functionalize(grad(lambda a: several(a).sum()))(x))
+    lab.same("of grad", functionalize(grad(lambda a: several(a).sum()))(x))  # type: ignore[misc]
     lab.same("under vmap", vmap(functionalize(by_row))(x))
     lab.same("of vmap and jvp", functionalize(lambda a: vmap(lambda b: jvp(by_row, (b,), (b,))[1])(a))(x))
     lab.same(
@@ -194,7 +192,7 @@ def by_row(a: torch.Tensor) -> torch.Tensor:
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def graphs_of_transforms(lab: Lab) -> None:
     """The graph of a transformed function gives on other inputs what the transformed function gives there."""
-    x, other = lab.integers(3, 2), lab.integers(3, 2)
+    x, second = lab.integers(3, 2), lab.integers(3, 2)
     transformed = {
         "vmap": vmap(lambda a: a.sum() * a),
         "grad": grad(lambda a: (a * a * a).sum()),
@@ -207,18 +205,18 @@ def graphs_of_transforms(lab: Lab) -> None:
     }
     for name, function in transformed.items():
         for sizes in ("real", "symbolic"):
-            found = torch_private.graph_of(function, x, sizes=sizes)(other)
-            lab.same(f"{name}, {sizes} sizes", found)
-            lab.holds(f"{name}, {sizes} sizes: as without", torch.equal(found, function(other)))
+            result = torch_private.graph_of(function, x, sizes=sizes)(second)
+            lab.same(f"{name}, {sizes} sizes", result)
+            lab.holds(f"{name}, {sizes} sizes: as without", torch.equal(result, function(second)))
 
 
 class _Scale(torch.autograd.Function):
-    """x * k with a rule for vmap that remembers what it was told."""
+    """x * k with a rule for vmap that remembers its arguments."""
 
     told: list[Any]
 
     @staticmethod
-    def forward(x: torch.Tensor, k: Any) -> torch.Tensor:
+    def forward(x: torch.Tensor, k: Any) -> Any:
         return x * k
 
     @staticmethod
@@ -286,8 +284,7 @@ class _OldStyle(torch.autograd.Function):
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def functions_under_vmap(lab: Lab) -> None:
     """vmap of an autograd.Function calls its vmap rule with batch size, randomness and dimensions, or the
-    generated
-    one; a missing rule, two rules and a wrong result of a rule are errors.
+    generated one; a missing rule, two rules and a wrong result of a rule are errors.
     """
     x, k = lab.integers(4, 3), lab.integers(4, 3)
     _Scale.told = []
@@ -296,7 +293,7 @@ def functions_under_vmap(lab: Lab) -> None:
         "one mapped", vmap(_Scale.apply, in_dims=(0, None), randomness="same")(x, k[0]), (x * k[0]).cpu()
     )
     lab.expect("another dimension", vmap(_Scale.apply, in_dims=(1, 0))(x.T.contiguous(), k), (x * k).cpu())
-    lab.same("what the rule was told", _Scale.told)
+    lab.same("the arguments of the rule", _Scale.told)
     lab.same("nested", vmap(vmap(_Scale.apply))(x, k))
     count = len(_Scale.told)
     vmap(lambda a: _Scale.apply(k, k).sum() + a)(x)
@@ -310,37 +307,37 @@ def functions_under_vmap(lab: Lab) -> None:
     lab.raises("a rule with other dimensions", lambda: vmap(_WrongDims.apply)(x), RuntimeError)
     for transform in (vmap, lambda f: grad(lambda a: f(a).sum())):
         lab.raises(
-            "no setup_context", lambda t=transform: t(_OldStyle.apply)(x), RuntimeError, match="setup_context"
-        )  # type: ignore[misc]
+            "no setup_context", lambda: transform(_OldStyle.apply)(x), RuntimeError, match="setup_context"
+        )
 
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def stacked_modules(lab: Lab) -> None:
     """stack_module_state stacks parameters and buffers into leaves that keep requires_grad, and refuses
-    modules of
-    several kinds, of several modes and none; functional_call takes several dicts, tied ones and buffers.
+    modules of several kinds, of several modes and none; functional_call takes several dicts, tied ones and
+    buffers.
     """
     models = [lab.to(torch.nn.BatchNorm1d(3)) for _ in range(3)]
     with torch.no_grad():
         for number, model in enumerate(models):
             model.weight.fill_(number)
-    parameters, buffers = stack_module_state(models)  # type: ignore[arg-type]
+    parameters, buffers = stack_module_state(models)
     lab.same("parameters", {name: value.detach() for name, value in parameters.items()})
     lab.same("buffers", buffers)
     lab.holds("leaves that require grad", all(v.is_leaf and v.requires_grad for v in parameters.values()))
     lab.holds("buffers do not", not any(v.requires_grad for v in buffers.values()))
     linear = [lab.to(torch.nn.Linear(2, 2)) for _ in range(2)]
     lab.raises("none", lambda: stack_module_state([]), RuntimeError)
-    lab.raises("two kinds", lambda: stack_module_state([models[0], linear[0]]), RuntimeError)  # type: ignore[list-item]
+    lab.raises("two kinds", lambda: stack_module_state([models[0], linear[0]]), RuntimeError)
     linear[0].eval()
-    lab.raises("two modes", lambda: stack_module_state(linear), RuntimeError)  # type: ignore[arg-type]
-    model = linear[1]
+    lab.raises("two modes", lambda: stack_module_state(linear), RuntimeError)
+    layer = linear[1]
     x, weight, bias = lab.integers(3, 2), lab.integers(2, 2), lab.integers(2)
     due = x @ weight.T + bias
-    lab.expect("two dicts", functional_call(model, ({"weight": weight}, {"bias": bias}), (x,)), due.cpu())
+    lab.expect("two dicts", functional_call(layer, ({"weight": weight}, {"bias": bias}), (x,)), due.cpu())
     lab.raises(
         "a name in both",
-        lambda: functional_call(model, ({"weight": weight}, {"weight": weight}), (x,)),
+        lambda: functional_call(layer, ({"weight": weight}, {"weight": weight}), (x,)),
         ValueError,
     )
     tied = torch.nn.Sequential(linear[1], linear[1])
@@ -349,7 +346,7 @@ def stacked_modules(lab: Lab) -> None:
         functional_call(tied, {"0.weight": weight, "0.bias": bias}, (x,)),
         (due @ weight.T + bias).cpu(),
     )
-    found = grad(lambda p: functional_call(tied, p, (x,)).sum())({"0.weight": weight, "0.bias": bias})
-    lab.same("gradients of tied ones", found)
-    before = model.weight.detach().clone()
-    lab.holds("the module itself is as it was", torch.equal(model.weight, before))
+    gradients = grad(lambda p: functional_call(tied, p, (x,)).sum())({"0.weight": weight, "0.bias": bias})
+    lab.same("gradients of tied ones", gradients)
+    before = layer.weight.detach().clone()
+    lab.holds("the module itself is as it was", torch.equal(layer.weight, before))

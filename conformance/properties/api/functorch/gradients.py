@@ -24,7 +24,7 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("functorch", dtypes=WIDE_FLOATS, level="training", capabilities=("autograd",))
 def grad_differentiates(lab: Lab) -> None:
-    """grad gives the derivative of a function with a scalar result, also of itself and of inner functions."""
+    """grad gives the derivative of a function with a scalar result, and of itself and of inner functions."""
     x = lab.integers(4)
     lab.expect("a square", grad(lambda a: (a * a).sum())(x), 2 * x.cpu())
     lab.expect("twice", grad(lambda a: grad(lambda b: (b**3).sum())(a).sum())(x), 6 * x.cpu())
@@ -36,8 +36,8 @@ def grad_differentiates(lab: Lab) -> None:
     lab.holds("the input keeps no graph", not x.requires_grad)
     value, extra = grad(lambda a: ((a * a).sum(), {"doubled": a * 2}), has_aux=True)(x)
     lab.same("with something beside", (value, extra))
-    found, value = grad_and_value(lambda a: (a * a).sum())(x)
-    lab.same("gradient and value", (found, value))
+    gradient, value = grad_and_value(lambda a: (a * a).sum())(x)
+    lab.same("gradient and value", (gradient, value))
 
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
@@ -63,7 +63,7 @@ def grad_argnums(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",), sees=("error",))
 def grad_refuses(lab: Lab) -> None:
-    """grad refuses functions whose result is no scalar tensor, and inputs that are no tensors."""
+    """grad refuses functions whose result is not a scalar tensor, and inputs that are not tensors."""
     x = lab.integers(3)
     lab.raises("a vector", lambda: grad(lambda a: a * 2)(x), RuntimeError, match="scalar")
     lab.raises("a tuple", lambda: grad(lambda a: (a.sum(), a.sum()))(x), RuntimeError)
@@ -86,19 +86,19 @@ def vjp_pulls_back(lab: Lab) -> None:
     inputs.
     """
     x, y = lab.integers(3), lab.integers(3)
-    value, pull = vjp(lambda a: a * a, x)
+    value, pull = vjp(lambda a: a * a, x)  # type: ignore[misc]
     lab.same("the result", value)
     lab.same("the gradient", pull(y))
     lab.same("again", pull(x))
-    _, pull = vjp(lambda a, b: (a * b, a.sum()), x, y)
+    _, pull = vjp(lambda a, b: (a * b, a.sum()), x, y)  # type: ignore[misc]
     lab.same("two outputs", pull((y, torch.ones((), dtype=lab.dtype, device=lab.device))))
-    _, pull = vjp(lambda t: {"s": t["x"] * 2, "l": [t["x"] * t["x"]]}, {"x": x})
+    _, pull = vjp(lambda t: {"s": t["x"] * 2, "l": [t["x"] * t["x"]]}, {"x": x})  # type: ignore[misc]
     lab.same("trees", pull({"s": y, "l": [y]}))
-    value, pull, beside = vjp(lambda a: (a * a, a + 1), x, has_aux=True)
+    value, pull, beside = vjp(lambda a: (a * a, a + 1), x, has_aux=True)  # type: ignore[misc]
     lab.same("with something beside", (value, pull(y), beside))
-    _, pull = vjp(lambda a: torch.ones(3, dtype=a.dtype, device=a.device), x)
+    _, pull = vjp(lambda a: torch.ones(3, dtype=a.dtype, device=a.device), x)  # type: ignore[misc]
     lab.same("a constant", pull(y))
-    _, pull = vjp(lambda a: a * a, x)
+    _, pull = vjp(lambda a: a * a, x)  # type: ignore[misc]
     lab.same("mapped", vmap(pull)(torch.eye(3, dtype=lab.dtype, device=lab.device)))
     lab.raises("another form", lambda: pull((y, y)), RuntimeError, match="(?i)cotangents|outputs|tree")
 
@@ -115,7 +115,7 @@ def jvp_pushes_forward(lab: Lab) -> None:
     lab.same("a constant", jvp(lambda a: torch.ones(2, device=a.device), (x,), (t,)))
     lab.same("nested", jvp(lambda a: jvp(lambda b: b**3, (a,), (t,))[1], (x,), (t,)))
     lab.same("inside of grad", grad(lambda a: jvp(lambda b: (b**3).sum(), (a,), (t,))[1])(x))
-    lab.same("of grad", jvp(grad(lambda a: (a**3).sum()), (x,), (t,)))
+    lab.same("of grad", jvp(grad(lambda a: (a**3).sum()), (x,), (t,)))  # type: ignore[misc]
     lab.same("mapped", vmap(lambda v: jvp(lambda a: a * a, (x,), (v,))[1])(torch.stack([t, x])))
     lab.raises("a list of tangents", lambda: jvp(torch.sin, (x,), [t]), RuntimeError)
     lab.raises("other forms", lambda: jvp(torch.sin, (x,), (t, t)), RuntimeError)
@@ -141,7 +141,7 @@ def jacobians(lab: Lab) -> None:
         lab.same(f"{word} of nothing used", jacobian(lambda a: torch.ones(2, device=a.device))(x))
         lab.same(f"{word} beside", jacobian(lambda a: (a * a, a), has_aux=True)(x))
         lab.same(f"{word} mapped", vmap(jacobian(lambda a: a * a))(torch.stack([x, x + 1])))
-        lab.raises(f"{word} of a number", lambda jacobian=jacobian: jacobian(lambda a: 1.0)(x), RuntimeError)  # type: ignore[misc]
+        lab.raises(f"{word} of a number", lambda: jacobian(lambda a: 1.0)(x), RuntimeError)
     for size in (1, 2, 3, 10):
         lab.same(f"in chunks of {size}", jacrev(lambda a: a * a, chunk_size=size)(x))
     lab.raises("no chunk", lambda: jacrev(lambda a: a * a, chunk_size=0)(x), ValueError, match="chunk")
@@ -164,8 +164,8 @@ def hessians(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("forward_ad",))
 def linearize_keeps_the_point(lab: Lab) -> None:
-    """linearize gives the result and a function that applies the Jacobian at that point, any number of
-    times.
+    """linearize gives the result and a function that applies the Jacobian at that point, any
+    number of times.
     """
     x, t = lab.integers(3), lab.integers(3)
     value, push = linearize(lambda a: a * a, x)
@@ -181,11 +181,11 @@ def linearize_keeps_the_point(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def transforms_and_the_engine(lab: Lab) -> None:
-    """Transforms work inside of the ordinary engine, and the modes of gradients act inside of transforms."""
+    """Transforms work inside the ordinary engine, and grad modes act inside transforms."""
     x = lab.integers(3, requires_grad=True)
-    found = grad(lambda a: (a**3).sum())(x)
-    lab.holds("a gradient of what requires grad has a graph", found.requires_grad)
-    (second,) = torch.autograd.grad(found.sum(), x)
+    gradient = grad(lambda a: (a**3).sum())(x)
+    lab.holds("a gradient of what requires grad has a graph", gradient.requires_grad)
+    (second,) = torch.autograd.grad(gradient.sum(), x)
     lab.same("the engine differentiates it", second)
     plain = x.detach()
 
@@ -200,7 +200,7 @@ def transforms_and_the_engine(lab: Lab) -> None:
     inner = grad(lambda a: torch.autograd.grad((a * a * a).sum(), a, create_graph=True)[0].sum())
     lab.same("the engine inside", inner(plain))
     saved = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.shape) or t, lambda t: t):
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.shape) or t, lambda t: t):  # type: ignore[func-returns-value]
         torch.autograd.grad((x * x).sum(), x)
     lab.holds("saved tensor hooks act outside", bool(saved))
     lab.same(
@@ -211,7 +211,7 @@ def transforms_and_the_engine(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd",), sees=("value", "alias"))
 def transforms_and_writes(lab: Lab) -> None:
-    """Writes in place and views inside of grad, vjp and jvp are differentiated."""
+    """In-place writes and views inside grad, vjp and jvp are differentiated."""
     x, t = lab.integers(4), lab.integers(4)
 
     def in_place(a: torch.Tensor) -> torch.Tensor:
@@ -250,8 +250,8 @@ def per_sample_gradients(lab: Lab) -> None:
     inputs, targets = lab.integers(5, 3), lab.integers(5, 1)
     parameters = {name: value.detach() for name, value in model.named_parameters()}
 
-    def loss(p: dict[str, torch.Tensor], one: torch.Tensor, due: torch.Tensor) -> Any:
-        return ((functional_call(model, p, (one,)) - due) ** 2).sum()
+    def loss(p: dict[str, torch.Tensor], sample: torch.Tensor, due: torch.Tensor) -> Any:
+        return ((functional_call(model, p, (sample,)) - due) ** 2).sum()
 
     each = vmap(grad(loss), in_dims=(None, 0, 0))(parameters, inputs, targets)
     lab.same("each", each)
@@ -263,7 +263,7 @@ def per_sample_gradients(lab: Lab) -> None:
         functional_call(model, {"0.bias": torch.zeros(4, device=lab.device)}, (inputs,)).detach(),
     )
     lab.raises(
-        "a name that is none",
+        "a name that does not exist",
         lambda: functional_call(model, {"no.such": inputs}, (inputs,), strict=True),
         RuntimeError,
     )

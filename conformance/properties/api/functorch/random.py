@@ -1,4 +1,4 @@
-"""Random numbers inside of vmap: an error, the same for all elements, or each element's own."""
+"""Random numbers inside vmap: an error, the same for all elements, or each element's own."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from conformance.behaviours.lab import Lab
 
 Draw = Callable[[torch.Tensor], torch.Tensor]
 
-#: Elements of a batch, and numbers that each draws: so many that no two elements agree by chance.
+#: Elements of a batch, and numbers that each draws: enough that no two elements agree by chance.
 BATCH, SIZE = 4, 64
 
 
 def three_ways(lab: Lab, name: str, draw: Draw, *, mapped: bool = False) -> None:
     """A draw for an element of a batch under each word of ``randomness``; ``mapped`` ones draw from the
-    values of
-    their argument, which for the same numbers must be one for all.
+    values of their argument, which for the same numbers must be one for all.
     """
     x = torch.ones(BATCH, SIZE, device=lab.device)
     lab.raises(f"{name}: error", lambda: vmap(draw, randomness="error")(x), RuntimeError, match="(?i)random")
@@ -29,15 +28,15 @@ def three_ways(lab: Lab, name: str, draw: Draw, *, mapped: bool = False) -> None
     lab.same(f"{name}: shape and dtype", (list(different.shape), different.dtype))
     rows = {tuple(row.flatten().tolist()) for row in different}
     lab.holds(f"{name}: different gives each its own", len(rows) == BATCH)
-    one = x[0].clone()
-    same = vmap((lambda a: draw(one)) if mapped else draw, randomness="same")(x)
+    sample = x[0].clone()
+    same = vmap((lambda a: draw(sample)) if mapped else draw, randomness="same")(x)
     lab.holds(f"{name}: same gives all the same", all(torch.equal(row, same[0]) for row in same))
     lab.holds(f"{name}: same draws", len(set(same[0].flatten().tolist())) > 1)
 
 
 @behaviour("functorch", level="full", capabilities=("random",), sees=("error",))
 def batches_of_drawn_tensors(lab: Lab) -> None:
-    """rand, randn, randint, randperm and the like inside of vmap follow its randomness."""
+    """rand, randn, randint, randperm and similar calls inside vmap follow its randomness."""
     device = lab.device
     draws: dict[str, Draw] = {
         "rand": lambda a: torch.rand(SIZE, device=device),
@@ -56,8 +55,7 @@ def batches_of_drawn_tensors(lab: Lab) -> None:
 @behaviour("functorch", level="full", capabilities=("random",), sees=("error",))
 def batches_of_draws_by_value(lab: Lab) -> None:
     """bernoulli, normal, poisson, multinomial and exponential draws from the elements of a batch, in place
-    and
-    not, follow its randomness.
+    and not, follow its randomness.
     """
     draws: dict[str, Draw] = {
         "bernoulli": lambda a: torch.bernoulli(a / 2),
@@ -90,8 +88,8 @@ def batches_of_draws_by_value(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("random",), sees=("error",))
 def batches_of_dropout(lab: Lab) -> None:
-    """Dropout of every kind inside of vmap follows its randomness, keeps whole features where it says so, and
-    draws nothing outside of training.
+    """Dropout of every kind inside vmap follows its randomness, drops whole features if it is a feature
+    dropout, and draws nothing outside training.
     """
     for name in ("dropout", "alpha_dropout"):
         three_ways(lab, name, lambda a, f=getattr(F, name): f(a, 0.5, training=True), mapped=True)  # type: ignore[misc]
@@ -102,11 +100,11 @@ def batches_of_dropout(lab: Lab) -> None:
             return kept
 
         three_ways(lab, name, features, mapped=True)
-        found = vmap(features, randomness="different")(torch.ones(BATCH, SIZE, device=lab.device))
-        lab.holds(f"{name}: a feature is whole", torch.equal(found[..., 0, 0], found[..., 1, 1]))
+        result = vmap(features, randomness="different")(torch.ones(BATCH, SIZE, device=lab.device))
+        lab.holds(f"{name}: a feature is whole", torch.equal(result[..., 0, 0], result[..., 1, 1]))
     x = torch.ones(BATCH, SIZE, device=lab.device)
-    found = vmap(lambda a: F.dropout(a, 0.5), randomness="different")(x)
-    lab.same("kept ones are doubled", sorted(set(found.flatten().tolist())))
+    result = vmap(lambda a: F.dropout(a, 0.5), randomness="different")(x)
+    lab.same("kept ones are doubled", sorted(set(result.flatten().tolist())))
     lab.same("outside of training", vmap(lambda a: F.dropout(a, 0.5, training=False))(x))
     lab.raises(
         "one tensor for all",

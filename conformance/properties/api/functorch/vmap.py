@@ -1,4 +1,4 @@
-"""vmap: dimensions in and out, trees, nesting, and what cannot be mapped."""
+"""vmap: dimensions in and out, trees, nesting, and refusals."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("functorch", level="training", sees=("value",))
 def vmap_maps_calls(lab: Lab) -> None:
-    """vmap gives each element what a call of its own would give, for one and for several inputs and
-    outputs.
+    """vmap gives each element what a call of its own would give, for one and for several inputs
+    and outputs.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     lab.same("one input", vmap(torch.square)(x))
@@ -27,15 +27,15 @@ def vmap_maps_calls(lab: Lab) -> None:
     lab.same("dot products", vmap(torch.dot)(x, y))
     lab.same("no-op", vmap(lambda a: a)(x))
     for row in range(3):
-        found = vmap(lambda a, b: a @ b)(x, y)[row]
-        lab.holds(f"row {row} is the product of the rows", (found == (x[row] * y[row]).sum()).item())
+        result = vmap(lambda a, b: a @ b)(x, y)[row]
+        lab.holds(f"row {row} is the product of the rows", (result == (x[row] * y[row]).sum()).item())
     lab.same("partial", vmap(functools.partial(torch.add, alpha=2))(x, y))
 
 
 @behaviour("functorch", level="training", sees=("value",))
 def vmap_dimensions_in(lab: Lab) -> None:
-    """in_dims says which dimension of each input is mapped; None leaves an input whole, negatives count
-    back.
+    """in_dims says which dimension of each input is mapped; None leaves an input whole, negatives
+    count back.
     """
     x, y = lab.integers(2, 3, 5), lab.integers(3, 5)
     lab.same("dimension 1", vmap(torch.sum, in_dims=1)(x))
@@ -51,12 +51,12 @@ def vmap_dimensions_in(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", sees=("value",))
 def vmap_dimensions_out(lab: Lab) -> None:
-    """out_dims says where the mapped dimension stands in each output."""
+    """out_dims gives the position of the mapped dimension in each output."""
     x = lab.integers(2, 3, 5)
     lab.same("last", vmap(lambda a: a + 1, out_dims=-1)(x))
     lab.same("between", vmap(lambda a: a + 1, out_dims=1)(x))
     lab.same("each its own", vmap(lambda a: (a, a.sum(0)), out_dims=(2, 1))(x))
-    lab.same("a tree", vmap(lambda a: {"p": a, "q": (a.sum(), a)}, out_dims={"p": 1, "q": (0, 2)})(x))
+    lab.same("a tree", vmap(lambda a: {"p": a, "q": (a.sum(), a)}, out_dims={"p": 1, "q": (0, 2)})(x))  # type: ignore[arg-type]
     lab.same("broadcast over a tree", vmap(lambda a: (a, [a, a]), out_dims=1)(x))
     lab.same("in and out", vmap(lambda a: a * 2, in_dims=2, out_dims=1)(x))
     lab.same("none", vmap(lambda a, b: b.sum(), in_dims=(0, None), out_dims=None)(x, x))
@@ -73,13 +73,13 @@ def vmap_keeps_trees(lab: Lab) -> None:
     lab.same("ordered keys", list(ordered))
     lab.same("ordered type", type(ordered).__name__)
     lab.same("ordered values", list(ordered.values()))
-    found = vmap(lambda a: torch.max(a, 0))(x)
-    lab.same("a result with names", (found.values, found.indices))
+    result = vmap(lambda a: torch.max(a, 0))(x)
+    lab.same("a result with names", (result.values, result.indices))
 
 
 @behaviour("functorch", level="full", sees=("value",))
 def vmap_nests(lab: Lab) -> None:
-    """vmap inside of vmap maps one dimension after the other, over the same or over other inputs."""
+    """vmap inside vmap maps one dimension after the other, over the same or over other inputs."""
     x, y = lab.integers(2, 3, 4), lab.integers(5, 4)
     lab.same("twice", vmap(vmap(torch.sum))(x))
     lab.same("thrice", vmap(vmap(vmap(lambda a: a * a)))(x))
@@ -93,7 +93,7 @@ def vmap_nests(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", sees=("error", "message"))
 def vmap_refuses_arguments(lab: Lab) -> None:
-    """Arguments that vmap cannot map are ValueErrors that say what is wrong with them."""
+    """Arguments that vmap cannot map raise ValueErrors that say what is wrong with them."""
     x = lab.integers(3, 2)
     lab.raises("no inputs", lambda: vmap(lambda: torch.ones(1))(), ValueError, match="no inputs")
     lab.raises("no tensors", lambda: vmap(lambda a: a)(3), ValueError, match="in_dim")
@@ -101,7 +101,7 @@ def vmap_refuses_arguments(lab: Lab) -> None:
         "sizes differ", lambda: vmap(torch.mul)(x, lab.integers(2, 2)), ValueError, match="(?i)same size"
     )
     lab.raises("wrong tree", lambda: vmap(torch.mul, in_dims=(0,))(x, x), ValueError, match="in_dims")
-    lab.raises("a word as dimension", lambda: vmap(torch.sum, in_dims="0")(x), ValueError, match="in_dims")
+    lab.raises("a word as dimension", lambda: vmap(torch.sum, in_dims="0")(x), ValueError, match="in_dims")  # type: ignore[arg-type]
     lab.raises("a number as input", lambda: vmap(torch.mul, in_dims=(0, 0))(x, 2), ValueError, match="in_dim")
     lab.raises("out of range", lambda: vmap(torch.sum, in_dims=2)(x), ValueError, match="in_dim")
     lab.raises("a scalar", lambda: vmap(torch.sum)(x[0, 0]), ValueError, match="in_dim")
@@ -110,11 +110,11 @@ def vmap_refuses_arguments(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", sees=("error", "message"))
 def vmap_refuses_results(lab: Lab) -> None:
-    """Results that are no tensors, and out_dims that do not fit them, are ValueErrors."""
+    """Results that are not tensors, and out_dims that do not fit them, raise ValueErrors."""
     x = lab.integers(3, 2)
     lab.raises("a number", lambda: vmap(lambda a: 3)(x), ValueError, match="(?i)tensor")
     lab.raises("a word inside", lambda: vmap(lambda a: (a, "b"))(x), ValueError, match="(?i)tensor")
-    lab.raises("a word as out_dims", lambda: vmap(lambda a: a, out_dims="0")(x), ValueError, match="out_dims")
+    lab.raises("a word as out_dims", lambda: vmap(lambda a: a, out_dims="0")(x), ValueError, match="out_dims")  # type: ignore[arg-type]
     lab.raises("too many", lambda: vmap(lambda a: a, out_dims=(0, 0))(x), ValueError, match="out_dims")
     lab.raises("too few", lambda: vmap(lambda a: (a, a), out_dims=(0,))(x), ValueError, match="out_dims")
     lab.raises("out of range", lambda: vmap(lambda a: a, out_dims=5)(x), IndexError, match="(?i)out of range")
@@ -123,7 +123,9 @@ def vmap_refuses_results(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", sees=("error",))
 def vmap_refuses_values(lab: Lab) -> None:
-    """What needs the value of one element (item, control flow, a shape from data) is refused in a batch."""
+    """Operations that need the value of one element (item, control flow, a data-dependent shape) are refused
+    in a batch.
+    """
     x = lab.integers(3, 2)
 
     def branch(a: torch.Tensor) -> torch.Tensor:
@@ -149,16 +151,16 @@ def vmap_refuses_values(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", sees=("value", "alias"))
 def vmap_writes_in_place(lab: Lab) -> None:
-    """A write in place inside of vmap changes the mapped tensor, and what it is a view of."""
+    """An in-place write inside vmap changes the mapped tensor and its base."""
     x = lab.integers(3, 2)
     vmap(lambda a: a.mul_(2))(x)
     lab.same("the input", x)
     base = lab.integers(2, 3, 2)
     vmap(lambda a: a[0].add_(10))(base)
     lab.same("through a view", base)
-    other = lab.integers(3, 2)
-    vmap(lambda a, b: a.copy_(b))(other, x)
-    lab.same("copied", other)
+    second = lab.integers(3, 2)
+    vmap(lambda a, b: a.copy_(b))(second, x)
+    lab.same("copied", second)
     flat = lab.integers(6)
     vmap(lambda a: a.zero_())(flat.view(3, 2)[1:])
     lab.same("through a view from outside", flat)
@@ -170,13 +172,12 @@ def vmap_writes_in_place(lab: Lab) -> None:
 @behaviour("functorch", dtypes=WIDE_FLOATS, level="full", capabilities=("autograd",), sees=("value",))
 def vmap_differentiates(lab: Lab) -> None:
     """A backward through vmap gives what the backward of the single calls gives; is_grads_batched is a batch
-    of
-    backward passes.
+    of backward passes.
     """
     x = lab.floats(3, 4, requires_grad=True)
     y = lab.floats(4)
-    (found,) = torch.autograd.grad(vmap(lambda a: (a * y).sin().sum())(x).sum(), x)
-    lab.close("through vmap", found)
+    (gradient,) = torch.autograd.grad(vmap(lambda a: (a * y).sin().sum())(x).sum(), x)
+    lab.close("through vmap", gradient)
     (second,) = torch.autograd.grad(vmap(lambda a: a.pow(3).sum())(x).square().sum(), x, create_graph=True)
     lab.close("with a graph", second.detach(), roundings=32)
     (twice,) = torch.autograd.grad(second.sum(), x)
@@ -209,9 +210,7 @@ def vmap_indexes(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("random",), sees=("error",))
 def vmap_randomness(lab: Lab) -> None:
-    """Random numbers inside of vmap are an error unless randomness says different or same for all
-    elements.
-    """
+    """Random numbers inside vmap are an error unless randomness is "different" or "same"."""
     x = lab.integers(64, 2)
 
     def draw(a: torch.Tensor) -> torch.Tensor:
@@ -254,7 +253,7 @@ def vmap_of_modules(lab: Lab) -> None:
             model.bias.fill_(number)
     x = lab.integers(5, 3)
     lab.same("over inputs", vmap(models[0])(x).detach())
-    parameters, buffers = torch.func.stack_module_state(models)  # type: ignore[arg-type]
+    parameters, buffers = torch.func.stack_module_state(models)
     lab.same("stacked", {name: value.detach() for name, value in parameters.items()})
 
     def call(p: Any, b: Any, value: torch.Tensor) -> Any:

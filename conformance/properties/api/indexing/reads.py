@@ -45,7 +45,7 @@ BASIC: tuple[Any, ...] = (
     (),
 )
 
-#: Indices of which at least one is a list (of integers or truth values).
+#: Indices of which at least one is a list (of integers or booleans).
 ADVANCED: tuple[Any, ...] = (
     [0],
     [3, 0, 0],
@@ -104,10 +104,10 @@ def basic_indices(lab: Lab) -> None:
     base = lab.integers(4, 3, 5, low=0, high=6)
     array = values(base)
     for index in BASIC:
-        found = base[index]
-        lab.expect(f"[{index}]", found, array[index])
-        lab.same(f"strides of [{index}]", (found.stride(), found.storage_offset()))
-        lab.shares(f"[{index}] and the base", base, found)
+        result = base[index]
+        lab.expect(f"[{index}]", result, array[index])
+        lab.same(f"strides of [{index}]", (result.stride(), result.storage_offset()))
+        lab.shares(f"[{index}] and the base", base, result)
     lab.same("an element of no dimensions", base[1, 1, 1][...])
     lab.expect("slices from tensors", base[lab.put(1) : lab.put(3)], array[1:3])
     lab.apart("what True selects and the base", base, base[True])
@@ -116,22 +116,25 @@ def basic_indices(lab: Lab) -> None:
 
 @behaviour("indexing", dtypes=ALL, level="core", sees=("value", "shape"))
 def advanced_indices(lab: Lab) -> None:
-    """Tensors and lists of integers or truth values select what they select in NumPy, combined with each
-    other and with basic indices, from tensors of any strides."""
+    """Tensors and lists of integers or booleans select what they select in NumPy, combined with each other
+    and with basic indices, from tensors of any strides.
+    """
     base = lab.integers(4, 3, 5, low=0, high=6)
     array = values(base)
     turned = lab.integers(5, 3, 4, low=0, high=6)
     gapped = lab.integers(8, 3, 10, low=0, high=6)[::2, :, ::2]
     for index in ADVANCED:
-        given, wanted = tensors_for(lab, index), arrays_for(index)
-        lab.expect(f"[{index}]", base[given], array[wanted])
+        tensor_index, array_index = tensors_for(lab, index), arrays_for(index)
+        lab.expect(f"[{index}]", base[tensor_index], array[array_index])
         lab.expect(
-            f"permuted [{index}]", turned.permute(2, 1, 0)[given], values(turned).transpose(2, 1, 0)[wanted]
+            f"permuted [{index}]",
+            turned.permute(2, 1, 0)[tensor_index],
+            values(turned).transpose(2, 1, 0)[array_index],
         )
-        lab.expect(f"with gaps [{index}]", gapped[given], values(gapped)[wanted])
+        lab.expect(f"with gaps [{index}]", gapped[tensor_index], values(gapped)[array_index])
         nested = isinstance(index, list) and isinstance(index[0], list)
         if not nested and index not in (([],), (_S(None), [])):
-            lab.expect(f"as lists [{index}]", base[index], array[wanted])
+            lab.expect(f"as lists [{index}]", base[index], array[array_index])
     lab.expect("int32", base[lab.put([1, 3], dtype=torch.int32)], array[[1, 3]])
     lab.expect("indices with gaps", base[lab.put([0, 9, 2, 9])[::2]], array[[0, 2]])
     lab.expect("expanded indices", base[lab.put([1]).expand(3)], array[[1, 1, 1]])
@@ -149,25 +152,32 @@ def advanced_indices(lab: Lab) -> None:
     sees=("value", "shape", "error"),
 )
 def masks(lab: Lab) -> None:
-    """A mask selects where it is true, over one dimension or several, alone or beside other indices; one of
-    another size is an IndexError."""
+    """A mask selects the elements for which it is true, over one dimension or several, alone or beside other
+    indices; one of another size is an IndexError.
+    """
     base = lab.integers(4, 3, 5, low=0, high=6)
     array = values(base)
-    one, two, all_of = [(lab.integers(*shape, dtype=torch.bool)) for shape in ((4,), (4, 3), (4, 3, 5))]
-    lab.expect("one dimension", base[one], array[values(one)])
-    lab.expect("two dimensions", base[two], array[values(two)])
+    by_row, by_element, all_of = [
+        (lab.integers(*shape, dtype=torch.bool)) for shape in ((4,), (4, 3), (4, 3, 5))
+    ]
+    lab.expect("one dimension", base[by_row], array[values(by_row)])
+    lab.expect("two dimensions", base[by_element], array[values(by_element)])
     lab.expect("all dimensions", base[all_of], array[values(all_of)])
-    lab.expect("beside a slice", base[two, 1:3], array[values(two), 1:3])
+    lab.expect("beside a slice", base[by_element, 1:3], array[values(by_element), 1:3])
     lab.expect(
         "inner dimensions",
-        base[:, two.t()[:, :1].expand(3, 5)],
-        array[:, numpy.repeat(values(two).T[:, :1], 5, 1)],
+        base[:, by_element.t()[:, :1].expand(3, 5)],
+        array[:, numpy.repeat(values(by_element).T[:, :1], 5, 1)],
     )
-    lab.expect("after an integer", base[2, two[0]], array[2, values(two)[0]])
-    lab.expect("a transposed mask", base.transpose(0, 1)[two.t()], array.swapaxes(0, 1)[values(two).T])
+    lab.expect("after an integer", base[2, by_element[0]], array[2, values(by_element)[0]])
+    lab.expect(
+        "a transposed mask", base.transpose(0, 1)[by_element.t()], array.swapaxes(0, 1)[values(by_element).T]
+    )
     lab.expect("masked_select", base.masked_select(all_of), array[values(all_of)])
-    lab.expect("masked_select broadcast", base.masked_select(one.view(4, 1, 1)), array[values(one)].ravel())
-    lab.same("none", [base[torch.zeros_like(all_of)], base[torch.zeros_like(one)]])
+    lab.expect(
+        "masked_select broadcast", base.masked_select(by_row.view(4, 1, 1)), array[values(by_row)].ravel()
+    )
+    lab.same("none", [base[torch.zeros_like(all_of)], base[torch.zeros_like(by_row)]])
     lab.same("of no elements", base[:0][torch.zeros(0, dtype=torch.bool, device=lab.device)])
     lab.same(
         "of no dimensions",
@@ -176,10 +186,12 @@ def masks(lab: Lab) -> None:
             base[torch.zeros((), dtype=torch.bool, device=lab.device)],
         ],
     )
-    lab.expect("equal to its nonzero elements", base[two], values(base[two.nonzero(as_tuple=True)]))
-    lab.raises("too short", lambda: base[one[:3]], IndexError, match="(?i)mask|shape")
+    lab.expect(
+        "equal to its nonzero elements", base[by_element], values(base[by_element.nonzero(as_tuple=True)])
+    )
+    lab.raises("too short", lambda: base[by_row[:3]], IndexError, match="(?i)mask|shape")
     lab.raises("too many dimensions", lambda: base[0, 0][all_of], IndexError)
-    lab.raises("another inner size", lambda: base[two[:, :2]], IndexError, match="(?i)mask|shape")
+    lab.raises("another inner size", lambda: base[by_element[:, :2]], IndexError, match="(?i)mask|shape")
 
 
 @behaviour("indexing", sees=("value",))
@@ -187,8 +199,8 @@ def masks_of_bytes(lab: Lab) -> None:
     """An index of uint8 is taken for a mask, with a warning that it is deprecated."""
     base = lab.integers(3, 4)
     mask = lab.put([1, 0, 1], dtype=torch.uint8)
-    found = lab.warns("reading", lambda: base[mask], match="(?i)uint8")
-    lab.expect("rows", found, values(base)[[0, 2]])
+    selected = lab.warns("reading", lambda: base[mask], match="(?i)uint8")
+    lab.expect("rows", selected, values(base)[[0, 2]])
     every = lab.integers(3, 4, low=0, high=2, dtype=torch.uint8)
     lab.expect("two dimensions", base[every], values(base)[values(every) > 0])
     lab.expect(
@@ -201,7 +213,8 @@ def masks_of_bytes(lab: Lab) -> None:
 @behaviour("indexing", dtypes=("float32", "int64", "bool"), level="core", sees=("error",))
 def indices_out_of_range(lab: Lab) -> None:
     """An index that is out of range, of a wrong kind, or one too many is an IndexError; a step that is not
-    positive is a ValueError."""
+    positive is a ValueError.
+    """
     base = lab.integers(4, 3)
     lab.raises("[4]", lambda: base[4], IndexError, match="(?i)out of")
     lab.raises("[-5]", lambda: base[-5], IndexError, match="(?i)out of")
@@ -211,8 +224,8 @@ def indices_out_of_range(lab: Lab) -> None:
     lab.raises(
         "a number of no dimensions", lambda: base[0, 0][0], IndexError, match="(?i)0-dim|invalid index"
     )
-    lab.raises("[1.0]", lambda: base[1.0], IndexError, TypeError)
-    lab.raises("['x']", lambda: base["x"], IndexError, TypeError)
+    lab.raises("[1.0]", lambda: base[1.0], IndexError, TypeError)  # type: ignore[index]
+    lab.raises("['x']", lambda: base["x"], IndexError, TypeError)  # type: ignore[index]
     lab.raises("[::0]", lambda: base[::0], ValueError, match="(?i)step|zero")
     lab.raises("[::-1]", lambda: base[::-1], ValueError, match="(?i)step")
     lab.raises("floating tensors", lambda: base[lab.put([0.0, 1.0])], IndexError, match="(?i)long|int")
@@ -233,8 +246,9 @@ def indices_out_of_range(lab: Lab) -> None:
 
 @behaviour("indexing", dtypes=("float32", "int64"), level="core", sees=("value", "error"))
 def index_functions_read(lab: Lab) -> None:
-    """index_select, gather, take, take_along_dim and masked_select read as the indices say; a wrong
-    dtype of the index or a place out of range is an error."""
+    """index_select, gather, take, take_along_dim and masked_select read as the indices say; a wrong dtype of
+    the index or an index out of range is an error.
+    """
     base = lab.integers(4, 5)
     array = values(base)
     for dim in (0, 1, -1):
@@ -254,11 +268,11 @@ def index_functions_read(lab: Lab) -> None:
         "take_along_dim", base.take_along_dim(order, 1), numpy.take_along_axis(array, values(order), 1)
     )
     lab.expect("take_along_dim of all", base.take_along_dim(lab.put([7, 2, 19])), array.ravel()[[7, 2, 19]])
-    one = lab.put([[1, 4, 0, 2]]).t()
+    column = lab.put([[1, 4, 0, 2]]).t()
     lab.expect(
         "take_along_dim broadcast",
-        torch.take_along_dim(base[:1], one, 1),
-        numpy.take_along_axis(numpy.repeat(array[:1], 4, 0), values(one), 1),
+        torch.take_along_dim(base[:1], column, 1),
+        numpy.take_along_axis(numpy.repeat(array[:1], 4, 0), values(column), 1),
     )
     lab.expect(
         "unravel_index",
@@ -283,7 +297,7 @@ def index_functions_read(lab: Lab) -> None:
         "take_along_dim of other dimensions", lambda: base.take_along_dim(order[0], 1), match="(?i)dimensions"
     )
     lab.raises(
-        "take_along_dim of a dimension that is none", lambda: base.take_along_dim(order, 3), IndexError
+        "take_along_dim of a dimension that does not exist", lambda: base.take_along_dim(order, 3), IndexError
     )
     lab.raises(
         "unravel_index of floats",
@@ -293,7 +307,9 @@ def index_functions_read(lab: Lab) -> None:
         match="(?i)int",
     )
     lab.raises(
-        "unravel_index of a float shape", lambda: torch.unravel_index(lab.put([0]), (2, 2.0)), TypeError
+        "unravel_index of a float shape",
+        lambda: torch.unravel_index(lab.put([0]), (2, 2.0)),  # type: ignore[arg-type]
+        TypeError,
     )
     lab.raises(
         "unravel_index of a negative shape", lambda: torch.unravel_index(lab.put([0]), (2, -2)), ValueError
@@ -302,8 +318,9 @@ def index_functions_read(lab: Lab) -> None:
 
 @behaviour("indexing", sees=("value",))
 def indices_of_the_host(lab: Lab) -> None:
-    """Indices may live on the CPU while the tensor does not, for reading and for writing; a tensor of no
-    dimensions on the CPU may be written."""
+    """Indices may be on the CPU while the tensor is not, for reading and for writing; a CPU tensor without
+    dimensions may be written.
+    """
     base = lab.integers(4, 3)
     array = values(base)
     rows, columns = torch.tensor([3, 1]), torch.tensor([0, 2])

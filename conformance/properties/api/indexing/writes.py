@@ -1,4 +1,4 @@
-"""Writing by index: assignment, index_put_, index_add_ and their kin."""
+"""Writing by index: assignment, index_put_, index_add_ and related functions."""
 
 from __future__ import annotations
 
@@ -14,40 +14,42 @@ from conformance.properties.api.indexing.reads import ADVANCED, BASIC, arrays_fo
 
 
 def _unique(index: Any) -> bool:
-    """Whether no element is written twice, so that the order of writes is free."""
+    """True if no element is written twice, so that the order of writes does not matter."""
     places = numpy.arange(60).reshape(4, 3, 5)[arrays_for(index)].ravel()
     return len(set(places.tolist())) == len(places)
 
 
 @behaviour("indexing", dtypes=ALL, level="core", sees=("value",))
 def assignment_to_indices(lab: Lab) -> None:
-    """What an index selects, an assignment to it sets: from numbers, from tensors of its shape and from
-    tensors that broadcast; the rest stays."""
+    """Assignment to an index sets the elements that the index selects: from numbers, from tensors of its
+    shape and from tensors that broadcast; the rest stays.
+    """
     for index in (*BASIC, *ADVANCED):
         if not _unique(index):
             continue
-        given, wanted = tensors_for(lab, index), arrays_for(index)
+        tensor_index, array_index = tensors_for(lab, index), arrays_for(index)
         base = lab.integers(4, 3, 5, low=0, high=6)
         array = values(base)
-        shape = array[wanted].shape
-        base[given] = 1
-        array[wanted] = 1
+        shape = array[array_index].shape
+        base[tensor_index] = 1
+        array[array_index] = 1
         lab.expect(f"[{index}] = 1", base, array)
         source = lab.integers(*shape, low=0, high=6)
-        base[given] = source
-        array[wanted] = values(source)
+        base[tensor_index] = source
+        array[array_index] = values(source)
         lab.expect(f"[{index}] = a tensor", base, array)
         if shape:
             row = lab.integers(*shape[-1:], low=0, high=6)
-            base[given] = row
-            array[wanted] = values(row)
+            base[tensor_index] = row
+            array[array_index] = values(row)
             lab.expect(f"[{index}] = a row", base, array)
 
 
 @behaviour("indexing", dtypes=("float32", "int64", "bool"), level="core", sees=("value", "error"))
 def what_may_be_assigned(lab: Lab) -> None:
-    """A tensor of no dimensions, a number, a list and leading dimensions of size 1 may be assigned;
-    values that do not broadcast are errors, and nothing is written then."""
+    """A tensor of no dimensions, a number, a list and leading dimensions of size 1 may be assigned; values
+    that do not broadcast are errors, and nothing is written then.
+    """
     base = lab.integers(4, 3)
     base[0, 0] = lab.put(1).to(lab.dtype)
     base[1] = torch.ones((), dtype=lab.dtype, device=lab.device)
@@ -101,8 +103,9 @@ def _rows(count: int) -> slice:
     "indexing", dtypes=("float32", "float64", "int64", "int32", "bool"), level="core", sees=("value", "error")
 )
 def index_put_sets_and_adds(lab: Lab) -> None:
-    """index_put_ sets, or with accumulate adds, also where an index comes more than once; values may
-    broadcast, be expanded or have gaps, indices may be left out or have a few dimensions."""
+    """index_put_ sets, or adds with accumulate even if an index repeats; values may broadcast, be expanded or
+    have gaps, and indices may be omitted or have several dimensions.
+    """
     rows, columns = lab.put([0, 2, 2, 3]), lab.put([1, 0, 0, 2])
     source = lab.integers(4, low=1)
     base = lab.integers(4, 3, low=0, high=2)
@@ -120,7 +123,7 @@ def index_put_sets_and_adds(lab: Lab) -> None:
         "rows of expanded values", base.index_put((rows,), source.view(4, 1).expand(4, 3), True), array
     )
     array = values(base)
-    numpy.add.at(array, (slice(None), values(columns)), values(source)[None])
+    numpy.add.at(array, (slice(None), values(columns)), values(source)[None])  # type: ignore[arg-type]
     lab.expect(
         "no index for rows", torch.ops.aten.index_put(base, [None, columns], source.expand(4, 4), True), array
     )
@@ -151,10 +154,10 @@ def index_put_sets_and_adds(lab: Lab) -> None:
     array = values(base)
     array[values(square), 0] = values(source).reshape(2, 2)
     lab.expect("two dimensions of indices", base.index_put((square, lab.put(0)), source.view(2, 2)), array)
-    other = torch.float64 if lab.dtype != torch.float64 else torch.float32
+    other_dtype = torch.float64 if lab.dtype != torch.float64 else torch.float32
     lab.raises(
         "values of another dtype",
-        lambda: base.index_put_((rows,), lab.integers(4, 3, dtype=other)),
+        lambda: base.index_put_((rows,), lab.integers(4, 3, dtype=other_dtype)),
         RuntimeError,
         match="(?i)dtype|type",
     )
@@ -172,14 +175,14 @@ def index_put_sets_and_adds(lab: Lab) -> None:
 
 @behaviour("indexing", dtypes=("float32", "int64"), sees=("value",))
 def adding_at_many_indices(lab: Lab) -> None:
-    """Adding at indices that come many times gives the sums, however many there are."""
+    """Adding at indices that occur many times gives the sums, however many there are."""
     places = lab.integers(5000, low=0, high=37, dtype=torch.int64)
     source = lab.integers(5000, low=0, high=3)
-    wanted = numpy.bincount(values(places), values(source), 37)
+    expected = numpy.bincount(values(places), values(source), 37)
     zeros = torch.zeros(37, dtype=lab.dtype, device=lab.device)
-    lab.expect("index_put_", zeros.index_put((places,), source, accumulate=True), wanted)
-    lab.expect("index_add_", zeros.index_add(0, places, source), wanted)
-    lab.expect("scatter_add_", zeros.scatter_add(0, places, source), wanted)
+    lab.expect("index_put_", zeros.index_put((places,), source, accumulate=True), expected)
+    lab.expect("index_add_", zeros.index_add(0, places, source), expected)
+    lab.expect("scatter_add_", zeros.scatter_add(0, places, source), expected)
     rows = lab.integers(400, low=0, high=5, dtype=torch.int64)
     matrix = lab.integers(400, 64, low=0, high=3)
     total = numpy.zeros((5, 64))
@@ -191,8 +194,9 @@ def adding_at_many_indices(lab: Lab) -> None:
 
 @behaviour("indexing", dtypes=("float32", "int64", "complex64"), level="core", sees=("value", "error"))
 def index_functions_write(lab: Lab) -> None:
-    """index_copy, index_fill, index_add, put, masked_fill and masked_scatter write at the places that are
-    given; wrong places, dtypes and sizes are errors."""
+    """index_copy, index_fill, index_add, put, masked_fill and masked_scatter write at the given positions;
+    wrong positions, dtypes and sizes are errors.
+    """
     base = lab.integers(4, 3)
     places = lab.put([2, 0])
     source = lab.integers(2, 3)
@@ -243,8 +247,9 @@ def index_functions_write(lab: Lab) -> None:
 
 @behaviour("indexing", sees=("error",))
 def indices_of_another_device(lab: Lab) -> None:
-    """Values that are written, and what gather, take_along_dim and index_select read by, are of the
-    tensor's device; no tensor of the CPU is indexed by one of the device."""
+    """Values that are written, and the indices of gather, take_along_dim and index_select, must be on the
+    tensor's device; a CPU tensor cannot be indexed by one of the device.
+    """
     base = lab.integers(4, 3)
     place = torch.zeros(1, 1, dtype=torch.int64)
     refuses_two_devices(lab, "gather", lambda: base.gather(0, place), match="(?i)device")
@@ -260,8 +265,9 @@ def indices_of_another_device(lab: Lab) -> None:
 
 @behaviour("indexing", capabilities=("autograd",), level="training", sees=("value",))
 def backward_through_indices(lab: Lab) -> None:
-    """Gradients through an index go back to what was read, summed where it was read twice, and are zero
-    where it was overwritten."""
+    """Gradients through an index return to what was read, are summed if it was read twice, and are zero if it
+    was overwritten.
+    """
     x = lab.integers(4, 3).requires_grad_()
     x[[0, 2, 2]].sum().backward()
     lab.expect("twice the same row", x.grad, [[1.0] * 3, [0] * 3, [2] * 3, [0] * 3])
@@ -279,4 +285,4 @@ def backward_through_indices(lab: Lab) -> None:
     lab.expect("what was written", y.grad, [100.0, 1])
     x, y = lab.integers(3).requires_grad_(), lab.integers(2).requires_grad_()
     x.index_put((lab.put([1, 1]),), y, accumulate=True).mul(lab.put([1.0, 5, 1])).sum().backward()
-    lab.expect("accumulated", [x.grad.tolist(), y.grad.tolist()], [[1.0, 5, 1], [5.0, 5]])
+    lab.expect("accumulated", [x.grad.tolist(), y.grad.tolist()], [[1.0, 5, 1], [5.0, 5]])  # type: ignore[union-attr]

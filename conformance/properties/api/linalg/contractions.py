@@ -11,7 +11,7 @@ import torch
 
 from conformance.behaviours.behaviour import COMPLEX, WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import made, values
+from conformance.properties.api._host import from_array, values
 
 _DTYPES = ("float32", "float64", "complex64", "complex128")
 
@@ -50,8 +50,9 @@ EQUATIONS: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", sees=("value",))
 def einsum_by_equation(lab: Lab) -> None:
-    """einsum sums products as NumPy does for equations with repeated, missing and reordered letters,
-    ellipses and several operands, of any strides."""
+    """einsum sums products as NumPy does for equations with repeated, missing and reordered letters, ellipses
+    and several operands, of any strides.
+    """
     for equation, shapes in EQUATIONS:
         operands = [lab.integers(*shape, low=-2, high=3) for shape in shapes]
         arrays = [values(x) for x in operands]
@@ -91,7 +92,8 @@ def einsum_by_equation(lab: Lab) -> None:
 @behaviour("linalg", dtypes=_DTYPES, sees=("value",))
 def einsum_by_lists(lab: Lab) -> None:
     """einsum takes lists of numbers for letters, with Ellipsis and an output list, in agreement with
-    equations, at random too."""
+    equations, at random too.
+    """
     x, y = lab.integers(5), lab.integers(7)
     a, b = lab.integers(3, 5), lab.integers(2, 5)
     c = lab.integers(2, 1, 3, 1, 4)
@@ -122,8 +124,8 @@ def einsum_by_lists(lab: Lab) -> None:
         output = "".join(chooser.sample(used, chooser.randint(0, min(3, len(used)))))
         operands = [lab.integers(*(sizes[letter] for letter in term), low=-2, high=3) for term in terms]
         equation = ",".join(terms) + "->" + output
-        wanted = numpy.einsum(equation, *[values(operand) for operand in operands])
-        lab.expect(f"{number}: {equation}", torch.einsum(equation, *operands), wanted)
+        expected = numpy.einsum(equation, *[values(operand) for operand in operands])
+        lab.expect(f"{number}: {equation}", torch.einsum(equation, *operands), expected)
         lists = list(
             itertools.chain(
                 *[
@@ -133,7 +135,7 @@ def einsum_by_lists(lab: Lab) -> None:
             )
         )
         lab.expect(
-            f"{number} by lists", torch.einsum(*lists, ["abcde".index(letter) for letter in output]), wanted
+            f"{number} by lists", torch.einsum(*lists, ["abcde".index(letter) for letter in output]), expected
         )
 
 
@@ -159,7 +161,7 @@ def einsum_refuses(lab: Lab) -> None:
         ("a,a", [x, lab.integers(3)], "does not broadcast"),
         ("a, ba", [x, y], "does not broadcast"),
     ):
-        lab.raises(repr(equation), lambda e=equation, o=operands: torch.einsum(e, *o), match=f"(?i){words}")
+        lab.raises(repr(equation), lambda: torch.einsum(equation, *operands), match=f"(?i){words}")
     lab.raises("no operand", lambda: torch.einsum("", []), ValueError, match="(?i)at least one operand")
     lab.raises("a letter below 0", lambda: torch.einsum(x, [-1]), ValueError, match="(?i)range")
     lab.raises("a letter above 51", lambda: torch.einsum(x, [52]), ValueError, match="(?i)range")
@@ -168,7 +170,8 @@ def einsum_refuses(lab: Lab) -> None:
 @behaviour("linalg", dtypes=_DTYPES, level="core", sees=("value", "error"))
 def chains_of_products(lab: Lab) -> None:
     """multi_dot and chain_matmul multiply any number of matrices, multi_dot with vectors at the ends;
-    tensordot sums over chosen dimensions."""
+    tensordot sums over chosen dimensions.
+    """
     for shapes in (
         ((0,), (0,)),
         ((2,), (2, 0)),
@@ -182,12 +185,12 @@ def chains_of_products(lab: Lab) -> None:
         ((10, 30), (30, 5), (5, 20)),
     ):
         operands = [lab.integers(*shape, low=-1, high=2) for shape in shapes]
-        wanted = values(operands[0])
+        expected = values(operands[0])
         for operand in operands[1:]:
-            wanted = wanted @ values(operand)
-        lab.expect(f"multi_dot of {shapes}", torch.linalg.multi_dot(operands), wanted)
+            expected = expected @ values(operand)
+        lab.expect(f"multi_dot of {shapes}", torch.linalg.multi_dot(operands), expected)
         if all(len(shape) == 2 for shape in shapes):
-            lab.expect(f"chain_matmul of {shapes}", torch.chain_matmul(*operands), wanted)
+            lab.expect(f"chain_matmul of {shapes}", torch.chain_matmul(*operands), expected)
     a, b = lab.integers(2, 2), lab.integers(2)
     lab.expect("chain_matmul of one", torch.chain_matmul(a), values(a))
     for name, operands, words in (
@@ -200,7 +203,7 @@ def chains_of_products(lab: Lab) -> None:
         ("sizes between", [b, lab.integers(3, 2), b], "cannot be multiplied"),
         ("dtypes", [b, b.to(torch.float64 if lab.dtype != torch.float64 else torch.float32)], "dtype"),
     ):
-        lab.raises(f"multi_dot of {name}", lambda o=operands: torch.linalg.multi_dot(o), match=f"(?i){words}")
+        lab.raises(f"multi_dot of {name}", lambda: torch.linalg.multi_dot(operands), match=f"(?i){words}")
     lab.raises(
         "multi_dot into another dtype",
         lambda: torch.linalg.multi_dot([b, b], out=torch.empty(0, dtype=torch.int64, device=lab.device)),
@@ -209,10 +212,10 @@ def chains_of_products(lab: Lab) -> None:
     lab.raises("chain_matmul of nothing", lambda: torch.chain_matmul(), match="(?i)one or more")
     lab.raises("chain_matmul of vectors", lambda: torch.chain_matmul(b, b), match="(?i)dimension")
     x, y = lab.integers(3, 4, 5), lab.integers(4, 3, 2)
-    wanted = numpy.tensordot(values(x), values(y), ([1, 0], [0, 1]))
-    lab.expect("tensordot", torch.tensordot(x, y, ([1, 0], [0, 1])), wanted)
+    expected = numpy.tensordot(values(x), values(y), ([1, 0], [0, 1]))
+    lab.expect("tensordot", torch.tensordot(x, y, ([1, 0], [0, 1])), expected)
     out = torch.empty(5, 2, dtype=lab.dtype, device=lab.device)
-    lab.expect("tensordot into out", torch.tensordot(x, y, ([1, 0], [0, 1]), out=out), wanted)
+    lab.expect("tensordot into out", torch.tensordot(x, y, ([1, 0], [0, 1]), out=out), expected)
     u, v = lab.integers(2, 3, 4, 5), lab.integers(4, 5, 2, 3)
     for dims in (0, 1, 2):
         first, second = (x[:2, :2, :2], y[:2, :2]) if dims < 2 else (u, v)
@@ -231,20 +234,21 @@ def chains_of_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=(*_DTYPES, "int64"), level="core", sees=("value", "error"))
 def cross_products(lab: Lab) -> None:
-    """cross and linalg.cross agree with NumPy along any dimension of size 3, broadcast, and write into
-    out=; another size is refused."""
+    """cross and linalg.cross agree with NumPy along any dimension of size 3, broadcast, and write into out=;
+    another size is refused.
+    """
     a, b = lab.integers(4, 3, 5), lab.integers(4, 3, 5)
-    wanted = numpy.cross(values(a), values(b), axis=1)
+    expected = numpy.cross(values(a), values(b), axis=1)
     for function in (torch.cross, torch.linalg.cross):
         name = "linalg.cross" if function is torch.linalg.cross else "cross"
-        lab.expect(name, function(a, b, dim=1), wanted)
-        lab.expect(f"{name} from the end", function(a, b, dim=-2), wanted)
-        lab.expect(f"{name} transposed", function(a.mT, b.mT, dim=2), wanted.swapaxes(1, 2))
+        lab.expect(name, function(a, b, dim=1), expected)
+        lab.expect(f"{name} from the end", function(a, b, dim=-2), expected)
+        lab.expect(f"{name} transposed", function(a.mT, b.mT, dim=2), expected.swapaxes(1, 2))
         out = torch.empty(0, dtype=lab.dtype, device=lab.device)
         lab.holds(f"{name} returns out", function(a, b, dim=1, out=out) is out)
-        lab.expect(f"{name} into out", out, wanted)
-        lab.raises(f"{name} of a size of 4", lambda f=function: f(a, b, dim=0), match="(?i)3")
-    lab.expect("the last dimension", torch.linalg.cross(a.mT, b.mT), wanted.swapaxes(1, 2))
+        lab.expect(f"{name} into out", out, expected)
+        lab.raises(f"{name} of a size of 4", lambda: function(a, b, dim=0), match="(?i)3")
+    lab.expect("the last dimension", torch.linalg.cross(a.mT, b.mT), expected.swapaxes(1, 2))
     lab.expect(
         "broadcast",
         torch.linalg.cross(a[:1, :, :1], b[:, :, 1:3], dim=1),
@@ -261,8 +265,9 @@ def cross_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", sees=("value", "error"))
 def matrix_powers(lab: Lab) -> None:
-    """matrix_power multiplies a matrix with itself, gives the identity for 0 and the inverse for
-    negative powers, of batches too."""
+    """matrix_power multiplies a matrix with itself, gives the identity for 0 and the inverse for negative
+    powers, of batches too.
+    """
     with_batches = (
         lab.integers(3, 3, low=-1, high=2),
         lab.integers(2, 3, 3, low=-1, high=2),
@@ -278,7 +283,7 @@ def matrix_powers(lab: Lab) -> None:
                 numpy.linalg.matrix_power(values(a), power),
             )
     unit = numpy.array([[1.0, 2, 0], [0, 1, 3], [0, 0, 1]]) @ numpy.array([[1.0, 0, 0], [1, 1, 0], [0, 2, 1]])
-    a = made(lab, unit)
+    a = from_array(lab, unit)
     inverse = numpy.round(numpy.linalg.inv(unit))
     for power in (-1, -2, -3):
         # A matrix of determinant 1: entries of the inverse are whole, and its condition number squared
@@ -300,14 +305,15 @@ def matrix_powers(lab: Lab) -> None:
     lab.raises(
         "a singular inverse",
         lambda: torch.linalg.matrix_power(torch.zeros_like(a), -1),
-        torch.linalg.LinAlgError,
+        torch.linalg.LinAlgError,  # type: ignore[attr-defined]
     )
 
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", sees=("value", "error"))
 def matrix_exponentials(lab: Lab) -> None:
-    """matrix_exp is the identity at zero, exp on diagonals, a polynomial for nilpotent matrices, the
-    product with exp(t) for shifted ones, and the same for a batch as for each."""
+    """matrix_exp is the identity at zero, exp on diagonals, a polynomial for nilpotent matrices, the product
+    with exp(t) for shifted ones, and the same for a batch as for each.
+    """
     zero = torch.zeros(4, 4, dtype=lab.dtype, device=lab.device)
     lab.expect("zero", torch.linalg.matrix_exp(zero), numpy.eye(4))
     for scale in (1e-6, 1e-3, 0.1, 0.7, 1.5, 4.0):
@@ -315,37 +321,41 @@ def matrix_exponentials(lab: Lab) -> None:
         # Scaling and squaring loses about a rounding per squaring and element.
         lab.expect(
             f"a diagonal of {scale}",
-            torch.linalg.matrix_exp(made(lab, numpy.diag(diagonal))),
+            torch.linalg.matrix_exp(from_array(lab, numpy.diag(diagonal))),
             numpy.diag(numpy.exp(diagonal)),
             roundings=64.0,
         )
         nil = numpy.triu(numpy.full((4, 4), scale), 1)
-        wanted = numpy.eye(4) + nil + nil @ nil / 2 + nil @ nil @ nil / 6
-        lab.expect(f"nilpotent of {scale}", torch.linalg.matrix_exp(made(lab, nil)), wanted, roundings=64.0)
+        expected = numpy.eye(4) + nil + nil @ nil / 2 + nil @ nil @ nil / 6
+        lab.expect(
+            f"nilpotent of {scale}", torch.linalg.matrix_exp(from_array(lab, nil)), expected, roundings=64.0
+        )
         if scale >= 0.1:
             lab.expect(
                 f"shifted by {scale}",
-                torch.linalg.matrix_exp(made(lab, nil + scale * numpy.eye(4))),
-                wanted * math.exp(scale),
+                torch.linalg.matrix_exp(from_array(lab, nil + scale * numpy.eye(4))),
+                expected * math.exp(scale),
                 roundings=256.0,
             )
         turn = scale * numpy.array([[0.0, -1], [1, 0]])
         rotation = numpy.array([[math.cos(scale), -math.sin(scale)], [math.sin(scale), math.cos(scale)]])
-        lab.expect(f"a turn by {scale}", torch.linalg.matrix_exp(made(lab, turn)), rotation, roundings=128.0)
+        lab.expect(
+            f"a turn by {scale}", torch.linalg.matrix_exp(from_array(lab, turn)), rotation, roundings=128.0
+        )
     batch = numpy.stack([numpy.triu(numpy.full((3, 3), s), 1) for s in (0.01, 0.5, 3.0, 0.0)])
-    wanted = numpy.eye(3) + batch + batch @ batch / 2
-    lab.expect("a batch", torch.linalg.matrix_exp(made(lab, batch)), wanted, roundings=64.0)
+    expected = numpy.eye(3) + batch + batch @ batch / 2
+    lab.expect("a batch", torch.linalg.matrix_exp(from_array(lab, batch)), expected, roundings=64.0)
     lab.expect(
         "two dimensions of batches",
-        torch.matrix_exp(made(lab, batch.reshape(2, 2, 3, 3))),
-        wanted.reshape(2, 2, 3, 3),
+        torch.matrix_exp(from_array(lab, batch.reshape(2, 2, 3, 3))),
+        expected.reshape(2, 2, 3, 3),
         roundings=64.0,
     )
     large = numpy.triu(numpy.full((40, 40), 0.0), 1)
     large[numpy.arange(39), numpy.arange(1, 40)] = 0.5
     lab.expect(
         "a large one",
-        torch.linalg.matrix_exp(made(lab, large))[0, :4],
+        torch.linalg.matrix_exp(from_array(lab, large))[0, :4],
         numpy.array([1.0, 0.5, 0.125, 0.125 / 6]),
         roundings=64.0,
     )
@@ -365,19 +375,19 @@ def matrix_exponentials(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=(*WIDE_FLOATS, *COMPLEX), level="core", sees=("value", "error"))
 def renormalising(lab: Lab) -> None:
-    """renorm scales down those slices whose p-norm is above the bound, and leaves the others."""
-    base = made(lab, numpy.array([[3.0, 4, 0, 0], [0.5, 0, 0, 0.5], [1, 1, 1, 1], [0, 0, 0, 0]]))
+    """renorm scales down the slices whose p-norm is above the bound, and leaves the others."""
+    base = from_array(lab, numpy.array([[3.0, 4, 0, 0], [0.5, 0, 0, 0.5], [1, 1, 1, 1], [0, 0, 0, 0]]))
     array = values(base)
     for p in (1, 2, 3, 0.5, math.inf):
         norms = numpy.linalg.norm(array, p, axis=1, keepdims=True)
-        wanted = array * numpy.where(norms > 1.5, 1.5 / (norms + 1e-7), 1)
-        lab.expect(f"rows by {p}", torch.renorm(base, p, 0, 1.5), wanted, roundings=64.0)
-        lab.expect(f"columns by {p}", torch.renorm(base.t(), p, 1, 1.5), wanted.T, roundings=64.0)
+        expected = array * numpy.where(norms > 1.5, 1.5 / (norms + 1e-7), 1)
+        lab.expect(f"rows by {p}", torch.renorm(base, p, 0, 1.5), expected, roundings=64.0)
+        lab.expect(f"columns by {p}", torch.renorm(base.t(), p, 1, 1.5), expected.T, roundings=64.0)
     cube = base.view(2, 2, 2, 2)
     norms = numpy.sqrt((abs(array.reshape(2, 8)) ** 2).sum(1))
-    wanted = array.reshape(2, 8) * numpy.where(norms > 2, 2 / (norms + 1e-7), 1)[:, None]
+    expected = array.reshape(2, 8) * numpy.where(norms > 2, 2 / (norms + 1e-7), 1)[:, None]
     lab.expect(
-        "of four dimensions", torch.renorm(cube, 2, 0, 2.0), wanted.reshape(2, 2, 2, 2), roundings=64.0
+        "of four dimensions", torch.renorm(cube, 2, 0, 2.0), expected.reshape(2, 2, 2, 2), roundings=64.0
     )
     copy = base.clone()
     lab.holds("renorm_ returns its input", copy.renorm_(2, 0, 100.0) is copy)

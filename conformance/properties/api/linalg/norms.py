@@ -1,4 +1,4 @@
-"""Norms, condition numbers, least squares and systems of tensors."""
+"""Norms of vectors and matrices, and condition numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from conformance.behaviours.behaviour import COMPLEX, FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import Array, made, values
+from conformance.properties.api._host import Array, from_array, values
 from conformance.properties.api.linalg._matrices import DTYPES, dominant, steps
 
 _VECTOR_ORDERS = (0, 1, -1, 2, -2, 3, -3, 0.5, 4.5, math.inf, -math.inf)
@@ -32,9 +32,10 @@ def _norm(array: Array, order: float, dim: Any, keep: bool) -> Array:
 
 @behaviour("linalg", dtypes=(*FLOATS, *COMPLEX), level="core", sees=("value", "error"))
 def vector_norms(lab: Lab) -> None:
-    """vector_norm, linalg.norm and torch.norm agree with the definition for every order, of all
-    elements, of one dimension and of several, kept or not, into out= and computed in another dtype."""
-    base = made(lab, values(lab.integers(3, 4, 2)) + 5)
+    """vector_norm, linalg.norm and torch.norm agree with the definition for every order, over all elements,
+    one dimension and several, kept or not, into out= and computed in another dtype.
+    """
+    base = from_array(lab, values(lab.integers(3, 4, 2)) + 5)
     array = values(base)
     narrow = lab.dtype.itemsize == 2
     for order in _VECTOR_ORDERS:
@@ -43,20 +44,20 @@ def vector_norms(lab: Lab) -> None:
         room = 64.0 + 16 * abs(order if math.isfinite(order) else 1)
         for dim in (None, 0, 1, -1, (0, 2), [0, 1, 2]):
             for keep in (False, True):
-                wanted = _norm(array, order, tuple(dim) if isinstance(dim, list) else dim, keep)
+                expected = _norm(array, order, tuple(dim) if isinstance(dim, list) else dim, keep)
                 name = f"{order} of {dim}{' kept' if keep else ''}"
                 lab.expect(
                     f"vector_norm {name}",
                     torch.linalg.vector_norm(base, order, dim, keep),
-                    wanted,
+                    expected,
                     roundings=room,
                 )
                 if isinstance(dim, int):
                     lab.expect(
-                        f"norm {name}", torch.linalg.norm(base, order, dim, keep), wanted, roundings=room
+                        f"norm {name}", torch.linalg.norm(base, order, dim, keep), expected, roundings=room
                     )
                     lab.expect(
-                        f"torch.norm {name}", torch.norm(base, order, dim, keep), wanted, roundings=room
+                        f"torch.norm {name}", torch.norm(base, order, dim, keep), expected, roundings=room
                     )
         row = base[0, :, 0]
         lab.expect(
@@ -80,9 +81,9 @@ def vector_norms(lab: Lab) -> None:
     real = base.real.dtype if lab.dtype.is_complex else lab.dtype
     lab.expect("dtype", torch.linalg.vector_norm(base).dtype, real)
     wide = torch.complex128 if lab.dtype.is_complex else torch.float64
-    found = torch.linalg.vector_norm(base, 3, 1, dtype=wide)
-    lab.expect("in another dtype", found, _norm(array, 3, 1, False), roundings=64.0)
-    lab.expect("its dtype", found.dtype, torch.float64)
+    result = torch.linalg.vector_norm(base, 3, 1, dtype=wide)
+    lab.expect("in another dtype", result, _norm(array, 3, 1, False), roundings=64.0)
+    lab.expect("its dtype", result.dtype, torch.float64)
     out = torch.empty(0, dtype=real, device=lab.device)
     lab.holds("vector_norm returns out", torch.linalg.vector_norm(base, 2, 0, out=out) is out)
     lab.expect("out", out, _norm(array, 2, 0, False), roundings=64.0)
@@ -94,7 +95,7 @@ def vector_norms(lab: Lab) -> None:
     )
     lab.raises("a complex order", lambda: torch.linalg.vector_norm(base, 1j), match="(?i)complex")
     lab.raises(
-        "a dimension that is none",
+        "a dimension that does not exist",
         lambda: torch.linalg.vector_norm(base, dim=(3,)),
         IndexError,
         match="(?i)dim",
@@ -114,19 +115,21 @@ def vector_norms(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=("float32", "float64", "complex64"), level="core", sees=("value", "error"))
 def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
-    """Norms of no elements are 0, or an error for orders without an identity; infinities and NaNs go
-    through."""
+    """Norms of no elements are 0, or an error for orders without an identity; infinities and NaNs
+    propagate.
+    """
     none = torch.empty(0, 4, dtype=lab.dtype, device=lab.device)
+    order: Any
     for order in _VECTOR_ORDERS:
         if order < 0 or order == math.inf:
             lab.raises(
                 f"{order} of nothing",
-                lambda o=order: torch.linalg.vector_norm(none, o),
+                lambda: torch.linalg.vector_norm(none, order),
                 RuntimeError,
                 IndexError,
             )
             lab.raises(
-                f"{order} of no rows", lambda o=order: torch.linalg.norm(none, o, 0), RuntimeError, IndexError
+                f"{order} of no rows", lambda: torch.linalg.norm(none, order, 0), RuntimeError, IndexError
             )
         else:
             lab.expect(f"{order} of nothing", torch.linalg.vector_norm(none, order), 0.0)
@@ -138,21 +141,21 @@ def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
         x = lab.put(pair, dtype=lab.dtype)
         for order in (0, 1, 2, 3, math.inf, -1, -2, -math.inf):
             with numpy.errstate(all="ignore"):
-                wanted = numpy.linalg.norm(numpy.array(pair), order)
+                expected = numpy.linalg.norm(numpy.array(pair), order)
             if lab.dtype.is_complex and math.nan in pair:
                 continue
-            lab.expect(f"{order} of {pair}", torch.linalg.vector_norm(x, order), wanted, roundings=8.0)
-            lab.expect(f"norm {order} of {pair}", torch.linalg.norm(x, order), wanted, roundings=8.0)
+            lab.expect(f"{order} of {pair}", torch.linalg.vector_norm(x, order), expected, roundings=8.0)
+            lab.expect(f"norm {order} of {pair}", torch.linalg.norm(x, order), expected, roundings=8.0)
             if order in (math.inf, -math.inf):
-                lab.expect(f"torch.norm {order} of {pair}", torch.norm(x, order), wanted)
+                lab.expect(f"torch.norm {order} of {pair}", torch.norm(x, order), expected)
         if not lab.dtype.is_complex:
             for order in ("fro", 1, math.inf, -1, -math.inf):
                 with numpy.errstate(all="ignore"):
-                    wanted = numpy.linalg.norm(numpy.array([pair]), order)
+                    expected = numpy.linalg.norm(numpy.array([pair]), order)
                 lab.expect(
                     f"{order} of the matrix {pair}",
                     torch.linalg.norm(x.view(1, 2), order),
-                    wanted,
+                    expected,
                     roundings=8.0,
                 )
 
@@ -160,26 +163,27 @@ def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def matrix_norms(lab: Lab) -> None:
     """matrix_norm, linalg.norm, torch.norm and nuclear_norm agree with NumPy for every order and pair of
-    dimensions, kept or not; orders and dimensions that mean nothing are refused."""
+    dimensions, kept or not; orders and dimensions that mean nothing are refused.
+    """
     base = lab.integers(3, 4, 3, 2)
     array = values(base)
     for order in _MATRIX_ORDERS:
         for dim in ((0, 1), (1, 0), (-1, -3), (2, 0)):
             for keep in (False, True):
-                wanted = numpy.linalg.norm(array, order, dim, keep)
+                expected = numpy.linalg.norm(array, order, dim, keep)
                 name = f"{order} of {dim}{' kept' if keep else ''}"
                 lab.expect(
                     f"matrix_norm {name}",
                     torch.linalg.matrix_norm(base, order, dim, keep),
-                    wanted,
+                    expected,
                     roundings=steps(4),
                 )
                 lab.expect(
-                    f"norm {name}", torch.linalg.norm(base, order, dim, keep), wanted, roundings=steps(4)
+                    f"norm {name}", torch.linalg.norm(base, order, dim, keep), expected, roundings=steps(4)
                 )
                 if isinstance(order, str):
                     lab.expect(
-                        f"torch.norm {name}", torch.norm(base, order, dim, keep), wanted, roundings=steps(4)
+                        f"torch.norm {name}", torch.norm(base, order, dim, keep), expected, roundings=steps(4)
                     )
         matrix = base[:, :, 0, 0]
         lab.expect(
@@ -218,17 +222,17 @@ def matrix_norms(lab: Lab) -> None:
     lab.raises("of a vector", lambda: torch.linalg.matrix_norm(vector), match="(?i)2 dimensions")
     lab.raises("of one dimension", lambda: torch.linalg.matrix_norm(matrix, dim=(0,)), match="(?i)2-tuple")
     for order in (0, 3.5, "fail"):
-        lab.raises(f"order {order}", lambda o=order: torch.linalg.norm(matrix, o), match="(?i)not supported")
+        lab.raises(f"order {order}", lambda: torch.linalg.norm(matrix, order), match="(?i)not supported")
     lab.raises("a complex order", lambda: torch.linalg.matrix_norm(matrix, 1 + 2j), match="(?i)complex")
     for order in ("fro", "nuc", 2):
         lab.raises(
             f"{order} of one dimension twice",
-            lambda o=order: torch.linalg.norm(matrix, o, (0, 0)),
+            lambda: torch.linalg.norm(matrix, order, (0, 0)),
             match="(?i)different|multiple",
         )
         lab.raises(
-            f"{order} of a dimension that is none",
-            lambda o=order: torch.linalg.norm(matrix, o, (0, 4)),
+            f"{order} of a dimension that does not exist",
+            lambda: torch.linalg.norm(matrix, order, (0, 4)),
             IndexError,
         )
     lab.raises("nuc of a vector", lambda: torch.linalg.norm(vector, "nuc"), match="(?i)2 dimensions")
@@ -246,15 +250,16 @@ def matrix_norms(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def condition_numbers(lab: Lab) -> None:
-    """cond is the norm times that of the inverse, or the quotient of singular values; infinite where a
-    matrix is singular, 0 of nothing."""
+    """cond is the norm times that of the inverse, or the quotient of singular values; it is infinite for a
+    singular matrix and 0 for an empty one.
+    """
     for shape in ((4, 4), (2, 3, 3), (0, 3, 3)):
         a = dominant(lab, *shape)
         for order in (None, *_MATRIX_ORDERS):
-            wanted = numpy.linalg.cond(values(a), order) if shape[0] else numpy.zeros(0)
-            lab.expect(f"{order} of {shape}", torch.linalg.cond(a, order), wanted, roundings=steps(4))
+            expected = numpy.linalg.cond(values(a), order) if shape[0] else numpy.zeros(0)
+            lab.expect(f"{order} of {shape}", torch.linalg.cond(a, order), expected, roundings=steps(4))
     for shape in ((5, 3), (2, 3, 5)):
-        a = made(lab, values(lab.integers(*shape, low=-1, high=2)) + 5 * numpy.eye(*shape[-2:]))
+        a = from_array(lab, values(lab.integers(*shape, low=-1, high=2)) + 5 * numpy.eye(*shape[-2:]))
         for order in (None, 2, -2):
             lab.expect(
                 f"{order} of {shape}",
@@ -262,7 +267,7 @@ def condition_numbers(lab: Lab) -> None:
                 numpy.linalg.cond(values(a), order),
                 roundings=steps(5),
             )
-    singular = made(lab, numpy.stack([numpy.eye(3), numpy.diag([1.0, 1, 0]), 2 * numpy.eye(3)]))
+    singular = from_array(lab, numpy.stack([numpy.eye(3), numpy.diag([1.0, 1, 0]), 2 * numpy.eye(3)]))
     for order in (1, -1, math.inf, -math.inf, "fro", "nuc"):
         lab.expect(f"{order} of a singular matrix", torch.linalg.cond(singular, order)[1], math.inf)
     none = singular[:, :0, :0]
@@ -274,7 +279,7 @@ def condition_numbers(lab: Lab) -> None:
     lab.raises("what is not square", lambda: torch.linalg.cond(singular[0, :2], 1), match="(?i)square")
     for order in ("wrong_norm", 5):
         lab.raises(
-            f"order {order}", lambda o=order: torch.linalg.cond(singular, o), match="(?i)invalid norm type"
+            f"order {order}", lambda: torch.linalg.cond(singular, order), match="(?i)invalid norm type"
         )
     lab.raises(
         "into integers",

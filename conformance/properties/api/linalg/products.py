@@ -17,28 +17,29 @@ _PRODUCTS = (*FLOATS, *COMPLEX)
 
 @behaviour("linalg", dtypes=_PRODUCTS, level="bringup", sees=("value", "shape"))
 def matrix_products(lab: Lab) -> None:
-    """matmul multiplies vectors, matrices and batches of any dimensions that broadcast, of any strides
-    and into out=."""
+    """matmul multiplies vectors, matrices and batches of any dimensions that broadcast, of any strides and
+    into out=.
+    """
     left = ((3,), (2, 3), (4, 2, 3), (2, 1, 2, 3), (1, 3), (0, 3), (2, 0))
     right = ((3,), (3, 2), (4, 3, 2), (4, 3, 1), (3, 1, 3, 2), (3, 0), (0, 4), (0,))
-    for one, other in itertools.product(left, right):
-        if one[-1] != (other[0] if len(other) == 1 else other[-2]):
+    for left_shape, right_shape in itertools.product(left, right):
+        if left_shape[-1] != (right_shape[0] if len(right_shape) == 1 else right_shape[-2]):
             continue
         for turned in (False, True):
-            a, b = lab.integers(*one), lab.integers(*other)
+            a, b = lab.integers(*left_shape), lab.integers(*right_shape)
             if turned:
                 a = a.mT.contiguous().mT if a.dim() > 1 else a.repeat_interleave(2)[::2]
                 b = b.mT.contiguous().mT if b.dim() > 1 else b.repeat_interleave(2)[::2]
             try:
-                wanted = numpy.matmul(values(a), values(b))
+                expected = numpy.matmul(values(a), values(b))
             except ValueError:
-                lab.raises(f"{one} and {other}", lambda a=a, b=b: a @ b)
+                lab.raises(f"{left_shape} and {right_shape}", lambda: a @ b)
                 continue
-            name = f"{one} and {other}{' turned' if turned else ''}"
-            lab.expect(name, torch.matmul(a, b), wanted)
+            name = f"{left_shape} and {right_shape}{' turned' if turned else ''}"
+            lab.expect(name, torch.matmul(a, b), expected)
             out = torch.empty(0, dtype=lab.dtype, device=lab.device)
             lab.holds(f"matmul of {name} returns out", torch.matmul(a, b, out=out) is out)
-            lab.expect(f"out of {name}", out, wanted)
+            lab.expect(f"out of {name}", out, expected)
     a, b = lab.integers(2, 3, 4, 4, low=-2, high=3), lab.integers(3, 2, 3, 4, 4, low=-2, high=3)
     lab.expect(
         "a permuted batch",
@@ -50,9 +51,10 @@ def matrix_products(lab: Lab) -> None:
 @behaviour("linalg", dtypes=_PRODUCTS, level="core", sees=("value",))
 def mm_and_bmm_of_any_strides(lab: Lab) -> None:
     """mm, bmm and mv take transposed, sliced, expanded and overlapping operands, write into an out= of any
-    strides, and sum to zero over nothing."""
+    strides, and give zeros for an empty sum.
+    """
     a, b = lab.integers(5, 4, low=-3, high=4), lab.integers(4, 6, low=-3, high=4)
-    wanted = values(a) @ values(b)
+    expected = values(a) @ values(b)
     forms = {
         "as they are": (a, b),
         "the left transposed": (a.t().contiguous().t(), b),
@@ -61,33 +63,33 @@ def mm_and_bmm_of_any_strides(lab: Lab) -> None:
         "with gaps": (a.repeat_interleave(2, 1)[:, ::2], b.repeat_interleave(3, 0)[::3]),
         "at offsets": (torch.cat([a[:1], a])[1:], torch.cat([b[:, :3], b], 1)[:, 3:]),
     }
-    for name, (one, other) in forms.items():
-        lab.expect(name, torch.mm(one, other), wanted)
+    for name, (left, right) in forms.items():
+        lab.expect(name, torch.mm(left, right), expected)
         for order in ("plain", "transposed", "gaps"):
             size = (6, 5) if order == "transposed" else (5, 12 if order == "gaps" else 6)
             out = torch.full(size, math.nan, dtype=lab.dtype, device=lab.device)
             out = out.t() if order == "transposed" else out[:, ::2] if order == "gaps" else out
-            lab.holds(f"mm {name} returns its {order} out", torch.mm(one, other, out=out) is out)
-            lab.expect(f"{name} into a {order} out", out, wanted)
-        batch = torch.stack([one, one + 1]).contiguous(), torch.stack([other, other])
+            lab.holds(f"mm {name} returns its {order} out", torch.mm(left, right, out=out) is out)
+            lab.expect(f"{name} into a {order} out", out, expected)
+        batch = torch.stack([left, left + 1]).contiguous(), torch.stack([right, right])
         lab.expect(f"bmm {name}", torch.bmm(*batch), values(batch[0]) @ values(batch[1]))
         lab.expect(
             f"bmm {name} of an expanded batch",
-            torch.bmm(one.expand(3, 5, 4), other.expand(3, 4, 6)),
-            numpy.stack([wanted] * 3),
+            torch.bmm(left.expand(3, 5, 4), right.expand(3, 4, 6)),
+            numpy.stack([expected] * 3),
         )
-        lab.expect(f"mv {name}", torch.mv(one, b[:, 1]), values(a) @ values(b)[:, 1])
-    for order in itertools.permutations(range(3)):
+        lab.expect(f"mv {name}", torch.mv(left, b[:, 1]), values(a) @ values(b)[:, 1])
+    for axes in itertools.permutations(range(3)):
         x, y = lab.integers(3, 4, 5, low=-2, high=3), lab.integers(3, 5, 2, low=-2, high=3)
-        back = [order.index(d) for d in range(3)]
-        one, other = x.permute(order).contiguous().permute(back), y.permute(order).contiguous().permute(back)
+        back = [axes.index(d) for d in range(3)]
+        left, right = x.permute(axes).contiguous().permute(back), y.permute(axes).contiguous().permute(back)
         out = (
             torch.full((3, 4, 2), math.nan, dtype=lab.dtype, device=lab.device)
-            .permute(order)
+            .permute(axes)
             .contiguous()
             .permute(back)
         )
-        lab.expect(f"bmm in order {order}", torch.bmm(one, other, out=out), values(x) @ values(y))
+        lab.expect(f"bmm in order {axes}", torch.bmm(left, right, out=out), values(x) @ values(y))
     lab.expect(
         "an expanded row",
         torch.mm(a[:1].expand(5, 4), b[:, :1].expand(4, 6)),
@@ -118,27 +120,28 @@ def mm_and_bmm_of_any_strides(lab: Lab) -> None:
 def integer_products(lab: Lab) -> None:
     """mm, matmul, mv, dot and bmm of integers are exact, or are refused with a clean error."""
     a, b = lab.integers(5, 4, low=0, high=4), lab.integers(4, 3, low=0, high=4)
-    array, other = values(a), values(b)
+    array, second = values(a), values(b)
     try:
-        found = torch.mm(a, b)
+        result = torch.mm(a, b)
     except RuntimeError as error:
         lab.holds(
             "the refusal names the dtype or the operator",
             "implemented" in str(error) or "support" in str(error),
         )
         return
-    lab.expect("mm", found, array @ other)
-    lab.expect("mm transposed", torch.mm(b.t(), a.t()), (array @ other).T)
-    lab.expect("mv", torch.mv(a, b[:, 0]), array @ other[:, 0])
-    lab.expect("dot", torch.dot(a[0], b[:, 1]), array[0] @ other[:, 1])
-    lab.expect("bmm", torch.bmm(a.expand(2, 5, 4), b.expand(2, 4, 3)), numpy.stack([array @ other] * 2))
-    lab.expect("addmm", torch.addmm(b[:1], a, b), array @ other + other[:1])
+    lab.expect("mm", result, array @ second)
+    lab.expect("mm transposed", torch.mm(b.t(), a.t()), (array @ second).T)
+    lab.expect("mv", torch.mv(a, b[:, 0]), array @ second[:, 0])
+    lab.expect("dot", torch.dot(a[0], b[:, 1]), array[0] @ second[:, 1])
+    lab.expect("bmm", torch.bmm(a.expand(2, 5, 4), b.expand(2, 4, 3)), numpy.stack([array @ second] * 2))
+    lab.expect("addmm", torch.addmm(b[:1], a, b), array @ second + second[:1])
 
 
 @behaviour("linalg", dtypes=_PRODUCTS, level="core", sees=("value", "error"))
 def sums_of_products(lab: Lab) -> None:
     """addmm, addmv, addr, addbmm and baddbmm add alpha times a product to beta times a tensor that
-    broadcasts; with beta=0 that tensor, NaN or not, does not count; in place and into out= too."""
+    broadcasts; with beta=0 that tensor, NaN or not, does not count; in place and into out= too.
+    """
     alpha, beta = (2 - 1j, 3 + 1j) if lab.dtype.is_complex else (2, 3)
     m, n = lab.integers(4, 3, low=-2, high=3), lab.integers(3, 5, low=-2, high=3)
     v, w = n[:, 0], lab.integers(5, low=-2, high=3)
@@ -185,9 +188,7 @@ def sums_of_products(lab: Lab) -> None:
         )
         expanded = [x[:1].expand(x.shape) for x in operands]
         lab.same(f"{name} of expanded operands", function(full, *expanded))
-        refuses_two_devices(
-            lab, f"{name} of two devices", lambda f=function, o=operands, t=full: f(t.cpu(), *o)
-        )
+        refuses_two_devices(lab, f"{name} of two devices", lambda: function(full.cpu(), *operands))
     lab.raises("addmm of other sizes", lambda: torch.addmm(m, m, m), match="(?i)shape|size")
     lab.raises(
         "addmm of a tensor that does not broadcast",
@@ -198,14 +199,15 @@ def sums_of_products(lab: Lab) -> None:
     if not lab.dtype.is_complex and lab.dtype.itemsize >= 4:
         old = p[0] @ q[0]
         kept = values(old)
-        lab.warns("the old order of addbmm_", lambda: old.addbmm_(1, p, q), match="(?i)deprecated")
+        lab.warns("the old order of addbmm_", lambda: old.addbmm_(1, p, q), match="(?i)deprecated")  # type: ignore[arg-type,call-arg]
         lab.expect("the old order of addbmm_", old, kept + cases["addbmm"][1])
 
 
 @behaviour("linalg", dtypes=(*_PRODUCTS, "int64", "int32"), level="core", sees=("value",))
 def products_over_nothing(lab: Lab) -> None:
-    """Where the dimension that is summed has no elements a product is zero, and addmm and its kin give
-    beta times their tensor; where others have none it is nothing."""
+    """If the summed dimension is empty, a product is zero, and addmm and related functions give beta times
+    their tensor; if another dimension is empty, so is the result.
+    """
     beta = 3 + 4j if lab.dtype.is_complex else 3
     try:
         torch.mm(lab.integers(1, 1), lab.integers(1, 1))
@@ -230,15 +232,17 @@ def products_over_nothing(lab: Lab) -> None:
         "outer": (torch.outer, (0,), (5,)),
         "ger": (torch.ger, (5,), (0,)),
     }
-    for name, (function, one, other) in cases.items():
-        found = function(empty(*one), empty(*other))
-        lab.expect(name, found, numpy.zeros(found.shape))
+    for name, (function, left_shape, right_shape) in cases.items():
+        result = function(empty(*left_shape), empty(*right_shape))  # type: ignore[operator]
+        lab.expect(name, result, numpy.zeros(result.shape))
         if name not in ("ger",):
-            out = torch.full_like(found, 7)
+            out = torch.full_like(result, 7)
             lab.expect(
-                f"{name} into out", function(empty(*one), empty(*other), out=out), numpy.zeros(found.shape)
+                f"{name} into out",
+                function(empty(*left_shape), empty(*right_shape), out=out),  # type: ignore[operator]
+                numpy.zeros(result.shape),
             )
-    for name, shape, one, other in (
+    for name, shape, left_shape, right_shape in (
         ("addmm", (2, 3), (2, 0), (0, 3)),
         ("addmv", (2,), (2, 0), (0,)),
         ("baddbmm", (3, 2, 5), (3, 2, 0), (3, 0, 5)),
@@ -248,44 +252,47 @@ def products_over_nothing(lab: Lab) -> None:
     ):
         given = lab.integers(*shape)
         function = getattr(torch, name)
-        lab.expect(f"{name} of {one}", function(given, empty(*one), empty(*other)), values(given))
         lab.expect(
-            f"scaled {name} of {one}",
-            function(given, empty(*one), empty(*other), beta=beta, alpha=2),
+            f"{name} of {left_shape}", function(given, empty(*left_shape), empty(*right_shape)), values(given)
+        )
+        lab.expect(
+            f"scaled {name} of {left_shape}",
+            function(given, empty(*left_shape), empty(*right_shape), beta=beta, alpha=2),
             beta * values(given),
         )
         out = torch.full_like(given, 7)
         lab.expect(
-            f"{name} of {one} into out",
-            function(given, empty(*one), empty(*other), beta=beta, out=out),
+            f"{name} of {left_shape} into out",
+            function(given, empty(*left_shape), empty(*right_shape), beta=beta, out=out),
             beta * values(given),
         )
 
 
 @behaviour("linalg", dtypes=_PRODUCTS, level="core", sees=("value", "error"))
 def inner_products(lab: Lab) -> None:
-    """dot, vdot, inner and vecdot of vectors of any strides are exact; vdot and vecdot conjugate the
-    first; vectors of other lengths, dtypes or dimensions are refused."""
+    """dot, vdot, inner and vecdot of vectors of any strides are exact; vdot and vecdot conjugate the first;
+    vectors of other lengths, dtypes or dimensions are refused.
+    """
     a, b = lab.integers(60, low=-2, high=3), lab.integers(60, low=-1, high=2)
     x, y = values(a), values(b)
-    for name, one, other in (
+    for name, left, right in (
         ("plain", a, b),
         ("with gaps", a[::3], b[1::3]),
         ("expanded", a[:1].expand(20), b[:20]),
         ("reversed gaps", a[:40:2], b.flip(0)[:20]),
         ("nothing", a[:0], b[:0]),
     ):
-        lab.expect(f"dot {name}", torch.dot(one, other), values(one) @ values(other))
-        lab.expect(f"vdot {name}", torch.vdot(one, other), numpy.vdot(values(one), values(other)))
-        lab.expect(f"inner {name}", torch.inner(one, other), numpy.inner(values(one), values(other)))
+        lab.expect(f"dot {name}", torch.dot(left, right), values(left) @ values(right))
+        lab.expect(f"vdot {name}", torch.vdot(left, right), numpy.vdot(values(left), values(right)))
+        lab.expect(f"inner {name}", torch.inner(left, right), numpy.inner(values(left), values(right)))
         out = torch.empty((), dtype=lab.dtype, device=lab.device)
-        lab.expect(f"dot {name} into out", torch.dot(one, other, out=out), values(one) @ values(other))
+        lab.expect(f"dot {name} into out", torch.dot(left, right, out=out), values(left) @ values(right))
     lab.expect(
         "vecdot of rows",
         torch.linalg.vecdot(a.view(6, 10), b.view(6, 10)),
         (x.conj() * y).reshape(6, 10).sum(1),
     )
-    for one, other in (
+    for left_shape, right_shape in (
         ((), ()),
         ((), (3,)),
         ((), (2, 3)),
@@ -294,9 +301,9 @@ def inner_products(lab: Lab) -> None:
         ((2, 1, 2), (1, 2)),
         ((2,), (3, 0, 2)),
     ):
-        first, second = lab.integers(*one), lab.integers(*other)
+        first, second = lab.integers(*left_shape), lab.integers(*right_shape)
         lab.expect(
-            f"inner of {one} and {other}",
+            f"inner of {left_shape} and {right_shape}",
             torch.inner(first, second),
             numpy.inner(values(first), values(second)),
         )
@@ -305,13 +312,11 @@ def inner_products(lab: Lab) -> None:
         lab.expect("vdot of conjugates", torch.vdot(a.conj(), b.conj()), x @ y.conj())
     for function in (torch.dot, torch.vdot):
         word = function.__name__
-        other = torch.float64 if lab.dtype != torch.float64 else torch.float32
-        lab.raises(f"{word} of two dtypes", lambda f=function, o=other: f(a, b.to(o)), match="(?i)dtype")
-        lab.raises(f"{word} of a matrix", lambda f=function: f(a.view(1, 60), b), match="(?i)1D tensors")
-        lab.raises(f"{word} of other lengths", lambda f=function: f(a, b[:5]), match="(?i)size")
-        refuses_two_devices(
-            lab, f"{word} of two devices", lambda f=function: f(a.cpu(), b), match="(?i)device"
-        )
+        other_dtype = torch.float64 if lab.dtype != torch.float64 else torch.float32
+        lab.raises(f"{word} of two dtypes", lambda: function(a, b.to(other_dtype)), match="(?i)dtype")
+        lab.raises(f"{word} of a matrix", lambda: function(a.view(1, 60), b), match="(?i)1D tensors")
+        lab.raises(f"{word} of other lengths", lambda: function(a, b[:5]), match="(?i)size")
+        refuses_two_devices(lab, f"{word} of two devices", lambda: function(a.cpu(), b), match="(?i)device")
     lab.raises(
         "inner of other lengths",
         lambda: torch.inner(a.view(6, 10), b.view(10, 6)),
@@ -326,31 +331,34 @@ def inner_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=ALL, level="core", sees=("value", "error"))
 def outer_products(lab: Lab) -> None:
-    """outer, ger and kron agree with NumPy for vectors of any strides and batches of any dimensions; an
-    out= of another shape is resized with a warning, one of a lower dtype refused."""
+    """outer, ger and kron agree with NumPy for vectors of any strides and batches of any dimensions; an out=
+    of another shape is resized with a warning, one of a lower dtype refused.
+    """
     a, b = lab.integers(7, low=0, high=4), lab.integers(5, low=0, high=4)
-    for name, one, other in (
+    for name, left, right in (
         ("plain", a, b),
         ("expanded", a[:1].expand(6), b),
         ("both", a[:1].expand(6), b[:1].expand(3)),
         ("with gaps", a[::2], b[1::2]),
     ):
-        wanted = numpy.outer(values(one), values(other))
+        expected = numpy.outer(values(left), values(right))
         for form in (torch.outer, torch.ger, torch.Tensor.outer, torch.Tensor.ger):
-            lab.expect(f"{form.__name__} {name}", form(one, other), wanted)
-        out = torch.empty(wanted.shape, dtype=lab.dtype, device=lab.device)
-        lab.expect(f"{name} into out", torch.outer(one, other, out=out), wanted)
-    for one, other in itertools.product(((2,), (2, 2), (1, 2, 3)), ((3,), (2, 1), (2, 1, 2), (0,), (2, 0))):
-        first, second = lab.integers(*one, low=0, high=4), lab.integers(*other, low=0, high=4)
-        wanted = numpy.kron(values(first), values(second))
-        lab.expect(f"kron of {one} and {other}", torch.kron(first, second), wanted)
-        lab.same(f"kron of {other} and {one}", torch.kron(second, first))
+            lab.expect(f"{form.__name__} {name}", form(left, right), expected)
+        out = torch.empty(expected.shape, dtype=lab.dtype, device=lab.device)
+        lab.expect(f"{name} into out", torch.outer(left, right, out=out), expected)
+    for left_shape, right_shape in itertools.product(
+        ((2,), (2, 2), (1, 2, 3)), ((3,), (2, 1), (2, 1, 2), (0,), (2, 0))
+    ):
+        first, second = lab.integers(*left_shape, low=0, high=4), lab.integers(*right_shape, low=0, high=4)
+        expected = numpy.kron(values(first), values(second))
+        lab.expect(f"kron of {left_shape} and {right_shape}", torch.kron(first, second), expected)
+        lab.same(f"kron of {right_shape} and {left_shape}", torch.kron(second, first))
     matrix = lab.integers(2, 2, low=0, high=4)
     out = torch.empty(3, 3, dtype=lab.dtype, device=lab.device)
-    found = lab.warns(
+    result = lab.warns(
         "kron into another shape", lambda: torch.kron(matrix, matrix, out=out), match="(?i)resized"
     )
-    lab.expect("kron into another shape", found, numpy.kron(values(matrix), values(matrix)))
+    lab.expect("kron into another shape", result, numpy.kron(values(matrix), values(matrix)))
     if lab.dtype.is_floating_point or lab.dtype.is_complex:
         lab.raises(
             "kron into int32",
@@ -367,8 +375,9 @@ def outer_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=(*NUMBERS, "bool"), level="core", sees=("error", "dtype"))
 def addr_by_dtype(lab: Lab) -> None:
-    """addr and outer give the common dtype of their operands; beta and alpha must be truth values for
-    truth values, no fractions for integers, and no truth values for numbers."""
+    """addr and outer give the common dtype of their operands; beta and alpha must be booleans for booleans,
+    no fractions for integers, and no booleans for numbers.
+    """
     m, a, b = (
         lab.integers(3, 2, low=0, high=3),
         lab.integers(3, low=0, high=3),
@@ -392,12 +401,12 @@ def addr_by_dtype(lab: Lab) -> None:
             lab.raises("alpha=1.5", lambda: torch.addr(m, a, b, beta=1, alpha=1.5), match="(?i)alpha")
         else:
             lab.expect("0.5", torch.addr(m, a, b, beta=0.5), 0.5 * values(m) + outer)
-    for other in (torch.bool, torch.uint8, torch.int64, torch.float32, torch.complex64):
-        c = lab.integers(2, low=0, high=2, dtype=other)
-        due = torch.promote_types(lab.dtype, other)
+    for dtype in (torch.bool, torch.uint8, torch.int64, torch.float32, torch.complex64):
+        c = lab.integers(2, low=0, high=2, dtype=dtype)
+        due = torch.promote_types(lab.dtype, dtype)
         lab.expect(
-            f"with {other}",
+            f"with {dtype}",
             [torch.outer(a, c).dtype, torch.ger(c, a).dtype, torch.addr(m, a, c).dtype, m.addr(a, c).dtype],
             [due] * 4,
         )
-        lab.expect(f"onto {other}", torch.addr(c, a, b).dtype, due)
+        lab.expect(f"onto {dtype}", torch.addr(c, a, b).dtype, due)

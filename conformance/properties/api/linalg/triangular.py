@@ -1,4 +1,4 @@
-"""Triangular systems, and systems that are large or many."""
+"""Triangular systems, large systems and large batches."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import made, values
+from conformance.properties.api._host import from_array, values
 from conformance.properties.api.linalg._matrices import DTYPES, dominant, positive, steps
 
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value",))
 def triangular_systems(lab: Lab) -> None:
     """solve_triangular and triangular_solve use one triangle only, or a diagonal of ones, from either side,
-    transposed, conjugated, expanded and broadcast."""
+    transposed, conjugated, expanded and broadcast.
+    """
     full = lab.integers(3, 4, 4, low=-1, high=2)
     array = values(full) + 4 * numpy.eye(4)
-    a = made(lab, array)
+    a = from_array(lab, array)
     b = lab.integers(3, 4, 2)
     for upper, left, unit in itertools.product((True, False), repeat=3):
         part = numpy.triu(array) if upper else numpy.tril(array)
         if unit:
             part = part - numpy.einsum("bii->bi", part)[:, None] * numpy.eye(4) + numpy.eye(4)
         given = b if left else b.mT
-        wanted = (
+        expected = (
             numpy.linalg.solve(part, values(b))
             if left
             else numpy.linalg.solve(part.swapaxes(1, 2), values(b)).swapaxes(1, 2)
@@ -35,42 +36,42 @@ def triangular_systems(lab: Lab) -> None:
         room = steps(4) * float(numpy.linalg.cond(part).max())
         name = f"{'upper' if upper else 'lower'} {'left' if left else 'right'}{' unit' if unit else ''}"
         options: dict[str, Any] = {"upper": upper, "left": left, "unitriangular": unit}
-        lab.expect(name, torch.linalg.solve_triangular(a, given, **options), wanted, roundings=room)
+        lab.expect(name, torch.linalg.solve_triangular(a, given, **options), expected, roundings=room)
         lab.expect(
             f"turned {name}",
             torch.linalg.solve_triangular(a.mT.contiguous().mT, given.mT.contiguous().mT, **options),
-            wanted,
+            expected,
             roundings=room,
         )
         lab.expect(
             f"one matrix {name}",
             torch.linalg.solve_triangular(a[:1].expand(3, 4, 4), given[:1].expand(given.shape), **options)[2],
-            wanted[0],
+            expected[0],
             roundings=room,
         )
         lab.expect(
             f"broadcast {name}",
             torch.linalg.solve_triangular(a[0], given[:1], **options),
-            wanted[:1],
+            expected[:1],
             roundings=room,
         )
         out = torch.empty(0, dtype=lab.dtype, device=lab.device)
         lab.holds(f"{name} returns out", torch.linalg.solve_triangular(a, given, out=out, **options) is out)
-        lab.expect(f"{name} into out", out, wanted, roundings=room)
+        lab.expect(f"{name} into out", out, expected, roundings=room)
         if lab.dtype.is_complex:
             lab.expect(
                 f"conjugate {name}",
                 torch.linalg.solve_triangular(a.conj(), given.conj(), **options),
-                wanted.conj(),
+                expected.conj(),
                 roundings=room,
             )
         if left:
             for transpose in (False, True):
                 system = part.swapaxes(1, 2) if transpose else part
-                found = torch.triangular_solve(b, a, upper, transpose, unit)[0]
+                result = torch.triangular_solve(b, a, upper, transpose, unit)[0]
                 lab.expect(
                     f"triangular_solve {name}{' transposed' if transpose else ''}",
-                    found,
+                    result,
                     numpy.linalg.solve(system, values(b)),
                     roundings=room,
                 )
@@ -90,7 +91,7 @@ def triangular_systems(lab: Lab) -> None:
 def large_systems(lab: Lab) -> None:
     """Matrices of many rows, and batches of more than 65,536 small ones, are solved as well."""
     size = 64
-    large = made(lab, values(lab.integers(2, size, size, low=-1, high=2)) + 3 * size * numpy.eye(size))
+    large = from_array(lab, values(lab.integers(2, size, size, low=-1, high=2)) + 3 * size * numpy.eye(size))
     hermitian = large + large.mH
     b = lab.integers(2, size, 3)
     room = 10.0 * size

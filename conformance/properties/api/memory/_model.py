@@ -19,13 +19,13 @@ TOO_MUCH = 1 << 52
 
 
 class DeviceMemory:
-    """Allocation and statistics of the lab's device. Tests hand in one that misbehaves."""
+    """Allocation and statistics of the lab's device. Tests pass one that misbehaves."""
 
     def __init__(self, lab: Lab) -> None:
         self.device = lab.device
 
     def make(self, size: int) -> torch.Tensor:
-        """``size`` bytes; raises torch.OutOfMemoryError where there are not that many."""
+        """``size`` bytes; raises torch.OutOfMemoryError if there are not that many."""
         return torch.empty(size, dtype=torch.uint8, device=self.device)
 
     def collect(self) -> None:
@@ -34,7 +34,7 @@ class DeviceMemory:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until everything that nobody holds is free."""
+        """Wait until all memory without an owner is free."""
         torch.accelerator.synchronize()
 
     def allocated(self) -> int:
@@ -60,7 +60,7 @@ class DeviceMemory:
 
 
 class ModelMemory(DeviceMemory):
-    """What is promised, counted: the host keeps no statistics. It knows what :meth:`make` has made."""
+    """The promised statistics, counted: the host keeps none. It knows what :meth:`make` has made."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab)
@@ -69,13 +69,13 @@ class ModelMemory(DeviceMemory):
     def make(self, size: int) -> torch.Tensor:
         if size >= TOO_MUCH:
             raise torch.OutOfMemoryError(f"{size} bytes are more than there are")
-        made = super().make(size)
+        tensor = super().make(size)
         self.now += size
         self.taken += size
         self.most = max(self.most, self.now)
         self.kept = max(self.kept, self.now)
-        weakref.finalize(made.untyped_storage(), self._free, size)
-        return made
+        weakref.finalize(tensor.untyped_storage(), self._free, size)
+        return tensor
 
     def _free(self, size: int) -> None:
         self.now -= size
@@ -100,19 +100,19 @@ class ModelMemory(DeviceMemory):
         self.taken, self.given = 0, 0
 
     def stats(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        statistics: dict[str, Any] = {}
         for word in WORDS:
             now, most = (self.kept, self.kept) if word == WORDS[1] else (self.now, self.most)
-            found |= {f"{word}.all.current": now, f"{word}.all.peak": most}
-            found |= {f"{word}.all.allocated": self.taken, f"{word}.all.freed": self.given}
-        return found
+            statistics |= {f"{word}.all.current": now, f"{word}.all.peak": most}
+            statistics |= {f"{word}.all.allocated": self.taken, f"{word}.all.freed": self.given}
+        return statistics
 
     def empty(self) -> None:
         self.kept = self.now
 
 
 def usual(lab: Lab) -> DeviceMemory:
-    """The device's memory, or the model where the side is the host."""
+    """The device's memory, or the model if the side is the host."""
     return ModelMemory(lab) if lab.device.type == "cpu" else DeviceMemory(lab)
 
 
@@ -120,7 +120,7 @@ _make: Callable[[Lab], DeviceMemory] = usual
 
 
 def of(lab: Lab) -> DeviceMemory:
-    """The memory of a side."""
+    """Return the memory of a side."""
     return _make(lab)
 
 

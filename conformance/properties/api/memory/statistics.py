@@ -1,8 +1,9 @@
-"""Memory of the device: statistics that add up, nothing lost over many steps, and running out."""
+"""Memory of the device: consistent statistics, no leaks over many steps, and out-of-memory errors."""
 
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import torch
 
@@ -15,21 +16,21 @@ MEBIBYTE = 1 << 20
 
 @behaviour("memory", level="core", sees=())
 def statistics_add_up(lab: Lab) -> None:
-    """Allocated bytes grow by what is made and fall by what is freed, reserved ones are not fewer, and peaks
-    hold.
+    """Allocated bytes grow by what is made and fall by what is freed, reserved bytes are not fewer, and peaks
+    are kept.
     """
     memory = _model.of(lab)
     memory.collect()
     before = memory.allocated()
     memory.reset_peak()
     lab.holds("a reset peak is what is allocated", memory.peak() == before)
-    one = memory.make(8 * MEBIBYTE)
+    block = memory.make(8 * MEBIBYTE)
     during = memory.allocated()
     lab.holds("more is allocated when it is made", 8 * MEBIBYTE <= during - before < 12 * MEBIBYTE)
     lab.holds("reserved bytes are not fewer", memory.reserved() >= during)
-    views = [one.view(-1), one[5:], one.detach()]
+    views = [block.view(-1), block[5:], block.detach()]
     lab.holds("views take nothing", memory.allocated() == during)
-    del views, one
+    del views, block
     memory.settle()
     lab.holds("as much is allocated as before when it is freed", memory.allocated() == before)
     lab.holds("the peak stays", memory.peak() >= during)
@@ -41,7 +42,7 @@ def statistics_add_up(lab: Lab) -> None:
 
 @behaviour("memory", level="core", sees=())
 def tables_of_statistics(lab: Lab) -> None:
-    """memory_stats tells bytes now, at their peak, and in all; these agree with each other and with the
+    """memory_stats reports the current, peak and cumulative bytes; they agree with each other and with the
     getters.
     """
     memory = _model.of(lab)
@@ -84,7 +85,7 @@ def nothing_is_lost(lab: Lab) -> None:
     do.
     """
     memory = _model.of(lab)
-    weight = torch.zeros(16, 16, device=lab.device, requires_grad=True)
+    weight: Any = torch.zeros(16, 16, device=lab.device, requires_grad=True)
     x = lab.integers(16, 16)
 
     def step() -> None:
@@ -111,8 +112,8 @@ def nothing_is_lost(lab: Lab) -> None:
 
 @behaviour("memory", level="core", capabilities=("memory_limit",), sees=())
 def running_out_of_memory(lab: Lab) -> None:
-    """A request that cannot be met raises torch.OutOfMemoryError and takes nothing, after which work goes
-    on.
+    """A request that cannot be met raises torch.OutOfMemoryError and takes nothing, after which
+    work goes on.
     """
     memory = _model.of(lab)
     kept = lab.integers(1000)
@@ -122,24 +123,24 @@ def running_out_of_memory(lab: Lab) -> None:
         lab.raises(f"too much, {turn}", lambda: memory.make(_model.TOO_MUCH), torch.OutOfMemoryError)
         lab.holds(f"nothing was taken, {turn}", memory.allocated() == before)
         lab.same(f"work goes on, {turn}", kept + turn)
-        lab.holds(f"memory can be had, {turn}", memory.make(MEBIBYTE).numel() == MEBIBYTE)
+        lab.holds(f"memory is available, {turn}", memory.make(MEBIBYTE).numel() == MEBIBYTE)
         memory.settle()
     lab.holds("it is a RuntimeError", issubclass(torch.OutOfMemoryError, RuntimeError))
 
 
 @behaviour("memory", sees=())
 def memory_is_reused(lab: Lab) -> None:
-    """Making and freeing the same sizes in turn does not let reserved memory grow, and spares what is
-    held.
+    """Making and freeing the same sizes in turn does not let reserved memory grow, and leaves live tensors
+    intact.
     """
     memory = _model.of(lab)
     sizes = (1000, MEBIBYTE, 77, 3 * MEBIBYTE, 500_000)
     kept = lab.integers(5000)
 
     def turn() -> None:
-        made = [memory.make(size).fill_(7) for size in sizes]
-        del made[::2]
-        made += [memory.make(size).zero_() for size in sizes]
+        blocks = [memory.make(size).fill_(7) for size in sizes]
+        del blocks[::2]
+        blocks += [memory.make(size).zero_() for size in sizes]
 
     for _ in range(3):
         turn()

@@ -21,22 +21,22 @@ from torch import nn
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab, own_work
 
-#: Seconds that a child may take.
+#: Seconds after which a child counts as hung.
 PATIENCE = 30.0
 
 
 def _in_child(work: Callable[[], bytes]) -> bytes:
-    """What ``work`` returns in a forked child; b"" for one that dies, b"late" for one that hangs."""
+    """Run ``work`` in a forked child and return its answer: b"" if the child dies, b"late" if it hangs."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         with contextlib.suppress(BaseException):
             os.close(reading)
             try:
-                said = work()
+                report = work()
             except BaseException as error:
-                said = f"{type(error).__name__}: {error}".encode()[:200]
-            os.write(writing, said)
+                report = f"{type(error).__name__}: {error}".encode()[:200]
+            os.write(writing, report)
         os._exit(0)
     os.close(writing)
     try:
@@ -89,21 +89,21 @@ def host_memory_is_shared(lab: Lab) -> None:
             lab.holds(f"nothing can be shared, {name}", empty.is_shared())
     net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     lab.holds("share_memory returns the module", net.share_memory() is net)
-    lab.holds("all of a module", all(one.is_shared() for one in net.state_dict().values()))
+    lab.holds("all of a module", all(entry.is_shared() for entry in net.state_dict().values()))
     weight = nn.Parameter(torch.zeros(3)).share_memory_()
     lab.holds("a parameter stays one", isinstance(weight, nn.Parameter) and weight.requires_grad)
     lab.same("the device's own tensor", used + 1)
 
 
 def _through_pickle(value: Any) -> Any:
-    """What a queue does, without another process."""
+    """Pickle and unpickle as a queue does, without another process."""
     return pickle.loads(bytes(multiprocessing.reduction.ForkingPickler.dumps(value)))
 
 
 @behaviour("multiprocessing", sees=())
 def tensors_through_queues(lab: Lab) -> None:
-    """Host tensors go through a queue in shared memory, with views, parameters and flags kept; results of a
-    graph do not.
+    """Host tensors go through a queue in shared memory, keeping views, parameters and flags; results with a
+    graph are refused.
     """
     for name in _strategies():
         with _strategy(name):
@@ -115,8 +115,10 @@ def tensors_through_queues(lab: Lab) -> None:
             for dtype in (torch.float32, torch.int64):
                 lab.same(f"empty, {name}, {dtype}", _through_pickle(torch.empty(0, dtype=dtype)), host=True)
             for needs in (True, False):
-                one = _through_pickle(torch.ones(2).requires_grad_(needs))
-                lab.holds(f"requires_grad {needs}, {name}", one.requires_grad is needs and one.is_leaf)
+                received = _through_pickle(torch.ones(2).requires_grad_(needs))
+                lab.holds(
+                    f"requires_grad {needs}, {name}", received.requires_grad is needs and received.is_leaf
+                )
             weight = _through_pickle(nn.Parameter(torch.ones(2)))
             lab.holds(f"a parameter, {name}", type(weight) is nn.Parameter)
             count = _through_pickle(nn.Parameter(torch.tensor(3), requires_grad=False))
@@ -140,16 +142,16 @@ def _host_work() -> bytes:
 
 @behaviour("multiprocessing", level="core", capabilities=("fork",), sees=())
 def forks_beside_a_device(lab: Lab) -> None:
-    """A forked child is told in words that it may not use the device, or may; its work on the host and the
-    parent go on.
+    """A forked child either gets a clear error that it may not use the device, or may use it; its work on the
+    host continues, and so does the parent.
     """
     x = lab.integers(1000)
     kept = x.sum()
     with own_work():
         before = x.cpu().clone()
-    said = _in_child(lambda: _try_device(lab.device))
-    lab.holds("the child neither hangs nor dies", said not in (b"late", b""))
-    told = said == b"worked" or said.startswith(b"RuntimeError")
+    report = _in_child(lambda: _try_device(lab.device))
+    lab.holds("the child neither hangs nor dies", report not in (b"late", b""))
+    told = report == b"worked" or report.startswith(b"RuntimeError")
     lab.holds("it works, or a RuntimeError says that it may not", told)
     lab.holds("the child's work on the host goes on", _in_child(_host_work) == b"done")
 

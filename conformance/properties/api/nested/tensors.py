@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+from typing import Any
 
 import torch
 
@@ -24,28 +25,31 @@ def _shown(value: torch.Tensor) -> list[torch.Tensor]:
 @behaviour("nested", dtypes=("float32", "float64"), level="core", sees=("value", "error"))
 def nested_construction(lab: Lab) -> None:
     """nested_tensor copies its parts, as_nested_tensor keeps their gradients; unbind, sizes and padding
-    give them back.
+    recover them.
     """
     for layout in (torch.strided, torch.jagged):
         parts = _parts(lab)
-        made = torch.nested.nested_tensor(parts, layout=layout)
-        lab.same(f"parts, {layout}", _shown(made))
-        lab.same(f"what it is, {layout}", [made.is_nested, made.dim(), made.size(0), made.dtype, made.layout])
-        lab.same(f"device, {layout}", made.device.type == lab.device.type)
+        nested = torch.nested.nested_tensor(parts, layout=layout)
+        lab.same(f"parts, {layout}", _shown(nested))
+        lab.same(
+            f"what it is, {layout}",
+            [nested.is_nested, nested.dim(), nested.size(0), nested.dtype, nested.layout],
+        )
+        lab.same(f"device, {layout}", nested.device.type == lab.device.type)
         parts[0].zero_()
-        lab.same(f"a copy, {layout}", _shown(made)[0])
-        lab.same(f"padded, {layout}", torch.nested.to_padded_tensor(made, -1.0))
+        lab.same(f"a copy, {layout}", _shown(nested)[0])
+        lab.same(f"padded, {layout}", torch.nested.to_padded_tensor(nested, -1.0))
         lists = torch.nested.nested_tensor([[1.0, 2.0], [3.0]], layout=layout, device=lab.device)
         lab.expect(f"of lists, {layout}", _shown(lists)[0], [1.0, 2.0])
         leaves = _parts(lab, requires_grad=True)
         joined = torch.nested.as_nested_tensor(leaves, layout=layout)
         lab.same(f"need of gradients, {layout}", joined.requires_grad)
-        sum((part * (place + 2)).sum() for place, part in enumerate(joined.unbind())).backward()
+        sum((part * (place + 2)).sum() for place, part in enumerate(joined.unbind())).backward()  # type: ignore[union-attr]
         lab.same(f"gradients of parts, {layout}", [leaf.grad for leaf in leaves])
         leaf = torch.nested.nested_tensor(_parts(lab), layout=layout, requires_grad=True)
         lab.same(f"a leaf, {layout}", [leaf.is_leaf, leaf.requires_grad])
-        other = torch.nested.nested_tensor(_parts(lab), layout=layout, dtype=torch.float64, device=lab.device)
-        lab.same(f"in another dtype, {layout}", [other.dtype, *_shown(other)])
+        wide = torch.nested.nested_tensor(_parts(lab), layout=layout, dtype=torch.float64, device=lab.device)
+        lab.same(f"in another dtype, {layout}", [wide.dtype, *_shown(wide)])
     lab.raises(
         "parts of other ranks", lambda: torch.nested.nested_tensor([lab.integers(2, 3), lab.integers(2)])
     )
@@ -61,28 +65,28 @@ def nested_arithmetic(lab: Lab) -> None:
     """Functions, sums and products of nested tensors act on each part, with numbers and with one another."""
     for layout in (torch.strided, torch.jagged):
         parts = _parts(lab)
-        made = torch.nested.nested_tensor(parts, layout=layout)
-        for name, found in {
-            "number": made * 3,
-            "itself": made + made,
-            "relu": torch.relu(made),
-            "negative": -made,
-            "absolute": made.abs(),
-            "in place": made.clone().mul_(2),
-            "clone": made.clone(),
-            "conversion": made.to(torch.float64),
+        nested = torch.nested.nested_tensor(parts, layout=layout)
+        for name, result in {
+            "number": nested * 3,
+            "itself": nested + nested,
+            "relu": torch.relu(nested),
+            "negative": -nested,
+            "absolute": nested.abs(),
+            "in place": nested.clone().mul_(2),
+            "clone": nested.clone(),
+            "conversion": nested.to(torch.float64),
         }.items():
-            lab.same(f"{name}, {layout}", _shown(found))
-        lab.close(f"softmax, {layout}", _shown(torch.softmax(made, -1)), roundings=32)
+            lab.same(f"{name}, {layout}", _shown(result))
+        lab.close(f"softmax, {layout}", _shown(torch.softmax(nested, -1)), roundings=32)
         weight, bias = lab.integers(5, 3), lab.integers(5)
-        lab.same(f"linear, {layout}", _shown(torch.nn.functional.linear(made, weight, bias)))
+        lab.same(f"linear, {layout}", _shown(torch.nn.functional.linear(nested, weight, bias)))
         if layout is torch.jagged:
-            normed = torch.nn.functional.layer_norm(made, (3,), lab.integers(3), lab.integers(3))
+            normed = torch.nn.functional.layer_norm(nested, (3,), lab.integers(3), lab.integers(3))
             lab.close("layer_norm", _shown(normed), roundings=256)
-        dense = made.detach()
+        dense = nested.detach()
         lab.same(f"detached, {layout}", [dense.requires_grad, *_shown(dense)])
-        lab.same(f"on the host, {layout}", list(made.cpu().unbind()), host=True)
-        lab.same(f"and back, {layout}", _shown(made.cpu().to(lab.device)))
+        lab.same(f"on the host, {layout}", list(nested.cpu().unbind()), host=True)
+        lab.same(f"and back, {layout}", _shown(nested.cpu().to(lab.device)))
 
 
 @behaviour("nested", dtypes=("float32",), level="core", sees=("value",))
@@ -91,8 +95,8 @@ def nested_gradients(lab: Lab) -> None:
     for layout in (torch.strided, torch.jagged):
         leaves = _parts(lab, requires_grad=True)
         weight = lab.integers(2, 3, requires_grad=True)
-        made = torch.nested.as_nested_tensor(leaves, layout=layout)
-        out = torch.nn.functional.linear(made * 2, weight)
+        nested = torch.nested.as_nested_tensor(leaves, layout=layout)
+        out = torch.nn.functional.linear(nested * 2, weight)
         torch.nested.to_padded_tensor(out, 0.0).sum().backward()
         lab.same(f"of parts, {layout}", [leaf.grad for leaf in leaves])
         lab.same(f"of the weight, {layout}", weight.grad)
@@ -104,25 +108,25 @@ def jagged_layout(lab: Lab) -> None:
     reductions.
     """
     values, offsets = lab.integers(7, 3), lab.put([0, 2, 6, 7])
-    made = torch.nested.nested_tensor_from_jagged(values, offsets)
-    lab.same("parts", _shown(made))
-    lab.same("offsets", made.offsets())
-    lab.shares("values and those within", values, made.values())
+    jagged: Any = torch.nested.nested_tensor_from_jagged(values, offsets)
+    lab.same("parts", _shown(jagged))
+    lab.same("offsets", jagged.offsets())
+    lab.shares("values and those within", values, jagged.values())
     lab.same("by lengths", _shown(torch.nested.nested_tensor_from_jagged(values, lengths=lab.put([2, 4, 1]))))
-    lab.same("sum of the last dimension", _shown(made.sum(-1, keepdim=True)))
-    lab.same("sum over the jagged one", made.sum(1))
-    lab.same("transposed", [made.transpose(1, 2).shape[1], made.unsqueeze(-1).dim()])
+    lab.same("sum of the last dimension", _shown(jagged.sum(-1, keepdim=True)))
+    lab.same("sum over the jagged one", jagged.sum(1))
+    lab.same("transposed", [jagged.transpose(1, 2).shape[1], jagged.unsqueeze(-1).dim()])
     narrowed = torch.nested.narrow(
         lab.integers(3, 5), 1, lab.put([0, 1, 2]), lab.put([2, 3, 1]), layout=torch.jagged
     )
     lab.same("narrowed", _shown(narrowed))
     buffer = io.BytesIO()
-    torch.save(made, buffer)
+    torch.save(jagged, buffer)
     buffer.seek(0)
     lab.same("saved", _shown(torch.load(buffer, weights_only=False)))
-    lab.same("copied", _shown(copy.deepcopy(made)))
+    lab.same("copied", _shown(copy.deepcopy(jagged)))
     back = torch.nested.masked_select(
         lab.integers(2, 3), lab.put([[True, False, True], [False, True, False]])
     )
     lab.same("selected by a mask", _shown(back))
-    lab.holds("a tensor is printed with its offsets", "offsets" in repr(made))
+    lab.holds("a tensor is printed with its offsets", "offsets" in repr(jagged))

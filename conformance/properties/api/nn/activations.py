@@ -55,7 +55,7 @@ def activations_of_nan(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd", "inplace"), sees=("value", "error"))
 def activations_in_place(lab: Lab) -> None:
-    """In-place activations write to views with right gradients, and refuse overlapping memory and slopes
+    """In-place activations write to views with correct gradients, and refuse overlapping memory and slopes
     that lose signs.
     """
     calls: dict[str, Any] = {
@@ -63,13 +63,13 @@ def activations_in_place(lab: Lab) -> None:
         "elu": F.elu_,
         "hardtanh": F.hardtanh_,
         "leaky_relu": F.leaky_relu_,
-        "threshold": lambda x: F.threshold_(x, 0.5, 0.5),
+        "threshold": lambda x: F.threshold_(x, 0.5, 0.5),  # type: ignore[attr-defined]
     }
     for name, call in calls.items():
         for word, cut in (("all", lambda t: t), ("a view", lambda t: t[1:]), ("a column", lambda t: t[:, 1])):
             leaf = lab.put([[-2.0, 1.0], [3.0, -4.0], [2.0, 5.0]], dtype=lab.dtype, requires_grad=True)
             base = leaf * 1
-            # A view that is gone leads the engine to visit its node twice, which it refuses on any device
+            # A deleted view leads the engine to visit its node twice, which it refuses on any device
             # that has a thread of its own (docs/upstream.md#views-that-are-gone).
             part = cut(base)
             call(part)
@@ -113,8 +113,8 @@ def activations_in_place(lab: Lab) -> None:
 
 @behaviour("nn", level="core", capabilities=("autograd",), sees=("value",))
 def softmax_of_large_input(lab: Lab) -> None:
-    """Softmax and its logarithm are stable for large numbers, one for a single one, and empty for none, with
-    gradients.
+    """Softmax and its logarithm are stable for large numbers, one for a single element, and empty for none,
+    with gradients.
     """
     x = lab.put([[1e4, 1e4 - 1.0, -1e4], [0.0, 0.0, 0.0]], dtype=lab.dtype, requires_grad=True)
     log = F.log_softmax(x, 1)
@@ -147,8 +147,8 @@ def softmax_of_large_input(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("random",), sees=("value",))
 def gumbel_softmax(lab: Lab) -> None:
-    """Gumbel softmax draws probabilities, or one-hot rows whose gradient is that of the probabilities, as
-    often as logits say.
+    """Gumbel softmax draws probabilities, or one-hot rows whose gradient is that of the probabilities, with
+    the frequencies that the logits give.
     """
     logits = lab.put([[math.log(0.1), math.log(0.2), math.log(0.7)]]).expand(3000, 3).clone().requires_grad_()
     soft = F.gumbel_softmax(logits, tau=0.5)
@@ -159,7 +159,7 @@ def gumbel_softmax(lab: Lab) -> None:
     for place, p in enumerate((0.1, 0.2, 0.7)):
         lab.holds(f"the share of {p}", abs(float(share[place]) - p) < 6 * math.sqrt(p * (1 - p) / 3000))
     (hard * lab.put([1.0, 2.0, 3.0])).sum().backward()
-    lab.holds("gradients flow", bool((logits.grad != 0).any()))
+    lab.holds("gradients flow", bool((logits.grad != 0).any()))  # type: ignore[union-attr]
     torch.manual_seed(2)
     first = F.gumbel_softmax(logits, dim=0)
     torch.manual_seed(2)
@@ -168,8 +168,8 @@ def gumbel_softmax(lab: Lab) -> None:
 
 @behaviour("nn", level="core", capabilities=("autograd",), sees=("value",))
 def second_gradients_of_activations(lab: Lab) -> None:
-    """First and second gradients of smooth and piecewise activations away from their bends, known and by the
-    host.
+    """First and second gradients of smooth and piecewise activations, away from their kinks, are the known
+    ones and those of the host.
     """
     x = lab.put([-4.0, -1.0, 0.5, 2.0, 5.0], dtype=lab.dtype, requires_grad=True)
     sixth = [0.0, 1 / 6, 1 / 6, 1 / 6, 0.0]
@@ -200,7 +200,7 @@ def second_gradients_of_activations(lab: Lab) -> None:
 
 @behaviour("nn", level="core", capabilities=("autograd",), sees=("shape",))
 def layers_of_nothing(lab: Lab) -> None:
-    """Linear, bilinear and other layers of no samples give results and gradients of their shapes."""
+    """Linear, bilinear and other layers give results and gradients of the right shapes for an empty batch."""
     for name, module, shapes in (
         ("linear", nn.Linear(3, 4), ((0, 3),)),
         ("linear of no features", nn.Linear(0, 4), ((2, 0),)),
@@ -224,4 +224,4 @@ def layers_of_nothing(lab: Lab) -> None:
         y = module(*inputs, *extra)
         lab.same(f"{name}: shape", (y + 0).shape)
         y.sum().backward()
-        lab.same(f"{name}: gradients", [one.grad for one in inputs])
+        lab.same(f"{name}: gradients", [leaf.grad for leaf in inputs])

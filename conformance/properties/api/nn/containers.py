@@ -21,20 +21,22 @@ def _layers(lab: Lab, count: int) -> list[nn.Linear]:
 
 @behaviour("nn", level="core", sees=("value", "error"))
 def sequential_edits(lab: Lab) -> None:
-    """A Sequential is read, written, cut, joined and repeated like a list, and runs its layers in that
-    order.
+    """A Sequential is read, written, cut, joined and repeated like a list, and runs its layers in
+    list order.
     """
     first, second, third, fourth = _layers(lab, 4)
     x = lab.integers(3, 2)
 
     def order(net: nn.Sequential) -> list[int]:
         return [
-            next(i for i, one in enumerate((first, second, third, fourth)) if one is layer) for layer in net
+            next(i for i, candidate in enumerate((first, second, third, fourth)) if candidate is layer)
+            for layer in net
         ]
 
     net = nn.Sequential(first, second, third)
     lab.same(
-        "length and items", [len(net), net[0] is first, net[-1] is third, order(net[1:]), order(net[::2])]
+        "length and items",
+        [len(net), net[0] is first, net[-1] is third, order(net[1:]), order(net[::2])],  # type: ignore[arg-type]
     )
     lab.holds("a slice is a Sequential", isinstance(net[:2], nn.Sequential))
     lab.same("result of a slice", net[:2](x))
@@ -67,10 +69,10 @@ def sequential_edits(lab: Lab) -> None:
     lab.same("extended", order(net))
     lab.raises("an index out of range", lambda: net[9], IndexError)
     lab.raises("deleting out of range", lambda: net.__delitem__(9), IndexError)
-    lab.raises("inserting no module", lambda: net.insert(0, [1]), AssertionError, TypeError)
+    lab.raises("inserting no module", lambda: net.insert(0, [1]), AssertionError, TypeError)  # type: ignore[arg-type]
     lab.raises("inserting out of range", lambda: net.insert(-99, first), IndexError)
     lab.raises("adding no Sequential", lambda: net.__add__([first]), ValueError)
-    lab.raises("multiplying by a float", lambda: net * 1.5, TypeError)
+    lab.raises("multiplying by a float", lambda: net * 1.5, TypeError)  # type: ignore[operator]
     lab.raises("multiplying by zero", lambda: net * 0, ValueError)
 
 
@@ -83,7 +85,9 @@ def module_lists_and_dicts(lab: Lab) -> None:
     x = lab.integers(3, 2)
     items = nn.ModuleList([first, second])
     items += [third]
-    lab.same("items", [one is other for one, other in zip(items, (first, second, third), strict=True)])
+    lab.same(
+        "items", [item is expected for item, expected in zip(items, (first, second, third), strict=True)]
+    )
     items.extend(nn.ModuleList([fourth]))
     items.insert(0, second)
     items[1] = third
@@ -103,13 +107,13 @@ def module_lists_and_dicts(lab: Lab) -> None:
     lab.holds(
         "an empty list has nothing", len(nn.ModuleList()) == 0 and not list(nn.ModuleList().parameters())
     )
-    lab.raises("extending by no iterable", lambda: items.extend(first), TypeError)
+    lab.raises("extending by no iterable", lambda: items.extend(first), TypeError)  # type: ignore[arg-type]
     lab.raises("an index out of range", lambda: items[9], IndexError)
     lab.raises("a list that is called", lambda: items(x), NotImplementedError)
 
     table = nn.ModuleDict({"b": first, "a": second})
     table["c"] = third
-    table.update([("d", fourth), ("a", third)])
+    table.update([("d", fourth), ("a", third)])  # type: ignore[arg-type]
     lab.same(
         "keys keep their order", (list(table), list(table.keys()), len(table), "c" in table, "z" in table)
     )
@@ -123,10 +127,10 @@ def module_lists_and_dicts(lab: Lab) -> None:
     table.clear()
     lab.same("cleared", len(table))
     lab.raises("a key that is missing", lambda: table["z"], KeyError)
-    lab.raises("a key that is no word", lambda: table.update({1: first}), TypeError)
-    lab.raises("a value that is no module", lambda: table.update({"z": 1}), TypeError)
-    lab.raises("updating by a number", lambda: table.update(1), TypeError)
-    lab.raises("a pair of three", lambda: table.update([("a", first, 1)]), ValueError)
+    lab.raises("a key that is not a string", lambda: table.update({1: first}), TypeError)  # type: ignore[dict-item]
+    lab.raises("a value that is not a module", lambda: table.update({"z": 1}), TypeError)  # type: ignore[dict-item]
+    lab.raises("updating by a number", lambda: table.update(1), TypeError)  # type: ignore[arg-type]
+    lab.raises("a pair of three", lambda: table.update([("a", first, 1)]), ValueError)  # type: ignore[arg-type]
 
 
 @behaviour("nn", sees=("value", "error"))
@@ -138,12 +142,12 @@ def parameter_lists_and_dicts(lab: Lab) -> None:
     items = nn.ParameterList([nn.Parameter(tensors[0]), nn.Parameter(tensors[1])])
     items.append(tensors[2])
     items += [nn.Parameter(tensors[3])]
-    lab.holds("tensors become parameters", all(isinstance(one, nn.Parameter) for one in items))
+    lab.holds("tensors become parameters", all(isinstance(parameter, nn.Parameter) for parameter in items))
     lab.same("values", list(items))
     lab.same("names", [name for name, _ in items.named_parameters()])
-    total = sum((one * (place + 1)).sum() for place, one in enumerate(items))
+    total = sum((parameter * (place + 1)).sum() for place, parameter in enumerate(items))
     total.backward()
-    lab.same("gradients", [one.grad for one in items])
+    lab.same("gradients", [parameter.grad for parameter in items])
     lab.holds("a slice is a list", isinstance(items[1:3], nn.ParameterList) and items[1:3][0] is items[1])
     items[0] = nn.Parameter(tensors[1])
     lab.same("after an item was set", items[0])
@@ -157,7 +161,9 @@ def parameter_lists_and_dicts(lab: Lab) -> None:
 
     table = nn.ParameterDict({"b": nn.Parameter(tensors[0]), "a": tensors[1]})
     table["c"] = tensors[2]
-    lab.holds("values become parameters", all(isinstance(one, nn.Parameter) for one in table.values()))
+    lab.holds(
+        "values become parameters", all(isinstance(parameter, nn.Parameter) for parameter in table.values())
+    )
     lab.same("keys", (list(table), "a" in table, len(table)))
     lab.same("by key", table["a"])
     table.update({"d": tensors[3]})
@@ -173,11 +179,11 @@ def parameter_lists_and_dicts(lab: Lab) -> None:
     table.clear()
     lab.same("cleared", len(table))
     lab.raises("a key that is missing", lambda: table["zz"], KeyError, AttributeError)
-    lab.raises("a key that is no word", lambda: table.update({1: tensors[0]}), TypeError)
+    lab.raises("a key that is not a string", lambda: table.update({1: tensors[0]}), TypeError)  # type: ignore[dict-item]
 
 
 class Counted(nn.Module):
-    """A module that holds containers and words of its own."""
+    """A module that holds containers and strings."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__()
@@ -189,18 +195,18 @@ class Counted(nn.Module):
 
 @behaviour("nn", sees=("alias",))
 def copies_of_containers(lab: Lab) -> None:
-    """deepcopy and pickle give containers with parameters of their own and equal values; a copy shares
-    them.
+    """deepcopy and pickle give containers with parameters of their own and equal values; a copy
+    shares them.
     """
     module = Counted(lab)
     by_pickle = pickle.loads(pickle.dumps(module))
     ways: list[tuple[str, Any]] = [("deepcopy", copy.deepcopy(module)), ("pickle", by_pickle)]
-    for what, other in ways:
-        lab.same(f"state after {what}", dict(other.state_dict()))
-        lab.same(f"names after {what}", [name for name, _ in other.named_parameters()])
-        lab.apart(f"parameters after {what}", other.items[0], module.items[0])
-        lab.holds(f"{what} keeps words", other.note == [1, 2] and other.table["word"] == "text")
-        lab.holds(f"{what} keeps types", type(other.items) is nn.ParameterList)
+    for what, copied in ways:
+        lab.same(f"state after {what}", dict(copied.state_dict()))
+        lab.same(f"names after {what}", [name for name, _ in copied.named_parameters()])
+        lab.apart(f"parameters after {what}", copied.items[0], module.items[0])
+        lab.holds(f"{what} keeps words", copied.note == [1, 2] and copied.table["word"] == "text")
+        lab.holds(f"{what} keeps types", type(copied.items) is nn.ParameterList)
     shallow = copy.copy(module.layers)
     lab.holds("a copy holds the same modules", shallow[0] is module.layers[0])
     lab.shares("a detached parameter", module.items[0].detach(), module.items[0])
@@ -216,8 +222,8 @@ def parameter_lists_on_meta(lab: Lab) -> None:
     )
     lab.holds("their shapes are printed", "(2x3)" in repr(items).replace(" ", "") or "2x3" in repr(items))
     real = items.to_empty(device=lab.device)
-    lab.holds("they are real", all(one.device.type == lab.device.type for one in real))
+    lab.holds("they are real", all(parameter.device.type == lab.device.type for parameter in real))
     with torch.no_grad():
-        for one in real:
-            one.fill_(2)
+        for parameter in real:
+            parameter.fill_(2)
     lab.expect("filled", real[0] + 1, [[3.0, 3.0, 3.0], [3.0, 3.0, 3.0]])

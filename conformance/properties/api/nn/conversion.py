@@ -36,9 +36,9 @@ def casting_modules(lab: Lab) -> None:
     lab.same("gradients are cast too", gradients(net[0]))
     net.float()
     lab.raises("to an integer", lambda: net.to(torch.int64), TypeError)
-    lab.raises("to two dtypes", lambda: net.to(torch.float32, torch.float16), TypeError)
-    lab.raises("to a word that is no device", lambda: net.to("nowhere"), RuntimeError)
-    lab.raises("to a memory format by place", lambda: net.to(lab.device, 1), TypeError)
+    lab.raises("to two dtypes", lambda: net.to(torch.float32, torch.float16), TypeError)  # type: ignore[call-overload]
+    lab.raises("to a word that is not a device", lambda: net.to("nowhere"), RuntimeError)
+    lab.raises("to a memory format by place", lambda: net.to(lab.device, 1), TypeError)  # type: ignore[call-overload]
 
 
 @behaviour("nn", dtypes=("complex64",), sees=("value",))
@@ -50,8 +50,10 @@ def complex_modules(lab: Lab) -> None:
     x = lab.integers(4, 2)
     lab.same("result", net(x))
     real = nn.Linear(2, 2)
-    made = lab.warns("to(complex)", lambda: real.to(lab.device, torch.complex64), match="(?i)complex")
-    lab.same("dtypes", [one.dtype for one in made.parameters()])
+    complex_module = lab.warns(
+        "to(complex)", lambda: real.to(lab.device, torch.complex64), match="(?i)complex"
+    )
+    lab.same("dtypes", [parameter.dtype for parameter in complex_module.parameters()])
     y = net(x)
     (y * y.conj()).real.sum().backward()
     lab.same("gradient", net.weight.grad)
@@ -63,12 +65,15 @@ def parameters_keep_their_identity(lab: Lab) -> None:
     leaves.
     """
     net = whole(lab, nn.Linear(2, 2))
-    before = [id(one) for one in net.parameters()]
+    before = [id(parameter) for parameter in net.parameters()]
     net.to(lab.device).half().float()
-    lab.same("the same objects", [id(one) for one in net.parameters()] == before)
-    lab.same("leaves that need gradients", [(one.is_leaf, one.requires_grad) for one in net.parameters()])
+    lab.same("the same objects", [id(parameter) for parameter in net.parameters()] == before)
+    lab.same(
+        "leaves that need gradients",
+        [(parameter.is_leaf, parameter.requires_grad) for parameter in net.parameters()],
+    )
     frozen = whole(lab, nn.Linear(2, 2)).requires_grad_(False).half().float()
-    lab.same("frozen ones stay frozen", [one.requires_grad for one in frozen.parameters()])
+    lab.same("frozen ones stay frozen", [parameter.requires_grad for parameter in frozen.parameters()])
     optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
     net.to(torch.float64).to(torch.float32) if lab.target.declares("float64") else net.half().float()
     net(lab.integers(3, 2)).sum().backward()
@@ -90,7 +95,7 @@ def views_in_modules(lab: Lab) -> None:
     net = whole(lab, nn.Linear(3, 2))
     version = net.weight._version
     with torch.no_grad():
-        net.apply(lambda one: one.weight.mul_(2))
+        net.apply(lambda child: child.weight.mul_(2))  # type: ignore[arg-type,operator]
     lab.same("doubled", net.weight)
     lab.holds("a new version", net.weight._version > version)
     row = net.weight.view(-1)
@@ -112,23 +117,26 @@ def modules_from_meta(lab: Lab) -> None:
     net = nn.Sequential(nn.Linear(2, 3, device="meta"), nn.BatchNorm1d(3, device="meta"))
     lab.raises("to(device) from meta", lambda: net.to(lab.device), NotImplementedError, match="(?i)to_empty")
     lab.holds("to_empty returns the module", net.to_empty(device=lab.device) is net)
-    lab.same("places", [one.device.type == lab.device.type for one in net.parameters()])
+    lab.same("places", [parameter.device.type == lab.device.type for parameter in net.parameters()])
     with torch.no_grad():
-        for one in net.parameters():
-            one.fill_(1)
+        for parameter in net.parameters():
+            parameter.fill_(1)
     lab.expect("filled", net[0](lab.put([[1.0, 2.0]])), [[4.0, 4.0, 4.0]])
     outer = nn.Module()
     outer.own = nn.Parameter(torch.empty(2, device="meta"))
     outer.inner = nn.Linear(2, 2, device="meta")
     outer.to_empty(device=lab.device, recurse=False)
     lab.holds("without recursion", outer.own.device.type == lab.device.type and outer.inner.weight.is_meta)
-    made = torch.nn.utils.skip_init(nn.Linear, 3, 2, device=lab.device, dtype=lab.dtype)
+    module = torch.nn.utils.skip_init(nn.Linear, 3, 2, device=lab.device, dtype=lab.dtype)
     lab.same(
         "made without values",
-        [(list(one.shape), one.device.type == lab.device.type) for one in made.parameters()],
+        [
+            (list(parameter.shape), parameter.device.type == lab.device.type)
+            for parameter in module.parameters()
+        ],
     )
     with torch.no_grad():
-        made.weight.fill_(2)
-        made.bias.fill_(1)
-    lab.expect("usable", made(lab.put([[1.0, 1.0, 1.0]])), [[7.0, 7.0]])
+        module.weight.fill_(2)
+        module.bias.fill_(1)
+    lab.expect("usable", module(lab.put([[1.0, 1.0, 1.0]])), [[7.0, 7.0]])
     lab.raises("skip_init of no module", lambda: torch.nn.utils.skip_init(dict, 3), RuntimeError)

@@ -20,8 +20,8 @@ MODULES = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
 @behaviour("nn", dtypes=("float32", "complex64"), level="core", capabilities=("autograd",), sees=("value",))
 def same_and_valid_padding(lab: Lab) -> None:
-    """padding="valid" is none, and "same" keeps the size, with the odd element behind; values and gradients
-    agree.
+    """padding="valid" pads nothing, and "same" keeps the size, with the odd element at the end; values and
+    gradients agree.
     """
     for dims, call in FUNCTIONS.items():
         for kernel, dilation in ((3, 1), (4, 1), (2, 2), (4, 3), (1, 1)):
@@ -32,7 +32,7 @@ def same_and_valid_padding(lab: Lab) -> None:
             lab.holds(f"the size is kept: {word}", same.shape[2:] == x.shape[2:])
             near(lab, f"same: {word}", same)
             room = [dilation * (size - 1) for size in w.shape[2:]]
-            around = [side for one in reversed(room) for side in (one // 2, one - one // 2)]
+            around = [side for pad in reversed(room) for side in (pad // 2, pad - pad // 2)]
             near(lab, f"padded by hand: {word}", call(F.pad(x, around), w, dilation=dilation))
             near(
                 lab,
@@ -43,12 +43,12 @@ def same_and_valid_padding(lab: Lab) -> None:
             lab.integers(2, 2, *(5,) * dims, requires_grad=True),
             lab.integers(3, 2, *(2,) * dims, requires_grad=True),
         )
-        found = call(x, w, padding="valid")
-        near(lab, f"valid: {dims}", (found, call(x, w)))
+        result = call(x, w, padding="valid")
+        near(lab, f"valid: {dims}", (result, call(x, w)))
         near(
             lab,
             f"gradients of valid: {dims}",
-            torch.autograd.grad(found.abs().sum() if not found.is_complex() else found.real.sum(), (x, w)),
+            torch.autograd.grad(result.abs().sum() if not result.is_complex() else result.real.sum(), (x, w)),
         )
         lab.raises(f"same with a stride: {dims}", lambda: call(x, w, padding="same", stride=2))
         lab.raises(f"an unknown word: {dims}", lambda: call(x, w, padding="full"))
@@ -56,8 +56,8 @@ def same_and_valid_padding(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value", "error"))
 def padding_of_convolution_modules(lab: Lab) -> None:
-    """Modules pad as their functions do, or by reflection, replication and in a circle, and refuse what
-    cannot be.
+    """Modules pad as their functions do, or by reflection, replication and circularly, and refuse impossible
+    padding.
     """
     for dims, make in MODULES.items():
         x = lab.integers(1, 2, *(6, 5, 4)[:dims])
@@ -69,16 +69,18 @@ def padding_of_convolution_modules(lab: Lab) -> None:
             ("zeros", "same"),
             ("circular", "same"),
         ):
-            module = whole(lab, make(2, 2, 3, padding=padding, padding_mode=mode))
+            module = whole(lab, make(2, 2, 3, padding=padding, padding_mode=mode))  # type: ignore[arg-type]
             near(lab, f"{dims} dimensions, {mode}, {padding}", module(x))
             if mode != "zeros":
                 amount = 1 if padding == "same" else padding
                 by_hand = FUNCTIONS[dims](
-                    F.pad(x, [amount] * 2 * dims, mode=mode), module.weight, module.bias
+                    F.pad(x, [amount] * 2 * dims, mode=mode),  # type: ignore[arg-type]
+                    module.weight,
+                    module.bias,
                 )
                 near(lab, f"{dims} dimensions, {mode}, {padding}, by hand", by_hand)
         lab.raises(f"{dims}: an unknown word", lambda: make(2, 2, 3, padding="full"), ValueError)
-        lab.raises(f"{dims}: an unknown mode", lambda: make(2, 2, 3, padding_mode="blue"), ValueError)
+        lab.raises(f"{dims}: an unknown mode", lambda: make(2, 2, 3, padding_mode="blue"), ValueError)  # type: ignore[arg-type]
         lab.raises(f"{dims}: same with a stride", lambda: make(2, 2, 3, padding="same", stride=2), ValueError)
         lab.raises(f"{dims}: no groups", lambda: make(2, 2, 3, groups=0), ValueError)
         lab.raises(f"{dims}: negative groups", lambda: make(2, 2, 3, groups=-1), ValueError)
@@ -146,11 +148,11 @@ def grouped_convolutions(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
 def convolution_gradients(lab: Lab) -> None:
-    """Gradients of convolutions, first and second, over strides, paddings, dilations and groups;
+    """First and second gradients of convolutions are correct over strides, paddings, dilations and groups;
     torch.nn.grad gives them too.
     """
     for dims, call in FUNCTIONS.items():
-        backs = [getattr(torch.nn.grad, f"conv{dims}d_{word}") for word in ("input", "weight")]
+        backs = [getattr(torch.nn.grad, f"conv{dims}d_{word}") for word in ("input", "weight")]  # type: ignore[attr-defined]
         for stride, padding, dilation, groups in ((1, 0, 1, 1), (2, 1, 1, 1), (1, 2, 2, 1), (2, 0, 1, 2)):
             options: dict[str, Any] = {
                 "stride": stride,
@@ -158,22 +160,22 @@ def convolution_gradients(lab: Lab) -> None:
                 "dilation": dilation,
                 "groups": groups,
             }
-            x = lab.integers(2, 2, *(7,) * dims, requires_grad=True)
+            x: Any = lab.integers(2, 2, *(7,) * dims, requires_grad=True)
             w = lab.integers(4, 2 // groups, *(3,) * dims, requires_grad=True)
             y = call(x, w, **options)
             push = lab.integers(*y.shape, requires_grad=True)
-            found = torch.autograd.grad(y, (x, w), push, create_graph=True)
+            results = torch.autograd.grad(y, (x, w), push, create_graph=True)
             word = f"{dims}: {options}"
-            near(lab, f"gradients, {word}", found)
+            near(lab, f"gradients, {word}", results)
             near(lab, f"of the input by function, {word}", backs[0](x.shape, w, push, **options))
             near(lab, f"of the weight by function, {word}", backs[1](x, w.shape, push, **options))
             if dims < 3:
                 near(
                     lab,
                     f"second gradients, {word}",
-                    torch.autograd.grad([one.sum() for one in found], (x, w, push)),
+                    torch.autograd.grad([gradient.sum() for gradient in results], (x, w, push)),
                 )
-    module = whole(lab, nn.Conv2d(2, 3, 3))
+    module: Any = whole(lab, nn.Conv2d(2, 3, 3))
     x = lab.integers(2, 2, 5, 5, requires_grad=True)
     y = module(x)
     many = lab.integers(2, 2, 3, 3, 3)[:, 1]
@@ -246,8 +248,8 @@ def refusals_of_convolutions(lab: Lab) -> None:
                 f"{dims}: {len(shape)} dimensions",
                 lambda: module(lab.integers(*shape)) if shape else module(lab.integers(1).sum()),
             )
-        other = torch.float16 if lab.dtype != torch.float16 else torch.float32
-        lab.raises(f"{dims}: another dtype", lambda: module(lab.integers(1, 2, *size, dtype=other)))
+        other_dtype = torch.float16 if lab.dtype != torch.float16 else torch.float32
+        lab.raises(f"{dims}: another dtype", lambda: module(lab.integers(1, 2, *size, dtype=other_dtype)))
         lab.raises(
             f"{dims}: a bias of another size",
             lambda: FUNCTIONS[dims](
@@ -288,9 +290,9 @@ def sizes_of_transposed_convolutions(lab: Lab) -> None:
         )
         lab.same(f"there and back, {options}", back(forth(y), output_size=y.shape))
     for dims, make in ((1, nn.ConvTranspose1d), (2, nn.ConvTranspose2d), (3, nn.ConvTranspose3d)):
-        one = whole(lab, make(2, 2, 4, stride=4, padding=1))
+        plane = whole(lab, make(2, 2, 4, stride=4, padding=1))
         small = lab.integers(2, *(3,) * dims)
-        near(lab, f"{dims}: without a batch", one(small, output_size=(2, *(12,) * dims)))
+        near(lab, f"{dims}: without a batch", plane(small, output_size=(2, *(12,) * dims)))
         full = whole(lab, make(2, 2, 2))
         near(
             lab,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -106,15 +108,16 @@ def memory_formats_of_weights(lab: Lab) -> None:
         net = nn.Sequential(whole(lab, make(4, 3, 3)), nn.ReLU())
         before = net(x)
         for layout in (torch.channels_last, torch.contiguous_format):
-            found = nn.utils.convert_conv2d_weight_memory_format(net, layout)
+            converted: Any = nn.utils.convert_conv2d_weight_memory_format(net, layout)
             lab.holds(
-                f"{make.__name__}: weights in {layout}", found[0].weight.is_contiguous(memory_format=layout)
+                f"{make.__name__}: weights in {layout}",
+                converted[0].weight.is_contiguous(memory_format=layout),
             )
-            near(lab, f"{make.__name__}: values in {layout}", (found(x), before))
+            near(lab, f"{make.__name__}: values in {layout}", (converted(x), before))
     volume = nn.Sequential(whole(lab, nn.ConvTranspose3d(2, 3, 2)))
     y = lab.integers(1, 2, 3, 3, 3)
     before = volume(y)
     for layout in (torch.channels_last_3d, torch.contiguous_format):
-        found = nn.utils.convert_conv3d_weight_memory_format(volume, layout)
-        lab.holds(f"of three dimensions in {layout}", found[0].weight.is_contiguous(memory_format=layout))
-        near(lab, f"values of three dimensions in {layout}", (found(y), before))
+        converted = nn.utils.convert_conv3d_weight_memory_format(volume, layout)
+        lab.holds(f"of three dimensions in {layout}", converted[0].weight.is_contiguous(memory_format=layout))
+        near(lab, f"values of three dimensions in {layout}", (converted(y), before))

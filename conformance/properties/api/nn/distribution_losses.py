@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import nn
@@ -10,6 +11,9 @@ from torch.nn import functional as F
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
+
+#: F without its annotations: lengths of ctc_loss may be tuples too.
+untyped: Any = F
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -31,9 +35,9 @@ def kl_divergence(lab: Lab) -> None:
             else F.kl_div(x, t, reduction="sum") / 12,
             roundings=64,
         )
-        found = F.kl_div(x, t.log(), reduction=reduction, log_target=True) if reduction != "mean" else None
-        if found is not None:
-            lab.close(f"logarithms, {reduction}", found, roundings=64)
+        result = F.kl_div(x, t.log(), reduction=reduction, log_target=True) if reduction != "mean" else None
+        if result is not None:
+            lab.close(f"logarithms, {reduction}", result, roundings=64)
     lab.close(
         "batchmean",
         (F.kl_div(x, t, reduction="batchmean"), F.kl_div(x, t, reduction="sum") / 4),
@@ -97,7 +101,7 @@ def losses_between_vectors(lab: Lab) -> None:
     for reduction in REDUCTIONS:
         by_function = F.triplet_margin_with_distance_loss(anchor, near, far, reduction=reduction)
         lab.close(f"with the default distance, {reduction}", by_function, roundings=32)
-        own = F.triplet_margin_with_distance_loss(
+        with_distance = F.triplet_margin_with_distance_loss(
             anchor,
             near,
             far,
@@ -105,8 +109,8 @@ def losses_between_vectors(lab: Lab) -> None:
             margin=2.0,
             reduction=reduction,
         )
-        lab.same(f"with a distance of one's own, {reduction}", own)
-        other = F.triplet_margin_with_distance_loss(
+        lab.same(f"with a distance of one's own, {reduction}", with_distance)
+        with_swap = F.triplet_margin_with_distance_loss(
             anchor,
             near,
             far,
@@ -114,8 +118,8 @@ def losses_between_vectors(lab: Lab) -> None:
             swap=True,
             reduction=reduction,
         )
-        lab.same(f"and the closer negative, {reduction}", other)
-    own.backward()
+        lab.same(f"and the closer negative, {reduction}", with_swap)
+    with_distance.backward()
     lab.same("gradient of the anchor", anchor.grad)
     F.cosine_embedding_loss(a, b, sign, reduction="sum").backward()
     lab.close("gradient of cosine embedding", a.grad, roundings=64)
@@ -171,7 +175,7 @@ def distances(lab: Lab) -> None:
     )
     lab.expect("broadcast", F.pairwise_distance(a, a[:1], eps=0.0), [0.0, 5.0], roundings=8)
     lab.expect("one pair", F.pairwise_distance(a[0], a[1], eps=0.0), 5.0, roundings=8)
-    x = lab.put([[1.0, 0.0], [0.0, 0.0], [3.0, 4.0]], dtype=lab.dtype, requires_grad=True)
+    x: Any = lab.put([[1.0, 0.0], [0.0, 0.0], [3.0, 4.0]], dtype=lab.dtype, requires_grad=True)
     y = lab.put([[2.0, 0.0], [1.0, 1.0], [-3.0, -4.0]], dtype=lab.dtype)
     lab.expect("cosine similarity", F.cosine_similarity(x, y), [1.0, 0.0, -1.0], roundings=16)
     lab.expect(
@@ -203,68 +207,71 @@ def distances(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value", "error"))
 def connectionist_temporal_classification(lab: Lab) -> None:
-    """CTC agrees over its forms of targets and lengths, is infinite where no path exists, and refuses bad
+    """CTC agrees across its forms of targets and lengths, is infinite if no path exists, and refuses bad
     lengths.
     """
-    log = lab.floats(6, 2, 4).log_softmax(2).requires_grad_()
+    log: Any = lab.floats(6, 2, 4).log_softmax(2).requires_grad_()
     targets = lab.put([[1, 2, 3], [2, 2, 1]])
     flat = lab.put([1, 2, 3, 2, 2])
     for reduction in REDUCTIONS:
         lab.close(
             f"padded, {reduction}",
-            F.ctc_loss(log, targets, (6, 6), (3, 2), reduction=reduction),
+            untyped.ctc_loss(log, targets, (6, 6), (3, 2), reduction=reduction),
             roundings=256,
         )
         lab.close(
             f"in a row, {reduction}",
-            F.ctc_loss(log, flat, (6, 6), (3, 2), reduction=reduction),
+            untyped.ctc_loss(log, flat, (6, 6), (3, 2), reduction=reduction),
             roundings=256,
         )
-        tensors = F.ctc_loss(log, targets, lab.put([6, 5]), lab.put([3, 2]), reduction=reduction)
+        tensors = untyped.ctc_loss(log, targets, lab.put([6, 5]), lab.put([3, 2]), reduction=reduction)
         lab.close(f"lengths in tensors, {reduction}", tensors, roundings=256)
-    F.ctc_loss(log, targets, (6, 5), (3, 2), reduction="sum").backward()
+    untyped.ctc_loss(log, targets, (6, 5), (3, 2), reduction="sum").backward()
     lab.close("gradient", log.grad, roundings=512)
     lab.close(
-        "a target of no labels", F.ctc_loss(log, targets, (6, 6), (0, 2), reduction="none"), roundings=256
+        "a target of no labels",
+        untyped.ctc_loss(log, targets, (6, 6), (0, 2), reduction="none"),
+        roundings=256,
     )
     lab.close("its only path", -log[:, 0, 0].sum(), roundings=64)
     lab.close(
         "no labels at all",
-        F.ctc_loss(log, lab.put(torch.empty(0, dtype=torch.int64)), (6, 6), (0, 0), reduction="none"),
+        untyped.ctc_loss(log, lab.put(torch.empty(0, dtype=torch.int64)), (6, 6), (0, 0), reduction="none"),
         roundings=256,
     )
-    one = F.ctc_loss(log[:, 0], targets[0], lab.put(6), lab.put(3), reduction="none")
-    lab.close("without a batch", one, roundings=256)
+    single = untyped.ctc_loss(log[:, 0], targets[0], lab.put(6), lab.put(3), reduction="none")
+    lab.close("without a batch", single, roundings=256)
     lab.close(
         "another blank",
-        F.ctc_loss(log, targets - 1, (6, 6), (3, 2), blank=3, reduction="none"),
+        untyped.ctc_loss(log, targets - 1, (6, 6), (3, 2), blank=3, reduction="none"),
         roundings=256,
     )
-    short = F.ctc_loss(log, targets, (2, 6), (3, 2), reduction="none")
+    short = untyped.ctc_loss(log, targets, (2, 6), (3, 2), reduction="none")
     lab.holds("too short is infinite", short[0].isinf() and short[1].isfinite())
-    cut = F.ctc_loss(log, targets, (2, 6), (3, 2), reduction="none", zero_infinity=True)
+    cut = untyped.ctc_loss(log, targets, (2, 6), (3, 2), reduction="none", zero_infinity=True)
     lab.expect("or zero", cut[:1], [0.0])
     log.grad = None
-    F.ctc_loss(log, targets, (2, 6), (3, 2), reduction="sum", zero_infinity=True).backward()
+    untyped.ctc_loss(log, targets, (2, 6), (3, 2), reduction="sum", zero_infinity=True).backward()
     lab.expect("with a gradient of zero", log.grad[:, 0].abs().sum(), 0.0)
     lab.holds("and a finite one beside", log.grad.isfinite().all())
-    lab.raises("too few input lengths", lambda: F.ctc_loss(log, targets, (6,), (3, 2)))
-    lab.raises("too few target lengths", lambda: F.ctc_loss(log, targets, (6, 6), (3,)))
+    lab.raises("too few input lengths", lambda: untyped.ctc_loss(log, targets, (6,), (3, 2)))
+    lab.raises("too few target lengths", lambda: untyped.ctc_loss(log, targets, (6, 6), (3,)))
     lab.raises(
-        "lengths that are floats", lambda: F.ctc_loss(log, targets, lab.put([6.0, 6.0]), lab.put([3, 2]))
+        "lengths that are floats",
+        lambda: untyped.ctc_loss(log, targets, lab.put([6.0, 6.0]), lab.put([3, 2])),
     )
     lab.raises(
         "target lengths that are floats",
-        lambda: F.ctc_loss(log, targets, lab.put([6, 6]), lab.put([3.0, 2.0])),
+        lambda: untyped.ctc_loss(log, targets, lab.put([6, 6]), lab.put([3.0, 2.0])),
     )
-    lab.raises("an input longer than there is", lambda: F.ctc_loss(log, targets, (7, 6), (3, 2)))
-    lab.raises("a target longer than there is", lambda: F.ctc_loss(log, targets, (6, 6), (4, 2)))
+    lab.raises("an input longer than there is", lambda: untyped.ctc_loss(log, targets, (7, 6), (3, 2)))
+    lab.raises("a target longer than there is", lambda: untyped.ctc_loss(log, targets, (6, 6), (4, 2)))
 
 
 @behaviour("nn", sees=("value", "error"))
 def adaptive_log_softmax(lab: Lab) -> None:
-    """The adaptive softmax gives log probabilities that add up to one, and refuses bad cutoffs and
-    targets.
+    """The adaptive softmax gives log probabilities that add up to one, and refuses bad cutoffs
+    and targets.
     """
     from conformance.properties.api._nn import whole
 
@@ -287,7 +294,7 @@ def adaptive_log_softmax(lab: Lab) -> None:
     for cutoffs in ([5, 2], [2, 2], [0, 2], [2, 8], [2.5]):
         lab.raises(
             f"cutoffs {cutoffs}",
-            lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 8, cutoffs),
+            lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 8, cutoffs),  # type: ignore[arg-type]
             ValueError,
             TypeError,
         )

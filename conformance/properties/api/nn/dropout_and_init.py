@@ -1,8 +1,9 @@
-"""Dropout, and how parameters are initialized."""
+"""Dropout, and initialization of parameters."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import nn
@@ -20,8 +21,8 @@ SIGMAS = 6.0
 
 @behaviour("nn", level="core", capabilities=("random",), sees=("value", "error"))
 def ends_of_dropout(lab: Lab) -> None:
-    """Dropout of nothing and in eval mode is the identity, of all is zero, and a probability beyond is
-    refused.
+    """Dropout with p=0 and in eval mode is the identity, with p=1 it is zero, and a probability outside [0,
+    1] is refused.
     """
     x = lab.integers(3, 4, requires_grad=True)
     for training in (True, False):
@@ -57,8 +58,8 @@ def ends_of_dropout(lab: Lab) -> None:
 
 @behaviour("nn", level="core", dtypes=("float32", "bfloat16"), capabilities=("random",), sees=("value",))
 def shares_of_dropout(lab: Lab) -> None:
-    """Dropout zeroes the promised share and scales the rest, with the same mask for gradients, in the
-    input's layout.
+    """Dropout zeroes the promised share and scales the rest, with the same mask for gradients, in the input's
+    layout.
     """
     p = 0.25
     base = torch.ones(2, 50, 8, 8, device=lab.device, dtype=lab.dtype)
@@ -68,7 +69,7 @@ def shares_of_dropout(lab: Lab) -> None:
         ("with gaps", torch.ones(2, 50, 8, 16, device=lab.device, dtype=lab.dtype)[..., ::2]),
     ):
         for inplace in (False, True):
-            x = source.clone(memory_format=torch.preserve_format).requires_grad_()
+            x: Any = source.clone(memory_format=torch.preserve_format).requires_grad_()
             y = nn.Dropout(p, inplace)(x + 0)
             y.sum().backward()
             with own_work():
@@ -111,9 +112,9 @@ def dropout_of_features(lab: Lab) -> None:
                 f"{make.__name__}: half of them, in place {inplace}",
                 abs(share - 0.5) <= SIGMAS * math.sqrt(0.25 / 800),
             )
-    for make, shape in ((nn.Dropout1d, (300, 4)), (nn.Dropout3d, (300, 2, 2, 2))):
+    for make, size in ((nn.Dropout1d, (300, 4)), (nn.Dropout3d, (300, 2, 2, 2))):
         with own_work():
-            flat = make(0.5)(torch.ones(shape, device=lab.device)).cpu().flatten(1)
+            flat = make(0.5)(torch.ones(size, device=lab.device)).cpu().flatten(1)
         lab.holds(f"{make.__name__} without a batch", bool((flat == flat[:, :1]).all()))
     lab.raises(
         "Dropout1d of four dimensions", lambda: nn.Dropout1d()(lab.floats(1, 2, 2, 2)), match="(?i)2D or 3D"
@@ -144,6 +145,7 @@ def alpha_dropout(lab: Lab) -> None:
 @behaviour("nn", level="core", sees=("value", "error", "warning"))
 def constant_initialization(lab: Lab) -> None:
     """constant_, ones_, zeros_, eye_ and dirac_ fill what they are given, without a graph, and return it."""
+    shape: tuple[int, ...]
     for shape in ((3,), (3, 4), (2, 3, 1, 2)):
         x = torch.empty(shape, device=lab.device, requires_grad=True)
         lab.holds(f"returned itself, {shape}", init.constant_(x, 2.5) is x and x.is_leaf)
@@ -185,16 +187,16 @@ def constant_initialization(lab: Lab) -> None:
         ValueError,
     )
     for shape in ((), (3,)):
-        for call in (init.xavier_uniform_, init.xavier_normal_, init.kaiming_uniform_, init.kaiming_normal_):
+        for call in (init.xavier_uniform_, init.xavier_normal_, init.kaiming_uniform_, init.kaiming_normal_):  # type: ignore[assignment]
             lab.raises(
                 f"{call.__name__} of {shape}",
-                lambda: call(torch.empty(shape, device=lab.device)),
+                lambda: call(torch.empty(shape, device=lab.device)),  # type: ignore[call-overload]
                 ValueError,
             )
-    for call in (init.kaiming_uniform_, init.kaiming_normal_):
+    for call in (init.kaiming_uniform_, init.kaiming_normal_):  # type: ignore[assignment]
         lab.warns(
             f"{call.__name__} of nothing",
-            lambda: call(torch.empty(0, 1, device=lab.device)),
+            lambda: call(torch.empty(0, 1, device=lab.device)),  # type: ignore[call-overload]
             match="(?i)no-op",
         )
     lab.warns(
@@ -207,8 +209,8 @@ def constant_initialization(lab: Lab) -> None:
 
 @behaviour("nn", sees=("error",))
 def gains_of_nonlinearities(lab: Lab) -> None:
-    """calculate_gain knows what each nonlinearity asks for, and refuses slopes that are no numbers and other
-    names.
+    """calculate_gain knows the gain of each nonlinearity, and refuses unknown names and slopes that are not
+    numbers.
     """
     for name, gain in (
         ("linear", 1.0),
@@ -219,13 +221,14 @@ def gains_of_nonlinearities(lab: Lab) -> None:
         ("relu", math.sqrt(2)),
         ("selu", 0.75),
     ):
-        lab.holds(f"the gain of {name} is {gain:.3f}", abs(init.calculate_gain(name) - gain) < 1e-12)
+        lab.holds(f"the gain of {name} is {gain:.3f}", abs(init.calculate_gain(name) - gain) < 1e-12)  # type: ignore[arg-type]
+    slope: Any
     for slope in (None, 0, 0.01, 10):
         due = math.sqrt(2 / (1 + (0.01 if slope is None else slope) ** 2))
         lab.holds(f"of leaky_relu, {slope}", abs(init.calculate_gain("leaky_relu", slope) - due) < 1e-12)
     for slope in (True, [1], {"a": 1}):
         lab.raises(f"a slope of {slope}", lambda: init.calculate_gain("leaky_relu", slope), ValueError)
-    lab.raises("an unknown name", lambda: init.calculate_gain("garbage"), ValueError)
+    lab.raises("an unknown name", lambda: init.calculate_gain("garbage"), ValueError)  # type: ignore[arg-type]
 
 
 def _uniform(lab: Lab, name: str, tensor: torch.Tensor, low: float, high: float) -> None:
@@ -291,14 +294,14 @@ def random_initialization(lab: Lab) -> None:
                 _uniform(
                     lab,
                     f"kaiming uniform {shape}, {mode}, {slope}",
-                    init.kaiming_uniform_(x, slope, mode=mode),
+                    init.kaiming_uniform_(x, slope, mode=mode),  # type: ignore[arg-type]
                     -bound,
                     bound,
                 )
                 _normal(
                     lab,
                     f"kaiming normal {shape}, {mode}, {slope}",
-                    init.kaiming_normal_(x, slope, mode=mode),
+                    init.kaiming_normal_(x, slope, mode=mode),  # type: ignore[arg-type]
                     0.0,
                     spread,
                 )

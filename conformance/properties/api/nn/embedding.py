@@ -4,6 +4,8 @@ refusals.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -34,9 +36,9 @@ def embeddings(lab: Lab) -> None:
     lab.same("one index", F.embedding(lab.put(3), table))
     lab.same("no index", F.embedding(lab.put(torch.empty(0, dtype=torch.int64)), table))
     for padding in (2, -4):
-        found = F.embedding(index, table, padding_idx=padding)
-        lab.same(f"rows with padding {padding}", found)
-        lab.same(f"gradient with padding {padding}", torch.autograd.grad(found, table, push))
+        result = F.embedding(index, table, padding_idx=padding)
+        lab.same(f"rows with padding {padding}", result)
+        lab.same(f"gradient with padding {padding}", torch.autograd.grad(result, table, push))
     scaled = F.embedding(index, table, scale_grad_by_freq=True)
     lab.close("gradient by frequency", torch.autograd.grad(scaled, table, push), roundings=8)
     for padding in (0, -2):
@@ -46,12 +48,12 @@ def embeddings(lab: Lab) -> None:
         for count in (1, 40):
             module.zero_grad()
             module(lab.put([row] * count + [1, 3])).sum().backward()
-            lab.expect(f"{count} of padding {padding} give no gradient", module.weight.grad[row], [0.0] * 4)
-            lab.expect(f"beside {count} others do", module.weight.grad[1], [1.0] * 4)
+            lab.expect(f"{count} of padding {padding} give no gradient", module.weight.grad[row], [0.0] * 4)  # type: ignore[index]
+            lab.expect(f"beside {count} others do", module.weight.grad[1], [1.0] * 4)  # type: ignore[index]
     given = nn.Embedding.from_pretrained(table.detach(), padding_idx=1)
     lab.same("from given rows", given(index))
     lab.holds("they are frozen", not given.weight.requires_grad)
-    lab.holds("unless told", nn.Embedding.from_pretrained(table.detach(), freeze=False).weight.requires_grad)
+    lab.holds("unless asked", nn.Embedding.from_pretrained(table.detach(), freeze=False).weight.requires_grad)
     ints = lab.integers(4, 2, dtype=torch.int32)
     lab.same("from rows of integers", nn.Embedding.from_pretrained(ints)(lab.put([0, 3])))
     first = torch.autograd.grad(F.embedding(index, table).square().sum(), table, create_graph=True)
@@ -75,23 +77,23 @@ def embeddings(lab: Lab) -> None:
 @behaviour("nn", capabilities=("sparse", "autograd"), sees=("value",))
 def sparse_embeddings(lab: Lab) -> None:
     """With sparse=True the gradient is a COO tensor of the rows that were picked, as often as they were."""
-    module = whole(lab, nn.Embedding(10, 3, sparse=True))
+    module: Any = whole(lab, nn.Embedding(10, 3, sparse=True))
     module(lab.put([7, 1, 3])).sum().backward()
-    grad = module.weight.grad
+    grad: Any = module.weight.grad
     lab.holds("the gradient is sparse", grad.is_sparse and not grad.is_coalesced())
     lab.same("rows", (grad._indices(), grad._values(), grad.shape))
     module(lab.put([8, 1, 3])).sum().backward()
     lab.same("added up", module.weight.grad.to_dense())
     lab.same("coalesced", module.weight.grad.coalesce().values())
     for size in ((0, 0), (10, 0)):
-        none = nn.Embedding(*size, sparse=True, device=lab.device)
+        none: Any = nn.Embedding(*size, sparse=True, device=lab.device)
         index = lab.put(torch.empty(0, dtype=torch.int64)) if size[0] == 0 else lab.put([1, 2])
         none(index).sum().backward()
         lab.same(f"of {size}", (none.weight.grad.is_sparse, none.weight.grad.shape))
     half = module.to(torch.float16)
     lab.same("cast", (half.weight.dtype, half(lab.put([1, 2]))))
     for mode in ("sum", "mean"):
-        bag = whole(lab, nn.EmbeddingBag(6, 2, mode=mode, sparse=True))
+        bag: Any = whole(lab, nn.EmbeddingBag(6, 2, mode=mode, sparse=True))
         bag(lab.put([1, 1, 4, 5]), lab.put([0, 3])).sum().backward()
         lab.close(f"of bags by {mode}", bag.weight.grad.to_dense(), roundings=8)
 
@@ -109,9 +111,9 @@ def norms_of_embeddings(lab: Lab) -> None:
     )
     many = lab.put([0, 3]).repeat(300)
     module = nn.Embedding.from_pretrained(kept.clone(), freeze=False, max_norm=1.0)
-    found = module(many)
-    lab.expect("repeated rows are shortened once", found[-2:], [[0.6, 0.8], [0.0, 1.0]], roundings=16)
-    found.sum().backward()
+    result = module(many)
+    lab.expect("repeated rows are shortened once", result[-2:], [[0.6, 0.8], [0.0, 1.0]], roundings=16)
+    result.sum().backward()
     lab.same("gradient", module.weight.grad)
     bag = nn.EmbeddingBag.from_pretrained(kept.clone(), max_norm=1.0, mode="sum")
     lab.expect("of bags", bag(lab.put([[0, 3]])), [[0.6, 1.8]], roundings=32)
@@ -121,8 +123,8 @@ def norms_of_embeddings(lab: Lab) -> None:
     "nn", level="core", dtypes=("float32", "float64", "bfloat16"), capabilities=("autograd",), sees=("value",)
 )
 def bags_of_embeddings(lab: Lab) -> None:
-    """A bag is the sum, mean or maximum of its rows, of zeros where it is empty, with gradients for each row
-    it holds.
+    """A bag is the sum, mean or maximum of its rows, zeros if it is empty, with gradients for each row it
+    holds.
     """
     rows = torch.arange(1.0, 11).view(5, 2)
     for mode in MODES:
@@ -189,7 +191,7 @@ def bags_of_embeddings(lab: Lab) -> None:
 
 @behaviour("nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",))
 def weights_of_samples(lab: Lab) -> None:
-    """per_sample_weights scale the rows of a sum before it is taken, and have gradients of their own."""
+    """per_sample_weights scale the rows before the sum, and have gradients of their own."""
     for index_type in (torch.int32, torch.int64):
         table = lab.integers(5, 3, requires_grad=True)
         flat = lab.put([3, 1, 1, 1, 4, 0], dtype=index_type)
@@ -230,8 +232,8 @@ def weights_of_samples(lab: Lab) -> None:
 
 @behaviour("nn", sees=("error", "message"))
 def refusals_of_bags(lab: Lab) -> None:
-    """Bags refuse offsets with rows, none with a flat index, bad offsets and padding, and weights that do
-    not fit.
+    """Bags refuse offsets with rows, none with a flat index, bad offsets and padding, and weights that do not
+    fit.
     """
     table = lab.floats(5, 2)
     flat, square = lab.put([0, 1, 4]), lab.put([[0, 1], [2, 3]])

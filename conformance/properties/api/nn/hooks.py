@@ -80,11 +80,11 @@ def hooks_with_keywords(lab: Lab) -> None:
     module, x, shift = _Shift(), lab.integers(3), lab.integers(3)
     seen: list[Any] = []
 
-    def before(one: nn.Module, args: Any, kwargs: Any) -> Any:
+    def before(hooked: nn.Module, args: Any, kwargs: Any) -> Any:
         seen.append((len(args), sorted(kwargs)))
         return args, {"shift": kwargs["shift"] * 2}
 
-    def after(one: nn.Module, args: Any, kwargs: Any, output: torch.Tensor) -> torch.Tensor:
+    def after(hooked: nn.Module, args: Any, kwargs: Any, output: torch.Tensor) -> torch.Tensor:
         seen.append((len(args), sorted(kwargs)))
         changed: torch.Tensor = output + kwargs["shift"]
         return changed
@@ -127,7 +127,7 @@ def backward_hooks(lab: Lab) -> None:
         net.register_full_backward_pre_hook(note("d"), prepend=True),
         net.register_forward_hook(note("f")),
         net.register_forward_pre_hook(note("p")),
-        net[0].register_full_backward_hook(lambda module, given, got: seen.append((given[0], got[0]))),
+        net[0].register_full_backward_hook(lambda module, given, got: seen.append((given[0], got[0]))),  # type: ignore[index]
     ]
     net(x).sum().backward()
     lab.same("order", order)
@@ -138,12 +138,12 @@ def backward_hooks(lab: Lab) -> None:
     for handle in handles:
         handle.remove()
     x.grad = None
-    with net[0].register_full_backward_hook(lambda module, given, got: (given[0] * 2,)):
+    with net[0].register_full_backward_hook(lambda module, given, got: (given[0] * 2,)):  # type: ignore[index]
         net(x).sum().backward()
     lab.same("a replaced gradient", x.grad)
     x.grad = None
-    before = net[1].register_full_backward_pre_hook(lambda module, got: (got[0] * 3,))
-    after = net[1].register_full_backward_hook(lambda module, given, got: seen.append(got[0]))
+    before = net[1].register_full_backward_pre_hook(lambda module, got: (got[0] * 3,))  # type: ignore[index]
+    after = net[1].register_full_backward_hook(lambda module, given, got: seen.append(got[0]))  # type: ignore[index]
     with before, after:
         net(x).sum().backward()
     lab.same("a changed output gradient", (x.grad, seen[-1]))
@@ -156,20 +156,22 @@ def backward_hooks(lab: Lab) -> None:
     lab.same("with a graph that is kept", len(counts))
     sizes: list[Any] = []
     module = _Sizes()
-    with module.register_full_backward_hook(
-        lambda one, given, got: sizes.append(([list(g.shape) for g in given], [list(g.shape) for g in got]))
-    ):
+
+    def note_sizes(module: Any, given: Any, got: Any) -> None:
+        sizes.append(([list(g.shape) for g in given], [list(g.shape) for g in got]))
+
+    with module.register_full_backward_hook(note_sizes):
         module(lab.integers(2, 2, requires_grad=True), lab.integers(5, requires_grad=True)).sum().backward()
     lab.same("sizes of several inputs", sizes)
 
 
 class _Sizes(nn.Module):
-    def forward(self, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        return (one.sum() * other + other.sum() * one.sum()).sum().view(1).expand(8).contiguous()
+    def forward(self, plane: torch.Tensor, line: torch.Tensor) -> torch.Tensor:
+        return (plane.sum() * line + line.sum() * plane.sum()).sum().view(1).expand(8).contiguous()
 
 
 class _Words(nn.Module):
-    """Takes and gives things that are no tensors."""
+    """Takes and returns values that are not tensors."""
 
     def forward(self, word: str, tensor: torch.Tensor) -> tuple[torch.Tensor, str]:
         return tensor.clone(), word
@@ -184,8 +186,8 @@ class _Writes(nn.Module):
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value", "error", "message"))
 def corners_of_backward_hooks(lab: Lab) -> None:
-    """Backward hooks keep requires_grad, pass over what is no tensor, refuse wrong results, and forbid in-
-    place writes.
+    """Backward hooks keep requires_grad, skip arguments that are not tensors, refuse wrong results, and
+    forbid in-place writes.
     """
     x = lab.integers(2, requires_grad=True)
     seen: list[Any] = []
@@ -240,7 +242,7 @@ class _Needs(nn.Module):
         self.seen = seen
 
     def forward(self, *args: torch.Tensor) -> torch.Tensor:
-        self.seen.append([one.requires_grad for one in args])
+        self.seen.append([argument.requires_grad for argument in args])
         return args[0].sum() + args[1].sum() + args[2].sum()
 
 
@@ -282,7 +284,7 @@ def hooks_for_all_modules(lab: Lab) -> None:
         lab.same("an output that all change", net(x))
     finally:
         handle.remove()
-    handle = registry.register_module_full_backward_hook(lambda module, given, got: (given[0] * 2,))
+    handle = registry.register_module_full_backward_hook(lambda module, given, got: (given[0] * 2,))  # type: ignore[index]
     try:
         x.grad = None
         nn.ReLU()(x).sum().backward()
@@ -297,13 +299,13 @@ def hooks_for_all_modules(lab: Lab) -> None:
     names: list[str] = []
     handles = [
         registry.register_module_parameter_registration_hook(
-            lambda module, name, one: names.append(f"parameter {name}")
+            lambda module, name, value: names.append(f"parameter {name}")
         ),
         registry.register_module_buffer_registration_hook(
-            lambda module, name, one: names.append(f"buffer {name}")
+            lambda module, name, value: names.append(f"buffer {name}")
         ),
         registry.register_module_module_registration_hook(
-            lambda module, name, one: names.append(f"module {name}")
+            lambda module, name, value: names.append(f"module {name}")
         ),
     ]
     try:
@@ -313,7 +315,7 @@ def hooks_for_all_modules(lab: Lab) -> None:
             handle.remove()
     lab.same("registrations", names)
     kept = nn.Parameter(lab.integers(2))
-    handle = registry.register_module_parameter_registration_hook(lambda module, name, one: kept)
+    handle = registry.register_module_parameter_registration_hook(lambda module, name, value: kept)  # type: ignore[arg-type]
     try:
         module = nn.Module()
         module.a = nn.Parameter(lab.integers(3))

@@ -42,8 +42,8 @@ def _norm(make: Any) -> bool:
 
 @behaviour("nn", sees=("value",))
 def lazy_modules_become_real(lab: Lab) -> None:
-    """The first input gives a lazy module its sizes, its class and parameters on the device; then it
-    computes as such.
+    """The first input gives a lazy module its sizes, its class and parameters on the device; then it computes
+    as such.
     """
     for make, few, real, _, shape in CASES:
         module = _lazy(lab, make, few, **({"affine": True} if _norm(make) else {}))
@@ -53,8 +53,8 @@ def lazy_modules_become_real(lab: Lab) -> None:
         module(x)
         lab.holds(f"{make.__name__} has become {real.__name__}", type(module) is real)
         names = {
-            name: (list(one.shape), one.device.type == lab.device.type)
-            for name, one in module.state_dict().items()
+            name: (list(entry.shape), entry.device.type == lab.device.type)
+            for name, entry in module.state_dict().items()
         }
         lab.same(f"{make.__name__}: sizes", names)
         if not _norm(make):
@@ -62,9 +62,9 @@ def lazy_modules_become_real(lab: Lab) -> None:
         whole(lab, module, low=0)
         lab.close(f"{make.__name__}: result", module(x), roundings=64, matrix=True)
         if "Transpose" in make.__name__:
-            size = tuple(one + 1 for one in shape[2:])
-            other = _lazy(lab, make, few)
-            lab.same(f"{make.__name__}: with output_size", other(x, output_size=size).shape)
+            size = tuple(side + 1 for side in shape[2:])
+            second = _lazy(lab, make, few)
+            lab.same(f"{make.__name__}: with output_size", second(x, output_size=size).shape)
     for affine in (True, False):
         for track in (True, False):
             for make in (nn.LazyBatchNorm1d, nn.LazyInstanceNorm1d):
@@ -76,13 +76,13 @@ def lazy_modules_become_real(lab: Lab) -> None:
     lab.close("called with a keyword", named(input=lab.integers(3, 4)), roundings=64)
     chain = nn.Sequential(_lazy(lab, nn.LazyLinear, (5,)), _lazy(lab, nn.LazyLinear, (2,)))
     chain(lab.integers(3, 4))
-    lab.same("one after another", [list(one.shape) for one in chain.parameters()])
+    lab.same("one after another", [list(parameter.shape) for parameter in chain.parameters()])
 
 
 @behaviour("nn", sees=("value", "error"))
 def states_of_lazy_modules(lab: Lab) -> None:
-    """A lazy module takes its sizes from a state dict too; one that waits cannot be loaded into a real
-    one.
+    """A lazy module takes its sizes from a state dict too; one that waits cannot be loaded into a
+    real one.
     """
     for make, few, real, full, shape in CASES:
         options = {"affine": True, "track_running_stats": True} if _norm(make) else {}
@@ -101,18 +101,18 @@ def states_of_lazy_modules(lab: Lab) -> None:
             lambda: source.load_state_dict(waiting.state_dict()),
             match="(?i)uninitialized",
         )
-        other = _lazy(lab, make, few, **options)
-        other.load_state_dict(waiting.state_dict())
-        lab.holds(f"{make.__name__} goes on waiting for one that waits", other.has_uninitialized_params())
+        second = _lazy(lab, make, few, **options)
+        second.load_state_dict(waiting.state_dict())
+        lab.holds(f"{make.__name__} goes on waiting for one that waits", second.has_uninitialized_params())
 
 
 @behaviour("nn", sees=("value",))
 def copies_of_lazy_modules(lab: Lab) -> None:
-    """Lazy modules are pickled while they wait, and copied and pickled when they are real."""
+    """Lazy modules can be pickled while uninitialized, and copied and pickled once they are real."""
     for make, few, real, _, shape in CASES:
         options = {"affine": True} if _norm(make) else {}
         for word, again in (
-            ("pickle", lambda one: pickle.loads(pickle.dumps(one))),
+            ("pickle", lambda module: pickle.loads(pickle.dumps(module))),
             ("deepcopy", copy.deepcopy),
         ):
             module = _lazy(lab, make, few, **options)
@@ -125,9 +125,9 @@ def copies_of_lazy_modules(lab: Lab) -> None:
             x = lab.integers(*shape)
             module(x)
             whole(lab, module, low=0)
-            made = again(module)
-            lab.holds(f"{make.__name__} is real after {word}", type(made) is real)
-            lab.close(f"{make.__name__}: result after {word}", made(x), roundings=64, matrix=True)
+            copied = again(module)
+            lab.holds(f"{make.__name__} is real after {word}", type(copied) is real)
+            lab.close(f"{make.__name__}: result after {word}", copied(x), roundings=64, matrix=True)
 
 
 class _Waiting(nn.modules.lazy.LazyModuleMixin, nn.Module):
@@ -135,8 +135,8 @@ class _Waiting(nn.modules.lazy.LazyModuleMixin, nn.Module):
 
     def __init__(self, device: Any = None) -> None:
         super().__init__()
-        self.value = UninitializedParameter(device=device)
-        self.count = UninitializedBuffer(device=device)
+        self.value = UninitializedParameter(device=device)  # type: ignore[call-arg]
+        self.count = UninitializedBuffer(device=device)  # type: ignore[call-arg]
 
     def initialize_parameters(self, input: torch.Tensor) -> None:
         return None
@@ -147,22 +147,22 @@ class _Waiting(nn.modules.lazy.LazyModuleMixin, nn.Module):
 
 @behaviour("nn", sees=("value", "error"))
 def parameters_that_wait(lab: Lab) -> None:
-    """Waiting parameters move and cast without values, become real in place, and refuse to compute and to be
-    shared.
+    """Uninitialized parameters move and cast without values, become real in place, and refuse to compute and
+    to be shared.
     """
     module = _Waiting()
     module.to(lab.device).half()
     module.value.materialize((2, 3))
     module.count.materialize((4,))
     lab.same(
-        "made where it was moved to",
+        "made on the device it was moved to",
         (module.value.shape, module.value.dtype, module.value.device.type == lab.device.type),
     )
     lab.same(
         "buffers too", (module.count.shape, module.count.dtype, module.count.device.type == lab.device.type)
     )
-    made: Any = module.value
-    lab.holds("it is a parameter", type(made) is nn.Parameter and not module.has_uninitialized_params())
+    value: Any = module.value
+    lab.holds("it is a parameter", type(value) is nn.Parameter and not module.has_uninitialized_params())
     module = _Waiting(lab.device)
     optimizers = [
         make(module.parameters())
@@ -183,9 +183,9 @@ def parameters_that_wait(lab: Lab) -> None:
     for optimizer in optimizers[:1]:
         module.value.grad = torch.ones_like(module.value)
         optimizer.param_groups[0]["lr"] = 2.0
-        optimizer.step()
+        optimizer.step()  # type: ignore[call-arg]
     lab.expect("an optimizer that knew it before moves it", module.value.detach() + 0, [-1.0, -1.0, -1.0])
-    waiting = UninitializedParameter(device=lab.device)
+    waiting = UninitializedParameter(device=lab.device)  # type: ignore[call-arg]
     for word, call in (
         ("+", lambda: waiting + 1),
         ("add", lambda: torch.add(waiting, waiting)),
@@ -199,8 +199,8 @@ def parameters_that_wait(lab: Lab) -> None:
         "spectral norm", lambda: nn.utils.spectral_norm(nn.LazyLinear(3, device=lab.device)), ValueError
     )
     hooked = _Waiting(lab.device)
-    hooked.register_forward_pre_hook(lambda one, args: (args[0] + 1,))
-    hooked.register_forward_hook(lambda one, args, output: output + args[0])
+    hooked.register_forward_pre_hook(lambda hooked, args: (args[0] + 1,))
+    hooked.register_forward_hook(lambda hooked, args, output: output + args[0])
     hooked.value.materialize((1,))
     hooked.count.materialize((1,))
     lab.expect("hooks work as in others", hooked(lab.put([0.0, 1.0])), [3.0, 6.0])

@@ -67,7 +67,7 @@ def refusals_of_losses(lab: Lab) -> None:
     )
     lab.raises(
         "a reduction of CTC",
-        lambda: F.ctc_loss(lab.floats(3, 1, 2), lab.put([[1]]), (3,), (1,), reduction="x"),
+        lambda: F.ctc_loss(lab.floats(3, 1, 2), lab.put([[1]]), (3,), (1,), reduction="x"),  # type: ignore[arg-type]
         ValueError,
     )
     lab.raises("a negative beta", lambda: F.smooth_l1_loss(x, target, beta=-1.0), match="(?i)negative")
@@ -131,7 +131,7 @@ def refusals_of_losses(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value",))
 def negative_log_likelihood(lab: Lab) -> None:
-    """NLL picks the target's entry, weighs it by its class, passes over the ignored one, and divides by the
+    """NLL picks the target's entry, weights it by its class, skips the ignored one, and divides by the
     weights.
     """
     x = lab.put(
@@ -214,7 +214,7 @@ def cross_entropy_of_targets(lab: Lab) -> None:
             F.nll_loss(F.log_softmax(x, 1), index, reduction=reduction),
             roundings=64,
         )
-        for what, other in (
+        for what, loss in (
             ("one-hot", F.cross_entropy(x, hot, reduction=reduction)),
             ("weights of one", F.cross_entropy(x, index, torch.ones_like(weight), reduction=reduction)),
             (
@@ -222,22 +222,20 @@ def cross_entropy_of_targets(lab: Lab) -> None:
                 F.cross_entropy(x, hot, torch.ones_like(weight), reduction=reduction),
             ),
         ):
-            lab.holds(
-                f"{what} give the same, {reduction}", torch.allclose(plain, other, rtol=1e-5, atol=1e-5)
-            )
+            lab.holds(f"{what} give the same, {reduction}", torch.allclose(plain, loss, rtol=1e-5, atol=1e-5))
         for smooth in (0.1, 0.5, 1.0):
-            found = F.cross_entropy(x, index, label_smoothing=smooth, reduction=reduction)
+            result = F.cross_entropy(x, index, label_smoothing=smooth, reduction=reduction)
             soft = hot * (1 - smooth) + smooth / 5
-            lab.close(f"smoothed by {smooth}, {reduction}", found, roundings=64)
-            other = F.cross_entropy(x, soft, reduction=reduction)
+            lab.close(f"smoothed by {smooth}, {reduction}", result, roundings=64)
+            by_probability = F.cross_entropy(x, soft, reduction=reduction)
             lab.holds(
                 f"smoothing by {smooth} is smoothing the target, {reduction}",
-                torch.allclose(found, other, rtol=1e-5, atol=1e-5),
+                torch.allclose(result, by_probability, rtol=1e-5, atol=1e-5),
             )
             again = F.cross_entropy(x, hot, label_smoothing=smooth, reduction=reduction)
             lab.holds(
                 f"and of probabilities {smooth}, {reduction}",
-                torch.allclose(found, again, rtol=1e-5, atol=1e-5),
+                torch.allclose(result, again, rtol=1e-5, atol=1e-5),
             )
         lab.close(
             f"weighed and smoothed, {reduction}",
@@ -296,7 +294,9 @@ def refusals_of_cross_entropy(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value",))
 def binary_cross_entropy(lab: Lab) -> None:
-    """BCE is never negative, knows its ends, is stable for large logits, and broadcasts its weights."""
+    """BCE is never negative, has its known end values, is stable for large logits, and broadcasts its
+    weights.
+    """
     p = lab.put([0.0, 1.0, 0.5, 0.0, 1.0], dtype=lab.dtype)
     lab.expect(
         "at the ends",
@@ -330,11 +330,11 @@ def binary_cross_entropy(lab: Lab) -> None:
     )
     lab.holds("is never negative", (plain >= 0).all())
     for reduction in REDUCTIONS:
-        found = F.binary_cross_entropy_with_logits(x, aim, weight, pos_weight=positive, reduction=reduction)
+        result = F.binary_cross_entropy_with_logits(x, aim, weight, pos_weight=positive, reduction=reduction)
         full = F.binary_cross_entropy_with_logits(
             x, aim, weight.expand(4, 3), pos_weight=positive.expand(4, 3), reduction=reduction
         )
-        lab.close(f"broadcast weights, {reduction}", (found, full), roundings=64)
+        lab.close(f"broadcast weights, {reduction}", (result, full), roundings=64)
         ones = F.binary_cross_entropy_with_logits(
             x, aim, pos_weight=torch.ones_like(positive), reduction=reduction
         )
@@ -351,7 +351,7 @@ def binary_cross_entropy(lab: Lab) -> None:
 
 @behaviour("nn", sees=("error", "message"))
 def ranges_of_probabilities(lab: Lab) -> None:
-    """BCE of the host and of devices that check refuses inputs that are no probabilities."""
+    """BCE of the host and of devices that check refuses inputs that are not probabilities."""
     target = lab.put([1.0, 0.0])
     lab.raises(
         "BCE of two sizes",

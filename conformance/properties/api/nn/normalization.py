@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -28,7 +30,7 @@ def batch_norm_statistics(lab: Lab) -> None:
     lab.close("in eval mode", norm(x), roundings=16)
     lab.expect("they rest", norm.running_mean, [0.75, 4.5])
     norm.reset_running_stats()
-    lab.expect("reset", torch.stack((norm.running_mean, norm.running_var)), [[0.0, 0.0], [1.0, 1.0]])
+    lab.expect("reset", torch.stack((norm.running_mean, norm.running_var)), [[0.0, 0.0], [1.0, 1.0]])  # type: ignore[arg-type]
     average = nn.BatchNorm1d(2, momentum=None, device=lab.device, dtype=lab.dtype)
     for factor in (1, 3):
         average(x * factor)
@@ -56,8 +58,8 @@ def batch_norm_statistics(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
 def batch_norm_gradients(lab: Lab) -> None:
-    """Gradients of batch norm in train and eval mode, with and without affine parameters, in one dimension
-    to three.
+    """Gradients of batch norm are correct in train and eval mode, with and without affine parameters, in one
+    to three dimensions.
     """
     for dims, make in ((1, nn.BatchNorm1d), (2, nn.BatchNorm2d), (3, nn.BatchNorm3d)):
         for affine in (True, False) if dims == 2 else (True,):
@@ -83,8 +85,8 @@ def batch_norm_gradients(lab: Lab) -> None:
 def mixed_batch_norm(lab: Lab) -> None:
     """Batch norm of a reduced input with parameters and statistics of float32 gives the input's dtype."""
     for training in (True, False):
-        norm = nn.BatchNorm2d(3, device=lab.device).train(training)
-        x = lab.floats(4, 3, 2, 2, requires_grad=True)
+        norm: Any = nn.BatchNorm2d(3, device=lab.device).train(training)
+        x: Any = lab.floats(4, 3, 2, 2, requires_grad=True)
         y = norm(x)
         lab.close(f"result, training={training}", y, roundings=8, dtype=lab.dtype)
         y.sum().backward()
@@ -129,7 +131,7 @@ def refusals_of_normalization(lab: Lab) -> None:
             ValueError,
             match="(?i)expected",
         )
-    for make in (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d):
+    for make in (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d):  # type: ignore[assignment]
         dims = int(make.__name__[-2])
         lab.raises(
             f"a single element of {make.__name__}",
@@ -172,7 +174,7 @@ def instance_norm(lab: Lab) -> None:
     statistics.
     """
     for dims, make in ((1, nn.InstanceNorm1d), (2, nn.InstanceNorm2d), (3, nn.InstanceNorm3d)):
-        x = lab.floats(3, 2, *(4,) * dims, low=1, high=5, requires_grad=True)
+        x: Any = lab.floats(3, 2, *(4,) * dims, low=1, high=5, requires_grad=True)
         norm = make(2, eps=0.0).to(lab.device)
         y = norm(x)
         flat = y.flatten(2)
@@ -204,7 +206,7 @@ def layer_and_group_norm(lab: Lab) -> None:
     lab.close("both dimensions", F.layer_norm(x, (2, 4)), roundings=64)
     lab.close("a large eps", F.layer_norm(x, (4,), eps=3.0), roundings=64)
     for bias in (True, False):
-        norm = whole(lab, nn.LayerNorm((3, 2), bias=bias), low=1)
+        norm: Any = whole(lab, nn.LayerNorm((3, 2), bias=bias), low=1)
         y = norm(lab.floats(4, 3, 2))
         lab.close(f"bias={bias}", y, roundings=64)
         y.sum().backward()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch.nn.utils import rnn
 
@@ -11,8 +13,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("nn", dtypes=("float32", *INTEGERS), level="core", sees=("value",))
 def padding_sequences(lab: Lab) -> None:
-    """pad_sequence puts sequences side by side with a value behind the short ones, to either side; unpad
-    takes it off.
+    """pad_sequence puts sequences side by side and fills the short ones on either side; unpad removes the
+    padding.
     """
     a, b, c = (
         lab.put([1, 2, 3], dtype=lab.dtype),
@@ -39,7 +41,7 @@ def padding_sequences(lab: Lab) -> None:
                 rnn.unpad_sequence(padded, torch.tensor([4, 1, 3]), batch_first=first),
             )
     stacked = lab.integers(2, 3, 2)
-    lab.same("a tensor of sequences", (rnn.pad_sequence(stacked), rnn.pad_sequence(tuple(stacked))))
+    lab.same("a tensor of sequences", (rnn.pad_sequence(stacked), rnn.pad_sequence(tuple(stacked))))  # type: ignore[arg-type]
 
 
 @behaviour("nn", dtypes=("float32", "int64"), level="core", sees=("value", "error", "message"))
@@ -53,7 +55,7 @@ def packing_sequences(lab: Lab) -> None:
         lab.put([6], dtype=lab.dtype),
     )
     for order, forth, back in (((a, b, c), [0, 1, 2], [0, 1, 2]), ((b, c, a), [2, 0, 1], [1, 2, 0])):
-        packed = rnn.pack_sequence(order, enforce_sorted=False)
+        packed = rnn.pack_sequence(order, enforce_sorted=False)  # type: ignore[arg-type]
         lab.expect("data", packed.data, [1, 4, 6, 2, 5, 3])
         lab.expect("sizes of steps", packed.batch_sizes, [3, 2, 1], host=True)
         lab.expect("order", packed.sorted_indices, forth)
@@ -83,7 +85,7 @@ def packing_sequences(lab: Lab) -> None:
         "a length of zero", lambda: rnn.pack_padded_sequence(lab.integers(3, 2), [2, 0]), match="(?i)length"
     )
     lab.raises("more lengths than sequences", lambda: rnn.pack_padded_sequence(lab.integers(3, 2), [2, 1, 1]))
-    lab.raises("a number", lambda: rnn.pad_sequence(5), match="(?i)iterable")
+    lab.raises("a number", lambda: rnn.pad_sequence(5), match="(?i)iterable")  # type: ignore[arg-type]
     for trailing in ((), (3,), (2, 2)):
         padded = lab.integers(5, 3, *trailing)
         lengths = torch.tensor([3, 5, 1])
@@ -120,10 +122,12 @@ def gradients_through_packing(lab: Lab) -> None:
 
 @behaviour("nn", dtypes=("float32", "int32"), sees=("value",))
 def moving_packed_sequences(lab: Lab) -> None:
-    """A packed sequence is cast and moved like a tensor, with its order; it is itself where nothing
+    """A packed sequence is cast and moved like a tensor, with its order; it is the same object if nothing
     changes.
     """
-    host = rnn.pack_padded_sequence(lab.integers(4, 3).cpu(), torch.tensor([2, 4, 1]), enforce_sorted=False)
+    host: Any = rnn.pack_padded_sequence(
+        lab.integers(4, 3).cpu(), torch.tensor([2, 4, 1]), enforce_sorted=False
+    )
     moved = host.to(lab.device)
     lab.holds(
         "all of it is on the device",
@@ -132,7 +136,7 @@ def moving_packed_sequences(lab: Lab) -> None:
     lab.holds("sizes stay on the host", moved.batch_sizes.device.type == "cpu")
     lab.same("data", (moved.data, moved.sorted_indices, moved.unsorted_indices))
     lab.holds(
-        "itself where nothing changes", moved.to(lab.device) is moved and moved.to(dtype=lab.dtype) is moved
+        "itself if nothing changes", moved.to(lab.device) is moved and moved.to(dtype=lab.dtype) is moved
     )
     lab.holds(
         "back on the host", moved.cpu().data.device.type == "cpu" and moved.is_cuda == moved.data.is_cuda
@@ -151,9 +155,9 @@ def moving_packed_sequences(lab: Lab) -> None:
     for name, dtype in casts.items():
         if name == "byte":
             continue
-        found = getattr(moved, name)()
-        lab.same(f"{name}", (found.data, found.sorted_indices))
+        result = getattr(moved, name)()
+        lab.same(f"{name}", (result.data, result.sorted_indices))
         lab.same(f"to {name}", moved.to(dtype).data)
-        lab.same(f"unpacked {name}", rnn.pad_packed_sequence(found)[0])
+        lab.same(f"unpacked {name}", rnn.pad_packed_sequence(result)[0])
     positive = rnn.pack_sequence([lab.integers(3).abs(), lab.integers(1).abs()])
     lab.same("byte", positive.byte().data)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -10,10 +12,19 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 INF, NAN = float("inf"), float("nan")
-AVERAGE = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
-MAXIMUM = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
-ADAPTIVE_AVERAGE = {1: F.adaptive_avg_pool1d, 2: F.adaptive_avg_pool2d, 3: F.adaptive_avg_pool3d}
-ADAPTIVE_MAXIMUM = {1: F.adaptive_max_pool1d, 2: F.adaptive_max_pool2d, 3: F.adaptive_max_pool3d}
+#: By the number of dimensions; untyped, since torch's stubs know fewer forms of their arguments.
+AVERAGE: dict[int, Any] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
+MAXIMUM: dict[int, Any] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
+ADAPTIVE_AVERAGE: dict[int, Any] = {
+    1: F.adaptive_avg_pool1d,
+    2: F.adaptive_avg_pool2d,
+    3: F.adaptive_avg_pool3d,
+}
+ADAPTIVE_MAXIMUM: dict[int, Any] = {
+    1: F.adaptive_max_pool1d,
+    2: F.adaptive_max_pool2d,
+    3: F.adaptive_max_pool3d,
+}
 
 
 @behaviour("nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",))
@@ -57,8 +68,8 @@ def average_pooling(lab: Lab) -> None:
     "nn", level="core", dtypes=("float32", "bfloat16", "float64"), capabilities=("autograd",), sees=("value",)
 )
 def maximum_pooling(lab: Lab) -> None:
-    """Max pooling gives the largest of each window with its place in the input, and its gradient goes
-    there.
+    """Max pooling gives the largest of each window with its place in the input, and its gradient
+    goes there.
     """
     row = lab.put([[[1.0, 2.0, 3.0, 4.0]]], dtype=lab.dtype, requires_grad=True)
     y, where = F.max_pool1d(row, 2, return_indices=True)
@@ -115,21 +126,19 @@ def maximum_pooling(lab: Lab) -> None:
     lab.same("with gaps", (F.max_pool1d(gaps, 3, 2, 1), F.max_pool1d(gaps.transpose(1, 2), 2, 2)))
     flat = torch.ones(3, 4, 5, 9, device=lab.device, dtype=lab.dtype, requires_grad=True)
     F.max_pool3d(flat, 1).sum().backward()
-    lab.holds("every place has a gradient", (flat.grad == 1).all())
+    lab.holds("every place has a gradient", (flat.grad == 1).all())  # type: ignore[union-attr]
 
 
 @behaviour("nn", level="core", sees=("value",))
 def extremes_in_pooling(lab: Lab) -> None:
-    """NaN comes through max pooling, minus infinity is a value like others, and places of such are in
-    range.
-    """
+    """NaN passes through max pooling, minus infinity is an ordinary value, and their indices are in range."""
     for dims in (1, 2, 3):
         for word, call in (
             ("max", lambda x: MAXIMUM[dims](x, 3)),
             ("adaptive", lambda x: ADAPTIVE_MAXIMUM[dims](x, 1)),
         ):
             for value in (NAN, -INF, INF):
-                x = torch.full(
+                x: Any = torch.full(
                     (1, 1, *(3,) * dims), value, device=lab.device, dtype=lab.dtype, requires_grad=True
                 )
                 y = call(x)
@@ -151,15 +160,16 @@ def extremes_in_pooling(lab: Lab) -> None:
     lab.same("beside numbers", F.max_pool1d(mixed, 2))
     whole = lab.put([[[[-1, -2], [-3, -4]]]], dtype=torch.int64)
     for layout in (torch.contiguous_format, torch.channels_last):
-        found = F.max_pool2d(whole.contiguous(memory_format=layout), 2, 2, 1, 2, ceil_mode=True)
-        lab.expect(f"negative integers in {layout}", found, [[[[-4, -4], [-4, -4]]]])
+        result = F.max_pool2d(whole.contiguous(memory_format=layout), 2, 2, 1, 2, ceil_mode=True)
+        lab.expect(f"negative integers in {layout}", result, [[[[-4, -4], [-4, -4]]]])
 
 
 @behaviour("nn", level="core", sees=("value", "error"))
 def unpooling(lab: Lab) -> None:
-    """Unpooling puts values back to the places that pooling named, with zeros between, in any size that
+    """Unpooling puts values back at the indices that pooling returned, with zeros between, in any size that
     fits.
     """
+    back: Any  # takes the size of the window as a number too
     for dims, pool, back in (
         (1, F.max_pool1d, F.max_unpool1d),
         (2, F.max_pool2d, F.max_unpool2d),
@@ -168,11 +178,11 @@ def unpooling(lab: Lab) -> None:
         x = lab.permutation(2 * 4**dims).to(lab.dtype).view(1, 2, *(4,) * dims)
         y, where = pool(x, 2, return_indices=True)
         y = y.requires_grad_()
-        made = back(y, where, 2)
-        lab.same(f"{dims}: put back", made)
+        unpooled = back(y, where, 2)
+        lab.same(f"{dims}: put back", unpooled)
         lab.same(f"{dims}: with a stride", back(y, where, 2, stride=2))
-        push = lab.integers(*made.shape)
-        lab.same(f"{dims}: gradient", torch.autograd.grad(made, y, push))
+        push = lab.integers(*unpooled.shape)
+        lab.same(f"{dims}: gradient", torch.autograd.grad(unpooled, y, push))
         odd = lab.permutation(2 * 5**dims).to(lab.dtype).view(1, 2, *(5,) * dims)
         y, where = pool(odd, 2, return_indices=True)
         lab.same(f"{dims}: to a size", back(y, where, 2, output_size=odd.shape))
@@ -180,9 +190,9 @@ def unpooling(lab: Lab) -> None:
         lab.same(f"{dims}: without a batch", back(y[0], where[0], 2, output_size=(5,) * dims))
         none = lab.integers(0, 2, *(4,) * dims, requires_grad=True)
         y, where = pool(none, 2, return_indices=True)
-        found = back(y, where, 2)
-        found.sum().backward()
-        lab.same(f"{dims}: no samples", (found, none.grad))
+        result = back(y, where, 2)
+        result.sum().backward()
+        lab.same(f"{dims}: no samples", (result, none.grad))
     pool2, back2 = nn.MaxPool2d(3, stride=2, return_indices=True), nn.MaxUnpool2d(3, stride=2)
     y, where = pool2(lab.permutation(25).float().view(1, 1, 5, 5))
     for height in (3, 4, 5, 6, 7):
@@ -196,7 +206,7 @@ def unpooling(lab: Lab) -> None:
     layout = torch.channels_last
     image = lab.permutation(2 * 3 * 36).float().view(2, 3, 6, 6).contiguous(memory_format=layout)
     y, where = F.max_pool2d(image, 2, return_indices=True)
-    lab.same("channels last", F.max_unpool2d(y, where, 2))
+    lab.same("channels last", F.max_unpool2d(y, where, 2))  # type: ignore[arg-type]
     lab.raises(
         "too few sizes of a kernel",
         lambda: F.max_unpool3d(
@@ -205,16 +215,16 @@ def unpooling(lab: Lab) -> None:
             [1, 1],
         ),
     )
-    lab.raises("places of another shape", lambda: F.max_unpool2d(y, where[:1], 2))
-    lab.raises("places of another dtype", lambda: F.max_unpool2d(y, where.int(), 2))
+    lab.raises("places of another shape", lambda: F.max_unpool2d(y, where[:1], 2))  # type: ignore[arg-type]
+    lab.raises("places of another dtype", lambda: F.max_unpool2d(y, where.int(), 2))  # type: ignore[arg-type]
 
 
 @behaviour(
     "nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value", "error")
 )
 def adaptive_pooling(lab: Lab) -> None:
-    """Adaptive pooling gives the size that is asked for, None keeping a dimension; one gives the mean or the
-    largest.
+    """Adaptive pooling gives the size that is asked for, None keeping a dimension; a size of one gives the
+    mean or the maximum.
     """
     x = lab.put([[[0.0, 2.0, 4.0, 6.0, 8.0]]], dtype=lab.dtype)
     lab.expect("averages", F.adaptive_avg_pool1d(x, 2), [[[2.0, 6.0]]])
@@ -262,8 +272,8 @@ def adaptive_pooling(lab: Lab) -> None:
     "nn", level="core", dtypes=("float32", "bfloat16"), capabilities=("channels_last",), sees=("value",)
 )
 def channels_last_pooling(lab: Lab) -> None:
-    """Pooling of channels-last input, contiguous or cut from one, equals that of contiguous input, places
-    too.
+    """Pooling of channels-last input, contiguous or sliced from a larger tensor, equals that of contiguous
+    input, indices included.
     """
     image = (
         lab.permutation(2 * 6 * 64).to(lab.dtype).view(2, 6, 8, 8)
@@ -287,18 +297,18 @@ def channels_last_pooling(lab: Lab) -> None:
                 ("padded average", lambda x: AVERAGE[dims](x, 4, 2, 1, count_include_pad=False)),
                 ("adaptive average", lambda x: ADAPTIVE_AVERAGE[dims](x, 2)),
             ):
-                found, base = call(last), call(plain)
-                lab.close(f"{name} of {word}, cut={cut}", (found, base), roundings=8)
-                one, other = (found[0], base[0]) if isinstance(found, tuple) else (found, base)
+                result, base = call(last), call(plain)
+                lab.close(f"{name} of {word}, cut={cut}", (result, base), roundings=8)
+                value, due = (result[0], base[0]) if isinstance(result, tuple) else (result, base)
                 if "max" not in name or unique:
-                    both = torch.autograd.grad(one.sum(), last), torch.autograd.grad(other.sum(), plain)
+                    both = torch.autograd.grad(value.sum(), last), torch.autograd.grad(due.sum(), plain)
                     lab.close(f"gradients of {name} of {word}, cut={cut}", both, roundings=16)
 
 
 @behaviour("nn", sees=("value", "error"))
 def fractional_pooling(lab: Lab) -> None:
-    """Fractional max pooling with given samples is determined, also without a batch; sizes that cannot be
-    are refused.
+    """Fractional max pooling with given samples is deterministic, also without a batch; impossible sizes are
+    refused.
     """
     for dims, call in ((2, F.fractional_max_pool2d), (3, F.fractional_max_pool3d)):
         samples = lab.floats(1, 2, dims, low=0.0)

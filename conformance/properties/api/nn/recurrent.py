@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import torch
 from torch import nn
@@ -16,18 +17,18 @@ MODULES = (nn.RNN, nn.LSTM, nn.GRU)
 
 
 def _small(lab: Lab, module: nn.Module) -> nn.Module:
-    """With weights between minus one and one, so that gates do not saturate."""
+    """Set weights between minus one and one, so that gates do not saturate."""
     whole(lab, module)
     with torch.no_grad():
-        for one in module.parameters():
-            one.mul_(0.25)
+        for parameter in module.parameters():
+            parameter.mul_(0.25)
     return module
 
 
 @behaviour("nn", level="core", sees=("value",))
 def recurrent_modules(lab: Lab) -> None:
-    """RNN, LSTM and GRU agree over layouts, without a batch, with states given or not, layers, directions
-    and biases.
+    """RNN, LSTM and GRU agree over layouts, without a batch, with states given or not, layers, directions and
+    biases.
     """
     for make in MODULES:
         for options in (
@@ -49,7 +50,7 @@ def recurrent_modules(lab: Lab) -> None:
         module = _small(lab, make(3, 4))
         x = lab.floats(5, 2, 3)
         y, last = module(x)
-        first = copy.deepcopy(module)
+        first: Any = copy.deepcopy(module)
         first.batch_first = True
         lab.close(f"{make.__name__}: batch first", first(x.transpose(0, 1))[0].transpose(0, 1), roundings=256)
         lab.close(f"{make.__name__}: without a batch", module(x[:, 0])[0], roundings=256)
@@ -74,15 +75,15 @@ def recurrent_cells(lab: Lab) -> None:
     for make, whole_module in ((nn.RNNCell, nn.RNN), (nn.LSTMCell, nn.LSTM), (nn.GRUCell, nn.GRU)):
         cell = _small(lab, make(3, 4))
         x = lab.floats(2, 3, requires_grad=True)
-        found = cell(x)
-        lab.close(f"{make.__name__}: result", found, roundings=128)
+        result = cell(x)
+        lab.close(f"{make.__name__}: result", result, roundings=128)
         module = whole_module(3, 4).to(lab.device)
         values = {f"{name}_l0": value for name, value in cell.state_dict().items()}
         module.load_state_dict(values)
         lab.close(f"{make.__name__}: the module's step", module(x[None])[0][0], roundings=128)
-        lab.close(f"{make.__name__}: another step", cell(x, found), roundings=128)
+        lab.close(f"{make.__name__}: another step", cell(x, result), roundings=128)
         lab.close(f"{make.__name__}: without a batch", cell(x[0]), roundings=128)
-        total = found[0] if isinstance(found, tuple) else found
+        total = result[0] if isinstance(result, tuple) else result
         total.sum().backward()
         lab.close(f"{make.__name__}: gradients", (x.grad, gradients(cell)), roundings=512)
         bare = _small(lab, make(3, 4, bias=False))
@@ -127,7 +128,7 @@ def packed_sequences_in_modules(lab: Lab) -> None:
     orders.
     """
     lengths = [4, 2, 3]
-    padded = lab.floats(4, 3, 2, requires_grad=True)
+    padded: Any = lab.floats(4, 3, 2, requires_grad=True)
     for make in MODULES:
         for options in ({}, {"bidirectional": True, "num_layers": 2}):
             module = _small(lab, make(2, 3, **options))
@@ -159,13 +160,13 @@ def packed_sequences_in_modules(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value",))
 def dropout_in_recurrent_modules(lab: Lab) -> None:
-    """Dropout between layers acts in train mode alone: at zero it is none, at one it cuts the layers above
-    off.
+    """Dropout between layers acts in train mode alone: at zero it does nothing, at one it cuts off the layers
+    above.
     """
     for make in MODULES:
-        module = _small(lab, make(3, 4, num_layers=2, dropout=0.5))
+        module: Any = _small(lab, make(3, 4, num_layers=2, dropout=0.5))
         x = lab.floats(5, 2, 3)
-        still = copy.deepcopy(module)
+        still: Any = copy.deepcopy(module)
         still.dropout = 0.0
         lab.close(f"{make.__name__}: in eval mode there is none", module.eval()(x)[0], roundings=256)
         lab.close(f"{make.__name__}: at zero", still(x)[0], roundings=256)
@@ -192,9 +193,9 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
         for name, options in (
             ("a size of zero", {"hidden_size": 0}),
             ("a negative size", {"hidden_size": -1}),
-            ("a size that is no number", {"hidden_size": 2.5}),
+            ("a size that is not an integer", {"hidden_size": 2.5}),
             ("no layers", {"num_layers": 0}),
-            ("layers that are no number", {"num_layers": 1.5}),
+            ("layers that are not a number", {"num_layers": 1.5}),
             ("dropout above one", {"dropout": 1.5}),
             ("dropout that is a word", {"dropout": "much"}),
         ):
@@ -262,18 +263,18 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
         cell = whole(lab, kind(2, 3))
         lab.raises(f"{kind.__name__}: another size of input", lambda: cell(lab.floats(4, 5)))
         lab.raises(f"{kind.__name__}: three dimensions", lambda: cell(lab.floats(4, 2, 2)), ValueError)
-        for shape in ((1, 3), (5, 3), (4, 4)):
-            wrong = lab.floats(*shape)
+        for size in ((1, 3), (5, 3), (4, 4)):
+            wrong = lab.floats(*size)
             state = (wrong, wrong) if kind is nn.LSTMCell else wrong
-            lab.raises(f"{kind.__name__}: a state of {shape}", lambda: cell(lab.floats(4, 2), state))
+            lab.raises(f"{kind.__name__}: a state of {size}", lambda: cell(lab.floats(4, 2), state))
 
 
 @behaviour("nn", sees=("value",))
 def weights_of_recurrent_modules(lab: Lab) -> None:
-    """Weights of recurrent modules may be replaced, shared, left out and moved; copies and saved ones
-    compute the same.
+    """Weights of recurrent modules may be replaced, shared, left out and moved; copies and saved ones compute
+    the same.
     """
-    module = _small(lab, nn.LSTM(2, 3, num_layers=2))
+    module: Any = _small(lab, nn.LSTM(2, 3, num_layers=2))
     x = lab.floats(4, 2, 2)
     y = module(x)[0]
     lab.close("result", y, roundings=256)
@@ -286,7 +287,7 @@ def weights_of_recurrent_modules(lab: Lab) -> None:
     with torch.no_grad():
         module.weight_hh_l1.zero_()
     lab.close("and changes both", module(x)[0], roundings=256)
-    copied = copy.deepcopy(module)
+    copied: Any = copy.deepcopy(module)
     lab.close("a copy", copied(x)[0], roundings=256)
     with torch.no_grad():
         copied.bias_ih_l0.add_(1)

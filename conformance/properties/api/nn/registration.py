@@ -1,4 +1,4 @@
-"""What a module holds: parameters, buffers, submodules, and their names."""
+"""Contents of a module: parameters, buffers, submodules, and their names."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from conformance.properties.api._nn import whole
 
 @behaviour("nn", level="core", sees=("value", "error"))
 def registering_parameters(lab: Lab) -> None:
-    """Parameters register by assignment and by name, may be replaced and be None, and refuse what they
-    cannot be.
+    """Parameters register by assignment and by name, may be replaced and be None, and refuse what they cannot
+    be.
     """
-    module = nn.Module()
+    module: Any = nn.Module()
     first, second = nn.Parameter(lab.integers(2)), nn.Parameter(lab.integers(3))
     module.register_parameter("a", first)
     module.b = second
@@ -38,7 +38,7 @@ def registering_parameters(lab: Lab) -> None:
     del module.b
     lab.same("after a deletion", [n for n, _ in outer.named_parameters()])
     module.plain = 3
-    lab.raises("a name that is no word", lambda: module.register_parameter(5, first), TypeError)
+    lab.raises("a name that is not a string", lambda: module.register_parameter(5, first), TypeError)
     lab.raises("a name that is taken", lambda: module.register_parameter("plain", first), KeyError)
     lab.raises("a name with a dot", lambda: module.register_parameter("x.y", first), KeyError)
     lab.raises("an empty name", lambda: module.register_parameter("", first), KeyError)
@@ -51,10 +51,8 @@ def registering_parameters(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value", "error"))
 def registering_buffers(lab: Lab) -> None:
-    """Buffers register by name, persist in the state dict unless they are told not to, and are found by
-    name.
-    """
-    module = nn.Module()
+    """Buffers register by name, persist in the state dict unless persistent=False, and are found by name."""
+    module: Any = nn.Module()
     first, second = lab.integers(2), lab.integers(3)
     module.register_buffer("a", first)
     module.register_buffer("b", second, persistent=False)
@@ -79,9 +77,9 @@ def registering_buffers(lab: Lab) -> None:
     outer.inner = module
     lab.holds("found in submodules", outer.get_buffer("inner.a") is first)
     module.register_buffer("late", first, persistent=False)
-    found = outer.load_state_dict({"inner.a": second[:2]}, strict=True)
+    report = outer.load_state_dict({"inner.a": second[:2]}, strict=True)
     lab.same(
-        "what does not persist need not be loaded", (found.missing_keys, found.unexpected_keys, module.a)
+        "what does not persist need not be loaded", (report.missing_keys, report.unexpected_keys, module.a)
     )
     holder = nn.Module()
     holder.held = nn.Buffer(first, persistent=False)
@@ -90,23 +88,25 @@ def registering_buffers(lab: Lab) -> None:
         ([n for n, _ in holder.named_buffers()], list(holder.state_dict())),
     )
     module.plain = 3
-    lab.raises("a name that is no word", lambda: module.register_buffer(5, first), TypeError)
+    lab.raises("a name that is not a string", lambda: module.register_buffer(5, first), TypeError)
     lab.raises("a name that is taken", lambda: module.register_buffer("plain", first), KeyError)
     lab.raises("a name with a dot", lambda: module.register_buffer("x.y", first), KeyError)
     lab.raises("a word", lambda: module.register_buffer("w", "word"), TypeError)
     lab.raises("a buffer that is missing", lambda: module.get_buffer("zz"), AttributeError)
     lab.raises(
-        "a parameter is no buffer", lambda: whole(lab, nn.Linear(1, 1)).get_buffer("weight"), AttributeError
+        "a parameter is not a buffer",
+        lambda: whole(lab, nn.Linear(1, 1)).get_buffer("weight"),
+        AttributeError,
     )
 
 
 @behaviour("nn", sees=("value", "error"))
 def registering_modules(lab: Lab) -> None:
-    """Modules register by assignment and by name, may be replaced and be None, and are found by their
-    path.
+    """Modules register by assignment and by name, may be replaced and be None, and are found by
+    their path.
     """
     first, second = whole(lab, nn.Linear(2, 2)), whole(lab, nn.Linear(2, 2))
-    outer = nn.Module()
+    outer: Any = nn.Module()
     outer.add_module("a", first)
     outer.register_module("b", second)
     outer.add_module("none", None)
@@ -120,7 +120,7 @@ def registering_modules(lab: Lab) -> None:
     outer.set_submodule("a.0", second)
     lab.same("set by a path", outer.a(x))
     outer.plain = 3
-    lab.raises("a name that is no word", lambda: outer.add_module(5, first), TypeError)
+    lab.raises("a name that is not a string", lambda: outer.add_module(5, first), TypeError)
     lab.raises("a name that is taken", lambda: outer.add_module("plain", first), KeyError)
     lab.raises("a name with a dot", lambda: outer.add_module("x.y", first), KeyError)
     lab.raises("an empty name", lambda: outer.add_module("", first), KeyError)
@@ -148,7 +148,7 @@ class _Failing(nn.Module):
 
 
 class _Both(nn.Module):
-    """Parents that are not modules get their turn too."""
+    """A module with a second parent that is not one; both constructors must run."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__()
@@ -173,44 +173,44 @@ def names_and_iteration(lab: Lab) -> None:
     lab.same("modules", [n for n, _ in net.named_modules()])
     lab.same("all modules", [n for n, _ in net.named_modules(remove_duplicate=False)])
     lab.holds("the first is the module itself", next(net.modules()) is net)
-    lab.same("sum over parameters", torch.stack([one.sum() for one in net.parameters()]))
-    lab.same("sum over buffers", torch.stack([one.sum().to(lab.dtype) for one in net.buffers()]))
+    lab.same("sum over parameters", torch.stack([tensor.sum() for tensor in net.parameters()]))
+    lab.same("sum over buffers", torch.stack([tensor.sum().to(lab.dtype) for tensor in net.buffers()]))
     names = dir(net)
     lab.holds("dir lists what it holds", {"shared", "norm", "deep", "forward"} <= set(names))
     lab.holds("dir leaves out numbers", not any(name.isdigit() for name in dir(nn.Sequential(nn.ReLU()))))
     lab.holds("names are printed", "(shared): Linear(in_features=2, out_features=2, bias=True)" in repr(net))
     seen: list[str] = []
-    lab.holds("apply returns the module", net.apply(lambda one: seen.append(type(one).__name__)) is net)
+    lab.holds("apply returns the module", net.apply(lambda child: seen.append(type(child).__name__)) is net)
     lab.same("apply goes from the inside", seen)
 
 
 @behaviour("nn", level="training", sees=("value", "error"))
 def switches_of_modules(lab: Lab) -> None:
     """train, eval, requires_grad_ and zero_grad reach every submodule and return the module or nothing."""
-    net = nn.Sequential(
+    net: Any = nn.Sequential(
         whole(lab, nn.Linear(2, 2)), nn.Sequential(nn.Dropout(0.5), whole(lab, nn.Linear(2, 1)))
     )
     lab.holds("eval returns the module", net.eval() is net)
-    lab.same("flags after eval", [one.training for one in net.modules()])
+    lab.same("flags after eval", [child.training for child in net.modules()])
     x = lab.integers(4, 2)
     lab.same("result in eval mode", net(x))
     lab.holds("train returns the module", net.train() is net)
-    lab.same("flags after train", [one.training for one in net.modules()])
+    lab.same("flags after train", [child.training for child in net.modules()])
     net.train(False)
-    lab.same("flags after train(False)", [one.training for one in net.modules()])
+    lab.same("flags after train(False)", [child.training for child in net.modules()])
     lab.raises("train with a word", lambda: net.train("yes"), ValueError)
     lab.holds("requires_grad_ returns the module", net[0].requires_grad_(False) is net[0])
-    lab.same("which need gradients", [one.requires_grad for one in net.parameters()])
+    lab.same("which need gradients", [parameter.requires_grad for parameter in net.parameters()])
     net(x).sum().backward()
-    lab.same("gradients", [one.grad for one in net.parameters()])
+    lab.same("gradients", [parameter.grad for parameter in net.parameters()])
     net(x).sum().backward()
-    lab.same("added up", [one.grad for one in net.parameters()])
+    lab.same("added up", [parameter.grad for parameter in net.parameters()])
     kept = net[1][1].weight.grad
     net.zero_grad(set_to_none=False)
     lab.holds("zeroes the same tensor", net[1][1].weight.grad is kept and net[0].weight.grad is None)
     lab.expect("zeros", kept, [[0.0, 0.0]])
     net.zero_grad()
-    lab.same("cleared", [one.grad is None for one in net.parameters()])
+    lab.same("cleared", [parameter.grad is None for parameter in net.parameters()])
     with torch.no_grad():
         lab.holds("no graph without gradients", not net(x).requires_grad)
     net.requires_grad_(True)
@@ -226,9 +226,9 @@ class _Dict(nn.Module):
 def calls_of_modules(lab: Lab) -> None:
     """A module returns whatever forward returns; one without forward cannot be called."""
     x = lab.integers(3, requires_grad=True)
-    found = _Dict()(x)
-    lab.same("a dict", found)
-    found["twice"].sum().backward()
+    result = _Dict()(x)
+    lab.same("a dict", result)
+    result["twice"].sum().backward()
     lab.expect("its gradient", x.grad, [2.0, 2.0, 2.0])
     lab.raises("no forward", lambda: nn.Module()(x), NotImplementedError)
     lab.raises("an argument too many", lambda: _Dict()(x, x), TypeError)

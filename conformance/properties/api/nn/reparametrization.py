@@ -23,11 +23,11 @@ def vectors_of_parameters(lab: Lab) -> None:
     net = nn.Sequential(whole(lab, nn.Conv2d(1, 2, 2)), whole(lab, nn.Linear(2, 2)))
     vector = nn.utils.parameters_to_vector(net.parameters())
     lab.same("the vector", vector)
-    other = lab.integers(len(vector))
-    nn.utils.vector_to_parameters(other, net.parameters())
-    lab.same("back", [one.detach() for one in net.parameters()])
-    lab.same("a vector again", nn.utils.parameters_to_vector(net.parameters()).detach() == other)
-    lab.raises("no tensor", lambda: nn.utils.vector_to_parameters([1.0], net.parameters()), TypeError)
+    values = lab.integers(len(vector))
+    nn.utils.vector_to_parameters(values, net.parameters())
+    lab.same("back", [parameter.detach() for parameter in net.parameters()])
+    lab.same("a vector again", nn.utils.parameters_to_vector(net.parameters()).detach() == values)
+    lab.raises("no tensor", lambda: nn.utils.vector_to_parameters([1.0], net.parameters()), TypeError)  # type: ignore[arg-type]
     vector = nn.utils.parameters_to_vector(net.parameters())
     vector.sum().backward()
     lab.expect("a gradient of one each", net[1].bias.grad, [1.0, 1.0])
@@ -35,23 +35,28 @@ def vectors_of_parameters(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value", "error"))
 def clipped_gradients(lab: Lab) -> None:
-    """Clipping scales gradients to a norm of any order, or cuts them to a range, in place, and returns the
-    norm before.
+    """Clipping scales gradients to a norm of any order, or limits them to a range, in place, and returns the
+    earlier norm.
     """
     for order, total in ((1.0, 18.0), (2.0, 10.0), (float("inf"), 8.0)):
         for foreach in (None, False, True) if lab.target.capable("foreach") else (None, False):
-            one, other = (nn.Parameter(torch.zeros(2, device=lab.device, dtype=lab.dtype)) for _ in range(2))
-            one.grad, other.grad = lab.put([0.0, -6.0], dtype=lab.dtype), lab.put([8.0, 0.0], dtype=lab.dtype)
+            first, second = (
+                nn.Parameter(torch.zeros(2, device=lab.device, dtype=lab.dtype)) for _ in range(2)
+            )
+            first.grad, second.grad = (
+                lab.put([0.0, -6.0], dtype=lab.dtype),
+                lab.put([8.0, 0.0], dtype=lab.dtype),
+            )
             if order == 1.0:
-                other.grad = lab.put([8.0, 4.0], dtype=lab.dtype)
-            kept = one.grad
-            norm = nn.utils.clip_grad_norm_([one, other], total / 2, norm_type=order, foreach=foreach)
+                second.grad = lab.put([8.0, 4.0], dtype=lab.dtype)
+            kept = first.grad
+            norm = nn.utils.clip_grad_norm_([first, second], total / 2, norm_type=order, foreach=foreach)
             lab.expect(f"norm {order}, {foreach}", norm, total, roundings=8)
-            lab.close(f"gradients {order}, {foreach}", (one.grad, other.grad), roundings=16)
-            lab.expect(f"are halved {order}, {foreach}", one.grad, [0.0, -3.0], roundings=64)
-            lab.holds(f"in place {order}, {foreach}", one.grad is kept)
-            again = nn.utils.clip_grad_norm_([one, other], total * 2, norm_type=order, foreach=foreach)
-            lab.close(f"short ones are left alone {order}, {foreach}", (again, one.grad), roundings=16)
+            lab.close(f"gradients {order}, {foreach}", (first.grad, second.grad), roundings=16)
+            lab.expect(f"are halved {order}, {foreach}", first.grad, [0.0, -3.0], roundings=64)
+            lab.holds(f"in place {order}, {foreach}", first.grad is kept)
+            again = nn.utils.clip_grad_norm_([first, second], total * 2, norm_type=order, foreach=foreach)
+            lab.close(f"short ones are left alone {order}, {foreach}", (again, first.grad), roundings=16)
     single = nn.Parameter(torch.zeros(2, device=lab.device, dtype=lab.dtype))
     for bad in (float("nan"), float("inf")):
         single.grad = lab.put([bad, 1.0], dtype=lab.dtype)
@@ -74,19 +79,19 @@ def clipped_gradients(lab: Lab) -> None:
 
 @behaviour("nn", capabilities=("autograd",), sees=("value", "error"))
 def weight_normalization(lab: Lab) -> None:
-    """Weight norm keeps a length and a direction, gives the weight that was, trains both, and can be removed
-    and copied.
+    """Weight norm keeps a length and a direction, reproduces the original weight, trains both, and can be
+    removed and copied.
     """
     x = lab.floats(3, 4)
     for dim in (0, 1, None, -1):
         plain = whole(lab, nn.Linear(4, 2), low=1)
         before = plain(x)
         for word, wrap in (("old", nn.utils.weight_norm), ("new", parametrizations.weight_norm)):
-            module = wrap(copy.deepcopy(plain), dim=dim)
+            module = wrap(copy.deepcopy(plain), dim=dim)  # type: ignore[arg-type]
             lab.close(f"result, {word}, {dim}", (module(x), before), roundings=64, matrix=True)
             lab.same(
                 f"names, {word}, {dim}",
-                sorted((name, list(one.shape)) for name, one in module.named_parameters()),
+                sorted((name, list(parameter.shape)) for name, parameter in module.named_parameters()),
             )
             module(x).sum().backward()
             lab.close(f"gradients, {word}, {dim}", gradients(module), roundings=512, matrix=True)
@@ -109,8 +114,8 @@ def weight_normalization(lab: Lab) -> None:
     lab.raises("twice", lambda: nn.utils.weight_norm(twice))
     recurrent = whole(lab, nn.LSTM(2, 3), low=1)
     with torch.no_grad():
-        for one in recurrent.parameters():
-            one.mul_(0.1)
+        for parameter in recurrent.parameters():
+            parameter.mul_(0.1)
     y = lab.floats(4, 1, 2)
     before = recurrent(y)[0]
     normed = nn.utils.weight_norm(recurrent, name="weight_hh_l0")
@@ -128,7 +133,7 @@ def spectral_normalization(lab: Lab) -> None:
     """
     diagonal = torch.diag(torch.tensor([4.0, 2.0, 1.0]))
     for word, wrap in (("old", nn.utils.spectral_norm), ("new", parametrizations.spectral_norm)):
-        module = nn.Linear(3, 3, bias=False)
+        module: Any = nn.Linear(3, 3, bias=False)
         with torch.no_grad():
             module.weight.copy_(diagonal)
         module = wrap(module.to(lab.device), n_power_iterations=40)
@@ -137,17 +142,20 @@ def spectral_normalization(lab: Lab) -> None:
         lab.expect(f"{word}: of a diagonal", y, (diagonal / 4).tolist(), roundings=256, matrix=True)
         y.sum().backward()
         lab.holds(
-            f"{word}: gradients are finite", all(one.grad.isfinite().all() for one in module.parameters())
+            f"{word}: gradients are finite",
+            all(parameter.grad.isfinite().all() for parameter in module.parameters()),
         )
         module.eval()
         first = module(x)
         lab.holds(f"{word}: eval mode rests", torch.equal(first, module(x)))
         lab.same(f"{word}: names", sorted(name for name, _ in module.named_parameters()))
-        lab.same(f"{word}: buffers", sorted((name, list(one.shape)) for name, one in module.named_buffers()))
-        other = wrap(nn.Linear(3, 3, bias=False, device=lab.device), n_power_iterations=40)
-        other.load_state_dict(module.state_dict())
-        other.eval()
-        lab.close(f"{word}: loaded", other(x), roundings=256, matrix=True)
+        lab.same(
+            f"{word}: buffers", sorted((name, list(buffer.shape)) for name, buffer in module.named_buffers())
+        )
+        square = wrap(nn.Linear(3, 3, bias=False, device=lab.device), n_power_iterations=40)
+        square.load_state_dict(module.state_dict())
+        square.eval()
+        lab.close(f"{word}: loaded", square(x), roundings=256, matrix=True)
         if word == "old":
             nn.utils.remove_spectral_norm(module)
             lab.raises(
@@ -159,15 +167,15 @@ def spectral_normalization(lab: Lab) -> None:
             parametrize.remove_parametrizations(module, "weight")
         lab.close(f"{word}: removed", module(x), roundings=256, matrix=True)
         transposed = wrap(whole(lab, nn.ConvTranspose2d(2, 3, 2), low=1))
-        vectors = sorted(list(one.shape) for name, one in transposed.named_buffers())
+        vectors = sorted(list(buffer.shape) for name, buffer in transposed.named_buffers())
         lab.same(f"{word}: of a transposed convolution", vectors)
         lab.raises(f"{word}: twice", lambda: nn.utils.spectral_norm(nn.utils.spectral_norm(nn.Linear(2, 2))))
 
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value", "error"))
 def pruned_modules(lab: Lab) -> None:
-    """Pruning masks the smallest entries, rows or chosen places, keeps the original, and can be made
-    final.
+    """Pruning masks the smallest entries, rows or chosen places, keeps the original, and can be
+    made final.
     """
     rows = [[1.0, 2.0, 3.0, 4.0], [-4.0, -3.0, -2.0, -1.0]]
 
@@ -307,4 +315,6 @@ def fused_layers(lab: Lab) -> None:
         word = f"{type(make).__name__}, {getattr(make, 'bias', None) is not None}"
         lab.close(f"{word}: both", second(first(x)), roundings=128, matrix=True)
         lab.close(f"{word}: fused", fused(x), roundings=128, matrix=True)
-        lab.same(f"{word}: what needs gradients", [one.requires_grad for one in fused.parameters()])
+        lab.same(
+            f"{word}: what needs gradients", [parameter.requires_grad for parameter in fused.parameters()]
+        )

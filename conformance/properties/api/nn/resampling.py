@@ -161,7 +161,7 @@ def refusals_of_resampling(lab: Lab) -> None:
     lab.raises("unshuffling sizes that do not divide", lambda: F.pixel_unshuffle(lab.floats(1, 1, 3, 2), 2))
     lab.raises("groups of channels that do not divide", lambda: F.channel_shuffle(lab.floats(1, 3, 2, 2), 2))
     lab.raises("unflattening to another size", lambda: nn.Unflatten(1, (3, 3))(lab.floats(2, 8)))
-    lab.raises("unflattening without a size", lambda: nn.Unflatten("a", 5), TypeError)
+    lab.raises("unflattening without a size", lambda: nn.Unflatten("a", 5), TypeError)  # type: ignore[arg-type]
 
 
 @behaviour("nn", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",))
@@ -227,8 +227,8 @@ def sampled_grids(lab: Lab) -> None:
 
 @behaviour("nn", level="core", dtypes=("float32", "complex64", "int64"), sees=("value",))
 def paddings(lab: Lab) -> None:
-    """Padding by a constant, reflection, replication or in a circle repeats what it should; negative amounts
-    cut.
+    """Padding by a constant, reflection, replication or circularly repeats the right elements; negative
+    amounts crop.
     """
     row = lab.put([[[1, 2, 3, 4]]], dtype=lab.dtype)
     lab.expect("zeros", F.pad(row, (1, 2)), [[[0, 1, 2, 3, 4, 0, 0]]])
@@ -286,7 +286,7 @@ def folding_and_shuffling(lab: Lab) -> None:
             f"channels shuffled in {layout}",
             F.channel_shuffle(lab.integers(2, 6, 3, 2).contiguous(memory_format=layout), 3),
         )
-    one = lab.integers(2, 3, 2)
-    lab.same("one group", F.channel_shuffle(one, 1) + 0)
+    images = lab.integers(2, 3, 2)
+    lab.same("one group", F.channel_shuffle(images, 1) + 0)
     lab.same("flattened", (nn.Flatten()(x), nn.Flatten(2)(x), nn.Flatten(0, 1)(x)))
     lab.same("unflattened", (nn.Unflatten(1, (2, 4))(y), nn.Unflatten(-1, (3, 1))(y)))

@@ -1,4 +1,4 @@
-"""State dicts of modules: what they hold, and what loading makes of it."""
+"""State dicts of modules: their contents, hooks and loading."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ def contents_of_state_dicts(lab: Lab) -> None:
     """A state dict lists parameters and buffers by path, detached and sharing memory, unless variables are
     kept.
     """
-    net = _net(lab)
-    found = net.state_dict()
-    lab.same("state", dict(found))
-    lab.shares("entries and parameters", found["first.weight"], net.first.weight)
-    lab.shares("both names", found["first.weight"], found["again.weight"])
-    lab.holds("entries need no gradient", not any(one.requires_grad for one in found.values()))
+    net: Any = _net(lab)
+    entries: Any = net.state_dict()
+    lab.same("state", dict(entries))
+    lab.shares("entries and parameters", entries["first.weight"], net.first.weight)
+    lab.shares("both names", entries["first.weight"], entries["again.weight"])
+    lab.holds("entries need no gradient", not any(entry.requires_grad for entry in entries.values()))
     kept = net.state_dict(keep_vars=True)
     lab.holds("variables are kept when asked for", kept["first.weight"] is net.first.weight)
     with torch.no_grad():
         net.first.weight.mul_(2)
-    lab.same("a later write is seen", found["first.weight"])
+    lab.same("a later write is seen", entries["first.weight"])
     lab.same("with a prefix", list(net.norm.state_dict(prefix="p.")))
     into: dict[str, Any] = {}
     net.norm.state_dict(destination=into)
     lab.same("into a dict", into)
-    lab.same("versions of modules are noted", found._metadata["norm"])
+    lab.same("versions of modules are noted", entries._metadata["norm"])
 
 
 @behaviour("nn", level="core", sees=("value", "error", "message"))
 def loading_state_dicts(lab: Lab) -> None:
-    """Loading copies by name; missing, unexpected and misshapen entries are errors, or reported where not
-    strict.
+    """Loading copies by name; missing, unexpected and misshapen entries are errors, or are reported if strict
+    is off.
     """
-    net = _net(lab)
+    net: Any = _net(lab)
     weight = net.first.weight
     values = state(net) | {
         "first.weight": torch.ones(3, 2, dtype=lab.dtype),
@@ -87,14 +87,14 @@ def loading_state_dicts(lab: Lab) -> None:
     lab.expect("a part of it", net.block[0].bias, [5.0, 6.0])
     before["block.0.bias"] = net.block[0].bias.detach()
     lab.holds(
-        "the rest is as it was", all(torch.equal(one, before[name]) for name, one in state(net).items())
+        "the rest is as it was", all(torch.equal(entry, before[name]) for name, entry in state(net).items())
     )
     lab.raises("a word for a dict", lambda: net.load_state_dict("word"), TypeError, match="(?i)dict")
-    one = whole(lab, nn.Linear(2, 2, bias=False))
-    for other in (numpy.ones((2, 2)), ((1.0, 1.0), (1.0, 1.0))):
+    layer = whole(lab, nn.Linear(2, 2, bias=False))
+    for array in (numpy.ones((2, 2)), ((1.0, 1.0), (1.0, 1.0))):
         lab.raises(
-            "an entry that is no tensor",
-            lambda: one.load_state_dict({"weight": other}),
+            "an entry that is not a tensor",
+            lambda: layer.load_state_dict({"weight": array}),
             match="(?i)tensor",
         )
     prefixed = {f"module.{name}": value for name, value in state(net).items()}
@@ -104,12 +104,12 @@ def loading_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value",))
 def older_state_dicts(lab: Lab) -> None:
-    """A state of a batch norm from before it counted batches loads, and the count keeps or takes its
-    start.
+    """A state of a batch norm from before it counted batches loads, and the count keeps or takes
+    its start.
     """
-    norm = whole(lab, nn.BatchNorm1d(2))
+    norm: Any = whole(lab, nn.BatchNorm1d(2))
     for version in (1, None):
-        values = norm.state_dict()
+        values: Any = norm.state_dict()
         del values["num_batches_tracked"]
         values._metadata[""].pop("version")
         if version is not None:
@@ -129,28 +129,30 @@ def older_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value", "error", "message"))
 def assigned_state_dicts(lab: Lab) -> None:
-    """With assign=True entries become the parameters: they may come to a meta module, in other strides and
-    dtypes.
+    """With assign=True the entries become the parameters: they may replace those of a meta module, with other
+    strides and dtypes.
     """
     net = nn.Sequential(whole(lab, nn.Linear(2, 3)), whole(lab, nn.BatchNorm1d(3)))
     net[0].weight.requires_grad_(False)
     with torch.device("meta"):
-        made = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
-    made.load_state_dict(net.state_dict(), assign=True)
-    lab.same("state", state(made))
-    lab.same("gradients are asked for as before", [one.requires_grad for one in made.parameters()])
-    lab.shares("entries and parameters", made[0].weight, net[0].weight)
-    lab.same("names keep their order", [name for name, _ in made.named_parameters()])
+        target: Any = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    target.load_state_dict(net.state_dict(), assign=True)
+    lab.same("state", state(target))
+    lab.same(
+        "gradients are asked for as before", [parameter.requires_grad for parameter in target.parameters()]
+    )
+    lab.shares("entries and parameters", target[0].weight, net[0].weight)  # type: ignore[arg-type]
+    lab.same("names keep their order", [name for name, _ in target.named_parameters()])
     x = lab.integers(4, 2)
-    lab.same("runs", made[0](x))
+    lab.same("runs", target[0](x))
     values = dict(net.state_dict()) | {"0.weight": lab.integers(2, 3).t()}
-    made.load_state_dict(values, assign=True)
-    lab.same("other strides", made[0].weight.stride())
+    target.load_state_dict(values, assign=True)
+    lab.same("other strides", target[0].weight.stride())
     values["0.weight"] = lab.integers(3, 2, dtype=torch.float16)
-    made.load_state_dict(values, assign=True)
-    lab.same("another dtype", made[0].weight.dtype)
+    target.load_state_dict(values, assign=True)
+    lab.same("another dtype", target[0].weight.dtype)
     values["0.weight"] = lab.integers(2, 5)
-    lab.raises("another shape", lambda: made.load_state_dict(values, assign=True), match="size mismatch")
+    lab.raises("another shape", lambda: target.load_state_dict(values, assign=True), match="size mismatch")
     with torch.device("meta"):
         lost = nn.Linear(2, 3)
     lab.warns("copying into meta", lambda: lost.load_state_dict(net[0].state_dict()), match="(?i)meta")
@@ -171,20 +173,20 @@ def assigned_states_and_optimizers(lab: Lab) -> None:
 
     step(net, optimizer)
     with torch.device("meta"):
-        other = nn.Linear(2, 3)
-    other.load_state_dict(copy.deepcopy(net.state_dict()), assign=True)
-    resumed = torch.optim.SGD(other.parameters(), lr=0.5, momentum=0.5)
+        assigned = nn.Linear(2, 3)
+    assigned.load_state_dict(copy.deepcopy(net.state_dict()), assign=True)
+    resumed = torch.optim.SGD(assigned.parameters(), lr=0.5, momentum=0.5)
     resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
     for _ in range(2):
         step(net, optimizer)
-        step(other, resumed)
+        step(assigned, resumed)
     lab.same("the one that went on", state(net))
-    lab.same("the one that was loaded", state(other))
-    lab.same("their momentum", [optimizer.state[net.weight], resumed.state[other.weight]])
+    lab.same("the one that was loaded", state(assigned))
+    lab.same("their momentum", [optimizer.state[net.weight], resumed.state[assigned.weight]])
 
 
 class _Extra(nn.Module):
-    """A module with state that is no tensor, or one of its own shape."""
+    """A module with extra state that is not a tensor, or is one of another shape."""
 
     def __init__(self, extra: Any) -> None:
         super().__init__()
@@ -241,19 +243,20 @@ def state_of_another_form(lab: Lab) -> None:
     lab.raises(
         "nothing that takes it", lambda: nn.Linear(1, 1).load_state_dict({"_extra_state": 5}, strict=True)
     )
-    saved, other = nn.Sequential(_Own(lab)), nn.Sequential(_Own(lab))
+    saved = nn.Sequential(_Own(lab))
+    loaded: Any = nn.Sequential(_Own(lab))
     values = saved.state_dict()
     lab.same("its own form", dict(values))
-    other.load_state_dict(values)
-    lab.same("loaded", [other[0].value, other[0].inner.weight])
+    loaded.load_state_dict(values)
+    lab.same("loaded", [loaded[0].value, loaded[0].inner.weight])
 
 
 @behaviour("nn", sees=("value", "error", "message"))
 def hooks_of_state_dicts(lab: Lab) -> None:
-    """Hooks run before and after saving and loading, see the right part, may change it, and can be
-    removed.
+    """Hooks run before and after saving and loading, see the right part, may change it, and can
+    be removed.
     """
-    net = nn.Sequential(whole(lab, nn.Linear(2, 2)), whole(lab, nn.Linear(2, 2)))
+    net: Any = nn.Sequential(whole(lab, nn.Linear(2, 2)), whole(lab, nn.Linear(2, 2)))
     order: list[Any] = []
     before = net[1].register_state_dict_pre_hook(
         lambda module, prefix, keep: order.append(("saving", prefix, keep))
@@ -271,7 +274,7 @@ def hooks_of_state_dicts(lab: Lab) -> None:
     seen: list[Any] = []
 
     def loading(module: Any, values: Any, prefix: str, metadata: Any, strict: bool, *rest: Any) -> None:
-        seen.append((module is net[1], prefix, strict, sorted(values), [len(one) for one in rest]))
+        seen.append((module is net[1], prefix, strict, sorted(values), [len(names) for names in rest]))
         values[prefix + "weight"] = values[prefix + "weight"] * 3
 
     first = net[1].register_load_state_dict_pre_hook(loading)
@@ -312,7 +315,9 @@ def loading_children(lab: Lab) -> None:
     """Each submodule is given its own part of a state dict, and loading leaves no cycles of references
     behind.
     """
-    net = nn.Sequential(*[nn.Sequential(*[whole(lab, nn.Linear(1, 1)) for _ in range(3)]) for _ in range(3)])
+    net: Any = nn.Sequential(
+        *[nn.Sequential(*[whole(lab, nn.Linear(1, 1)) for _ in range(3)]) for _ in range(3)]
+    )
     seen: list[int] = []
 
     def look(module: nn.Module, values: Any, prefix: str, *rest: Any) -> None:
@@ -322,16 +327,16 @@ def loading_children(lab: Lab) -> None:
     net[1][2].register_load_state_dict_pre_hook(look)
     net.load_state_dict(net.state_dict())
     lab.same("entries that each sees", seen)
-    lab.same("sum of weights", torch.stack([one.sum() for one in net.parameters()]))
+    lab.same("sum of weights", torch.stack([parameter.sum() for parameter in net.parameters()]))
     recurrent = whole(lab, nn.LSTM(2, 2))
     values = copy.deepcopy(recurrent).state_dict()
-    kept = [weakref.ref(one) for one in values.values()]
+    kept = [weakref.ref(value) for value in values.values()]
     on = gc.isenabled()
     gc.disable()
     try:
         recurrent.load_state_dict(values)
         del values
-        lab.holds("no entry is held by a cycle of references", all(one() is None for one in kept))
+        lab.holds("no entry is held by a cycle of references", all(reference() is None for reference in kept))
     finally:
         if on:
             gc.enable()

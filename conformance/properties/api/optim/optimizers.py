@@ -1,6 +1,4 @@
-"""Optimizers beyond the database: zero gradients, copies, older states, hooks, averages, and schedules known
-by hand.
-"""
+"""Optimizers beyond the database: zero gradients, copies, older states, hooks, averages and schedules."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api._nn import state, whole
 
-#: Optimizers that take dense gradients and need no closure, with options that make them move nothing
+#: Optimizers that take dense gradients and need no closure, with options under which they move nothing
 #: by themselves.
 PLAIN: dict[str, Any] = {
     name: getattr(torch.optim, name)
@@ -53,18 +51,18 @@ def _parameters(lab: Lab) -> list[nn.Parameter]:
 
 @behaviour("optim", level="training", sees=("value",))
 def steps_without_gradients(lab: Lab) -> None:
-    """A step with gradients of zeros leaves parameters where they are; a closure's value is returned."""
+    """A step with gradients of zeros leaves parameters unchanged; a closure's value is returned."""
     for name in PLAIN:
         parameters = _parameters(lab)
-        before = [one.detach().clone() for one in parameters]
+        before = [parameter.detach().clone() for parameter in parameters]
         optimizer = _make(name, parameters)
-        for one in parameters:
-            one.grad = torch.zeros_like(one)
-        found = [optimizer.step(lambda: torch.ones(1)) for _ in range(2)]
-        lab.holds(f"{name}: the closure's value", all(float(one) == 1.0 for one in found))
+        for parameter in parameters:
+            parameter.grad = torch.zeros_like(parameter)
+        losses = [optimizer.step(lambda: torch.ones(1)) for _ in range(2)]
+        lab.holds(f"{name}: the closure's value", all(float(loss) == 1.0 for loss in losses))
         lab.same(
             f"{name}: stays",
-            [(one.detach() - other).abs().sum() for one, other in zip(parameters, before, strict=True)],
+            [(after.detach() - start).abs().sum() for after, start in zip(parameters, before, strict=True)],
         )
     known = nn.Parameter(lab.put([1.0, 2.0]))
     known.grad = lab.put([2.0, -4.0])
@@ -87,13 +85,13 @@ def older_states_of_optimizers(lab: Lab) -> None:
     """
     for name in PLAIN:
         first = _parameters(lab)
-        pushes = [[lab.floats(*one.shape) for one in first] for _ in range(3)]
+        pushes = [[lab.floats(*weight.shape) for weight in first] for _ in range(3)]
         optimizer = _make(name, first)
 
-        def step(parameters: list[nn.Parameter], one: Any, place: int) -> None:
+        def step(parameters: list[nn.Parameter], optimizer: Any, place: int) -> None:
             for parameter, push in zip(parameters, pushes[place], strict=True):
                 parameter.grad = push.clone()
-            one.step()
+            optimizer.step()
 
         step(first, optimizer, 0)
         step(first, optimizer, 1)
@@ -105,16 +103,16 @@ def older_states_of_optimizers(lab: Lab) -> None:
         for values in numbers["state"].values():
             if isinstance(values.get("step"), torch.Tensor):
                 values["step"] = values["step"].item()
-        start = [one.detach().clone() for one in first]
+        start = [weight.detach().clone() for weight in first]
         step(first, optimizer, 2)
-        lab.close(f"{name}: goes on", [one.detach() for one in first], roundings=256)
+        lab.close(f"{name}: goes on", [weight.detach() for weight in first], roundings=256)
         for word, values in (("older", older), ("with numbers", numbers)):
-            other = [nn.Parameter(one.clone()) for one in start]
-            loaded = _make(name, other)
+            second = [nn.Parameter(weight.clone()) for weight in start]
+            loaded = _make(name, second)
             loaded.load_state_dict(values)
-            step(other, loaded, 2)
-            lab.close(f"{name}, {word}: goes on", [one.detach() for one in other], roundings=256)
-            same = all(torch.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(first, other, strict=True))
+            step(second, loaded, 2)
+            lab.close(f"{name}, {word}: goes on", [weight.detach() for weight in second], roundings=256)
+            same = all(torch.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(first, second, strict=True))
             lab.holds(f"{name}, {word}: as the original", same)
 
 
@@ -124,8 +122,8 @@ def copies_and_hooks_of_optimizers(lab: Lab) -> None:
     for name in PLAIN:
         parameters = _parameters(lab)
         optimizer = _make(name, parameters)
-        for one in parameters:
-            one.grad = torch.ones_like(one)
+        for parameter in parameters:
+            parameter.grad = torch.ones_like(parameter)
         optimizer.step()
         copied = copy.deepcopy(optimizer)
         public = {word for word in vars(optimizer) if not word.startswith("_")}
@@ -140,27 +138,27 @@ def copies_and_hooks_of_optimizers(lab: Lab) -> None:
     optimizer = torch.optim.SGD(parameters, lr=0.5)
     order: list[str] = []
     handles = [
-        optimizer.register_step_pre_hook(lambda one, args, kwargs: order.append("before")),
-        optimizer.register_step_post_hook(lambda one, args, kwargs: order.append("after")),
-        optimizer.register_state_dict_pre_hook(lambda one: order.append("saving")),
-        optimizer.register_load_state_dict_post_hook(lambda one: order.append("loaded")),
+        optimizer.register_step_pre_hook(lambda hooked, args, kwargs: order.append("before")),
+        optimizer.register_step_post_hook(lambda hooked, args, kwargs: order.append("after")),
+        optimizer.register_state_dict_pre_hook(lambda hooked: order.append("saving")),
+        optimizer.register_load_state_dict_post_hook(lambda hooked: order.append("loaded")),
     ]
-    for one in parameters:
-        one.grad = torch.ones_like(one)
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
     optimizer.step()
     optimizer.load_state_dict(optimizer.state_dict())
     lab.same("hooks", order)
     for handle in handles:
         handle.remove()
     optimizer.step()
-    lab.same("removed", (order, [one.detach() for one in parameters]))
+    lab.same("removed", (order, [parameter.detach() for parameter in parameters]))
     lab.raises("no parameters", lambda: torch.optim.SGD([], lr=0.5), ValueError)
     lab.raises("a tensor for a list", lambda: torch.optim.SGD(parameters[0], lr=0.5), TypeError)
     lab.raises("a result of a graph", lambda: torch.optim.SGD([parameters[0] * 2], lr=0.5), ValueError)
     lab.raises(
         "a parameter in two groups", lambda: optimizer.add_param_group({"params": parameters[:1]}), ValueError
     )
-    lab.raises("no tensor", lambda: torch.optim.SGD([1.0], lr=0.5), TypeError)
+    lab.raises("no tensor", lambda: torch.optim.SGD([1.0], lr=0.5), TypeError)  # type: ignore[arg-type]
     lab.raises(
         "a state of other groups",
         lambda: optimizer.load_state_dict(torch.optim.SGD(parameters[:1], lr=0.5).state_dict()),
@@ -203,17 +201,18 @@ def rates_by_schedule(lab: Lab) -> None:
         for t in range(6):
             due = 2.0 * formula(t)
             lab.holds(f"{name} at {t}", abs(optimizer.param_groups[0]["lr"] - due) < 1e-9)
-            lab.holds(f"{name} tells it at {t}", abs(schedule.get_last_lr()[0] - due) < 1e-9)
+            lab.holds(f"{name} reports it at {t}", abs(schedule.get_last_lr()[0] - due) < 1e-9)
             parameter.grad = lab.put([1.0])
             optimizer.step()
             moved += due
             schedule.step()
             if t == 2 and name != "a function":
-                other = make(torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=2.0))
-                other.load_state_dict(schedule.state_dict())
+                restored = make(torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=2.0))
+                restored.load_state_dict(schedule.state_dict())
                 lab.holds(
                     f"{name} from its state",
-                    other.last_epoch == schedule.last_epoch and other.get_last_lr() == schedule.get_last_lr(),
+                    restored.last_epoch == schedule.last_epoch
+                    and restored.get_last_lr() == schedule.get_last_lr(),
                 )
         lab.expect(f"{name} moves by them", parameter.detach() + 0, [100.0 - moved], roundings=16)
     optimizer = torch.optim.SGD([nn.Parameter(lab.put([1.0]))], lr=1.0)
@@ -242,7 +241,7 @@ def rates_by_schedule(lab: Lab) -> None:
         cycle.step()
     lab.holds("one cycle has its top inside", 0 < ups.index(max(ups)) < 5 and abs(max(ups) - 2.0) < 0.5)
     two = torch.optim.SGD(
-        [{"params": [nn.Parameter(lab.put([1.0]))], "lr": 4.0}, {"params": [nn.Parameter(lab.put([1.0]))]}],
+        [{"params": [nn.Parameter(lab.put([1.0]))], "lr": 4.0}, {"params": [nn.Parameter(lab.put([1.0]))]}],  # type: ignore[arg-type]
         lr=1.0,
     )
     schedules.StepLR(two, 1, 0.5).step()
@@ -251,17 +250,17 @@ def rates_by_schedule(lab: Lab) -> None:
 
 @behaviour("optim", level="training", sees=("value",))
 def averaged_models(lab: Lab) -> None:
-    """An averaged model holds the mean of what it was given, or a moving one, and update_bn counts its
-    statistics anew.
+    """An averaged model holds the mean of what it was given, or a moving one, and update_bn recomputes its
+    statistics.
     """
-    net = nn.Sequential(whole(lab, nn.Linear(2, 3)), whole(lab, nn.BatchNorm1d(3)))
-    mean = AveragedModel(net)
-    moving = AveragedModel(net, multi_avg_fn=get_ema_multi_avg_fn(0.5))
+    net: Any = nn.Sequential(whole(lab, nn.Linear(2, 3)), whole(lab, nn.BatchNorm1d(3)))
+    mean: Any = AveragedModel(net)
+    moving: Any = AveragedModel(net, multi_avg_fn=get_ema_multi_avg_fn(0.5))
     kept = []
     for factor in (1.0, 2.0, 4.0, 1.0):
         with torch.no_grad():
-            for one in net.parameters():
-                one.mul_(factor)
+            for parameter in net.parameters():
+                parameter.mul_(factor)
         kept.append(net[0].weight.detach().clone())
         mean.update_parameters(net)
         moving.update_parameters(net)
@@ -269,8 +268,8 @@ def averaged_models(lab: Lab) -> None:
     lab.close("is that of all", torch.stack(kept).mean(0), roundings=32)
     lab.close("a moving one", moving.module[0].weight.detach(), roundings=32)
     by_hand = kept[0]
-    for one in kept[1:]:
-        by_hand = by_hand * 0.5 + one * 0.5
+    for weight in kept[1:]:
+        by_hand = by_hand * 0.5 + weight * 0.5
     lab.close("by hand", by_hand, roundings=32)
     lab.holds("how many", int(mean.n_averaged) == 4)
     lab.same("its state", sorted(state(mean)))

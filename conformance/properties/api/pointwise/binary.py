@@ -1,4 +1,4 @@
-"""Functions of two numbers at values that are known."""
+"""Functions of two numbers at known values."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ _INF, _NAN = math.inf, math.nan
 
 @behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS), level="core", sees=("value",))
 def rounded_division(lab: Lab) -> None:
-    """// and div rounding down or towards zero, remainder and fmod are Python's: for every mixture of
-    signs, of tensors, numbers, in place and the other way round."""
+    """// and div rounding down or towards zero, remainder and fmod are Python's: for every mixture of signs,
+    with tensors and numbers, in place and with the operands reversed.
+    """
     signed = lab.dtype.is_signed
     pairs = [
         (a, b)
@@ -45,8 +46,8 @@ def rounded_division(lab: Lab) -> None:
     lab.expect("//=", copy, floor)
     copy = a.clone()
     lab.expect("remainder_", copy.remainder_(b), [x % y for x, y in pairs])
-    found = a / b
-    lab.expect("/", found, numpy.array([x / y for x, y in pairs]), roundings=2.0)
+    result = a / b
+    lab.expect("/", result, numpy.array([x / y for x, y in pairs]), roundings=2.0)
     lab.expect("true_divide", torch.true_divide(a, b), numpy.array([x / y for x, y in pairs]), roundings=2.0)
     lab.expect("12 /", 12 / b, numpy.array([12 / y for _, y in pairs]), roundings=2.0)
     if not lab.dtype.is_floating_point and lab.device.type == "cpu":
@@ -58,7 +59,8 @@ def rounded_division(lab: Lab) -> None:
 @behaviour("pointwise", dtypes=FLOATS, level="core", sees=("value",))
 def division_by_zero_and_infinity(lab: Lab) -> None:
     """Quotients and remainders by zero, of infinities and of NaN are those of IEEE 754 and of Python's
-    rounding."""
+    rounding.
+    """
     a = lab.put([1.0, -1, 0, _INF, -_INF, _NAN, 5, -5], dtype=lab.dtype)
     zero, inf = torch.zeros_like(a), torch.full_like(a, _INF)
     over = [_INF, -_INF, _NAN, _INF, -_INF, _NAN, _INF, -_INF]
@@ -82,22 +84,23 @@ def division_by_zero_and_infinity(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS, "complex64"), level="core", sees=("value", "error"))
 def powers(lab: Lab) -> None:
-    """pow of tensors and numbers either way, in place and with negative exponents is exact where it can
-    be; integers to negative powers are refused, as is a result in place that does not fit."""
+    """pow of tensors and numbers in either order, in place and with negative exponents, is exact when it can
+    be; integers to negative powers are refused, as is an in-place result that does not fit.
+    """
     base = lab.put([1, 2, 3, -2] if lab.dtype.is_signed else [1, 2, 3, 4], dtype=lab.dtype)
     array = values(base)
     for exponent in (0, 1, 2, 3):
-        wanted = array**exponent
+        expected = array**exponent
         lab.expect(
-            f"to {exponent}", base**exponent, wanted, **({"roundings": 8.0} if lab.dtype.is_complex else {})
+            f"to {exponent}", base**exponent, expected, **({"roundings": 8.0} if lab.dtype.is_complex else {})
         )
         copy = base.clone()
         lab.holds(f"pow_ to {exponent} returns its input", copy.pow_(exponent) is copy)
         lab.expect(
-            f"in place to {exponent}", copy, wanted, **({"roundings": 8.0} if lab.dtype.is_complex else {})
+            f"in place to {exponent}", copy, expected, **({"roundings": 8.0} if lab.dtype.is_complex else {})
         )
         power = torch.full_like(base, exponent)
-        lab.expect(f"to a tensor of {exponent}", base**power, wanted, roundings=8.0)
+        lab.expect(f"to a tensor of {exponent}", base**power, expected, roundings=8.0)
     small = lab.put([0, 1, 2, 5], dtype=lab.dtype)
     lab.expect("2 to", 2**small, [1, 2, 4, 32], roundings=8.0)
     lab.expect("torch.pow of 3", torch.pow(3, small[:3]), [1, 3, 9], roundings=8.0)
@@ -139,7 +142,8 @@ def powers(lab: Lab) -> None:
 @behaviour("pointwise", dtypes=INTEGERS, level="core", sees=("value", "error"))
 def functions_of_two_integers(lab: Lab) -> None:
     """gcd, lcm, shifts and bitwise operators are NumPy's, of tensors and numbers, in place and with
-    operators."""
+    operators.
+    """
     a, b = lab.integers(40, low=-12, high=13), lab.integers(40, low=-12, high=13)
     x, y = values(a), values(b)
     lab.expect("gcd", torch.gcd(a, b), numpy.gcd(x, y))
@@ -182,7 +186,8 @@ def functions_of_two_integers(lab: Lab) -> None:
 @behaviour("pointwise", dtypes=FLOATS, level="core", sees=("value", "error"))
 def functions_of_two_floats(lab: Lab) -> None:
     """copysign, nextafter, heaviside, hypot, atan2, ldexp, logaddexp, xlogy and xlog1py have their known
-    values, special ones included."""
+    values, special ones included.
+    """
 
     def put(*numbers: float) -> torch.Tensor:
         return lab.put(list(numbers), dtype=lab.dtype)
@@ -221,18 +226,18 @@ def functions_of_two_floats(lab: Lab) -> None:
         roundings=4.0,
     )
     lab.expect("ldexp", torch.ldexp(put(1, -3, 0.5, 0), lab.put([3, 1, -2, 5])), [8.0, -6, 0.125, 0])
-    one, other = put(1, -2, 3, _INF, -_INF, -_INF), put(2, 2, 3, _INF, -_INF, 1)
+    left, right = put(1, -2, 3, _INF, -_INF, -_INF), put(2, 2, 3, _INF, -_INF, 1)
     with numpy.errstate(all="ignore"):
         lab.expect(
             "logaddexp",
-            torch.logaddexp(one, other),
-            numpy.logaddexp(values(one), values(other)),
+            torch.logaddexp(left, right),
+            numpy.logaddexp(values(left), values(right)),
             roundings=8.0,
         )
         lab.expect(
             "logaddexp2",
-            torch.logaddexp2(one, other),
-            numpy.logaddexp2(values(one), values(other)),
+            torch.logaddexp2(left, right),
+            numpy.logaddexp2(values(left), values(right)),
             roundings=8.0,
         )
     lab.expect("xlogy", torch.xlogy(put(0, 0, 0, 2, 1), put(0, _INF, _NAN, 1, _NAN)), [0.0, 0, _NAN, 0, _NAN])
@@ -266,8 +271,9 @@ WIDE_NAMES = tuple(getattr(torch, name) for name in WIDE_FLOATS)
     sees=("value", "error"),
 )
 def operators_between_tensors_and_numbers(lab: Lab) -> None:
-    """Arithmetic and comparison operators of Python work between tensors that broadcast, numbers on
-    either side and in place; what does not broadcast is an error, a number of the host is not."""
+    """Arithmetic and comparison operators of Python work between tensors that broadcast, with numbers on
+    either side and in place; shapes that do not broadcast are an error, a number of the host is not.
+    """
     a, b = lab.integers(4, 3, low=1, high=4), lab.integers(3, low=1, high=4)
     x, y = values(a), values(b)
     plain = lab.dtype != torch.bool
@@ -301,16 +307,14 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
                 **room,
             )
         else:
-            wanted = {"add": x | y, "mul": x & y}.get(symbol)
-            lab.expect(symbol, getattr(a, method)(b), function(x, y) if wanted is None else wanted)
+            expected = {"add": x | y, "mul": x & y}.get(symbol)
+            lab.expect(symbol, getattr(a, method)(b), function(x, y) if expected is None else expected)
         lab.same(f"{symbol} with nothing", getattr(a[:0], method)(b))
-        lab.raises(
-            f"{symbol} of other sizes", lambda m=method: getattr(a, m)(a[:2]), match="(?i)size|broadcast"
-        )
+        lab.raises(f"{symbol} of other sizes", lambda: getattr(a, method)(a[:2]), match="(?i)size|broadcast")
         refuses_two_devices(
             lab,
             f"{symbol} of two devices",
-            lambda m=method: getattr(a, m)(torch.ones(3, dtype=lab.dtype)),
+            lambda: getattr(a, method)(torch.ones(3, dtype=lab.dtype)),
             match="(?i)device",
         )
     if plain:
@@ -325,8 +329,8 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
         lab.expect("in place", copy, (x + y) * 2 - x)
         lab.expect("addcmul", torch.addcmul(a, a, b, value=2), x + 2 * x * y)
     out = torch.empty(2, dtype=(a + b).dtype, device=lab.device)
-    found = lab.warns("an out of another shape", lambda: torch.add(a, b, out=out), match="(?i)resized")
-    lab.holds("the out is returned", found is out)
+    result = lab.warns("an out of another shape", lambda: torch.add(a, b, out=out), match="(?i)resized")
+    lab.holds("the out is returned", result is out)
     memory = lab.integers(6, low=1, high=4)
     lab.raises(
         "into overlapping memory",
@@ -346,21 +350,24 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
         ("logical_or", numpy.logical_or),
         ("logical_xor", numpy.logical_xor),
     ]
-    for (word, reference), other in itertools.product(logic, (b, b.to(torch.bool), b.to(torch.float32))):
-        lab.expect(f"{word} with {other.dtype}", getattr(torch, word)(a, other), reference(x, values(other)))
+    for (word, reference), operand in itertools.product(logic, (b, b.to(torch.bool), b.to(torch.float32))):
+        lab.expect(
+            f"{word} with {operand.dtype}", getattr(torch, word)(a, operand), reference(x, values(operand))
+        )
     odd = torch.zeros(17, dtype=torch.bool, device=lab.device)[1:]
     lab.expect("logical_xor at an offset", torch.logical_xor(odd, torch.ones_like(odd)), [True] * 16)
 
 
 @behaviour("pointwise", capabilities=("autograd",), level="training", sees=("value",))
 def gradients_where_two_are_equal(lab: Lab) -> None:
-    """maximum and minimum share the gradient between equal operands; copysign has none at zero; xlogy
-    and lerp those of their definitions."""
+    """maximum and minimum split the gradient between equal operands; copysign has none at zero; xlogy and
+    lerp have those of their definitions.
+    """
     for word in ("maximum", "minimum"):
         a, b = lab.put([1.0, 2, 3], requires_grad=True), lab.put([1.0, 3, 2], requires_grad=True)
         getattr(torch, word)(a, b).sum().backward()
         first = [0.5, 0, 1] if word == "maximum" else [0.5, 1, 0]
-        lab.expect(word, [a.grad.tolist(), b.grad.tolist()], [first, [1 - value for value in first]])
+        lab.expect(word, [a.grad.tolist(), b.grad.tolist()], [first, [1 - value for value in first]])  # type: ignore[union-attr]
     a = lab.put([0.0, -0.0, 2, -3], requires_grad=True)
     torch.copysign(a, lab.put([1.0, -1, -1, -1])).sum().backward()
     lab.expect("copysign", a.grad, [0.0, 0, -1, 1])
@@ -371,5 +378,7 @@ def gradients_where_two_are_equal(lab: Lab) -> None:
     x, y, w = (lab.put(v, requires_grad=True) for v in ([1.0, 2], [5.0, 8], [0.25, 0.5]))
     torch.lerp(x, y, w).sum().backward()
     lab.expect(
-        "lerp", [x.grad.tolist(), y.grad.tolist(), w.grad.tolist()], [[0.75, 0.5], [0.25, 0.5], [4.0, 6]]
+        "lerp",
+        [x.grad.tolist(), y.grad.tolist(), w.grad.tolist()],  # type: ignore[union-attr]
+        [[0.75, 0.5], [0.25, 0.5], [4.0, 6]],
     )

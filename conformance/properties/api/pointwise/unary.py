@@ -1,4 +1,4 @@
-"""Functions of one number at values that are known."""
+"""Functions of one number at known values."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ _INF, _NAN = math.inf, math.nan
 
 @behaviour("pointwise", dtypes=FLOATS, level="core", sees=("value",))
 def replacing_special_values(lab: Lab) -> None:
-    """nan_to_num replaces NaN by 0 and infinities by the extremes of the dtype, or by what is given, out
-    of place, in place and into out=."""
+    """nan_to_num replaces NaN by 0 and infinities by the extremes of the dtype, or by given values, out of
+    place, in place and into out=.
+    """
     base = lab.put([_NAN, _INF, -_INF, 1.5], dtype=lab.dtype)
     top = torch.finfo(lab.dtype).max
     lab.expect("by default", base.nan_to_num(), torch.tensor([0, top, -top, 1.5], dtype=torch.float64))
@@ -32,12 +33,13 @@ def replacing_special_values(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("complex64", "complex128"), level="core", sees=("value", "dtype"))
 def functions_of_complex_numbers(lab: Lab) -> None:
-    """nan_to_num works on both parts, abs and angle give real numbers, silu, log1p, exp and reciprocal
-    are those of the definition."""
+    """nan_to_num works on both parts, abs and angle give real numbers, silu, log1p, exp and reciprocal are
+    those of the definition.
+    """
     top = torch.finfo(lab.dtype).max
     special = lab.put([complex(_NAN, 1), complex(_INF, -_INF), complex(2, _NAN)], dtype=lab.dtype)
-    wanted = torch.tensor([complex(0, 1), complex(top, -top), 2 + 0j], dtype=torch.complex128)
-    lab.expect("nan_to_num", special.nan_to_num(), wanted)
+    expected = torch.tensor([complex(0, 1), complex(top, -top), 2 + 0j], dtype=torch.complex128)
+    lab.expect("nan_to_num", special.nan_to_num(), expected)
     base = lab.put([3 + 4j, -5 + 12j, 0j, -1 + 0j, 1j], dtype=lab.dtype)
     array = values(base)
     real = torch.float32 if lab.dtype == torch.complex64 else torch.float64
@@ -68,15 +70,16 @@ def functions_of_complex_numbers(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=(*WIDE_FLOATS, "float16"), level="core", sees=("value", "error"))
 def mantissas_and_exponents(lab: Lab) -> None:
-    """frexp gives a mantissa from 0.5 to 1 and an int32 exponent that ldexp puts together again;
-    integers are refused."""
+    """frexp gives a mantissa from 0.5 to 1 and an int32 exponent that ldexp puts back together; integers are
+    refused.
+    """
     base = lab.put([0.0, 1.0, -3.0, 0.15625, 1024.0, -0.5], dtype=lab.dtype)
-    found = torch.frexp(base)
+    result = torch.frexp(base)
     mantissa, exponent = numpy.frexp(values(base))
-    lab.expect("mantissas", found.mantissa, mantissa)
-    lab.expect("exponents", found.exponent, exponent)
-    lab.expect("dtypes", (found.mantissa.dtype, found.exponent.dtype), (lab.dtype, torch.int32))
-    lab.expect("together", torch.ldexp(found.mantissa, found.exponent), values(base))
+    lab.expect("mantissas", result.mantissa, mantissa)
+    lab.expect("exponents", result.exponent, exponent)
+    lab.expect("dtypes", (result.mantissa.dtype, result.exponent.dtype), (lab.dtype, torch.int32))
+    lab.expect("together", torch.ldexp(result.mantissa, result.exponent), values(base))
     lab.expect("infinities", torch.frexp(lab.put([_INF, -_INF], dtype=lab.dtype)).mantissa, [_INF, -_INF])
     out = (
         torch.empty(6, dtype=lab.dtype, device=lab.device),
@@ -99,8 +102,9 @@ def mantissas_and_exponents(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=WIDE_FLOATS, level="core", sees=("value",))
 def special_functions(lab: Lab) -> None:
-    """digamma, polygamma, igamma, igammac, i0, i1, ndtr, log_ndtr, sinc and lgamma have their known
-    values, at poles, zero and infinity too."""
+    """digamma, polygamma, igamma, igammac, i0, i1, ndtr, log_ndtr, sinc and lgamma have their known values,
+    at poles, zero and infinity too.
+    """
 
     def put(*numbers: float) -> torch.Tensor:
         return lab.put(list(numbers), dtype=lab.dtype)
@@ -186,8 +190,9 @@ def special_functions(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=FLOATS, level="core", capabilities=("autograd",), sees=("value",))
 def activations(lab: Lab) -> None:
-    """hardshrink, hardswish, hardsigmoid, threshold, silu and mish are what their definitions say, at
-    the bounds of their pieces too, and so are the gradients of hardsigmoid."""
+    """hardshrink, hardswish, hardsigmoid, threshold, silu and mish are what their definitions say, at the
+    bounds of their pieces too, and so are the gradients of hardsigmoid.
+    """
 
     def put(*numbers: float) -> torch.Tensor:
         return lab.put(list(numbers), dtype=lab.dtype)
@@ -225,8 +230,9 @@ def activations(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS), level="core", sees=("value", "error"))
 def signs_and_bits(lab: Lab) -> None:
-    """abs loses signs, also of zero and of large numbers; ~ inverts bits and truth values and refuses
-    floats; isposinf and isneginf write truth into bool alone."""
+    """abs removes signs, also of zero and of large numbers; ~ inverts bits and booleans and refuses floats;
+    isposinf and isneginf write only into bool.
+    """
     if lab.dtype.is_floating_point:
         x = lab.put([-0.0, 0.0, -_INF, _NAN, -2.5], dtype=lab.dtype)
         lab.expect("abs", x.abs(), [0.0, 0, _INF, _NAN, 2.5])
@@ -238,14 +244,14 @@ def signs_and_bits(lab: Lab) -> None:
         )
         lab.expect("signbit", torch.signbit(x[:3]), [True, False, True])
         lab.raises("~ of floats", lambda: ~x, TypeError, RuntimeError, match="(?i)implemented|bool|integ")
-        for word, wanted in (
+        for word, expected in (
             ("isposinf", [False, False, False, False, False]),
             ("isneginf", [False, False, True, False, False]),
         ):
-            lab.expect(word, getattr(torch, word)(x), wanted)
+            lab.expect(word, getattr(torch, word)(x), expected)
             lab.raises(
                 f"{word} into floats",
-                lambda w=word: getattr(torch, w)(x, out=torch.empty(5, device=lab.device)),
+                lambda: getattr(torch, word)(x, out=torch.empty(5, device=lab.device)),
                 match="(?i)bool",
             )
     else:
@@ -253,7 +259,7 @@ def signs_and_bits(lab: Lab) -> None:
         top = 255 if lab.dtype == torch.uint8 else -1
         lab.expect("~", ~x, [top - value for value in (0, 1, 5, 100)])
         lab.expect("~ twice", ~~x, [0, 1, 5, 100])
-        lab.expect("~ of truth", ~lab.put([True, False]), [False, True])
+        lab.expect("~ of booleans", ~lab.put([True, False]), [False, True])
         if lab.dtype.is_signed:
             lab.expect("abs", (-x).abs(), [0, 1, 5, 100])
     lab.expect("abs of zeros", torch.zeros(5, dtype=lab.dtype, device=lab.device).abs(), [0] * 5)
@@ -261,12 +267,12 @@ def signs_and_bits(lab: Lab) -> None:
     for word in ("sin", "exp", "neg", "sqrt"):
         lab.raises(
             f"{word} into overlapping memory",
-            lambda w=word: getattr(torch, w)(memory[:1].expand(3), out=memory[:1].expand(3)),
+            lambda: getattr(torch, word)(memory[:1].expand(3), out=memory[:1].expand(3)),
             match="(?i)memory|overlap|expanded",
         )
         lab.raises(
             f"{word} into part of its input",
-            lambda w=word: getattr(torch, w)(memory[:5], out=memory[1:]),
+            lambda: getattr(torch, word)(memory[:5], out=memory[1:]),
             match="(?i)memory|overlap",
         )
     lab.same("into its own input", torch.neg(memory, out=memory))

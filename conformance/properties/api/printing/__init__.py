@@ -1,1 +1,1 @@
-"""Behaviours of area ``printing``: how tensors print."""
+"""Behaviours of area ``printing``: printed tensors."""

@@ -1,4 +1,4 @@
-"""How tensors print."""
+"""Printed tensors: values, dtype, device, layout and history."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from conformance.behaviours.lab import Lab
 
 
 def text(tensor: torch.Tensor) -> str:
-    """What repr says, without the device and the line breaks that its name leads to."""
+    """The repr, without the device and the line breaks that its name leads to."""
     return " ".join(re.sub(r",?\s*device='[^']*'", "", repr(tensor)).split())
 
 
 @behaviour("printing", dtypes=ALL, level="bringup", sees=("value",))
 def printed_values(lab: Lab) -> None:
-    """repr shows the values, the dtype where it is not a default one, and shapes of what is empty."""
+    """repr shows the values, the dtype if it is not a default one, and the shape of an empty tensor."""
     rows = lab.put([[0, 1], [1, 1]], dtype=lab.dtype)
     lab.same("a matrix", text(rows + 0))
     lab.same("a scalar", text(rows[1, 0].clone()))
@@ -32,18 +32,20 @@ def printed_values(lab: Lab) -> None:
 
 @behaviour("printing", level="core", sees=("value",))
 def printed_device(lab: Lab) -> None:
-    """repr names the device of a tensor where it is not the default one."""
-    made = lab.put([0, 1, 2]) + 0
-    lab.same("the values", text(made))
+    """repr names the device of a tensor if it is not the default one."""
+    numbers = lab.put([0, 1, 2]) + 0
+    lab.same("the values", text(numbers))
     if lab.device.type == "cpu":
-        lab.holds("the device is named where it is not the default", "device" not in repr(made))
+        lab.holds("the device is named if it is not the default", "device" not in repr(numbers))
     else:
-        lab.holds("the device is named where it is not the default", f"device='{made.device}'" in repr(made))
+        lab.holds(
+            "the device is named if it is not the default", f"device='{numbers.device}'" in repr(numbers)
+        )
     lab.expect("of a meta tensor", "device='meta'" in repr(torch.empty(2, device="meta")), True)
     with torch.device(lab.device):
-        lab.holds("the values are there", "[0, 1, 2]" in repr(made))
+        lab.holds("the values are there", "[0, 1, 2]" in repr(numbers))
     lab.holds(
-        "a Parameter says so", repr(torch.nn.Parameter(made.float())).startswith("Parameter containing")
+        "a Parameter says so", repr(torch.nn.Parameter(numbers.float())).startswith("Parameter containing")
     )
     lab.expect(
         "the device itself", repr(torch.device(lab.device.type)) == f"device(type='{lab.device.type}')", True
@@ -52,8 +54,8 @@ def printed_device(lab: Lab) -> None:
 
 @behaviour("printing", sees=("value",))
 def printed_numbers(lab: Lab) -> None:
-    """Numbers print in one format per tensor: plain, scientific where sizes are apart, with signs,
-    NaN and infinity.
+    """Numbers print in one format per tensor: plain, scientific if magnitudes differ widely, with signs, NaN
+    and infinity.
     """
     cases = {
         "integral floats": [1.0, 2.0, 300.0],
@@ -68,8 +70,8 @@ def printed_numbers(lab: Lab) -> None:
     }
     for name, values in cases.items():
         for dtype in (torch.float32, torch.float64, torch.float16):
-            made = torch.tensor(values, dtype=torch.float64, device=lab.device).to(dtype)
-            lab.same(f"{name}, {dtype}", text(made))
+            tensor = torch.tensor(values, dtype=torch.float64, device=lab.device).to(dtype)
+            lab.same(f"{name}, {dtype}", text(tensor))
     lab.same("complex", text(torch.tensor([1 + 2j, -0.5j, 3], device=lab.device) + 0))
     lab.same(
         "complex, not finite",
@@ -94,7 +96,7 @@ def printed_numbers(lab: Lab) -> None:
 @behaviour("printing", sees=("value",))
 def print_options(lab: Lab) -> None:
     """set_printoptions governs digits, width, the number of elements shown, and scientific notation."""
-    made = torch.tensor([1 / 3, 1000.0, 1e-3], dtype=torch.float64, device=lab.device) * 1
+    tensor = torch.tensor([1 / 3, 1000.0, 1e-3], dtype=torch.float64, device=lab.device) * 1
     options = (
         {"precision": 2},
         {"precision": 8},
@@ -108,11 +110,11 @@ def print_options(lab: Lab) -> None:
     for option in options:
         try:
             torch.set_printoptions(**option)
-            lab.same(f"with {option}", text(made))
+            lab.same(f"with {option}", text(tensor))
             lab.same(f"more with {option}", text(torch.arange(30, device=lab.device) + 0))
         finally:
             torch.set_printoptions(profile="default")
-    lab.same("back to the default", text(made))
+    lab.same("back to the default", text(tensor))
 
 
 @behaviour("printing", capabilities=("autograd",), sees=("value",))

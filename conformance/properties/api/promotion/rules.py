@@ -1,4 +1,4 @@
-"""Which dtype a result has: the lattice of dtypes, dimensions and Python numbers."""
+"""Dtypes of results: the lattice of dtypes, dimensions and Python numbers."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def known(lab: Lab) -> list[torch.dtype]:
 
 
 def category(dtype: torch.dtype) -> int:
-    """0 for truth values, 1 for integers, 2 for floating, 3 for complex numbers."""
+    """0 for booleans, 1 for integers, 2 for floating, 3 for complex numbers."""
     if dtype.is_complex:
         return 3
     return 2 if dtype.is_floating_point else int(dtype != torch.bool)
 
 
-def wanted(
-    one: torch.dtype, other: torch.dtype, one_counts: bool = True, other_counts: bool = True
+def promoted(
+    left: torch.dtype, right: torch.dtype, left_counts: bool = True, right_counts: bool = True
 ) -> torch.dtype:
-    """The documented result of two operands, of which one may be a number without dimensions that counts
-    only where its category is higher.
+    """The documented result of two operands, of which one may be a number without dimensions that counts only
+    if its category is higher.
     """
-    if one_counts == other_counts:
-        return torch.promote_types(one, other)
-    strong, weak = (one, other) if one_counts else (other, one)
+    if left_counts == right_counts:
+        return torch.promote_types(left, right)
+    strong, weak = (left, right) if left_counts else (right, left)
     if category(weak) <= category(strong):
         return strong
     if category(weak) == 3 and category(strong) == 2:
@@ -55,27 +55,28 @@ def wanted(
     return weak
 
 
-def _halves_of_complex(one: torch.dtype, other: torch.dtype) -> bool:
-    """Whether the result would be a complex number of halves, which few devices have."""
-    return one.is_floating_point and one.itemsize == 2 and other.is_complex
+def _halves_of_complex(left: torch.dtype, right: torch.dtype) -> bool:
+    """True if the result would be a complex number of halves, which few devices have."""
+    return left.is_floating_point and left.itemsize == 2 and right.is_complex
 
 
-def _made(lab: Lab, dtype: torch.dtype, *shape: int) -> torch.Tensor:
+def _tensor_of(lab: Lab, dtype: torch.dtype, *shape: int) -> torch.Tensor:
     return lab.integers(*shape, low=1, high=3, dtype=dtype)
 
 
 @behaviour("promotion", dtypes=ANY, level="core", sees=("dtype",))
 def arithmetic_of_mixed_dtypes(lab: Lab) -> None:
-    """Sums, differences, products, maxima, comparisons and choices of tensors of two dtypes have the
-    dtype that promote_types gives, and true division a floating one."""
-    for one, other in itertools.product(known(lab), repeat=2):
-        a, b = _made(lab, one, 3), _made(lab, other, 3)
-        name = f"{one} and {other}"
-        both = torch.promote_types(one, other)
+    """Sums, differences, products, maxima, comparisons and choices of tensors of two dtypes have the dtype
+    that promote_types gives, and true division a floating one.
+    """
+    for left, right in itertools.product(known(lab), repeat=2):
+        a, b = _tensor_of(lab, left, 3), _tensor_of(lab, right, 3)
+        name = f"{left} and {right}"
+        both = torch.promote_types(left, right)
         lab.expect(f"result_type of {name}", torch.result_type(a, b), both)
         lab.expect(f"sum of {name}", (a + b).dtype, both)
         lab.expect(f"product of {name}", (a * b).dtype, both)
-        if torch.bool not in (one, other):
+        if torch.bool not in (left, right):
             lab.expect(f"difference of {name}", (a - b).dtype, both)
         lab.expect(f"quotient of {name}", (a / b).dtype, both if category(both) > 1 else torch.float32)
         lab.expect(f"comparison of {name}", (a == b).dtype, torch.bool)
@@ -88,33 +89,34 @@ def arithmetic_of_mixed_dtypes(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, level="core", sees=("dtype",))
 def numbers_without_dimensions(lab: Lab) -> None:
-    """A tensor without dimensions and a Python number change the dtype of a tensor with dimensions only
-    where they are of a higher category."""
+    """A tensor without dimensions or a Python number changes the dtype of a tensor with dimensions only if it
+    is of a higher category.
+    """
     numbers = {True: torch.bool, 2: torch.int64, 1.5: torch.float32, 1 + 1j: torch.complex64}
-    for one in known(lab):
-        a = _made(lab, one, 3)
-        for other in known(lab):
-            if _halves_of_complex(one, other):
+    for left in known(lab):
+        a = _tensor_of(lab, left, 3)
+        for right in known(lab):
+            if _halves_of_complex(left, right):
                 continue
-            b = _made(lab, other, 1)[0]
-            due = wanted(one, other, True, False)
+            b = _tensor_of(lab, right, 1)[0]
+            due = promoted(left, right, True, False)
             lab.expect(
-                f"{one} and a number of {other}",
+                f"{left} and a number of {right}",
                 (torch.result_type(a, b), (a + b).dtype, (b * a).dtype),
                 (due,) * 3,
             )
-            two = torch.promote_types(one, other)
-            lab.expect(f"numbers of {one} and {other}", (a[0] + b).dtype, two)
-        for number, other in numbers.items():
-            if _halves_of_complex(one, other):
+            two = torch.promote_types(left, right)
+            lab.expect(f"numbers of {left} and {right}", (a[0] + b).dtype, two)
+        for number, number_dtype in numbers.items():
+            if _halves_of_complex(left, number_dtype):
                 continue
-            due = wanted(one, other, True, False)
+            due = promoted(left, number_dtype, True, False)
             lab.expect(
-                f"{one} and {number}",
+                f"{left} and {number}",
                 (torch.result_type(a, number), (a + number).dtype, (number * a).dtype),
                 (due,) * 3,
             )
-            lab.expect(f"a number of {one} and {number}", (a[0] + number).dtype, due)
+            lab.expect(f"a number of {left} and {number}", (a[0] + number).dtype, due)
     lab.expect(
         "two Python numbers",
         (torch.result_type(1, 2), torch.result_type(1, 2.0)),
@@ -122,16 +124,17 @@ def numbers_without_dimensions(lab: Lab) -> None:
     )
     lab.expect(
         "sum of tensors that count and do not",
-        (_made(lab, torch.int32, 2) + _made(lab, torch.int64, 1)[0]).dtype,
+        (_tensor_of(lab, torch.int32, 2) + _tensor_of(lab, torch.int64, 1)[0]).dtype,
         torch.int32,
     )
-    lab.expect("with no elements", (_made(lab, torch.int32, 2)[:0] + 1.5).dtype, torch.float32)
+    lab.expect("with no elements", (_tensor_of(lab, torch.int32, 2)[:0] + 1.5).dtype, torch.float32)
 
 
 @behaviour("promotion", dtypes=ANY, level="core", sees=("value", "dtype"))
 def values_of_mixed_dtypes(lab: Lab) -> None:
     """Results of mixed dtypes are computed in the common dtype: a large integer beside a small one, halves
-    beside integers, signed beside unsigned."""
+    beside integers, signed beside unsigned.
+    """
     byte, short = lab.put([200, 255], dtype=torch.uint8), lab.put([-1, 100], dtype=torch.int8)
     lab.expect("uint8 + int8", byte + short, [199, 355])
     lab.expect("uint8 + 1 wraps", byte + 1, [201, 0])
@@ -171,46 +174,48 @@ def values_of_mixed_dtypes(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, level="core", sees=("value", "error"))
 def in_place_keeps_the_dtype(lab: Lab) -> None:
-    """An operator in place keeps the dtype of its tensor; a result of a higher category cannot be cast
-    into it and is an error."""
-    for one, other in itertools.product(known(lab), repeat=2):
-        a, b = _made(lab, one, 3), _made(lab, other, 3)
-        both = torch.promote_types(one, other)
-        if torch.can_cast(both, one):
+    """An operator in place keeps the dtype of its tensor; a result of a higher category cannot be cast into
+    it and is an error.
+    """
+    for left, right in itertools.product(known(lab), repeat=2):
+        a, b = _tensor_of(lab, left, 3), _tensor_of(lab, right, 3)
+        both = torch.promote_types(left, right)
+        if torch.can_cast(both, left):
             a += b
-            lab.same(f"{one} += {other}", a)
+            lab.same(f"{left} += {right}", a)
         else:
-            lab.raises(f"{one} += {other}", lambda a=a, b=b: a.add_(b), match="(?i)can't be cast")
-    small = _made(lab, torch.int64, 3)
-    small.mul_(_made(lab, torch.int64, 1)[0].to(torch.int8)).add_(True)
+            lab.raises(f"{left} += {right}", lambda: a.add_(b), match="(?i)can't be cast")
+    small = _tensor_of(lab, torch.int64, 3)
+    small.mul_(_tensor_of(lab, torch.int64, 1)[0].to(torch.int8)).add_(True)
     lab.same("int64 by numbers", small)
     lab.raises("int64 += 0.5", lambda: small.add_(0.5), match="(?i)can't be cast")
     lab.raises("int64 /= int64", lambda: small.div_(small), match="(?i)can't be cast")
     lab.raises("bool += int64", lambda: (small > 0).add_(small), match="(?i)can't be cast")
-    lab.raises("float32 += 1j", lambda: _made(lab, torch.float32, 2).add_(1j), match="(?i)can't be cast")
-    half = _made(lab, torch.float16, 3)
-    half += _made(lab, torch.float64, 3)
+    lab.raises("float32 += 1j", lambda: _tensor_of(lab, torch.float32, 2).add_(1j), match="(?i)can't be cast")
+    half = _tensor_of(lab, torch.float16, 3)
+    half += _tensor_of(lab, torch.float64, 3)
     lab.same("float16 += float64", half)
 
 
 @behaviour("promotion", dtypes=ANY, level="core", sees=("value", "error"))
 def results_are_cast_into_out(lab: Lab) -> None:
-    """A result is computed in its own dtype and then cast into out=, if that is of no lower category;
-    the dtype of out= does not change the computation."""
+    """A result is computed in its own dtype and then cast into out=, unless that is of a lower category; the
+    dtype of out= does not change the computation.
+    """
     for source, target in itertools.product(known(lab), repeat=2):
-        a = _made(lab, source, 3)
+        a = _tensor_of(lab, source, 3)
         out = torch.empty(3, dtype=target, device=lab.device)
         if torch.can_cast(source, target):
             lab.same(f"{source} + {source} into {target}", torch.add(a, a, out=out))
         else:
             lab.raises(
                 f"{source} + {source} into {target}",
-                lambda a=a, out=out: torch.add(a, a, out=out),
+                lambda: torch.add(a, a, out=out),
                 match="(?i)can't be cast",
             )
         if torch.can_cast(torch.promote_types(source, torch.float32), target) and source.itemsize != 2:
-            found = torch.square(a if category(source) > 1 else a.to(torch.float32), out=out)
-            lab.expect(f"square of {source} into {target}", found.dtype, target)
+            result = torch.square(a if category(source) > 1 else a.to(torch.float32), out=out)
+            lab.expect(f"square of {source} into {target}", result.dtype, target)
     lab.expect(
         "square roots of int64 into float64",
         torch.sqrt(lab.put([4, 9]), out=torch.empty(2, dtype=torch.float64, device=lab.device)),
@@ -251,17 +256,18 @@ def results_are_cast_into_out(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, level="core", sees=("value", "error"))
 def scaling_factors_fit_the_dtype(lab: Lab) -> None:
-    """alpha of add and sub must be of a category that the operands have: no fraction for integers, no
-    integer for truth values; integer addcdiv and subtraction of truth values are refused."""
+    """alpha of add and sub must be of a category that the operands have: no fraction for integers, no integer
+    for booleans; integer addcdiv and subtraction of booleans are refused.
+    """
     whole, truth, real = lab.put([1, 2]), lab.put([True, False]), lab.put([0.5, 1.5])
     lab.expect("integers", whole.add(whole, alpha=3), [4, 8])
     lab.expect("floats", real.add(real, alpha=2), [1.5, 4.5])
-    lab.expect("truth values", truth.add(truth, alpha=True), [True, False])
+    lab.expect("booleans", truth.add(truth, alpha=True), [True, False])
     lab.raises("integers by True", lambda: whole.add(whole, alpha=True), match="(?i)alpha")
     lab.raises("integers by 1.5", lambda: whole.add(whole, alpha=1.5), match="(?i)alpha")
     lab.raises("floats by 1j", lambda: real.add(real, alpha=1j), match="(?i)alpha|complex")
-    lab.raises("truth values subtracted", lambda: truth - truth, match="(?i)bool")
-    lab.raises("truth values negated", lambda: -truth, match="(?i)bool")
+    lab.raises("booleans subtracted", lambda: truth - truth, match="(?i)bool")
+    lab.raises("booleans negated", lambda: -truth, match="(?i)bool")
     lab.raises("integer addcdiv", lambda: torch.addcdiv(whole, whole, whole), match="(?i)integer division")
     lab.expect("addcdiv of integers and floats", torch.addcdiv(real, whole, lab.put([2.0, 4])), [1.0, 2.0])
     lab.raises(
@@ -277,14 +283,14 @@ def scaling_factors_fit_the_dtype(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, capabilities=("autograd",), level="training", sees=("value", "dtype"))
 def gradients_have_the_dtype_of_inputs(lab: Lab) -> None:
-    """Where dtypes are mixed, each input gets its gradient in its own dtype."""
-    for one, other in itertools.permutations(
+    """In an operation of mixed dtypes each input gets its gradient in its own dtype."""
+    for left, right in itertools.permutations(
         (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64), 2
     ):
-        a, b = _made(lab, one, 2).requires_grad_(), _made(lab, other, 2).requires_grad_()
+        a, b = _tensor_of(lab, left, 2).requires_grad_(), _tensor_of(lab, right, 2).requires_grad_()
         (a * b).abs().sum().backward()
-        lab.expect(f"{one} and {other}", (a.grad.dtype, b.grad.dtype), (one, other))
-    x = lab.put([2.0, 3], dtype=torch.float32, requires_grad=True)
+        lab.expect(f"{left} and {right}", (a.grad.dtype, b.grad.dtype), (left, right))  # type: ignore[union-attr]
+    x: Any = lab.put([2.0, 3], dtype=torch.float32, requires_grad=True)
     (x * lab.put([2, 5])).sum().backward()
     lab.expect("float32 and int64", x.grad, [2.0, 5])
     x = lab.put([2.0, 3], dtype=torch.float32, requires_grad=True)
@@ -297,15 +303,18 @@ def gradients_have_the_dtype_of_inputs(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, sees=("value", "error"))
 def division_of_integers(lab: Lab) -> None:
-    """True division of integers and truth values gives the default dtype; with rounding_mode integers stay
-    integers; the result fits into no integer out=, nor in place."""
-    for one, other in itertools.product([d for d in known(lab) if category(d) < 2], repeat=2):
-        a, b = _made(lab, one, 4), lab.put([1, 1, 1, 1], dtype=other)
-        lab.expect(f"{one} / {other}", ((a / b).dtype, torch.div(a, 1).dtype), (torch.float32, torch.float32))
-        if torch.bool not in (one, other):
-            both = torch.promote_types(one, other)
+    """True division of integers and booleans gives the default dtype; with rounding_mode integers stay
+    integers; the result fits into no integer out=, nor in place.
+    """
+    for left, right in itertools.product([d for d in known(lab) if category(d) < 2], repeat=2):
+        a, b = _tensor_of(lab, left, 4), lab.put([1, 1, 1, 1], dtype=right)
+        lab.expect(
+            f"{left} / {right}", ((a / b).dtype, torch.div(a, 1).dtype), (torch.float32, torch.float32)
+        )
+        if torch.bool not in (left, right):
+            both = torch.promote_types(left, right)
             for mode in ("trunc", "floor"):
-                lab.expect(f"{one} and {other} by {mode}", torch.div(a, b, rounding_mode=mode).dtype, both)
+                lab.expect(f"{left} and {right} by {mode}", torch.div(a, b, rounding_mode=mode).dtype, both)
     seven, two = lab.put([7, -7]), lab.put([2, 2])
     lab.expect("7 / 2", seven / two, [3.5, -3.5])
     lab.expect("trunc", torch.div(seven, two, rounding_mode="trunc"), [3, -3])
@@ -326,30 +335,31 @@ def division_of_integers(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, sees=("value", "error"))
 def joining_mixed_dtypes(lab: Lab) -> None:
-    """cat, stack and their kin give the common dtype of all; out= may be of a higher category, not a
-    lower."""
-    one, other = lab.put([1, 2], dtype=torch.int8), lab.put([0.5], dtype=torch.float16)
-    found = torch.cat([one, other, lab.put([True])])
-    lab.expect("cat", (found.dtype, found.tolist()), (torch.float16, [1.0, 2.0, 0.5, 1.0]))
-    lab.expect("stack", torch.stack([one[0], other[0]]), [1.0, 0.5])
+    """cat, stack and related functions give the common dtype of all; out= may be of a higher category, not a
+    lower.
+    """
+    bytes_, halves = lab.put([1, 2], dtype=torch.int8), lab.put([0.5], dtype=torch.float16)
+    result = torch.cat([bytes_, halves, lab.put([True])])
+    lab.expect("cat", (result.dtype, result.tolist()), (torch.float16, [1.0, 2.0, 0.5, 1.0]))
+    lab.expect("stack", torch.stack([bytes_[0], halves[0]]), [1.0, 0.5])
     lab.expect(
         "cat with nothing of float64",
-        torch.cat([one, torch.empty(0, dtype=torch.float64, device=lab.device)]).dtype,
+        torch.cat([bytes_, torch.empty(0, dtype=torch.float64, device=lab.device)]).dtype,
         torch.float64,
     )
     lab.expect(
         "into float64",
-        torch.cat([one, other], out=torch.empty(3, dtype=torch.float64, device=lab.device)),
+        torch.cat([bytes_, halves], out=torch.empty(3, dtype=torch.float64, device=lab.device)),
         [1.0, 2.0, 0.5],
     )
     lab.expect(
         "into complex64",
-        torch.cat([one, other], out=torch.empty(3, dtype=torch.complex64, device=lab.device)),
+        torch.cat([bytes_, halves], out=torch.empty(3, dtype=torch.complex64, device=lab.device)),
         [1 + 0j, 2, 0.5],
     )
     lab.raises(
         "floats into int64",
-        lambda: torch.cat([one, other], out=torch.empty(3, dtype=torch.int64, device=lab.device)),
+        lambda: torch.cat([bytes_, halves], out=torch.empty(3, dtype=torch.int64, device=lab.device)),
         TypeError,
         RuntimeError,
         match="(?i)cast",
@@ -369,7 +379,7 @@ def joining_mixed_dtypes(lab: Lab) -> None:
 
 @behaviour("promotion", dtypes=ANY, sees=("value",))
 def sums_with_numpy_numbers(lab: Lab) -> None:
-    """NumPy's numbers count like Python's beside a tensor."""
+    """NumPy's numbers promote like Python's beside a tensor."""
     cases: dict[str, Any] = {
         "int64": numpy.int64(3),
         "float32": numpy.float32(0.5),
@@ -378,24 +388,25 @@ def sums_with_numpy_numbers(lab: Lab) -> None:
     }
     for name, number in cases.items():
         for dtype in (torch.int32, torch.float32, torch.complex64):
-            found = lab.put([1, 2], dtype=dtype) + number
-            lab.same(f"{dtype} + {name}", found)
+            result = lab.put([1, 2], dtype=dtype) + number
+            lab.same(f"{dtype} + {name}", result)
             lab.same(f"{dtype} * {name}", lab.put([1, 2], dtype=dtype).mul(number))
 
 
 @behaviour("promotion", dtypes=ANY, capabilities=("sparse",), sees=("value",))
 def mixed_dtypes_of_sparse_tensors(lab: Lab) -> None:
-    """Sums, differences, products and quotients of sparse tensors of two dtypes have the dtype and the
-    values of the dense ones."""
+    """Sums, differences, products and quotients of sparse tensors of two dtypes have the dtype and the values
+    of the dense ones.
+    """
     places = lab.put([[0, 1, 1], [2, 0, 2]])
-    for one, other in itertools.product((torch.int32, torch.int64, torch.float32, torch.float64), repeat=2):
-        a = torch.sparse_coo_tensor(places, lab.put([1, 2, 3], dtype=one), (2, 3)).coalesce()
-        b = torch.sparse_coo_tensor(places, lab.put([4, 5, 6], dtype=other), (2, 3)).coalesce()
-        both = torch.promote_types(one, other)
-        name = f"{one} and {other}"
+    for left, right in itertools.product((torch.int32, torch.int64, torch.float32, torch.float64), repeat=2):
+        a = torch.sparse_coo_tensor(places, lab.put([1, 2, 3], dtype=left), (2, 3)).coalesce()
+        b = torch.sparse_coo_tensor(places, lab.put([4, 5, 6], dtype=right), (2, 3)).coalesce()
+        both = torch.promote_types(left, right)
+        name = f"{left} and {right}"
         lab.expect(f"sum of {name}", (a + b).to_dense(), [[0, 0, 5], [7, 0, 9]])
         lab.expect(f"difference of {name}", (b - a).to_dense(), [[0, 0, 3], [3, 0, 3]])
         lab.expect(f"product of {name}", (a * b).to_dense(), [[0, 0, 4], [10, 0, 18]])
         lab.expect(f"dtypes of {name}", ((a + b).dtype, (a - b).dtype, (a * b).dtype), (both,) * 3)
-        quotient = a / lab.put(2, dtype=other)
+        quotient = a / lab.put(2, dtype=right)
         lab.expect(f"quotient of {name}", quotient.to_dense(), [[0, 0, 0.5], [1, 0, 1.5]])

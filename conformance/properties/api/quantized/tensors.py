@@ -1,4 +1,4 @@
-"""Quantized tensors: steps, zero points, and the way there and back."""
+"""Quantized tensors: scales, zero points, and conversion in both directions."""
 
 from __future__ import annotations
 
@@ -19,18 +19,24 @@ def quantizing(lab: Lab) -> None:
     values = [-1000.0, -1.0, -0.25, 0.0, 0.5, 0.75, 1.5, 1000.0]
     x = lab.put(values)
     for kind in STORED:
-        made = torch.quantize_per_tensor(x, 0.5, 4, kind)
+        quantized = torch.quantize_per_tensor(x, 0.5, 4, kind)
         info = torch.iinfo(
             {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}[kind]
         )
         steps = [min(max(round(v / 0.5) + 4, info.min), info.max) for v in values]
-        lab.expect(f"steps of {kind}", made.int_repr(), steps)
-        lab.expect(f"values of {kind}", made.dequantize(), [(s - 4) * 0.5 for s in steps])
+        lab.expect(f"steps of {kind}", quantized.int_repr(), steps)
+        lab.expect(f"values of {kind}", quantized.dequantize(), [(s - 4) * 0.5 for s in steps])
         lab.same(
             f"what {kind} is",
-            [made.dtype, made.q_scale(), made.q_zero_point(), made.qscheme(), made.is_quantized],
+            [
+                quantized.dtype,
+                quantized.q_scale(),
+                quantized.q_zero_point(),
+                quantized.qscheme(),
+                quantized.is_quantized,
+            ],
         )
-        lab.same(f"device of {kind}", made.device.type == lab.device.type)
+        lab.same(f"device of {kind}", quantized.device.type == lab.device.type)
     rows = lab.put([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
     scales, zeros = lab.put([0.5, 0.25], dtype=torch.float64), lab.put([0, 2])
     by_channel = torch.quantize_per_channel(rows, scales, zeros, 0, torch.quint8)
@@ -43,25 +49,27 @@ def quantizing(lab: Lab) -> None:
 @behaviour("quantized", level="core", sees=("value",))
 def moving_quantized(lab: Lab) -> None:
     """Quantized tensors keep step and zero point when viewed, copied, saved and moved between devices."""
-    made = torch.quantize_per_tensor(lab.put([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), 0.5, 1, torch.quint8)
+    quantized = torch.quantize_per_tensor(lab.put([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), 0.5, 1, torch.quint8)
     buffer = io.BytesIO()
-    torch.save(made, buffer)
+    torch.save(quantized, buffer)
     buffer.seek(0)
-    for name, other in {
-        "view": made.view(2, 3),
-        "transposed": made.t(),
-        "slice": made[1:],
-        "clone": made.clone(),
-        "deepcopy": copy.deepcopy(made),
+    for name, copied in {
+        "view": quantized.view(2, 3),
+        "transposed": quantized.t(),
+        "slice": quantized[1:],
+        "clone": quantized.clone(),
+        "deepcopy": copy.deepcopy(quantized),
         "saved": torch.load(buffer, weights_only=True),
-        "round trip": made.cpu().to(lab.device),
-        "contiguous": made.t().contiguous(),
+        "round trip": quantized.cpu().to(lab.device),
+        "contiguous": quantized.t().contiguous(),
     }.items():
-        lab.same(f"values of {name}", other.dequantize())
-        lab.same(f"parameters of {name}", [other.q_scale(), other.q_zero_point(), other.dtype, other.shape])
-    lab.same("on the host", made.cpu().dequantize(), host=True)
-    lab.same("equal", torch.equal(made, made.clone()))
-    lab.holds("printed", "quantization_scheme" in repr(made) and "zero_point=1" in repr(made))
+        lab.same(f"values of {name}", copied.dequantize())
+        lab.same(
+            f"parameters of {name}", [copied.q_scale(), copied.q_zero_point(), copied.dtype, copied.shape]
+        )
+    lab.same("on the host", quantized.cpu().dequantize(), host=True)
+    lab.same("equal", torch.equal(quantized, quantized.clone()))
+    lab.holds("printed", "quantization_scheme" in repr(quantized) and "zero_point=1" in repr(quantized))
     lab.raises(
         "a step of a float tensor", lambda: lab.put([1.0]).q_scale(), RuntimeError, NotImplementedError
     )
@@ -69,15 +77,15 @@ def moving_quantized(lab: Lab) -> None:
 
 @behaviour("quantized", sees=("value",))
 def fake_quantization(lab: Lab) -> None:
-    """fake_quantize rounds in floating point, and passes gradients where nothing was clamped."""
+    """fake_quantize rounds in floating point, and passes gradients for values that were not clamped."""
     x = lab.put([-20.0, -1.0, 0.25, 0.5, 3.0, 200.0], requires_grad=True)
-    found = torch.fake_quantize_per_tensor_affine(x, 0.5, 4, 0, 255)
-    lab.expect("values", found.detach(), [-2.0, -1.0, 0.0, 0.5, 3.0, 125.5])
-    found.sum().backward()
+    result = torch.fake_quantize_per_tensor_affine(x, 0.5, 4, 0, 255)
+    lab.expect("values", result.detach(), [-2.0, -1.0, 0.0, 0.5, 3.0, 125.5])
+    result.sum().backward()
     lab.expect("gradient", x.grad, [0.0, 1.0, 1.0, 1.0, 1.0, 0.0])
     rows = lab.put([[1.1, 2.0], [1.1, 2.0]], requires_grad=True)
     scales, zeros = lab.put([0.5, 1.0]), lab.put([0, 0], dtype=torch.int32)
-    made = torch.fake_quantize_per_channel_affine(rows, scales, zeros, 0, 0, 3)
-    lab.expect("by channel", made.detach(), [[1.0, 1.5], [1.0, 2.0]])
-    made.sum().backward()
+    by_channel = torch.fake_quantize_per_channel_affine(rows, scales, zeros, 0, 0, 3)
+    lab.expect("by channel", by_channel.detach(), [[1.0, 1.5], [1.0, 2.0]])
+    by_channel.sum().backward()
     lab.expect("gradient by channel", rows.grad, [[1.0, 0.0], [1.0, 1.0]])

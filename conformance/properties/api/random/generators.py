@@ -1,4 +1,4 @@
-"""Generators: seeds, states, and what they govern."""
+"""Generators: seeds, states, and the operators that use them."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ def seeds_repeat(lab: Lab) -> None:
         torch.manual_seed(11)
         again = call()
         torch.manual_seed(12)
-        other = call()
+        third = call()
         lab.holds(f"{name} repeats after the same seed", torch.equal(first, again))
         lab.holds(f"{name} goes on to other numbers", not torch.equal(first, second))
-        lab.holds(f"{name} draws others after another seed", not torch.equal(first, other))
+        lab.holds(f"{name} draws others after another seed", not torch.equal(first, third))
         lab.same(f"what {name} gives", [first.shape, first.dtype])
 
 
 @behaviour("random", level="training", capabilities=("generator",), sees=())
 def generator_objects(lab: Lab) -> None:
-    """A generator of the device repeats after its seed, keeps a state that can be set, and leaves the
-    device's own alone.
+    """A generator of the device repeats after its seed, has a state that can be set, and leaves the device's
+    default generator alone.
     """
     generator = torch.Generator(device=lab.device)
     lab.holds("it is of the device", generator.device.type == lab.device.type)
@@ -74,13 +74,13 @@ def generator_objects(lab: Lab) -> None:
     lab.holds("and goes on", torch.equal(third, draw(lab, generator)))
     generator.manual_seed(5)
     lab.holds("a seed repeats", torch.equal(first, draw(lab, generator)))
-    other = torch.Generator(device=lab.device).manual_seed(5)
-    lab.holds("another generator of the same seed", torch.equal(first, draw(lab, other)))
+    equal = torch.Generator(device=lab.device).manual_seed(5)
+    lab.holds("another generator of the same seed", torch.equal(first, draw(lab, equal)))
     torch.manual_seed(3)
-    own = draw(lab)
+    from_own = draw(lab)
     torch.manual_seed(3)
     draw(lab, generator)
-    lab.holds("the device's own is left alone", torch.equal(own, draw(lab)))
+    lab.holds("the device's own is left alone", torch.equal(from_own, draw(lab)))
     twin = torch.Generator(device=lab.device)
     twin.set_state(generator.get_state())
     lab.holds("a state goes to another generator", torch.equal(draw(lab, twin), draw(lab, generator)))
@@ -106,16 +106,16 @@ def generator_objects(lab: Lab) -> None:
 
 @behaviour("random", capabilities=("generator",), sees=("error",))
 def generator_refusals(lab: Lab) -> None:
-    """Generators of another device, states of another size and things that are none are refused."""
+    """Generators of another device, states of another size and arguments of other types are refused."""
     generator = torch.Generator(device=lab.device)
     lab.raises("an unknown device", lambda: torch.Generator("nosuch"), RuntimeError)
-    lab.raises("a seed that is no number", lambda: generator.manual_seed("a"), TypeError, RuntimeError)
-    lab.raises("a state that is no tensor", lambda: generator.set_state([1, 2]), TypeError)
+    lab.raises("a seed that is not an integer", lambda: generator.manual_seed("a"), TypeError, RuntimeError)  # type: ignore[arg-type]
+    lab.raises("a state that is not a tensor", lambda: generator.set_state([1, 2]), TypeError)  # type: ignore[arg-type]
     lab.raises("a state of floats", lambda: generator.set_state(torch.zeros(16)), RuntimeError, TypeError)
     lab.raises(
         "a state of one byte", lambda: generator.set_state(torch.zeros(1, dtype=torch.uint8)), RuntimeError
     )
-    lab.raises("a number for a generator", lambda: torch.rand(2, device=lab.device, generator=3), TypeError)
+    lab.raises("a number for a generator", lambda: torch.rand(2, device=lab.device, generator=3), TypeError)  # type: ignore[call-overload]
     if lab.device.type == "cpu":
         lab.holds("a generator of another device is refused", True)
         return
@@ -128,7 +128,7 @@ def generator_refusals(lab: Lab) -> None:
 
 
 def _functions(lab: Lab) -> Any:
-    """``torch.<device>`` where it has the functions for random states, else torch itself."""
+    """``torch.<device>`` if it has the functions for random states, else torch itself."""
     return torch if lab.device.type == "cpu" else torch.get_device_module(lab.device)
 
 
@@ -162,9 +162,9 @@ def device_random_state(lab: Lab) -> None:
     lab.holds("a fork leaves the state alone", torch.equal(outside, draw(lab)))
     generator = torch.manual_seed(4)
     lab.holds("manual_seed gives the host's generator", generator.device.type == "cpu")
-    one = draw(lab)
+    drawn = draw(lab)
     module.manual_seed(4) if lab.device.type != "cpu" else torch.manual_seed(4)
-    lab.holds("the device's own manual_seed does the same", torch.equal(one, draw(lab)))
+    lab.holds("the device's own manual_seed does the same", torch.equal(drawn, draw(lab)))
     lab.holds("torch.seed draws a new one", torch.seed() != torch.seed())
 
 
@@ -177,8 +177,8 @@ def _fork(lab: Lab) -> Any:
 
 @behaviour("random", sees=())
 def random_in_parts(lab: Lab) -> None:
-    """Numbers drawn one call after another differ, also across shapes, dtypes and strides, and a
-    copied state brings them back.
+    """Numbers drawn one call after another differ, also across shapes, dtypes and strides, and a restored
+    state reproduces them.
     """
     torch.manual_seed(2)
     seen = [torch.rand(4, device=lab.device) for _ in range(20)]
@@ -209,6 +209,6 @@ def random_in_parts(lab: Lab) -> None:
     lab.holds("an odd number of normal ones", bool(odd.isfinite().all()))
     state = torch.get_rng_state()
     torch.set_rng_state(state)
-    one = torch.randn(1)
+    host_draw = torch.randn(1)
     torch.set_rng_state(state)
-    lab.holds("the host's state repeats single numbers", torch.equal(one, torch.randn(1)))
+    lab.holds("the host's state repeats single numbers", torch.equal(host_draw, torch.randn(1)))

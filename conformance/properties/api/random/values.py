@@ -1,4 +1,4 @@
-"""What random operators draw: ranges, moments and shapes of distributions."""
+"""Values of random operators: ranges, moments and shapes of distributions."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ KOLMOGOROV = 3.5
 
 def mean_is(lab: Lab, name: str, sample: torch.Tensor, mean: float, deviation: float) -> None:
     """The mean of a sample is that of its distribution, within what its size allows, and rounding."""
-    found = float(sample.double().mean())
+    average = float(sample.double().mean())
     unit = torch.finfo(sample.dtype).eps if sample.is_floating_point() else 0.0
     allowed = SIGMAS * deviation / math.sqrt(sample.numel()) + unit * (abs(mean) + deviation)
-    lab.holds(f"the mean of {name} is {mean}", abs(found - mean) <= allowed)
+    lab.holds(f"the mean of {name} is {mean}", abs(average - mean) <= allowed)
 
 
 def distributed(
@@ -35,9 +35,9 @@ def distributed(
     count = values.numel()
     steps = torch.arange(1, count + 1, dtype=torch.float64) / count
     unit = torch.finfo(sample.dtype).eps if sample.is_floating_point() else 0.0
-    wanted, above, below = function(values), function(values * (1 + unit)), function(values * (1 - unit))
+    expected, above, below = function(values), function(values * (1 + unit)), function(values * (1 - unit))
     blur = float((above - below).abs().max())
-    distance = float(torch.maximum((steps - wanted).abs(), (steps - 1 / count - wanted).abs()).max())
+    distance = float(torch.maximum((steps - expected).abs(), (steps - 1 / count - expected).abs()).max())
     lab.holds(f"{name} has its distribution function", distance <= KOLMOGOROV / math.sqrt(count) + 2 * blur)
 
 
@@ -52,13 +52,13 @@ def uniform_numbers(lab: Lab) -> None:
     upper end.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
-    made = {
+    samples = {
         "rand": torch.rand(COUNT, **where),
         "rand_like": torch.rand_like(torch.zeros(COUNT, **where)),
         "uniform_": torch.zeros(COUNT, **where).uniform_(),
         "into out": torch.rand(COUNT, out=torch.empty(0, **where)),
     }
-    for name, sample in made.items():
+    for name, sample in samples.items():
         lab.same(name, [sample.shape, sample.dtype])
         lab.holds(f"{name} is in [0, 1)", bool(((sample >= 0) & (sample < 1)).all()))
         mean_is(lab, name, sample, 0.5, math.sqrt(1 / 12))
@@ -68,7 +68,7 @@ def uniform_numbers(lab: Lab) -> None:
         lab.holds(f"uniform_ is in [{low}, {high})", bool(((sample >= low) & (sample <= high)).all()))
         mean_is(lab, f"uniform_({low}, {high})", sample, (low + high) / 2, (high - low) * math.sqrt(1 / 12))
     lab.expect("a range of one number", torch.zeros(3, **where).uniform_(2.0, 2.0), [2.0, 2.0, 2.0])
-    lab.raises("a range that is none", lambda: torch.zeros(3, **where).uniform_(1.0, 0.0))
+    lab.raises("a range that is invalid", lambda: torch.zeros(3, **where).uniform_(1.0, 0.0))
     lab.same(
         "shapes",
         [torch.rand(2, 3, **where).shape, torch.rand((4,), **where).shape, torch.rand((), **where).shape],
@@ -81,14 +81,14 @@ def normal_numbers(lab: Lab) -> None:
     tensors.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
-    made = {
+    samples = {
         "randn": torch.randn(COUNT, **where),
         "randn_like": torch.randn_like(torch.zeros(COUNT, **where)),
         "normal_": torch.zeros(COUNT, **where).normal_(),
         "into out": torch.randn(COUNT, out=torch.empty(0, **where)),
         "normal": torch.normal(0.0, 1.0, (COUNT,), **where),
     }
-    for name, sample in made.items():
+    for name, sample in samples.items():
         lab.same(name, [sample.shape, sample.dtype])
         mean_is(lab, name, sample, 0.0, 1.0)
         mean_is(lab, f"the squares of {name}", sample.double() ** 2, 1.0, math.sqrt(2))
@@ -119,12 +119,12 @@ def normal_numbers(lab: Lab) -> None:
 def random_integers(lab: Lab) -> None:
     """randint and random_ draw every whole number of their range, evenly, and none beyond it."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
-    made = {
+    samples = {
         "randint": torch.randint(2, 10, (COUNT,), **where),
         "randint_like": torch.randint_like(torch.zeros(COUNT, **where), 2, 10),
         "random_": torch.zeros(COUNT, **where).random_(2, 10),
     }
-    for name, sample in made.items():
+    for name, sample in samples.items():
         lab.same(name, [sample.shape, sample.dtype])
         lab.expect(f"numbers of {name}", sample.unique(), list(range(2, 10)))
         counts = torch.bincount(sample.long(), minlength=10)[2:].double() / COUNT
@@ -162,14 +162,14 @@ def random_integers(lab: Lab) -> None:
 
 @behaviour("random", level="training", sees=("value",))
 def permutations(lab: Lab) -> None:
-    """randperm is a permutation in any dtype that holds it, every one as likely; a dtype that does
-    not is refused.
+    """randperm is a permutation in any dtype that holds it, every one as likely; a dtype that does not is
+    refused.
     """
     device = lab.device
     for size in (0, 1, 2, 7, 100, 5000):
         for dtype in (torch.int64, torch.int32, torch.float32, torch.float64):
-            made = torch.randperm(size, device=device, dtype=dtype)
-            lab.expect(f"{size} of {dtype}, sorted", made.sort().values, list(range(size)))
+            permutation = torch.randperm(size, device=device, dtype=dtype)
+            lab.expect(f"{size} of {dtype}, sorted", permutation.sort().values, list(range(size)))
     lab.expect(
         "into out",
         torch.randperm(9, out=torch.empty(0, dtype=torch.int64, device=device)).sort().values,
@@ -190,8 +190,8 @@ def permutations(lab: Lab) -> None:
 
 @behaviour("random", dtypes=("float32", "float64", "float16"), sees=("error",))
 def special_distributions(lab: Lab) -> None:
-    """exponential_, cauchy_, log_normal_ and geometric_ have their distributions, ranges and limits
-    on parameters.
+    """exponential_, cauchy_, log_normal_ and geometric_ have their distributions, ranges and limits on
+    parameters.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
 
@@ -203,20 +203,20 @@ def special_distributions(lab: Lab) -> None:
         lab.holds(
             f"exponential_({rate}) is above zero", bool((sample > 0).all()) and bool(sample.isfinite().all())
         )
-        distributed(lab, f"exponential_({rate})", sample, lambda x, rate=rate: 1 - torch.exp(-rate * x))
+        distributed(lab, f"exponential_({rate})", sample, lambda x: 1 - torch.exp(-rate * x))
     for median, width in ((0.0, 1.0), (-2.0, 0.5)):
         sample = fresh().cauchy_(median, width)
         distributed(
             lab,
             f"cauchy_({median}, {width})",
             sample,
-            lambda x, m=median, w=width: torch.atan((x - m) / w) / math.pi + 0.5,
+            lambda x: torch.atan((x - median) / width) / math.pi + 0.5,
         )
     for mean, deviation in ((0.0, 0.5), (0.5, 0.25)):
         sample = fresh().log_normal_(mean, deviation)
         lab.holds(f"log_normal_({mean}, {deviation}) is above zero", bool((sample > 0).all()))
         function = normal_function(mean, deviation)
-        distributed(lab, f"log_normal_({mean}, {deviation})", sample, lambda x, f=function: f(x.log()))
+        distributed(lab, f"log_normal_({mean}, {deviation})", sample, lambda x: function(x.log()))
     for chance in (0.2, 0.5, 0.8):
         sample = fresh().geometric_(chance)
         lab.holds(
@@ -230,9 +230,7 @@ def special_distributions(lab: Lab) -> None:
     lab.raises("a width of zero", lambda: fresh().cauchy_(0.0, 0.0), match="sigma")
     lab.raises("a negative deviation", lambda: fresh().log_normal_(0.0, -1.0), match="std")
     for chance in (0.0, 1.0, -0.5, 2.0):
-        lab.raises(
-            f"a chance of {chance}", lambda chance=chance: fresh().geometric_(chance), match="geometric_|p"
-        )
+        lab.raises(f"a chance of {chance}", lambda: fresh().geometric_(chance), match="geometric_|p")
     whole = torch.zeros(3, dtype=torch.int64, device=lab.device)
     lab.raises("exponential_ of integers", lambda: whole.exponential_(), RuntimeError, NotImplementedError)
     lab.raises("cauchy_ of integers", lambda: whole.cauchy_(), RuntimeError, NotImplementedError)
@@ -240,8 +238,8 @@ def special_distributions(lab: Lab) -> None:
 
 @behaviour("random", dtypes=(*FLOATS, "int64", "uint8", "bool"), level="training", sees=("error",))
 def bernoulli_draws(lab: Lab) -> None:
-    """bernoulli gives ones as often as the chance says, a number or a tensor of any dtype; none and
-    all are exact.
+    """bernoulli gives ones as often as the chance says, a number or a tensor of any dtype; none and all are
+    exact.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for chance in (0.25, 0.5, 0.9):
@@ -268,24 +266,24 @@ def bernoulli_draws(lab: Lab) -> None:
     for chance in (-0.1, 1.1):
         lab.raises(
             f"a chance of {chance}",
-            lambda chance=chance: torch.zeros(2, **where).bernoulli_(chance),
+            lambda: torch.zeros(2, **where).bernoulli_(chance),
             match="p",
         )
 
 
 @behaviour("random", dtypes=("float32", "float64", "float16"), level="training", sees=("error",))
 def multinomial_draws(lab: Lab) -> None:
-    """multinomial draws places as often as their weights say, never those of weight zero, nor twice
-    without replacement.
+    """multinomial draws indices in proportion to their weights, never those of weight zero, nor twice without
+    replacement.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     weights = torch.tensor([1.0, 0.0, 2.0, 5.0], **where)
     drawn = torch.multinomial(weights, COUNT, replacement=True)
     lab.same("drawn", [drawn.shape, drawn.dtype])
     shares = torch.bincount(drawn, minlength=4).double() / COUNT
-    wanted = torch.tensor([0.125, 0.0, 0.25, 0.625], dtype=torch.float64, device=lab.device)
+    expected = torch.tensor([0.125, 0.0, 0.25, 0.625], dtype=torch.float64, device=lab.device)
     lab.holds(
-        "shares follow weights", bool(((shares - wanted).abs() < SIGMAS * 0.5 / math.sqrt(COUNT)).all())
+        "shares follow weights", bool(((shares - expected).abs() < SIGMAS * 0.5 / math.sqrt(COUNT)).all())
     )
     lab.holds("weight zero is never drawn", float(shares[1]) == 0.0)
     rows = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 3.0]], **where)

@@ -1,4 +1,4 @@
-"""Greatest and smallest elements, and where they are."""
+"""Greatest and smallest elements, and their indices."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ import torch
 
 from conformance.behaviours.behaviour import FLOATS, INTEGERS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import made, refuses_two_devices, values
+from conformance.properties.api._host import from_array, refuses_two_devices, values
 
 _DIMS: tuple[Any, ...] = (0, 1, -1, (0, 2), (0, 1, 2))
 
 
 def _distinct(lab: Lab, *shape: int) -> torch.Tensor:
     count = math.prod(shape)
-    return made(
+    return from_array(
         lab, values(lab.permutation(count)).reshape(shape) - (0 if lab.dtype == torch.uint8 else count // 3)
     )
 
 
 @behaviour("reductions", dtypes=(*FLOATS, *INTEGERS), level="bringup", sees=("value", "error"))
 def greatest_and_smallest(lab: Lab) -> None:
-    """max, min, amax, amin, aminmax, argmax and argmin find the extremes of all elements and of rows,
-    kept or not, for any strides, and where they are."""
+    """max, min, amax, amin, aminmax, argmax and argmin find the extremes of all elements and of rows and
+    their indices, kept or not, for any strides.
+    """
     base = _distinct(lab, 4, 5, 3)
     array = values(base)
     lab.expect(
@@ -33,15 +34,19 @@ def greatest_and_smallest(lab: Lab) -> None:
         [x.item() for x in (base.max(), base.min(), base.amax(), base.amin(), *base.aminmax())],
         [array.max(), array.min(), array.max(), array.min(), array.min(), array.max()],
     )
-    lab.expect("where of all", (base.argmax().item(), base.argmin().item()), (array.argmax(), array.argmin()))
+    lab.expect(
+        "indices over all", (base.argmax().item(), base.argmin().item()), (array.argmax(), array.argmin())
+    )
     for dim in (0, 1, 2, -1):
         for keep in (False, True):
             name = f"of {dim}{' kept' if keep else ''}"
             for word in ("max", "min"):
-                found = getattr(torch, word)(base, dim, keep)
-                lab.expect(f"{word} {name}", found.values, getattr(array, word)(dim, keepdims=keep))
+                result = getattr(torch, word)(base, dim, keep)
+                lab.expect(f"{word} {name}", result.values, getattr(array, word)(dim, keepdims=keep))
                 lab.expect(
-                    f"where {word} is {name}", found.indices, getattr(array, f"arg{word}")(dim, keepdims=keep)
+                    f"where {word} is {name}",
+                    result.indices,
+                    getattr(array, f"arg{word}")(dim, keepdims=keep),
                 )
                 lab.expect(
                     f"arg{word} {name}",
@@ -70,7 +75,7 @@ def greatest_and_smallest(lab: Lab) -> None:
     lab.expect("indices out", out[1], array.argmax(1))
     lab.same("a number", [base[0, 0, 0].max(0), base[0, 0, 0].argmin(0), base[0, 0, 0].amax(())])
     lab.same("a size of 1", [base[:, :1].max(1), base[:, :1].argmin(1), base[:1].min(0)])
-    lab.raises("a dimension that is none", lambda: base.max(3), IndexError)
+    lab.raises("a dimension that does not exist", lambda: base.max(3), IndexError)
     lab.raises("amax of the same dimension twice", lambda: base.amax((0, 0)), match="(?i)multiple times")
     lab.raises(
         "indices out of another dtype",
@@ -86,8 +91,9 @@ def greatest_and_smallest(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=FLOATS, level="core", sees=("value",))
 def extremes_of_special_values(lab: Lab) -> None:
-    """A row that holds NaN has NaN for its extremes, at the first of them; infinities are ordinary
-    extremes."""
+    """A row that holds NaN has NaN for its extremes, at the first of them; infinities are
+    ordinary extremes.
+    """
     rows = lab.put(
         [
             [1.0, math.nan, 3, math.nan],
@@ -96,17 +102,17 @@ def extremes_of_special_values(lab: Lab) -> None:
         ],
         dtype=lab.dtype,
     )
-    for word, wanted, where in (
+    for word, expected, where in (
         ("max", [math.nan, math.inf, -math.inf], [1, 0]),
         ("min", [math.nan, -math.inf, -math.inf], [1, 1]),
     ):
-        found = getattr(rows, word)(1)
-        lab.expect(word, found.values, wanted)
-        lab.expect(f"where {word} is", found.indices[:2], where)
+        result = getattr(rows, word)(1)
+        lab.expect(word, result.values, expected)
+        lab.expect(f"where {word} is", result.indices[:2], where)
         lab.expect(f"arg{word}", getattr(rows, f"arg{word}")(1)[:2], where)
-        lab.expect(f"a{word}", getattr(rows, f"a{word}")(1), wanted)
+        lab.expect(f"a{word}", getattr(rows, f"a{word}")(1), expected)
         lab.expect(f"{word} of all", getattr(rows, word)(), math.nan)
-        lab.expect(f"a{word} of columns", getattr(rows[1:].t(), f"a{word}")(0), wanted[1:])
+        lab.expect(f"a{word} of columns", getattr(rows[1:].t(), f"a{word}")(0), expected[1:])
     both = torch.aminmax(rows, dim=1)
     lab.expect(
         "aminmax",
@@ -125,21 +131,22 @@ def extremes_of_special_values(lab: Lab) -> None:
 @behaviour("reductions", dtypes=(*FLOATS, *INTEGERS, "bool"), level="core", sees=("value",))
 def greater_of_two(lab: Lab) -> None:
     """maximum, minimum, fmax, fmin and the two-tensor forms of max and min choose element by element and
-    broadcast."""
-    one, other = (
+    broadcast.
+    """
+    left, right = (
         lab.integers(4, 3, low=0, high=2 if lab.dtype == torch.bool else 9),
         lab.integers(3, low=0, high=9),
     )
-    first, second = values(one), values(other)
+    first, second = values(left), values(right)
     for word, reference in (("max", numpy.maximum), ("min", numpy.minimum)):
-        lab.expect(word, getattr(torch, word)(one, other), reference(first, second))
-        lab.expect(f"{word}imum", getattr(torch, f"{word}imum")(one, other), reference(first, second))
-        lab.expect(f"f{word}", getattr(torch, f"f{word}")(one, other), reference(first, second))
+        lab.expect(word, getattr(torch, word)(left, right), reference(first, second))
+        lab.expect(f"{word}imum", getattr(torch, f"{word}imum")(left, right), reference(first, second))
+        lab.expect(f"f{word}", getattr(torch, f"f{word}")(left, right), reference(first, second))
         out = torch.empty(0, dtype=lab.dtype, device=lab.device)
-        lab.expect(f"{word} into out", getattr(torch, word)(one, other, out=out), reference(first, second))
+        lab.expect(f"{word} into out", getattr(torch, word)(left, right, out=out), reference(first, second))
         lab.expect(
             f"{word} transposed",
-            getattr(torch, word)(one.t(), other.view(3, 1)),
+            getattr(torch, word)(left.t(), right.view(3, 1)),
             reference(first.T, second.reshape(3, 1)),
         )
         if lab.dtype.is_floating_point:
@@ -156,24 +163,24 @@ def greater_of_two(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=("float32", "int64", "bool"), level="core", sees=("error", "shape"))
 def extremes_of_nothing(lab: Lab) -> None:
-    """Reductions without an identity refuse to reduce nothing, and give nothing where other dimensions hold
-    nothing; those with one give it."""
+    """Reductions without an identity refuse to reduce an empty dimension, and give an empty result if another
+    dimension is empty; those with one return it.
+    """
     none = torch.empty(2, 0, 4, dtype=lab.dtype, device=lab.device)
     for word in ("max", "min", "amax", "amin", "argmax", "argmin", "median", "mode", "kthvalue", "aminmax"):
         if lab.dtype == torch.bool and word in ("median", "kthvalue", "argmax", "argmin"):
             continue
-        function = (
-            (lambda x, d: x.kthvalue(1, d))
-            if word == "kthvalue"
-            else (lambda x, d, w=word: getattr(x, w)(dim=d))
-        )
-        lab.raises(f"{word} of nothing", lambda f=function: f(none, 1), IndexError, RuntimeError)
+
+        def function(x: torch.Tensor, dim: int) -> Any:
+            return x.kthvalue(1, dim) if word == "kthvalue" else getattr(x, word)(dim=dim)
+
+        lab.raises(f"{word} of nothing", lambda: function(none, 1), IndexError, RuntimeError)
         lab.same(f"{word} beside nothing", function(none, 2))
         lab.same(f"{word} beside nothing in front", function(none, 0))
     for word in ("max", "min", "argmax", "argmin"):
         if lab.dtype == torch.bool and word.startswith("arg"):
             continue
-        lab.raises(f"{word} of all of nothing", lambda w=word: getattr(none, w)(), IndexError, RuntimeError)
+        lab.raises(f"{word} of all of nothing", lambda: getattr(none, word)(), IndexError, RuntimeError)
     for word in ("sum", "prod", "all", "any"):
         lab.same(
             f"{word} of nothing", [getattr(none, word)(1), getattr(none, word)(2), getattr(none, word)()]
@@ -188,15 +195,14 @@ def extremes_of_nothing(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=("float32", "int32", "int64"), sees=("value",))
 def extremes_of_many(lab: Lab) -> None:
-    """Extremes and their places are found in long rows, in many rows and along the first of many
-    columns."""
-    long = made(lab, values(lab.permutation(60000)))
+    """Extremes and their places are found in long rows, in many rows and along the first of many columns."""
+    long = from_array(lab, values(lab.permutation(60000)))
     array = values(long)
     lab.expect("of all", (long.argmax().item(), long.argmin().item()), (array.argmax(), array.argmin()))
     for shape, dim in (((6, 10000), 1), ((10000, 6), 0), ((10000, 6), 1), ((60, 1000), 0)):
-        found = long.view(shape).max(dim)
-        lab.expect(f"values of {dim} of {shape}", found.values, array.reshape(shape).max(dim))
-        lab.expect(f"where in {dim} of {shape}", found.indices, array.reshape(shape).argmax(dim))
+        result = long.view(shape).max(dim)
+        lab.expect(f"values of {dim} of {shape}", result.values, array.reshape(shape).max(dim))
+        lab.expect(f"indices in {dim} of {shape}", result.indices, array.reshape(shape).argmax(dim))
         lab.expect(
             f"argmin of {dim} of {shape}", long.view(shape).argmin(dim), array.reshape(shape).argmin(dim)
         )
@@ -204,7 +210,7 @@ def extremes_of_many(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=("bool",), level="core", sees=("value",))
 def extremes_of_truth_values(lab: Lab) -> None:
-    """max and min of truth values are those; complex numbers have none."""
+    """max and min work on booleans; complex numbers have neither."""
     base = lab.put([[True, False, True], [False, False, False]])
     lab.expect("max", base.max(1).values, [True, False])
     lab.expect("min", base.min(1).values, [False, False])
@@ -214,7 +220,7 @@ def extremes_of_truth_values(lab: Lab) -> None:
     for word in ("max", "min", "argmax", "amax", "aminmax"):
         lab.raises(
             f"{word} of complex numbers",
-            lambda w=word: getattr(lab.put([1j, 2]), w)(),
+            lambda: getattr(lab.put([1j, 2]), word)(),
             RuntimeError,
             NotImplementedError,
         )

@@ -16,8 +16,9 @@ _MOMENTS = ("float32", "float64", "complex64", "complex128")
 
 @behaviour("reductions", dtypes=_MOMENTS, level="core", sees=("value", "error"))
 def variances(lab: Lab) -> None:
-    """var, std, var_mean and std_mean agree with NumPy for every correction, by dimensions, kept or not,
-    into out=, and are NaN with a warning where no degree of freedom is left."""
+    """var, std, var_mean and std_mean agree with NumPy for every correction, by dimensions, kept or not, into
+    out=, and are NaN with a warning if no degree of freedom is left.
+    """
     base = lab.integers(4, 5, 3)
     array = values(base)
     for dim in (None, 0, -1, (0, 2)):
@@ -30,29 +31,29 @@ def variances(lab: Lab) -> None:
             scale = count / (count - correction)
             for keep in (False, True):
                 name = f"of {dim} by {correction}{' kept' if keep else ''}"
-                wanted = array.var(dim, keepdims=keep) * scale
+                expected = array.var(dim, keepdims=keep) * scale
                 mean = array.mean(dim, keepdims=keep)
                 lab.expect(
                     f"var {name}",
                     torch.var(base, dim, correction=correction, keepdim=keep),
-                    wanted,
+                    expected,
                     roundings=16.0,
                 )
                 lab.expect(
                     f"std {name}",
                     torch.std(base, dim, correction=correction, keepdim=keep),
-                    numpy.sqrt(wanted),
+                    numpy.sqrt(expected),
                     roundings=16.0,
                 )
-                found = torch.var_mean(base, dim, correction=correction, keepdim=keep)
-                lab.expect(f"var of var_mean {name}", found[0], wanted, roundings=16.0)
-                lab.expect(f"mean of var_mean {name}", found[1], mean, roundings=16.0)
-                found = torch.std_mean(base, dim, correction=correction, keepdim=keep)
-                lab.expect(f"std of std_mean {name}", found[0], numpy.sqrt(wanted), roundings=16.0)
-                lab.expect(f"mean of std_mean {name}", found[1], mean, roundings=16.0)
+                result = torch.var_mean(base, dim, correction=correction, keepdim=keep)
+                lab.expect(f"var of var_mean {name}", result[0], expected, roundings=16.0)
+                lab.expect(f"mean of var_mean {name}", result[1], mean, roundings=16.0)
+                result = torch.std_mean(base, dim, correction=correction, keepdim=keep)
+                lab.expect(f"std of std_mean {name}", result[0], numpy.sqrt(expected), roundings=16.0)
+                lab.expect(f"mean of std_mean {name}", result[1], mean, roundings=16.0)
     for unbiased in (False, True):
-        wanted = array.var(1, ddof=int(unbiased))
-        lab.expect(f"unbiased={unbiased}", base.var(1, unbiased), wanted, roundings=16.0)
+        expected = array.var(1, ddof=int(unbiased))
+        lab.expect(f"unbiased={unbiased}", base.var(1, unbiased), expected, roundings=16.0)
         lab.expect(
             f"std of all, unbiased={unbiased}",
             base.std(unbiased),
@@ -73,12 +74,12 @@ def variances(lab: Lab) -> None:
     lab.expect("out", out, array.var(0, ddof=1), roundings=16.0)
     lab.expect("one element with correction 0", base[0, 0, :1].var(correction=0), 0.0)
     for name in ("var", "std"):
-        found = lab.warns(
+        result = lab.warns(
             f"{name} of one element",
-            lambda name=name: getattr(base[0, 0, :1], name)(),
+            lambda: getattr(base[0, 0, :1], name)(),
             match="(?i)degrees of freedom",
         )
-        lab.expect(f"{name} of one element", found, math.nan)
+        lab.expect(f"{name} of one element", result, math.nan)
         lab.expect(f"{name} of nothing", getattr(torch, name)(base[:0], 0), numpy.full((5, 3), math.nan))
     lab.raises("the same dimension twice", lambda: base.var((0, 0)), match="(?i)multiple times")
 
@@ -87,41 +88,43 @@ def variances(lab: Lab) -> None:
 def variances_are_stable(lab: Lab) -> None:
     """The variance of numbers far from zero, and of many, is not lost to cancellation."""
     base = lab.put([65536.0, 65538, 65540, 65542], dtype=lab.dtype)
-    wanted = values(base).var(ddof=1)
+    expected = values(base).var(ddof=1)
     # The condition number of a variance is that of the mean over the deviation, not its square.
-    lab.expect("far from zero", base.var(), wanted, roundings=4 * 65539 / wanted**0.5)
-    lab.expect("in rows", base.repeat(3, 1).var(1), [wanted] * 3, roundings=4 * 65539 / wanted**0.5)
-    lab.expect("in columns", base.repeat(3, 1).t().var(0), [wanted] * 3, roundings=4 * 65539 / wanted**0.5)
+    lab.expect("far from zero", base.var(), expected, roundings=4 * 65539 / expected**0.5)
+    lab.expect("in rows", base.repeat(3, 1).var(1), [expected] * 3, roundings=4 * 65539 / expected**0.5)
+    lab.expect(
+        "in columns", base.repeat(3, 1).t().var(0), [expected] * 3, roundings=4 * 65539 / expected**0.5
+    )
     many = lab.put(torch.arange(20000) % 7).to(lab.dtype) + 1000
-    wanted = values(many).var(ddof=1)
-    lab.expect("of many", many.var(), wanted, roundings=64 * 1003 / wanted**0.5)
+    expected = values(many).var(ddof=1)
+    lab.expect("of many", many.var(), expected, roundings=64 * 1003 / expected**0.5)
     wide = values(many).reshape(1000, 20).std(0, ddof=1)
-    lab.expect("std of many columns", many.view(1000, 20).std(0), wide, roundings=64 * 1003 / wanted**0.5)
+    lab.expect("std of many columns", many.view(1000, 20).std(0), wide, roundings=64 * 1003 / expected**0.5)
     equal = torch.full((4099,), 0.1, dtype=lab.dtype, device=lab.device).var()
     lab.holds("the variance of equal numbers is next to nothing", 0 <= equal.item() < 1e-12)
 
 
 @behaviour("reductions", dtypes=(*FLOATS, "int64", "int32", "uint8"), level="core", sees=("value",))
 def medians(lab: Lab) -> None:
-    """median gives the middle element, the lower of two, of all or by dimension with an index that
-    points at it; NaN is the median of what holds one, nanmedian leaves them out; of nothing it is
-    NaN."""
+    """median gives the middle element, the lower of two, over all elements or by dimension with an index that
+    points at it; NaN is the median if any element is NaN, and nanmedian ignores NaNs; of nothing it is NaN.
+    """
     for shape in ((1,), (6,), (3, 5), (4, 2, 3)):
         base = lab.integers(*shape, low=0, high=50)
         array = values(base)
         middle = numpy.sort(array.ravel())[(array.size - 1) // 2]
         lab.expect(f"of {shape}", (base.median().item(), base.nanmedian().item()), (middle, middle))
         for dim in range(-1, len(shape)):
-            found = base.median(dim)
-            wanted = numpy.sort(array, dim).take((array.shape[dim] - 1) // 2, dim)
-            lab.expect(f"of dimension {dim} of {shape}", found.values, wanted)
+            result = base.median(dim)
+            expected = numpy.sort(array, dim).take((array.shape[dim] - 1) // 2, dim)
+            lab.expect(f"of dimension {dim} of {shape}", result.values, expected)
             lab.expect(
-                f"where it is in {dim} of {shape}",
-                base.gather(dim, found.indices.unsqueeze(dim)).squeeze(dim),
-                wanted,
+                f"its index in {dim} of {shape}",
+                base.gather(dim, result.indices.unsqueeze(dim)).squeeze(dim),
+                expected,
             )
             kept = base.nanmedian(dim, True)
-            lab.expect(f"kept {dim} of {shape}", kept.values, numpy.expand_dims(wanted, dim))
+            lab.expect(f"kept {dim} of {shape}", kept.values, numpy.expand_dims(expected, dim))
     turned = lab.integers(4, 5, low=0, high=50).t()
     lab.expect("transposed", turned.median(0).values, numpy.sort(values(turned), 0)[2])
     lab.same("of a number", [base[0, 0, 0].median(), base[0, 0, 0].median(0)])
@@ -131,24 +134,23 @@ def medians(lab: Lab) -> None:
         )
         lab.expect("NaN", special.median(1).values, [math.nan, 0, math.nan])
         lab.expect("without NaN", special.nanmedian(1).values, [2.0, 0, math.nan])
-        lab.expect("where the NaN is", special[:1].median(1).indices, [1])
+        lab.expect("index of the NaN", special[:1].median(1).indices, [1])
         lab.expect("of all", (special.median().isnan().item(), special.nanmedian().item()), (True, 1.0))
         lab.expect("of nothing", special[:0].median(), math.nan)
     lab.raises("of no rows", lambda: base[:0].median(0), IndexError, RuntimeError)
-    lab.raises("a dimension that is none", lambda: base.median(3), IndexError)
+    lab.raises("a dimension that does not exist", lambda: base.median(3), IndexError)
 
 
 @behaviour(
     "reductions", dtypes=(*FLOATS, "int64", "int32", "uint8", "bool"), level="core", sees=("value", "error")
 )
 def modes(lab: Lab) -> None:
-    """mode gives the element that comes most often, the smallest of several, with an index at which it
-    is."""
+    """mode gives the element that comes most often, the smallest of several, with an index at which it is."""
     data = [[1, 0, 1, 0, 1], [0, 0, 1, 1, 0], [1, 1, 1, 1, 1]]
     base = lab.put(data, dtype=lab.dtype)
-    found = base.mode(1)
-    lab.expect("rows", found.values.long(), [1, 0, 1])
-    lab.expect("where", base.gather(1, found.indices.unsqueeze(1)).long(), [[1], [0], [1]])
+    result = base.mode(1)
+    lab.expect("rows", result.values.long(), [1, 0, 1])
+    lab.expect("where", base.gather(1, result.indices.unsqueeze(1)).long(), [[1], [0], [1]])
     kept = base.mode(0, True)
     lab.expect("columns", kept.values.long(), [[1, 0, 1, 1, 1]])
     lab.expect("transposed", base.t().mode(0).values.long(), [1, 0, 1])
@@ -161,22 +163,23 @@ def modes(lab: Lab) -> None:
         lab.expect("each once", lab.put([4, 9, 2], dtype=lab.dtype).mode().values, 2)
     lab.same("of a number", [base[0, 0].mode().values, base[0, 0].mode(0).indices])
     lab.raises("of nothing", lambda: base[:, :0].mode(1), IndexError, RuntimeError)
-    lab.raises("a dimension that is none", lambda: base.mode(2), IndexError)
+    lab.raises("a dimension that does not exist", lambda: base.mode(2), IndexError)
 
 
 @behaviour("reductions", dtypes=WIDE_FLOATS, level="core", sees=("value", "error"))
 def quantiles(lab: Lab) -> None:
-    """quantile and nanquantile agree with NumPy for one or several q, every interpolation and dimension;
-    NaN goes through quantile; q must lie between 0 and 1."""
+    """quantile and nanquantile agree with NumPy for one or several q, every interpolation and dimension; NaN
+    propagates through quantile; q must be between 0 and 1.
+    """
     base = lab.integers(4, 5, 3, low=-20, high=20)
     array = values(base)
     for method in ("linear", "lower", "higher", "midpoint", "nearest"):
         for dim in (None, 0, -1):
             for q in (0.0, 0.25, 0.5, 1.0):
-                found = torch.quantile(base, q, dim, interpolation=method)
+                result = torch.quantile(base, q, dim, interpolation=method)
                 lab.expect(
                     f"{q} of {dim} by {method}",
-                    found,
+                    result,
                     numpy.quantile(array, q, dim, method=method),
                     roundings=2.0,
                 )
@@ -228,8 +231,9 @@ def quantiles(lab: Lab) -> None:
 
 @behaviour("reductions", capabilities=("autograd",), level="training", sees=("value",))
 def backward_through_reductions(lab: Lab) -> None:
-    """Gradients of quantile go to the two elements beside it, those of median, amax and prod to what was
-    chosen or multiplied, also where a factor is zero."""
+    """Gradients of quantile go to the two neighbouring elements, those of median, amax and prod to what was
+    chosen or multiplied, even if a factor is zero.
+    """
     x = lab.put([4.0, 1, 3], requires_grad=True)
     torch.quantile(x, 0.25).backward()
     lab.expect("quantile", x.grad, [0.0, 0.5, 0.5], roundings=4.0)
@@ -239,13 +243,17 @@ def backward_through_reductions(lab: Lab) -> None:
     x = lab.put([4.0, 4, 3], requires_grad=True)
     x.amax().backward()
     lab.expect("amax of two", x.grad, [0.5, 0.5, 0])
-    for data, wanted in (([2.0, 3, 4], [12.0, 8, 6]), ([2.0, 0, 4], [0.0, 8, 0]), ([0.0, 0, 4], [0.0, 0, 0])):
+    for data, expected in (
+        ([2.0, 3, 4], [12.0, 8, 6]),
+        ([2.0, 0, 4], [0.0, 8, 0]),
+        ([0.0, 0, 4], [0.0, 0, 0]),
+    ):
         x = lab.put(data, requires_grad=True)
         x.prod().backward()
-        lab.expect(f"prod of {data}", x.grad, wanted)
+        lab.expect(f"prod of {data}", x.grad, expected)
         x = lab.put([data], requires_grad=True)
         x.prod(1).sum().backward()
-        lab.expect(f"prod of a row of {data}", x.grad, [wanted])
+        lab.expect(f"prod of a row of {data}", x.grad, [expected])
     x = lab.put([1.0, 2, 3, 4], requires_grad=True)
     x.var().backward()
     lab.expect("var", x.grad, numpy.array([-1.0, -1 / 3, 1 / 3, 1]), roundings=8.0)
@@ -296,8 +304,9 @@ def counts_by_value(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=("float32", "float64", "bfloat16"), level="core", sees=("value", "error"))
 def histograms(lab: Lab) -> None:
-    """histc counts elements in bins of equal width between bounds, by default those of the data; what
-    lies outside is not counted, the upper bound is."""
+    """histc counts elements in bins of equal width between bounds, by default those of the data; what lies
+    outside is not counted, the upper bound is.
+    """
     base = lab.put([1.0, 2, 1, 4, 4, 0, 3.5, 8], dtype=lab.dtype)
     lab.expect("bounds", torch.histc(base, 4, 0, 4), [1.0, 2, 1, 3])
     lab.expect("default bounds", base.histc(4), [3.0, 2, 2, 1])

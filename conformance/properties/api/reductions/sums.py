@@ -20,8 +20,9 @@ _DIMS: tuple[Any, ...] = (None, 0, 1, -1, (0, 2), (1, -1), (0, 1, 2))
     "reductions", dtypes=(*FLOATS, *INTEGERS, *COMPLEX), level="bringup", sees=("value", "error", "shape")
 )
 def sums_by_dimension(lab: Lab) -> None:
-    """sum and mean add along none, one or several dimensions, kept or not, for any strides and into
-    out=; a dimension that is none or comes twice is an error."""
+    """sum and mean add along none, one or several dimensions, kept or not, for any strides and into out=; a
+    dimension that does not exist or appears twice is an error.
+    """
     base = lab.integers(3, 4, 5)
     array = values(base)
     turned = base.permute(2, 0, 1)
@@ -38,13 +39,13 @@ def sums_by_dimension(lab: Lab) -> None:
                 lab.expect(
                     f"mean {name}", torch.mean(base, dim, keep), array.mean(dim, keepdims=keep), roundings=2.0
                 )
-    lab.expect("NumPy's names", torch.sum(base, axis=1, keepdims=True), array.sum(1, keepdims=True))
+    lab.expect("NumPy's names", torch.sum(base, axis=1, keepdims=True), array.sum(1, keepdims=True))  # type: ignore[call-overload]
     lab.expect("expanded", base[:1].expand(7, 4, 5).sum(0), 7 * array[0])
     out = torch.empty(4, 5, dtype=base.sum(0).dtype, device=lab.device)
     lab.holds("sum returns out", torch.sum(base, 0, out=out) is out)
     lab.expect("out", out, array.sum(0))
     lab.same("of nothing", [base[:0].sum(), base[:0].sum(0), base[:0].sum(1), base[0, 0, 0].sum(0)])
-    lab.raises("a dimension that is none", lambda: base.sum(3), IndexError, match="(?i)dim")
+    lab.raises("a dimension that does not exist", lambda: base.sum(3), IndexError, match="(?i)dim")
     lab.raises("the same dimension twice", lambda: base.sum((1, 1)), match="(?i)multiple times")
     lab.raises("the same dimension from both ends", lambda: base.sum((0, -3)), match="(?i)multiple times")
     refuses_two_devices(
@@ -54,26 +55,26 @@ def sums_by_dimension(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*INTEGERS, "bool"), level="core", sees=("value", "dtype"))
 def integer_sums_are_wide(lab: Lab) -> None:
-    """sum, prod, cumsum, cumprod, nansum and trace of integers and truth values are int64 and do not
-    wrap at the input's dtype, unless another dtype is asked for; mean takes integers with a floating
-    dtype only."""
-    one = torch.ones(300, 3, dtype=lab.dtype, device=lab.device)
-    lab.expect("sum", one.sum(), 900)
-    lab.expect("sum of a dimension", one.sum(0), [300] * 3)
-    lab.expect("cumsum", one.cumsum(0)[-1], [300] * 3)
-    lab.expect("nansum", one.nansum(0), [300] * 3)
+    """sum, prod, cumsum, cumprod, nansum and trace of integers and booleans are int64 and do not wrap at the
+    input's dtype, unless another dtype is asked for; mean takes integers with a floating dtype only.
+    """
+    ones = torch.ones(300, 3, dtype=lab.dtype, device=lab.device)
+    lab.expect("sum", ones.sum(), 900)
+    lab.expect("sum of a dimension", ones.sum(0), [300] * 3)
+    lab.expect("cumsum", ones.cumsum(0)[-1], [300] * 3)
+    lab.expect("nansum", ones.nansum(0), [300] * 3)
     lab.expect(
         "dtypes",
         [
             x.dtype
             for x in (
-                one.sum(),
-                one.sum(1),
-                one.prod(),
-                one.prod(0),
-                one.cumsum(0),
-                one.cumprod(1),
-                one.nansum(),
+                ones.sum(),
+                ones.sum(1),
+                ones.prod(),
+                ones.prod(0),
+                ones.cumsum(0),
+                ones.cumprod(1),
+                ones.nansum(),
             )
         ],
         [torch.int64] * 7,
@@ -84,21 +85,22 @@ def integer_sums_are_wide(lab: Lab) -> None:
     lab.expect("cumprod", two.cumprod(0), [base**k for k in range(1, 11)])
     lab.expect(
         "sum as int32",
-        (one.sum(dtype=torch.int32).dtype, one.sum(0, dtype=torch.float64).dtype),
+        (ones.sum(dtype=torch.int32).dtype, ones.sum(0, dtype=torch.float64).dtype),
         (torch.int32, torch.float64),
     )
     lab.expect("prod as float32", two.prod(dtype=torch.float32), float(base**10))
-    lab.expect("mean as float32", one.mean(dtype=torch.float32), 1.0)
-    lab.expect("mean of a dimension as float64", one.mean(0, dtype=torch.float64), [1.0] * 3)
-    lab.expect("cumsum as float32", one[:3].cumsum(0, dtype=torch.float32)[:, 0], [1.0, 2, 3])
-    lab.raises("mean", lambda: one.mean(), match="(?i)dtype")
-    lab.raises("std", lambda: one.std(), match="(?i)float")
+    lab.expect("mean as float32", ones.mean(dtype=torch.float32), 1.0)
+    lab.expect("mean of a dimension as float64", ones.mean(0, dtype=torch.float64), [1.0] * 3)
+    lab.expect("cumsum as float32", ones[:3].cumsum(0, dtype=torch.float32)[:, 0], [1.0, 2, 3])
+    lab.raises("mean", lambda: ones.mean(), match="(?i)dtype")
+    lab.raises("std", lambda: ones.std(), match="(?i)float")
 
 
 @behaviour("reductions", dtypes=FLOATS, level="core", sees=("value",))
 def sums_of_many(lab: Lab) -> None:
-    """Sums and means of many elements keep what small partial sums would lose: of halves that exceed
-    their range on the way, of long rows and columns, of elements that cancel."""
+    """Sums and means of many elements keep what small partial sums would lose: of halves that exceed their
+    range on the way, of long rows and columns, of elements that cancel.
+    """
     ones = torch.ones(70000, dtype=lab.dtype, device=lab.device)
     lab.expect("mean of ones", ones.mean(), 1.0, roundings=2.0)
     lab.expect("sum of ones as float32", ones.sum(dtype=torch.float32), 70000.0)
@@ -157,10 +159,14 @@ def products_and_scans(lab: Lab) -> None:
     lab.holds("cumsum_ returns its input", copy.cumsum_(1) is copy)
     lab.expect("cumsum_", copy, array.cumsum(1))
     if not lab.dtype.is_complex:
-        pairs = [base.cummax(1), base.cummin(1)]
+        pairs: Any = [base.cummax(1), base.cummin(1)]
         lab.expect("cummax", pairs[0].values, numpy.maximum.accumulate(array, 1))
         lab.expect("cummin", pairs[1].values, numpy.minimum.accumulate(array, 1))
-        lab.expect("where cummax is", base.gather(1, pairs[0].indices), numpy.maximum.accumulate(array, 1))
+        lab.expect(
+            "elements at the indices of cummax",
+            base.gather(1, pairs[0].indices),
+            numpy.maximum.accumulate(array, 1),
+        )
     y, x = base.to(torch.complex64) if lab.dtype.is_complex else base, lab.put([0, 1, 4, 6], dtype=lab.dtype)
     weights = (array[:, 1:] + array[:, :-1]) / 2
     steps = numpy.array([1, 3, 2]).reshape(3, 1)
@@ -189,7 +195,7 @@ def products_and_scans(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*FLOATS, *COMPLEX), level="core", sees=("value", "error"))
 def sums_without_nan(lab: Lab) -> None:
-    """nansum and nanmean leave out NaNs, also where all is NaN; sum, mean and prod do not."""
+    """nansum and nanmean ignore NaNs, even if all elements are NaN; sum, mean and prod do not."""
     data = [[1.0, math.nan, 3], [math.nan, math.nan, math.nan], [4, 5, -6]]
     base = lab.put(data, dtype=lab.dtype)
     lab.expect("sum", base.sum(1).real.isnan(), [True, True, False])
@@ -221,8 +227,9 @@ def sums_without_nan(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=(*FLOATS, *INTEGERS, *COMPLEX, "bool"), level="core", sees=("value", "error"))
 def truth_of_many(lab: Lab) -> None:
-    """all, any and count_nonzero take what is not zero for true, by dimensions, of nothing, and into
-    out=."""
+    """all, any and count_nonzero treat nonzero values as true, by dimensions, for empty tensors, and into
+    out=.
+    """
     base = lab.integers(4, 5, 3, low=0, high=2)
     base[1], base[2] = 1, 0
     array = values(base)
@@ -277,7 +284,7 @@ def truth_of_many(lab: Lab) -> None:
         out = torch.empty(5, 3, dtype=kind, device=lab.device)
         lab.holds(f"any returns out of {kind}", torch.any(base, 0, out=out) is out)
         lab.same(f"out of {kind}", out)
-    lab.raises("a dimension that is none", lambda: base.all(3), IndexError)
+    lab.raises("a dimension that does not exist", lambda: base.all(3), IndexError)
     lab.raises(
         "an out of floats",
         lambda: torch.all(base, 0, out=torch.empty(5, 3, device=lab.device)),
@@ -287,19 +294,21 @@ def truth_of_many(lab: Lab) -> None:
 
 @behaviour("reductions", dtypes=("complex64", "complex128"), sees=("value",))
 def complex_logarithms_of_sums(lab: Lab) -> None:
-    """logcumsumexp and logsumexp of complex numbers are the logarithm of the sum of exponentials, up to
-    whole turns of the imaginary part."""
+    """logcumsumexp and logsumexp of complex numbers are the logarithm of the sum of exponentials, up to whole
+    turns of the imaginary part.
+    """
     base = lab.floats(4, 5)
-    wanted = numpy.exp(values(base)).cumsum(1)
-    lab.expect("exponential of logcumsumexp", torch.logcumsumexp(base, 1).exp(), wanted, roundings=64.0)
-    lab.expect("exponential of logsumexp", torch.logsumexp(base, 1).exp(), wanted[:, -1], roundings=64.0)
-    lab.expect("by rows", torch.logcumsumexp(base.t(), 0).exp(), wanted.T, roundings=64.0)
+    expected = numpy.exp(values(base)).cumsum(1)
+    lab.expect("exponential of logcumsumexp", torch.logcumsumexp(base, 1).exp(), expected, roundings=64.0)
+    lab.expect("exponential of logsumexp", torch.logsumexp(base, 1).exp(), expected[:, -1], roundings=64.0)
+    lab.expect("by rows", torch.logcumsumexp(base.t(), 0).exp(), expected.T, roundings=64.0)
 
 
 @behaviour("reductions", dtypes=(*WIDE_FLOATS, "int64", "bool"), level="core", sees=("value",))
 def logarithms_of_sums(lab: Lab) -> None:
-    """logsumexp neither overflows nor underflows, takes integers, keeps infinities, and gives -inf for
-    nothing."""
+    """logsumexp neither overflows nor underflows, takes integers, keeps infinities, and gives -inf for an
+    empty sum.
+    """
     base = lab.integers(3, 4, 2)
     array = values(base).astype(float)
     for dim in (0, 1, -1, (0, 2)):

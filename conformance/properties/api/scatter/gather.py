@@ -10,7 +10,7 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, COMPLEX, FLOATS, INTEGERS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import Array, made, values
+from conformance.properties.api._host import Array, from_array, values
 
 _SHAPE = (4, 5, 3)
 
@@ -25,30 +25,31 @@ def _index(lab: Lab, dim: int, count: int, *, unique: bool) -> torch.Tensor:
     view = [1, 1, 1]
     view[dim] = count
     shift = numpy.arange(math.prod(shape)).reshape(shape).sum(dim, keepdims=True)
-    return made(lab, (order.reshape(view) + shift) % _SHAPE[dim], torch.int64)
+    return from_array(lab, (order.reshape(view) + shift) % _SHAPE[dim], torch.int64)
 
 
 def _scattered(base: Array, dim: int, index: Array, source: Array, fold: Any) -> Array:
     """``base`` after ``fold(old, new)`` at each place of ``index``."""
-    found = base.copy()
+    array = base.copy()
     for place in numpy.ndindex(index.shape):
         to = list(place)
         to[dim] = index[place]
-        found[tuple(to)] = fold(found[tuple(to)], source[place])
-    return found
+        array[tuple(to)] = fold(array[tuple(to)], source[place])
+    return array
 
 
 @behaviour("scatter", dtypes=ALL, level="core", sees=("value", "error"))
 def gathering(lab: Lab) -> None:
-    """gather reads along a dimension at the places that an index of any strides gives, expanded ones
-    too; the index must be of integers, of as many dimensions, and no larger beside the dimension."""
+    """gather reads along a dimension at the positions that an index of any strides gives, expanded ones too;
+    the index must be of integers, of as many dimensions, and no larger in the other dimensions.
+    """
     base = lab.integers(*_SHAPE, low=0, high=9)
     array = values(base)
     for dim in (0, 1, 2, -1):
         index = _index(lab, dim % 3, 2, unique=False)
-        wanted = numpy.take_along_axis(array, values(index), dim)
-        lab.expect(f"dimension {dim}", base.gather(dim, index), wanted)
-        lab.expect(f"again in dimension {dim}", torch.gather(base, dim, index), wanted)
+        expected = numpy.take_along_axis(array, values(index), dim)
+        lab.expect(f"dimension {dim}", base.gather(dim, index), expected)
+        lab.expect(f"again in dimension {dim}", torch.gather(base, dim, index), expected)
         part = index[:2, :2, :2]
         trimmed = array[tuple(slice(None) if d == dim % 3 else slice(part.shape[d]) for d in range(3))]
         lab.expect(
@@ -57,7 +58,7 @@ def gathering(lab: Lab) -> None:
             numpy.take_along_axis(trimmed, values(part), dim),
         )
         turned = base.permute(2, 1, 0).contiguous().permute(2, 1, 0)
-        lab.expect(f"permuted in dimension {dim}", turned.gather(dim, index), wanted)
+        lab.expect(f"permuted in dimension {dim}", turned.gather(dim, index), expected)
     row = lab.put([4, 0, 2])
     lab.expect("expanded index", base.gather(1, row.view(1, 3, 1).expand(4, 3, 3)), array[:, [4, 0, 2]])
     lab.expect(
@@ -84,25 +85,26 @@ def gathering(lab: Lab) -> None:
     lab.raises("an index of floats", lambda: base.gather(0, index.double()), match="(?i)int")
     lab.raises("an index of fewer dimensions", lambda: base.gather(0, index[0]), match="(?i)dimension")
     lab.raises("an index that is too large", lambda: base[:, :3].gather(0, index), match="(?i)size")
-    lab.raises("a dimension that is none", lambda: base.gather(3, index), IndexError)
+    lab.raises("a dimension that does not exist", lambda: base.gather(3, index), IndexError)
 
 
 @behaviour("scatter", dtypes=ALL, level="core", sees=("value", "error"))
 def scattering(lab: Lab) -> None:
-    """scatter writes a source or one number at the places that an index gives and leaves the rest; out
-    of place, in place and into out=; the source may be larger than the index."""
+    """scatter writes a source or one number at the places that an index gives and leaves the rest; out of
+    place, in place and into out=; the source may be larger than the index.
+    """
     base = lab.integers(*_SHAPE, low=0, high=9)
     array = values(base)
     for dim in (0, 1, 2, -1):
         index = _index(lab, dim % 3, 2, unique=True)
         source = lab.integers(5, 6, 4, low=0, high=9)
-        wanted = _scattered(array, dim, values(index), values(source), lambda old, new: new)
-        lab.expect(f"a source in dimension {dim}", base.scatter(dim, index, source), wanted)
+        expected = _scattered(array, dim, values(index), values(source), lambda old, new: new)
+        lab.expect(f"a source in dimension {dim}", base.scatter(dim, index, source), expected)
         copy = base.clone()
         lab.holds("scatter_ returns its input", copy.scatter_(dim, index, source) is copy)
-        lab.expect(f"in place in dimension {dim}", copy, wanted)
+        lab.expect(f"in place in dimension {dim}", copy, expected)
         turned = base.permute(1, 2, 0).contiguous().permute(2, 0, 1)
-        lab.expect(f"permuted in dimension {dim}", turned.scatter_(dim, index, source), wanted)
+        lab.expect(f"permuted in dimension {dim}", turned.scatter_(dim, index, source), expected)
         numbers = _scattered(array, dim, values(index), numpy.ones(index.shape), lambda old, new: new)
         lab.expect(f"a number in dimension {dim}", base.scatter(dim, index, 1), numbers)
     lab.same("nothing", base.scatter(0, lab.put([], dtype=torch.int64), source))
@@ -126,23 +128,24 @@ def scattering(lab: Lab) -> None:
 
 @behaviour("scatter", dtypes=(*FLOATS, *INTEGERS, *COMPLEX), level="core", sees=("value",))
 def adding_by_scatter(lab: Lab) -> None:
-    """scatter_add sums all that comes to a place, as often as it comes; so does scatter with reduce,
-    which also multiplies; an expanded index adds rows."""
+    """scatter_add sums everything that is sent to a place, however often; so does scatter with reduce, which
+    also multiplies; an expanded index adds rows.
+    """
     base = lab.integers(*_SHAPE, low=0, high=3)
     array = values(base)
     for dim in (0, 1, -1):
         index = _index(lab, dim % 3, 2, unique=False)
         source = lab.integers(*_SHAPE, low=0, high=3)
-        wanted = _scattered(array, dim, values(index), values(source), lambda old, new: old + new)
-        lab.expect(f"scatter_add of dimension {dim}", base.scatter_add(dim, index, source), wanted)
-        lab.expect(f"in place of dimension {dim}", base.clone().scatter_add_(dim, index, source), wanted)
+        expected = _scattered(array, dim, values(index), values(source), lambda old, new: old + new)
+        lab.expect(f"scatter_add of dimension {dim}", base.scatter_add(dim, index, source), expected)
+        lab.expect(f"in place of dimension {dim}", base.clone().scatter_add_(dim, index, source), expected)
         lab.expect(
-            f"scatter that adds in dimension {dim}", base.scatter(dim, index, source, reduce="add"), wanted
+            f"scatter that adds in dimension {dim}", base.scatter(dim, index, source, reduce="add"), expected
         )
     index = _index(lab, 1, 2, unique=True)
-    wanted = _scattered(array, 1, values(index), values(source), lambda old, new: old * new)
+    expected = _scattered(array, 1, values(index), values(source), lambda old, new: old * new)
     if not lab.dtype.is_complex:
-        lab.expect("scatter that multiplies", base.scatter(1, index, source, reduce="multiply"), wanted)
+        lab.expect("scatter that multiplies", base.scatter(1, index, source, reduce="multiply"), expected)
         lab.expect(
             "by a number",
             base.scatter(1, index, 2, reduce="multiply"),
@@ -160,7 +163,7 @@ def adding_by_scatter(lab: Lab) -> None:
     lab.expect("all to the first column", zeros.scatter_add(1, nowhere, ones)[:, :2], [[40, 0]] * 30)
     rows = lab.integers(20, low=0, high=4, dtype=torch.int64)
     source = lab.integers(20, 5, low=0, high=3)
-    wanted = _scattered(
+    expected = _scattered(
         values(zeros[:4, :5]),
         0,
         values(rows.view(20, 1).expand(20, 5)),
@@ -172,9 +175,9 @@ def adding_by_scatter(lab: Lab) -> None:
         "contiguous": rows.view(20, 1).expand(20, 5).contiguous(),
     }.items():
         lab.expect(
-            f"rows by an {form} index", zeros[:4, :5].contiguous().scatter_add(0, index, source), wanted
+            f"rows by an {form} index", zeros[:4, :5].contiguous().scatter_add(0, index, source), expected
         )
-        lab.expect(f"rows of gaps by an {form} index", zeros[:4, :5].scatter_add(0, index, source), wanted)
+        lab.expect(f"rows of gaps by an {form} index", zeros[:4, :5].scatter_add(0, index, source), expected)
     lab.same("nothing", base.scatter_add(0, lab.put([], dtype=torch.int64), source))
 
 
@@ -188,8 +191,9 @@ _FOLDS: dict[str, Any] = {
 
 @behaviour("scatter", dtypes=(*FLOATS, "int32", "int64", "int16"), level="core", sees=("value", "error"))
 def reducing_by_scatter(lab: Lab) -> None:
-    """scatter_reduce and index_reduce fold what comes to a place by sum, prod, amax, amin or mean, with
-    what was there or without it; places to which nothing comes stay."""
+    """scatter_reduce and index_reduce fold the values sent to a position by sum, prod, amax, amin or mean,
+    with the previous value or without it; positions that receive nothing stay.
+    """
     base = lab.integers(*_SHAPE, low=1, high=4)
     array = values(base)
     for dim in (0, 1):
@@ -199,8 +203,8 @@ def reducing_by_scatter(lab: Lab) -> None:
             numpy.zeros(_SHAPE), dim, values(index), numpy.ones(_SHAPE), lambda old, new: old + new
         )
         for name, fold in _FOLDS.items():
-            wanted = _scattered(array, dim, values(index), values(source), fold)
-            lab.expect(f"{name} of dimension {dim}", base.scatter_reduce(dim, index, source, name), wanted)
+            expected = _scattered(array, dim, values(index), values(source), fold)
+            lab.expect(f"{name} of dimension {dim}", base.scatter_reduce(dim, index, source, name), expected)
             start = {"sum": 0, "prod": 1, "amax": -99, "amin": 99}[name]
             alone = _scattered(
                 numpy.where(counts > 0, start, array), dim, values(index), values(source), fold
@@ -210,31 +214,31 @@ def reducing_by_scatter(lab: Lab) -> None:
                 base.scatter_reduce(dim, index, source, name, include_self=False),
                 alone,
             )
-        for own in (True, False):
+        for include_self in (True, False):
             sums = _scattered(
-                array if own else numpy.where(counts > 0, 0, array),
+                array if include_self else numpy.where(counts > 0, 0, array),
                 dim,
                 values(index),
                 values(source),
                 _FOLDS["sum"],
             )
-            divisor = numpy.maximum(counts + own, 1)
-            wanted = sums / divisor if lab.dtype.is_floating_point else numpy.floor_divide(sums, divisor)
-            found = base.scatter_reduce(dim, index, source, "mean", include_self=own)
+            divisor = numpy.maximum(counts + include_self, 1)
+            expected = sums / divisor if lab.dtype.is_floating_point else numpy.floor_divide(sums, divisor)
+            result = base.scatter_reduce(dim, index, source, "mean", include_self=include_self)
             lab.expect(
-                f"mean of dimension {dim}{' with self' if own else ''}",
-                found,
-                wanted.astype(float),
+                f"mean of dimension {dim}{' with self' if include_self else ''}",
+                result,
+                expected.astype(float),
                 roundings=2.0,
             )
     places, rows = lab.put([2, 0, 2]), lab.integers(3, 5, 3, low=1, high=3)
     for name, fold in _FOLDS.items():
         if name == "sum":
             continue
-        wanted = array.copy()
+        expected = array.copy()
         for place, row in zip([2, 0, 2], values(rows), strict=True):
-            wanted[place] = numpy.vectorize(fold)(wanted[place], row)
-        lab.expect(f"index_reduce by {name}", base.index_reduce(0, places, rows, name), wanted)
+            expected[place] = numpy.vectorize(fold)(expected[place], row)
+        lab.expect(f"index_reduce by {name}", base.index_reduce(0, places, rows, name), expected)
     lab.raises(
         "another reduction",
         lambda: base.scatter_reduce(0, index, source, "median"),
@@ -244,7 +248,7 @@ def reducing_by_scatter(lab: Lab) -> None:
 
 @behaviour("scatter", dtypes=FLOATS, level="core", sees=("value",))
 def reducing_special_values_by_scatter(lab: Lab) -> None:
-    """NaN and infinities go through amax, amin and sum of scatter_reduce."""
+    """NaN and infinities propagate through amax, amin and sum of scatter_reduce."""
     source = lab.put([1.0, math.nan, -math.inf, -math.inf, 2, math.inf], dtype=lab.dtype)
     index = lab.put([0, 0, 1, 1, 2, 2])
     zeros = torch.zeros(3, dtype=lab.dtype, device=lab.device)
@@ -265,8 +269,9 @@ def reducing_special_values_by_scatter(lab: Lab) -> None:
 
 @behaviour("scatter", capabilities=("autograd",), level="training", sees=("value",))
 def backward_through_scatter(lab: Lab) -> None:
-    """Gradients of gather go back to what was read, also where nothing was; those of scatter and
-    scatter_add to what was written and what was kept."""
+    """Gradients of gather return to what was read, even if nothing was; those of scatter and scatter_add to
+    what was written and what was kept.
+    """
     x = lab.integers(3, 2).requires_grad_()
     x.gather(0, lab.put([[0, 2], [0, 1]])).sum().backward()
     lab.expect("gather", x.grad, [[2.0, 0], [0, 1], [0, 1]])
@@ -288,11 +293,13 @@ def backward_through_scatter(lab: Lab) -> None:
     x, y = lab.integers(3, 2).requires_grad_(), lab.integers(2, 2).requires_grad_()
     (x.scatter_add(0, lab.put([[0, 2], [0, 2]]), y) * lab.put([[1.0, 2], [3, 4], [5, 6]])).sum().backward()
     lab.expect(
-        "scatter_add", [x.grad.tolist(), y.grad.tolist()], [[[1.0, 2], [3, 4], [5, 6]], [[1.0, 6], [1, 6]]]
+        "scatter_add",
+        [x.grad.tolist(), y.grad.tolist()],  # type: ignore[union-attr]
+        [[[1.0, 2], [3, 4], [5, 6]], [[1.0, 6], [1, 6]]],
     )
     x, y = lab.put([1.0, 5], requires_grad=True), lab.put([3.0, 2, 4], requires_grad=True)
     (x.scatter_reduce(0, lab.put([0, 0, 1]), y, "amax") * lab.put([10.0, 100])).sum().backward()
-    lab.expect("amax", [x.grad.tolist(), y.grad.tolist()], [[0.0, 100], [10.0, 0, 0]])
+    lab.expect("amax", [x.grad.tolist(), y.grad.tolist()], [[0.0, 100], [10.0, 0, 0]])  # type: ignore[union-attr]
 
 
 @behaviour("scatter", capabilities=("deterministic",), sees=("value",))
@@ -303,11 +310,11 @@ def scattering_deterministically(lab: Lab) -> None:
     base = lab.integers(3, 4, 5)
     rows = lab.integers(10, low=0, high=3, dtype=torch.int64).view(10, 1, 1).expand(10, 4, 5)
     source = lab.integers(10, 4, 5)
-    wanted = _scattered(values(base), 0, values(rows), values(source), _FOLDS["sum"])
+    expected = _scattered(values(base), 0, values(rows), values(source), _FOLDS["sum"])
     try:
         torch.use_deterministic_algorithms(True)
         for attempt in range(2):
-            lab.expect(f"scatter_add {attempt}", base.scatter_add(0, rows, source), wanted)
+            lab.expect(f"scatter_add {attempt}", base.scatter_add(0, rows, source), expected)
             lab.expect(
                 f"one dimension {attempt}",
                 base[0, 0].scatter_add(0, lab.put([1, 1, 0]), lab.put([1.0, 2, 3])),
@@ -327,11 +334,12 @@ def scattering_deterministically(lab: Lab) -> None:
 
 @behaviour("scatter", dtypes=FLOATS, capabilities=("autograd",), sees=("value", "error"))
 def reducing_segments(lab: Lab) -> None:
-    """segment_reduce folds segments of given lengths by sum, mean, max, min or prod, from an initial
-    value or the identity; NaN goes through, and gradients go back to what was chosen."""
+    """segment_reduce folds segments of given lengths by sum, mean, max, min or prod, from an initial value or
+    the identity; NaN propagates, and gradients return to what was chosen.
+    """
     data = [[1.0, 8], [math.nan, 2], [3, 1], [4, 4], [5, 2], [5, 2]]
     lengths = [1, 2, 0, 3]
-    wanted: dict[str, list[list[float]]] = {
+    due: dict[str, list[list[float]]] = {
         "sum": [[1.0, 8], [math.nan, 3], [0, 0], [14, 8]],
         "max": [[1.0, 8], [math.nan, 2], [-math.inf, -math.inf], [5, 4]],
         "min": [[1.0, 8], [math.nan, 1], [math.inf, math.inf], [4, 2]],
@@ -339,10 +347,10 @@ def reducing_segments(lab: Lab) -> None:
         "mean": [[1.0, 8], [math.nan, 1.5], [math.nan, math.nan], [14 / 3, 8 / 3]],
     }
     starts = {"sum": 1.0, "max": 6.0, "min": 0.5, "prod": 2.0}
-    for reduce, expected in wanted.items():
+    for reduce, expected in due.items():
         for kind in (torch.int32, torch.int64):
             for unsafe in (False, True):
-                found = torch.segment_reduce(
+                result = torch.segment_reduce(
                     lab.put(data, dtype=lab.dtype),
                     reduce,
                     lengths=lab.put(lengths, dtype=kind),
@@ -350,17 +358,17 @@ def reducing_segments(lab: Lab) -> None:
                 )
                 lab.expect(
                     f"{reduce} by {kind}{' unsafe' if unsafe else ''}",
-                    found,
+                    result,
                     numpy.array(expected),
                     roundings=4.0,
                 )
         if reduce in starts:
             column = lab.put([2.0, 3, 4, 1], dtype=lab.dtype, requires_grad=True)
-            found = torch.segment_reduce(column, reduce, lengths=lab.put([2, 0, 2]), initial=starts[reduce])
+            result = torch.segment_reduce(column, reduce, lengths=lab.put([2, 0, 2]), initial=starts[reduce])
             fold = {"sum": [6.0, 1, 6], "max": [6.0, 6, 6], "min": [0.5, 0.5, 0.5], "prod": [12.0, 2, 8]}[
                 reduce
             ]
-            lab.expect(f"{reduce} from {starts[reduce]}", found, fold)
+            lab.expect(f"{reduce} from {starts[reduce]}", result, fold)
     for reduce, gradient in {
         "sum": [1.0, 1, 1, 1],
         "mean": [0.5, 0.5, 0.5, 0.5],
@@ -372,11 +380,11 @@ def reducing_segments(lab: Lab) -> None:
         torch.segment_reduce(column, reduce, lengths=lab.put([2, 2])).sum().backward()
         lab.expect(f"gradient of {reduce}", column.grad, gradient)
     deep = lab.integers(5, 2, 3, low=0, high=5)
-    found = torch.segment_reduce(deep, "sum", lengths=lab.put([0, 2, 3, 0]))
+    result = torch.segment_reduce(deep, "sum", lengths=lab.put([0, 2, 3, 0]))
     array = values(deep)
     lab.expect(
         "three dimensions",
-        found,
+        result,
         numpy.stack([0 * array[0], array[:2].sum(0), array[2:].sum(0), 0 * array[0]]),
     )
     lab.raises("lengths of another sum", lambda: torch.segment_reduce(deep, "sum", lengths=lab.put([1, 1])))

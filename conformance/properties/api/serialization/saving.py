@@ -27,14 +27,14 @@ def saved(thing: Any, **options: Any) -> io.BytesIO:
 
 
 def again(thing: Any, **options: Any) -> Any:
-    """What is loaded of what was saved."""
+    """Save a value and load it again."""
     return torch.load(saved(thing), **options)
 
 
 @behaviour("serialization", dtypes=ALL, level="core", sees=("value",))
 def saved_tensors(lab: Lab) -> None:
-    """A saved tensor loads to its device with values, dtype, shape and strides, by either reader and
-    either format.
+    """A saved tensor loads to its device with values, dtype, shape and strides, by either reader and either
+    format.
     """
     base = lab.integers(3, 4) + lab.integers(3, 4)
     parts = {
@@ -55,35 +55,35 @@ def saved_tensors(lab: Lab) -> None:
     lab.same(
         "pickled by each protocol", [pickle.loads(pickle.dumps(base, protocol)) for protocol in (2, 4, 5)]
     )
-    one = again(base)
-    lab.apart("a tensor and what was loaded", base, one)
-    lab.holds("the device is that of the tensor", one.device == base.device)
+    first = again(base)
+    lab.apart("a tensor and what was loaded", base, first)
+    lab.holds("the device is that of the tensor", first.device == base.device)
 
 
 @behaviour("serialization", level="core", sees=("value",))
 def saved_sharing(lab: Lab) -> None:
-    """Tensors that share memory do so after loading; one object stays one, and only memory in use is
-    told apart.
+    """Tensors that share memory share it after loading; one object stays one object, and only memory in use
+    is distinguished.
     """
     base = lab.integers(5, 5) * 1
     thing = [base, base, base[1:3], base.view(25)[2:9], base.clone(), base.t()]
-    for name, found in (
+    for name, loaded in (
         ("the new format", again(thing)),
         ("the old format", torch.load(saved(thing, _use_new_zipfile_serialization=False))),
         ("weights_only=False", again(thing, weights_only=False)),
         ("pickle", pickle.loads(pickle.dumps(thing[:4]))),
         ("deepcopy", copy.deepcopy(thing)),
     ):
-        lab.same(f"{name}: values", list(found[:4]))
+        lab.same(f"{name}: values", list(loaded[:4]))
         if name == "pickle":
             continue
-        lab.shares(f"{name}: a tensor and its row", found[0], found[2])
-        lab.shares(f"{name}: a tensor and its range", found[0], found[3])
-        lab.shares(f"{name}: a tensor and its transpose", found[0], found[5])
-        lab.apart(f"{name}: a tensor and a clone", found[0], found[4])
-        found[2].fill_(9)
-        lab.same(f"{name}: after a write", found[0])
-        lab.same(f"{name}: the clone after it", found[4])
+        lab.shares(f"{name}: a tensor and its row", loaded[0], loaded[2])
+        lab.shares(f"{name}: a tensor and its range", loaded[0], loaded[3])
+        lab.shares(f"{name}: a tensor and its transpose", loaded[0], loaded[5])
+        lab.apart(f"{name}: a tensor and a clone", loaded[0], loaded[4])
+        loaded[2].fill_(9)
+        lab.same(f"{name}: after a write", loaded[0])
+        lab.same(f"{name}: the clone after it", loaded[4])
     views = torch.arange(100.0, device=lab.device)[:2]
     lab.holds("the whole storage of a view is saved", again(views).untyped_storage().nbytes() == 400)
     lab.holds("that of its clone is small", again(views.clone()).untyped_storage().nbytes() == 8)
@@ -91,12 +91,13 @@ def saved_sharing(lab: Lab) -> None:
 
 @behaviour("serialization", level="core", sees=("value",))
 def map_locations(lab: Lab) -> None:
-    """map_location moves what is loaded: by name, device, dictionary or function; a device of the
-    host gives plain tensors.
+    """map_location moves what is loaded: by name, device, dictionary or function; a device of the host gives
+    plain tensors.
     """
     base = lab.integers(2, 3) * 1
     state = {"weight": base, "step": 3, "nested": [base[0]]}
     device = str(base.device)
+    location: Any
     for name, location in {
         "a name": "cpu",
         "a device": torch.device("cpu"),
@@ -104,9 +105,9 @@ def map_locations(lab: Lab) -> None:
         "a function": lambda storage, where: storage.cpu(),
         "a function by name": lambda storage, where: storage if where == "cpu" else storage.cpu(),
     }.items():
-        found = torch.load(saved(state), map_location=location)
-        lab.same(f"to the host by {name}", found["weight"], host=True)
-        lab.shares(f"by {name}, a tensor and its row", found["weight"], found["nested"][0])
+        loaded = torch.load(saved(state), map_location=location)
+        lab.same(f"to the host by {name}", loaded["weight"], host=True)
+        lab.shares(f"by {name}, a tensor and its row", loaded["weight"], loaded["nested"][0])
     host = {"weight": base.cpu()}
     for name, location in {
         "a name": lab.device.type,
@@ -132,8 +133,8 @@ def map_locations(lab: Lab) -> None:
 
 @behaviour("serialization", level="core", sees=("value",))
 def save_targets(lab: Lab) -> None:
-    """torch.save writes to paths, files, buffers and compressed files, after other data too;
-    torch.load reads them.
+    """torch.save writes to paths, files, buffers and compressed files, after other data too; torch.load reads
+    them.
     """
     base = lab.integers(4, 4) * 1
     with tempfile.TemporaryDirectory(suffix="é パス") as folder:
@@ -150,10 +151,10 @@ def save_targets(lab: Lab) -> None:
         packed = pathlib.Path(folder) / "tensor.gz"
         with gzip.open(packed, "wb") as file:
             pickle.dump(41, file)
-            torch.save(base, file, _use_new_zipfile_serialization=False)
+            torch.save(base, file, _use_new_zipfile_serialization=False)  # type: ignore[arg-type]
         with gzip.open(packed, "rb") as file:
             lab.expect("what comes before", pickle.load(file), 41)
-            lab.same("compressed", torch.load(file))
+            lab.same("compressed", torch.load(file))  # type: ignore[arg-type]
         lab.same("a zip", zipfile.is_zipfile(path))
     buffer = io.BytesIO()
     for number in (1, 2):
@@ -168,7 +169,7 @@ def save_targets(lab: Lab) -> None:
 
 
 class _Reader(io.RawIOBase):
-    """A file with nothing but what torch.load promises to need; writes down whether ``readinto`` was used."""
+    """A file with only the methods that torch.load documents; it records whether ``readinto`` was used."""
 
     def __init__(self, data: bytes) -> None:
         self.inner = io.BytesIO(data)
@@ -207,19 +208,19 @@ class _Once:
 
 @behaviour("serialization", sees=("value", "error", "message"))
 def file_like_objects(lab: Lab) -> None:
-    """Anything with read, readline, seek and tell can be loaded from, with readinto where there is
-    one; less is refused.
+    """torch.load accepts any object with read, readline, seek and tell, and uses readinto if there is one;
+    less is refused.
     """
     base = lab.integers(30, 40) * 1
     for zipped in (True, False):
         data = saved(base, _use_new_zipfile_serialization=zipped).getvalue()
         reader = _Reader(data)
-        lab.same(f"a reader, zip={zipped}", torch.load(reader))
+        lab.same(f"a reader, zip={zipped}", torch.load(reader))  # type: ignore[arg-type]
         lab.holds(f"readinto is used, zip={zipped}", "readinto" in reader.used)
     data = saved(base).getvalue()
-    lab.raises("a stream that cannot seek", lambda: torch.load(_Once(data)), AttributeError, match="seekable")
-    lab.raises("saving into a tensor", lambda: torch.save("text", base), AttributeError, TypeError)
-    lab.raises("saving into a list", lambda: torch.save(base, []), AttributeError, TypeError)
+    lab.raises("a stream that cannot seek", lambda: torch.load(_Once(data)), AttributeError, match="seekable")  # type: ignore[arg-type]
+    lab.raises("saving into a tensor", lambda: torch.save("text", base), AttributeError, TypeError)  # type: ignore[arg-type]
+    lab.raises("saving into a list", lambda: torch.save(base, []), AttributeError, TypeError)  # type: ignore[arg-type]
     lab.raises("an empty file", lambda: torch.load(io.BytesIO()), EOFError, RuntimeError)
     lab.raises(
         "half a file",
@@ -239,7 +240,7 @@ def file_like_objects(lab: Lab) -> None:
 
 
 class Greeting:
-    """What a weights-only load must refuse."""
+    """A class that a weights-only load must refuse."""
 
     def __reduce__(self) -> Any:
         return (print, ("loaded",))
@@ -250,7 +251,9 @@ Pair = collections.namedtuple("Pair", ["left", "right"])
 
 @behaviour("serialization", level="core", sees=("value", "error"))
 def weights_only_loading(lab: Lab) -> None:
-    """A weights-only load takes tensors in plain containers and numbers, and refuses all else by name."""
+    """A weights-only load accepts tensors in plain containers and numbers, and refuses everything else by
+    name.
+    """
     base = lab.integers(2, 2) * 1
     state = collections.OrderedDict(
         weight=base,
@@ -263,11 +266,11 @@ def weights_only_loading(lab: Lab) -> None:
         kinds={1, 2},
         nested={"a": {"b": [base[0]]}},
     )
-    found = again(state)
-    lab.same("tensors", [found["weight"], found["nested"]["a"]["b"][0], found["parameter"].detach()])
-    lab.holds("a parameter stays one", isinstance(found["parameter"], torch.nn.Parameter))
-    lab.same("the others", [found[key] for key in ("numbers", "words", "size", "dtype", "device", "kinds")])
-    lab.same("the order of keys", list(found))
+    loaded = again(state)
+    lab.same("tensors", [loaded["weight"], loaded["nested"]["a"]["b"][0], loaded["parameter"].detach()])
+    lab.holds("a parameter stays one", isinstance(loaded["parameter"], torch.nn.Parameter))
+    lab.same("the others", [loaded[key] for key in ("numbers", "words", "size", "dtype", "device", "kinds")])
+    lab.same("the order of keys", list(loaded))
     lab.raises(
         "a function to call",
         lambda: again(Greeting(), weights_only=True),
@@ -292,7 +295,7 @@ def weights_only_loading(lab: Lab) -> None:
 @behaviour("serialization", sees=("value",))
 def saved_attributes_and_bits(lab: Lab) -> None:
     """Gradients' flags, attributes in Python, conjugate and negative bits come back with what was saved."""
-    base = lab.floats(2, 2) * 1
+    base: Any = lab.floats(2, 2) * 1
     base.note = "kept"
     for weights_only in (True, False):
         lab.expect(f"an attribute, {weights_only}", again(base, weights_only=weights_only).note, "kept")
@@ -301,11 +304,11 @@ def saved_attributes_and_bits(lab: Lab) -> None:
             f"gradients are required, {weights_only}", again(leaf, weights_only=weights_only).requires_grad
         )
         weight = torch.nn.Parameter(base.detach().clone(), requires_grad=False)
-        found = again(weight, weights_only=weights_only)
-        lab.same(f"a frozen parameter, {weights_only}", [found.requires_grad, type(found).__name__])
+        loaded = again(weight, weights_only=weights_only)
+        lab.same(f"a frozen parameter, {weights_only}", [loaded.requires_grad, type(loaded).__name__])
         turned = torch.tensor([1 + 2j, 3j], device=lab.device).conj()
-        other = again(turned, weights_only=weights_only)
-        lab.expect(f"a conjugate, {weights_only}", other.resolve_conj(), [1 - 2j, -3j])
+        loaded_view = again(turned, weights_only=weights_only)
+        lab.expect(f"a conjugate, {weights_only}", loaded_view.resolve_conj(), [1 - 2j, -3j])
         negative = again(turned.imag, weights_only=weights_only)
         lab.expect(f"a negative view, {weights_only}", negative.resolve_neg(), [-2.0, -3.0])
     lab.same("pickled", pickle.loads(pickle.dumps(turned)).resolve_conj())
@@ -335,11 +338,12 @@ def saved_rare_dtypes(lab: Lab) -> None:
     )
     base = bytes_of.view(lab.dtype)
     for weights_only in (True, False):
-        found = again({"all": base, "odd": base[1::2]}, weights_only=weights_only)
+        loaded = again({"all": base, "odd": base[1::2]}, weights_only=weights_only)
         lab.same(
-            f"bytes, {weights_only}", [found["all"].view(torch.uint8), found["all"].dtype, found["odd"].shape]
+            f"bytes, {weights_only}",
+            [loaded["all"].view(torch.uint8), loaded["all"].dtype, loaded["odd"].shape],
         )
-        lab.shares(f"a tensor and its part, {weights_only}", found["all"], found["odd"])
+        lab.shares(f"a tensor and its part, {weights_only}", loaded["all"], loaded["odd"])
     lab.same(
         "meta",
         [again(torch.empty(3, 4, device="meta")).shape, again(torch.empty(2, device="meta")).device.type],
@@ -350,19 +354,19 @@ def saved_rare_dtypes(lab: Lab) -> None:
 def saved_sparse(lab: Lab) -> None:
     """Sparse tensors load in their layout with values, size and coalescing; contradictions are refused."""
     dense = lab.put([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 2.0, 0.0], [0.0] * 4, [3.0, 0.0, 0.0, 4.0]]) * 1
-    made = {
+    sparse_tensors = {
         "COO": dense.to_sparse(),
         "CSR": dense.to_sparse_csr(),
         "CSC": dense.to_sparse_csc(),
         "BSR": dense.to_sparse_bsr((2, 2)),
         "BSC": dense.to_sparse_bsc((2, 2)),
     }
-    for name, sparse in made.items():
+    for name, sparse in sparse_tensors.items():
         for weights_only in (True, False):
-            found = again({"x": sparse}, weights_only=weights_only)["x"]
-            lab.same(f"{name}, {weights_only}", [found.layout, found.shape, found.to_dense()])
+            loaded = again({"x": sparse}, weights_only=weights_only)["x"]
+            lab.same(f"{name}, {weights_only}", [loaded.layout, loaded.shape, loaded.to_dense()])
         lab.same(f"{name}, moved", torch.load(saved(sparse), map_location="cpu").to_dense(), host=True)
-    again_coo = again(made["COO"])
+    again_coo = again(sparse_tensors["COO"])
     lab.same("coalesced", again_coo.is_coalesced())
     loose = torch.sparse_coo_tensor(lab.put([[0, 0]]), lab.put([1.0, 2.0]), (2,), device=lab.device)
     lab.same("not coalesced", [again(loose).is_coalesced(), again(loose).to_dense()])
@@ -370,8 +374,8 @@ def saved_sparse(lab: Lab) -> None:
 
 @behaviour("serialization", level="training", capabilities=("autograd",), sees=("value",))
 def saved_training(lab: Lab) -> None:
-    """State of modules, optimizers and schedulers loads on the device and on the host, and training
-    goes on alike.
+    """State of modules, optimizers and schedulers loads on the device and on the host, and training goes on
+    alike.
     """
     weights = lab.floats(2, 3)
     inputs = lab.floats(4, 3)
@@ -396,9 +400,11 @@ def saved_training(lab: Lab) -> None:
     lab.close("the weights of a run without pause", first[0].weight.detach(), roundings=64)
     for location in (None, "cpu"):
         buffer.seek(0)
-        other = fresh()
-        for part, state in zip(other, torch.load(buffer, map_location=location), strict=True):
+        restored = fresh()
+        for part, state in zip(restored, torch.load(buffer, map_location=location), strict=True):
             part.load_state_dict(state)
-        step(*other)
-        lab.close(f"the weights of a run loaded by way of {location}", other[0].weight.detach(), roundings=64)
+        step(*restored)
+        lab.close(
+            f"the weights of a run loaded by way of {location}", restored[0].weight.detach(), roundings=64
+        )
     lab.same("the state of the scheduler", again(first[2].state_dict())["last_epoch"])

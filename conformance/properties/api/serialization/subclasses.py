@@ -13,7 +13,7 @@ from conformance.behaviours.lab import Lab
 
 
 def again(thing: Any, **options: Any) -> Any:
-    """What is loaded of what was saved, classes of all kinds allowed unless told otherwise."""
+    """Save a value and load it again, with classes of all kinds allowed by default."""
     buffer = io.BytesIO()
     torch.save(thing, buffer)
     buffer.seek(0)
@@ -40,22 +40,22 @@ class Noted(torch.Tensor):
 
 @behaviour("serialization", sees=("value",))
 def saved_subclasses(lab: Lab) -> None:
-    """Subclasses are saved, copied and loaded as what they are, with attributes, and by their own
-    state where they write one.
+    """Subclasses are saved, copied and loaded as their own type, with attributes, and by their own state if
+    they define one.
     """
     base = lab.floats(2, 3) * 1
-    plain = base.clone().as_subclass(Plain)
+    plain: Any = base.clone().as_subclass(Plain)
     plain.note = "kept"
-    for name, found in (("loaded", again(plain)), ("copied flat", copy.copy(plain))):
-        lab.holds(f"{name}: its class", type(found) is Plain)
-        lab.same(f"{name}: values", found.as_subclass(torch.Tensor))
+    for name, copied in (("loaded", again(plain)), ("copied flat", copy.copy(plain))):
+        lab.holds(f"{name}: its class", type(copied) is Plain)
+        lab.same(f"{name}: values", copied.as_subclass(torch.Tensor))
         if name != "copied flat":
-            lab.expect(f"{name}: an attribute", found.note, "kept")
+            lab.expect(f"{name}: an attribute", copied.note, "kept")
     noted = base.clone().as_subclass(Noted)
     noted.note = 5
-    found = again(noted)
-    lab.expect("its own state", [type(found) is Noted, found.note, found.reloaded], [True, 5, "noted"])
-    lab.same("its values", found.as_subclass(torch.Tensor))
+    copied = again(noted)
+    lab.expect("its own state", [type(copied) is Noted, copied.note, copied.reloaded], [True, 5, "noted"])
+    lab.same("its values", copied.as_subclass(torch.Tensor))
     empty = again(torch.empty(0, device=lab.device).as_subclass(Plain))
     lab.expect("of nothing", [type(empty) is Plain, list(empty.shape)], [True, [0]])
     lab.raises("unless the class is allowed", lambda: again(plain, weights_only=True), Exception)

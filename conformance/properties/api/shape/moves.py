@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy
 import torch
 
 from conformance.behaviours.behaviour import ALL, COMPLEX, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import made, refuses_two_devices, values
+from conformance.properties.api._host import from_array, refuses_two_devices, values
 
 
 @behaviour("shape", dtypes=ALL, level="core", sees=("value", "error"))
 def flipping(lab: Lab) -> None:
-    """flip, fliplr and flipud turn the order of the elements of dimensions into new memory; a dimension
-    that is none or comes twice is an error."""
+    """flip, fliplr and flipud reverse the order of the elements of dimensions into new memory; a dimension
+    that does not exist or appears twice is an error.
+    """
     base = lab.integers(2, 3, 4, low=0, high=6)
     array = values(base)
     for dims in ((0,), (1,), (2,), (0, 2), (-1, 1), (0, 1, 2), ()):
-        found = base.flip(dims)
-        lab.expect(f"flip{dims}", found, numpy.flip(array, dims))
-        lab.apart(f"flip{dims} and its input", base, found)
+        result = base.flip(dims)
+        lab.expect(f"flip{dims}", result, numpy.flip(array, dims))
+        lab.apart(f"flip{dims} and its input", base, result)
     lab.expect("fliplr", torch.fliplr(base), numpy.fliplr(array))
     lab.expect("flipud", torch.flipud(base), numpy.flipud(array))
     turned = base.permute(2, 0, 1)
@@ -35,7 +37,7 @@ def flipping(lab: Lab) -> None:
     lab.same("flip of nothing and of a number", [base[:0].flip(0, 1), base[0, 0, 0].flip(())])
     long = lab.integers(2, 3000, low=0, high=6)
     lab.expect("flip of long rows", long.flip(1), numpy.flip(values(long), 1))
-    lab.raises("flip a dimension that is none", lambda: base.flip(3), IndexError, match="(?i)dim")
+    lab.raises("flip a dimension that does not exist", lambda: base.flip(3), IndexError, match="(?i)dim")
     lab.raises("flip twice the same", lambda: base.flip(0, -3), match="(?i)multiple times")
     lab.raises("fliplr of a vector", lambda: torch.fliplr(base[0, 0]), match="(?i)2")
     lab.raises("flipud of a number", lambda: torch.flipud(base[0, 0, 0]), match="(?i)1")
@@ -43,8 +45,9 @@ def flipping(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64", "complex64", "bool"), level="core", sees=("value", "error"))
 def turning_and_rolling(lab: Lab) -> None:
-    """rot90 turns a plane by quarters, in either sense and by more than four; roll moves elements around
-    the end."""
+    """rot90 turns a plane by quarters, in either direction and by more than four; roll moves elements around
+    the end.
+    """
     base = lab.integers(3, 4, 2, low=0, high=6)
     array = values(base)
     for turns in (-5, -1, 0, 1, 2, 3, 4, 7):
@@ -52,22 +55,27 @@ def turning_and_rolling(lab: Lab) -> None:
             lab.expect(
                 f"rot90({turns}, {dims})", torch.rot90(base, turns, dims), numpy.rot90(array, turns, dims)
             )
-    for shifts, dims in ((1, 0), (-2, 1), (5, 2), ((1, 2), (0, 1)), ((1, -1), (2, 2))):
-        lab.expect(f"roll({shifts}, {dims})", base.roll(shifts, dims), numpy.roll(array, shifts, dims))
+    rolls: tuple[Any, ...] = ((1, 0), (-2, 1), (5, 2), ((1, 2), (0, 1)), ((1, -1), (2, 2)))
+    for shifts, along in rolls:
+        lab.expect(f"roll({shifts}, {along})", base.roll(shifts, along), numpy.roll(array, shifts, along))
     lab.expect("roll of all", base.roll(3), numpy.roll(array, 3))
     lab.same("roll of nothing", base[:0].roll(1, 1))
     lab.raises("rot90 of one dimension", lambda: torch.rot90(base, 1, (0,)), match="(?i)2")
-    lab.raises("rot90 of a plane that is none", lambda: torch.rot90(base, 1, (1, 1)))
+    lab.raises("rot90 of a plane that does not exist", lambda: torch.rot90(base, 1, (1, 1)))
     lab.raises(
-        "rot90 of a dimension that is none", lambda: torch.rot90(base, 1, (0, 3)), IndexError, RuntimeError
+        "rot90 of a dimension that does not exist",
+        lambda: torch.rot90(base, 1, (0, 3)),
+        IndexError,
+        RuntimeError,
     )
     lab.raises("roll with too few dimensions", lambda: base.roll((1, 2), 0), match="(?i)align|same")
 
 
 @behaviour("shape", dtypes=ALL, level="core", sees=("value", "error"))
 def diagonals(lab: Lab) -> None:
-    """diag, diagonal, diagflat, diag_embed, trace, tril and triu agree with NumPy for every offset, also
-    one beyond the matrix."""
+    """diag, diagonal, diagflat, diag_embed, trace, tril and triu agree with NumPy for every offset, also one
+    beyond the matrix.
+    """
     base = lab.integers(3, 5, low=0, high=4)
     array = values(base)
     for offset in (-4, -3, -1, 0, 1, 4, 6):
@@ -78,9 +86,13 @@ def diagonals(lab: Lab) -> None:
         lab.expect(f"tril({offset})", base.tril(offset), numpy.tril(array, offset))
         lab.expect(f"triu({offset})", base.triu(offset), numpy.triu(array, offset))
     cube = lab.integers(2, 3, 4, low=0, high=4)
-    for offset, one, other in ((0, 0, 1), (1, 1, 2), (-1, 2, 0), (2, -1, -2), (5, 0, 2)):
-        name = f"diagonal({offset}, {one}, {other})"
-        lab.expect(name, cube.diagonal(offset, one, other), numpy.diagonal(values(cube), offset, one, other))
+    for offset, first_dim, second_dim in ((0, 0, 1), (1, 1, 2), (-1, 2, 0), (2, -1, -2), (5, 0, 2)):
+        name = f"diagonal({offset}, {first_dim}, {second_dim})"
+        lab.expect(
+            name,
+            cube.diagonal(offset, first_dim, second_dim),
+            numpy.diagonal(values(cube), offset, first_dim, second_dim),
+        )
     lab.same("diag_embed", [torch.diag_embed(base, o, 0, 2) for o in (-1, 0, 2)])
     lab.same("tril of a batch", [cube.tril(1), cube.triu(-1), cube.mT.tril()])
     lab.same("of nothing", [base[:0].tril(), base[:, :0].triu(1), base[:0].diagonal()])
@@ -101,24 +113,25 @@ def diagonals(lab: Lab) -> None:
     sees=("value", "shape", "error"),
 )
 def nonzero_elements(lab: Lab) -> None:
-    """nonzero gives the indices of elements that are not zero in order, as rows or as one tensor per
-    dimension, whatever the strides, into out= as well; NaN is not zero, -0.0 is."""
+    """nonzero gives the indices of nonzero elements in order, as rows or as one tensor per dimension,
+    whatever the strides, and into out=; NaN is nonzero, -0.0 is zero.
+    """
     for shape in ((5,), (3, 4), (2, 3, 4), (2, 1, 3, 2)):
         base = lab.integers(*shape, low=0, high=2)
         array = values(base)
-        wanted = numpy.argwhere(array)
-        lab.expect(f"of {shape}", base.nonzero(), wanted)
-        lab.expect(f"argwhere of {shape}", torch.argwhere(base), wanted)
+        expected = numpy.argwhere(array)
+        lab.expect(f"of {shape}", base.nonzero(), expected)
+        lab.expect(f"argwhere of {shape}", torch.argwhere(base), expected)
         lab.expect(
             f"transposed {shape}",
             base.mT.nonzero() if base.dim() > 1 else base.nonzero(),
-            numpy.argwhere(numpy.swapaxes(array, -1, -2)) if base.dim() > 1 else wanted,
+            numpy.argwhere(numpy.swapaxes(array, -1, -2)) if base.dim() > 1 else expected,
         )
-        for dimension, found in enumerate(base.nonzero(as_tuple=True)):
-            lab.expect(f"dimension {dimension} of {shape}", found, wanted[:, dimension])
+        for dimension, result in enumerate(base.nonzero(as_tuple=True)):
+            lab.expect(f"dimension {dimension} of {shape}", result, expected[:, dimension])
         out = torch.empty(0, dtype=torch.int64, device=base.device)
         lab.holds("out is returned", torch.nonzero(base, out=out) is out)
-        lab.expect(f"out of {shape}", out, wanted)
+        lab.expect(f"out of {shape}", out, expected)
         lab.expect(f"count of {shape}", torch.count_nonzero(base), numpy.count_nonzero(array))
     gapped = lab.integers(4, 6, low=0, high=2)[:, ::2]
     lab.expect("with gaps", gapped.nonzero(), numpy.argwhere(values(gapped)))
@@ -152,21 +165,22 @@ def nonzero_elements(lab: Lab) -> None:
     sees=("value", "error"),
 )
 def clamping(lab: Lab) -> None:
-    """clamp cuts values off at bounds given as numbers or tensors, either of which may be left out;
-    where the lower is above the upper bound the upper one holds; NaNs go through."""
+    """clamp limits values to bounds given as numbers or tensors, either of which may be omitted; if the lower
+    bound is above the upper, the upper one wins; NaNs pass through.
+    """
     base = lab.integers(4, 5, low=0, high=12)
     array = values(base)
     for low, high in ((2, 7), (None, 5), (6, None), (8, 3)):
-        wanted = array if low is None else numpy.maximum(array, low)
-        wanted = wanted if high is None else numpy.minimum(wanted, high)
-        lab.expect(f"clamp({low}, {high})", base.clamp(low, high), wanted)
-        lab.expect(f"clip({low}, {high})", torch.clip(base, low, high), wanted)
+        expected = array if low is None else numpy.maximum(array, low)
+        expected = expected if high is None else numpy.minimum(expected, high)
+        lab.expect(f"clamp({low}, {high})", base.clamp(low, high), expected)
+        lab.expect(f"clip({low}, {high})", torch.clip(base, low, high), expected)
         lows = None if low is None else torch.full((5,), low, dtype=lab.dtype, device=lab.device)
         highs = None if high is None else torch.full((4, 1), high, dtype=lab.dtype, device=lab.device)
-        lab.expect(f"clamp({low}, {high}) by tensors", base.clamp(lows, highs), wanted)
+        lab.expect(f"clamp({low}, {high}) by tensors", base.clamp(lows, highs), expected)
         copy = base.clone()
         lab.holds("clamp_ returns its input", copy.clamp_(low, high) is copy)
-        lab.expect(f"clamp_({low}, {high})", copy, wanted)
+        lab.expect(f"clamp_({low}, {high})", copy, expected)
     lab.expect("clamp_min and clamp_max", base.clamp_min(3).clamp_max(9), array.clip(3, 9))
     lab.expect("with gaps", base.t()[::2].clamp(2, 8), array.T[::2].clip(2, 8))
     out = torch.empty(0, dtype=lab.dtype, device=lab.device)
@@ -180,49 +194,52 @@ def clamping(lab: Lab) -> None:
             [math.nan, math.nan],
         )
     lab.raises("no bound", lambda: base.clamp(), match="(?i)at least one|min.*max")
-    lab.raises("clamp by two kinds", lambda: base.clamp(2, base), TypeError)
+    lab.raises("clamp by two kinds", lambda: base.clamp(2, base), TypeError)  # type: ignore[call-overload]
 
 
 @behaviour("shape", dtypes=ALL, level="core", sees=("value", "error"))
 def joining(lab: Lab) -> None:
     """cat, stack, hstack, vstack, dstack, column_stack, block_diag, tile and repeat join elements as NumPy
-    does; a tensor of no elements and one dimension is passed over by cat."""
-    one, other = lab.integers(2, 3, low=0, high=6), lab.integers(4, 3, low=0, high=6)
-    first, second = values(one), values(other)
-    lab.expect("cat", torch.cat([one, other]), numpy.concatenate([first, second]))
+    does; cat skips a one-dimensional tensor without elements.
+    """
+    upper, lower = lab.integers(2, 3, low=0, high=6), lab.integers(4, 3, low=0, high=6)
+    first, second = values(upper), values(lower)
+    lab.expect("cat", torch.cat([upper, lower]), numpy.concatenate([first, second]))
     lab.expect(
-        "cat of transposes", torch.cat([one.t(), other.t()], -1), numpy.concatenate([first.T, second.T], -1)
+        "cat of transposes", torch.cat([upper.t(), lower.t()], -1), numpy.concatenate([first.T, second.T], -1)
     )
-    lab.expect("cat of one", torch.cat([one], 1), first)
+    lab.expect("cat of one", torch.cat([upper], 1), first)
     legacy = torch.empty(0, dtype=lab.dtype, device=lab.device)
-    lab.expect("cat with nothing", torch.cat([legacy, one, legacy]), first)
-    lab.same("cat of nothing", torch.cat([one[:0], other[:0]]))
-    lab.expect("stack", torch.stack([one, other[:2]], 1), numpy.stack([first, second[:2]], 1))
-    lab.expect("stack last", torch.stack([one, other[2:]], -1), numpy.stack([first, second[2:]], -1))
+    lab.expect("cat with nothing", torch.cat([legacy, upper, legacy]), first)
+    lab.same("cat of nothing", torch.cat([upper[:0], lower[:0]]))
+    lab.expect("stack", torch.stack([upper, lower[:2]], 1), numpy.stack([first, second[:2]], 1))
+    lab.expect("stack last", torch.stack([upper, lower[2:]], -1), numpy.stack([first, second[2:]], -1))
     for name in ("hstack", "vstack", "dstack", "column_stack"):
-        pair = [one, other[:2]]
+        pair = [upper, lower[:2]]
         lab.expect(name, getattr(torch, name)(pair), getattr(numpy, name)([values(x) for x in pair]))
-        vectors = [one[0], other[1]]
+        vectors = [upper[0], lower[1]]
         lab.expect(
             f"{name} of vectors",
             getattr(torch, name)(vectors),
             getattr(numpy, name)([values(x) for x in vectors]),
         )
-    lab.same("block_diag", torch.block_diag(one, other[0], lab.integers(1, low=0)[0]))
-    lab.expect("tile", one.tile(2, 1, 2), numpy.tile(first, (2, 1, 2)))
-    lab.expect("repeat", one.repeat(2, 2), numpy.tile(first, (2, 2)))
-    lab.expect("repeat_interleave", one.repeat_interleave(2, 1), numpy.repeat(first, 2, 1))
-    lab.expect("by a tensor", one.repeat_interleave(lab.put([2, 0, 1]), 1), numpy.repeat(first, [2, 0, 1], 1))
+    lab.same("block_diag", torch.block_diag(upper, lower[0], lab.integers(1, low=0)[0]))
+    lab.expect("tile", upper.tile(2, 1, 2), numpy.tile(first, (2, 1, 2)))
+    lab.expect("repeat", upper.repeat(2, 2), numpy.tile(first, (2, 2)))
+    lab.expect("repeat_interleave", upper.repeat_interleave(2, 1), numpy.repeat(first, 2, 1))
+    lab.expect(
+        "by a tensor", upper.repeat_interleave(lab.put([2, 0, 1]), 1), numpy.repeat(first, [2, 0, 1], 1)
+    )
     out = torch.empty(6, 3, dtype=lab.dtype, device=lab.device)
-    lab.holds("cat returns out", torch.cat([one, other], out=out) is out)
+    lab.holds("cat returns out", torch.cat([upper, lower], out=out) is out)
     lab.expect("out of cat", out, numpy.concatenate([first, second]))
-    lab.raises("cat of other sizes", lambda: torch.cat([one, other], 1), match="(?i)size")
-    lab.raises("cat of other dimensions", lambda: torch.cat([one, other[0]]), match="(?i)dimension")
+    lab.raises("cat of other sizes", lambda: torch.cat([upper, lower], 1), match="(?i)size")
+    lab.raises("cat of other dimensions", lambda: torch.cat([upper, lower[0]]), match="(?i)dimension")
     lab.raises("cat of no tensors", lambda: torch.cat([]), RuntimeError, ValueError)
-    lab.raises("stack of other sizes", lambda: torch.stack([one, other]), match="(?i)size")
+    lab.raises("stack of other sizes", lambda: torch.stack([upper, lower]), match="(?i)size")
     lab.raises(
         "cat into an input",
-        lambda: torch.cat([one, other], out=other),
+        lambda: torch.cat([upper, lower], out=lower),
         match="(?i)overlap|unsupported|memory",
     )
 
@@ -230,7 +247,8 @@ def joining(lab: Lab) -> None:
 @behaviour("shape", dtypes=("float32", "int64", "complex64", "bool"), level="core", sees=("value",))
 def as_python_numbers(lab: Lab) -> None:
     """tolist and item give Python numbers of the kind of the dtype, nested by dimension, whatever the
-    strides."""
+    strides.
+    """
     base = lab.integers(2, 3)
     lab.expect("tolist", base.tolist(), values(base).tolist())
     lab.expect("of a transpose", base.t().tolist(), values(base).T.tolist())
@@ -251,4 +269,4 @@ def turning_complex_planes(lab: Lab) -> None:
     for turns in range(-2, 5):
         lab.expect(f"{turns} quarters", torch.rot90(base, turns), numpy.rot90(values(base), turns))
     lab.expect("of a conjugate", torch.rot90(base.conj()), numpy.rot90(values(base).conj()))
-    lab.same("made from NumPy", made(lab, values(base)).rot90(2))
+    lab.same("made from NumPy", from_array(lab, values(base)).rot90(2))

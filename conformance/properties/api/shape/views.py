@@ -12,8 +12,9 @@ from conformance.properties.api._host import values
 
 @behaviour("shape", dtypes=ALL, level="bringup", sees=("error", "shape"))
 def view_keeps_elements(lab: Lab) -> None:
-    """view gives the elements in order under another shape, works out one -1, and refuses what its strides
-    cannot show."""
+    """view gives the elements in order under another shape, works out one -1, and refuses shapes that its
+    strides cannot express.
+    """
     base = lab.integers(3, 5, low=0, high=6)
     for shape in ((15,), (5, 3), (1, 15), (3, 1, 5), (-1,), (-1, 5), (5, -1), (1, 1, -1)):
         lab.expect(f"view{shape}", base.view(shape), values(base).reshape(shape))
@@ -33,8 +34,9 @@ def view_keeps_elements(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64", "bool"), level="core", sees=("value", "error"))
 def reshape_and_flatten(lab: Lab) -> None:
-    """reshape, flatten, unflatten and ravel give the elements in order whatever the strides; sizes that
-    do not fit and dimensions that are none are errors."""
+    """reshape, flatten, unflatten and ravel give the elements in order whatever the strides; sizes that do
+    not fit and dimensions that do not exist are errors.
+    """
     base = lab.integers(2, 3, 4)
     turned = base.permute(2, 0, 1)
     for shape in ((24,), (4, 6), (-1, 3), (2, 2, 6), (1, -1)):
@@ -54,14 +56,15 @@ def reshape_and_flatten(lab: Lab) -> None:
     lab.raises("reshape of nothing to something", lambda: base[:0].reshape(2), match="(?i)invalid")
     lab.raises("-1 beside a 0", lambda: base[:0].reshape(-1, 0), match="(?i)ambiguous")
     lab.raises("flatten the other way round", lambda: base.flatten(2, 0), match="(?i)start_dim")
-    lab.raises("flatten a dimension that is none", lambda: base.flatten(0, 3), IndexError)
+    lab.raises("flatten a dimension that does not exist", lambda: base.flatten(0, 3), IndexError)
     lab.raises("unflatten to another number", lambda: base.unflatten(1, (2, 2)))
 
 
 @behaviour("shape", dtypes=("float32", "int64"), level="core", sees=("shape", "error"))
 def expansion(lab: Lab) -> None:
-    """expand and broadcast_to repeat sizes of 1 and add dimensions in front; another size cannot grow,
-    and a dimension in front cannot be -1."""
+    """expand and broadcast_to repeat sizes of 1 and add dimensions in front; another size cannot grow, and a
+    dimension in front cannot be -1.
+    """
     column = lab.integers(3, 1)
     row = lab.integers(4)
     lab.expect("column", column.expand(3, 4), numpy.broadcast_to(values(column), (3, 4)))
@@ -73,8 +76,8 @@ def expansion(lab: Lab) -> None:
     lab.raises("a size of 4 to 5", lambda: row.expand(5), match="(?i)size")
     lab.raises("fewer dimensions", lambda: column.expand(3), match="(?i)dimensions")
     lab.raises("-1 in front", lambda: row.expand(-1, 4), match="(?i)-1|size")
-    one, other = torch.broadcast_tensors(column, row)
-    lab.same("broadcast_tensors", [one, other], strides=True)
+    columns, rows = torch.broadcast_tensors(column, row)
+    lab.same("broadcast_tensors", [columns, rows], strides=True)
     lab.same("three", list(torch.broadcast_tensors(column, row, lab.integers(2, 1, 1))))
     lab.raises(
         "broadcast_tensors of 3 and 4",
@@ -86,8 +89,9 @@ def expansion(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=ALL, level="core", sees=("value", "error"))
 def splitting(lab: Lab) -> None:
-    """split, chunk, narrow, unbind and tensor_split give the rows that are due, the last of them shorter
-    where the sizes do not divide."""
+    """split, chunk, narrow, unbind and tensor_split give the expected rows, the last of them shorter if the
+    sizes do not divide.
+    """
     base = lab.integers(7, 3, low=0, high=6)
     lab.same("split", list(base.split(3)))
     lab.same("split by sizes", list(torch.split(base, [1, 4, 2])))
@@ -104,12 +108,12 @@ def splitting(lab: Lab) -> None:
     lab.same("unbind", [list(base.unbind()), list(torch.unbind(base, -1))])
     for sections in (1, 2, 3, 7, 9):
         expected = [part.tolist() for part in numpy.array_split(numpy.arange(7), sections)]
-        found = lab.put(torch.arange(7)).tensor_split(sections)
-        lab.expect(f"tensor_split into {sections}", [part.tolist() for part in found], expected)
+        result = lab.put(torch.arange(7)).tensor_split(sections)
+        lab.expect(f"tensor_split into {sections}", [part.tolist() for part in result], expected)
     for places in ((2,), (1, 4), (0, 3, 3), (5, 2), (2, 20), (-3,)):
         expected = [part.tolist() for part in numpy.array_split(numpy.arange(7), places)]
-        found = lab.put(torch.arange(7)).tensor_split(places)
-        lab.expect(f"tensor_split at {places}", [part.tolist() for part in found], expected)
+        result = lab.put(torch.arange(7)).tensor_split(places)
+        lab.expect(f"tensor_split at {places}", [part.tolist() for part in result], expected)
     where = torch.tensor([2, 5])
     lab.same("tensor_split at places in a tensor of the host", list(base.tensor_split(where)))
     lab.same("sections in a tensor of the host", list(torch.tensor_split(base, torch.tensor(3), 0)))
@@ -118,7 +122,7 @@ def splitting(lab: Lab) -> None:
     lab.raises("0 chunks", lambda: base.chunk(0), match="(?i)greater than 0")
     lab.raises("narrow too far", lambda: base.narrow(0, 5, 3), match="(?i)exceeds|length")
     lab.raises("narrow a negative length", lambda: base.narrow(0, 1, -1), match="(?i)non-negative")
-    lab.raises("unbind a dimension that is none", lambda: base.unbind(2), IndexError)
+    lab.raises("unbind a dimension that does not exist", lambda: base.unbind(2), IndexError)
     lab.raises("tensor_split into 0", lambda: base.tensor_split(0), match="(?i)larger than 0")
     lab.raises("tensor_split of no dimensions", lambda: base[0, 0].tensor_split(2), match="(?i)at least")
     lab.raises(
@@ -131,14 +135,17 @@ def splitting(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64", "bool"), level="core", sees=("value", "error"))
 def transposing(lab: Lab) -> None:
-    """transpose, permute, t, T, mT, swapdims and movedim are NumPy's; dimensions may be negative, must
-    exist and may come once."""
+    """transpose, permute, t, T, mT, swapdims and movedim are NumPy's; dimensions may be negative, must exist
+    and may appear once.
+    """
     base = lab.integers(2, 3, 4, 2)
     array = values(base)
-    for one in range(-4, 4):
-        for other in (0, -1, 2):
+    for first_dim in range(-4, 4):
+        for second_dim in (0, -1, 2):
             lab.expect(
-                f"transpose({one}, {other})", base.transpose(one, other), numpy.swapaxes(array, one, other)
+                f"transpose({first_dim}, {second_dim})",
+                base.transpose(first_dim, second_dim),
+                numpy.swapaxes(array, first_dim, second_dim),
             )
     lab.expect("permute", torch.permute(base, (3, 1, -4, 2)), array.transpose(3, 1, 0, 2))
     lab.expect("movedim", base.movedim((0, -1), (2, 0)), numpy.moveaxis(array, (0, -1), (2, 0)))
@@ -151,7 +158,7 @@ def transposing(lab: Lab) -> None:
     large = lab.integers(130, 67, low=1)
     lab.expect("a large matrix", large.t().contiguous(), values(large).T)
     lab.raises(
-        "transpose a dimension that is none", lambda: base.transpose(0, 4), IndexError, match="(?i)dim"
+        "transpose a dimension that does not exist", lambda: base.transpose(0, 4), IndexError, match="(?i)dim"
     )
     lab.raises("permute too few", lambda: base.permute(0, 1), match="(?i)dim")
     lab.raises(
@@ -168,12 +175,13 @@ def transposing(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=ALL, level="core", sees=("value",))
 def resizing_in_place(lab: Lab) -> None:
-    """resize_ and resize_as_ change shape and strides in place, keep the first elements of the memory,
-    grow it where it is short and never shrink it."""
+    """resize_ and resize_as_ change shape and strides in place, keep the first elements of the memory, grow
+    it if it is too short and never shrink it.
+    """
     base = lab.integers(2, 3, low=0, high=6)
     kept = values(base).ravel()
-    found = base.resize_(3, 2)
-    lab.holds("resize_ returns its input", found is base)
+    result = base.resize_(3, 2)
+    lab.holds("resize_ returns its input", result is base)
     lab.expect("the same number", base, kept.reshape(3, 2))
     size = base.untyped_storage().nbytes()
     base.resize_(2)
@@ -192,19 +200,20 @@ def resizing_in_place(lab: Lab) -> None:
 
 @behaviour("shape", capabilities=("channels_last",), sees=("error",))
 def resizing_to_memory_formats(lab: Lab) -> None:
-    """resize_ and resize_as_ take a memory format, resize_as_ with preserve_format that of the other
-    tensor, which resize_ itself cannot take; it changes no strides of a tensor that has the shape."""
+    """resize_ and resize_as_ take a memory format, resize_as_ with preserve_format that of the other tensor,
+    which resize_ itself cannot take; a tensor that already has the shape keeps its strides.
+    """
     base = lab.integers(2, 3, 4, 5)
     last = base.to(memory_format=torch.channels_last)
     for memory_format in (torch.contiguous_format, torch.channels_last):
-        found = lab.integers(40).resize_(2, 3, 4, 5, memory_format=memory_format)
-        lab.same(f"strides for {memory_format}", found.stride())
-        found = lab.integers(40).resize_as_(last, memory_format=memory_format)
-        lab.same(f"strides like another for {memory_format}", found.stride())
-    found = lab.integers(40).resize_as_(last, memory_format=torch.preserve_format)
+        result = lab.integers(40).resize_(2, 3, 4, 5, memory_format=memory_format)
+        lab.same(f"strides for {memory_format}", result.stride())
+        result = lab.integers(40).resize_as_(last, memory_format=memory_format)
+        lab.same(f"strides like another for {memory_format}", result.stride())
+    result = lab.integers(40).resize_as_(last, memory_format=torch.preserve_format)
     lab.same(
         "strides for preserve_format",
-        (found.stride(), found.is_contiguous(memory_format=torch.channels_last)),
+        (result.stride(), result.is_contiguous(memory_format=torch.channels_last)),
     )
     turned = lab.integers(4, 3).t()
     lab.expect(
@@ -221,7 +230,7 @@ def resizing_to_memory_formats(lab: Lab) -> None:
 
 @behaviour("shape", sees=("error",))
 def sizes_beyond_memory(lab: Lab) -> None:
-    """resize_ and empty refuse sizes whose product or number of bytes no 64-bit integer can hold."""
+    """resize_ and empty refuse sizes whose product or number of bytes does not fit in a 64-bit integer."""
     base = lab.integers(2)
     lab.raises("a product beyond 64 bits", lambda: base.resize_(2**40, 2**40), RuntimeError, TypeError)
     lab.raises("bytes beyond 64 bits", lambda: base.resize_(2**62, 2), RuntimeError, TypeError)
@@ -231,7 +240,8 @@ def sizes_beyond_memory(lab: Lab) -> None:
 @behaviour("shape", dtypes=("float32", "int64"), level="core", sees=("value",))
 def contiguity(lab: Lab) -> None:
     """is_contiguous follows from sizes and strides alone: dimensions of size 1 and tensors without elements
-    have any; contiguous makes rows follow each other."""
+    may have any stride; contiguous lays rows out one after another.
+    """
     base = lab.integers(4, 1, 5)
     lab.expect("base", base.is_contiguous(), True)
     lab.expect("a size of 1 with any stride", base.as_strided((4, 1, 5), (5, 77, 1)).is_contiguous(), True)
@@ -248,7 +258,7 @@ def contiguity(lab: Lab) -> None:
 
 @behaviour("shape", dtypes=("float32", "int64"), level="core", sees=("shape", "error"))
 def at_least_so_many_dimensions(lab: Lab) -> None:
-    """atleast_1d, atleast_2d and atleast_3d add dimensions as NumPy does, of one tensor and of several."""
+    """atleast_1d, atleast_2d and atleast_3d add dimensions as NumPy does, to one tensor and to several."""
     given = [
         lab.integers(1)[0],
         lab.integers(3),
@@ -258,17 +268,18 @@ def at_least_so_many_dimensions(lab: Lab) -> None:
     ]
     for name in ("atleast_1d", "atleast_2d", "atleast_3d"):
         function, reference = getattr(torch, name), getattr(numpy, name)
-        for one in given:
-            lab.expect(f"{name} of {one.dim()} dimensions", function(one), reference(values(one)))
+        for tensor in given:
+            lab.expect(f"{name} of {tensor.dim()} dimensions", function(tensor), reference(values(tensor)))
         lab.same(f"{name} of several", list(function(*given)))
         lab.same(f"{name} of a list", list(function(given)))
-        lab.raises(f"{name} of a number", lambda f=function: f(3), TypeError, RuntimeError)
+        lab.raises(f"{name} of a number", lambda: function(3), TypeError, RuntimeError)
 
 
 @behaviour("shape", capabilities=("autograd",), level="training", sees=("value",))
 def backward_through_shapes(lab: Lab) -> None:
     """Gradients go back to the elements that were moved: through atleast_nd, expand, reshape, split, flip,
-    repeat, roll and movedim."""
+    repeat, roll and movedim.
+    """
     programs = {
         "atleast_3d": lambda x: torch.atleast_3d(x).mul(lab.put([[[2.0]], [[3.0]]])),
         "expand": lambda x: x.expand(3, 2, 3),
@@ -290,10 +301,11 @@ def backward_through_shapes(lab: Lab) -> None:
 
 @behaviour("shape", sees=("shape", "error"))
 def broadcast_shapes_of_sizes(lab: Lab) -> None:
-    """broadcast_shapes gives the shape that tensors of these shapes would have together, and refuses
-    those that do not fit."""
+    """broadcast_shapes gives the shape that tensors of these shapes would have together, and refuses shapes
+    that do not fit.
+    """
     for shapes in (((2, 1), (3,)), ((1,), ()), ((4, 1, 3), (2, 1)), ((0, 1), (5,)), (3, (2, 3))):
-        wanted = torch.broadcast_tensors(*[torch.empty(s, device=lab.device) for s in shapes])[0].shape
-        lab.expect(f"of {shapes}", torch.broadcast_shapes(*shapes), wanted)
+        expected = torch.broadcast_tensors(*[torch.empty(s, device=lab.device) for s in shapes])[0].shape
+        lab.expect(f"of {shapes}", torch.broadcast_shapes(*shapes), expected)
     lab.raises("2 and 3", lambda: torch.broadcast_shapes((2,), (3,)), RuntimeError, ValueError)
     lab.raises("a negative size", lambda: torch.broadcast_shapes((-2,), (1,)), RuntimeError, ValueError)

@@ -9,32 +9,33 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import made, values
+from conformance.properties.api._host import from_array, values
 
 _ORDERED = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8")
 
 
 def _distinct(lab: Lab, *shape: int) -> torch.Tensor:
-    """Numbers of which each comes once, in no order (at most 120, for int8)."""
+    """Distinct numbers in random order (at most 120, for int8)."""
     count = math.prod(shape)
-    return made(
+    return from_array(
         lab, values(lab.permutation(count)).reshape(shape) - (0 if lab.dtype == torch.uint8 else count // 3)
     )
 
 
 @behaviour("sorting", dtypes=_ORDERED, level="core", sees=("value",))
 def sorting_by_dimension(lab: Lab) -> None:
-    """sort gives the elements of each row in order with the indices they came from, ascending or
-    descending, along any dimension and for any strides."""
+    """sort gives the elements of each row in order with their original indices, ascending or descending,
+    along any dimension and for any strides.
+    """
     base = _distinct(lab, 4, 5, 6)
     array = values(base)
     for dim in (0, 1, 2, -1):
         for descending in (False, True):
             order = numpy.argsort(-array if descending else array, dim)
-            found = torch.sort(base, dim, descending)
+            result = torch.sort(base, dim, descending)
             name = f"of dimension {dim}{' descending' if descending else ''}"
-            lab.expect(f"values {name}", found.values, numpy.take_along_axis(array, order, dim))
-            lab.expect(f"indices {name}", found.indices, order)
+            lab.expect(f"values {name}", result.values, numpy.take_along_axis(array, order, dim))
+            lab.expect(f"indices {name}", result.indices, order)
             lab.expect(f"argsort {name}", base.argsort(dim, descending), order)
     turned = base.permute(2, 0, 1)
     lab.expect("permuted", turned.sort(1).values, numpy.sort(array.transpose(2, 0, 1), 1))
@@ -47,8 +48,8 @@ def sorting_by_dimension(lab: Lab) -> None:
         torch.empty(0, dtype=lab.dtype, device=lab.device),
         torch.empty(0, dtype=torch.int64, device=lab.device),
     )
-    found = torch.sort(base, 1, out=out)
-    lab.holds("sort returns out", found[0] is out[0] and found[1] is out[1])
+    result = torch.sort(base, 1, out=out)
+    lab.holds("sort returns out", result[0] is out[0] and result[1] is out[1])
     lab.expect("out", out[0], numpy.sort(array, 1))
     gap = torch.zeros(6, 2, dtype=lab.dtype, device=lab.device)[:, 0]
     index = torch.zeros(6, 2, dtype=torch.int64, device=lab.device)[:, 1]
@@ -67,10 +68,10 @@ def stable_sorting(lab: Lab) -> None:
         array = values(base)
         for descending in (False, True):
             order = numpy.argsort(-array if descending else array, 1, kind="stable")
-            found = torch.sort(base, dim=1, descending=descending, stable=True)
+            result = torch.sort(base, dim=1, descending=descending, stable=True)
             name = f"{size}{' descending' if descending else ''}"
-            lab.expect(f"indices of {name}", found.indices, order)
-            lab.expect(f"values of {name}", found.values, numpy.take_along_axis(array, order, 1))
+            lab.expect(f"indices of {name}", result.indices, order)
+            lab.expect(f"values of {name}", result.values, numpy.take_along_axis(array, order, 1))
             lab.expect(
                 f"argsort of {name}", torch.argsort(base, dim=1, descending=descending, stable=True), order
             )
@@ -86,17 +87,20 @@ def stable_sorting(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=("float32", "int64", "int16"), sees=("value",))
 def sorting_many(lab: Lab) -> None:
-    """Long rows and many rows are sorted too, and without stable=True the indices of equal elements
-    still point at them."""
+    """Long rows and many rows are sorted too, and without stable=True the indices of equal elements still
+    point at them.
+    """
     for shape in ((20000,), (600, 70), (3, 9000), (2, 100000)):
         base = lab.integers(*shape, low=-30000, high=30000)
         array = values(base)
-        found = base.sort(-1)
-        lab.expect(f"values of {shape}", found.values, numpy.sort(array, -1))
-        lab.expect(f"values by the indices of {shape}", base.gather(-1, found.indices), numpy.sort(array, -1))
+        result = base.sort(-1)
+        lab.expect(f"values of {shape}", result.values, numpy.sort(array, -1))
+        lab.expect(
+            f"values by the indices of {shape}", base.gather(-1, result.indices), numpy.sort(array, -1)
+        )
         lab.expect(
             f"each index of {shape} once",
-            found.indices.sort(-1).values,
+            result.indices.sort(-1).values,
             numpy.sort(numpy.argsort(array, -1), -1),
         )
         down = base.sort(-1, descending=True).values
@@ -123,20 +127,21 @@ def sorting_special_values(lab: Lab) -> None:
 
 @behaviour("sorting", sees=("stride", "value"))
 def sorting_keeps_strides(lab: Lab) -> None:
-    """The results of sort have the strides that their input has, where that leaves no gaps."""
+    """The results of sort have the strides of their input if that leaves no gaps."""
     base = lab.put(torch.arange(60.0).flip(0).view(3, 4, 5))
     for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
         given = base.permute(order)
-        found = given.sort(-1)
-        lab.same(f"values of {order}", found.values, strides=True)
-        lab.same(f"indices of {order}", found.indices, strides=True)
-        lab.expect(f"strides of {order}", found.values.stride(), given.stride())
+        result = given.sort(-1)
+        lab.same(f"values of {order}", result.values, strides=True)
+        lab.same(f"indices of {order}", result.indices, strides=True)
+        lab.expect(f"strides of {order}", result.values.stride(), given.stride())
 
 
 @behaviour("sorting", dtypes=_ORDERED, level="core", sees=("value", "error"))
 def largest_and_smallest(lab: Lab) -> None:
-    """topk gives the k largest or smallest elements of each row, sorted unless asked not to, with
-    indices that point at them; k must fit."""
+    """topk gives the k largest or smallest elements of each row, sorted unless asked not to, with indices
+    that point at them; k must fit.
+    """
     base = _distinct(lab, 4, 5, 6)
     array = values(base)
     for dim in (0, 1, -1):
@@ -144,10 +149,10 @@ def largest_and_smallest(lab: Lab) -> None:
         for count in (0, 1, 2, size):
             for largest in (True, False):
                 order = numpy.argsort(-array if largest else array, dim).take(range(count), dim)
-                found = base.topk(count, dim, largest, True)
+                result = base.topk(count, dim, largest, True)
                 name = f"{count} of dimension {dim}, {'largest' if largest else 'smallest'}"
-                lab.expect(f"values of {name}", found.values, numpy.take_along_axis(array, order, dim))
-                lab.expect(f"indices of {name}", found.indices, order)
+                lab.expect(f"values of {name}", result.values, numpy.take_along_axis(array, order, dim))
+                lab.expect(f"indices of {name}", result.indices, order)
     loose = base.topk(3, -1, sorted=False)
     lab.expect("unsorted", loose.values.sort(-1).values, numpy.sort(array, -1)[..., -3:])
     lab.expect(
@@ -171,9 +176,9 @@ def largest_and_smallest(lab: Lab) -> None:
     lab.same("no dimensions", [base[0, 0, 0].topk(1), base[0, 0, 0].topk(0)])
     lab.raises("more than there are", lambda: base.topk(7), match="(?i)range|k")
     lab.raises("fewer than none", lambda: base.topk(-1), match="(?i)range|k")
-    lab.raises("a dimension that is none", lambda: base.topk(1, 3), IndexError, match="(?i)dim")
+    lab.raises("a dimension that does not exist", lambda: base.topk(1, 3), IndexError, match="(?i)dim")
     lab.raises("two of no dimensions", lambda: base[0, 0, 0].topk(2), match="(?i)range|k")
-    lab.raises("k of a float", lambda: torch.topk(base, 1.5), TypeError)
+    lab.raises("k of a float", lambda: torch.topk(base, 1.5), TypeError)  # type: ignore[arg-type]
 
 
 @behaviour("sorting", dtypes=_ORDERED, level="core", sees=("value", "error"))
@@ -185,14 +190,14 @@ def kth_smallest(lab: Lab) -> None:
         for k in (1, 2, base.shape[dim]):
             order = numpy.argsort(array, dim).take(k - 1, dim)
             for keep in (False, True):
-                found = torch.kthvalue(base, k, dim, keep)
+                result = torch.kthvalue(base, k, dim, keep)
                 name = f"{k} of dimension {dim}{' kept' if keep else ''}"
-                wanted = numpy.sort(array, dim).take(k - 1, dim)
+                expected = numpy.sort(array, dim).take(k - 1, dim)
                 lab.expect(
-                    f"values of {name}", found.values, numpy.expand_dims(wanted, dim) if keep else wanted
+                    f"values of {name}", result.values, numpy.expand_dims(expected, dim) if keep else expected
                 )
                 lab.expect(
-                    f"indices of {name}", found.indices, numpy.expand_dims(order, dim) if keep else order
+                    f"indices of {name}", result.indices, numpy.expand_dims(order, dim) if keep else order
                 )
     lab.expect(
         "permuted", base.permute(2, 0, 1).kthvalue(2, 1).values, numpy.sort(array.transpose(2, 0, 1), 1)[:, 1]
@@ -234,7 +239,7 @@ def backward_through_order(lab: Lab) -> None:
         "min": lambda x: x.min(0).values,
         "median": lambda x: x.median(1).values,
     }
-    wanted = {
+    expected = {
         "sort": [[10.0, 100, 1], [1, 10, 100]],
         "sort descending": [[10.0, 1, 100], [100, 10, 1]],
         "topk": [[10.0, 1, 0], [0, 10, 1]],
@@ -247,4 +252,4 @@ def backward_through_order(lab: Lab) -> None:
     for name, program in programs.items():
         x = lab.put([[2.0, 3, 1], [-1, 0, 5]], requires_grad=True)
         program(x).sum().backward()
-        lab.expect(name, x.grad, wanted[name])
+        lab.expect(name, x.grad, expected[name])

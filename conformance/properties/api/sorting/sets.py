@@ -22,18 +22,19 @@ _NUMBERS = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int1
     sees=("value",),
 )
 def unique_elements(lab: Lab) -> None:
-    """unique gives each element once in order, where each element of the input went, and how often it
-    comes."""
+    """unique gives each element once in order, the place of each input element in it, and how often each
+    occurs.
+    """
     for shape in ((12,), (4, 5), (1,), (0,)):
         base = lab.integers(*shape, low=0, high=5)
-        wanted, inverse, counts = numpy.unique(values(base), return_inverse=True, return_counts=True)
-        lab.expect(f"of {shape}", torch.unique(base), wanted)
-        found = torch.unique(base, return_inverse=True, return_counts=True)
-        lab.expect(f"values of {shape}", found[0], wanted)
-        lab.expect(f"inverse of {shape}", found[1], inverse.reshape(shape))
-        lab.expect(f"counts of {shape}", found[2], counts)
+        expected, inverse, counts = numpy.unique(values(base), return_inverse=True, return_counts=True)
+        lab.expect(f"of {shape}", torch.unique(base), expected)
+        result = torch.unique(base, return_inverse=True, return_counts=True)
+        lab.expect(f"values of {shape}", result[0], expected)
+        lab.expect(f"inverse of {shape}", result[1], inverse.reshape(shape))
+        lab.expect(f"counts of {shape}", result[2], counts)
         lab.expect(f"counts alone of {shape}", base.unique(return_counts=True)[1], counts)
-        lab.expect(f"unsorted of {shape}", torch.unique(base, sorted=False).sort().values, wanted)
+        lab.expect(f"unsorted of {shape}", torch.unique(base, sorted=False).sort().values, expected)
     turned = lab.integers(5, 4, low=0, high=5).t()
     lab.expect("transposed", turned.unique(), numpy.unique(values(turned)))
     many = lab.integers(4000, low=0, high=60)
@@ -53,18 +54,18 @@ def unique_rows(lab: Lab) -> None:
     """unique of a dimension gives each of its slices once, in lexical order."""
     base = lab.integers(7, 2, 3, low=0, high=2)
     for dim in (0, 1, 2, -1):
-        wanted, inverse, counts = numpy.unique(
+        expected, inverse, counts = numpy.unique(
             values(base), axis=dim, return_inverse=True, return_counts=True
         )
-        found = torch.unique(base, dim=dim, return_inverse=True, return_counts=True)
-        lab.expect(f"values of dimension {dim}", found[0], wanted)
-        lab.expect(f"inverse of dimension {dim}", found[1], inverse.ravel())
-        lab.expect(f"counts of dimension {dim}", found[2], counts)
+        result = torch.unique(base, dim=dim, return_inverse=True, return_counts=True)
+        lab.expect(f"values of dimension {dim}", result[0], expected)
+        lab.expect(f"inverse of dimension {dim}", result[1], inverse.ravel())
+        lab.expect(f"counts of dimension {dim}", result[2], counts)
     rows = lab.integers(40, 2, low=0, high=3)
     lab.expect("many rows", torch.unique(rows, dim=0), numpy.unique(values(rows), axis=0))
     lab.same("no rows", torch.unique(base[:0], dim=0))
     lab.raises("rows of no elements", lambda: torch.unique(base[:, :, :0], dim=0), match="(?i)zero|0")
-    lab.raises("a dimension that is none", lambda: torch.unique(base, dim=3), IndexError)
+    lab.raises("a dimension that does not exist", lambda: torch.unique(base, dim=3), IndexError)
 
 
 @behaviour(
@@ -80,21 +81,23 @@ def unique_neighbours(lab: Lab) -> None:
         base = lab.integers(size, low=0, high=2)
         array = values(base)
         starts = numpy.flatnonzero(numpy.concatenate([[True], array[1:] != array[:-1]])[:size])
-        found = torch.unique_consecutive(base, return_inverse=True, return_counts=True)
-        lab.expect(f"values of {size}", found[0], array[starts])
+        result = torch.unique_consecutive(base, return_inverse=True, return_counts=True)
+        lab.expect(f"values of {size}", result[0], array[starts])
         lab.expect(
             f"inverse of {size}",
-            found[1],
+            result[1],
             numpy.repeat(numpy.arange(len(starts)), numpy.diff([*starts, size])),
         )
         lab.expect(
-            f"counts of {size}", found[2], numpy.diff([*starts, size]) if size else numpy.array([], dtype=int)
+            f"counts of {size}",
+            result[2],
+            numpy.diff([*starts, size]) if size else numpy.array([], dtype=int),
         )
     rows = lab.put([[1, 0], [1, 0], [0, 1], [1, 0]], dtype=lab.dtype)
-    found = torch.unique_consecutive(rows, return_inverse=True, return_counts=True, dim=0)
-    lab.expect("rows", found[0].long(), [[1, 0], [0, 1], [1, 0]])
-    lab.expect("inverse of rows", found[1], [0, 0, 1, 2])
-    lab.expect("counts of rows", found[2], [2, 1, 1])
+    result = torch.unique_consecutive(rows, return_inverse=True, return_counts=True, dim=0)
+    lab.expect("rows", result[0].long(), [[1, 0], [0, 1], [1, 0]])
+    lab.expect("inverse of rows", result[1], [0, 0, 1, 2])
+    lab.expect("counts of rows", result[2], [2, 1, 1])
     flat = torch.unique_consecutive(rows[:2])
     lab.expect("of two dimensions", flat.long(), [1, 0, 1, 0])
 
@@ -103,9 +106,9 @@ def unique_neighbours(lab: Lab) -> None:
 def unique_special_values(lab: Lab) -> None:
     """NaNs are unequal to each other in unique; infinities are values."""
     base = lab.put([math.nan, 1.0, math.inf, math.nan, 1, -math.inf, math.inf], dtype=lab.dtype)
-    found = torch.unique(base, return_counts=True)
-    lab.expect("values", found[0], [-math.inf, 1, math.inf, math.nan, math.nan])
-    lab.expect("counts", found[1], [1, 2, 2, 1, 1])
+    result = torch.unique(base, return_counts=True)
+    lab.expect("values", result[0], [-math.inf, 1, math.inf, math.nan, math.nan])
+    lab.expect("counts", result[1], [1, 2, 2, 1, 1])
     lab.expect(
         "neighbours", torch.unique_consecutive(lab.put([1.0, 1, math.nan, math.nan])), [1, math.nan, math.nan]
     )
@@ -113,8 +116,9 @@ def unique_special_values(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=_NUMBERS, level="core", sees=("value", "error"))
 def membership(lab: Lab) -> None:
-    """isin says of each element whether it is among others, given as tensors or one as a number, few or
-    many, of mixed dtypes, or inverted."""
+    """isin says of each element whether it is among others, given as tensors or one as a number, few or many,
+    of mixed dtypes, or inverted.
+    """
     base = lab.integers(4, 6, low=0, high=12)
     array = values(base)
     for count in (0, 1, 3, 90):
@@ -122,8 +126,8 @@ def membership(lab: Lab) -> None:
         for invert in (False, True):
             for unique in (False, count < 2):
                 name = f"among {count}{', inverted' if invert else ''}{', each once' if unique else ''}"
-                found = torch.isin(base, among, invert=invert, assume_unique=unique and count < 2)
-                lab.expect(name, found, numpy.isin(array, values(among), invert=invert))
+                result = torch.isin(base, among, invert=invert, assume_unique=unique and count < 2)
+                lab.expect(name, result, numpy.isin(array, values(among), invert=invert))
     lab.expect(
         "each once",
         torch.isin(lab.put([1, 2, 3], dtype=lab.dtype), lab.put([3, 5], dtype=lab.dtype), assume_unique=True),
@@ -132,9 +136,9 @@ def membership(lab: Lab) -> None:
     lab.expect("a number among", torch.isin(3, base), numpy.isin(3, array))
     lab.expect("among a number", torch.isin(base, 3), numpy.isin(array, 3))
     lab.expect("transposed", torch.isin(base.t(), base[:1, ::2]), numpy.isin(array.T, array[:1, ::2]))
-    for other in (torch.float64, torch.int32):
-        among = lab.integers(3, low=0, high=12, dtype=other)
-        lab.expect(f"among {other}", torch.isin(base, among), numpy.isin(array, values(among)))
+    for dtype in (torch.float64, torch.int32):
+        among = lab.integers(3, low=0, high=12, dtype=dtype)
+        lab.expect(f"among {dtype}", torch.isin(base, among), numpy.isin(array, values(among)))
     lab.raises(
         "complex numbers",
         lambda: torch.isin(base, lab.put([1j])),
@@ -147,13 +151,14 @@ def membership(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=_NUMBERS, level="core", sees=("value", "error"))
 def places_in_order(lab: Lab) -> None:
-    """searchsorted and bucketize give the places at which elements keep a row sorted, left or right of
-    equal ones, as int64 or int32, for rows, numbers, sorters and strides of any kind."""
+    """searchsorted and bucketize give the positions at which elements keep a row sorted, left or right of
+    equal ones, as int64 or int32, for rows, numbers, sorters and strides of any kind.
+    """
     row = lab.put([1, 3, 3, 5, 9], dtype=lab.dtype)
     given = lab.put([[0, 1, 3], [4, 9, 10]], dtype=lab.dtype)
-    array, wanted = values(row), values(given)
+    array, due = values(row), values(given)
     for side in ("left", "right"):
-        expected = numpy.searchsorted(array, wanted, side)
+        expected = numpy.searchsorted(array, due, side)
         lab.expect(f"searchsorted {side}", torch.searchsorted(row, given, side=side), expected)
         lab.expect(f"bucketize {side}", torch.bucketize(given, row, right=side == "right"), expected)
         lab.expect(
@@ -165,34 +170,34 @@ def places_in_order(lab: Lab) -> None:
             numpy.searchsorted(array, 3, side),
         )
     lab.expect(
-        "right=True", torch.searchsorted(row, given, right=True), numpy.searchsorted(array, wanted, "right")
+        "right=True", torch.searchsorted(row, given, right=True), numpy.searchsorted(array, due, "right")
     )
-    found = torch.bucketize(given, row, out_int32=True)
-    lab.expect("int32", found, numpy.searchsorted(array, wanted))
-    lab.expect("dtype of int32", str(found.dtype), "torch.int32")
+    result = torch.bucketize(given, row, out_int32=True)
+    lab.expect("int32", result, numpy.searchsorted(array, due))
+    lab.expect("dtype of int32", str(result.dtype), "torch.int32")
     rows = torch.stack([row, row + 1])
     lab.expect(
         "rows",
         torch.searchsorted(rows, given),
-        [numpy.searchsorted(array, wanted[0]), numpy.searchsorted(array + 1, wanted[1])],
+        [numpy.searchsorted(array, due[0]), numpy.searchsorted(array + 1, due[1])],
     )
     lab.expect(
         "with gaps",
         torch.searchsorted(rows.repeat_interleave(2, 1)[:, ::2], given.t().contiguous().t()),
-        [numpy.searchsorted(array, wanted[0]), numpy.searchsorted(array + 1, wanted[1])],
+        [numpy.searchsorted(array, due[0]), numpy.searchsorted(array + 1, due[1])],
     )
     order = lab.put([3, 0, 4, 1, 2])
     mixed = torch.empty_like(row).scatter_(0, order, row)
-    lab.expect("a sorter", torch.searchsorted(mixed, given, sorter=order), numpy.searchsorted(array, wanted))
+    lab.expect("a sorter", torch.searchsorted(mixed, given, sorter=order), numpy.searchsorted(array, due))
     lab.same("nothing", [torch.bucketize(given[:0], row), torch.searchsorted(row[:0], given)])
     out = torch.empty(0, dtype=torch.int64, device=lab.device)
-    lab.expect("out", torch.bucketize(given, row, out=out), numpy.searchsorted(array, wanted))
+    lab.expect("out", torch.bucketize(given, row, out=out), numpy.searchsorted(array, due))
     lab.raises(
         "sides that contradict",
         lambda: torch.searchsorted(row, given, side="left", right=True),
         match="(?i)side|right",
     )
-    lab.raises("a side that is none", lambda: torch.searchsorted(row, given, side="up"), match="(?i)side")
+    lab.raises("a side that is invalid", lambda: torch.searchsorted(row, given, side="up"), match="(?i)side")
     lab.raises(
         "rows of another number",
         lambda: torch.searchsorted(rows, given[:1].expand(3, 3)),
@@ -213,7 +218,7 @@ def places_in_order(lab: Lab) -> None:
 
 @behaviour("sorting", dtypes=("float32", "float64"), sees=("value",))
 def places_of_special_values(lab: Lab) -> None:
-    """NaN lies above all in searchsorted, infinities lie at the ends."""
+    """NaN sorts above everything in searchsorted; infinities are at the ends."""
     row = lab.put([-1.0, 0, math.inf], dtype=lab.dtype)
     given = lab.put([-math.inf, -1, math.inf, math.nan], dtype=lab.dtype)
     lab.expect("left", torch.searchsorted(row, given), [0, 0, 2, 3])

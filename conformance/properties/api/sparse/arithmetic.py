@@ -1,12 +1,17 @@
-"""Arithmetic of COO tensors: the sparse result is the dense one."""
+"""Arithmetic of COO tensors, compared with dense ones."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.sparse.construction import repeated
+
+#: torch without its stubs: sparse_coo_tensor has more forms than they know (a size alone, lists).
+untyped: Any = torch
 
 NUMBERS = ("float32", "float64", "int64", "complex64")
 
@@ -17,12 +22,12 @@ def _dense(value: torch.Tensor) -> torch.Tensor:
 
 @behaviour("sparse", dtypes=NUMBERS, level="core", sees=("value",))
 def sums_of_sparse(lab: Lab) -> None:
-    """Sums and differences of sparse tensors, of sparse and dense ones, with factors, in place and of other
-    patterns.
+    """Sums and differences of sparse tensors, and of sparse and dense ones, with factors, in place and with
+    different patterns, equal those of dense tensors.
     """
     for dense in ((), (2,)):
         a, b = repeated(lab, *dense), repeated(lab, *dense).coalesce()
-        empty = torch.sparse_coo_tensor(a.shape, dtype=a.dtype, device=a.device)
+        empty = untyped.sparse_coo_tensor(a.shape, dtype=a.dtype, device=a.device)
         full = lab.integers(*a.shape)
         results = {
             "sum": a + b,
@@ -40,22 +45,22 @@ def sums_of_sparse(lab: Lab) -> None:
             "dense in place": full.clone().add_(a),
             "strided dense": full.transpose(0, 1).contiguous().transpose(0, 1) + a,
         }
-        for name, found in results.items():
-            lab.same(f"{name} {dense}", _dense(found))
-            lab.same(f"layout of {name} {dense}", found.layout)
+        for name, result in results.items():
+            lab.same(f"{name} {dense}", _dense(result))
+            lab.same(f"layout of {name} {dense}", result.layout)
     out = torch.empty(3, 4, dtype=lab.dtype, device=lab.device, layout=torch.sparse_coo)
-    one = repeated(lab)
-    lab.holds("out= is returned", torch.add(one, one, out=out) is out)
+    first = repeated(lab)
+    lab.holds("out= is returned", torch.add(first, first, out=out) is out)
     lab.same("out=", out.to_dense())
 
 
 @behaviour("sparse", level="core", sees=("error",))
 def refused_sparse_sums(lab: Lab) -> None:
-    """Sums of sparse tensors of other sizes or sparse dimensions, and divisions by sparse ones, are
-    refused.
+    """Sums of sparse tensors of other sizes or sparse dimensions, and divisions by sparse ones,
+    are refused.
     """
     a = repeated(lab)
-    lab.raises("other sizes", lambda: a + torch.sparse_coo_tensor((2, 2), device=lab.device))
+    lab.raises("other sizes", lambda: a + untyped.sparse_coo_tensor((2, 2), device=lab.device))
     lab.raises("a dense of another size", lambda: a + lab.integers(2, 4))
     lab.raises("dense by sparse", lambda: lab.integers(3, 4) / a)
     lab.raises("sparse by sparse", lambda: a / a)
@@ -66,7 +71,9 @@ def refused_sparse_sums(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=NUMBERS, level="core", sees=("value",))
 def products_of_sparse(lab: Lab) -> None:
-    """Products with numbers, with sparse and dense tensors element by element, and quotients by numbers."""
+    """Products with numbers, element-wise products with sparse and dense tensors, and quotients by numbers
+    equal those of dense tensors.
+    """
     a, b = repeated(lab), repeated(lab).coalesce()
     full = lab.integers(3, 4)
     results = {
@@ -75,8 +82,8 @@ def products_of_sparse(lab: Lab) -> None:
         "tensor of no dimensions": a * torch.tensor(2, device=lab.device),
         "sparse": a * b,
         "sparse of other pattern": a
-        * torch.sparse_coo_tensor(lab.put([[0, 1], [1, 1]]), lab.integers(2), (3, 4)),
-        "with none": a * torch.sparse_coo_tensor((3, 4), dtype=a.dtype, device=a.device),
+        * untyped.sparse_coo_tensor(lab.put([[0, 1], [1, 1]]), lab.integers(2), (3, 4)),
+        "with none": a * untyped.sparse_coo_tensor((3, 4), dtype=a.dtype, device=a.device),
         "dense": a * full,
         "dense on the left": full * a,
         "in place": a.clone().mul_(2),
@@ -86,9 +93,9 @@ def products_of_sparse(lab: Lab) -> None:
     if lab.dtype != torch.int64:
         results["quotient"] = a / 2
         results["quotient in place"] = a.clone().div_(4)
-    for name, found in results.items():
-        lab.same(name, _dense(found))
-    lab.same("layouts", {name: found.layout for name, found in results.items()})
+    for name, result in results.items():
+        lab.same(name, _dense(result))
+    lab.same("layouts", {name: result.layout for name, result in results.items()})
     if lab.dtype == torch.float32:
         for mode in ("floor", "trunc"):
             lab.same(f"rounded {mode}", torch.div(a.coalesce(), 2, rounding_mode=mode).to_dense())
@@ -103,7 +110,7 @@ def sparse_matrix_products(lab: Lab) -> None:
     a = repeated(lab)
     right, vector = lab.integers(4, 2), lab.integers(4)
     added = lab.integers(3, 2)
-    other = lab.integers(4, 3, low=-1, high=2).to_sparse()
+    right_sparse = lab.integers(4, 3, low=-1, high=2).to_sparse()
     results = {
         "mm": torch.mm(a, right),
         "sparse.mm": torch.sparse.mm(a, right),
@@ -112,20 +119,20 @@ def sparse_matrix_products(lab: Lab) -> None:
         "matmul of a vector": a @ vector,
         "addmm": torch.addmm(added, a, right, beta=2, alpha=3),
         "sparse.addmm": torch.sparse.addmm(added, a, right, beta=2, alpha=3),
-        "sparse by sparse": torch.sparse.mm(a, other),
-        "matmul sparse": a @ other,
+        "sparse by sparse": torch.sparse.mm(a, right_sparse),
+        "matmul sparse": a @ right_sparse,
         "transposed": torch.mm(a.t(), lab.integers(3, 2)),
         "coalesced transposed": torch.mm(a.coalesce().t().coalesce(), lab.integers(3, 2)),
         "strided right": torch.mm(a, lab.integers(2, 4).t()),
-        "of none": torch.mm(torch.sparse_coo_tensor((3, 4), dtype=a.dtype, device=a.device), right),
+        "of none": torch.mm(untyped.sparse_coo_tensor((3, 4), dtype=a.dtype, device=a.device), right),
         "of no columns": torch.mm(a, lab.integers(4, 0)),
         "in place": added.clone().addmm_(a, right, beta=0.5, alpha=2),
         "hspmm": torch.hspmm(a, right),
         "smm": torch.smm(a, right),
         "sspaddmm": torch.sspaddmm(lab.integers(3, 2, low=0, high=2).to_sparse(), a, right),
     }
-    for name, found in results.items():
-        lab.same(name, _dense(found))
+    for name, result in results.items():
+        lab.same(name, _dense(result))
     out = torch.empty(3, 2, dtype=lab.dtype, device=lab.device)
     lab.same("out=", torch.mm(a, right, out=out))
     batch = lab.integers(2, 3, 4, low=-1, high=2)
@@ -138,17 +145,17 @@ def sparse_matrix_products(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64"), sees=("value",))
 def sparse_reductions(lab: Lab) -> None:
-    """sum, sparse.sum, norm and softmax over sparse tensors equal what is defined over the elements that
-    are set.
+    """sum, sparse.sum, norm and softmax over sparse tensors equal their definitions over the
+    stored elements.
     """
     a = repeated(lab, 2)
     flat = a.coalesce()
     lab.same("sum", a.sum())
     lab.same("sparse.sum", torch.sparse.sum(a))
     for dims in ((0,), (1,), (2,), (0, 1), (0, 2), (0, 1, 2), (-1,), (-3,)):
-        found = torch.sparse.sum(a, dims)
-        lab.same(f"over {dims}", _dense(found))
-        lab.same(f"layout over {dims}", found.layout)
+        result = torch.sparse.sum(a, dims)
+        lab.same(f"over {dims}", _dense(result))
+        lab.same(f"layout over {dims}", result.layout)
     lab.same("in another dtype", _dense(torch.sparse.sum(a, 0, dtype=torch.float64)))
     lab.same("sum over a dimension", _dense(torch.sum(flat, 0)))
     lab.close("norm", torch.norm(a), roundings=64)
@@ -156,10 +163,10 @@ def sparse_reductions(lab: Lab) -> None:
     matrix = repeated(lab)
     for function in (torch.sparse.softmax, torch.sparse.log_softmax):
         for dim in (0, 1):
-            found = function(matrix, dim).coalesce()
-            lab.same(f"positions of {function.__name__} over {dim}", found.indices())
-            lab.close(f"{function.__name__} over {dim}", found.values(), roundings=64)
-        none = function(torch.sparse_coo_tensor((2, 3), dtype=lab.dtype, device=lab.device), 1)
+            result = function(matrix, dim).coalesce()
+            lab.same(f"positions of {function.__name__} over {dim}", result.indices())
+            lab.close(f"{function.__name__} over {dim}", result.values(), roundings=64)
+        none = function(untyped.sparse_coo_tensor((2, 3), dtype=lab.dtype, device=lab.device), 1)
         lab.same(f"{function.__name__} of none", [none._nnz(), none.shape])
     lab.same("any", [torch.any(matrix).item()])
     lab.raises("a dimension twice", lambda: torch.sparse.sum(a, (0, 0)))
@@ -212,13 +219,13 @@ def functions_of_sparse(lab: Lab) -> None:
         if name in ("asin", "arcsin", "atanh"):
             source = source / 64
         function = getattr(torch, name)
-        found = function(source)
-        lab.same(f"layout and dtype of {name}", [found.layout, found.dtype])
+        result = function(source)
+        lab.same(f"layout and dtype of {name}", [result.layout, result.dtype])
         if name in floats:
-            lab.close(name, found.to_dense(), roundings=64)
+            lab.close(name, result.to_dense(), roundings=64)
         else:
-            lab.same(name, found.to_dense())
-        if found.dtype == source.dtype and hasattr(torch.Tensor, f"{name}_"):
+            lab.same(name, result.to_dense())
+        if result.dtype == source.dtype and hasattr(torch.Tensor, f"{name}_"):
             changed = source.coalesce().clone()
             back = getattr(changed, f"{name}_")()
             lab.holds(f"{name}_ returns its tensor", back is changed)
@@ -226,23 +233,23 @@ def functions_of_sparse(lab: Lab) -> None:
     whole = repeated(lab).coalesce()
     out = torch.zeros_like(whole)
     lab.same("out=", torch.abs(whole, out=out).to_dense())
-    empty = torch.sparse_coo_tensor((0, 3), dtype=lab.dtype, device=lab.device)
+    empty = untyped.sparse_coo_tensor((0, 3), dtype=lab.dtype, device=lab.device)
     lab.same("of no elements", [torch.sin(empty).shape, torch.neg(empty).to_dense()])
 
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64", "int64"), sees=("value",))
 def masks_of_dense(lab: Lab) -> None:
-    """sparse_mask takes from a dense tensor what stands where the mask has an element, coalesced or not."""
+    """sparse_mask takes from a dense tensor the elements at which the mask has one, coalesced or not."""
     dense = lab.integers(3, 4)
     mask = repeated(lab).coalesce()
-    found = dense.sparse_mask(mask)
-    lab.same("positions", found.coalesce().indices())
-    lab.same("values", found.coalesce().values())
-    lab.same("dense", found.to_dense())
+    result = dense.sparse_mask(mask)
+    lab.same("positions", result.coalesce().indices())
+    lab.same("values", result.coalesce().values())
+    lab.same("dense", result.to_dense())
     hybrid = lab.integers(3, 4, 2).sparse_mask(repeated(lab, 2).coalesce())
     lab.same("hybrid", hybrid.to_dense())
     lab.same("of a sparse tensor", repeated(lab).coalesce().sparse_mask(mask).to_dense())
-    none = dense.sparse_mask(torch.sparse_coo_tensor((3, 4), dtype=lab.dtype, device=lab.device))
+    none = dense.sparse_mask(untyped.sparse_coo_tensor((3, 4), dtype=lab.dtype, device=lab.device))
     lab.same("by none", [none._nnz(), none.to_dense()])
     lab.raises("sizes that differ", lambda: lab.integers(2, 4).sparse_mask(mask))
     lab.raises("a dense mask", lambda: dense.sparse_mask(dense))

@@ -1,66 +1,70 @@
-"""COO tensors: how they are made, what they are, and how they become dense."""
+"""COO tensors: construction, attributes, and conversion to dense."""
 
 from __future__ import annotations
 
 import copy
 import io
 import pickle
+from typing import Any
 
 import torch
 
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
+#: torch without its stubs: sparse_coo_tensor has more forms than they know (a size alone, lists).
+untyped: Any = torch
+
 #: Positions with a repeated entry, for a tensor of shape (3, 4).
 PLACES = [[0, 2, 2, 0, 0], [1, 3, 0, 1, 3]]
 
 
-def repeated(lab: Lab, *dense: int) -> torch.Tensor:
+def repeated(lab: Lab, *dense: int) -> Any:
     """A COO tensor of shape (3, 4, *dense) in which position (0, 1) is given twice."""
-    return torch.sparse_coo_tensor(
+    return untyped.sparse_coo_tensor(
         lab.put(PLACES), lab.integers(5, *dense), (3, 4, *dense), device=lab.device
     )
 
 
 @behaviour("sparse", dtypes=ALL, level="core", sees=("value",))
 def sparse_to_dense(lab: Lab) -> None:
-    """to_dense adds up what stands at one position, and leaves zeros elsewhere, with dense dimensions too."""
+    """to_dense adds up the values at one position, and leaves zeros elsewhere, with dense dimensions too."""
     for dense in ((), (2,), (2, 0), (1, 2)):
-        made = repeated(lab, *dense)
-        lab.same(f"dense of {dense}", made.to_dense())
+        sparse = repeated(lab, *dense)
+        lab.same(f"dense of {dense}", sparse.to_dense())
         lab.same(
             f"what it is, of {dense}",
-            [made.shape, made._nnz(), made.sparse_dim(), made.dense_dim(), made.is_coalesced()],
+            [sparse.shape, sparse._nnz(), sparse.sparse_dim(), sparse.dense_dim(), sparse.is_coalesced()],
         )
-    empty = torch.sparse_coo_tensor(
+    empty = untyped.sparse_coo_tensor(
         torch.zeros(2, 0, dtype=torch.int64, device=lab.device), lab.integers(0), (2, 3)
     )
     lab.same("without elements", [empty.to_dense(), empty._nnz()])
-    scalar = torch.sparse_coo_tensor(
+    scalar = untyped.sparse_coo_tensor(
         torch.zeros(0, 2, dtype=torch.int64, device=lab.device), lab.integers(2), ()
     )
     lab.same("of no dimensions", scalar.to_dense())
-    none = torch.sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device)
+    none = untyped.sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device)
     lab.same("of no elements", none.to_dense())
     lab.same("masked", repeated(lab).to_dense(masked_grad=False) if lab.dtype.is_floating_point else 0)
 
 
 @behaviour("sparse", level="core", dtypes=ALL, sees=("value",))
 def coalescing(lab: Lab) -> None:
-    """coalesce sorts positions and adds up what is repeated; a coalesced tensor comes back itself."""
+    """coalesce sorts positions and adds up repeated ones; a coalesced tensor returns itself."""
     for dense in ((), (2,)):
-        made = repeated(lab, *dense)
-        found = made.coalesce()
-        lab.same(f"positions of {dense}", found.indices())
-        lab.same(f"values of {dense}", found.values())
-        lab.same(f"flags of {dense}", [made.is_coalesced(), found.is_coalesced(), found._nnz()])
-        lab.same(f"dense of {dense}", found.to_dense())
-        lab.holds(f"again it is itself, of {dense}", found.coalesce() is found)
-    one = torch.sparse_coo_tensor(lab.put([[1]]), lab.integers(1), (3,))
-    lab.same("one element", [one.is_coalesced(), one.coalesce().indices()])
-    none = torch.sparse_coo_tensor((2, 2), dtype=lab.dtype, device=lab.device)
+        sparse = repeated(lab, *dense)
+        result = sparse.coalesce()
+        lab.same(f"positions of {dense}", result.indices())
+        lab.same(f"values of {dense}", result.values())
+        lab.same(f"flags of {dense}", [sparse.is_coalesced(), result.is_coalesced(), result._nnz()])
+        lab.same(f"dense of {dense}", result.to_dense())
+        lab.holds(f"again it is itself, of {dense}", result.coalesce() is result)
+    vector = untyped.sparse_coo_tensor(lab.put([[1]]), lab.integers(1), (3,))
+    lab.same("one element", [vector.is_coalesced(), vector.coalesce().indices()])
+    none = untyped.sparse_coo_tensor((2, 2), dtype=lab.dtype, device=lab.device)
     lab.same("none", [none.is_coalesced(), none._nnz()])
-    claimed = torch.sparse_coo_tensor(lab.put([[0, 2]]), lab.integers(2), (3,), is_coalesced=True)
+    claimed = untyped.sparse_coo_tensor(lab.put([[0, 2]]), lab.integers(2), (3,), is_coalesced=True)
     lab.same("claimed to be so", [claimed.is_coalesced(), claimed.indices(), claimed.values()])
 
 
@@ -69,14 +73,14 @@ def dense_to_sparse(lab: Lab) -> None:
     """to_sparse keeps what is not zero, coalesced, over any number of sparse dimensions."""
     dense = lab.integers(3, 4, 2, low=-1, high=2)
     for count in (None, 1, 2, 3):
-        made = dense.to_sparse() if count is None else dense.to_sparse(count)
+        sparse = dense.to_sparse() if count is None else dense.to_sparse(count)
         lab.same(
             f"what it is over {count}",
-            [made.is_coalesced(), made.sparse_dim(), made.dense_dim(), made.layout],
+            [sparse.is_coalesced(), sparse.sparse_dim(), sparse.dense_dim(), sparse.layout],
         )
-        lab.same(f"positions over {count}", made.indices())
-        lab.same(f"values over {count}", made.values())
-        lab.same(f"dense over {count}", made.to_dense())
+        lab.same(f"positions over {count}", sparse.indices())
+        lab.same(f"values over {count}", sparse.values())
+        lab.same(f"dense over {count}", sparse.to_dense())
     lab.same("a number", lab.integers(1)[0].to_sparse().to_dense())
     lab.same("zeros", torch.zeros(2, 3, device=lab.device).to_sparse()._nnz())
     lab.same("empty", lab.integers(0, 3).to_sparse().shape)
@@ -86,22 +90,22 @@ def dense_to_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", sees=("value", "error"))
 def sparse_factory(lab: Lab) -> None:
-    """sparse_coo_tensor infers size, dtype and device, copies nothing it need not, and checks what it is
-    told to check.
+    """sparse_coo_tensor infers size, dtype and device, copies only what it must, and runs the checks that it
+    is asked for.
     """
     places, values = lab.put([[0, 1, 1], [2, 0, 2]]), lab.integers(3)
-    made = torch.sparse_coo_tensor(places, values)
-    lab.same("inferred size", made.shape)
-    lab.same("value", made.to_dense())
-    lab.shares("values and those given", made._values(), values)
-    lab.same("hybrid size", torch.sparse_coo_tensor(places, lab.integers(3, 2)).shape)
+    sparse = untyped.sparse_coo_tensor(places, values)
+    lab.same("inferred size", sparse.shape)
+    lab.same("value", sparse.to_dense())
+    lab.shares("values and those given", sparse._values(), values)
+    lab.same("hybrid size", untyped.sparse_coo_tensor(places, lab.integers(3, 2)).shape)
     for name, options in {
         "dtype": {"dtype": torch.float64},
         "size": {"size": (4, 5)},
         "device": {"device": lab.device},
         "need of a gradient": {"requires_grad": True},
     }.items():
-        given = torch.sparse_coo_tensor(places, values, **options)
+        given = untyped.sparse_coo_tensor(places, values, **options)  # type: ignore[arg-type]
         lab.same(
             name,
             [
@@ -112,41 +116,42 @@ def sparse_factory(lab: Lab) -> None:
                 given.device.type == lab.device.type,
             ],
         )
-    lists = torch.sparse_coo_tensor([[0, 1], [1, 0]], [1.5, 2.5], device=lab.device)
+    lists = untyped.sparse_coo_tensor([[0, 1], [1, 0]], [1.5, 2.5], device=lab.device)
     lab.expect("of lists", lists.to_dense(), [[0.0, 1.5], [2.5, 0.0]])
-    whole = torch.sparse_coo_tensor([[0, 1]], [1, 2], device=lab.device)
+    whole = untyped.sparse_coo_tensor([[0, 1]], [1, 2], device=lab.device)
     lab.same("of whole numbers", [whole.dtype, whole.to_dense()])
-    narrow = torch.sparse_coo_tensor(places.to(torch.int32), values)
+    narrow = untyped.sparse_coo_tensor(places.to(torch.int32), values)
     lab.same("positions become int64", narrow._indices().dtype)
     lab.same(
-        "of nothing", torch.sparse_coo_tensor(lab.put([[], []], dtype=torch.int64), lab.integers(0)).shape
+        "of nothing", untyped.sparse_coo_tensor(lab.put([[], []], dtype=torch.int64), lab.integers(0)).shape
     )
-    lab.same("a size alone", torch.sparse_coo_tensor((2, 3), device=lab.device).to_dense())
+    lab.same("a size alone", untyped.sparse_coo_tensor((2, 3), device=lab.device).to_dense())
     lab.raises(
-        "a position outside", lambda: torch.sparse_coo_tensor(places, values, (1, 3), check_invariants=True)
+        "a position outside", lambda: untyped.sparse_coo_tensor(places, values, (1, 3), check_invariants=True)
     )
     lab.raises(
         "a negative position",
-        lambda: torch.sparse_coo_tensor(places - 1, values, (2, 3), check_invariants=True),
+        lambda: untyped.sparse_coo_tensor(places - 1, values, (2, 3), check_invariants=True),
         match="negative",
     )
     lab.raises(
-        "sizes of another rank", lambda: torch.sparse_coo_tensor(places, values, (2,), check_invariants=True)
+        "sizes of another rank",
+        lambda: untyped.sparse_coo_tensor(places, values, (2,), check_invariants=True),
     )
     lab.raises(
         "another number of values",
-        lambda: torch.sparse_coo_tensor(places, lab.integers(2), (2, 3), check_invariants=True),
+        lambda: untyped.sparse_coo_tensor(places, lab.integers(2), (2, 3), check_invariants=True),
     )
     lab.raises(
         "dense sizes that differ",
-        lambda: torch.sparse_coo_tensor(places, lab.integers(3, 2), (2, 3, 4), check_invariants=True),
+        lambda: untyped.sparse_coo_tensor(places, lab.integers(3, 2), (2, 3, 4), check_invariants=True),
     )
 
 
 @behaviour("sparse", sees=("value",))
 def sparse_invariants(lab: Lab) -> None:
-    """check_sparse_tensor_invariants switches the checks on and off, as function, context and decorator,
-    and nests.
+    """check_sparse_tensor_invariants switches the checks on and off, as function, context and decorator, and
+    nests.
     """
     checks = torch.sparse.check_sparse_tensor_invariants
     before = checks.is_enabled()
@@ -155,7 +160,7 @@ def sparse_invariants(lab: Lab) -> None:
 
     def make() -> str:
         try:
-            torch.sparse_coo_tensor(places, values, (3,))
+            untyped.sparse_coo_tensor(places, values, (3,))
         except RuntimeError:
             return "refused"
         return "made"
@@ -182,55 +187,57 @@ def sparse_invariants(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=("float32", "float64", "int64"), level="core", sees=("value",))
 def parts_of_sparse(lab: Lab) -> None:
-    """indices and values belong to coalesced tensors and share its memory; it says what it is."""
-    made = repeated(lab)
-    lab.raises("positions of what is not coalesced", lambda: made.indices(), match="coalesced")
-    lab.raises("its values", lambda: made.values(), match="coalesced")
-    found = made.coalesce()
-    values = found.values()
-    lab.shares("values and those within", values, found._values())
-    found._values().mul_(2)
-    lab.same("values after a change", [values, found.to_dense()])
-    lab.same("flags", [made.is_sparse, made.to_dense().is_sparse, made.layout, made.is_sparse_csr])
-    lab.same("sizes", [made.dim(), made.numel(), made.size(), made.size(1), len(made)])
-    lab.same("elements set", [made._nnz(), found._nnz(), made._dimI(), made._dimV()])
-    lab.raises("a dense tensor's positions", lambda: made.to_dense().coalesce())
-    lab.raises("as NumPy", lambda: made.cpu().numpy(), TypeError, RuntimeError)
-    lab.raises("its truth", lambda: bool(made))
-    number = torch.sparse_coo_tensor(lab.put([[0, 0]]), lab.put([1, -1], dtype=lab.dtype), (1,))
+    """indices and values are available for coalesced tensors and share their memory; is_coalesced reports the
+    state.
+    """
+    sparse = repeated(lab)
+    lab.raises("positions of what is not coalesced", lambda: sparse.indices(), match="coalesced")
+    lab.raises("its values", lambda: sparse.values(), match="coalesced")
+    result = sparse.coalesce()
+    values = result.values()
+    lab.shares("values and those within", values, result._values())
+    result._values().mul_(2)
+    lab.same("values after a change", [values, result.to_dense()])
+    lab.same("flags", [sparse.is_sparse, sparse.to_dense().is_sparse, sparse.layout, sparse.is_sparse_csr])
+    lab.same("sizes", [sparse.dim(), sparse.numel(), sparse.size(), sparse.size(1), len(sparse)])
+    lab.same("elements set", [sparse._nnz(), result._nnz(), sparse._dimI(), sparse._dimV()])
+    lab.raises("a dense tensor's positions", lambda: sparse.to_dense().coalesce())
+    lab.raises("as NumPy", lambda: sparse.cpu().numpy(), TypeError, RuntimeError)
+    lab.raises("its truth", lambda: bool(sparse))
+    number = untyped.sparse_coo_tensor(lab.put([[0, 0]]), lab.put([1, -1], dtype=lab.dtype), (1,))
     lab.same("truth of one element", [number.is_nonzero(), (number + number.coalesce() * 0).is_nonzero()])
-    lab.raises("is_nonzero of several", lambda: made.is_nonzero())
+    lab.raises("is_nonzero of several", lambda: sparse.is_nonzero())
 
 
 @behaviour("sparse", dtypes=("float32", "int64", "bool", "complex64"), level="core", sees=("value",))
 def sparse_copies(lab: Lab) -> None:
     """clone, copy_, conversions, pickle and deepcopy keep values, sizes and whether a tensor is coalesced."""
-    for name, made in {
+    for name, sparse in {
         "repeated": repeated(lab),
         "coalesced": repeated(lab).coalesce(),
         "hybrid": repeated(lab, 2),
     }.items():
         buffer = io.BytesIO()
-        torch.save(made, buffer)
+        torch.save(sparse, buffer)
         buffer.seek(0)
         copies = {
-            "clone": made.clone(),
-            "deepcopy": copy.deepcopy(made),
-            "pickle": pickle.loads(pickle.dumps(made)),
+            "clone": sparse.clone(),
+            "deepcopy": copy.deepcopy(sparse),
+            "pickle": pickle.loads(pickle.dumps(sparse)),
             "save": torch.load(buffer, weights_only=True),
-            "to itself": made.to(lab.device),
-            "round trip": made.cpu().to(lab.device),
-            "copy": torch.zeros_like(made).copy_(made),
-            "detach": made.detach(),
+            "to itself": sparse.to(lab.device),
+            "round trip": sparse.cpu().to(lab.device),
+            "copy": torch.zeros_like(sparse).copy_(sparse),
+            "detach": sparse.detach(),
         }
-        for kind, other in copies.items():
-            lab.same(f"{kind} of {name}: dense", other.to_dense())
+        for kind, duplicate in copies.items():
+            lab.same(f"{kind} of {name}: dense", duplicate.to_dense())
             lab.same(
                 f"{kind} of {name}: flags",
-                [other.shape, other.dtype, other.is_coalesced(), other.sparse_dim()],
+                [duplicate.shape, duplicate.dtype, duplicate.is_coalesced(), duplicate.sparse_dim()],
             )
-        lab.same(f"host copy of {name}", made.cpu().to_dense(), host=True)
-        wider = made.to(torch.complex128)
+        lab.same(f"host copy of {name}", sparse.cpu().to_dense(), host=True)
+        wider = sparse.to(torch.complex128)
         lab.same(f"another dtype of {name}", wider.to_dense())
     apart = repeated(lab)
     copied = apart.clone()
@@ -247,52 +254,53 @@ def sparse_like_and_new(lab: Lab) -> None:
     """zeros_like, empty_like, new_* and zeros with a layout make sparse tensors of no elements, or of the
     size asked for.
     """
-    made = repeated(lab, 2)
-    for name, other in {
-        "zeros_like": torch.zeros_like(made),
+    hybrid = repeated(lab, 2)
+    for name, similar in {
+        "zeros_like": torch.zeros_like(hybrid),
         "zeros": torch.zeros(3, 4, layout=torch.sparse_coo, device=lab.device),
         "empty": torch.empty(3, 4, layout=torch.sparse_coo, device=lab.device),
-        "empty_like": torch.empty_like(made),
-        "zeros_like in another dtype": torch.zeros_like(made, dtype=torch.float64),
-        "new": made.new_zeros(2, 2),
-        "new_empty": made.new_empty((2, 3)),
+        "empty_like": torch.empty_like(hybrid),
+        "zeros_like in another dtype": torch.zeros_like(hybrid, dtype=torch.float64),
+        "new": hybrid.new_zeros(2, 2),
+        "new_empty": hybrid.new_empty((2, 3)),
     }.items():
         lab.same(
-            f"{name}: flags", [other.layout, other.dtype, other.shape, other._nnz(), other.is_coalesced()]
+            f"{name}: flags",
+            [similar.layout, similar.dtype, similar.shape, similar._nnz(), similar.is_coalesced()],
         )
-        lab.same(f"{name}: dense", other.to_dense())
-        lab.same(f"{name}: device", other.device.type == lab.device.type)
-    dense = torch.zeros_like(made, layout=torch.strided)
+        lab.same(f"{name}: dense", similar.to_dense())
+        lab.same(f"{name}: device", similar.device.type == lab.device.type)
+    dense = torch.zeros_like(hybrid, layout=torch.strided)
     lab.same("zeros_like, dense", dense)
-    like = torch.zeros_like(made.to_dense(), layout=torch.sparse_coo)
+    like = torch.zeros_like(hybrid.to_dense(), layout=torch.sparse_coo)
     lab.same("zeros_like, sparse", [like._nnz(), like.to_dense()])
-    other = made.clone()
-    other.zero_()
-    lab.same("zero_", [other._nnz(), other.to_dense()])
+    resized = hybrid.clone()
+    resized.zero_()
+    lab.same("zero_", [resized._nnz(), resized.to_dense()])
     for size, sparse, rest in (((3, 4, 2), 2, 1), ((5, 4, 2), 2, 1)):
-        grown = made.clone()
+        grown = hybrid.clone()
         grown.sparse_resize_(size, sparse, rest)
         lab.same(f"resized to {size}", [grown.shape, grown.to_dense()])
-    cleared = made.clone().sparse_resize_and_clear_((2, 2, 3), 1, 2)
+    cleared = hybrid.clone().sparse_resize_and_clear_((2, 2, 3), 1, 2)
     lab.same("resized and cleared", [cleared.shape, cleared.sparse_dim(), cleared._nnz()])
-    lab.raises("fewer sparse dimensions", lambda: made.clone().sparse_resize_((3, 4, 2), 1, 2))
-    taken = torch.empty(1, layout=torch.sparse_coo, device=lab.device).resize_as_sparse_(made)
+    lab.raises("fewer sparse dimensions", lambda: hybrid.clone().sparse_resize_((3, 4, 2), 1, 2))
+    taken = torch.empty(1, layout=torch.sparse_coo, device=lab.device).resize_as_sparse_(hybrid)
     lab.same("resize_as_sparse_", taken.shape)
 
 
 @behaviour("sparse", sees=("value",))
 def printing_of_coo(lab: Lab) -> None:
-    """A sparse tensor prints its positions, values, size and number of elements, at any shape."""
-    for name, made in {
+    """A sparse tensor of any shape prints its positions, values, size and number of elements."""
+    for name, sparse in {
         "repeated": repeated(lab),
         "coalesced": repeated(lab).coalesce(),
         "hybrid": repeated(lab, 2),
-        "none": torch.sparse_coo_tensor((2, 0), device=lab.device),
+        "none": untyped.sparse_coo_tensor((2, 0), device=lab.device),
         "whole": repeated(lab).to(torch.int64),
         "with gradient": repeated(lab).requires_grad_(),
     }.items():
-        text = repr(made)
-        for word in ("indices=", "values=", "size=", f"nnz={made._nnz()}", "layout=torch.sparse_coo"):
+        text = repr(sparse)
+        for word in ("indices=", "values=", "size=", f"nnz={sparse._nnz()}", "layout=torch.sparse_coo"):
             lab.holds(f"{name} prints {word}", word in text)
         lab.same(f"{name}: gradient and dtype", ["requires_grad" in text, "int64" in text])
     lab.same("dense", repeated(lab).to_dense())

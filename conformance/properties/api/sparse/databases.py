@@ -12,6 +12,9 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.sparse.construction import repeated
 
+#: torch without its stubs: sparse_coo_tensor has more forms than they know (a size alone, lists).
+untyped: Any = torch
+
 #: Functions whose derivative torch computes for COO tensors.
 DERIVED = ("abs", "deg2rad", "log1p", "neg", "rad2deg", "nn.functional.relu")
 
@@ -23,49 +26,49 @@ def _unary() -> list[Any]:
     ]
 
 
-def _inside(lab: Lab, requires_grad: bool = False) -> torch.Tensor:
+def _inside(lab: Lab, requires_grad: bool = False) -> Any:
     """A coalesced COO tensor with elements in the domain of all those functions."""
     places = lab.put([[0, 1, 2], [1, 3, 0]])
-    made = torch.sparse_coo_tensor(places, lab.floats(3, low=0.1, high=0.9), (3, 4)).coalesce()
-    return made.requires_grad_(requires_grad)
+    sparse = untyped.sparse_coo_tensor(places, lab.floats(3, low=0.1, high=0.9), (3, 4)).coalesce()
+    return sparse.requires_grad_(requires_grad)
 
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64"), sees=("value",))
 def unary_functions_of_sparse(lab: Lab) -> None:
-    """Each function of the database that takes COO tensors gives the pattern, values and zeros that it
-    gives of dense ones.
+    """Each function of the database that takes COO tensors gives the pattern, values and zeros that it gives
+    for dense ones.
     """
     for op in _unary():
-        made = _inside(lab)
-        found = op.op(made)
-        lab.same(f"layout of {op.name}", [found.layout, found.shape, found.dtype])
-        lab.same(f"positions of {op.name}", found.coalesce().indices())
-        lab.close(f"values of {op.name}", found.coalesce().values(), roundings=64)
-        dense = op.op(made.to_dense())
-        near = torch.allclose(found.to_dense().double(), dense.double(), rtol=1e-4, atol=1e-5)
+        sparse = _inside(lab)
+        result = op.op(sparse)
+        lab.same(f"layout of {op.name}", [result.layout, result.shape, result.dtype])
+        lab.same(f"positions of {op.name}", result.coalesce().indices())
+        lab.close(f"values of {op.name}", result.coalesce().values(), roundings=64)
+        dense = op.op(sparse.to_dense())
+        near = torch.allclose(result.to_dense().double(), dense.double(), rtol=1e-4, atol=1e-5)
         lab.holds(f"{op.name} of the sparse is that of the dense", near)
-        none = op.op(torch.sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device))
+        none = op.op(untyped.sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device))
         lab.same(f"{op.name} of no elements", [none.shape, none._nnz()])
         if (
             op.inplace_variant is not None
-            and found.dtype == made.dtype
+            and result.dtype == sparse.dtype
             and not op.name.startswith(("nan_to_num", "deg", "rad"))
         ):
-            changed = made.clone()
+            changed = sparse.clone()
             lab.holds(f"{op.name} in place returns its tensor", op.inplace_variant(changed) is changed)
             lab.close(f"{op.name} in place", changed.to_dense(), roundings=64)
 
 
 @behaviour("sparse", dtypes=("float64",), sees=("value",))
 def gradients_of_unary_functions_of_sparse(lab: Lab) -> None:
-    """Gradients through functions of COO tensors are those through functions of the dense ones, where
-    elements stand.
+    """Gradients through functions of COO tensors are those through functions of the dense ones, at the stored
+    elements.
     """
     for op in _unary():
         if op.name not in DERIVED:
             continue
-        leaf = _inside(lab, requires_grad=True)
-        dense = leaf.detach().to_dense().requires_grad_()
+        leaf: Any = _inside(lab, requires_grad=True)
+        dense: Any = leaf.detach().to_dense().requires_grad_()
         op.op(leaf).to_dense().sum().backward()
         op.op(dense).sum().backward()
         mask = leaf.detach().to_dense() != 0
@@ -77,21 +80,21 @@ def gradients_of_unary_functions_of_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", sees=("value",))
 def sparse_on_meta(lab: Lab) -> None:
-    """COO tensors go to meta, are made there, added, summed, printed, and can be fake."""
-    made = repeated(lab)
-    moved = made.to("meta")
+    """COO tensors can be moved to meta, made there, added, summed, printed, and faked."""
+    sparse = repeated(lab)
+    moved = sparse.to("meta")
     shown = [moved.shape, moved.layout, moved.dtype, moved.sparse_dim(), moved.dense_dim(), moved.device.type]
     lab.same("moved", shown)
-    on_meta = torch.sparse_coo_tensor((2, 3), device="meta")
+    on_meta = untyped.sparse_coo_tensor((2, 3), device="meta")
     lab.same("made there", [on_meta.shape, on_meta.layout, on_meta.device.type])
     lab.same("sum", [torch.sum(moved).shape, (moved + moved).layout, (moved + moved).shape])
-    like = torch.zeros_like(made, device="meta")
+    like = torch.zeros_like(sparse, device="meta")
     lab.same("like", [like.shape, like.layout, like.device.type, torch.zeros_like(moved).shape])
     lab.holds("printed", "meta" in repr(moved) and "sparse_coo" in repr(moved))
     mode = FakeTensorMode()
-    fake = mode.from_tensor(made)
+    fake = mode.from_tensor(sparse)
     lab.same("fake", [fake.shape, fake.layout, fake.device.type == lab.device.type, fake.sparse_dim()])
     with mode:
-        other = torch.zeros_like(fake)
-    lab.same("fake zeros", [other.shape, other.layout, other.device.type == lab.device.type])
-    lab.same("real one", made.to_dense())
+        zeros = torch.zeros_like(fake)
+    lab.same("fake zeros", [zeros.shape, zeros.layout, zeros.device.type == lab.device.type])
+    lab.same("real one", sparse.to_dense())

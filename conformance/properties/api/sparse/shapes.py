@@ -1,6 +1,8 @@
-"""COO tensors moved about: transposed, joined, selected and broadcast."""
+"""Shapes of COO tensors: transposed, joined, selected and broadcast."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch.autograd import gradcheck
@@ -9,11 +11,14 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.sparse.construction import repeated
 
+#: torch without its stubs: sparse_coo_tensor has more forms than they know (a size alone, lists).
+untyped: Any = torch
+
 KINDS = ("float32", "int64")
 
 
-def _flags(made: torch.Tensor) -> list[object]:
-    return [made.shape, made.layout, made.dtype, made.sparse_dim(), made.dense_dim()]
+def _flags(sparse: torch.Tensor) -> list[object]:
+    return [sparse.shape, sparse.layout, sparse.dtype, sparse.sparse_dim(), sparse.dense_dim()]
 
 
 @behaviour("sparse", dtypes=KINDS, level="core", sees=("value",))
@@ -22,22 +27,22 @@ def transposed_sparse(lab: Lab) -> None:
     stay dense.
     """
     for dense in ((), (2,)):
-        for kind, made in {
+        for kind, sparse in {
             "repeated": repeated(lab, *dense),
             "coalesced": repeated(lab, *dense).coalesce(),
         }.items():
-            for name, found in {
-                "transpose": made.transpose(0, 1),
-                "negative": made.transpose(-made.dim(), 1 - made.dim()),
-                "in place": made.clone().transpose_(0, 1),
-                "permute": made.permute(1, 0, *range(2, made.dim())),
-                "identity": made.permute(*range(made.dim())),
+            for name, result in {
+                "transpose": sparse.transpose(0, 1),
+                "negative": sparse.transpose(-sparse.dim(), 1 - sparse.dim()),
+                "in place": sparse.clone().transpose_(0, 1),
+                "permute": sparse.permute(1, 0, *range(2, sparse.dim())),
+                "identity": sparse.permute(*range(sparse.dim())),
             }.items():
-                lab.same(f"{name} of {kind} {dense}", found.to_dense())
-                lab.same(f"flags of {name} of {kind} {dense}", _flags(found))
+                lab.same(f"{name} of {kind} {dense}", result.to_dense())
+                lab.same(f"flags of {name} of {kind} {dense}", _flags(result))
     lab.same("t", repeated(lab).t().to_dense())
     lab.same("t in place", repeated(lab).t_().to_dense())
-    lab.same("t of none", torch.sparse_coo_tensor((2, 3), dtype=lab.dtype, device=lab.device).t().shape)
+    lab.same("t of none", untyped.sparse_coo_tensor((2, 3), dtype=lab.dtype, device=lab.device).t().shape)
     lab.raises("t of three dimensions", lambda: repeated(lab, 2).t())
     lab.raises("a dimension outside", lambda: repeated(lab).transpose(0, 3), IndexError, RuntimeError)
     lab.raises("permute with a dimension twice", lambda: repeated(lab).permute(0, 0))
@@ -51,15 +56,15 @@ def joined_sparse(lab: Lab) -> None:
     """
     a, b = repeated(lab, 2), repeated(lab, 2).coalesce()
     for dim in (0, 1, 2, -1):
-        found = torch.cat((a, b, a), dim)
-        lab.same(f"cat over {dim}", found.to_dense())
-        lab.same(f"flags of cat over {dim}", _flags(found))
+        result = torch.cat((a, b, a), dim)
+        lab.same(f"cat over {dim}", result.to_dense())
+        lab.same(f"flags of cat over {dim}", _flags(result))
     for dim in (0, 1, 2, -2):
         lab.same(f"stack over {dim}", torch.stack((a, b), dim).to_dense())
     for dim in (0, 1, 2, -1, -4):
-        found = a.unsqueeze(dim)
-        lab.same(f"unsqueeze {dim}", found.to_dense())
-        lab.same(f"flags of unsqueeze {dim}", _flags(found))
+        result = a.unsqueeze(dim)
+        lab.same(f"unsqueeze {dim}", result.to_dense())
+        lab.same(f"flags of unsqueeze {dim}", _flags(result))
     lab.same("cat with none", torch.cat((a, torch.zeros_like(a))).to_dense())
     lab.raises("cat of other sizes", lambda: torch.cat((repeated(lab), repeated(lab).t())))
     lab.raises("cat with a dense", lambda: torch.cat((a, a.to_dense())))
@@ -68,23 +73,23 @@ def joined_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=KINDS, level="core", sees=("value",))
 def selected_from_sparse(lab: Lab) -> None:
-    """select, index_select, narrow and slices of sparse tensors equal those of dense ones, with repeated
+    """select, index_select, narrow and slices of sparse tensors equal those of dense ones, also with repeated
     indices.
     """
     for dense in ((), (2,)):
-        made = repeated(lab, *dense)
-        full = made.to_dense()
-        for dim in range(made.dim()):
+        sparse = repeated(lab, *dense)
+        full = sparse.to_dense()
+        for dim in range(sparse.dim()):
             for place in (0, -1, 1):
-                lab.same(f"select {dim} {place} {dense}", _plain(made.select(dim, place)))
+                lab.same(f"select {dim} {place} {dense}", _plain(sparse.select(dim, place)))
             for where in ([0], [1, 0], [1, 1, 0, 1], []):
                 index = torch.tensor(where, dtype=torch.int64, device=lab.device)
-                found = made.index_select(dim, index)
-                lab.same(f"index_select {dim} {where} {dense}", found.to_dense())
-                lab.same(f"flags {dim} {where} {dense}", _flags(found))
-            lab.same(f"narrow_copy {dim} {dense}", made.narrow_copy(dim, 0, 1).to_dense())
-        lab.same(f"rows {dense}", _plain(made[1]))
-        lab.same(f"reading by tuple {dense}", _plain(made[0, 1]))
+                result = sparse.index_select(dim, index)
+                lab.same(f"index_select {dim} {where} {dense}", result.to_dense())
+                lab.same(f"flags {dim} {where} {dense}", _flags(result))
+            lab.same(f"narrow_copy {dim} {dense}", sparse.narrow_copy(dim, 0, 1).to_dense())
+        lab.same(f"rows {dense}", _plain(sparse[1]))
+        lab.same(f"reading by tuple {dense}", _plain(sparse[0, 1]))
         lab.same(f"the dense one {dense}", full)
     strided = lab.put([1, 9, 0, 9])[::2]
     lab.same("a strided index", repeated(lab).index_select(0, strided).to_dense())
@@ -101,59 +106,59 @@ def _plain(value: torch.Tensor) -> torch.Tensor:
 
 @behaviour("sparse", level="core", sees=("value",))
 def broadcast_sparse(lab: Lab) -> None:
-    """A sparse tensor broadcast to a larger shape, and built of diagonals, has the dense values."""
-    row = torch.sparse_coo_tensor(lab.put([[0, 0], [1, 3]]), lab.integers(2), (1, 4))
+    """A sparse tensor that is broadcast to a larger shape, or built from diagonals, has the dense values."""
+    row = untyped.sparse_coo_tensor(lab.put([[0, 0], [1, 3]]), lab.integers(2), (1, 4))
     for size in ((3, 4), (2, 3, 4), (1, 4)):
         lab.same(f"to {size}", torch._sparse_broadcast_to(row, size).to_dense())
     lab.raises("to another size", lambda: torch._sparse_broadcast_to(row, (3, 5)))
     diagonals = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     for layout in (None, torch.sparse_coo, torch.sparse_csr):
-        made = torch.sparse.spdiags(diagonals, torch.tensor([0, -1]), (3, 3), layout=layout)
-        found = made.to(lab.device)
+        sparse = torch.sparse.spdiags(diagonals, torch.tensor([0, -1]), (3, 3), layout=layout)
+        result = sparse.to(lab.device)
         lab.expect(
-            f"of diagonals, {layout}", found.to_dense(), [[1.0, 0.0, 0.0], [4.0, 2.0, 0.0], [0.0, 5.0, 3.0]]
+            f"of diagonals, {layout}", result.to_dense(), [[1.0, 0.0, 0.0], [4.0, 2.0, 0.0], [0.0, 5.0, 3.0]]
         )
     lab.raises("a diagonal twice", lambda: torch.sparse.spdiags(diagonals, torch.tensor([0, 0]), (3, 3)))
 
 
 @behaviour("sparse", level="core", sees=("value",))
 def gradients_of_sparse(lab: Lab) -> None:
-    """Gradients pass through sparse tensors: made from values, to dense, sums, masks, products and
-    reductions.
+    """Gradients pass through sparse tensors: construction from values, conversion to dense, sums, masks,
+    products and reductions.
     """
     places = lab.put([[0, 2, 0], [1, 3, 1]])
     values = lab.integers(3, requires_grad=True)
     weights = lab.integers(3, 4)
 
     def grad(name: str, out: torch.Tensor, *inputs: torch.Tensor) -> None:
-        found = torch.autograd.grad(out, inputs)
-        lab.same(name, [_plain(t) for t in found])
+        gradients = torch.autograd.grad(out, inputs)
+        lab.same(name, [_plain(t) for t in gradients])
 
-    made = torch.sparse_coo_tensor(places, values, (3, 4))
-    lab.same("need of a gradient", [made.requires_grad, made.is_leaf])
-    grad("to_dense", (made.to_dense() * weights).sum(), values)
-    made = torch.sparse_coo_tensor(places, values, (3, 4))
-    grad("coalesced values", (made.coalesce().values() * lab.integers(2)).sum(), values)
+    sparse = untyped.sparse_coo_tensor(places, values, (3, 4))
+    lab.same("need of a gradient", [sparse.requires_grad, sparse.is_leaf])
+    grad("to_dense", (sparse.to_dense() * weights).sum(), values)
+    sparse = untyped.sparse_coo_tensor(places, values, (3, 4))
+    grad("coalesced values", (sparse.coalesce().values() * lab.integers(2)).sum(), values)
     dense = lab.integers(3, 4, requires_grad=True)
     grad("to_sparse", (dense.to_sparse().to_dense() * weights).sum(), dense)
-    grad("sparse_mask", (dense.sparse_mask(made.detach().coalesce()).to_dense() * weights).sum(), dense)
-    made = torch.sparse_coo_tensor(places, values, (3, 4))
+    grad("sparse_mask", (dense.sparse_mask(sparse.detach().coalesce()).to_dense() * weights).sum(), dense)
+    sparse = untyped.sparse_coo_tensor(places, values, (3, 4))
     right = lab.integers(4, 2, requires_grad=True)
-    grad("sparse.mm", (torch.sparse.mm(made, right) * 2).sum(), values, right)
-    leaf = repeated(lab).coalesce().requires_grad_()
+    grad("sparse.mm", (torch.sparse.mm(sparse, right) * 2).sum(), values, right)
+    leaf: Any = repeated(lab).coalesce().requires_grad_()
     torch.sparse.mm(leaf, right).sum().backward()
     lab.same(
         "gradient of a sparse leaf", [leaf.grad.layout, _plain(leaf.grad) * (leaf.detach().to_dense() != 0)]
     )
-    made = torch.sparse_coo_tensor(places, values, (3, 4))
-    grad("sparse.sum", torch.sparse.sum(made * 3), values)
-    made = torch.sparse_coo_tensor(places, values, (3, 4))
-    grad("sum over a dimension", torch.sparse.sum(made, 0).to_dense().sum(), values)
-    made = torch.sparse_coo_tensor(places, values, (3, 4))
-    other = torch.sparse_coo_tensor(places, values * 2, (3, 4))
-    grad("sum of two", ((made + other).to_dense() * weights).sum(), values)
-    made = torch.sparse_coo_tensor(places, values, (3, 4))
-    grad("transposed", (made.t().to_dense() * weights.t()).sum(), values)
+    sparse = untyped.sparse_coo_tensor(places, values, (3, 4))
+    grad("sparse.sum", torch.sparse.sum(sparse * 3), values)
+    sparse = untyped.sparse_coo_tensor(places, values, (3, 4))
+    grad("sum over a dimension", torch.sparse.sum(sparse, 0).to_dense().sum(), values)
+    sparse = untyped.sparse_coo_tensor(places, values, (3, 4))
+    doubled = untyped.sparse_coo_tensor(places, values * 2, (3, 4))
+    grad("sum of two", ((sparse + doubled).to_dense() * weights).sum(), values)
+    sparse = untyped.sparse_coo_tensor(places, values, (3, 4))
+    grad("transposed", (sparse.t().to_dense() * weights.t()).sum(), values)
 
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64"), sees=("value",))
@@ -161,7 +166,7 @@ def sparse_gradients_of_dense(lab: Lab) -> None:
     """gather and embedding with sparse_grad give sparse gradients that equal the dense ones and accumulate
     with them.
     """
-    weight = lab.integers(5, 3, requires_grad=True)
+    weight: Any = lab.integers(5, 3, requires_grad=True)
     where = lab.put([[1, 4], [1, 0]])
     out = torch.nn.functional.embedding(where, weight, sparse=True)
     out.sum().backward()
@@ -173,13 +178,13 @@ def sparse_gradients_of_dense(lab: Lab) -> None:
     lab.same("with a dense one", _plain(weight.grad))
     lab.same("layout after both", weight.grad.layout)
     for dim, index in ((0, [[0, 4, 1]]), (1, [[0, 2], [1, 1]]), (-1, [[0], [2]])):
-        x = lab.integers(5, 3, requires_grad=True)
+        x: Any = lab.integers(5, 3, requires_grad=True)
         torch.gather(x, dim, lab.put(index), sparse_grad=True).sum().backward()
         lab.same(f"gather over {dim}", [x.grad.layout, x.grad.to_dense()])
-    scalar = lab.put(3.0, dtype=lab.dtype, requires_grad=True)
+    scalar: Any = lab.put(3.0, dtype=lab.dtype, requires_grad=True)
     torch.gather(scalar, 0, lab.put(0), sparse_grad=True).backward()
     lab.same("gather from no dimensions", _plain(scalar.grad))
-    line = lab.integers(4, requires_grad=True)
+    line: Any = lab.integers(4, requires_grad=True)
     torch.gather(line, 0, lab.put([2]), sparse_grad=True).sum().backward()
     lab.same("gather from a line", line.grad.to_dense())
 
@@ -199,7 +204,7 @@ def gradcheck_of_sparse(lab: Lab) -> None:
     lab.same(
         "construction",
         gradcheck(
-            lambda v: torch.sparse_coo_tensor(places, v, (3, 4), is_coalesced=True).to_dense(), (values,)
+            lambda v: untyped.sparse_coo_tensor(places, v, (3, 4), is_coalesced=True).to_dense(), (values,)
         ),
     )
     lab.same("number of elements", mask.sum())

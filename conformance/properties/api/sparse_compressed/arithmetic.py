@@ -1,6 +1,8 @@
-"""Arithmetic of compressed tensors: the result is the dense one's."""
+"""Arithmetic of compressed tensors, compared with dense ones."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 
@@ -21,18 +23,18 @@ def compressed_products(lab: Lab) -> None:
     dense = lab.integers(4, 6, low=-1, high=2)
     right, vector, added = lab.integers(6, 2), lab.integers(6), lab.integers(4, 2)
     for layout in LAYOUTS[:2]:
-        made = compressed(dense, layout)
-        other = compressed(lab.integers(6, 4, low=-1, high=2), layout)
-        for name, found in {
-            "mm": made @ right,
-            "strided right": made @ lab.integers(2, 6).t(),
-            "sparse.mm": torch.sparse.mm(made, right),
-            "addmm": torch.addmm(added, made, right, beta=2, alpha=3),
-            "sparse by sparse": made @ other,
-            "dense on the left": lab.integers(2, 4) @ made,
+        sparse = compressed(dense, layout)
+        factor = compressed(lab.integers(6, 4, low=-1, high=2), layout)
+        for name, result in {
+            "mm": sparse @ right,
+            "strided right": sparse @ lab.integers(2, 6).t(),
+            "sparse.mm": torch.sparse.mm(sparse, right),
+            "addmm": torch.addmm(added, sparse, right, beta=2, alpha=3),
+            "sparse by sparse": sparse @ factor,
+            "dense on the left": lab.integers(2, 4) @ sparse,
         }.items():
-            lab.same(f"{name} {layout}", _dense(found))
-        lab.raises(f"sizes that do not fit {layout}", lambda m=made: m @ lab.integers(4, 2))
+            lab.same(f"{name} {layout}", _dense(result))
+        lab.raises(f"sizes that do not fit {layout}", lambda: sparse @ lab.integers(4, 2))
     csr = dense.to_sparse_csr()
     lab.same("vector", csr @ vector)
     lab.same("addmv", torch.addmv(lab.integers(4), csr, vector, beta=3, alpha=2))
@@ -58,14 +60,16 @@ def block_products(lab: Lab) -> None:
 
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "float64", "complex64"), sees=("value",))
 def compressed_sums(lab: Lab) -> None:
-    """Sums of CSR matrices of any patterns, with factors and with dense ones, and products with numbers."""
+    """Sums of CSR matrices of any patterns, with factors and with dense ones, and products with numbers,
+    equal those of dense matrices.
+    """
     a, b = (
         lab.integers(4, 6, low=-1, high=2).to_sparse_csr(),
         lab.integers(4, 6, low=-1, high=2).to_sparse_csr(),
     )
     full = lab.integers(4, 6)
     none = torch.zeros(4, 6, dtype=lab.dtype, device=lab.device).to_sparse_csr()
-    for name, found in {
+    for name, result in {
         "sum": a + b,
         "factor": torch.add(a, b, alpha=2),
         "with none": a + none,
@@ -78,8 +82,8 @@ def compressed_sums(lab: Lab) -> None:
         "negative": -a,
         "in place": a.clone().add_(b),
     }.items():
-        lab.same(name, _dense(found))
-        lab.same(f"layout of {name}", found.layout)
+        lab.same(name, _dense(result))
+        lab.same(f"layout of {name}", result.layout)
     lab.raises("other sizes", lambda: a + lab.integers(2, 6).to_sparse_csr())
     lab.same("sum of everything", a.sum())
 
@@ -89,7 +93,7 @@ def compressed_functions(lab: Lab) -> None:
     """Functions that keep zero keep the pattern of compressed tensors; in place and out= as well."""
     dense = lab.integers(4, 6, low=-1, high=2)
     for layout in LAYOUTS:
-        made = compressed(dense, layout)
+        sparse = compressed(dense, layout)
         for name in [
             "abs",
             "neg",
@@ -106,10 +110,10 @@ def compressed_functions(lab: Lab) -> None:
             "round",
             "positive",
         ]:
-            source = compressed(dense * dense, layout) if name == "sqrt" else made
-            found = getattr(torch, name)(source)
-            lab.same(f"pattern of {name} {layout}", [found.layout, found._nnz(), found.dtype])
-            lab.close(f"{name} {layout}", found.to_dense().float(), roundings=64)
+            source = compressed(dense * dense, layout) if name == "sqrt" else sparse
+            result = getattr(torch, name)(source)
+            lab.same(f"pattern of {name} {layout}", [result.layout, result._nnz(), result.dtype])
+            lab.close(f"{name} {layout}", result.to_dense().float(), roundings=64)
     csr = dense.to_sparse_csr()
     changed = csr.clone()
     lab.holds("in place it is itself", changed.sin_() is changed)
@@ -125,17 +129,17 @@ def compressed_gradients(lab: Lab) -> None:
     dense = lab.integers(4, 6, low=-1, high=2)
     weights = lab.integers(4, 6)
     for layout in LAYOUTS:
-        leaf = dense.clone().requires_grad_()
+        leaf: Any = dense.clone().requires_grad_()
         (compressed(leaf, layout).to_dense() * weights).sum().backward()
         lab.same(f"dense, compressed and back {layout}", _dense(leaf.grad) * (dense != 0))
-    csr = dense.to_sparse_csr().requires_grad_()
+    csr: Any = dense.to_sparse_csr().requires_grad_()
     right = lab.integers(6, 2, requires_grad=True)
     (csr @ right).sum().backward()
     lab.same("gradient of the dense factor", right.grad)
     lab.same("gradient of the CSR factor", [_dense(csr.grad) * (dense != 0)])
     values = lab.integers(3, requires_grad=True)
-    made = torch.sparse_csr_tensor(lab.put([0, 1, 3]), lab.put([1, 0, 2]), values, (2, 3))
-    (made.to_dense() * lab.integers(2, 3)).sum().backward()
+    sparse = torch.sparse_csr_tensor(lab.put([0, 1, 3]), lab.put([1, 0, 2]), values, (2, 3))
+    (sparse.to_dense() * lab.integers(2, 3)).sum().backward()
     lab.same("gradient of values", values.grad)
 
 
@@ -146,6 +150,6 @@ def compressed_solves(lab: Lab) -> None:
     right = lab.integers(4, 2)
     dense = torch.linalg.solve_triangular(lower, right, upper=False)
     lab.close("dense", dense, roundings=512)
-    found = torch.triangular_solve(right, lower.to_sparse_csr(), upper=False)
-    lab.close("CSR", found.solution, roundings=512)
-    lab.close("residual", lower @ found.solution, roundings=512)
+    result = torch.triangular_solve(right, lower.to_sparse_csr(), upper=False)
+    lab.close("CSR", result.solution, roundings=512)
+    lab.close("residual", lower @ result.solution, roundings=512)

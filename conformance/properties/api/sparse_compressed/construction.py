@@ -1,4 +1,4 @@
-"""CSR, CSC, BSR and BSC tensors: how they are made, what they hold, and conversions among layouts."""
+"""CSR, CSC, BSR and BSC tensors: construction, parts, and conversions among layouts."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ KINDS = ("float32", "float64", "int64", "bool", "complex64")
 
 
 def compressed(dense: torch.Tensor, layout: torch.layout) -> torch.Tensor:
-    """A dense matrix of even sizes in a compressed layout, blocks being of two by two."""
+    """A dense matrix of even sizes in a compressed layout, with blocks of two by two."""
     if layout in (torch.sparse_bsr, torch.sparse_bsc):
         return dense.to_sparse(layout=layout, blocksize=(2, 2))
     return dense.to_sparse(layout=layout)
 
 
-def parts(made: torch.Tensor) -> list[torch.Tensor]:
+def parts(sparse: torch.Tensor) -> list[torch.Tensor]:
     """Compressed indices, plain indices and values."""
-    if made.layout in (torch.sparse_csr, torch.sparse_bsr):
-        return [made.crow_indices(), made.col_indices(), made.values()]
-    return [made.ccol_indices(), made.row_indices(), made.values()]
+    if sparse.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return [sparse.crow_indices(), sparse.col_indices(), sparse.values()]
+    return [sparse.ccol_indices(), sparse.row_indices(), sparse.values()]
 
 
 @behaviour("sparse-compressed", dtypes=KINDS, level="core", sees=("value",))
@@ -32,15 +32,18 @@ def compressed_conversions(lab: Lab) -> None:
     """Dense to compressed and back keeps values; indices are sorted; layouts convert into one another."""
     dense = lab.integers(4, 6, low=-1, high=2)
     for layout in LAYOUTS:
-        made = compressed(dense, layout)
-        lab.same(f"parts of {layout}", parts(made))
-        lab.same(f"dense of {layout}", made.to_dense())
-        lab.same(f"flags of {layout}", [made.layout, made.shape, made.dtype, made._nnz(), made.dense_dim()])
-        back = made.to_sparse(layout=torch.sparse_coo) if layout in LAYOUTS[:2] else made.to_sparse()
+        sparse = compressed(dense, layout)
+        lab.same(f"parts of {layout}", parts(sparse))
+        lab.same(f"dense of {layout}", sparse.to_dense())
+        lab.same(
+            f"flags of {layout}",
+            [sparse.layout, sparse.shape, sparse.dtype, sparse._nnz(), sparse.dense_dim()],
+        )
+        back = sparse.to_sparse(layout=torch.sparse_coo) if layout in LAYOUTS[:2] else sparse.to_sparse()
         lab.same(f"COO of {layout}", [back.layout, back.to_dense()])
         lab.same(f"to itself {layout}", compressed(dense, layout).to(lab.device).to_dense())
     csr = dense.to_sparse_csr()
-    for layout, other in {
+    for layout, converted in {  # type: ignore[assignment]
         "CSC": csr.to_sparse_csc(),
         "BSR": csr.to_sparse_bsr((2, 3)),
         "BSC": csr.to_sparse_bsc((2, 3)),
@@ -48,12 +51,12 @@ def compressed_conversions(lab: Lab) -> None:
         "of COO": dense.to_sparse().to_sparse_csr(),
         "CSC of COO": dense.to_sparse().to_sparse_csc(),
     }.items():
-        lab.same(f"{layout}: dense", other.to_dense())
-        lab.same(f"{layout}: parts", parts(other))
+        lab.same(f"{layout}: dense", converted.to_dense())
+        lab.same(f"{layout}: parts", parts(converted))
     batch = torch.ones(2, 4, 4, dtype=lab.dtype, device=lab.device)
     for layout in LAYOUTS:
-        made = compressed(batch, layout)
-        lab.same(f"batch of {layout}", [made.shape, made.to_dense(), *parts(made)])
+        sparse = compressed(batch, layout)
+        lab.same(f"batch of {layout}", [sparse.shape, sparse.to_dense(), *parts(sparse)])
     hybrid = lab.integers(4, 2, 3).to_sparse(layout=torch.sparse_csr, dense_dim=1)
     lab.same("with a dense dimension", [hybrid.dense_dim(), hybrid.to_dense()])
     zeros = torch.zeros(2, 4, device=lab.device, dtype=lab.dtype)
@@ -65,7 +68,9 @@ def compressed_conversions(lab: Lab) -> None:
 
 @behaviour("sparse-compressed", level="core", dtypes=("float32", "int64"), sees=("value",))
 def compressed_factories(lab: Lab) -> None:
-    """The factories take indices of int32 and int64, infer sizes, and check what they are told to check."""
+    """The factories take indices of int32 and int64, infer sizes, and run the checks that they
+    are asked for.
+    """
     heads, tails = lab.put([0, 1, 3]), lab.put([1, 0, 2])
     values = lab.integers(3)
     blocks = lab.integers(3, 2, 1)
@@ -75,34 +80,28 @@ def compressed_factories(lab: Lab) -> None:
         ("bsr", torch.sparse_bsr_tensor, blocks),
         ("bsc", torch.sparse_bsc_tensor, blocks),
     ):
-        made = call(heads, tails, given)
-        lab.same(f"{name}: inferred size", made.shape)
-        lab.same(f"{name}: parts", parts(made))
-        lab.same(f"{name}: dense", made.to_dense())
+        sparse = call(heads, tails, given)
+        lab.same(f"{name}: inferred size", sparse.shape)
+        lab.same(f"{name}: parts", parts(sparse))
+        lab.same(f"{name}: dense", sparse.to_dense())
         narrow = call(heads.int(), tails.int(), given)
         lab.same(f"{name}: int32", [part.dtype for part in parts(narrow)])
-        sized = call(heads, tails, given, made.shape, dtype=torch.float64)
+        sized = call(heads, tails, given, sparse.shape, dtype=torch.float64)
         lab.same(f"{name}: size and dtype", [sized.shape, sized.dtype, sized.to_dense()])
         lab.raises(
             f"{name}: heads that do not start at 0",
-            lambda c=call, g=given: c(heads + 1, tails, g, check_invariants=True),
+            lambda: call(heads + 1, tails, given, check_invariants=True),
         )
         lab.raises(
             f"{name}: heads that fall",
-            lambda c=call, g=given: c(
-                lab.put([0, 3, 3]) * lab.put([1, 1, 0]), tails, g, check_invariants=True
-            ),
+            lambda: call(lab.put([0, 3, 3]) * lab.put([1, 1, 0]), tails, given, check_invariants=True),
         )
         lab.raises(
             f"{name}: indices of two dtypes",
-            lambda c=call, g=given: c(heads, tails.int(), g, check_invariants=True),
+            lambda: call(heads, tails.int(), given, check_invariants=True),
         )
-        lab.raises(
-            f"{name}: too few values", lambda c=call, g=given: c(heads, tails, g[:2], check_invariants=True)
-        )
-        lab.raises(
-            f"{name}: a negative place", lambda c=call, g=given: c(heads, tails - 1, g, check_invariants=True)
-        )
+        lab.raises(f"{name}: too few values", lambda: call(heads, tails, given[:2], check_invariants=True))
+        lab.raises(f"{name}: a negative place", lambda: call(heads, tails - 1, given, check_invariants=True))
     lab.raises(
         "a place outside",
         lambda: torch.sparse_csr_tensor(heads, tails, values, (2, 2), check_invariants=True),
@@ -127,30 +126,30 @@ def compressed_parts_and_copies(lab: Lab) -> None:
     """Values are shared with the tensor; clones, pickles, saved files and host copies have the same parts."""
     dense = lab.integers(4, 4, low=-1, high=2)
     for layout in LAYOUTS:
-        made = compressed(dense, layout)
-        made.values().mul_(3)
-        lab.same(f"after its values were changed {layout}", made.to_dense())
+        sparse = compressed(dense, layout)
+        sparse.values().mul_(3)
+        lab.same(f"after its values were changed {layout}", sparse.to_dense())
         buffer = io.BytesIO()
-        torch.save(made, buffer)
+        torch.save(sparse, buffer)
         buffer.seek(0)
-        for name, other in {
-            "clone": made.clone(),
+        for name, copied in {
+            "clone": sparse.clone(),
             "saved": torch.load(buffer, weights_only=True),
-            "round trip": made.cpu().to(lab.device),
-            "copy": made.clone().copy_(made),
-            "detach": made.detach(),
+            "round trip": sparse.cpu().to(lab.device),
+            "copy": sparse.clone().copy_(sparse),
+            "detach": sparse.detach(),
         }.items():
-            lab.same(f"{name} {layout}", parts(other))
-        lab.same(f"on the host {layout}", parts(made.cpu()), host=True)
-        lab.same(f"another dtype {layout}", made.to(torch.float64).to_dense())
-        empty = torch.empty(4, 4, layout=layout, device=lab.device) if layout in LAYOUTS[:2] else made
+            lab.same(f"{name} {layout}", parts(copied))
+        lab.same(f"on the host {layout}", parts(sparse.cpu()), host=True)
+        lab.same(f"another dtype {layout}", sparse.to(torch.float64).to_dense())
+        empty = torch.empty(4, 4, layout=layout, device=lab.device) if layout in LAYOUTS[:2] else sparse
         lab.same(f"empty {layout}", [empty.layout, empty.shape])
         wrong = "ccol_indices" if layout in (torch.sparse_csr, torch.sparse_bsr) else "crow_indices"
-        lab.raises(f"the other kind of indices {layout}", lambda m=made, w=wrong: getattr(m, w)())
-        lab.raises(f"COO indices {layout}", lambda m=made: m.indices())
-        text = repr(made)
+        lab.raises(f"the other kind of indices {layout}", lambda: getattr(sparse, wrong)())
+        lab.raises(f"COO indices {layout}", lambda: sparse.indices())
+        text = repr(sparse)
         lab.holds(f"{layout} prints its layout and values", f"layout={layout}" in text and "values=" in text)
-        like = torch.zeros_like(made)
+        like = torch.zeros_like(sparse)
         lab.same(f"zeros_like {layout}", [like.layout, like.shape, like.to_dense()])
     lab.raises("values of a dense tensor", lambda: dense.crow_indices())
 
@@ -162,8 +161,8 @@ def compressed_views(lab: Lab) -> None:
     """
     dense = lab.integers(4, 6, low=-1, high=2)
     for layout in LAYOUTS:
-        made = compressed(dense, layout)
-        turned = made.transpose(0, 1)
+        sparse = compressed(dense, layout)
+        turned = sparse.transpose(0, 1)
         lab.same(f"transposed {layout}", [turned.layout, turned.shape, turned.to_dense()])
     csr, csc = dense.to_sparse_csr(), dense.to_sparse_csc()
     for place in (0, 1, -1):

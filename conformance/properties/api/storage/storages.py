@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -15,8 +17,8 @@ def typed(tensor: torch.Tensor) -> torch.TypedStorage:
     """The typed storage of a tensor, without the warning that it is deprecated."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found: torch.TypedStorage = tensor.storage()
-    return found
+        storage: torch.TypedStorage = tensor.storage()
+    return storage
 
 
 @behaviour("storage", dtypes=ALL, level="core", sees=("value", "shape"))
@@ -30,52 +32,52 @@ def untyped_storages(lab: Lab) -> None:
     lab.shares("a tensor and a row", base, base[1])
     lab.holds("a view has the storage of its base", base[1].untyped_storage().nbytes() == storage.nbytes())
     lab.holds("addresses agree", storage.data_ptr() == base.data_ptr())
-    other = torch.empty(0, dtype=lab.dtype, device=lab.device).set_(storage, 4, (4,), (1,))
-    lab.same("a tensor over a part of it", other)
-    wanted = base.clone()
+    later = torch.empty(0, dtype=lab.dtype, device=lab.device).set_(storage, 4, (4,), (1,))
+    lab.same("a tensor over a part of it", later)
+    expected = base.clone()
     del base
     lab.same(
         "after the tensor is gone",
         torch.empty(0, dtype=lab.dtype, device=lab.device).set_(storage).view(3, 4),
     )
-    lab.holds("and its values", torch.equal(other, wanted[1]))
+    lab.holds("and its values", torch.equal(later, expected[1]))
     twice = storage.clone()
     lab.holds(
         "a clone is elsewhere", twice.data_ptr() != storage.data_ptr() and twice.nbytes() == storage.nbytes()
     )
-    other.zero_()
+    later.zero_()
     lab.same("the clone", torch.empty(0, dtype=lab.dtype, device=lab.device).set_(twice))
     lab.same("the original", torch.empty(0, dtype=lab.dtype, device=lab.device).set_(storage))
 
 
 @behaviour("storage", level="core", sees=("value", "error"))
 def storage_copies_and_sizes(lab: Lab) -> None:
-    """Storages are filled, copied between host and device, resized with their bytes kept, and
-    compared by content.
+    """Storages are filled, copied between host and device, resized with their bytes kept, and compared by
+    content.
     """
     base = torch.arange(6, dtype=torch.uint8, device=lab.device) + 1
     storage = base.untyped_storage()
     lab.expect("as a list", storage.tolist(), [1, 2, 3, 4, 5, 6])
     host = storage.cpu()
     lab.expect("on the host", [host.device.type, host.tolist()], ["cpu", [1, 2, 3, 4, 5, 6]])
-    made = torch.UntypedStorage(6, device=lab.device)
-    lab.expect("bytes of a new one", [made.nbytes(), made.device.type == lab.device.type], [6, True])
-    made.copy_(storage)
-    lab.expect("copied", made.tolist(), [1, 2, 3, 4, 5, 6])
-    made.copy_(host)
-    lab.expect("copied from the host", made.tolist(), [1, 2, 3, 4, 5, 6])
+    fresh: Any = torch.UntypedStorage(6, device=lab.device)
+    lab.expect("bytes of a new one", [fresh.nbytes(), fresh.device.type == lab.device.type], [6, True])
+    fresh.copy_(storage)
+    lab.expect("copied", fresh.tolist(), [1, 2, 3, 4, 5, 6])
+    fresh.copy_(host)
+    lab.expect("copied from the host", fresh.tolist(), [1, 2, 3, 4, 5, 6])
     host.fill_(0)
-    host.copy_(made)
+    host.copy_(fresh)
     lab.expect("and back", host.tolist(), [1, 2, 3, 4, 5, 6])
-    made.fill_(7)
-    lab.expect("filled", made.tolist(), [7] * 6)
+    fresh.fill_(7)
+    lab.expect("filled", fresh.tolist(), [7] * 6)
     storage.resize_(8)
     lab.expect("larger", [storage.nbytes(), storage.tolist()[:6]], [8, [1, 2, 3, 4, 5, 6]])
     lab.expect("the tensor over it", base.clone(), [1, 2, 3, 4, 5, 6])
     storage.resize_(0)
     lab.expect("nothing", [storage.nbytes(), storage.tolist()], [0, []])
-    lab.raises("a copy of another size", lambda: made.copy_(torch.UntypedStorage(3, device=lab.device)))
-    lab.same("deeply copied", copy.deepcopy(made).tolist())
+    lab.raises("a copy of another size", lambda: fresh.copy_(torch.UntypedStorage(3, device=lab.device)))
+    lab.same("deeply copied", copy.deepcopy(fresh).tolist())
 
 
 @behaviour("storage", dtypes=ALL, sees=("value", "dtype"))
@@ -96,9 +98,9 @@ def typed_storages(lab: Lab) -> None:
         storage.fill_(1)
         lab.expect("after all were", base + torch.zeros_like(base), [1] * 6)
         lab.expect("iterated", list(storage), [1] * 6)
-        made = torch.empty(0, dtype=lab.dtype, device=lab.device).set_(storage, 1, (2, 2), (2, 1))
-        lab.same("a tensor over it", made)
-        lab.shares("both", base, made)
+        tensor = torch.empty(0, dtype=lab.dtype, device=lab.device).set_(storage, 1, (2, 2), (2, 1))
+        lab.same("a tensor over it", tensor)
+        lab.shares("both", base, tensor)
         for word in (
             "float",
             "double",
@@ -123,7 +125,7 @@ def storage_refusals(lab: Lab) -> None:
     base = lab.integers(4)
     storage = typed(base)
 
-    def quietly(call: object) -> None:
+    def quietly(call: Callable[[], Any]) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             call()
@@ -149,13 +151,15 @@ def storage_refusals(lab: Lab) -> None:
 
 @behaviour("storage", sees=("error",))
 def meta_storages(lab: Lab) -> None:
-    """Storages of meta tensors have sizes and no content, which they say when it is asked for."""
+    """Storages of meta tensors have sizes and no content, and raise an error when the content is
+    requested.
+    """
     like = torch.empty_like(lab.integers(3, 2), device="meta")
     storage = like.untyped_storage()
     lab.expect("facts", [storage.nbytes(), storage.device.type, storage.data_ptr()], [24, "meta", 0])
     lab.expect("a part", like[1:].untyped_storage().nbytes(), 24)
-    made = torch.empty(0, device="meta").set_(storage, 2, (2,), (1,))
-    lab.expect("a tensor over it", [made.shape, made.storage_offset()], [torch.Size([2]), 2])
+    tensor = torch.empty(0, device="meta").set_(storage, 2, (2,), (1,))
+    lab.expect("a tensor over it", [tensor.shape, tensor.storage_offset()], [torch.Size([2]), 2])
     lab.raises("its values", lambda: like.tolist(), NotImplementedError, RuntimeError)
     lab.raises("its bytes", lambda: storage.tolist(), NotImplementedError, RuntimeError)
     lab.raises(
@@ -171,8 +175,8 @@ def meta_storages(lab: Lab) -> None:
 
 @behaviour("storage", sees=("alias",), level="core", dtypes=("float32", "int64", "bool"))
 def storages_of_views(lab: Lab) -> None:
-    """Views, detach and work in place keep one storage; out-of-place work, clone and deepcopy make
-    another.
+    """Views, detach and work in place keep one storage; out-of-place work, clone and deepcopy
+    make another.
     """
     base = lab.integers(4, 4)
     views = {
@@ -193,14 +197,14 @@ def storages_of_views(lab: Lab) -> None:
     for name, view in views.items():
         lab.shares(f"a tensor and its {name}", base, view)
         lab.same(name, view, strides=True)
-    for name, other in {
+    for name, tensor in {
         "clone": base.clone(),
         "contiguous of a transposed": base.t().contiguous(),
         "deepcopy": copy.deepcopy(base),
         "sum with zero": base + torch.zeros_like(base),
         "reshape of a transposed": base.t().reshape(16),
     }.items():
-        lab.apart(f"a tensor and its {name}", base, other)
-        lab.same(name, other)
+        lab.apart(f"a tensor and its {name}", base, tensor)
+        lab.same(name, tensor)
     views["view"].zero_()
     lab.same("after a write through a view", base)

@@ -14,13 +14,14 @@ from conformance.behaviours.lab import Lab
 
 
 class Wrapped(torch.Tensor):
-    """A tensor that holds another one and writes down which operators it meets."""
+    """A tensor that holds another one and records the operators it meets."""
 
-    log: ClassVar[list[str]] = []
+    log: ClassVar[list[str]] = []  # type: ignore[assignment]
 
     @staticmethod
-    def __new__(cls, inner: torch.Tensor) -> Wrapped:
-        made = torch.Tensor._make_wrapper_subclass(
+    def __new__(cls, inner: torch.Tensor) -> Any:
+        """Make a wrapper with the metadata of ``inner``."""
+        wrapper: Any = torch.Tensor._make_wrapper_subclass(
             cls,
             inner.size(),
             strides=inner.stride(),
@@ -29,8 +30,8 @@ class Wrapped(torch.Tensor):
             device=inner.device,
             requires_grad=inner.requires_grad,
         )
-        made.inner = inner.detach()
-        return made
+        wrapper.inner = inner.detach()
+        return wrapper
 
     def __repr__(self, **options: Any) -> str:  # type: ignore[override]
         return f"Wrapped({self.inner!r})"
@@ -40,20 +41,20 @@ class Wrapped(torch.Tensor):
 
     @staticmethod
     def __tensor_unflatten__(inner: Any, context: Any, size: Any, stride: Any) -> Wrapped:
-        return Wrapped(inner["inner"])
+        return Wrapped(inner["inner"])  # type: ignore[no-any-return]
 
     @classmethod
-    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         Wrapped.log.append(str(function.overloadpacket.__name__))
         plain = tree_map(lambda t: t.inner if isinstance(t, Wrapped) else t, (args, kwargs or {}))
-        found = function(*plain[0], **plain[1])
+        result = function(*plain[0], **plain[1])
         if function.overloadpacket.__name__.endswith("_"):
             return args[0]
-        return tree_map(lambda t: Wrapped(t) if isinstance(t, torch.Tensor) else t, found)
+        return tree_map(lambda t: Wrapped(t) if isinstance(t, torch.Tensor) else t, result)
 
 
 class Notes(TorchDispatchMode):
-    """A mode that writes down each operator."""
+    """A mode that records each operator."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +67,9 @@ class Notes(TorchDispatchMode):
 
 @behaviour("subclass", level="core", sees=("value",))
 def wrapper_subclasses(lab: Lab) -> None:
-    """A wrapper subclass says the metadata of what it holds, meets every operator, and carries gradients."""
+    """A wrapper subclass reports the metadata of what it holds, meets every operator, and carries
+    gradients.
+    """
     inner = lab.integers(4, 6).t().diagonal(offset=1)
     Wrapped.log.clear()
     x = Wrapped(inner)
@@ -75,7 +78,7 @@ def wrapper_subclasses(lab: Lab) -> None:
     lab.holds("results are wrapped", type(y) is Wrapped)
     lab.same("value", y.inner)
     lab.same("operators", list(Wrapped.log))
-    leaf = Wrapped(lab.integers(3)).requires_grad_()
+    leaf: Any = Wrapped(lab.integers(3)).requires_grad_()
     Wrapped.log.clear()
     (leaf * leaf).sum().backward()
     lab.holds("gradients are wrapped", type(leaf.grad) is Wrapped)
@@ -102,12 +105,12 @@ def wrapper_subclasses(lab: Lab) -> None:
 @behaviour("subclass", sees=("value",))
 def subclasses_as_parameters(lab: Lab) -> None:
     """Subclasses may be parameters, of modules and of optimizers, keep their type, and copy deeply."""
-    for wanted in (True, False):
+    for expected in (True, False):
         source = Wrapped(lab.integers(3))
-        parameter = torch.nn.Parameter(source, requires_grad=wanted)
-        lab.holds(f"a parameter with gradient {wanted}", isinstance(parameter, torch.nn.Parameter))
-        lab.same(f"need of gradients {wanted}", [parameter.requires_grad, source.requires_grad])
-        lab.holds("the source is no parameter", not isinstance(source, torch.nn.Parameter))
+        parameter = torch.nn.Parameter(source, requires_grad=expected)
+        lab.holds(f"a parameter with gradient {expected}", isinstance(parameter, torch.nn.Parameter))
+        lab.same(f"need of gradients {expected}", [parameter.requires_grad, source.requires_grad])
+        lab.holds("the source is not a parameter", not isinstance(source, torch.nn.Parameter))
     module = torch.nn.Module()
     module.weight = torch.nn.Parameter(Wrapped(lab.integers(3)))
     lab.same("listed", [name for name, _ in module.named_parameters()])
@@ -139,17 +142,17 @@ def misuse_of_subclasses(lab: Lab) -> None:
 
     class Refuses(torch.Tensor):
         @classmethod
-        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
             raise KeyError("refused")
 
     class Later(Refuses):
         @classmethod
-        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
             raise IndexError("later")
 
     class Word(torch.Tensor):
         @classmethod
-        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
             return "a word"
 
     x = lab.integers(2)
@@ -158,7 +161,9 @@ def misuse_of_subclasses(lab: Lab) -> None:
         lab.raises("an error comes out", lambda: first + 1, KeyError)
         lab.raises("the more derived class is asked first", lambda: first + second, IndexError)
         lab.raises("on the left as well", lambda: second + first, IndexError)
-        lab.raises("a result that is no tensor", lambda: x.as_subclass(Word).neg(), RuntimeError, TypeError)
+        lab.raises(
+            "a result that is not a tensor", lambda: x.as_subclass(Word).neg(), RuntimeError, TypeError
+        )
     lab.raises(
         "a class without the method", lambda: torch.Tensor._make_wrapper_subclass(Plain, (2,)), TypeError
     )
@@ -171,13 +176,13 @@ def misuse_of_subclasses(lab: Lab) -> None:
 
 @behaviour("subclass", level="core", sees=("value",))
 def dispatch_modes(lab: Lab) -> None:
-    """A mode sees each operator with its views, factories and backward, nests inside out, and lets go
+    """A mode sees each operator, views, factories and backward included, nests innermost first, and lets go
     afterwards.
     """
     x = lab.integers(3, 3, requires_grad=True)
     with Notes() as outer:
         y = (x @ x).t()
-        made = torch.zeros(2, device=lab.device)
+        zeros = torch.zeros(2, device=lab.device)
         with Notes() as inner:
             z = y * 2
         z.sum().backward()
@@ -185,12 +190,12 @@ def dispatch_modes(lab: Lab) -> None:
     lab.same("outer", outer.seen)
     lab.same("inner", inner.seen)
     lab.same("gradient", x.grad)
-    lab.same("values", [z.detach(), made, after.detach()])
+    lab.same("values", [z.detach(), zeros, after.detach()])
 
     class Doubles(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            found = function(*args, **(kwargs or {}))
-            return found * 2 if function is torch.ops.aten.neg.default else found
+            result = function(*args, **(kwargs or {}))
+            return result * 2 if function is torch.ops.aten.neg.default else result
 
     with Doubles():
         doubled = -x.detach()
@@ -230,7 +235,7 @@ def function_overrides(lab: Lab) -> None:
             return super().__torch_function__(function, types, args, kwargs or {})
 
     class Stands:
-        """No tensor, but like one to torch."""
+        """Not a tensor, but torch treats it as one."""
 
         def __init__(self, inner: torch.Tensor) -> None:
             self.inner = inner
@@ -247,14 +252,14 @@ def function_overrides(lab: Lab) -> None:
 
     x = lab.integers(3)
     listens = x.as_subclass(Listens)
-    found = torch.add(listens, 1).mul(2)
-    lab.holds("results are of the class", type(found) is Listens)
-    lab.same("value", found.as_subclass(torch.Tensor))
+    result = torch.add(listens, 1).mul(2)
+    lab.holds("results are of the class", type(result) is Listens)
+    lab.same("value", result.as_subclass(torch.Tensor))
     lab.same("calls", [c for c in calls if c in ("add", "mul")])
-    lab.same("a stand-in", torch.add(Stands(x), 2))
-    lab.same("on the right", torch.mul(x, Stands(x)))
-    lab.same("of a functional", torch.nn.functional.relu(Stands(x)))
-    lab.raises("nobody can", lambda: torch.add(Cannot(), 1), TypeError)
+    lab.same("a stand-in", torch.add(Stands(x), 2))  # type: ignore[call-overload]
+    lab.same("on the right", torch.mul(x, Stands(x)))  # type: ignore[arg-type]
+    lab.same("of a functional", torch.nn.functional.relu(Stands(x)))  # type: ignore[arg-type]
+    lab.raises("neither class handles it", lambda: torch.add(Cannot(), 1), TypeError)  # type: ignore[call-overload]
 
     class Mode(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

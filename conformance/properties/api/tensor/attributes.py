@@ -1,8 +1,11 @@
-"""What tensors say of themselves, and how they become Python numbers."""
+"""Attributes and types of tensors, and conversions to Python numbers, subclasses and pickles."""
 
 from __future__ import annotations
 
 import operator
+import pickle
+import warnings
+from typing import Any
 
 import torch
 
@@ -14,21 +17,26 @@ from conformance.behaviours.lab import Lab
 def tensor_facts(lab: Lab) -> None:
     """Shape, strides, sizes in elements and bytes, dtype and device are what the tensor was made with."""
     for shape in ((), (0,), (4,), (2, 0, 3), (2, 3, 4)):
-        made = lab.integers(*shape)
-        item = made.element_size()
-        lab.same(f"{shape}", [made.shape, made.size(), made.stride(), made.dtype, made.layout])
+        tensor = lab.integers(*shape)
+        item = tensor.element_size()
+        lab.same(f"{shape}", [tensor.shape, tensor.size(), tensor.stride(), tensor.dtype, tensor.layout])
         lab.same(
-            f"{shape} counted", [made.dim(), made.ndim, made.numel(), made.nelement(), torch.numel(made)]
+            f"{shape} counted",
+            [tensor.dim(), tensor.ndim, tensor.numel(), tensor.nelement(), torch.numel(tensor)],
         )
-        lab.same(f"{shape} in bytes", [item, made.itemsize, made.nbytes, made.numel() * item])
+        lab.same(f"{shape} in bytes", [item, tensor.itemsize, tensor.nbytes, tensor.numel() * item])
         lab.same(
             f"{shape} elsewhere",
-            [made.is_contiguous(), made.storage_offset(), made.is_leaf, made.requires_grad],
+            [tensor.is_contiguous(), tensor.storage_offset(), tensor.is_leaf, tensor.requires_grad],
         )
-        lab.same(f"the kinds of {shape}", [made.is_floating_point(), made.is_complex(), made.is_signed()])
-        lab.same(f"what {shape} is not", [made.is_sparse, made.is_quantized, made.is_meta, made.is_nested])
-        lab.holds(f"{shape} is on the device", made.device.type == lab.device.type)
-        lab.holds("get_device agrees", lab.device.type == "cpu" or made.get_device() == made.device.index)
+        lab.same(
+            f"the kinds of {shape}", [tensor.is_floating_point(), tensor.is_complex(), tensor.is_signed()]
+        )
+        lab.same(
+            f"what {shape} is not", [tensor.is_sparse, tensor.is_quantized, tensor.is_meta, tensor.is_nested]
+        )
+        lab.holds(f"{shape} is on the device", tensor.device.type == lab.device.type)
+        lab.holds("get_device agrees", lab.device.type == "cpu" or tensor.get_device() == tensor.device.index)
     grown = torch.cat((lab.integers(2, 3), lab.integers(1, 3)))
     lab.same("after an operator", [grown.shape, grown.dtype, grown.numel(), grown.nbytes])
     part = lab.integers(4, 6)[1:3, ::2]
@@ -43,37 +51,39 @@ def tensor_facts(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=ALL, level="bringup", sees=("value", "error"))
 def python_numbers(lab: Lab) -> None:
-    """item, tolist and the conversions of Python give the element of a tensor that has one, and
-    refuse others.
+    """item, tolist and the conversions of Python give the element of a tensor that has one, and refuse
+    others.
     """
-    one = lab.put(1, dtype=lab.dtype)
-    lab.expect("item of a scalar", one.item(), 1)
-    lab.same("its type", type(one.item()))
-    lab.expect("item of one element", (one + 0).reshape(1, 1, 1).item(), 1)
-    lab.expect("bool", bool(one.clone()), True)
+    number = lab.put(1, dtype=lab.dtype)
+    lab.expect("item of a scalar", number.item(), 1)
+    lab.same("its type", type(number.item()))
+    lab.expect("item of one element", (number + 0).reshape(1, 1, 1).item(), 1)
+    lab.expect("bool", bool(number.clone()), True)
     lab.expect("bool of none", bool(lab.put(0, dtype=lab.dtype).clone()), False)
     if not lab.dtype.is_complex:
-        lab.expect("float", float(one.clone()), 1.0)
-        lab.expect("int", int(one.clone()), 1)
-    lab.expect("complex", complex(one.clone()), 1 + 0j)
+        lab.expect("float", float(number.clone()), 1.0)
+        lab.expect("int", int(number.clone()), 1)
+    lab.expect("complex", complex(number.clone()), 1 + 0j)
     rows = lab.put([[0, 1], [1, 1]], dtype=lab.dtype)
     lab.expect("tolist", (rows + 0).tolist(), [[0, 1], [1, 1]])
     lab.expect("tolist of a transposed part", rows.t()[0].clone().tolist(), [0, 1])
     lab.expect("tolist of nothing", rows[:0].tolist(), [])
-    lab.expect("tolist of a scalar", one.clone().tolist(), 1)
+    lab.expect("tolist of a scalar", number.clone().tolist(), 1)
     lab.raises("item of two", lambda: rows[0].item(), RuntimeError, match="cannot be converted to Scalar")
     lab.raises("item of none", lambda: rows[:0].item(), RuntimeError, match="cannot be converted to Scalar")
     lab.raises("bool of two", lambda: bool(rows[0]), RuntimeError, match="ambiguous")
     lab.raises("bool of none", lambda: bool(rows[:0]), RuntimeError, match="ambiguous")
     lab.raises("float of two", lambda: float(rows[0]), RuntimeError, ValueError)
-    lab.expect("is_nonzero", torch.is_nonzero(one.clone()), True)
+    lab.expect("is_nonzero", torch.is_nonzero(number.clone()), True)
     lab.raises("is_nonzero of two", lambda: torch.is_nonzero(rows[0]), RuntimeError, match="ambiguous")
     if not (lab.dtype.is_floating_point or lab.dtype.is_complex):
-        lab.expect("as an index", operator.index(one.clone()), 1)
-        lab.expect("in a range", list(range(one.clone() + one)), list(range(int((one + one).item()))))
+        lab.expect("as an index", operator.index(number.clone()), 1)
+        lab.expect(
+            "in a range", list(range(number.clone() + number)), list(range(int((number + number).item())))
+        )
     else:
         lab.raises(
-            "a float as an index", lambda: operator.index(one), TypeError, match="only integer tensors"
+            "a float as an index", lambda: operator.index(number), TypeError, match="only integer tensors"
         )
 
 
@@ -84,8 +94,8 @@ def numbers_and_gradients(lab: Lab) -> None:
     lab.expect("item", lab.silent("item", (grown * 1).item), 2.0)
     lab.expect("tolist", (grown * 1).tolist(), [2.0])
     lab.expect("detached", float((grown * 1).detach()), 2.0)
-    found = lab.warns("float", lambda: float(grown * 1), match="requires_grad")
-    lab.expect("float", found, 2.0)
+    result = lab.warns("float", lambda: float(grown * 1), match="requires_grad")
+    lab.expect("float", result, 2.0)
 
 
 @behaviour("tensor", level="core", dtypes=(*FLOATS, *INTEGERS), sees=("value", "error"))
@@ -115,9 +125,9 @@ def whole_equality(lab: Lab) -> None:
     a = lab.integers(3, 4)
     lab.expect("itself", torch.equal(a, a), True)
     lab.expect("a copy", [torch.equal(a, a + 0), a.clone().equal(a)], [True, True])
-    other = a.clone()
-    other[1, 2] = 1 - other[1, 2] if lab.dtype != torch.bool else ~other[1, 2]
-    lab.expect("one element off", [torch.equal(a, other), torch.equal(other, a)], [False, False])
+    copied = a.clone()
+    copied[1, 2] = 1 - copied[1, 2] if lab.dtype != torch.bool else ~copied[1, 2]
+    lab.expect("one element off", [torch.equal(a, copied), torch.equal(copied, a)], [False, False])
     lab.expect("another shape", torch.equal(a, a.reshape(4, 3)), False)
     lab.expect("other strides", torch.equal(a, a.t().clone().t()), True)
     lab.expect("parts", torch.equal(a[:, ::2], a.clone()[:, ::2]), True)
@@ -126,14 +136,14 @@ def whole_equality(lab: Lab) -> None:
     if lab.dtype.is_floating_point or lab.dtype.is_complex:
         undefined = torch.full((2,), float("nan"), dtype=lab.dtype, device=lab.device)
         lab.expect("NaN", torch.equal(undefined, undefined.clone()), False)
-    lab.expect("sizes", [a.is_same_size(other), a.is_same_size(a.t())], [True, False])
-    elementwise = (a == other).sum()
+    lab.expect("sizes", [a.is_same_size(copied), a.is_same_size(a.t())], [True, False])
+    elementwise = (a == copied).sum()
     lab.expect("all but one", elementwise, 11)
 
 
 @behaviour("tensor", sees=("dtype", "error"))
 def type_words(lab: Lab) -> None:
-    """type(), the conversions by name and is_tensor agree about what a tensor is made of."""
+    """type(), the conversions by name and is_tensor agree about a tensor's type."""
     base = lab.floats(2, 2)
     conversions = (
         "float",
@@ -150,9 +160,9 @@ def type_words(lab: Lab) -> None:
         "cdouble",
     )
     for word in conversions:
-        made = getattr(base, word)()
-        lab.same(f"{word}()", [made.dtype, made.shape])
-        lab.same(f"type after {word}()", made.type().rsplit(".", 1)[1])
+        converted = getattr(base, word)()
+        lab.same(f"{word}()", [converted.dtype, converted.shape])
+        lab.same(f"type after {word}()", converted.type().rsplit(".", 1)[1])
     lab.same("type(dtype)", base.type(torch.float64))
     lab.same("type(word)", base.type(torch.int32).dtype)
     lab.holds("the same type is the tensor itself", base.type(base.dtype) is base)
@@ -161,19 +171,19 @@ def type_words(lab: Lab) -> None:
     lab.holds("type names the dtype", base.type().endswith("FloatTensor"))
     lab.same("type_as", base.double().type_as(base))
     lab.raises("an unknown type", lambda: base.type("torch.NoSuchTensor"), ValueError, match="invalid type")
-    lab.raises("a number as dtype", lambda: base.to(dtype=3), TypeError)
+    lab.raises("a number as dtype", lambda: base.to(dtype=3), TypeError)  # type: ignore[call-overload]
     for dtype in (torch.float32, torch.int64, torch.bool, torch.uint8, torch.complex64):
-        made = torch.zeros(1, dtype=dtype, device=lab.device)
+        zeros = torch.zeros(1, dtype=dtype, device=lab.device)
         lab.same(
             f"predicates of {dtype}",
-            [torch.is_floating_point(made), torch.is_complex(made), made.is_signed()],
+            [torch.is_floating_point(zeros), torch.is_complex(zeros), zeros.is_signed()],
         )
 
 
 @behaviour("tensor", sees=("value", "alias", "error"), dtypes=("complex64", "complex128"))
 def complex_parts(lab: Lab) -> None:
     """real and imag are views that can be written; numbers and tensors can be set through them."""
-    base = lab.integers(2, 3)
+    base: Any = lab.integers(2, 3)
     lab.same("parts", [base.real.clone(), base.imag.clone()])
     lab.shares("a tensor and its imaginary part", base, base.imag)
     base.real = 3
@@ -192,7 +202,7 @@ def complex_parts(lab: Lab) -> None:
 
 @behaviour("tensor", level="core", sees=("value", "shape"))
 def where_of_numbers(lab: Lab) -> None:
-    """where takes numbers and scalars in place of tensors, promoting as arithmetic does."""
+    """torch.where takes numbers and scalars in place of tensors, promoting as arithmetic does."""
     condition = lab.put([[True, False], [False, True]])
     x = lab.put([[1.0, 2.0], [3.0, 4.0]])
     lab.expect("a number for the rest", torch.where(condition, x, 0), [[1.0, 0.0], [0.0, 4.0]])
@@ -210,3 +220,69 @@ def where_of_numbers(lab: Lab) -> None:
     lab.same("special values", torch.where(condition, float("inf"), float("nan")))
     lab.same("places", list(torch.where(condition)))
     lab.raises("a condition of floats", lambda: torch.where(x, x, x), RuntimeError)
+
+
+class Marked(torch.Tensor):
+    """A subclass without attributes of its own."""
+
+
+@behaviour("tensor", sees=("value",))
+def plain_subclasses(lab: Lab) -> None:
+    """as_subclass views a tensor as a subclass, which operators, views and copies preserve and methods of
+    torch.Tensor do not lose.
+    """
+    base = lab.integers(2, 3)
+    marked = base.as_subclass(Marked)
+    lab.shares("a tensor and its subclass", base, marked)
+    lab.holds("it is of the class", type(marked) is Marked)
+    for name, result in {
+        "sum": marked + 1,
+        "other": 1 + marked,
+        "row": marked[0],
+        "view": marked.view(3, 2),
+        "clone": marked.clone(),
+        "cast": marked.double(),
+        "copy": marked.to(lab.device, copy=True),
+    }.items():
+        lab.holds(f"{name} is of the class", type(result) is Marked)
+        lab.same(name, result.as_subclass(torch.Tensor))
+    lab.holds("back", type(marked.as_subclass(torch.Tensor)) is torch.Tensor)
+    leaf = lab.floats(3, requires_grad=True)
+    (leaf.as_subclass(Marked) * 2).sum().backward()
+    lab.same("gradients", leaf.grad)
+    lab.holds("a tensor made as one", type(Marked([1.0, 2.0])) is Marked)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        lab.holds("printed under its name", repr(marked).startswith("Marked("))
+
+
+@behaviour("tensor", sees=("value",))
+def random_state_after_pickling(lab: Lab) -> None:
+    """Copies to the host, pickling and printing draw no random numbers; an odd count of normal ones leaves no
+    remainder behind.
+    """
+
+    def drawn(between: Any) -> torch.Tensor:
+        torch.manual_seed(17)
+        first = torch.randn(5, device=lab.device)
+        between(first)
+        return torch.cat((first, torch.randn(5, device=lab.device)))
+
+    plain = drawn(lambda tensor: None)
+    calls: dict[str, Any] = {
+        "pickling": lambda tensor: pickle.loads(pickle.dumps(tensor)),
+        "printing": repr,
+        "moving": lambda tensor: tensor.cpu().to(lab.device),
+        "arithmetic": lambda tensor: (tensor @ tensor) + tensor.sort().values.sum(),
+        "factories": lambda tensor: (
+            torch.zeros(3, device=lab.device) + torch.empty(3, device=lab.device).zero_()
+        ),
+    }
+    for name, call in calls.items():
+        lab.holds(f"{name} draws nothing", torch.equal(plain, drawn(call)))
+    torch.manual_seed(17)
+    state = torch.get_rng_state()
+    odd = torch.randn(1)
+    torch.set_rng_state(state)
+    lab.holds("a host state brings single normal numbers back", torch.equal(odd, torch.randn(1)))
+    lab.same("what was left", lab.integers(3) + 1)

@@ -31,8 +31,8 @@ def memory_format_conversions(lab: Lab) -> None:
         lab.same("to keeps", last.to(torch.float64), strides=True)
         for word in ("double", "int", "half", "bool"):
             lab.same(f"{word} keeps", getattr(last, word)(), strides=True)
-            wanted = getattr(base, word)(memory_format=memory_format)
-            lab.same(f"{word} with the format", wanted, strides=True)
+            expected = getattr(base, word)(memory_format=memory_format)
+            lab.same(f"{word} with the format", expected, strides=True)
         lab.same(
             "empty in the format", torch.empty(shape, device=lab.device, memory_format=memory_format).stride()
         )
@@ -43,7 +43,7 @@ def memory_format_conversions(lab: Lab) -> None:
         lab.same("randint_like keeps", torch.randint_like(last, 5).stride())
         lab.raises(
             "of a vector",
-            lambda memory_format=memory_format: lab.integers(3).contiguous(memory_format=memory_format),
+            lambda: lab.integers(3).contiguous(memory_format=memory_format),
         )
         back = last.contiguous()
         lab.same("back", back, strides=True)
@@ -72,10 +72,10 @@ def operators_and_formats(lab: Lab) -> None:
             "sign": torch.sign,
         }
         for name, call in calls.items():
-            found, plain = call(last), call(base)
-            lab.holds(f"{name} keeps the format", found.is_contiguous(memory_format=memory_format))
-            lab.holds(f"{name} gives the same values", torch.equal(found, plain))
-            lab.close(name, found, roundings=4)
+            result, plain = call(last), call(base)
+            lab.holds(f"{name} keeps the format", result.is_contiguous(memory_format=memory_format))
+            lab.holds(f"{name} gives the same values", torch.equal(result, plain))
+            lab.close(name, result, roundings=4)
         inplace = last.clone().add_(1)
         lab.holds("in place keeps it", inplace.is_contiguous(memory_format=memory_format))
         order = (0, *range(2, last.dim()), 1)
@@ -91,8 +91,8 @@ def operators_and_formats(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=ALL, level="core", sees=("value", "shape", "error"))
 def resizing(lab: Lab) -> None:
-    """resize_ keeps the elements that fit, grows the memory as needed, and refuses bad sizes and
-    memory it may not move.
+    """resize_ keeps the elements that fit, grows the memory as needed, and refuses bad sizes and memory it
+    may not move.
     """
     base = lab.integers(2, 3)
     before = base.reshape(-1).clone()
@@ -170,29 +170,29 @@ def overlap_refused(lab: Lab) -> None:
 
 @behaviour("tensor", level="core", sees=("value", "error"))
 def set_to_other_memory(lab: Lab) -> None:
-    """set_ makes a tensor one of another's memory with any geometry within dtype and device, and
-    refuses others.
+    """set_ gives a tensor another's memory with any geometry, within its dtype and device, and refuses
+    others.
     """
     base = torch.arange(12.0, device=lab.device)
-    other = torch.empty(0, device=lab.device)
-    other.set_(base)
-    lab.same("the same", other, strides=True)
-    lab.holds("is_set_to knows", other.is_set_to(base) and not other.is_set_to(base.view(3, 4)))
+    alias = torch.empty(0, device=lab.device)
+    alias.set_(base)  # type: ignore[call-overload]
+    lab.same("the same", alias, strides=True)
+    lab.holds("is_set_to knows", alias.is_set_to(base) and not alias.is_set_to(base.view(3, 4)))
     lab.holds("it knows parts apart", not base[1:].is_set_to(base[:-1]))
-    other.set_(base.untyped_storage(), 2, (2, 3), (4, 1))
-    lab.expect("a part", other, [[2, 3, 4], [6, 7, 8]])
-    other.set_(base.untyped_storage(), 1, (3,))
-    lab.expect("a part without strides", other, [1, 2, 3])
-    other.fill_(-1)
+    alias.set_(base.untyped_storage(), 2, (2, 3), (4, 1))
+    lab.expect("a part", alias, [[2, 3, 4], [6, 7, 8]])
+    alias.set_(base.untyped_storage(), 1, (3,))  # type: ignore[call-overload]
+    lab.expect("a part without strides", alias, [1, 2, 3])
+    alias.fill_(-1)
     lab.expect("what was written", base[:5], [0, -1, -1, -1, 4])
-    lab.shares("both", base, other)
-    other.set_()
-    lab.same("nothing", [other.shape, other.untyped_storage().nbytes()])
+    lab.shares("both", base, alias)
+    alias.set_()  # type: ignore[call-overload]
+    lab.same("nothing", [alias.shape, alias.untyped_storage().nbytes()])
     storage = base.untyped_storage()
     whole = torch.empty(0, device=lab.device).set_(storage)
     lab.same("of a storage alone", whole)
-    lab.raises("another dtype", lambda: torch.empty(0, dtype=torch.int32, device=lab.device).set_(base))
-    lab.raises("another device", lambda: torch.empty(0, device="meta").set_(base))
+    lab.raises("another dtype", lambda: torch.empty(0, dtype=torch.int32, device=lab.device).set_(base))  # type: ignore[call-overload]
+    lab.raises("another device", lambda: torch.empty(0, device="meta").set_(base))  # type: ignore[call-overload]
     lab.raises("a negative offset", lambda: torch.empty(0, device=lab.device).set_(storage, -1, (2,), (1,)))
     lab.raises(
         "sizes without as many strides",
@@ -202,13 +202,15 @@ def set_to_other_memory(lab: Lab) -> None:
 
 @behaviour("tensor", dtypes=("float32", "int64"), sees=("value", "alias"))
 def addresses_of_parts(lab: Lab) -> None:
-    """data_ptr moves with the offset by whole elements, is 0 of nothing, and stays under work in place."""
+    """data_ptr moves with the offset by whole elements, is 0 for an empty tensor, and does not change under
+    in-place work.
+    """
     base = lab.integers(4, 5)
     item = base.element_size()
     lab.holds("a row is further by its elements", base[2].data_ptr() - base.data_ptr() == 10 * item)
     lab.holds("a column by its place", base[:, 3].data_ptr() - base.data_ptr() == 3 * item)
     lab.holds(
-        "the storage begins where the tensor does", base.untyped_storage().data_ptr() == base.data_ptr()
+        "the storage begins at the tensor's address", base.untyped_storage().data_ptr() == base.data_ptr()
     )
     before = base.data_ptr()
     base.add_(1).mul_(2).zero_()

@@ -1,1 +1,1 @@
-"""Behaviours of area ``views``: views and what they share."""
+"""Behaviours of area ``views``: views and the memory they share."""

@@ -17,7 +17,8 @@ _ROOMY = {8: ("int64", "float64", "complex64")}
 @behaviour("views", dtypes=ALL, level="core", sees=("value", "alias"))
 def views_of_another_dtype(lab: Lab) -> None:
     """view(dtype) shares the memory: of one size shape and strides stay, a smaller dtype makes the last
-    dimension longer, a larger one shorter; the bytes come back unchanged."""
+    dimension longer, a larger one shorter; the bytes come back unchanged.
+    """
     base = lab.integers(2, 4, low=0, high=2)
     size = base.element_size()
     known = {**_SIZES, **_ROOMY}
@@ -40,9 +41,10 @@ def views_of_another_dtype(lab: Lab) -> None:
 
 @behaviour("views", sees=("error", "message"))
 def views_of_a_larger_dtype_need_room(lab: Lab) -> None:
-    """view(dtype) to a larger dtype is an error where the last dimension is not contiguous, has no whole
-    number of new elements, or the offset and strides do not divide; so is a smaller one of no
-    dimensions."""
+    """view(dtype) to a larger dtype is an error if the last dimension is not contiguous, does not hold a
+    whole number of new elements, or the offset and strides do not divide; so is a smaller one without
+    dimensions.
+    """
     base = lab.integers(4, 6, dtype=torch.int16)
     lab.raises("5 elements", lambda: base[:, :5].view(torch.int32), match="(?i)divisible")
     lab.raises("an odd offset", lambda: base.view(-1)[1:5].view(torch.int32), match="(?i)divisible")
@@ -61,15 +63,16 @@ def views_of_a_larger_dtype_need_room(lab: Lab) -> None:
 
 @behaviour("views", dtypes=COMPLEX, level="core", capabilities=("conj_neg_views",), sees=("value", "alias"))
 def parts_of_complex_tensors(lab: Lab) -> None:
-    """view_as_real, view_as_complex, real and imag are views: what is written there is seen in the complex
-    tensor."""
+    """view_as_real, view_as_complex, real and imag are views: a write to them is seen in the
+    complex tensor.
+    """
     base = lab.integers(3, 2)
     pairs = torch.view_as_real(base)
     lab.same("view_as_real", pairs, strides=True)
     lab.shares("view_as_real and its base", base, pairs)
     pairs[0, 1, 1] = 9
     lab.same("base after a write to its pairs", base)
-    back = torch.view_as_complex(pairs)
+    back: Any = torch.view_as_complex(pairs)
     lab.same("view_as_complex", back, strides=True)
     lab.shares("view_as_complex and its base", pairs, back)
     back[2] = 1 - 1j
@@ -84,9 +87,10 @@ def parts_of_complex_tensors(lab: Lab) -> None:
 
 @behaviour("views", dtypes=COMPLEX, capabilities=("conj_neg_views",), sees=("value",))
 def setting_parts_of_complex_tensors(lab: Lab) -> None:
-    """Assigning to real and imag sets that part, of a lazy conjugate too, whose imaginary part is
-    negated in the memory."""
-    base = lab.integers(4)
+    """Assigning to real and imag sets that part, also of a lazy conjugate, whose imaginary part is negated in
+    memory.
+    """
+    base: Any = lab.integers(4)
     base.real = lab.put([1.0, 2, 3, 4])
     base.imag = lab.put([5.0, 6, 7, 8])
     lab.expect("both parts", base, [1 + 5j, 2 + 6j, 3 + 7j, 4 + 8j])
@@ -101,8 +105,9 @@ def setting_parts_of_complex_tensors(lab: Lab) -> None:
 
 @behaviour("views", dtypes=COMPLEX, level="core", capabilities=("conj_neg_views",), sees=("value", "alias"))
 def lazy_conjugates(lab: Lab) -> None:
-    """conj is a view with a bit, its imaginary part a negative view; resolve_conj copies; twice conj has no
-    bit; conj_physical is no view."""
+    """conj is a view with a bit, its imaginary part a negative view; resolve_conj copies; conj twice has no
+    bit; conj_physical is not a view.
+    """
     base = lab.integers(3, 2)
     lazy = base.conj()
     lab.shares("conj and its base", base, lazy)
@@ -130,8 +135,9 @@ def lazy_conjugates(lab: Lab) -> None:
 
 @behaviour("views", dtypes=("float32", "int64", "bool"), sees=("error",))
 def real_numbers_have_no_imaginary_part(lab: Lab) -> None:
-    """real and conj of a real tensor are the tensor; imag and view_as_real of it are errors, and so is
-    view_as_complex of what holds no pairs."""
+    """real and conj of a real tensor are the tensor itself; imag and view_as_real of it are errors, and so is
+    view_as_complex of a tensor that does not hold pairs.
+    """
     base = lab.integers(3, 2)
     lab.holds("real is the tensor", base.real is base)
     lab.holds("conj is the tensor", base.conj() is base)
@@ -180,7 +186,8 @@ _COPIES: dict[str, Callable[..., torch.Tensor]] = {
 @behaviour("views", dtypes=("float32", "int64"), level="core", sees=("value",))
 def copying_twins_of_views(lab: Lab) -> None:
     """The functions called ..._copy give the values of the views in new, contiguous memory; with out= they
-    write there and return it."""
+    write there and return it.
+    """
     base = lab.integers(3, 4)
     for name, function in _COPIES.items():
         copy = function(base)

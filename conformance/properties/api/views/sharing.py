@@ -1,4 +1,4 @@
-"""Views share the memory of their base."""
+"""Views and the memory that they share with their base."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
-#: Views of a tensor of shape (2, 3, 4), by what they are called.
+#: Views of a tensor of shape (2, 3, 4), by name.
 _VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "select": lambda x: x.select(1, 2),
     "narrow": lambda x: x.narrow(2, 1, 2),
@@ -64,8 +64,9 @@ def _is_view(lab: Lab, name: str, base: torch.Tensor, view: torch.Tensor) -> Non
 
 @behaviour("views", dtypes=ALL, level="core", sees=("value", "alias", "shape"))
 def view_functions_share(lab: Lab) -> None:
-    """Functions that return views give part of the memory of their base, with the geometry that is due;
-    what is written to the view is seen in the base."""
+    """Functions that return views give part of the memory of their base, with the right geometry; a write to
+    the view is seen in the base.
+    """
     for name, function in _VIEWS.items():
         base = lab.integers(2, 3, 4, low=2, high=6)
         _is_view(lab, name, base, function(base))
@@ -129,8 +130,9 @@ def expanded_views(lab: Lab) -> None:
 
 @behaviour("views", dtypes=("float32", "int64", "complex64"), level="core", sees=("value",))
 def in_place_view_functions(lab: Lab) -> None:
-    """transpose_, t_, squeeze_, unsqueeze_, as_strided_, swapdims_ and detach_ change how a tensor sees its
-    memory, return it, and leave the memory alone."""
+    """transpose_, t_, squeeze_, unsqueeze_, as_strided_, swapdims_ and detach_ change how a tensor views its
+    memory, return it, and leave the memory alone.
+    """
     functions: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "transpose_": lambda x: x.transpose_(0, 1),
         "t_": lambda x: x.t_(),
@@ -143,8 +145,8 @@ def in_place_view_functions(lab: Lab) -> None:
     for name, function in functions.items():
         base = lab.integers(3, 4)
         view = base.view(3, 4) if name != "squeeze_" else base.view(3, 1, 4)
-        found = function(view)
-        lab.holds(f"{name} returns its input", found is view)
+        result = function(view)
+        lab.holds(f"{name} returns its input", result is view)
         lab.same(name, view, strides=True)
         lab.shares(f"the view after {name} and its base", base, view)
         lab.holds(f"the view after {name} is one still", view._is_view() and view._base is base)
@@ -154,8 +156,9 @@ def in_place_view_functions(lab: Lab) -> None:
 
 @behaviour("views", dtypes=("float32", "int64", "complex64"), level="core", sees=("value",))
 def copies_where_no_view_can_be(lab: Lab) -> None:
-    """contiguous, reshape, flatten and ravel copy what no view can show, and return the tensor itself or a
-    view of it where one can."""
+    """contiguous, reshape, flatten and ravel copy what a view cannot express, and return the tensor itself or
+    a view of it if one can.
+    """
     base = lab.integers(3, 4)
     turned = base.t()
     for name, copy in {
@@ -177,7 +180,8 @@ def copies_where_no_view_can_be(lab: Lab) -> None:
     lab.same("base", base)
     lab.holds("contiguous returns what is contiguous", base.contiguous() is base)
     lab.holds(
-        "detach of a reshape to the same shape is no copy", base.reshape(3, 4).data_ptr() == base.data_ptr()
+        "detach of a reshape to the same shape is not a copy",
+        base.reshape(3, 4).data_ptr() == base.data_ptr(),
     )
     lab.holds("flatten of one dimension is the tensor", base[0].flatten().data_ptr() == base.data_ptr())
 
@@ -201,8 +205,9 @@ def writes_through_indices(lab: Lab) -> None:
 
 @behaviour("views", capabilities=("autograd",), level="training", sees=("value", "error"))
 def as_strided_backward(lab: Lab) -> None:
-    """The gradient of as_strided adds up where elements of the memory are seen more than once;
-    as_strided on an offset view goes back to the view."""
+    """The gradient of as_strided adds up if elements of the memory are seen more than once; as_strided on an
+    offset view returns to the view.
+    """
     base = lab.integers(12).requires_grad_()
     base.as_strided((3, 4), (2, 1)).sum().backward()
     lab.expect("overlapping rows", base.grad, [1.0, 1, 2, 2, 2, 2, 1, 1, 0, 0, 0, 0])

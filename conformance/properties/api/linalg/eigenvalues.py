@@ -1,4 +1,4 @@
-"""Eigenvalues, singular values, orthogonal factors, pseudo-inverses and ranks."""
+"""Eigenvalues, singular values and low-rank factors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import made, refuses_two_devices, values
+from conformance.properties.api._host import from_array, refuses_two_devices, values
 from conformance.properties.api.linalg._matrices import DTYPES, adjoint, orthonormal, positive, steps
 
 _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
@@ -18,8 +18,9 @@ _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def hermitian_eigenvalues(lab: Lab) -> None:
-    """eigh and eigvalsh give the eigenvalues of Hermitian matrices in order with orthonormal
-    eigenvectors, from the triangle that UPLO names, of batches and of nothing, into out= too."""
+    """eigh and eigvalsh give the eigenvalues of Hermitian matrices in order with orthonormal eigenvectors,
+    from the triangle that UPLO names, for batches and empty matrices, and into out=.
+    """
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
         a = (
             positive(lab, *batch, size, size)
@@ -29,36 +30,36 @@ def hermitian_eigenvalues(lab: Lab) -> None:
         array = values(a)
         for uplo in ("L", "U"):
             name = f"{batch} of {size} {uplo}"
-            wanted = numpy.linalg.eigvalsh(array)
-            other = made(lab, numpy.tril(array) if uplo == "L" else numpy.triu(array))
-            for what, given in (("", a), (" of a triangle", other)):
+            expected = numpy.linalg.eigvalsh(array)
+            triangle = from_array(lab, numpy.tril(array) if uplo == "L" else numpy.triu(array))
+            for what, given in (("", a), (" of a triangle", triangle)):
                 w, v = torch.linalg.eigh(given, uplo)
-                lab.expect(f"eigenvalues {name}{what}", w, wanted, roundings=steps(size))
+                lab.expect(f"eigenvalues {name}{what}", w, expected, roundings=steps(size))
                 lab.expect(
                     f"eigvalsh {name}{what}",
                     torch.linalg.eigvalsh(given, uplo),
-                    wanted,
+                    expected,
                     roundings=steps(size),
                 )
                 back = (values(v) * values(w)[..., None, :]) @ adjoint(values(v))
-                lab.expect(f"multiplied back {name}{what}", made(lab, back), array, roundings=steps(size))
+                lab.expect(
+                    f"multiplied back {name}{what}", from_array(lab, back), array, roundings=steps(size)
+                )
                 orthonormal(lab, f"eigenvectors {name}{what}", v)
                 lab.same(f"small letters {name}{what}", torch.linalg.eigvalsh(given, uplo.lower()).shape)
         out = (
             torch.empty(0, dtype=a.real.dtype, device=lab.device),
             torch.empty(0, dtype=lab.dtype, device=lab.device),
         )
-        found = torch.linalg.eigh(a, out=out)
-        lab.holds(f"eigh of {batch} of {size} returns out", found[0] is out[0] and found[1] is out[1])
+        result = torch.linalg.eigh(a, out=out)
+        lab.holds(f"eigh of {batch} of {size} returns out", result[0] is out[0] and result[1] is out[1])
         lab.expect(f"out of {batch} of {size}", out[0], numpy.linalg.eigvalsh(array), roundings=steps(size))
     a = positive(lab, 3, 3)
     for name, function in (("eigh", torch.linalg.eigh), ("eigvalsh", torch.linalg.eigvalsh)):
-        lab.raises(f"{name} of what is not square", lambda f=function: f(a[:2]), match="(?i)square")
-        lab.raises(f"{name} of a vector", lambda f=function: f(a[0]), match="(?i)2 dimensions")
+        lab.raises(f"{name} of what is not square", lambda: function(a[:2]), match="(?i)square")
+        lab.raises(f"{name} of a vector", lambda: function(a[0]), match="(?i)2 dimensions")
         for uplo in ("a", "wrong"):
-            lab.raises(
-                f"{name} of UPLO {uplo}", lambda f=function, u=uplo: f(a, UPLO=u), match="(?i)'L' or 'U'"
-            )
+            lab.raises(f"{name} of UPLO {uplo}", lambda: function(a, UPLO=uplo), match="(?i)'L' or 'U'")
     real = a.real.dtype
     lab.warns(
         "eigvalsh into another shape",
@@ -91,40 +92,42 @@ def hermitian_eigenvalues(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def general_eigenvalues(lab: Lab) -> None:
-    """eig and eigvals give the complex eigenvalues, in some order, with vectors that the matrix scales;
-    what holds NaN or infinity, or is not square, is refused."""
+    """eig and eigvals give the complex eigenvalues, in some order, with vectors that the matrix scales; a
+    matrix that holds NaN or infinity, or is not square, is refused.
+    """
     wide = torch.complex128 if lab.dtype in (torch.float64, torch.complex128) else torch.complex64
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
         array = numpy.triu(values(lab.integers(*batch, size, size, low=-1, high=2)), 1) + numpy.diag(
             3.0 * numpy.arange(1, size + 1)
         )
-        a = made(lab, array)
+        a = from_array(lab, array)
         w, v = torch.linalg.eig(a)
         name = f"{batch} of {size}"
         lab.same(f"dtypes and shapes of {name}", (w.dtype, v.dtype, w.shape, v.shape))
-        for word, found in (("eig", w), ("eigvals", torch.linalg.eigvals(a))):
-            wanted = numpy.broadcast_to(3.0 * numpy.arange(1, size + 1), (*batch, size))
+        for word, computed in (("eig", w), ("eigvals", torch.linalg.eigvals(a))):
+            expected = numpy.broadcast_to(3.0 * numpy.arange(1, size + 1), (*batch, size))
             lab.expect(
                 f"{word} of {name}",
-                lab.put(torch.from_numpy(numpy.sort(values(found).real, -1)), dtype=a.real.dtype),
-                wanted,
+                lab.put(torch.from_numpy(numpy.sort(values(computed).real, -1)), dtype=a.real.dtype),
+                expected,
                 roundings=8 * steps(size),
             )
         residue = numpy.abs(values(a) @ values(v) - values(v) * values(w)[..., None, :]).max(initial=0.0)
         lab.holds(f"vectors of {name} are scaled", residue < 1e-3)
-    turn = made(lab, [[0.0, -1], [1, 0]])
-    found = values(torch.linalg.eigvals(turn))
+    turn = from_array(lab, [[0.0, -1], [1, 0]])
+    computed = values(torch.linalg.eigvals(turn))
     lab.holds(
         "a turn has the eigenvalues i and -i",
-        numpy.allclose(sorted(found.imag), [-1, 1], atol=1e-5) and numpy.allclose(found.real, 0, atol=1e-5),
+        numpy.allclose(sorted(computed.imag), [-1, 1], atol=1e-5)
+        and numpy.allclose(computed.real, 0, atol=1e-5),
     )
     lab.same("dtype", torch.linalg.eigvals(turn).dtype)
     for name, function in (("eig", torch.linalg.eig), ("eigvals", torch.linalg.eigvals)):
-        lab.raises(f"{name} of a vector", lambda f=function: f(turn[0]), match="(?i)2 dimensions")
-        lab.raises(f"{name} of what is not square", lambda f=function: f(turn[:1]), match="(?i)square")
+        lab.raises(f"{name} of a vector", lambda: function(turn[0]), match="(?i)2 dimensions")
+        lab.raises(f"{name} of what is not square", lambda: function(turn[:1]), match="(?i)square")
     for bad in (math.inf, math.nan):
-        given = made(lab, [[1.0, 0], [0, bad]])
-        lab.raises(f"eig of {bad}", lambda g=given: torch.linalg.eig(g), match="(?i)input tensor should not")
+        given = from_array(lab, [[1.0, 0], [0, bad]])
+        lab.raises(f"eig of {bad}", lambda: torch.linalg.eig(given), match="(?i)input tensor should not")
     integers = torch.empty(0, dtype=torch.int32, device=lab.device)
     lab.raises("eigvals into integers", lambda: torch.linalg.eigvals(turn, out=integers), match="(?i)int")
     lab.raises(
@@ -145,28 +148,29 @@ def general_eigenvalues(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value",))
 def singular_values(lab: Lab) -> None:
-    """svd, svdvals and torch.svd give singular values in order with orthonormal factors that multiply
-    back, reduced or full, of batches, any strides and nothing."""
+    """svd, svdvals and torch.svd give singular values in order with orthonormal factors that multiply back,
+    reduced or full, of batches, any strides and nothing.
+    """
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (5, 2), (2, 5), (0, 3), (3, 0))):
         a = lab.integers(*batch, rows, columns)
         count = min(rows, columns)
-        wanted = numpy.linalg.svd(values(a), compute_uv=False)
+        expected = numpy.linalg.svd(values(a), compute_uv=False)
         name = f"{batch} of {rows} by {columns}"
-        lab.expect(f"svdvals of {name}", torch.linalg.svdvals(a), wanted, roundings=steps(5))
+        lab.expect(f"svdvals of {name}", torch.linalg.svdvals(a), expected, roundings=steps(5))
         lab.expect(
-            f"compute_uv=False of {name}", torch.svd(a, compute_uv=False).S, wanted, roundings=steps(5)
+            f"compute_uv=False of {name}", torch.svd(a, compute_uv=False).S, expected, roundings=steps(5)
         )
         for full in (False, True):
             u, s, vh = torch.linalg.svd(a, full_matrices=full)
-            lab.expect(f"svd of {name} {full}", s, wanted, roundings=steps(5))
+            lab.expect(f"svd of {name} {full}", s, expected, roundings=steps(5))
             lab.same(f"shapes of {name} {full}", (u.shape, vh.shape))
             back = (values(u)[..., :count] * values(s)[..., None, :]) @ values(vh)[..., :count, :]
-            lab.expect(f"multiplied back {name} {full}", made(lab, back), values(a), roundings=steps(5))
+            lab.expect(f"multiplied back {name} {full}", from_array(lab, back), values(a), roundings=steps(5))
             orthonormal(lab, f"U of {name} {full}", u)
             orthonormal(lab, f"V of {name} {full}", vh.mH)
             u, s, v = torch.svd(a, some=not full)
             back = (values(u)[..., :count] * values(s)[..., None, :]) @ adjoint(values(v)[..., :count])
-            lab.expect(f"torch.svd of {name} {full}", made(lab, back), values(a), roundings=steps(5))
+            lab.expect(f"torch.svd of {name} {full}", from_array(lab, back), values(a), roundings=steps(5))
     turned = lab.integers(5, 3).t()
     lab.expect(
         "transposed",
@@ -174,14 +178,14 @@ def singular_values(lab: Lab) -> None:
         numpy.linalg.svd(values(turned), compute_uv=False),
         roundings=steps(5),
     )
-    known = made(lab, numpy.diag([3.0, -5, 0, 1]))
+    known = from_array(lab, numpy.diag([3.0, -5, 0, 1]))
     lab.expect("a diagonal", torch.linalg.svdvals(known), [5.0, 3, 1, 0], roundings=steps(4))
     long = lab.integers(3, 2000, low=-1, high=2)
-    found = torch.linalg.svd(long, full_matrices=False)
-    lab.expect("a long one", found.S, numpy.linalg.svd(values(long), compute_uv=False), roundings=2000.0)
+    result = torch.linalg.svd(long, full_matrices=False)
+    lab.expect("a long one", result.S, numpy.linalg.svd(values(long), compute_uv=False), roundings=2000.0)
     rough = numpy.ones((40, 40))
     rough[0, 0], rough[-1, -1] = 1e-5, 1e5
-    stiff = made(lab, rough)
+    stiff = from_array(lab, rough)
     lab.expect(
         "of an ill-conditioned matrix",
         torch.linalg.svdvals(stiff)[:2],
@@ -199,10 +203,11 @@ def singular_values(lab: Lab) -> None:
 @behaviour("linalg", dtypes=("float64", "complex128"), sees=("value",))
 def low_rank_factors(lab: Lab) -> None:
     """svd_lowrank and pca_lowrank find the factors of a matrix of low rank, lobpcg the extreme
-    eigenvalues."""
+    eigenvalues.
+    """
     for batch, (rows, columns) in itertools.product(((), (3,)), ((17, 4), (6, 12), (8, 8))):
         array = values(lab.integers(*batch, rows, 2)) @ values(lab.integers(*batch, 2, columns))
-        a = made(lab, array)
+        a = from_array(lab, array)
         u, s, v = torch.svd_lowrank(a, q=4, niter=3)
         room = 100.0 * rows * columns
         lab.expect(
@@ -212,34 +217,43 @@ def low_rank_factors(lab: Lab) -> None:
             roundings=room,
         )
         back = (values(u) * values(s)[..., None, :]) @ adjoint(values(v))
-        lab.expect(f"multiplied back {batch} {rows} by {columns}", made(lab, back), array, roundings=room)
+        lab.expect(
+            f"multiplied back {batch} {rows} by {columns}", from_array(lab, back), array, roundings=room
+        )
         lab.same(f"shapes of {batch} {rows} by {columns}", (u.shape, s.shape, v.shape))
         if not lab.dtype.is_complex:
             u, s, v = torch.pca_lowrank(a, q=3)
             centred = array - array.mean(-2, keepdims=True)
             back = (values(u) * values(s)[..., None, :]) @ adjoint(values(v))
-            lab.expect(f"pca of {batch} {rows} by {columns}", made(lab, back), centred, roundings=room)
+            lab.expect(f"pca of {batch} {rows} by {columns}", from_array(lab, back), centred, roundings=room)
     if not lab.dtype.is_complex:
-        matrix = made(lab, numpy.diag(numpy.arange(1.0, 31.0)))
+        matrix = from_array(lab, numpy.diag(numpy.arange(1.0, 31.0)))
         for method in ("basic", "ortho"):
             for largest in (True, False):
-                start = made(lab, numpy.eye(30)[:, [0, 29]] + 0.1 * values(lab.integers(30, 2)))
-                found, vectors = torch.lobpcg(
+                start = from_array(lab, numpy.eye(30)[:, [0, 29]] + 0.1 * values(lab.integers(30, 2)))
+                eigenvalues, vectors = torch.lobpcg(
                     matrix, X=start, niter=200, tol=1e-9, largest=largest, method=method
                 )
-                wanted = [30.0, 29] if largest else [1.0, 2]
-                # It stops where residues are below tol, and eigenvalues are then exact to the square of that.
+                expected = [30.0, 29] if largest else [1.0, 2]
+                # It stops once residues are below tol, and eigenvalues are then exact to the square of that.
                 lab.expect(
-                    f"lobpcg by {method} {largest}", found, wanted, roundings=64.0, dtype=torch.float32
+                    f"lobpcg by {method} {largest}",
+                    eigenvalues,
+                    expected,
+                    roundings=64.0,
+                    dtype=torch.float32,
                 )
-                residue = numpy.abs(values(matrix) @ values(vectors) - values(vectors) * values(found)).max()
+                residue = numpy.abs(
+                    values(matrix) @ values(vectors) - values(vectors) * values(eigenvalues)
+                ).max()
                 lab.holds(f"vectors by {method} {largest} are scaled", residue < 1e-4)
 
 
 @behaviour("linalg", dtypes=("complex128",), capabilities=("autograd",), sees=("error",))
 def free_phases_have_no_gradient(lab: Lab) -> None:
-    """A function of eigenvectors or singular vectors that depends on their free phase has no gradient:
-    an error."""
+    """A function of eigenvectors or singular vectors that depends on their free phase has no gradient: an
+    error.
+    """
     a = lab.put(values(lab.floats(3, 3)), requires_grad=True)
     svd = torch.linalg.svd(a, full_matrices=False)
     lab.raises("svd", lambda: (svd[0] + svd[2]).sum().abs().backward(), match="(?i)ill-defined")

@@ -1,15 +1,16 @@
-"""Orthogonal factors, pseudo-inverses and ranks."""
+"""QR factors and products with them, pseudo-inverses and ranks."""
 
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy
 import torch
 
 from conformance.behaviours.behaviour import WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import made, values
+from conformance.properties.api._host import from_array, values
 from conformance.properties.api.linalg._matrices import DTYPES, adjoint, orthonormal, positive, steps
 
 _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
@@ -18,7 +19,8 @@ _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def orthogonal_factors(lab: Lab) -> None:
     """qr in its modes, and geqrf with householder_product and ormqr, give an orthonormal and an upper
-    triangular factor that multiply back."""
+    triangular factor that multiply back.
+    """
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (5, 3), (3, 5), (0, 2), (2, 0))):
         a = lab.integers(*batch, rows, columns)
         name = f"{batch} of {rows} by {columns}"
@@ -27,7 +29,7 @@ def orthogonal_factors(lab: Lab) -> None:
             lab.same(f"shapes of {name} {mode}", (q.shape, r.shape))
             lab.expect(
                 f"{name} {mode} multiplied back",
-                made(lab, values(q) @ values(r)),
+                from_array(lab, values(q) @ values(r)),
                 values(a),
                 roundings=steps(5),
             )
@@ -35,13 +37,16 @@ def orthogonal_factors(lab: Lab) -> None:
             orthonormal(lab, f"Q of {name} {mode}", q)
             q, r = torch.qr(a, some=mode == "reduced")
             lab.expect(
-                f"torch.qr of {name} {mode}", made(lab, values(q) @ values(r)), values(a), roundings=steps(5)
+                f"torch.qr of {name} {mode}",
+                from_array(lab, values(q) @ values(r)),
+                values(a),
+                roundings=steps(5),
             )
         q, r = torch.linalg.qr(a, "r")
         lab.expect(f"Q of {name} in mode r", (tuple(q.shape), q.dtype), ((0,), lab.dtype))
         lab.expect(
             f"R of {name} in mode r",
-            made(lab, adjoint(values(r)) @ values(r)),
+            from_array(lab, adjoint(values(r)) @ values(r)),
             adjoint(values(a)) @ values(a),
             roundings=steps(5),
         )
@@ -51,12 +56,15 @@ def orthogonal_factors(lab: Lab) -> None:
             q = torch.linalg.householder_product(reflectors, tau)
             r = numpy.triu(values(reflectors))[..., :columns, :]
             lab.expect(
-                f"householder_product of {name}", made(lab, values(q) @ r), values(a), roundings=steps(5)
+                f"householder_product of {name}",
+                from_array(lab, values(q) @ r),
+                values(a),
+                roundings=steps(5),
             )
             orthonormal(lab, f"householder_product of {name}", q)
             eye = torch.linalg.householder_product(reflectors, tau[..., :0])
             lab.expect(f"no reflector of {name}", eye, numpy.broadcast_to(numpy.eye(rows, columns), a.shape))
-            other = lab.integers(*batch, rows, 2)
+            vectors = lab.integers(*batch, rows, 2)
             whole = torch.ormqr(
                 reflectors,
                 tau,
@@ -66,14 +74,14 @@ def orthogonal_factors(lab: Lab) -> None:
                 factor = adjoint(values(whole)) if transpose else values(whole)
                 lab.expect(
                     f"ormqr of {name} {transpose}",
-                    torch.ormqr(reflectors, tau, other, transpose=transpose),
-                    factor @ values(other),
+                    torch.ormqr(reflectors, tau, vectors, transpose=transpose),
+                    factor @ values(vectors),
                     roundings=steps(5),
                 )
                 lab.expect(
                     f"ormqr from the right of {name} {transpose}",
-                    torch.ormqr(reflectors, tau, other.mT, left=False, transpose=transpose),
-                    values(other).swapaxes(-1, -2) @ factor,
+                    torch.ormqr(reflectors, tau, vectors.mT, left=False, transpose=transpose),
+                    values(vectors).swapaxes(-1, -2) @ factor,
                     roundings=steps(5),
                 )
     a = lab.integers(3, 3)
@@ -107,10 +115,11 @@ def orthogonal_factors(lab: Lab) -> None:
 @behaviour("linalg", capabilities=("autograd",), sees=("error",))
 def gradients_of_orthogonal_factors(lab: Lab) -> None:
     """qr is differentiable when reduced, not in mode r, and when complete only of at most as many rows as
-    columns."""
+    columns.
+    """
     for rows, columns in ((3, 5), (5, 3)):
         for mode in ("reduced", "complete", "r"):
-            a = lab.put(values(lab.floats(rows, columns)), dtype=torch.float32, requires_grad=True)
+            a: Any = lab.put(values(lab.floats(rows, columns)), dtype=torch.float32, requires_grad=True)
             total = torch.linalg.qr(a, mode)[1].sum()
             name = f"{mode} of {rows} by {columns}"
             if mode == "r" or (mode == "complete" and rows > columns):
@@ -122,18 +131,19 @@ def gradients_of_orthogonal_factors(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def ranks(lab: Lab) -> None:
-    """matrix_rank counts singular values above the larger of atol and rtol times the largest; of
-    Hermitian matrices by eigenvalues; it is 0 of nothing."""
+    """matrix_rank counts singular values above the larger of atol and rtol times the largest; of Hermitian
+    matrices by eigenvalues; it is 0 of nothing.
+    """
     rank = torch.linalg.matrix_rank
     known = numpy.zeros((4, 5, 5))
     known[0], known[1, 0, 0] = numpy.eye(5), 3
     known[2] = numpy.diag([4.0, 2, 1, 0.5, 0])
-    a = made(lab, known)
+    a = from_array(lab, known)
     lab.expect("known", rank(a), [5, 1, 4, 0])
     lab.expect("Hermitian", rank(a, hermitian=True), [5, 1, 4, 0])
     lab.expect("dtype", rank(a).dtype, torch.int64)
     for rows, columns, count in ((4, 6, 2), (6, 4, 3), (5, 5, 1)):
-        product = made(
+        product = from_array(
             lab,
             numpy.vstack([numpy.eye(count)] * 3)[:rows] @ numpy.hstack([numpy.eye(count)] * 7)[:, :columns],
         )
@@ -169,38 +179,39 @@ def ranks(lab: Lab) -> None:
     )
 
 
-# Of real matrices: under a TorchDispatchMode torch's pinv of complex ones is wrong (it loses a conjugate
-# bit), so that the planted faults of tests could not be told from it. ``value/linalg.pinv`` states complex
-# ones.
+# Real matrices only: under a TorchDispatchMode torch's pinv of complex ones is wrong (it loses a conjugate
+# bit), so the faults that tests plant would look the same. ``value/linalg.pinv`` covers complex ones.
 @behaviour("linalg", dtypes=WIDE_FLOATS, level="core", sees=("value", "error"))
 def pseudo_inverses(lab: Lab) -> None:
-    """pinv and pinverse meet the four conditions of a pseudo-inverse for matrices of any shape and rank,
-    cut small singular values off, and take Hermitian matrices as such."""
+    """pinv and pinverse meet the four conditions of a pseudo-inverse for matrices of any shape and rank, cut
+    off small singular values, and take Hermitian matrices as such.
+    """
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (4, 2), (2, 4), (0, 2), (3, 0))):
         array = values(lab.integers(*batch, rows, columns)) + 7 * numpy.eye(rows, columns)
-        a = made(lab, array)
+        a = from_array(lab, array)
         for name, function in (("pinv", torch.linalg.pinv), ("pinverse", torch.pinverse)):
-            found = function(a)
-            b = values(found)
-            lab.same(f"shape of {name} of {batch} {rows} by {columns}", found.shape)
+            result = function(a)
+            b = values(result)
+            lab.same(f"shape of {name} of {batch} {rows} by {columns}", result.shape)
             lab.expect(
-                f"{name} of {batch} {rows} by {columns}", found, numpy.linalg.pinv(array), roundings=steps(4)
+                f"{name} of {batch} {rows} by {columns}", result, numpy.linalg.pinv(array), roundings=steps(4)
             )
             left, right = array @ b, b @ array
-            for what, one, other in (
+            for what, computed, due in (
                 ("a b a", left @ array, array),
                 ("b a b", right @ b, b),
                 ("(a b)*", left, adjoint(left)),
                 ("(b a)*", right, adjoint(right)),
             ):
                 lab.holds(
-                    f"{what} of {name} of {batch} {rows} by {columns}", numpy.allclose(one, other, atol=1e-3)
+                    f"{what} of {name} of {batch} {rows} by {columns}",
+                    numpy.allclose(computed, due, atol=1e-3),
                 )
     a = positive(lab, 3, 4, 4)
     lab.expect(
         "Hermitian", torch.linalg.pinv(a, hermitian=True), numpy.linalg.inv(values(a)), roundings=steps(4)
     )
-    known = made(lab, numpy.diag([4.0, 2, 1, 0]))
+    known = from_array(lab, numpy.diag([4.0, 2, 1, 0]))
     lab.expect("singular", torch.linalg.pinv(known), numpy.diag([0.25, 0.5, 1, 0]), roundings=steps(4))
     lab.expect("rtol", torch.linalg.pinv(known, rtol=0.3), numpy.diag([0.25, 0.5, 0, 0]), roundings=steps(4))
     lab.expect("rcond", torch.linalg.pinv(known, rcond=0.6), numpy.diag([0.25, 0, 0, 0]), roundings=steps(4))
@@ -216,7 +227,7 @@ def pseudo_inverses(lab: Lab) -> None:
     for word in ("rcond", "atol", "rtol"):
         lab.raises(
             f"a complex {word}",
-            lambda w=word: torch.linalg.pinv(known, **{w: lab.put(1j)}),
+            lambda: torch.linalg.pinv(known, **{word: lab.put(1j)}),
             match="(?i)complex",
         )
     lab.raises(

@@ -1,4 +1,4 @@
-"""How subclasses and modes behave: calling on, saving, data, sizes of their own, and refusing."""
+"""Subclasses and modes: passing calls on, saving, data, sizes of their own, and refusing."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from conformance.properties.api.subclass.dispatch import Wrapped
 
 
 class Direct(torch.Tensor):
-    """A subclass that writes operators down and calls torch's own behaviour."""
+    """A subclass that records operators and calls torch's own behaviour."""
 
     calls: ClassVar[list[str]] = []
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @classmethod
-    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         Direct.calls.append(str(function))
-        return super().__torch_dispatch__(function, types, list(args), kwargs or {})
+        return super().__torch_dispatch__(function, types, list(args), kwargs or {})  # type: ignore[arg-type]
 
 
 @behaviour("subclass", sees=("value",))
 def calling_on(lab: Lab) -> None:
-    """A subclass may leave an operator to torch by super, takes tensors of any dtype, and sees .data and
+    """A subclass may pass an operator on to torch with super, takes tensors of any dtype, and sees .data and
     set_ as operators.
     """
     x, y = lab.integers(3), lab.integers(3)
@@ -48,8 +48,8 @@ def calling_on(lab: Lab) -> None:
 
 @behaviour("subclass", sees=("value",))
 def what_subclasses_are_given(lab: Lab) -> None:
-    """Arguments at their defaults are left out, dtypes come as dtypes, out= by its name and lists with
-    None.
+    """Arguments at their defaults are omitted, dtypes arrive as dtypes, out= by its name and
+    lists with None.
     """
     seen: list[Any] = []
 
@@ -83,7 +83,7 @@ def what_subclasses_are_given(lab: Lab) -> None:
 
 @behaviour("subclass", sees=("value", "error"))
 def modes_that_refuse(lab: Lab) -> None:
-    """A mode may leave a call to others by NotImplemented; modes go before subclasses; a mode by
+    """A mode may pass a call on by NotImplemented; modes take precedence over subclasses; a mode defined by
     classmethod is refused.
     """
     counts = {"mode": 0, "class": 0}
@@ -97,19 +97,19 @@ def modes_that_refuse(lab: Lab) -> None:
 
     class Counted(Wrapped):
         @classmethod
-        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
             counts["class"] += 1
             return function(*[a.inner if isinstance(a, Counted) else a for a in args], **(kwargs or {}))
 
     x = lab.integers(3)
-    made = Counted(x)
+    counted = Counted(x)
     with torch._C.DisableTorchFunctionSubclass():
         with Polite():
-            found = torch.abs(made)
-        lab.same("value", found)
+            result = torch.abs(counted)
+        lab.same("value", result)
         lab.same("counts", dict(counts))
         with Polite(), Polite():
-            lab.same("twice", torch.abs(made))
+            lab.same("twice", torch.abs(counted))
 
     class First(Exception):
         pass
@@ -137,8 +137,8 @@ def modes_that_refuse(lab: Lab) -> None:
 
     class Makes(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            found = function(*[a.inner if isinstance(a, Wrapped) else a for a in args], **(kwargs or {}))
-            return Wrapped(found) if isinstance(found, torch.Tensor) else found
+            result = function(*[a.inner if isinstance(a, Wrapped) else a for a in args], **(kwargs or {}))
+            return Wrapped(result) if isinstance(result, torch.Tensor) else result
 
     with Makes():
         y = x + x
@@ -151,43 +151,46 @@ def modes_that_refuse(lab: Lab) -> None:
 
 @behaviour("subclass", sees=("value", "error"))
 def metadata_of_subclasses(lab: Lab) -> None:
-    """A wrapper that asks to is asked for its own sizes, strides, device and layout; without an answer it
-    is an error.
+    """A wrapper that opts in is asked for its own sizes, strides, device and layout; no answer is
+    an error.
     """
 
-    def made(answers: dict[Any, Any], **policy: Any) -> torch.Tensor:
+    def answering(answers: dict[Any, Any], **policy: Any) -> torch.Tensor:
         class Answers(torch.Tensor):
             @classmethod
-            def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
                 return answers.get(function.overloadpacket, NotImplemented)
 
         return torch.Tensor._make_wrapper_subclass(Answers, (6, 2), device=lab.device, **policy)
 
     aten, prim = torch.ops.aten, torch.ops.prim
-    lab.same("dimensions", made({aten.dim: 2}, dispatch_sizes_strides_policy="sizes").dim())
+    lab.same("dimensions", answering({aten.dim: 2}, dispatch_sizes_strides_policy="sizes").dim())
     lab.same(
-        "sizes", made({aten.dim: 2, aten.sym_size: (5, 3)}, dispatch_sizes_strides_policy="sizes").size()
+        "sizes", answering({aten.dim: 2, aten.sym_size: (5, 3)}, dispatch_sizes_strides_policy="sizes").size()
     )
     lab.same(
         "sizes as they are",
-        made({aten.dim: 2, aten.sym_size: None}, dispatch_sizes_strides_policy="sizes").size(),
+        answering({aten.dim: 2, aten.sym_size: None}, dispatch_sizes_strides_policy="sizes").size(),
     )
-    lab.same("strides", made({aten.sym_stride: (4, 2)}, dispatch_sizes_strides_policy="strides").stride())
     lab.same(
-        "strides as they are", made({aten.sym_stride: None}, dispatch_sizes_strides_policy="strides").stride()
+        "strides", answering({aten.sym_stride: (4, 2)}, dispatch_sizes_strides_policy="strides").stride()
+    )
+    lab.same(
+        "strides as they are",
+        answering({aten.sym_stride: None}, dispatch_sizes_strides_policy="strides").stride(),
     )
     lab.same(
         "contiguous",
-        made({aten.is_contiguous: True}, dispatch_sizes_strides_policy="strides").is_contiguous(),
+        answering({aten.is_contiguous: True}, dispatch_sizes_strides_policy="strides").is_contiguous(),
     )
-    lab.same("device", made({prim.device: torch.device("meta")}, dispatch_device=True).device.type)
-    lab.same("layout", made({prim.layout: torch.sparse_csr}, dispatch_layout=True).layout)
+    lab.same("device", answering({prim.device: torch.device("meta")}, dispatch_device=True).device.type)
+    lab.same("layout", answering({prim.layout: torch.sparse_csr}, dispatch_layout=True).layout)
     for name, call in {
-        "sizes": lambda: made({aten.dim: 2}, dispatch_sizes_strides_policy="sizes").size(),
-        "dimensions": lambda: made({}, dispatch_sizes_strides_policy="sizes").dim(),
-        "strides": lambda: made({}, dispatch_sizes_strides_policy="strides").stride(),
-        "contiguity": lambda: made({}, dispatch_sizes_strides_policy="strides").is_contiguous(),
-        "layout": lambda: made({}, dispatch_layout=True).layout,
+        "sizes": lambda: answering({aten.dim: 2}, dispatch_sizes_strides_policy="sizes").size(),
+        "dimensions": lambda: answering({}, dispatch_sizes_strides_policy="sizes").dim(),
+        "strides": lambda: answering({}, dispatch_sizes_strides_policy="strides").stride(),
+        "contiguity": lambda: answering({}, dispatch_sizes_strides_policy="strides").is_contiguous(),
+        "layout": lambda: answering({}, dispatch_layout=True).layout,
     }.items():
         lab.raises(f"no answer for {name}", call, TypeError)
     lab.same("a plain one", lab.integers(2) + 1)
@@ -195,8 +198,8 @@ def metadata_of_subclasses(lab: Lab) -> None:
 
 @behaviour("subclass", sees=("value",))
 def subclasses_saved_and_parametrized(lab: Lab) -> None:
-    """Wrappers pass through torch.save, may be parametrized in modules, and hold tensors with graphs of
-    their own.
+    """Wrappers pass through torch.save, may be parametrized in modules, and hold tensors with graphs of their
+    own.
     """
     x = Wrapped(lab.integers(3))
     buffer = io.BytesIO()
@@ -235,7 +238,7 @@ def subclasses_saved_and_parametrized(lab: Lab) -> None:
             return grad * 2 * t
 
     kinds: list[Any] = []
-    leaf = Wrapped(lab.integers(3)).requires_grad_()
+    leaf: Any = Wrapped(lab.integers(3)).requires_grad_()
     Square.apply(leaf).backward(Wrapped(lab.put([1.0, 1.0, 1.0])))
     lab.same("kinds in a Function", kinds)
     lab.same("gradient", leaf.grad.inner)

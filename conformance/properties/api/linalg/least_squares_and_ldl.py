@@ -1,4 +1,4 @@
-"""Least squares, systems of tensors and symmetric factors."""
+"""Least squares, tensorsolve and tensorinv, and LDL factors."""
 
 from __future__ import annotations
 
@@ -10,34 +10,35 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import made, refuses_two_devices, values
+from conformance.properties.api._host import from_array, refuses_two_devices, values
 from conformance.properties.api.linalg._matrices import DTYPES, adjoint, dominant, positive, steps
 
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def least_squares(lab: Lab) -> None:
-    """lstsq solves systems of full rank with more rows than columns in the sense of least squares, of
-    batches that broadcast, vectors too, and of nothing."""
+    """lstsq solves overdetermined systems of full rank in the least-squares sense, for batches that
+    broadcast, vectors and empty matrices.
+    """
     for batch, (rows, columns), width in itertools.product(((), (3,), (2, 2)), ((4, 4), (6, 3)), (1, 3)):
         array = values(lab.integers(*batch, rows, columns, low=-1, high=2)) + 6 * numpy.eye(rows, columns)
-        a, b = made(lab, array), lab.integers(*batch, rows, width)
-        wanted = numpy.linalg.solve(adjoint(array) @ array, adjoint(array) @ values(b))
+        a, b = from_array(lab, array), lab.integers(*batch, rows, width)
+        expected = numpy.linalg.solve(adjoint(array) @ array, adjoint(array) @ values(b))
         lab.expect(
             f"{batch} of {rows} by {columns} for {width}",
             torch.linalg.lstsq(a, b).solution,
-            wanted,
+            expected,
             roundings=steps(6),
         )
         lab.expect(
             f"by gels {batch} of {rows} by {columns} for {width}",
             torch.linalg.lstsq(a, b, driver="gels").solution,
-            wanted,
+            expected,
             roundings=steps(6),
         )
-    for one, other in (((1, 3, 3), (2, 3, 2)), ((2, 1, 3, 3), (1, 2, 3, 1))):
-        a, b = dominant(lab, *one), lab.integers(*other)
+    for matrix_shape, sides_shape in (((1, 3, 3), (2, 3, 2)), ((2, 1, 3, 3), (1, 2, 3, 1))):
+        a, b = dominant(lab, *matrix_shape), lab.integers(*sides_shape)
         lab.expect(
-            f"{one} for {other}",
+            f"{matrix_shape} for {sides_shape}",
             torch.linalg.lstsq(a, b).solution,
             numpy.linalg.solve(values(a), values(b)),
             roundings=steps(3),
@@ -51,28 +52,31 @@ def least_squares(lab: Lab) -> None:
             torch.linalg.lstsq(a[:, :0], b).solution.shape,
         ],
     )
-    other = torch.float64 if lab.dtype != torch.float64 else torch.float32
+    other_dtype = torch.float64 if lab.dtype != torch.float64 else torch.float32
     lab.raises("a vector", lambda: torch.linalg.lstsq(a[0], b), match="(?i)2 dimensions")
     lab.raises("for a number", lambda: torch.linalg.lstsq(a, b[0, 0]), match="(?i)1 dimension")
     lab.raises("for other rows", lambda: torch.linalg.lstsq(a, b[:2]), match="(?i)should match")
-    lab.raises("for another dtype", lambda: torch.linalg.lstsq(a, b.to(other)), match="(?i)same dtype")
+    lab.raises("for another dtype", lambda: torch.linalg.lstsq(a, b.to(other_dtype)), match="(?i)same dtype")
     lab.raises(
-        "by a driver that is none", lambda: torch.linalg.lstsq(a, b, driver="fictitious"), match="(?i)driver"
+        "by a driver that is invalid",
+        lambda: torch.linalg.lstsq(a, b, driver="fictitious"),
+        match="(?i)driver",
     )
     refuses_two_devices(lab, "of two devices", lambda: torch.linalg.lstsq(a, b.cpu()), match="(?i)device")
 
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def systems_of_tensors(lab: Lab) -> None:
-    """tensorsolve and tensorinv solve and invert tensors as the matrices that they are when reshaped;
-    shapes that are no square and singular ones are refused."""
+    """tensorsolve and tensorinv solve and invert tensors as the matrices that they are when reshaped; shapes
+    that are not square and singular ones are refused.
+    """
     for shape, split in (((2, 3, 6), 2), ((6, 2, 3), 1), ((2, 2, 2, 2), 2), ((4, 6, 8, 3), 2)):
         rows = math.prod(shape[:split])
         a = dominant(lab, rows, rows).reshape(shape)
         b = lab.integers(*shape[:split])
-        wanted = numpy.linalg.solve(values(a).reshape(rows, rows), values(b).ravel()).reshape(shape[split:])
+        expected = numpy.linalg.solve(values(a).reshape(rows, rows), values(b).ravel()).reshape(shape[split:])
         lab.expect(
-            f"tensorsolve of {shape}", torch.linalg.tensorsolve(a, b), wanted, roundings=steps(min(rows, 8))
+            f"tensorsolve of {shape}", torch.linalg.tensorsolve(a, b), expected, roundings=steps(min(rows, 8))
         )
         inverse = numpy.linalg.inv(values(a).reshape(rows, rows)).reshape(*shape[split:], *shape[:split])
         lab.expect(
@@ -103,7 +107,7 @@ def systems_of_tensors(lab: Lab) -> None:
     )
     for ind in (0, -1):
         lab.raises(
-            f"tensorinv of {ind}", lambda i=ind: torch.linalg.tensorinv(a, i), match="(?i)positive integer"
+            f"tensorinv of {ind}", lambda: torch.linalg.tensorinv(a, ind), match="(?i)positive integer"
         )
     lab.raises("tensorinv of no square", lambda: torch.linalg.tensorinv(a, 1), match="(?i)requirement")
     lab.raises(
@@ -114,7 +118,7 @@ def systems_of_tensors(lab: Lab) -> None:
     lab.raises(
         "tensorinv of zeros",
         lambda: torch.linalg.tensorinv(torch.zeros(4, 2, 2, dtype=lab.dtype, device=lab.device), 1),
-        torch.linalg.LinAlgError,
+        torch.linalg.LinAlgError,  # type: ignore[attr-defined]
         match="(?i)diagonal|singular",
     )
     small = torch.empty(7, dtype=lab.dtype, device=lab.device)
@@ -146,21 +150,24 @@ def systems_of_tensors(lab: Lab) -> None:
 @behaviour("linalg", dtypes=DTYPES, sees=("value",))
 def symmetric_factors(lab: Lab) -> None:
     """ldl_factor gives a unit lower factor and a diagonal that multiply back to a matrix that needs no
-    pivots, and ldl_solve solves with them, symmetric or Hermitian."""
+    pivots, and ldl_solve solves with them, symmetric or Hermitian.
+    """
     for batch in ((), (3,), (2, 2)):
         for hermitian in (False, True):
             array = values(positive(lab, *batch, 4, 4))
             array = array if hermitian else array + array.swapaxes(-1, -2)
-            a, b = made(lab, array), lab.integers(*batch, 4, 2)
+            a, b = from_array(lab, array), lab.integers(*batch, 4, 2)
             factors, pivots, info = torch.linalg.ldl_factor_ex(a, hermitian=hermitian)
             name = f"{batch}{' Hermitian' if hermitian else ''}"
             lab.expect(f"info of {name}", info, numpy.zeros(batch))
             lower = numpy.tril(values(factors), -1) + numpy.eye(4)
             diagonal = numpy.einsum("...ii->...i", values(factors))[..., None, :]
-            other = adjoint(lower) if hermitian else lower.swapaxes(-1, -2)
+            upper = adjoint(lower) if hermitian else lower.swapaxes(-1, -2)
             if bool((values(pivots) == numpy.arange(1, 5)).all()):
                 lab.holds(
-                    f"{name} multiplies back", numpy.allclose((lower * diagonal) @ other, array, atol=1e-3)
+                    f"{name} multiplies back", numpy.allclose((lower * diagonal) @ upper, array, atol=1e-3)
                 )
-            found = torch.linalg.ldl_solve(factors, pivots, b, hermitian=hermitian)
-            lab.expect(f"solution of {name}", found, numpy.linalg.solve(array, values(b)), roundings=steps(4))
+            result = torch.linalg.ldl_solve(factors, pivots, b, hermitian=hermitian)
+            lab.expect(
+                f"solution of {name}", result, numpy.linalg.solve(array, values(b)), roundings=steps(4)
+            )

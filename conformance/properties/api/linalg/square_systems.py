@@ -1,4 +1,4 @@
-"""Solving systems of equations: inverses, LU, Cholesky, triangular systems and least squares."""
+"""Square matrices: solve, inverse, determinant, LU and Cholesky."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import made, refuses_two_devices, values
+from conformance.properties.api._host import from_array, refuses_two_devices, values
 from conformance.properties.api.linalg._matrices import DTYPES, adjoint, dominant, positive, steps
 
 _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
@@ -20,13 +20,14 @@ def _singular(lab: Lab, size: int, *batch: int, where: tuple[int, ...] = (), pla
     array = numpy.broadcast_to(numpy.eye(size), (*batch, size, size)).copy()
     spot = (*where, place, place)
     array[spot] = 0
-    return made(lab, array)
+    return from_array(lab, array)
 
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value",))
 def solving_systems(lab: Lab) -> None:
-    """linalg.solve and solve_ex give x with A x = b (or x A = b with left=False) for vectors and
-    matrices, batches that broadcast and any strides, into out= too."""
+    """linalg.solve and solve_ex give x with A x = b (or x A = b with left=False) for vectors and matrices,
+    batches that broadcast and any strides, into out= too.
+    """
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
         a = (
             dominant(lab, *batch, size, size)
@@ -35,58 +36,61 @@ def solving_systems(lab: Lab) -> None:
         )
         for rhs in ((), (1,), (3,)):
             b = lab.integers(*batch, size, *rhs)
-            wanted = numpy.linalg.solve(values(a), values(b)[..., None] if not rhs else values(b))
-            wanted = wanted if rhs else wanted[..., 0]
+            expected = numpy.linalg.solve(values(a), values(b)[..., None] if not rhs else values(b))
+            expected = expected if rhs else expected[..., 0]
             name = f"{batch} of {size} for {rhs}"
-            lab.expect(name, torch.linalg.solve(a, b), wanted, roundings=steps(size))
+            lab.expect(name, torch.linalg.solve(a, b), expected, roundings=steps(size))
             lab.expect(
-                f"turned {name}", torch.linalg.solve(a.mT.contiguous().mT, b), wanted, roundings=steps(size)
+                f"turned {name}", torch.linalg.solve(a.mT.contiguous().mT, b), expected, roundings=steps(size)
             )
             if rhs:
-                found = torch.linalg.solve(a.mT, b.mT, left=False)
-                lab.expect(f"from the right {name}", found, wanted.swapaxes(-1, -2), roundings=steps(size))
+                result = torch.linalg.solve(a.mT, b.mT, left=False)
+                lab.expect(f"from the right {name}", result, expected.swapaxes(-1, -2), roundings=steps(size))
                 out = torch.empty(0, dtype=lab.dtype, device=lab.device)
                 lab.holds(f"{name} returns out", torch.linalg.solve(a, b, out=out) is out)
-                lab.expect(f"{name} into out", out, wanted, roundings=steps(size))
+                lab.expect(f"{name} into out", out, expected, roundings=steps(size))
                 lab.same(f"info of {name}", torch.linalg.solve_ex(a, b).info)
-    for one, other in (
+    for matrix_shape, sides_shape in (
         ((3, 3), (2, 0, 3, 2)),
         ((2, 0, 3, 3), (3, 2)),
         ((2, 1, 3, 3), (3, 4)),
         ((3, 3), (2, 2, 3, 1)),
         ((1, 3, 1, 3, 3), (2, 1, 2, 3, 2)),
     ):
-        a, b = dominant(lab, *one), lab.integers(*other)
-        wanted = numpy.linalg.solve(values(a), values(b))
-        lab.expect(f"{one} for {other}", torch.linalg.solve(a, b), wanted, roundings=steps(3))
+        a, b = dominant(lab, *matrix_shape), lab.integers(*sides_shape)
+        expected = numpy.linalg.solve(values(a), values(b))
+        lab.expect(
+            f"{matrix_shape} for {sides_shape}", torch.linalg.solve(a, b), expected, roundings=steps(3)
+        )
 
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def inverses(lab: Lab) -> None:
-    """inverse, linalg.inv and inv_ex invert matrices of batches and any strides; a singular one is a
-    LinAlgError that names the batch element, or an info that is not zero."""
+    """inverse, linalg.inv and inv_ex invert matrices of batches and any strides; a singular one raises a
+    LinAlgError that names the batch element, or sets info to a nonzero value.
+    """
     for batch, size in itertools.product(_BATCHES, (0, 5)):
         a = (
             dominant(lab, *batch, size, size)
             if size
             else torch.empty(*batch, 0, 0, dtype=lab.dtype, device=lab.device)
         )
-        wanted = numpy.linalg.inv(values(a))
+        expected = numpy.linalg.inv(values(a))
         for name, function in (
             ("inverse", torch.inverse),
             ("linalg.inv", torch.linalg.inv),
             ("inv_ex", lambda x: torch.linalg.inv_ex(x).inverse),
         ):
-            lab.expect(f"{name} of {batch} of {size}", function(a), wanted, roundings=steps(size))
+            lab.expect(f"{name} of {batch} of {size}", function(a), expected, roundings=steps(size))
             lab.expect(
                 f"{name} of the transposes of {batch} of {size}",
                 function(a.mT),
-                wanted.swapaxes(-1, -2),
+                expected.swapaxes(-1, -2),
                 roundings=steps(size),
             )
         out = torch.empty(*batch, size, size, dtype=lab.dtype, device=lab.device).mT.contiguous().mT
         lab.holds(f"inv of {batch} of {size} returns out", torch.linalg.inv(a, out=out) is out)
-        lab.expect(f"out of {batch} of {size}", out, wanted, roundings=steps(size))
+        lab.expect(f"out of {batch} of {size}", out, expected, roundings=steps(size))
     gapped = torch.zeros(6, 6, dtype=lab.dtype, device=lab.device)
     gapped[::2, ::2] = dominant(lab, 3, 3)
     lab.expect(
@@ -98,22 +102,18 @@ def inverses(lab: Lab) -> None:
     bad = _singular(lab, 3)
     info = torch.linalg.inv_ex(bad).info
     lab.expect("info of a singular matrix", info, 3)
-    batch = _singular(lab, 3, 5, where=(3,), place=1)
+    batch = _singular(lab, 3, 5, where=(3,), place=1)  # type: ignore[assignment]
     lab.expect("info of a batch", torch.linalg.inv_ex(batch).info, [0, 0, 0, 2, 0])
-    error = torch.linalg.LinAlgError
+    error = torch.linalg.LinAlgError  # type: ignore[attr-defined]
     for name, function in (
         ("inverse", torch.inverse),
         ("inv", torch.linalg.inv),
         ("inv_ex", lambda x: torch.linalg.inv_ex(x, check_errors=True)),
     ):
-        lab.raises(
-            f"{name} of a singular matrix", lambda f=function: f(bad), error, match="(?i)singular|zero"
-        )
-        lab.raises(
-            f"{name} of a batch with one", lambda f=function: f(batch), error, match="(?i)batch element 3"
-        )
-        lab.raises(f"{name} of what is not square", lambda f=function: f(bad[:2]), match="(?i)square")
-        lab.raises(f"{name} of a vector", lambda f=function: f(bad[0]), match="(?i)2 dimensions")
+        lab.raises(f"{name} of a singular matrix", lambda: function(bad), error, match="(?i)singular|zero")
+        lab.raises(f"{name} of a batch with one", lambda: function(batch), error, match="(?i)batch element 3")  # type: ignore[arg-type]
+        lab.raises(f"{name} of what is not square", lambda: function(bad[:2]), match="(?i)square")
+        lab.raises(f"{name} of a vector", lambda: function(bad[0]), match="(?i)2 dimensions")
     large = _singular(lab, 64, 4, 2, where=(0, 1), place=10)
     lab.raises("a large batch with one", lambda: torch.inverse(large), error, match="(?i)batch element 1")
     lab.raises(
@@ -138,8 +138,9 @@ def inverses(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def lu_factorisations(lab: Lab) -> None:
-    """lu_factor, lu_factor_ex, linalg.lu and torch.lu multiply back to the matrix; lu_solve solves with
-    them from either side and with the adjoint; lu_unpack leaves out what it is told to."""
+    """lu_factor, lu_factor_ex, linalg.lu and torch.lu multiply back to the matrix; lu_solve solves with them
+    from either side and with the adjoint; lu_unpack omits what it is asked to omit.
+    """
     for batch, (rows, columns) in itertools.product(
         _BATCHES, ((3, 3), (4, 2), (2, 4), (0, 2), (2, 0), (0, 0))
     ):
@@ -155,16 +156,17 @@ def lu_factorisations(lab: Lab) -> None:
         ):
             if word == "lu_factor" and rows != 3:
                 continue
-            found = function(a)
+            result = function(a)
             lab.holds(
                 f"{word} of {name} has the right shapes",
-                found[0].shape == a.shape and found[1].shape == (*batch, count),
+                result[0].shape == a.shape and result[1].shape == (*batch, count),
             )
             lab.holds(
                 f"pivots of {word} of {name} are int32 from 1",
-                found[1].dtype == torch.int32 and bool(((found[1] >= 1) & (found[1] <= max(rows, 1))).all()),
+                result[1].dtype == torch.int32
+                and bool(((result[1] >= 1) & (result[1] <= max(rows, 1))).all()),
             )
-            p, low, up = torch.lu_unpack(found[0], found[1])
+            p, low, up = torch.lu_unpack(result[0], result[1])
             lab.expect(f"{word} of {name} multiplied back", p @ low @ up, values(a), roundings=steps(4))
         p, low, up = torch.linalg.lu(a)
         lab.expect(f"linalg.lu of {name} multiplied back", p @ low @ up, values(a), roundings=steps(4))
@@ -220,18 +222,19 @@ def lu_factorisations(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def determinants(lab: Lab) -> None:
-    """det, logdet and slogdet agree with the whole numbers that determinants of whole matrices are,
-    follow scaled and exchanged rows, and are 1, 0 and (1, 0) of nothing."""
+    """det, logdet and slogdet of integer matrices are exact, follow scaled and exchanged rows, and are 1, 0
+    and (1, 0) for empty matrices.
+    """
     for shape in ((1, 1), (2, 2), (3, 3), (5, 3, 3), (2, 2, 4, 4)):
         a = dominant(lab, *shape)
-        wanted = numpy.linalg.det(values(a))
+        expected = numpy.linalg.det(values(a))
         size = shape[-1]
         for name, function in (
             ("det", torch.det),
             ("linalg.det", torch.linalg.det),
             ("Tensor.det", torch.Tensor.det),
         ):
-            lab.expect(f"{name} of {shape}", function(a), wanted, roundings=steps(size))
+            lab.expect(f"{name} of {shape}", function(a), expected, roundings=steps(size))
         for name, function in (("slogdet", torch.slogdet), ("linalg.slogdet", torch.linalg.slogdet)):
             sign, log = function(a)
             lab.expect(
@@ -244,18 +247,18 @@ def determinants(lab: Lab) -> None:
                 roundings=steps(size),
             )
         if not lab.dtype.is_complex:
-            lab.expect(f"logdet of {shape}", torch.logdet(a), numpy.log(wanted), roundings=steps(size))
+            lab.expect(f"logdet of {shape}", torch.logdet(a), numpy.log(expected), roundings=steps(size))
         doubled, swapped = a.clone(), a.clone()
         doubled[..., 0, :] *= -2
-        lab.expect(f"a scaled row of {shape}", torch.det(doubled), -2 * wanted, roundings=steps(size))
+        lab.expect(f"a scaled row of {shape}", torch.det(doubled), -2 * expected, roundings=steps(size))
         swapped[..., 0, :], swapped[..., -1, :] = a[..., -1, :], a[..., 0, :]
         lab.expect(
             f"exchanged rows of {shape}",
             torch.det(swapped),
-            wanted if size == 1 else -wanted,
+            expected if size == 1 else -expected,
             roundings=steps(size),
         )
-        lab.expect(f"the transpose of {shape}", torch.det(a.mT), wanted, roundings=steps(size))
+        lab.expect(f"the transpose of {shape}", torch.det(a.mT), expected, roundings=steps(size))
     ones = torch.ones(2, 3, 3, dtype=lab.dtype, device=lab.device)
     lab.expect("det of a singular matrix", torch.det(ones), [0, 0])
     lab.expect(
@@ -272,10 +275,12 @@ def determinants(lab: Lab) -> None:
     )
     if not lab.dtype.is_complex:
         lab.expect("logdet of nothing", torch.logdet(none[0]), 0.0)
-        lab.expect("logdet of a negative determinant", torch.logdet(made(lab, [[0.0, 1], [1, 0]])), numpy.nan)
+        lab.expect(
+            "logdet of a negative determinant", torch.logdet(from_array(lab, [[0.0, 1], [1, 0]])), numpy.nan
+        )
     for name, function in (("det", torch.linalg.det), ("slogdet", torch.linalg.slogdet)):
-        lab.raises(f"{name} of what is not square", lambda f=function: f(ones[:, :2]), match="(?i)square")
-        lab.raises(f"{name} of a vector", lambda f=function: f(ones[0, 0]), match="(?i)2 dimensions")
+        lab.raises(f"{name} of what is not square", lambda: function(ones[:, :2]), match="(?i)square")
+        lab.raises(f"{name} of a vector", lambda: function(ones[0, 0]), match="(?i)2 dimensions")
     lab.raises(
         "slogdet of halves",
         lambda: torch.linalg.slogdet(torch.ones(2, 2, dtype=torch.bfloat16, device=lab.device)),
@@ -294,30 +299,31 @@ def determinants(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def cholesky_factorisations(lab: Lab) -> None:
-    """cholesky gives the lower (or upper) factor of batches and any strides, cholesky_ex info instead of
-    errors, cholesky_solve and cholesky_inverse work with it; what is not positive definite is a
-    LinAlgError."""
+    """cholesky gives the lower (or upper) factor for batches and any strides, cholesky_ex gives info instead
+    of errors, and cholesky_solve and cholesky_inverse work with the factor; a matrix that is not positive
+    definite raises LinAlgError.
+    """
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
         a = (
             positive(lab, *batch, size, size)
             if size
             else torch.empty(*batch, 0, 0, dtype=lab.dtype, device=lab.device)
         )
-        wanted = numpy.linalg.cholesky(values(a))
+        expected = numpy.linalg.cholesky(values(a))
         name = f"{batch} of {size}"
-        lab.expect(name, torch.linalg.cholesky(a), wanted, roundings=steps(size))
+        lab.expect(name, torch.linalg.cholesky(a), expected, roundings=steps(size))
         lab.expect(
-            f"turned {name}", torch.linalg.cholesky(a.mT.contiguous().mT), wanted, roundings=steps(size)
+            f"turned {name}", torch.linalg.cholesky(a.mT.contiguous().mT), expected, roundings=steps(size)
         )
         lab.expect(
-            f"upper {name}", torch.linalg.cholesky(a, upper=True), adjoint(wanted), roundings=steps(size)
+            f"upper {name}", torch.linalg.cholesky(a, upper=True), adjoint(expected), roundings=steps(size)
         )
-        lab.expect(f"the old name {name}", torch.cholesky(a), wanted, roundings=steps(size))
-        found = torch.linalg.cholesky_ex(a)
-        lab.expect(f"cholesky_ex {name}", found.L, wanted, roundings=steps(size))
-        lab.expect(f"info {name}", found.info, numpy.zeros(batch))
+        lab.expect(f"the old name {name}", torch.cholesky(a), expected, roundings=steps(size))
+        result = torch.linalg.cholesky_ex(a)
+        lab.expect(f"cholesky_ex {name}", result.L, expected, roundings=steps(size))
+        lab.expect(f"info {name}", result.info, numpy.zeros(batch))
         for upper in (False, True):
-            factor = made(lab, adjoint(wanted) if upper else wanted)
+            factor = from_array(lab, adjoint(expected) if upper else expected)
             b = lab.integers(*batch, size, 2)
             lab.expect(
                 f"cholesky_solve {name} {upper}",
@@ -331,33 +337,37 @@ def cholesky_factorisations(lab: Lab) -> None:
                 numpy.linalg.inv(values(a)),
                 roundings=steps(size),
             )
-    for one, other in (((2, 1, 3, 3), (3, 4)), ((3, 3), (2, 2, 3, 1)), ((1, 2, 3, 3), (2, 1, 3, 2))):
-        a, b = positive(lab, *one), lab.integers(*other)
+    for matrix_shape, sides_shape in (
+        ((2, 1, 3, 3), (3, 4)),
+        ((3, 3), (2, 2, 3, 1)),
+        ((1, 2, 3, 3), (2, 1, 3, 2)),
+    ):
+        a, b = positive(lab, *matrix_shape), lab.integers(*sides_shape)
         factor = torch.linalg.cholesky(a)
-        wanted = numpy.linalg.solve(
+        expected = numpy.linalg.solve(
             values(a),
-            numpy.broadcast_to(values(b), (*numpy.broadcast_shapes(one[:-2], other[:-2]), *other[-2:])),
+            numpy.broadcast_to(
+                values(b), (*numpy.broadcast_shapes(matrix_shape[:-2], sides_shape[:-2]), *sides_shape[-2:])
+            ),
         )
         lab.expect(
-            f"cholesky_solve of {one} and {other}",
+            f"cholesky_solve of {matrix_shape} and {sides_shape}",
             torch.cholesky_solve(b, factor),
-            wanted,
+            expected,
             roundings=steps(3),
         )
-    bad, batch = _singular(lab, 3), _singular(lab, 3, 5, where=(3,), place=1)
-    error = torch.linalg.LinAlgError
+    bad, batch = _singular(lab, 3), _singular(lab, 3, 5, where=(3,), place=1)  # type: ignore[assignment]
+    error = torch.linalg.LinAlgError  # type: ignore[attr-defined]
     lab.expect("info of a bad matrix", torch.linalg.cholesky_ex(bad).info, 3)
     lab.expect("info of a batch", torch.linalg.cholesky_ex(batch).info, [0, 0, 0, 2, 0])
     for name, function in (
         ("cholesky", torch.linalg.cholesky),
         ("cholesky_ex", lambda x: torch.linalg.cholesky_ex(x, check_errors=True)),
     ):
-        lab.raises(f"{name} of a bad matrix", lambda f=function: f(bad), error, match="(?i)positive-definite")
-        lab.raises(
-            f"{name} of a batch with one", lambda f=function: f(batch), error, match="(?i)batch element 3"
-        )
-        lab.raises(f"{name} of what is not square", lambda f=function: f(bad[:2]), match="(?i)square")
-        lab.raises(f"{name} of a vector", lambda f=function: f(bad[0]), match="(?i)2 dimensions")
+        lab.raises(f"{name} of a bad matrix", lambda: function(bad), error, match="(?i)positive-definite")
+        lab.raises(f"{name} of a batch with one", lambda: function(batch), error, match="(?i)batch element 3")
+        lab.raises(f"{name} of what is not square", lambda: function(bad[:2]), match="(?i)square")
+        lab.raises(f"{name} of a vector", lambda: function(bad[0]), match="(?i)2 dimensions")
     eye = torch.eye(3, dtype=lab.dtype, device=lab.device)
     for name, function in (
         ("cholesky_inverse", torch.cholesky_inverse),
@@ -365,12 +375,10 @@ def cholesky_factorisations(lab: Lab) -> None:
         ("cholesky", torch.linalg.cholesky),
     ):
         small = torch.empty(2, dtype=lab.dtype, device=lab.device)
-        lab.warns(
-            f"{name} into another shape", lambda f=function, s=small: f(eye, out=s), match="(?i)resized"
-        )
+        lab.warns(f"{name} into another shape", lambda: function(eye, out=small), match="(?i)resized")
         lab.raises(
             f"{name} into integers",
-            lambda f=function: f(eye, out=torch.empty(3, 3, dtype=torch.int32, device=lab.device)),
+            lambda: function(eye, out=torch.empty(3, 3, dtype=torch.int32, device=lab.device)),
             match="(?i)int",
         )
     lab.raises(

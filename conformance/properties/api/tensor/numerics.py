@@ -1,0 +1,199 @@
+"""Numerical gradients, interpolation of integers, and functions of tensors without elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("tensor", dtypes=("float32", "float64", "int64"), sees=("value", "error"))
+def numerical_gradients(lab: Lab) -> None:
+    """torch.gradient takes spacing as one number, one for each dimension, or coordinates; too few points or
+    spacings are refused.
+    """
+    base = lab.put([[1, 4, 9, 16, 25], [2, 3, 5, 7, 11], [0, 1, 1, 2, 3]], dtype=lab.dtype)
+    lab.expect("along 1", torch.gradient(base, dim=1)[0][0], [3, 4, 6, 8, 9])
+    lab.same("all", list(torch.gradient(base.double())))
+    lab.same("a spacing", list(torch.gradient(base.double(), spacing=2.0)))
+    lab.same("a spacing each", list(torch.gradient(base.double(), spacing=[2.0, 0.5])))
+    places = (lab.put([0.0, 1.0, 4.0]), lab.put([0.0, 1.0, 2.0, 4.0, 8.0]))
+    lab.close(
+        "coordinates", list(torch.gradient(base.double(), spacing=places)), roundings=64, dtype=torch.float32
+    )
+    lab.close("by squares at the ends", list(torch.gradient(base.double(), edge_order=2)), roundings=64)
+    lab.same("two dimensions", list(torch.gradient(base, dim=(1, 0))))
+    lab.same("dtypes", [part.dtype for part in torch.gradient(base.float(), spacing=2)])
+    lab.raises("too many spacings", lambda: torch.gradient(base, spacing=[1.0, 2.0, 3.0]), match="spacing")
+    lab.raises(
+        "spacing for other dimensions",
+        lambda: torch.gradient(base, spacing=[1.0, 2.0], dim=0),
+        match="spacing",
+    )
+    lab.raises("one point", lambda: torch.gradient(base[:1], dim=0), match="(?i)edge_order")
+    lab.raises("a dimension twice", lambda: torch.gradient(base, dim=(0, 0)), match="(?i)multiple times")
+    lab.raises("a dimension too far", lambda: torch.gradient(base, dim=3), IndexError)
+    lab.raises("another order", lambda: torch.gradient(base, edge_order=3), match="edge_order")
+
+
+@behaviour("tensor", sees=("value", "error"))
+def upsampling_of_integers(lab: Lab) -> None:
+    """Interpolation of bytes repeats them; sizes, scales and grids that do not fit are refused."""
+    plane = lab.integers(1, 2, 3, 4, low=0, high=9)
+    lab.expect(
+        "each twice",
+        F.interpolate(plane, scale_factor=2),
+        plane.cpu().repeat_interleave(2, 2).repeat_interleave(2, 3),
+    )
+    small = plane.to(torch.uint8)
+    lab.same("bytes", F.interpolate(small, scale_factor=2, mode="nearest"))
+    lab.same("exactly", F.interpolate(plane, size=(5, 7), mode="nearest-exact"))
+    lab.raises("no size", lambda: F.interpolate(plane), ValueError, match="size or scale_factor")
+    lab.raises(
+        "both",
+        lambda: F.interpolate(plane, size=3, scale_factor=2),
+        ValueError,
+        match="only one of size or scale_factor",
+    )
+    lab.raises(
+        "a mode for planes of a line",
+        lambda: F.interpolate(plane[0], scale_factor=2, mode="bilinear"),
+        NotImplementedError,
+    )
+    grid = torch.zeros(1, 2, 2, 2, device=lab.device)
+    lab.raises(
+        "a grid of three numbers",
+        lambda: F.grid_sample(plane, torch.zeros(1, 2, 2, 3, device=lab.device), align_corners=False),
+        match="(?i)grid",
+    )
+    lab.raises(
+        "a grid for another batch",
+        lambda: F.grid_sample(plane, grid.expand(2, 2, 2, 2), align_corners=False),
+        match="(?i)batch",
+    )
+    lab.raises(
+        "a grid of a line",
+        lambda: F.grid_sample(plane, grid[0], align_corners=False),
+        match="(?i)dim|4D|5D|batch",
+    )
+    lab.raises("a grid of integers", lambda: F.grid_sample(plane, grid.long(), align_corners=False))
+    lab.raises(
+        "an empty plane",
+        lambda: F.grid_sample(plane[:, :, :0], grid, align_corners=False),
+        match="(?i)empty|non-zero|nonzero",
+    )
+
+
+@behaviour("tensor", level="core", dtypes=("float32", "int64", "bool"), sees=("shape", "error"))
+def shapes_of_nothing(lab: Lab) -> None:
+    """Functions that move elements take tensors without elements and give the shapes that arithmetic on the
+    sizes gives.
+    """
+    base = lab.integers(0, 1, 3, 0)
+    calls: dict[str, Any] = {
+        "flatten": lambda: [base.flatten(0, 3), base.flatten(1, 2), base.flatten()],
+        "squeeze": lambda: [base.squeeze(), base.squeeze(1)],
+        "transpose": lambda: [base.transpose(0, 3), base.permute(2, 3, 0, 1), base.unsqueeze(2)],
+        "view": lambda: [base.view(3, 0, 1), base.reshape(0, 9)],
+        "expand": lambda: [base.expand(0, 4, 3, 0), base[:, :, :1].expand(-1, 1, 5, -1)],
+        "split": lambda: [*base.split(0), *base.split(2, 2), *base.chunk(3, 2), *base.split([0, 0], 3)],
+        "narrow": lambda: [base.narrow(2, 1, 2), base.narrow(0, 0, 0), lab.integers(2, 3).narrow(0, 2, 0)],
+        "select": lambda: [base.select(2, 1), base[:, 0], base[:, :, 2]],
+        "diagonal": lambda: [
+            base.diagonal(),
+            base.diagonal(1, 2, 3),
+            torch.diagflat(base),
+            lab.integers(0, 4).tril(),
+        ],
+        "flip": lambda: [base.flip(0), base.flip(0, 3), base.roll(1, 2), base.rot90(1, (0, 3))],
+        "repeat": lambda: [base.repeat(2, 1, 1, 3), base.repeat(1, 0, 1, 1), base.unfold(2, 2, 1)],
+        "cat": lambda: [torch.cat((base, base), 0), torch.stack((base, base), 1), torch.cat((base, base), 2)],
+        "sort": lambda: [*base.sort(2), *base.sort(0), base.unique()],
+        "nonzero": lambda: [
+            base.nonzero(),
+            base.masked_select(base == 0),
+            torch.zeros(3, device=lab.device)[:0].nonzero(),
+        ],
+        "index": lambda: [
+            base.index_select(2, lab.put([0, 0])),
+            base[:, [0, 0]],
+            base.index_select(0, lab.put([], dtype=torch.int64)),
+        ],
+        "take": lambda: [
+            base.take(lab.put([], dtype=torch.int64)),
+            base.take(torch.zeros(0, 3, dtype=torch.int64, device=lab.device)),
+        ],
+        "gather": lambda: [base.gather(2, torch.zeros(0, 1, 2, 0, dtype=torch.int64, device=lab.device))],
+        "scatter": lambda: [lab.integers(3).scatter(0, lab.put([], dtype=torch.int64), lab.integers(0))],
+        "put": lambda: [base.clone().put_(lab.put([], dtype=torch.int64), lab.integers(0))],
+        "index_add": lambda: (
+            [base.clone().index_add_(2, lab.put([1]), lab.integers(0, 1, 1, 0))]
+            if lab.dtype != torch.bool
+            else []
+        ),
+        "fill": lambda: [
+            base.clone().fill_(1),
+            base.clone().zero_(),
+            base.clone().copy_(base),
+            base.masked_fill(base == 0, 1),
+        ],
+        "where": lambda: [torch.where(base == 0, base, base), *torch.where(base)],
+        "any": lambda: [base.any(), base.all(), base.any(2), base.all(0)],
+        "triangles": lambda: [
+            torch.tril_indices(0, 3, device=lab.device),
+            torch.triu_indices(3, 0, device=lab.device),
+        ],
+    }
+    for name, call in calls.items():
+        lab.same(name, call())
+    if lab.dtype != torch.bool:
+        lab.same(
+            "sums",
+            [base.sum(), base.sum(0), base.sum((0, 2)), base.prod(3), base.cumsum(2), base.count_nonzero()],
+        )
+        for name in ("max", "min", "argmax", "amax"):
+            lab.raises(f"{name} of nothing", lambda: getattr(base, name)(), RuntimeError, IndexError)
+            lab.raises(f"{name} along nothing", lambda: getattr(base, name)(0), RuntimeError, IndexError)
+        lab.same("max along something", [base.max(2).values, base.amax(1), base.argmin(2)])
+    lab.raises("take from nothing", lambda: base.take(lab.put([0])), RuntimeError, IndexError)
+    lab.raises("a view of another size", lambda: base.view(1), RuntimeError)
+    lab.raises("a view whose size is ambiguous", lambda: base.view(-1, 0), RuntimeError)
+
+
+@behaviour("tensor", dtypes=("float32", "float64"), sees=("value",))
+def distances_of_nothing(lab: Lab) -> None:
+    """cdist and related functions accept zero points and points with zero coordinates; equal points are at
+    distance zero.
+    """
+
+    def points(count: int, size: int) -> torch.Tensor:
+        return lab.floats(2, count, size)
+
+    lab.same("no points", [torch.cdist(points(0, 3), points(4, 3)), torch.cdist(points(4, 3), points(0, 3))])
+    lab.expect("no coordinates", torch.cdist(points(3, 0), points(4, 0)), torch.zeros(2, 3, 4))
+    lab.same("no batch", torch.cdist(points(2, 3)[:0], points(4, 3)[:0]))
+    lab.same("pdist of one point", torch.pdist(lab.floats(1, 3)))
+    lab.expect("pdist of no coordinates", torch.pdist(lab.floats(4, 0)), torch.zeros(6))
+    same = lab.integers(5, 4)
+    for p in (0.0, 0.5, 1.0, 2.0, 3.0, float("inf")):
+        lab.expect(f"diagonal for p={p}", torch.cdist(same, same, p=p).diagonal(), [0.0] * 5)
+    for mode in (
+        "use_mm_for_euclid_dist_if_necessary",
+        "use_mm_for_euclid_dist",
+        "donot_use_mm_for_euclid_dist",
+    ):
+        far, near = lab.integers(30, 4), lab.integers(40, 4)
+        expected = (far[:, None] - near[None]).pow(2).sum(-1).sqrt()
+        lab.holds(
+            f"by {mode}", torch.allclose(torch.cdist(far, near, compute_mode=mode), expected, atol=2e-3)
+        )
+    leaf: Any = lab.integers(3, 2).requires_grad_()
+    torch.cdist(leaf, leaf.detach().clone(), p=0.5).sum().backward()
+    lab.holds("gradients below p=1 are numbers", not bool(leaf.grad.isnan().any()))
+    equal = lab.integers(3, 2).requires_grad_()
+    torch.cdist(equal, equal.detach().clone(), p=2.0).diagonal().sum().backward()
+    lab.expect("gradients between equal points", equal.grad, torch.zeros(3, 2))

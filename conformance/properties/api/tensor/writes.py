@@ -1,0 +1,133 @@
+"""Writes into tensors: fills, expanded sources and targets, resized outputs, and swapped tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("tensor", dtypes=("float32", "int64", "bool"), sees=("value", "error"))
+def filled_diagonals(lab: Lab) -> None:
+    """fill_diagonal_ writes the main diagonal, of a tall matrix again and again with wrap, of a cube the long
+    one.
+    """
+    for shape, wrap in (
+        ((3, 3), False),
+        ((2, 5), False),
+        ((7, 3), False),
+        ((7, 3), True),
+        ((3, 3, 3), False),
+    ):
+        base = torch.zeros(shape, dtype=lab.dtype, device=lab.device)
+        lab.holds(f"{shape} gives itself", base.fill_diagonal_(1, wrap=wrap) is base)
+        lab.same(f"{shape}, wrap={wrap}", base)
+    turned = torch.zeros(4, 3, dtype=lab.dtype, device=lab.device).t()
+    lab.same("of a transposed one", turned.fill_diagonal_(1))
+    part = torch.zeros(4, 6, dtype=lab.dtype, device=lab.device)
+    part[1:, ::2].fill_diagonal_(1)
+    lab.same("of a part", part)
+    lab.raises(
+        "of a vector",
+        lambda: torch.zeros(3, device=lab.device).fill_diagonal_(1),
+        match="larger than 1|at least 2",
+    )
+    lab.raises(
+        "of an uneven cube",
+        lambda: torch.zeros(2, 3, 4, device=lab.device).fill_diagonal_(1),
+        match="equal length",
+    )
+
+
+@behaviour("tensor", sees=("value", "warning"))
+def writes_to_expanded_warn(lab: Lab) -> None:
+    """Filling by index or mask warns if several elements share one place in memory."""
+
+    def folded() -> torch.Tensor:
+        return torch.zeros(1, device=lab.device).expand(6)
+
+    mask = torch.ones(6, dtype=torch.bool, device=lab.device)
+    calls: dict[str, Any] = {
+        "index_fill_": lambda: folded().index_fill_(0, lab.put([0, 1]), 1.0),
+        "index_put_": lambda: folded().index_put_((lab.put([0, 1]),), lab.put(1.0)),
+        "masked_fill_": lambda: folded().masked_fill_(mask, 1.0),
+    }
+    for name, call in calls.items():
+        lab.expect(name, lab.warns(name, call, match="expanded tensors is deprecated"), [1.0] * 6)
+
+
+@behaviour("tensor", dtypes=("float32", "int64"), sees=("value", "error"))
+def copies_from_one_to_many(lab: Lab) -> None:
+    """copy_ reads expanded sources any number of times without adding anything up, and indexed sums handle
+    edge cases of sizes.
+    """
+    base = torch.zeros(3, 4, dtype=lab.dtype, device=lab.device)
+    source = lab.integers(1, 4)
+    lab.same("a row to all", base.copy_(source.expand(3, 4)))
+    lab.same("one element to all", base.copy_(source[0, 1].expand(3, 4)))
+    lab.same("overlapping windows", base[:, :3].copy_(lab.integers(12).as_strided((3, 3), (1, 1))))
+    scalar = lab.integers()
+    lab.same("index_add to a scalar", scalar.index_add(0, lab.put([0]), lab.integers()))
+    lab.same("index_add by a scalar index", base.clone().index_add_(0, lab.put(1), lab.integers(1, 4)))
+    lab.same("index_add of nothing", base.index_add(0, lab.put([], dtype=torch.int64), lab.integers(0, 4)))
+    many = lab.put([0, 2] * 300)
+    lab.same("index_add of many", base.index_add(0, many, lab.integers(600, 4), alpha=2))
+    lab.raises(
+        "index_add of a wrong size",
+        lambda: base.index_add(0, lab.put([0, 1]), lab.integers(1, 4)),
+        RuntimeError,
+        IndexError,
+    )
+    lab.raises(
+        "index_add of another dtype",
+        lambda: base.index_add(0, lab.put([0]), lab.integers(1, 4).to(torch.int16)),
+    )
+    lab.raises(
+        "t of a cube", lambda: lab.integers(2, 2, 2).t(), match="expects a tensor with <= 2 dimensions"
+    )
+    lab.raises(
+        "t_ of a cube", lambda: lab.integers(2, 2, 2).t_(), match="expects a tensor with <= 2 dimensions"
+    )
+    out = torch.zeros(2, 2, dtype=lab.dtype, device=lab.device)[:, :1]
+    lab.same("a dense result into a part", torch.add(source[0, :2].view(2, 1), 1, out=out))
+    lab.same(
+        "into a part as well",
+        [torch.mul(base, base, out=torch.zeros(4, 3, dtype=lab.dtype, device=lab.device).t()), base],
+    )
+
+
+@behaviour("tensor", sees=("value", "warning"))
+def questionable_writes_warn(lab: Lab) -> None:
+    """Writing into an out= that must be resized warns, and so does cutting a complex number to
+    its real part.
+    """
+    out = torch.ones(2, device=lab.device)
+    lab.warns("an out= that is resized", lambda: torch.add(lab.integers(3), 1, out=out), match="(?i)resized")
+    lab.same("what it holds", out.shape)
+    half = lab.warns(
+        "a complex number that is cut", lambda: lab.put([1 + 2j]).to(torch.float32), match="(?i)imaginary"
+    )
+    lab.expect("its real part", half, [1.0])
+
+
+@behaviour("tensor", sees=("value",))
+def swapped_tensors(lab: Lab) -> None:
+    """swap_tensors exchanges two tensors under their names, attributes and types included; it refuses a
+    tensor with weak references.
+    """
+    matrix, vector = lab.integers(2, 3), lab.integers(4)
+    matrix.note = "first"  # type: ignore[attr-defined]
+    first, second = matrix.clone(), vector.clone()
+    held, kept = id(matrix), id(vector)
+    torch.utils.swap_tensors(matrix, vector)
+    lab.same("swapped", [matrix, vector])
+    lab.holds("values have changed places", torch.equal(matrix, second) and torch.equal(vector, first))
+    lab.holds("objects have not", id(matrix) == held and id(vector) == kept)
+    lab.expect("an attribute goes along", vector.note, "first")  # type: ignore[attr-defined]
+    parameter, plain = torch.nn.Parameter(lab.integers(3)), lab.integers(2)
+    torch.utils.swap_tensors(parameter, plain)
+    lab.holds("types go along", isinstance(plain, torch.nn.Parameter) and type(parameter) is torch.Tensor)
+    lab.same("they work", [parameter + 1, plain.detach() * 2])
