@@ -9,8 +9,9 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from conformance.certificate.document import canonical
+from conformance.certificate.document import Certificate, canonical
 from conformance.errors import UsageError
+from conformance.model.records import Document
 from conformance.model.schema import Schema, SchemaError
 
 CERTIFICATE = "certificate.json"
@@ -23,7 +24,7 @@ _CHUNK = 1 << 20
 _WHEN = (1980, 1, 1, 0, 0, 0)
 
 
-def write(path: Path, certificate: dict[str, Any], results: dict[str, Any]) -> None:
+def write(path: Path, certificate: Certificate, results: Document) -> None:
     """Write a bundle; the file appears whole or not at all. UsageError where the place refuses."""
     Schema.load("certificate").validate(certificate)
     Schema.load("results").validate(results)
@@ -42,7 +43,7 @@ def write(path: Path, certificate: dict[str, Any], results: dict[str, Any]) -> N
         raise UsageError(f"bundle {path} cannot be written ({reason}); name another file") from None
 
 
-def read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def read(path: Path) -> tuple[Certificate, Document]:
     """The certificate and the results of a bundle; UsageError where it is not one.
 
     Nothing is unpacked to disk, and no more is read of a file than its limit, whatever the zip says of it.
@@ -121,7 +122,7 @@ def _refuse(word: str) -> Any:
     raise ValueError(f"{word} is no number of JSON")
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, object]:
     """An object whose keys stand in it once: of two, readers take different ones."""
     found = dict(pairs)
     if len(found) != len(pairs):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any
 
 from conformance.errors import UsageError
 from conformance.model.patterns import matches
+from conformance.model.records import Leg
 from conformance.model.vocabulary import ANY_DTYPE
 from conformance.plan.levels.manifest import Entry
 
@@ -29,7 +29,7 @@ class Declaration:
         return tuple(self.unsupported)
 
     @staticmethod
-    def of(leg: Mapping[str, Any]) -> Declaration:
+    def of(leg: Leg) -> Declaration:
         """The declaration of a leg; UsageError where it carries none."""
         declared = leg["target"].get("declared")
         if declared is None:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from conformance.certificate.claims import Declaration
+from conformance.model.records import Leg, Row
 from conformance.model.verdicts import Placement, Verdict, seed_of
 from conformance.model.vocabulary import LEVELS
 from conformance.plan import levels
 from conformance.plan.levels.manifest import Demand, Entry, Manifest, words
 from conformance.results import document, merge
-
-Leg = Mapping[str, Any]
-Row = Mapping[str, Any]
 
 _RAN_ON_THE_DEVICE = (Placement.NATIVE.value, Placement.COMPOSITE.value)
 #: Verdicts that a waiver can answer for: a failure that was seen, once or each time.
@@ -81,10 +78,10 @@ def judge(leg: Leg, manifest: Manifest, level: str) -> Entitlement:
         )
     rows: dict[str, Row] = {}
     twice: set[str] = set()
-    for row in leg["results"]:
-        if row["id"] in rows:
-            twice.add(row["id"])
-        rows[row["id"]] = row
+    for each in leg["results"]:
+        if each["id"] in rows:
+            twice.add(each["id"])
+        rows[each["id"]] = each
     unfit += [f"{name} has two rows" for name in sorted(twice)[:5]]
     passed, waived = [], []
     missing: dict[str, list[str]] = collections.defaultdict(list)

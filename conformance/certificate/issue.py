@@ -7,26 +7,29 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from conformance.certificate import document
+from conformance.certificate.document import Certificate
 from conformance.certificate.entitlement import Entitlement, judge
 from conformance.errors import UsageError
 from conformance.model import digests
+from conformance.model.records import Document, Leg
 from conformance.plan.levels.manifest import Manifest
 from conformance.results import document as result_files
 from conformance.results import privacy
 
 
-def scrubbed(leg: Mapping[str, Any]) -> dict[str, Any]:
+def scrubbed(leg: Leg) -> Document:
     """The results document of one leg as a bundle holds it, made on the machine that hands it on."""
     kept = privacy.leg(leg)
     for row in kept["results"]:
-        for key in ("failures", "notes"):
-            if key in row:
-                row[key] = privacy.without_host(row[key])
+        if "failures" in row:
+            row["failures"] = privacy.without_host(row["failures"])
+        if "notes" in row:
+            row["notes"] = privacy.without_host(row["notes"])
     kept["problems"] = privacy.without_host(kept["problems"])
     return result_files.document([kept])
 
 
-def suite_problem(leg: Mapping[str, Any]) -> str | None:
+def suite_problem(leg: Leg) -> str | None:
     """Why the installed suite cannot speak for a leg: another copy made it, whose checks may be others."""
     own, other = digests.suite(), leg["digests"]["suite"]
     if other == own:
@@ -37,9 +40,7 @@ def suite_problem(leg: Mapping[str, Any]) -> str | None:
     )
 
 
-def issue(
-    leg: Mapping[str, Any], manifest: Manifest, level: str
-) -> tuple[Entitlement, dict[str, Any], dict[str, Any]]:
+def issue(leg: Leg, manifest: Manifest, level: str) -> tuple[Entitlement, Certificate, Document]:
     """The entitlement of a leg, its certificate and scrubbed results; the last two are for entitled ones."""
     kept = scrubbed(leg)
     found = judge(kept["legs"][0], manifest, level)
@@ -54,11 +55,11 @@ class Verification:
     """What became of a bundle: its certificate made again, and everything in which it differs."""
 
     found: Entitlement
-    certificate: dict[str, Any]
+    certificate: Certificate
     problems: tuple[str, ...]
 
 
-def verify(certificate: Mapping[str, Any], results: dict[str, Any], manifest: Manifest) -> Verification:
+def verify(certificate: Certificate, results: Document, manifest: Manifest) -> Verification:
     """Make the certificate of a bundle again from its rows, and hold it against the one in the bundle."""
     if len(results["legs"]) != 1:
         raise UsageError(

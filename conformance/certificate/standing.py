@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from conformance.certificate import entitlement
+from conformance.model.records import Leg
 from conformance.model.verdicts import Verdict
 from conformance.plan import levels
 from conformance.results.document import OK, UNEXPECTED, USAGE
@@ -14,7 +12,7 @@ from conformance.results.document import OK, UNEXPECTED, USAGE
 STANDINGS = ("passed", "failed", "incomplete", "refused")
 
 
-def of(leg: Mapping[str, Any]) -> tuple[str, str]:
+def of(leg: Leg) -> tuple[str, str]:
     """One of ``STANDINGS``, and in words why it is not ``passed``."""
     rows = leg["results"]
     if leg["exit"] == USAGE and not rows:

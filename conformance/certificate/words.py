@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from conformance.certificate.document import Certificate
 from conformance.certificate.entitlement import Entitlement, part
+from conformance.model.records import Leg
 from conformance.model.verdicts import ResultId
 from conformance.plan.levels import includes
 from conformance.plan.levels.manifest import words as minor_words
@@ -39,13 +40,13 @@ def counted(found: Entitlement) -> Iterator[str]:
 
 
 def refused(
-    leg: Mapping[str, Any], found: Entitlement, held: str | None, narrowest: Entitlement | None = None
+    leg: Leg, found: Entitlement, held: str | None, narrowest: Entitlement | None = None
 ) -> Iterator[str]:
     """Why a leg does not hold a level: what is missing by cause, the level that it holds, and what to do.
 
     ``narrowest`` is what it lacks of the narrowest level, where it holds none.
     """
-    yield f"{title(dict(leg))}: not entitled to {claim(found)}"
+    yield f"{title(leg)}: not entitled to {claim(found)}"
     for reason in found.unfit:
         yield f"  {reason}"
     yield from counted(found)
@@ -68,9 +69,9 @@ def refused(
     yield from _advice(leg, found, held)
 
 
-def _advice(leg: Mapping[str, Any], found: Entitlement, held: str | None) -> Iterator[str]:
+def _advice(leg: Leg, found: Entitlement, held: str | None) -> Iterator[str]:
     level, mode = found.demand.level, found.demand.mode
-    target = shlex.quote(target_word(dict(leg)))
+    target = shlex.quote(target_word(leg))
     if found.unfit == (part(leg),):
         count = leg["shard"].partition("/")[2]
         yield f"next: conformance merge DIR... -o OUT, with the folders of all {count} shards"
@@ -87,13 +88,13 @@ def _advice(leg: Mapping[str, Any], found: Entitlement, held: str | None) -> Ite
         elif reason.startswith("unsupported"):
             yield f"next: {level} cannot do without {names[0]}; make it work"
         else:
-            yield f"next: {repeat(names[0], target_word(dict(leg)), dict(leg))}"
+            yield f"next: {repeat(names[0], target_word(leg), leg)}"
         break
     if held and includes(level, held) and held != level:
         yield f"or certify what is held: conformance certify DIR --level {held} --mode {mode} -o BUNDLE"
 
 
-def granted(found: Entitlement, certificate: Mapping[str, Any]) -> Iterator[str]:
+def granted(found: Entitlement, certificate: Certificate) -> Iterator[str]:
     """What a certificate says."""
     target = certificate["statements"]["target"]
     yield f"{target['name']}: {claim(found)}, {certificate['claim']['attestation']}"
@@ -107,7 +108,7 @@ def granted(found: Entitlement, certificate: Mapping[str, Any]) -> Iterator[str]
     yield f"  manifest {certificate['evidence']['manifest']}"
 
 
-def evidence(certificate: Mapping[str, Any]) -> Iterator[str]:
+def evidence(certificate: Certificate) -> Iterator[str]:
     """What was counted again, apart from what the run says of itself."""
     found = certificate["evidence"]
     yield "evidence (recounted here from the rows):"
@@ -118,8 +119,15 @@ def evidence(certificate: Mapping[str, Any]) -> Iterator[str]:
     yield f"  placements of operators that must not fall back: {_table(found['placements'])}"
     stated = certificate["statements"]
     yield f"statements ({certificate['claim']['attestation']}: the run's own words, which nobody attests):"
-    for key in ("target", "torch", "backend", "environment", "digests"):
-        yield f"  {key}: {_table(stated[key])}"
+    tables: dict[str, Mapping[str, object]] = {
+        "target": stated["target"],
+        "torch": stated["torch"],
+        "backend": stated["backend"],
+        "environment": stated["environment"],
+        "digests": stated["digests"],
+    }
+    for name, table in tables.items():
+        yield f"  {name}: {_table(table)}"
     took = f"started {stated['started']}, {stated['seconds']:.0f} s"
     yield f"  python {stated['python']}, {stated['system']}, {took}"
     yield "repeat it:"
@@ -127,5 +135,5 @@ def evidence(certificate: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {line}"
 
 
-def _table(values: Mapping[str, Any]) -> str:
+def _table(values: Mapping[str, object]) -> str:
     return ", ".join(f"{key} {value}" for key, value in values.items()) or "none"

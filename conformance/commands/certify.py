@@ -9,6 +9,7 @@ from typing import Any
 from conformance.certificate import bundle, entitlement, issue, words
 from conformance.commands import common
 from conformance.errors import UsageError
+from conformance.model.records import Leg
 from conformance.model.vocabulary import LEVELS
 from conformance.plan import levels
 from conformance.plan.levels import manifest
@@ -103,7 +104,7 @@ def verify(path: Path) -> int:
     return document.OK
 
 
-def chosen(legs: list[dict[str, Any]], mode: str | None, build: str | None) -> dict[str, Any]:
+def chosen(legs: list[Leg], mode: str | None, build: str | None) -> Leg:
     """Choose the leg of a mode and a build; UsageError if there is none, or several."""
     fitting = [leg for leg in legs if mode in (None, leg["mode"]) and build in (None, leg["build"])]
     names = ", ".join(leg["name"] for leg in legs)

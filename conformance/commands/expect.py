@@ -13,10 +13,11 @@ from conformance.builds import installed
 from conformance.commands import common
 from conformance.errors import UsageError
 from conformance.expectations import check, decided, edit, propose
+from conformance.model.records import Leg
 from conformance.plan.plan import Plan
 from conformance.plan.request import Request
 from conformance.report import files
-from conformance.runner.leg import prepare
+from conformance.runner.leg import result_names
 from conformance.target import file as target_file
 
 #: Days until a new entry expires.
@@ -125,7 +126,7 @@ def execute_check(arguments: argparse.Namespace) -> int:
     return int(bool(mistakes))
 
 
-def _target(arguments: argparse.Namespace, legs: list[dict[str, Any]]) -> target_file.TargetFile:
+def _target(arguments: argparse.Namespace, legs: list[Leg]) -> target_file.TargetFile:
     """Load the target that the user names, else that of the run; UsageError if that is not clear."""
     if arguments.target is not None:
         return target_file.load(arguments.target)
@@ -137,7 +138,7 @@ def _target(arguments: argparse.Namespace, legs: list[dict[str, Any]]) -> target
     raise UsageError(f"it is not clear whose expectations are meant{of}; give {way}")
 
 
-def _seen(legs: list[dict[str, Any]], file: target_file.TargetFile) -> list[propose.Seen]:
+def _seen(legs: list[Leg], file: target_file.TargetFile) -> list[propose.Seen]:
     aliases = expectation.Aliases.load()
     seen = [
         propose.Seen(leg["mode"], leg["torch"], {aliases.resolve(row["id"]): row for row in leg["results"]})
@@ -154,8 +155,8 @@ def _seen(legs: list[dict[str, Any]], file: target_file.TargetFile) -> list[prop
 def plans(file: target_file.TargetFile, extra: list[str]) -> dict[str, frozenset[str]]:
     """List all result ids that the suite has for a target, by mode; in a process of its own, as in a run."""
     options = Request(file, str(file.path.resolve()), file.modes, Path(), extra=tuple(extra))
-    answer = prepare(options, file.default_mode, names=True)
-    return {mode: frozenset(Plan.from_json(plan).result_ids()) for mode, plan in answer["names"].items()}
+    names = result_names(options, file.default_mode)
+    return {mode: frozenset(Plan.from_json(plan).result_ids()) for mode, plan in names.items()}
 
 
 def _texts(

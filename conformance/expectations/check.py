@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from conformance.expectations import judge
 from conformance.expectations.entries import Book, Expectation
 from conformance.expectations.index import Index
+from conformance.model.records import Leg
 
 
 def static(
@@ -62,7 +62,7 @@ def _twice(entries: Sequence[Expectation]) -> Iterator[str]:
         others.append(entry)
 
 
-def against(book: Book, leg: Mapping[str, Any], today: datetime.date) -> list[str]:
+def against(book: Book, leg: Leg, today: datetime.date) -> list[str]:
     """What a whole leg says: entries that are stale or over-broad. A part of one says nothing."""
     if not judge.decides(leg):
         return []

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from conformance.expectations import judge
 from conformance.expectations.entries import Book, Expectation
 from conformance.expectations.index import Index
+from conformance.model.records import Leg
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Looked:
 def look(
     book: Book,
     plans: Mapping[str, frozenset[str]],
-    legs: Sequence[Mapping[str, Any]],
+    legs: Sequence[Leg],
     versions: Sequence[str],
     today: datetime.date,
 ) -> Looked:
@@ -68,7 +68,7 @@ def look(
     )
 
 
-def _shown(book: Book, leg: Mapping[str, Any], today: datetime.date) -> tuple[str, dict[Expectation, bool]]:
+def _shown(book: Book, leg: Leg, today: datetime.date) -> tuple[str, dict[Expectation, bool]]:
     """The mode of a leg, and whether something fails as each entry says that speaks of it."""
     rows = {row["id"]: row for row in leg["results"]}
     spoken = [entry for entry in book.entries if entry.speaks_of(leg["mode"], leg["torch"])]

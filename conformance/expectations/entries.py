@@ -7,7 +7,7 @@ import datetime
 import hashlib
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +159,7 @@ def read(path: Path, content: bytes, aliases: Aliases, *, unread: bool = False) 
     return (_entry(path, index, entry, aliases, unread) for index, entry in enumerate(listed))
 
 
-def _entry(path: Path, index: int, entry: dict[str, Any], aliases: Aliases, unread: bool) -> Expectation:
+def _entry(path: Path, index: int, entry: Mapping[str, Any], aliases: Aliases, unread: bool) -> Expectation:
     where = f"expectations {path}, entry {index + 1}"
     for key in entry:
         if key not in _KEYS:

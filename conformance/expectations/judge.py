@@ -8,20 +8,29 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Literal
 
 from conformance.expectations.entries import Book, Expectation
 from conformance.expectations.index import Index
 from conformance.model.patterns import is_literal
+from conformance.model.records import ExpectationRecord, Header, Leg, Row
 from conformance.model.verdicts import Verdict
 
-Row = Mapping[str, Any]
-#: What a leg knows of one entry, as it stands in the results file.
-Record = dict[str, Any]
-
+#: How a result relates to a kind of failure.
+State = Literal["fails", "passes", "other", "unclear"]
+STATES: tuple[State, ...] = ("fails", "passes", "other", "unclear")
 _WORKS = (Verdict.PASS.value, Verdict.XPASS.value)
 _SHOWS = (Verdict.FAIL.value, Verdict.CRASH.value, Verdict.TIMEOUT.value, Verdict.XFAIL.value)
 _DECIDED = (*_WORKS, Verdict.FAIL.value, Verdict.XFAIL.value, Verdict.UNSUPPORTED.value)
+#: Two records of one entry agree in these.
+_SAME: tuple[Literal["id", "kind", "source", "until", "reason", "link"], ...] = (
+    "id",
+    "kind",
+    "source",
+    "until",
+    "reason",
+    "link",
+)
 #: Passing results that a record names.
 _NAMED = 3
 
@@ -34,7 +43,7 @@ def kinds(row: Row) -> frozenset[str]:
     return frozenset(found)
 
 
-def state(row: Row, kind: str) -> str:
+def state(row: Row, kind: str) -> State:
     """How a result stands to a kind of failure: ``fails`` so, ``passes``, ``other`` or ``unclear``."""
     if row["verdict"] in _WORKS:
         return "passes"
@@ -43,7 +52,7 @@ def state(row: Row, kind: str) -> str:
     return "other" if row["verdict"] in _DECIDED else "unclear"
 
 
-def covers(entry: Expectation, matched: int, header: Mapping[str, Any]) -> bool:
+def covers(entry: Expectation, matched: int, header: Header) -> bool:
     """Whether all results that an entry speaks of in a mode are among those of a leg that it matches.
 
     The header of a run says how many there are; a level, a shard or ``-k`` leaves some of them out.
@@ -61,7 +70,7 @@ def enough_samples(samples: str) -> bool:
     return not samples.isdigit()
 
 
-def whole(leg: Mapping[str, Any]) -> bool:
+def whole(leg: Leg | Header) -> bool:
     """Whether a leg is judged, apart from being complete."""
     return (
         leg["level"] == "full"
@@ -71,14 +80,14 @@ def whole(leg: Mapping[str, Any]) -> bool:
     )
 
 
-def decides(leg: Mapping[str, Any]) -> bool:
+def decides(leg: Leg) -> bool:
     """Whether a leg is judged: it is whole, and nothing of it is missing."""
-    return whole(leg) and bool(leg["complete"])
+    return whole(leg) and leg["complete"]
 
 
 def records(
     rows: Mapping[str, Row], book: Book, mode: str, torch_version: str, day: datetime.date
-) -> list[Record]:
+) -> list[ExpectationRecord]:
     """One record for every entry that speaks of a mode and a version of torch."""
     index = Index(rows)
     return [
@@ -88,8 +97,8 @@ def records(
     ]
 
 
-def _record(entry: Expectation, rows: Iterable[Row], expired: bool) -> Record:
-    counts = {"fails": 0, "passes": 0, "other": 0, "unclear": 0}
+def _record(entry: Expectation, rows: Iterable[Row], expired: bool) -> ExpectationRecord:
+    counts: dict[State, int] = dict.fromkeys(STATES, 0)
     passing: list[str] = []
     for row in rows:
         word = state(row, entry.kind.value)
@@ -105,35 +114,38 @@ def _record(entry: Expectation, rows: Iterable[Row], expired: bool) -> Record:
         "link": entry.link,
         "expired": expired,
         "named": bool(entry.modes),
-        **counts,
+        "fails": counts["fails"],
+        "passes": counts["passes"],
+        "other": counts["other"],
+        "unclear": counts["unclear"],
         "passing": passing,
     }
 
 
-def join(parts: Iterable[list[Record]]) -> list[Record]:
+def join(parts: Iterable[list[ExpectationRecord]]) -> list[ExpectationRecord]:
     """The records of a leg from those of its shards."""
-    found: dict[tuple[str, ...], Record] = {}
+    found: dict[tuple[str, ...], ExpectationRecord] = {}
     for part in parts:
         for record in part:
-            key = tuple(str(record[word]) for word in ("id", "kind", "source", "until", "reason", "link"))
+            key = tuple(record[word] for word in _SAME)
             if key not in found:
-                found[key] = dict(record)
+                found[key] = record.copy()
                 continue
             known = found[key]
-            for word in ("fails", "passes", "other", "unclear"):
+            for word in STATES:
                 known[word] += record[word]
             known["passing"] = [*known["passing"], *record["passing"]][:_NAMED]
     return list(found.values())
 
 
-def problems(found: Iterable[Record], mode: str) -> list[str]:
+def problems(found: Iterable[ExpectationRecord], mode: str) -> list[str]:
     """What is wrong with the entries of a whole leg, each with its remedy."""
     return [text for record in found for text in _problem(record, mode)]
 
 
-def _problem(record: Record, mode: str) -> Iterable[str]:
+def _problem(record: ExpectationRecord, mode: str) -> Iterable[str]:
     name = f"expectation {record['id']} ({record['kind']}) in {record['source']}"
-    matched = sum(record[word] for word in ("fails", "passes", "other", "unclear"))
+    matched = sum(record[word] for word in STATES)
     if record["expired"]:
         yield expired(record)
     elif not matched:
@@ -152,7 +164,7 @@ def _problem(record: Record, mode: str) -> Iterable[str]:
         )
 
 
-def expired(record: Record) -> str:
+def expired(record: ExpectationRecord) -> str:
     """The sentence about an entry that has run out."""
     name = f"expectation {record['id']} ({record['kind']}) in {record['source']}"
     if not record["fails"]:

@@ -11,17 +11,16 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from conformance.expectations import judge
 from conformance.expectations.covering import minimal
 from conformance.expectations.entries import NEVER, UNREAD, Expectation
 from conformance.expectations.index import Index
 from conformance.model.patterns import is_literal, matches
+from conformance.model.records import Row
 from conformance.model.torch_range import Minor, TorchScope, between, minor
 from conformance.model.verdicts import Kind, Verdict
 
-Row = Mapping[str, Any]
 #: Result ids by mode: everything that the suite can ask of a target.
 Plans = Mapping[str, frozenset[str]]
 
@@ -37,7 +36,7 @@ class Seen:
     torch: str
     rows: Mapping[str, Row]
 
-    def state(self, result_id: str, kind: str) -> str:
+    def state(self, result_id: str, kind: str) -> judge.State:
         """``fails``, ``passes``, ``other`` or ``unclear``; what did not run is unclear."""
         row = self.rows.get(result_id)
         return "unclear" if row is None else judge.state(row, kind)
@@ -227,7 +226,8 @@ def _versions(name: str, kind: str, failing: Sequence[Seen], legs: Sequence[Seen
 def _said(legs: Iterable[Seen], name: str, kind: str) -> str:
     """The first line of what a result said about a kind of failure."""
     for leg in legs:
-        for failure in leg.rows.get(name, {}).get("failures", ()):
+        row = leg.rows.get(name)
+        for failure in () if row is None else row.get("failures", ()):
             if failure["kind"] == kind:
                 return str(next(iter(failure["message"].splitlines()), ""))[:200]
     return ""

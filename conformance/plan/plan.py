@@ -8,9 +8,10 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from conformance.errors import UsageError
+from conformance.model.records import PlanTable
 from conformance.plan import shards
 from conformance.plan.selection import Matcher
 
@@ -80,17 +81,18 @@ class Plan:
         lines = sorted(f"{case.kind}:{case.id}@{','.join(case.dtypes)}" for case in self.cases)
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlanTable:
         """A compact object: lists of dtypes are shared among cases."""
         lists: dict[tuple[str, ...], int] = {}
         rows = [
-            [case.kind, case.property, case.subject, lists.setdefault(case.dtypes, len(lists))]
+            (case.kind, case.property, case.subject, lists.setdefault(case.dtypes, len(lists)))
             for case in self.cases
         ]
         return {"dtypes": [list(dtypes) for dtypes in lists], "cases": rows}
 
     @staticmethod
-    def from_json(data: dict[str, Any]) -> Plan:
+    def from_json(data: PlanTable) -> Plan:
+        """The inverse of :meth:`to_json`."""
         lists = [tuple(dtypes) for dtypes in data["dtypes"]]
         return Plan([Case(kind, name, subject, lists[index]) for kind, name, subject, index in data["cases"]])
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from conformance.distributed import USUAL_LIMIT
+from conformance.model.records import TargetRecord
 from conformance.plan.plan import Shard
 from conformance.target.file import TargetFile
 
@@ -31,7 +31,7 @@ class Request:
     #: Ranks of the worlds of mode ``distributed``.
     ranks: int = 2
 
-    def target_words(self) -> dict[str, Any]:
+    def target_words(self) -> TargetRecord:
         """What a results file says of the target."""
         target = self.target
         return {

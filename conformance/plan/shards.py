@@ -12,13 +12,19 @@ import json
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypedDict
 
 from conformance.errors import UsageError
 
 FILE = Path(__file__).parent / "seconds.json"
 SCHEMA = 1
-#: Seconds by mode, then by subject.
-Table = Mapping[str, Mapping[str, float]]
+
+
+class Seconds(TypedDict):
+    """The committed table: by mode, then by seconds, the names of the subjects that take them."""
+
+    schema: int
+    modes: dict[str, dict[str, list[str]]]
 
 
 def key(kind: str, subject: str) -> str:

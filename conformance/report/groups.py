@@ -11,12 +11,11 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
 
+from conformance.model.records import Leg, Row
 from conformance.model.verdicts import ResultId, Verdict
 from conformance.report.families import message_shape, operator_family, property_family, quotes_error
 
-Row = dict[str, Any]
 _ORDER = list(Verdict)
 #: From this many families of operators on, and this share of the subjects that ran, it is one cause for all.
 _MANY_FAMILIES = 4
@@ -82,7 +81,7 @@ def said(row: Row) -> tuple[str, str]:
     return row["verdict"], (row.get("notes") or [""])[-1]
 
 
-def of(legs: Sequence[dict[str, Any]]) -> list[Group]:
+def of(legs: Sequence[Leg]) -> list[Group]:
     """The unexpected results of some legs by cause, the largest group first."""
     found = (
         (number, row)
@@ -93,7 +92,7 @@ def of(legs: Sequence[dict[str, Any]]) -> list[Group]:
     return grouped(found, legs)
 
 
-def grouped(rows: Iterable[tuple[int, Row]], legs: Sequence[dict[str, Any]]) -> list[Group]:
+def grouped(rows: Iterable[tuple[int, Row]], legs: Sequence[Leg]) -> list[Group]:
     """Some rows of legs by cause, the largest group first."""
     by_shape: dict[tuple[str, str], list[tuple[int, Row]]] = {}
     plain: set[tuple[str, str]] = set()
@@ -133,7 +132,7 @@ def _by_family(
     return [common, *parts] if common else parts
 
 
-def _ran(legs: Sequence[dict[str, Any]]) -> dict[tuple[int, str], set[str]]:
+def _ran(legs: Sequence[Leg]) -> dict[tuple[int, str], set[str]]:
     """The subjects that ran, by number of the leg and family of properties."""
     found: dict[tuple[int, str], set[str]] = collections.defaultdict(set)
     for number, leg in enumerate(legs):

@@ -5,15 +5,13 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal, TypedDict
 
 from conformance.errors import UsageError
 from conformance.expectations import Aliases
+from conformance.model.records import Digests, Leg, Row, TargetRecord
 from conformance.model.verdicts import Verdict
 from conformance.results.merge import spoken
-
-Leg = dict[str, Any]
-Row = dict[str, Any]
 
 #: How far a verdict is from a pass. A step up is a regression, also where an expectation or a declaration
 #: makes it no surprise: that says why, not that it works.
@@ -26,7 +24,12 @@ _DISTANCE = {
 }
 _FAILS = 3
 #: What must agree between two legs for a result that is gone to count.
-_SAME = ("level", "shard", "selection", "samples")
+_SAME: tuple[Literal["level", "shard", "selection", "samples"], ...] = (
+    "level",
+    "shard",
+    "selection",
+    "samples",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,7 +201,25 @@ def _minor(version: str) -> str:
     return found.group() if found else version
 
 
-def to_json(report: Report) -> dict[str, Any]:
+class _LegHead(TypedDict):
+    name: str
+    mode: str
+    torch: str
+    target: TargetRecord
+    digests: Digests
+
+
+def _head(leg: Leg) -> _LegHead:
+    return {
+        "name": leg["name"],
+        "mode": leg["mode"],
+        "torch": leg["torch"],
+        "target": leg["target"],
+        "digests": leg["digests"],
+    }
+
+
+def to_json(report: Report) -> dict[str, object]:
     """Everything about a comparison, for programs."""
     lists = ("regressed", "fixed", "excused", "still_failing", "added", "vanished")
     return {
@@ -207,8 +228,8 @@ def to_json(report: Report) -> dict[str, Any]:
         "notes": report.notes,
         "legs": [
             {
-                "old": {key: pair.old[key] for key in ("name", "mode", "torch", "target", "digests")},
-                "new": {key: pair.new[key] for key in ("name", "mode", "torch", "target", "digests")},
+                "old": _head(pair.old),
+                "new": _head(pair.new),
                 "notes": pair.notes,
                 "vanished_count": not pair.excuse,
                 "unchanged": pair.unchanged,

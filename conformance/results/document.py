@@ -6,15 +6,25 @@ import collections
 import datetime
 import json
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import conformance
 from conformance.builds import describe, installed
 from conformance.errors import UsageError
 from conformance.expectations import Book, judge
 from conformance.model import digests
+from conformance.model.records import (
+    Digests,
+    Document,
+    ExpectationRecord,
+    ExpectationReport,
+    Leg,
+    Row,
+    TorchFacts,
+    Totals,
+)
 from conformance.model.schema import Schema, SchemaError
 from conformance.model.verdicts import ResultId, Verdict
 from conformance.plan.levels import manifest
@@ -32,6 +42,9 @@ MAX_BYTES = 1 << 30
 #: A leg keeps this many names of missing results, and differences of the oracle.
 MISSING_SHOWN = 100
 
+#: What a leg has a digest of.
+_DIGESTS = ("suite", "manifest", "target", "expectations", "torch", "backend")
+
 OK, UNEXPECTED, USAGE, INCOMPLETE = 0, 1, 2, 3
 
 
@@ -41,9 +54,11 @@ def worst_exit(codes: Iterable[int]) -> int:
     return min(codes, key=order.index, default=OK)
 
 
-def leg(ledger: Ledger, book: Book, *, today: datetime.date | None = None) -> dict[str, Any]:
+def leg(ledger: Ledger, book: Book, *, today: datetime.date | None = None) -> Leg:
     """What one leg found: one mode of one target on one build."""
     header = ledger.header
+    if header is None:
+        raise KeyError("run")
     plan = Plan.from_json(ledger.plan) if ledger.plan is not None else Plan([])
     torch_version = header["facts"]["torch"]["version"]
     day = today or datetime.date.today()
@@ -86,8 +101,17 @@ def leg(ledger: Ledger, book: Book, *, today: datetime.date | None = None) -> di
         "name": header["name"],
         "build": installed.label(torch_version),
         "torch": torch_version,
-        **{key: header[key] for key in ("mode", "target", "level", "shard", "selection", "samples")},
-        **{key: header[key] for key in ("started", "workers", "facts", "digests", "left_out")},
+        "mode": header["mode"],
+        "target": header["target"],
+        "level": header["level"],
+        "shard": header["shard"],
+        "selection": header["selection"],
+        "samples": header["samples"],
+        "started": header["started"],
+        "workers": header["workers"],
+        "facts": header["facts"],
+        "digests": header["digests"],
+        "left_out": header["left_out"],
         "seconds": round(ledger.seconds, 3),
         "exit": code,
         "complete": complete,
@@ -103,7 +127,7 @@ def leg(ledger: Ledger, book: Book, *, today: datetime.date | None = None) -> di
     }
 
 
-def judged(records: list[judge.Record], mode: str, *, whole: bool) -> dict[str, Any]:
+def judged(records: list[ExpectationRecord], mode: str, *, whole: bool) -> ExpectationReport:
     """What a leg says about expectations. In a part of a leg only that some have expired is said."""
     problems = (
         judge.problems(records, mode)
@@ -113,7 +137,7 @@ def judged(records: list[judge.Record], mode: str, *, whole: bool) -> dict[str, 
     return {"judged": whole, "problems": problems, "entries": records}
 
 
-def exit_code(totals: Iterable[str], *, complete: bool, expectations: Mapping[str, Any]) -> int:
+def exit_code(totals: Iterable[str], *, complete: bool, expectations: ExpectationReport) -> int:
     """The exit code of a leg. Wrong expectations count where the leg is whole and they could be judged."""
     if not complete:
         return INCOMPLETE
@@ -121,7 +145,7 @@ def exit_code(totals: Iterable[str], *, complete: bool, expectations: Mapping[st
     return UNEXPECTED if wrong or any(Verdict(verdict).unexpected for verdict in totals) else OK
 
 
-def _installed() -> dict[str, Any]:
+def _installed() -> TorchFacts:
     """What is known of torch without importing it, where anything is."""
     try:
         return describe.of_environment().facts()
@@ -129,12 +153,10 @@ def _installed() -> dict[str, Any]:
         return {"revision": None}
 
 
-def not_run(
-    options: Request, mode: str, torch_version: str, why: str, *, code: int = USAGE
-) -> dict[str, Any]:
+def not_run(options: Request, mode: str, torch_version: str, why: str, *, code: int = USAGE) -> Leg:
     """The leg of a mode that did not start: nothing in it but the reason and the exit code."""
     target = options.target
-    digest = dict.fromkeys(("suite", "manifest", "target", "expectations", "torch", "backend"))
+    known: Digests = {"suite": digests.suite(), "target": target.digest}
     return {
         "name": installed.leg_name(torch_version, mode),
         "build": installed.label(torch_version),
@@ -153,7 +175,7 @@ def not_run(
             "torch": {**_installed(), "version": torch_version},
             "backend": {"module": target.module, "version": None, "digest": None, "abi": None},
         },
-        "digests": {**digest, "suite": digests.suite(), "target": target.digest},
+        "digests": {name: known.get(name) for name in _DIGESTS},
         "left_out": 0,
         "seconds": 0.0,
         "exit": code,
@@ -170,7 +192,7 @@ def not_run(
     }
 
 
-def document(legs: list[dict[str, Any]]) -> dict[str, Any]:
+def document(legs: list[Leg]) -> Document:
     """The results document of one or several legs."""
     totals: collections.Counter[str] = collections.Counter()
     for entry in legs:
@@ -185,13 +207,13 @@ def document(legs: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def from_journal(path: Path, book: Book) -> dict[str, Any]:
+def from_journal(path: Path, book: Book) -> Leg:
     """The leg that a journal describes; UsageError where it has no header."""
     events, damaged = journal.read(path)
     ledger = Ledger()
     for event in events:
         ledger.apply(event)
-    if not ledger.header:
+    if ledger.header is None:
         raise UsageError(
             f"journal {path} has no run event; it is not the journal of a run, or its start is damaged"
         )
@@ -206,7 +228,7 @@ def from_journal(path: Path, book: Book) -> dict[str, Any]:
     return found
 
 
-def write(path: Path, results: dict[str, Any]) -> None:
+def write(path: Path, results: Document) -> None:
     """Check a document against its schema and write it; the file appears whole or not at all."""
     results = _characters(results)
     Schema.load("results").validate(results)
@@ -217,7 +239,7 @@ def write(path: Path, results: dict[str, Any]) -> None:
     scratch.replace(path)
 
 
-def _characters(results: dict[str, Any]) -> dict[str, Any]:
+def _characters(results: Document) -> Document:
     """A document with ``?`` for halves of characters, which a device may put into a message and nothing can
     write down or show.
     """
@@ -225,12 +247,12 @@ def _characters(results: dict[str, Any]) -> dict[str, Any]:
     try:
         text.encode()
     except UnicodeEncodeError:
-        whole: dict[str, Any] = json.loads(text.encode(errors="replace"))
+        whole: Document = json.loads(text.encode(errors="replace"))
         return whole
     return results
 
 
-def read(path: Path, *, limit: int = MAX_BYTES) -> dict[str, Any]:
+def read(path: Path, *, limit: int = MAX_BYTES) -> Document:
     """Read and check a results file; UsageError where it is absent, too large, or something else."""
     try:
         size = path.stat().st_size
@@ -249,14 +271,14 @@ def read(path: Path, *, limit: int = MAX_BYTES) -> dict[str, Any]:
         # Of the document as a whole there is no place to name, and none stands before the colon.
         wrong = str(error).removeprefix(": ")
         raise UsageError(f"results {path} do not follow the schema: {wrong}") from None
-    return found  # type: ignore[no-any-return]
+    return cast("Document", found)
 
 
 def _no_number(word: str) -> float:
     raise ValueError(f"{word} is no number of JSON")
 
 
-def _check_counts(where: str, leg: dict[str, Any]) -> None:
+def _check_counts(where: str, leg: Leg) -> None:
     """Raise SchemaError unless what a leg counts is what its rows say."""
     verdicts: dict[str, list[Verdict]] = {}
     seen = set()
@@ -267,25 +289,25 @@ def _check_counts(where: str, leg: dict[str, Any]) -> None:
         verdicts.setdefault(str(ResultId.parse(row["id"]).case), []).append(Verdict(row["verdict"]))
     worst = {case: Verdict.worst(found).value for case, found in verdicts.items()}
     missing = leg["missing"]
-    counts = {
-        "cases": worst,
-        "totals": count_totals(leg["results"], leg["left_out"]),
-        "case_totals": ordered(collections.Counter(worst.values())),
-        "planned": len(seen) + missing["count"],
+    counts: dict[str, tuple[object, object]] = {
+        "cases": (leg["cases"], worst),
+        "totals": (leg["totals"], count_totals(leg["results"], leg["left_out"])),
+        "case_totals": (leg["case_totals"], ordered(collections.Counter(worst.values()))),
+        "planned": (leg["planned"], len(seen) + missing["count"]),
     }
-    for word, value in counts.items():
-        if leg[word] != value:
+    for word, (stated, counted) in counts.items():
+        if stated != counted:
             raise SchemaError(f"{where}: {word} is not what the results add up to")
     if len(missing["first"]) != min(missing["count"], MISSING_SHOWN):
         raise SchemaError(f"{where}: missing.first does not name the first of {missing['count']} results")
 
 
-def ordered(totals: collections.Counter[str]) -> dict[str, int]:
+def ordered(totals: collections.Counter[str]) -> Totals:
     """Counts by verdict, the worst first."""
     return {verdict.value: totals[verdict.value] for verdict in Verdict if totals[verdict.value]}
 
 
-def count_totals(rows: Iterable[dict[str, Any]], left_out: int) -> dict[str, int]:
+def count_totals(rows: Iterable[Row], left_out: int) -> Totals:
     """Totals of rows, with what the user's selection left out as ``skip``."""
     totals = collections.Counter(row["verdict"] for row in rows)
     totals[Verdict.SKIP.value] += left_out

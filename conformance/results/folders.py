@@ -9,9 +9,9 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from conformance.errors import UsageError
+from conformance.model.records import Header, Leg
 from conformance.plan import levels
 from conformance.plan.request import Request
 from conformance.results import merge
@@ -93,7 +93,9 @@ def earlier(folder: Path) -> list[Earlier]:
         return []
 
 
-def _leg(words: dict[str, Any], *, complete: bool) -> list[Earlier]:
+def _leg(words: Header | Leg | None, *, complete: bool) -> list[Earlier]:
+    if words is None:
+        return []
     try:
         return [
             Earlier(
@@ -146,14 +148,15 @@ def journals(folder: Path) -> list[Path]:
     return [own] if own.is_file() else sorted(folder.glob("legs/*/journal.jsonl"))
 
 
-def header(journal: Path) -> dict[str, Any]:
-    """The first event of a journal, with which a run says what it is; empty where it is damaged."""
+def header(journal: Path) -> Header | None:
+    """The first event of a journal, which says what is run; None if that line is damaged."""
     try:
         with journal.open("rb") as file:
             events, _ = decode(file.readline().decode("utf-8", "replace"))
     except OSError:
-        return {}
-    return events[0] if events and events[0]["event"] == "run" else {}
+        return None
+    first = events[0] if events else None
+    return first if first is not None and first["event"] == "run" else None
 
 
 def complete(folder: Path) -> bool:
@@ -161,7 +164,7 @@ def complete(folder: Path) -> bool:
     return _COMPLETE.match(_head(folder / "results.json")) is not None
 
 
-def to_resume(folder: Path, legs: Sequence[dict[str, Any]]) -> list[Path]:
+def to_resume(folder: Path, legs: Sequence[Leg]) -> list[Path]:
     """The folders with which ``run --resume`` has something to go on, of a folder with these legs."""
     unfinished = {leg["name"] for leg in legs if _can_go_on(leg)}
     found = journals(folder)
@@ -174,12 +177,13 @@ def to_resume(folder: Path, legs: Sequence[dict[str, Any]]) -> list[Path]:
 
 def of_one_run(found: Sequence[Path]) -> bool:
     """Whether the journals below ``legs`` are of one run of several modes, and not of runs put together."""
-    options = header(found[0]).get("options")
+    first = header(found[0])
+    options: object = None if first is None else first.get("options")
     modes = options.get("modes") if isinstance(options, dict) else None
     return isinstance(modes, list) and len(modes) > 1
 
 
-def _can_go_on(leg: dict[str, Any]) -> bool:
+def _can_go_on(leg: Leg) -> bool:
     """Whether a leg lacks what it can still find out. Other oracle values stay, and shards run elsewhere."""
     if merge.alone(leg)["complete"]:
         return False

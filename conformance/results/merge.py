@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import collections
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from conformance.errors import UsageError
 from conformance.expectations import judge
+from conformance.model.records import Leg
 from conformance.model.verdicts import Verdict
 from conformance.results import document
-
-Leg = dict[str, Any]
 
 #: What must agree wherever two legs stand in one file, and what only where they are the same target.
 _EVERYWHERE = ("suite",)
 _SAME_TARGET = ("target", "expectations")
 #: Besides all digests, what must agree between the parts of one leg.
-_SAME_LEG = ("level", "selection", "samples")
+_SAME_LEG: tuple[Literal["level", "selection", "samples"], ...] = ("level", "selection", "samples")
 #: What it means, in words, that something was not asked for.
 _NONE = {"selection": "the whole level"}
 _ITSELF_INCOMPLETE = re.compile(r"shard [\d,]+/\d+ is incomplete")
@@ -89,7 +88,7 @@ def _one(parts: list[tuple[str, Leg]], *, assembled: bool) -> Leg:
     return _join(_shards(first["name"], parts), [leg for _, leg in parts])
 
 
-def spoken(key: str, value: Any) -> str:
+def spoken(key: str, value: object) -> str:
     """What a leg was asked for, in words: no selection is the whole level."""
     return str(_NONE.get(key, value) if value is None else value)
 
@@ -114,13 +113,13 @@ def _shards(name: str, parts: list[tuple[str, Leg]]) -> tuple[list[int], int]:
     return sorted(seen), counts.pop()
 
 
-def _numbers(leg: Mapping[str, Any]) -> tuple[list[int], int]:
+def _numbers(leg: Leg) -> tuple[list[int], int]:
     """Which shards a leg is, of how many."""
     numbers, _, count = leg["shard"].partition("/")
     return [int(number) for number in numbers.split(",")], int(count)
 
 
-def absent(leg: Mapping[str, Any]) -> str | None:
+def absent(leg: Leg) -> str | None:
     """Which shards a merge had to do without, in words; None also for a shard that nobody merged."""
     numbers, count = _numbers(leg)
     words = _absent(numbers, count)
@@ -138,11 +137,11 @@ def _problem(absent: str) -> str:
     return f"{absent}; merge what is missing too"
 
 
-def alone(leg: Mapping[str, Any]) -> Leg:
+def alone(leg: Leg) -> Leg:
     """A leg as it was before a merge found that others are missing: its own results may be complete."""
     words = absent(leg)
     if words is None:
-        return dict(leg)
+        return leg
     problems = [problem for problem in leg["problems"] if problem != _problem(words)]
     whole = not any(map(_ITSELF_INCOMPLETE.fullmatch, problems))
     return {**leg, "problems": problems, "complete": whole}
@@ -150,7 +149,7 @@ def alone(leg: Mapping[str, Any]) -> Leg:
 
 def own_problems(leg: Leg) -> list[str]:
     """The problems of a leg other than those of its expectations."""
-    of_expectations = leg.get("expectations", {}).get("problems", ())
+    of_expectations = leg["expectations"]["problems"] if "expectations" in leg else []
     return [problem for problem in leg["problems"] if problem not in of_expectations]
 
 
@@ -168,7 +167,7 @@ def _join(shards: tuple[list[int], int], parts: list[Leg]) -> Leg:
     cases = {case: verdict for leg in legs for case, verdict in leg["cases"].items()}
     left_out = sum(leg["left_out"] for leg in legs)
     complete = not missing and all(leg["complete"] for leg in legs)
-    joined = {**legs[0], "shard": "1/1" if not missing else f"{','.join(map(str, numbers))}/{count}"}
+    joined: Leg = {**legs[0], "shard": "1/1" if not missing else f"{','.join(map(str, numbers))}/{count}"}
     expectations = document.judged(
         judge.join(leg["expectations"]["entries"] for leg in legs if "expectations" in leg),
         joined["mode"],

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import cast
 
 from conformance.expectations import Expectation, Index, judge
+from conformance.model.records import AttemptRow, AttemptSummary, Row
 from conformance.model.verdicts import Verdict
-from conformance.results.ledger import BAD, Row, settle
+from conformance.results.ledger import BAD, settle
 
 #: Verdicts that an expectation can excuse.
 _EXCUSABLE = (Verdict.FAIL.value, Verdict.CRASH.value, Verdict.TIMEOUT.value)
@@ -26,7 +27,7 @@ class Outcome:
 
 
 def decide(
-    attempts: Mapping[str, list[Row]],
+    attempts: Mapping[str, list[AttemptRow]],
     expectations: list[Expectation],
     covers: Callable[[Expectation, int], bool] = lambda entry, matched: True,
 ) -> Outcome:
@@ -84,18 +85,18 @@ def _passes(row: Row) -> bool:
     return bool(row["verdict"] in (Verdict.PASS.value, Verdict.XPASS.value))
 
 
-def _row(attempts: list[Row]) -> Row:
+def _row(attempts: list[AttemptRow]) -> Row:
     verdict, shown = settle(attempts)
-    row: dict[str, Any] = {**shown, "verdict": verdict}
-    row.pop("attempt", None)
+    row = cast("Row", {key: value for key, value in shown.items() if key != "attempt"})
+    row["verdict"] = verdict
     if len(attempts) > 1:
         row["attempts"] = [_attempt(kept) for kept in attempts]
     return row
 
 
-def _attempt(kept: Row) -> Row:
+def _attempt(kept: AttemptRow) -> AttemptSummary:
     """What is kept of one attempt among several: its verdict and, where it was bad, in which ways."""
-    found = {
+    found: AttemptSummary = {
         "verdict": kept["verdict"],
         "seconds": kept.get("seconds", 0.0),
         "attempt": kept.get("attempt", 1),

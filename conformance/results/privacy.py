@@ -5,9 +5,10 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from conformance.builds import installed
+from conformance.model.records import Facts, Leg, Row
 
 #: A path of a file system: a folder below the root, a home, or a drive; not the path of a web address.
 _PATH = re.compile(
@@ -58,7 +59,7 @@ def without_host(value: Any) -> Any:
     return walk(value)
 
 
-def leg(found: Mapping[str, Any]) -> dict[str, Any]:
+def leg(found: Leg) -> Leg:
     """A leg as a bundle holds it."""
     kept = scrubbed(
         {key: value for key, value in found.items() if key not in ("facts", "digests", "results")}
@@ -66,23 +67,24 @@ def leg(found: Mapping[str, Any]) -> dict[str, Any]:
     kept["digests"] = dict(found["digests"])
     kept["facts"] = facts(found["facts"])
     kept["results"] = [row(one) for one in found["results"]]
-    return dict(kept)
+    return cast("Leg", kept)
 
 
-def row(found: Mapping[str, Any]) -> dict[str, Any]:
+def row(found: Row) -> Row:
     """A row of results: ids stay as they are, messages and notes are scrubbed."""
-    return {
+    kept = {
         key: scrubbed(value) if key in ("failures", "notes", "attempts") else value
         for key, value in found.items()
     }
+    return cast("Row", kept)
 
 
-def facts(found: Mapping[str, Any]) -> dict[str, Any]:
+def facts(found: Facts) -> Facts:
     """What a certificate says of the machine: versions, the kind of system, variables of the allow-list."""
-    known = found.get("torch", {})
-    backend = found.get("backend", {})
+    known: Mapping[str, object] = found.get("torch", {})
+    backend: Mapping[str, object] = found.get("backend", {})
     variables = {str(key): str(value) for key, value in found.get("environment", {}).items()}
-    return {
+    kept = {
         "python": text(str(found.get("python", ""))),
         "platform": system(str(found.get("platform", ""))),
         "torch": {key: known[key] for key in _TORCH if key in known},
@@ -90,6 +92,7 @@ def facts(found: Mapping[str, Any]) -> dict[str, Any]:
         "environment": installed.environment(variables),
         "extra": list(found.get("extra", ())),
     }
+    return cast("Facts", kept)
 
 
 def system(name_of_system: str) -> str:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
 
 from conformance.builds import installed
 from conformance.errors import UsageError
+from conformance.model.records import Leg
 from conformance.plan.request import Request
 from conformance.report import files
 from conformance.results import document, folders
 from conformance.runner import leg
 
 
-def run(options: Request) -> list[dict[str, Any]]:
+def run(options: Request) -> list[Leg]:
     """Run a leg per mode into ``legs/BUILD-MODE``; what was found, also where the user stops it.
 
     A mode that cannot start does not keep the others from running: it is a leg with exit code 2. One for
@@ -26,16 +26,16 @@ def run(options: Request) -> list[dict[str, Any]]:
     folders.clear(options.output)
     build = installed.version()
 
-    def one(mode: str) -> dict[str, Any]:
+    def one(mode: str) -> Leg:
         return leg.run(options, mode, options.output / "legs" / installed.leg_name(build, mode))
 
     return each(options, one)
 
 
-def each(options: Request, one: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
+def each(options: Request, one: Callable[[str], Leg]) -> list[Leg]:
     """The legs that ``one`` finds for the modes of a run."""
     build = installed.version()
-    found: list[dict[str, Any]] = []
+    found: list[Leg] = []
     for mode in options.modes:
         folder = options.output / "legs" / installed.leg_name(build, mode)
         try:

@@ -8,12 +8,13 @@ import datetime
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from conformance import expectations as expectation
 from conformance.builds import installed
 from conformance.errors import UsageError
 from conformance.model import digests
+from conformance.model.records import Document, Header, Leg, PlanTable
 from conformance.model.verdicts import Verdict
 from conformance.plan.plan import Plan, Shard
 from conformance.plan.request import Request
@@ -36,7 +37,15 @@ FAILED = frozenset(
     if verdict.unexpected and verdict not in (Verdict.XPASS, Verdict.FLAKY)
 )
 #: What must be as it was, besides all digests.
-_SAME = ("name", "mode", "target", "level", "shard", "selection", "samples")
+_SAME: tuple[Literal["name", "mode", "target", "level", "shard", "selection", "samples"], ...] = (
+    "name",
+    "mode",
+    "target",
+    "level",
+    "shard",
+    "selection",
+    "samples",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,18 +56,29 @@ class Wish:
     timeout: float | None = None
 
 
-def read(folder: Path) -> tuple[Ledger, Tail]:
+@dataclasses.dataclass(frozen=True)
+class Begun:
+    """What the journal of a run says so far."""
+
+    ledger: Ledger
+    header: Header
+    plan: PlanTable
+    tail: Tail
+
+
+def read(folder: Path) -> Begun:
     """What a journal says so far; UsageError where it is not that of a run that can go on."""
     path = folder / "journal.jsonl"
     tail = Tail(path)
     ledger = Ledger()
     for event in tail.read():
         ledger.apply(event)
-    if not isinstance(ledger.header.get("options"), dict) or ledger.plan is None:
+    header, plan = ledger.header, ledger.plan
+    if header is None or plan is None or not isinstance(header.get("options"), dict):
         raise UsageError(
             f"journal {path} does not begin with a run and its plan, so it cannot go on; run it anew"
         )
-    return ledger, tail
+    return Begun(ledger, header, plan, tail)
 
 
 def options(folder: Path, wish: Wish) -> Request:
@@ -70,7 +90,7 @@ def options(folder: Path, wish: Wish) -> Request:
             "results go on in the folders of their parts)"
         )
     parts = [journal.parent for journal in journals]
-    header = read(parts[0])[0].header
+    header = read(parts[0]).header
     if parts[0] != folder and not outputs.of_one_run(journals):
         raise UsageError(
             f"{folder} holds the results of {len(parts)} runs, which were merged; name the one that is to go "
@@ -97,7 +117,7 @@ def options(folder: Path, wish: Wish) -> Request:
         raise UsageError(f"journal of {parts[0]} is damaged ({error!r}); run it anew") from None
 
 
-def run(chosen: Request, *, failed: bool) -> list[dict[str, Any]]:
+def run(chosen: Request, *, failed: bool) -> list[Leg]:
     """Go on with every leg of a run: with ``failed`` what failed, else what is missing.
 
     UsageError where something that decides about results is not as it was.
@@ -112,7 +132,7 @@ def run(chosen: Request, *, failed: bool) -> list[dict[str, Any]]:
             "run it anew"
         )
 
-    def one(mode: str) -> dict[str, Any]:
+    def one(mode: str) -> Leg:
         if not begun[mode]:
             if failed:
                 raise leg.NothingToRun("it has not run yet; --resume runs it")
@@ -141,7 +161,7 @@ def _folders(chosen: Request) -> dict[str, Path]:
     return {mode: chosen.output / "legs" / installed.leg_name(build, mode) for mode in chosen.modes}
 
 
-def finished(chosen: Request, *, failed: bool) -> dict[str, Any] | None:
+def finished(chosen: Request, *, failed: bool) -> Document | None:
     """The results of a run of which nothing is left to do; None where something is, or must be looked into.
 
     It is told from the folder alone: bringing up the target only to find no work takes many seconds.
@@ -155,11 +175,11 @@ def finished(chosen: Request, *, failed: bool) -> dict[str, Any] | None:
     here = {"suite": digests.suite(), "target": chosen.target.digest, "expectations": book.digest}
     found = []
     for folder in begun:
-        ledger, tail = read(folder)
-        known = ledger.header.get("digests", {})
-        if tail.damaged or any(known.get(word) != digest for word, digest in here.items()):
+        run = read(folder)
+        known = run.header.get("digests", {})
+        if run.tail.damaged or any(known.get(word) != digest for word, digest in here.items()):
             return None
-        found.append(document.leg(ledger, book))
+        found.append(document.leg(run.ledger, book))
         if not found[-1]["complete"] or (failed and _to_try(found[-1])):
             return None
     with contextlib.suppress(UsageError):
@@ -180,7 +200,7 @@ def _book(chosen: Request) -> expectation.Book:
     return expectation.load(expectation.sources(chosen.target.name, chosen.target.expectations))
 
 
-def resume(chosen: Request, mode: str, folder: Path, *, failed: bool) -> dict[str, Any]:
+def resume(chosen: Request, mode: str, folder: Path, *, failed: bool) -> Leg:
     """Go on with one leg and return it; Interrupted on Ctrl-C."""
     started = datetime.datetime.now(datetime.timezone.utc)
     clock = time.monotonic()
@@ -189,17 +209,18 @@ def resume(chosen: Request, mode: str, folder: Path, *, failed: bool) -> dict[st
         raise UsageError(f"a run still writes to {folder}; wait for its end, or end it")
     book = _book(chosen)
     answer = leg.prepare(chosen, mode)
-    level, plan, _ = leg.choose(chosen, mode, answer)
-    ledger, tail = read(folder)
-    _same(folder, ledger.header, leg.header(chosen, mode, answer, level, book, started))
-    if Plan.from_json(ledger.plan or {}).digest() != plan.digest():
+    level, plan, left_out = leg.choose(chosen, mode, answer)
+    run = read(folder)
+    ledger = run.ledger
+    _same(folder, run.header, leg.header(chosen, mode, answer, level, book, started, left_out))
+    if Plan.from_json(run.plan).digest() != plan.digest():
         raise UsageError(f"the plan in {folder} is another one than that of its options; run it anew")
     wanted = _failed(ledger, book) if failed else None
     if wanted is not None and not wanted:
         return document.leg(ledger, book, today=started.date())
     journal.write("resume", failed=failed, started=started.isoformat(timespec="seconds"))
-    progress = Progress(ledger, len(plan), label=ledger.header["name"])
-    rounds = Rounds(chosen, mode, folder, journal, tail, ledger, progress.show, number=ledger.rounds)
+    progress = Progress(ledger, len(plan), label=run.header["name"])
+    rounds = Rounds(chosen, mode, folder, journal, run.tail, ledger, progress.show, number=ledger.rounds)
     rounds.absorb()
 
     def work() -> None:
@@ -209,8 +230,8 @@ def resume(chosen: Request, mode: str, folder: Path, *, failed: bool) -> dict[st
             rerun(rounds, plan.only(wanted))
 
     found = leg.finish(rounds, work, progress, book, started.date(), clock)
-    if tail.damaged:
-        found["problems"].append(f"{tail.damaged} damaged lines in journal.jsonl")
+    if run.tail.damaged:
+        found["problems"].append(f"{run.tail.damaged} damaged lines in journal.jsonl")
     return found
 
 
@@ -236,11 +257,11 @@ def _failed(ledger: Ledger, book: expectation.Book) -> list[str]:
     return _to_try(found)
 
 
-def _to_try(found: dict[str, Any]) -> list[str]:
+def _to_try(found: Leg) -> list[str]:
     return [row["id"] for row in found["results"] if row["verdict"] in FAILED]
 
 
-def _same(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
+def _same(folder: Path, old: Header, new: Header) -> None:
     """Raise UsageError where what decides about results has changed since."""
     wrong = [
         f"{word} was {_short(spoken(word, old.get(word)))} and is {_short(spoken(word, new[word]))}"
@@ -257,7 +278,7 @@ def _same(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
         raise UsageError(f"the run in {folder} cannot go on: {_and(wrong)}; put that back, or run it anew")
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = str(value)
     return text[:12] if len(text) == 64 else text
 

@@ -94,9 +94,11 @@ class Executor:
         subject = self.subject(case.kind, case.subject)
         for dtype in case.dtypes:
             result_id = ResultId(CaseId(case.property, case.subject), dtype)
-            self._write("dtype", id=str(result_id), attempt=self.attempt)
+            if self.journal is not None:
+                self.journal.write("dtype", worker=self.worker, id=str(result_id), attempt=self.attempt)
             result = self.last = self._check(entry, subject, result_id)
-            self._write("result", result=result.to_json())
+            if self.journal is not None:
+                self.journal.write("result", worker=self.worker, result=result.to_json())
             if result.verdict is not Verdict.PASS:
                 self._after(result)
             yield result
@@ -161,12 +163,21 @@ class Executor:
 
     def _after(self, result: Result) -> None:
         """Ask the device for known answers after a result that did not pass."""
-        self._write("probe", id=str(result.id), state="start", attempt=self.attempt)
+        name = str(result.id)
+        if self.journal is not None:
+            self.journal.write("probe", worker=self.worker, id=name, state="start", attempt=self.attempt)
         with self.watchdog.bound(PROBE_SECONDS) if self.watchdog is not None else contextlib.nullcontext():
             wrong = {name: text for name, text in self._probe().items() if name not in self._never}
-        state = "failed" if wrong else "ok"
         message = "; ".join(wrong.values())
-        self._write("probe", id=str(result.id), state=state, attempt=self.attempt, message=message)
+        if self.journal is not None:
+            self.journal.write(
+                "probe",
+                worker=self.worker,
+                id=name,
+                state="failed" if wrong else "ok",
+                attempt=self.attempt,
+                message=message,
+            )
         if wrong:
             text = unusable(message)
             result.failures.append(Failure(Kind.STATE, text))
@@ -175,10 +186,6 @@ class Executor:
 
     def _probe(self) -> dict[str, str]:
         return {} if self.target.elsewhere else probe.known_answers(self.target)
-
-    def _write(self, event: str, **fields: object) -> None:
-        if self.journal is not None:
-            self.journal.write(event, worker=self.worker, **fields)
 
 
 def leave(code: int = UNUSABLE) -> None:

@@ -13,13 +13,13 @@ import os
 import platform
 import sys
 from pathlib import Path
-from typing import Any
 
 from conformance.errors import UsageError
+from conformance.model.records import BackendFacts, Facts, Prepared, ResultNames
 from conformance.processes import orphan
 
 
-def facts(module_name: str | None, extra: list[str]) -> dict[str, Any]:
+def facts(module_name: str | None, extra: list[str]) -> Facts:
     """Versions and digests of torch and of the backend in this process, and what else it was started with."""
     import torch
 
@@ -27,7 +27,8 @@ def facts(module_name: str | None, extra: list[str]) -> dict[str, Any]:
     from conformance.model import digests
 
     build = describe.of_folder(Path(torch.__file__).parents[1])
-    found: dict[str, Any] = {
+    backend: BackendFacts = {"module": module_name, "version": None, "digest": None, "abi": None}
+    found: Facts = {
         "python": platform.python_version(),
         "platform": platform.platform(),
         # What torch itself says goes before what its files say.
@@ -37,18 +38,18 @@ def facts(module_name: str | None, extra: list[str]) -> dict[str, Any]:
             "revision": str(torch.version.git_version),
             "debug": bool(torch.version.debug),
         },
-        "backend": {"module": module_name, "version": None, "digest": None, "abi": None},
+        "backend": backend,
         "environment": installed.environment(),
         "extra": list(extra),
     }
     if module_name is not None:
         module = importlib.import_module(module_name)
         version = getattr(module, "__version__", None)
-        found["backend"]["version"] = None if version is None else str(version)
+        backend["version"] = None if version is None else str(version)
         file = getattr(module, "__file__", None)
         if file is not None:
-            found["backend"]["digest"] = digests.package(Path(file).parent)
-            found["backend"]["abi"] = _abi(Path(file).parent)
+            backend["digest"] = digests.package(Path(file).parent)
+            backend["abi"] = _abi(Path(file).parent)
     return found
 
 
@@ -74,7 +75,7 @@ def _abi(package: Path) -> str | None:
         return None
 
 
-def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> dict[str, Any]:
+def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> Prepared:
     """The facts, the plan of the level in its mode, and that of the full level in all modes of the target.
 
     UsageError where the target is unfit, or its file speaks of results that do not exist.
@@ -103,7 +104,7 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> dict[s
     chosen = plan.build(target, level)
     # Kinds and names of the properties that the mode has.
     here = [
-        [kind, entry.name]
+        (kind, entry.name)
         for kind in catalogue.kinds()
         for entry in properties(kind)
         if target.mode in entry.modes
@@ -116,7 +117,7 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> dict[s
     }
 
 
-def names(target_file: str, mode: str, extra: list[str]) -> dict[str, Any]:
+def names(target_file: str, mode: str, extra: list[str]) -> ResultNames:
     """The plan of the full level in each mode of the target, for which its device need not work.
 
     The backend is imported only where torch does not know the name of its device without it: expectations
@@ -161,6 +162,7 @@ def main(arguments: list[str] | None = None) -> int:
     if orphan.VARIABLE in os.environ:
         orphan.follow()
     try:
+        answer: Prepared | ResultNames
         if options.names:
             answer = names(options.target, options.mode, options.extra)
         else:
