@@ -12,7 +12,7 @@ from conformance.checking.recorder import MAX_FAILURES_KEPT, Recorder
 from conformance.expectations import Aliases, Book, Expectation, unmatched
 from conformance.model.verdicts import Failure, Kind, Result, ResultId, Verdict
 from conformance.plan.plan import Case, Plan
-from conformance.results import document
+from conformance.results import document, exit_codes
 from conformance.results.ledger import Ledger, settle
 from conformance.results.outcome import decide, waive
 
@@ -231,7 +231,7 @@ def test_what_makes_a_run_incomplete(broken: dict[str, Any]) -> None:
 
 
 def test_exit_codes_of_several_legs() -> None:
-    assert [document.worst_exit(codes) for codes in ([0, 1], [1, 3, 0], [3, 2, 1], [0])] == [1, 3, 2, 0]
+    assert [exit_codes.worst(codes) for codes in ([0, 1], [1, 3, 0], [3, 2, 1], [0])] == [1, 3, 2, 0]
     assert document.document([])["complete"] is False
 
 

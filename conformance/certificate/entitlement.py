@@ -12,7 +12,8 @@ from conformance.model.verdicts import Placement, Verdict, seed_of
 from conformance.model.vocabulary import LEVELS
 from conformance.plan import levels
 from conformance.plan.levels.manifest import Demand, Entry, Manifest, words
-from conformance.results import document, merge
+from conformance.results import exit_codes, merge
+from conformance.results.judgement import Judgement
 
 _RAN_ON_THE_DEVICE = (Placement.NATIVE.value, Placement.COMPOSITE.value)
 #: Verdicts that a waiver can answer for: a failure that was seen, once or each time.
@@ -129,7 +130,7 @@ def levels_within(run: str, level: str) -> bool:
 def whole(leg: Leg) -> Iterator[str]:
     """Reasons for which a leg yields no level at all, whatever its rows are."""
     count = leg["missing"]["count"]
-    lost = not leg["complete"] or count or leg["exit"] not in (document.OK, document.UNEXPECTED)
+    lost = not leg["complete"] or count or leg["exit"] not in (exit_codes.OK, exit_codes.UNEXPECTED)
     # What lacks only other shards is told so, below.
     if lost and not (merge.absent(leg) and merge.alone(leg)["complete"] and not count):
         yield f"the run is not complete{f', {count} results are missing' if count else ''}"
@@ -158,14 +159,12 @@ def part(leg: Leg) -> str:
 
 def _consistent(leg: Leg) -> Iterator[str]:
     """Where what a leg says in sum is not what its rows say one by one."""
-    if leg["planned"] != len(leg["results"]):
-        yield f"{leg['planned']} results were planned and {len(leg['results'])} rows are there"
-    if leg["totals"] != document.count_totals(leg["results"], leg["left_out"]):
+    judgement = Judgement.of(leg)
+    if leg["planned"] != len(judgement.rows):
+        yield f"{leg['planned']} results were planned and {len(judgement.rows)} rows are there"
+    if leg["totals"] != judgement.totals:
         yield "the totals do not follow from the rows"
-    cases: dict[str, list[Verdict]] = {}
-    for row in leg["results"]:
-        cases.setdefault(row["id"].rpartition("@")[0], []).append(Verdict(row["verdict"]))
-    if leg["cases"] != {case: Verdict.worst(verdicts).value for case, verdicts in cases.items()}:
+    if leg["cases"] != judgement.cases:
         yield "the verdicts of cases do not follow from the rows"
     if leg["oracle"]["differences"]:
         yield f"the oracle gave other values when it was asked again: {leg['oracle']['differences'][0]}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from conformance.certificate import entitlement
 from conformance.model.records import Leg
-from conformance.model.verdicts import Verdict
 from conformance.plan import levels
-from conformance.results.document import OK, UNEXPECTED, USAGE
+from conformance.results.exit_codes import OK, UNEXPECTED, USAGE
+from conformance.results.judgement import Judgement
 
 #: ``refused``: it did not start.
 STANDINGS = ("passed", "failed", "incomplete", "refused")
@@ -26,7 +26,7 @@ def of(leg: Leg) -> tuple[str, str]:
     why += [text for text in entitlement.whole(leg) if not text.startswith(f"level {levels.SMOKE}")]
     if why:
         return "incomplete", "; ".join([*why, *leg["problems"]])[:1000]
-    unexpected = sum(Verdict(row["verdict"]).unexpected for row in rows)
+    unexpected = Judgement.of(leg).unexpected
     if unexpected:
         return "failed", f"{unexpected} results are not as they should be"
     if leg["exit"] == UNEXPECTED:

@@ -14,7 +14,7 @@ from conformance.model.vocabulary import LEVELS
 from conformance.plan import levels
 from conformance.plan.levels import manifest
 from conformance.report import files, summary
-from conformance.results import document
+from conformance.results import exit_codes
 
 
 def add(commands: Any) -> None:
@@ -61,7 +61,7 @@ def certify(arguments: argparse.Namespace) -> int:
         judgement, certificate, kept = issue.issue(leg, known, level)
     except manifest.UnknownMinor as error:
         print(f"{summary.title(leg)}: not entitled to {level}: {error}")
-        return document.INCOMPLETE
+        return exit_codes.INCOMPLETE
     if not judgement.entitled:
         held, narrowest = None, None
         if not issue.suite_problem(leg):
@@ -70,7 +70,7 @@ def certify(arguments: argparse.Namespace) -> int:
                 narrowest = entitlement.judge(kept["legs"][0], known, LEVELS[0])
         for line in words.refused(leg, judgement, held, narrowest):
             print(line)
-        return document.INCOMPLETE
+        return exit_codes.INCOMPLETE
     for line in words.granted(judgement, certificate):
         print(line)
     if arguments.output is not None:
@@ -78,7 +78,7 @@ def certify(arguments: argparse.Namespace) -> int:
         print(
             f"written: {arguments.output}; verify it with 'conformance certify --verify {arguments.output}'"
         )
-    return document.OK
+    return exit_codes.OK
 
 
 def verify(path: Path) -> int:
@@ -88,20 +88,20 @@ def verify(path: Path) -> int:
         verification = issue.verify(certificate, rows, manifest.load())
     except manifest.UnknownMinor as error:
         print(f"NOT verified: {path}: {error}")
-        return document.INCOMPLETE
+        return exit_codes.INCOMPLETE
     if verification.problems:
         print(f"NOT verified: {path}")
         for problem in verification.problems[: words.GROUPS]:
             print(f"  {problem}")
         if len(verification.problems) > words.GROUPS:
             print(f"  and {len(verification.problems) - words.GROUPS} more")
-        return document.INCOMPLETE
+        return exit_codes.INCOMPLETE
     print(f"verified: {path}")
     for line in words.granted(verification.found, verification.certificate):
         print(line)
     for line in words.evidence(verification.certificate):
         print(line)
-    return document.OK
+    return exit_codes.OK
 
 
 def chosen(legs: list[Leg], mode: str | None, build: str | None) -> Leg:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import re
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -10,8 +9,8 @@ from typing import Literal
 from conformance.errors import UsageError
 from conformance.expectations import judge
 from conformance.model.records import Leg
-from conformance.model.verdicts import Verdict
-from conformance.results import document
+from conformance.results import exit_codes
+from conformance.results.judgement import SHOWN, Judgement, report
 
 #: What must agree wherever two legs stand in one file, and what only where they are the same target.
 _EVERYWHERE = ("suite",)
@@ -163,44 +162,43 @@ def _join(shards: tuple[list[int], int], parts: list[Leg]) -> Leg:
     missing = _absent(numbers, count)
     if missing:
         problems.append(_problem(missing))
-    rows = [row for leg in legs for row in leg["results"]]
-    cases = {case: verdict for leg in legs for case, verdict in leg["cases"].items()}
-    left_out = sum(leg["left_out"] for leg in legs)
     complete = not missing and all(leg["complete"] for leg in legs)
     joined: Leg = {**legs[0], "shard": "1/1" if not missing else f"{','.join(map(str, numbers))}/{count}"}
-    expectations = document.judged(
-        judge.join(leg["expectations"]["entries"] for leg in legs if "expectations" in leg),
-        joined["mode"],
-        whole=complete and judge.whole(joined) and all("expectations" in leg for leg in legs),
+    judgement = Judgement(
+        rows=[row for leg in legs for row in leg["results"]],
+        left_out=sum(leg["left_out"] for leg in legs),
+        missing={
+            "count": sum(leg["missing"]["count"] for leg in legs),
+            "first": [name for leg in legs for name in leg["missing"]["first"]][:SHOWN],
+        },
+        complete=complete,
+        expectations=report(
+            judge.join(leg["expectations"]["entries"] for leg in legs if "expectations" in leg),
+            joined["mode"],
+            whole=complete and judge.whole(joined) and all("expectations" in leg for leg in legs),
+        ),
     )
-    totals = document.count_totals(rows, left_out)
-    # The code of a part that lacked nothing but other shards is that of its rows, which are judged below.
+    # The code of a part that lacked nothing but other shards is that of its rows, which are judged here.
     both = zip(parts, legs, strict=True)
     codes = [part["exit"] for part, leg in both if leg["complete"] == part["complete"]]
-    codes.append(document.exit_code(totals, complete=complete, expectations=expectations))
     return {
         **joined,
         "started": min(leg["started"] for leg in legs),
         "seconds": round(sum(leg["seconds"] for leg in legs), 3),
         "workers": max(leg["workers"] for leg in legs),
-        "left_out": left_out,
-        "exit": document.worst_exit(codes),
+        "left_out": judgement.left_out,
+        "exit": exit_codes.worst([*codes, judgement.exit]),
         "complete": complete,
-        "problems": problems + expectations["problems"],
-        "expectations": expectations,
-        "missing": {
-            "count": sum(leg["missing"]["count"] for leg in legs),
-            "first": [name for leg in legs for name in leg["missing"]["first"]][: document.MISSING_SHOWN],
-        },
+        "problems": problems + judgement.expectations["problems"],
+        "expectations": judgement.expectations,
+        "missing": judgement.missing,
         "planned": sum(leg["planned"] for leg in legs),
-        "totals": totals,
-        "case_totals": document.ordered(collections.Counter(Verdict(word).value for word in cases.values())),
-        "cases": cases,
+        "totals": judgement.totals,
+        "case_totals": judgement.case_totals,
+        "cases": judgement.cases,
         "oracle": {
             "checked": sum(leg["oracle"]["checked"] for leg in legs),
-            "differences": [line for leg in legs for line in leg["oracle"]["differences"]][
-                : document.MISSING_SHOWN
-            ],
+            "differences": [line for leg in legs for line in leg["oracle"]["differences"]][:SHOWN],
         },
-        "results": rows,
+        "results": list(judgement.rows),
     }

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from conformance.expectations import Expectation, Index, judge
-from conformance.model.records import AttemptRow, AttemptSummary, Row
+from conformance.expectations import Book, Expectation, Index
+from conformance.expectations import judge as expected
+from conformance.model.records import AttemptRow, AttemptSummary, Header, Row
 from conformance.model.verdicts import Verdict
-from conformance.results.ledger import BAD, settle
+from conformance.plan.levels import manifest
+from conformance.plan.plan import Plan
+from conformance.results.judgement import SHOWN, Judgement, report
+from conformance.results.ledger import BAD, Ledger, settle
 
 #: Verdicts that an expectation can excuse.
 _EXCUSABLE = (Verdict.FAIL.value, Verdict.CRASH.value, Verdict.TIMEOUT.value)
@@ -24,6 +29,37 @@ class Outcome:
 
     rows: dict[str, Row]
     obsolete: list[Expectation]
+
+
+def judge(ledger: Ledger, header: Header, book: Book, day: datetime.date) -> Judgement:
+    """The judgement of a leg from the events of its run, on a day that decides which entries have expired."""
+    plan = Plan.from_json(ledger.plan) if ledger.plan is not None else Plan([])
+    mode, torch_version = header["mode"], header["facts"]["torch"]["version"]
+    outcome = decide(
+        ledger.attempts,
+        book.active(mode, day, torch_version),
+        lambda entry, matched: expected.covers(entry, matched, header),
+    )
+    waive(outcome.rows, manifest.waived(torch_version, mode))
+    due = list(plan.result_ids())
+    missing = [result_id for result_id in due if result_id not in outcome.rows]
+    differences = ledger.oracle_check["differences"] if ledger.oracle_check is not None else []
+    complete = (
+        not missing
+        and not ledger.interrupted
+        and not differences
+        and bool(plan.cases)
+        and ledger.end is not None
+        and ledger.end.get("complete", True)
+    )
+    records = expected.records(outcome.rows, book, mode, torch_version, day)
+    return Judgement(
+        rows=[outcome.rows[result_id] for result_id in due if result_id in outcome.rows],
+        left_out=header["left_out"],
+        missing={"count": len(missing), "first": missing[:SHOWN]},
+        complete=complete,
+        expectations=report(records, mode, whole=complete and expected.whole(header)),
+    )
 
 
 def decide(
@@ -74,7 +110,7 @@ def waive(rows: Mapping[str, Row], waivers: Mapping[str, Mapping[str, str]]) -> 
         row = rows.get(result_id)
         if row is None or row["verdict"] not in _EXCUSABLE:
             continue
-        found = judge.kinds(row)
+        found = expected.kinds(row)
         if found and found <= set(links):
             row["verdict"] = Verdict.XFAIL.value
             for kind in sorted(found):
@@ -110,7 +146,7 @@ def _attempt(kept: AttemptRow) -> AttemptSummary:
 def _excuse(row: Row, entries: list[Expectation]) -> None:
     if row["verdict"] not in _EXCUSABLE:
         return
-    found = judge.kinds(row)
+    found = expected.kinds(row)
     if found and found <= {entry.kind.value for entry in entries}:
         row["verdict"] = Verdict.XFAIL.value
         for entry in entries:

@@ -10,7 +10,7 @@ from conformance.errors import UsageError
 from conformance.model.records import Leg
 from conformance.plan.request import Request
 from conformance.report import files
-from conformance.results import document, folders
+from conformance.results import document, exit_codes, folders
 from conformance.runner import leg
 
 
@@ -50,7 +50,7 @@ def each(options: Request, one: Callable[[str], Leg]) -> list[Leg]:
         except KeyboardInterrupt:
             # Before the leg had a journal. The file must not read as if the modes so far were all.
             why = "stopped by the user before it began"
-            found.append(document.not_run(options, mode, build, why, code=document.INCOMPLETE))
+            found.append(document.not_run(options, mode, build, why, code=exit_codes.INCOMPLETE))
             raise leg.Interrupted(found) from None
         except UsageError as error:
             print(f"mode {mode} did not run: {error}", file=sys.stderr)
