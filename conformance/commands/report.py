@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from conformance import expectations as expectation
+from conformance.expectations import entries
 from conformance.model.records import Leg
 from conformance.report import files, summary
 from conformance.results import document as results
@@ -32,7 +32,7 @@ def execute(arguments: argparse.Namespace) -> int:
     book = None
     if arguments.target is not None:
         file = target_file.load(arguments.target)
-        book = expectation.load(expectation.sources(file.name, file.expectations))
+        book = entries.load(entries.sources(file.name, file.expectations))
     parts = files.parts(folder)
     if (folder / "journal.jsonl").is_file():
         legs = [files.from_journal(folder, book)]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from conformance import expectations as expectation
 from conformance.errors import UsageError
+from conformance.expectations import entries
+from conformance.expectations.entries import Book
 from conformance.model.records import Document, Header, Leg
 from conformance.report import html, junit
 from conformance.results import document as results
@@ -28,7 +29,7 @@ def parts(folder: Path) -> list[Path]:
     return sorted(path.parent for path in folder.glob("legs/*/journal.jsonl"))
 
 
-def from_journal(folder: Path, book: expectation.Book | None = None) -> Leg:
+def from_journal(folder: Path, book: Book | None = None) -> Leg:
     """The leg that a folder's journal describes.
 
     Expectations are those of ``book``, else those of the run's target file where that is still there, else
@@ -37,7 +38,7 @@ def from_journal(folder: Path, book: expectation.Book | None = None) -> Leg:
     journal = folder / "journal.jsonl"
     if book is None:
         header = next((event for event in Tail(journal).read(final=True) if event["event"] == "run"), None)
-        book = expectation.load(_sources(header))
+        book = entries.load(_sources(header))
     return results.from_journal(journal, book)
 
 
@@ -53,8 +54,8 @@ def _sources(header: Header | None) -> list[Path]:
     with contextlib.suppress(UsageError, TypeError, AttributeError):
         file = target_file.load(kept)
         if file.digest == digest:
-            return expectation.sources(file.name, file.expectations)
-    return expectation.sources(str(name))
+            return entries.sources(file.name, file.expectations)
+    return entries.sources(str(name))
 
 
 def read(folder: Path) -> list[Leg]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Literal, TypedDict
 
 from conformance.errors import UsageError
-from conformance.expectations import Aliases
+from conformance.expectations.aliases import Aliases
 from conformance.model.records import Digests, Leg, Row, TargetRecord
 from conformance.model.verdicts import Verdict
 from conformance.results.merge import spoken

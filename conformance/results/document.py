@@ -12,7 +12,7 @@ from typing import cast
 import conformance
 from conformance.builds import describe, installed
 from conformance.errors import UsageError
-from conformance.expectations import Book
+from conformance.expectations.entries import Book
 from conformance.model import digests
 from conformance.model.records import (
     Digests,

@@ -7,8 +7,9 @@ import datetime
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from conformance.expectations import Book, Expectation, Index
 from conformance.expectations import judge as expected
+from conformance.expectations.entries import Book, Expectation
+from conformance.expectations.index import Index
 from conformance.model.records import AttemptRow, AttemptSummary, Header, Row
 from conformance.model.verdicts import Verdict
 from conformance.plan.levels import manifest

@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import cast
 
-from conformance import expectations as expectation
 from conformance.builds import installed
 from conformance.errors import UsageError
+from conformance.expectations import entries
+from conformance.expectations.entries import Book
+from conformance.expectations.index import Index
 from conformance.model import digests
 from conformance.model.patterns import is_literal
 from conformance.model.records import (
@@ -128,7 +130,7 @@ def run(options: Request, mode: str, folder: Path, *, loud: bool = True) -> Leg:
     """Run one leg and return it; Interrupted on Ctrl-C, UsageError where it cannot start."""
     started = datetime.datetime.now(datetime.timezone.utc)
     clock = time.monotonic()
-    book = expectation.load(expectation.sources(options.target.name, options.target.expectations))
+    book = entries.load(entries.sources(options.target.name, options.target.expectations))
     answer = prepare(options, mode)
     level, plan, left_out = choose(options, mode, answer)
     if options.select is None:
@@ -150,7 +152,7 @@ def finish(
     rounds: Rounds,
     working: Callable[[], None],
     progress: Progress,
-    book: expectation.Book,
+    book: Book,
     today: datetime.date,
     clock: float,
 ) -> Leg:
@@ -222,9 +224,9 @@ def check_oracle(rounds: Rounds) -> None:
     journal.write("oracle-check", **checked)
 
 
-def _check_patterns(book: expectation.Book, answer: Prepared, mode: str, day: datetime.date) -> None:
+def _check_patterns(book: Book, answer: Prepared, mode: str, day: datetime.date) -> None:
     """Raise UsageError for expectations that speak of nothing that exists."""
-    index = expectation.Index(Plan.from_json(answer["full"]).result_ids())
+    index = Index(Plan.from_json(answer["full"]).result_ids())
     active = book.active(mode, day, answer["facts"]["torch"]["version"])
     lost = [entry for entry in active if not index.matching(entry.id)]
     if lost:
@@ -232,17 +234,17 @@ def _check_patterns(book: expectation.Book, answer: Prepared, mode: str, day: da
         raise UsageError(f"{len(lost)} expectations match no result: {names}; remove or rename them")
 
 
-def reach(book: expectation.Book, answer: Prepared, mode: str) -> dict[str, int]:
+def reach(book: Book, answer: Prepared, mode: str) -> dict[str, int]:
     """How many results each entry with a wildcard speaks of in a mode, whatever part of them runs."""
     here = {tuple(words) for words in answer["here"]}
     full = Plan([case for case in Plan.from_json(answer["full"]).cases if (case.kind, case.property) in here])
-    index = expectation.Index(full.result_ids())
+    index = Index(full.result_ids())
     version = answer["facts"]["torch"]["version"]
     spoken = {entry.id for entry in book.entries if entry.speaks_of(mode, version)}
     return {pattern: len(index.matching(pattern)) for pattern in sorted(spoken) if not is_literal(pattern)}
 
 
-def near(index: expectation.Index, pattern: str) -> str:
+def near(index: Index, pattern: str) -> str:
     """Words that name what a pattern which matches nothing may have meant."""
     found = index.nearest(pattern)
     return f" (did you mean {' or '.join(found)}?)" if found else ""
@@ -253,7 +255,7 @@ def header(
     mode: str,
     answer: Prepared,
     level: Plan,
-    book: expectation.Book,
+    book: Book,
     started: datetime.datetime,
     left_out: int,
 ) -> Header:

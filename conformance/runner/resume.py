@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from conformance import expectations as expectation
 from conformance.builds import installed
 from conformance.errors import UsageError
+from conformance.expectations import entries
+from conformance.expectations.entries import Book
 from conformance.model import digests
 from conformance.model.records import Document, Header, Leg, PlanTable
 from conformance.model.verdicts import Verdict
@@ -123,7 +124,7 @@ def run(chosen: Request, *, failed: bool) -> list[Leg]:
     UsageError where something that decides about results is not as it was.
     """
     if (chosen.output / "journal.jsonl").is_file():
-        return [resume(chosen, chosen.modes[0], chosen.output, failed=failed)]
+        return [run_leg(chosen, chosen.modes[0], chosen.output, failed=failed)]
     folders = _folders(chosen)
     begun = {mode: (folder / "journal.jsonl").is_file() for mode, folder in folders.items()}
     if not any(begun.values()):
@@ -138,7 +139,7 @@ def run(chosen: Request, *, failed: bool) -> list[Leg]:
                 raise leg.NothingToRun("it has not run yet; --resume runs it")
             return leg.run(chosen, mode, folders[mode])
         try:
-            return resume(chosen, mode, folders[mode], failed=failed)
+            return run_leg(chosen, mode, folders[mode], failed=failed)
         except UsageError as error:
             raise _Refused(str(error)) from None
 
@@ -196,11 +197,11 @@ class _Refused(Exception):
     """A leg cannot go on. Unlike one that cannot start, it has results, which nothing may replace."""
 
 
-def _book(chosen: Request) -> expectation.Book:
-    return expectation.load(expectation.sources(chosen.target.name, chosen.target.expectations))
+def _book(chosen: Request) -> Book:
+    return entries.load(entries.sources(chosen.target.name, chosen.target.expectations))
 
 
-def resume(chosen: Request, mode: str, folder: Path, *, failed: bool) -> Leg:
+def run_leg(chosen: Request, mode: str, folder: Path, *, failed: bool) -> Leg:
     """Go on with one leg and return it; Interrupted on Ctrl-C."""
     started = datetime.datetime.now(datetime.timezone.utc)
     clock = time.monotonic()
@@ -247,7 +248,7 @@ def rerun(rounds: Rounds, plan: Plan) -> None:
         idle = idle + 1 if len(pending) == before else 0
 
 
-def _failed(ledger: Ledger, book: expectation.Book) -> list[str]:
+def _failed(ledger: Ledger, book: Book) -> list[str]:
     """The results that failed; UsageError where some are missing, which come first."""
     found = document.leg(ledger, book)
     if found["missing"]["count"]:
