@@ -129,10 +129,10 @@ def test_a_whole_run_finds_entries_that_have_rotted() -> None:
     assert_expected_inline(
         "\n".join(found["problems"]),
         """\
-expectation p/good@d (value) in file.toml is stale: its result does not fail in that way in mode eager; remove it, or name the modes where it is needed
+expectation p/good@d (value) in file.toml is stale: its result does not fail in that way in mode eager; remove it, or name the modes that need it
 expectation p/*@d (value) in file.toml is over-broad: 1 of the 3 results that it matches pass, such as p/good@d; 'conformance expect update' writes narrower ones
-expectation p/bad@d (value) in file.toml expired on 2029-01-01 and 1 results still fail so; look at https://example.org and give it a later day, or mend them
-expectation p/other@d (message) in file.toml is stale: its result does not fail in that way in mode eager; remove it, or name the modes where it is needed
+expectation p/bad@d (value) in file.toml expired on 2029-01-01 and 1 results still fail so; look at https://example.org and give it a later day, or fix them
+expectation p/other@d (message) in file.toml is stale: its result does not fail in that way in mode eager; remove it, or name the modes that need it
 expectation q/*@d (value) in file.toml is stale: it matches no result in mode eager; take 'eager' from its modes""",  # noqa: E501
     )
     assert found["exit"] == 1

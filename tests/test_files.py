@@ -101,7 +101,7 @@ def test_results_are_checked_when_written_and_when_read(tmp_path: Path) -> None:
         results.read(path, limit=100)
     good["legs"][0]["results"][0]["verdict"] = "passed"
     with pytest.raises(
-        SchemaError, match=r"^\.legs\[0\]\.results\[0\]\.verdict: 'passed' is none of crash, "
+        SchemaError, match=r"^\.legs\[0\]\.results\[0\]\.verdict: 'passed' is not one of crash, "
     ):
         results.write(path, good)
     assert results.read(path)["legs"][0]["results"][0]["verdict"] == "pass", "a bad document replaces nothing"
@@ -399,8 +399,8 @@ def test_the_reference_device_is_excused_only_with_the_cpu() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"seconds":0.5', '"seconds":Infinity', "Infinity is no number of JSON"),
-        ('"id":"p/s1@d"', '"id":"p/s0@d"', "result 'p/s0@d' stands in it twice"),
+        ('"seconds":0.5', '"seconds":Infinity', "Infinity is not a number in JSON"),
+        ('"id":"p/s1@d"', '"id":"p/s0@d"', "result 'p/s0@d' appears twice"),
         ('"verdict":"fail"', '"verdict":"pass"', "cases is not what the results add up to"),
         ('"totals":{"fail":1,', '"totals":{"fail":2,', "totals is not what the results add up to"),
         ('"planned":3', '"planned":4', "planned is not what the results add up to"),

@@ -25,7 +25,7 @@ _WHEN = (1980, 1, 1, 0, 0, 0)
 
 
 def write(path: Path, certificate: Certificate, results: Document) -> None:
-    """Write a bundle; the file appears whole or not at all. UsageError where the place refuses."""
+    """Write a bundle; the file appears whole or not at all. UsageError if the file cannot be written."""
     Schema.load("certificate").validate(certificate)
     Schema.load("results").validate(results)
     scratch = path.with_name(path.name + ".part")
@@ -44,7 +44,7 @@ def write(path: Path, certificate: Certificate, results: Document) -> None:
 
 
 def read(path: Path) -> tuple[Certificate, Document]:
-    """The certificate and the results of a bundle; UsageError where it is not one.
+    """The certificate and the results of a bundle; UsageError if it is not a bundle.
 
     Nothing is unpacked to disk, and no more is read of a file than its limit, whatever the zip says of it.
     """
@@ -55,7 +55,7 @@ def read(path: Path) -> tuple[Certificate, Document]:
             f"bundle {path} cannot be read ({error.strerror}); name the file of a bundle"
         ) from None
     if not path.is_file():
-        raise UsageError(f"bundle {path} is no file; name the zip that 'conformance certify -o' wrote")
+        raise UsageError(f"bundle {path} is not a file; name the zip that 'conformance certify -o' wrote")
     if size > MAX_BYTES:
         raise UsageError(f"bundle {path} has {size} bytes; at most {MAX_BYTES} are read")
     try:
@@ -119,11 +119,11 @@ def _json(path: Path, file: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
 
 
 def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a number in JSON")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, object]:
-    """An object whose keys stand in it once: of two, readers take different ones."""
+    """A JSON object; ValueError if a key appears twice, since readers differ in which value they take."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("an object has one key twice")

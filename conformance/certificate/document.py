@@ -20,7 +20,7 @@ SIMULATED = "simulated device: no hardware stands behind these results"
 
 
 class Claim(TypedDict):
-    """What a certificate claims, and who vouches for it."""
+    """The claim of a certificate, and who vouches for it."""
 
     level: str
     mode: str
@@ -30,7 +30,7 @@ class Claim(TypedDict):
 
 
 class Evidence(TypedDict):
-    """What anyone can count again from the rows: digests, and numbers of results."""
+    """Digests and numbers of results that anyone can count again from the rows."""
 
     manifest: str
     results: str
@@ -52,7 +52,7 @@ class TargetStatement(TypedDict):
 
 
 class Statements(TypedDict):
-    """What the run says of itself; nobody else attests it."""
+    """The run's own statements, which no one else attests."""
 
     target: TargetStatement
     torch: TorchFacts

@@ -30,7 +30,7 @@ def scrubbed(leg: Leg) -> Document:
 
 
 def suite_problem(leg: Leg) -> str | None:
-    """Why the installed suite cannot speak for a leg: another copy made it, whose checks may be others."""
+    """The reason why the installed suite cannot judge a leg: another copy of the suite made it."""
     own, other = digests.suite(), leg["digests"]["suite"]
     if other == own:
         return None
@@ -52,7 +52,7 @@ def issue(leg: Leg, manifest: Manifest, level: str) -> tuple[Entitlement, Certif
 
 @dataclasses.dataclass(frozen=True)
 class Verification:
-    """What became of a bundle: its certificate made again, and everything in which it differs."""
+    """The outcome of checking a bundle: its certificate made again, and every difference."""
 
     found: Entitlement
     certificate: Certificate
@@ -88,7 +88,7 @@ def verify(certificate: Certificate, results: Document, manifest: Manifest) -> V
 
 
 def differences(one: Any, other: Any, where: str = "certificate") -> Iterator[tuple[str, Any, Any]]:
-    """Where two JSON values differ, with both values there."""
+    """The places where two JSON values differ, with both values."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         for key in sorted({*one, *other}):
             yield from differences(one.get(key), other.get(key), f"{where}.{key}")

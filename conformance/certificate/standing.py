@@ -1,4 +1,4 @@
-"""How a leg stands, counted from its rows: what it says of itself may make it worse, never better."""
+"""The standing of a leg, counted from its rows: its own statements may make it worse, never better."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def of(leg: Leg) -> tuple[str, str]:
         why.append("it has no results")
     if leg["oracle"]["differences"]:
         why.append(f"{len(leg['oracle']['differences'])} oracle values differ without the backend")
-    # A quick choice is no level, and whole all the same.
+    # Level smoke certifies nothing, but a run of it can be complete.
     why += [text for text in entitlement.whole(leg) if not text.startswith(f"level {levels.SMOKE}")]
     if why:
         return "incomplete", "; ".join([*why, *leg["problems"]])[:1000]

@@ -1,4 +1,4 @@
-"""What a certificate, an answer of no and a verification look like on a terminal."""
+"""Certificates, refusals and verifications as text for a terminal."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def counted(found: Entitlement) -> Iterator[str]:
 def refused(
     leg: Leg, found: Entitlement, held: str | None, narrowest: Entitlement | None = None
 ) -> Iterator[str]:
-    """Why a leg does not hold a level: what is missing by cause, the level that it holds, and what to do.
+    """A refusal: what the leg lacks of a level, by cause, the level that it holds, and what to do next.
 
-    ``narrowest`` is what it lacks of the narrowest level, where it holds none.
+    ``narrowest`` is its entitlement to the narrowest level, if it holds none.
     """
     yield f"{title(leg)}: not entitled to {claim(found)}"
     for reason in found.unfit:
@@ -95,7 +95,7 @@ def _advice(leg: Leg, found: Entitlement, held: str | None) -> Iterator[str]:
 
 
 def granted(found: Entitlement, certificate: Certificate) -> Iterator[str]:
-    """What a certificate says."""
+    """The lines of a certificate."""
     target = certificate["statements"]["target"]
     yield f"{target['name']}: {claim(found)}, {certificate['claim']['attestation']}"
     if certificate["claim"]["notice"]:
@@ -109,7 +109,7 @@ def granted(found: Entitlement, certificate: Certificate) -> Iterator[str]:
 
 
 def evidence(certificate: Certificate) -> Iterator[str]:
-    """What was counted again, apart from what the run says of itself."""
+    """The evidence, which was counted again, and apart from it the run's own statements."""
     found = certificate["evidence"]
     yield "evidence (recounted here from the rows):"
     yield f"  manifest {found['manifest']}, recomputed from the installed suite"
@@ -118,7 +118,7 @@ def evidence(certificate: Certificate) -> Iterator[str]:
     yield f"  {found['comparisons']} comparisons in all rows"
     yield f"  placements of operators that must not fall back: {_table(found['placements'])}"
     stated = certificate["statements"]
-    yield f"statements ({certificate['claim']['attestation']}: the run's own words, which nobody attests):"
+    yield f"statements ({certificate['claim']['attestation']}: the run's own words, which no one attests):"
     tables: dict[str, Mapping[str, object]] = {
         "target": stated["target"],
         "torch": stated["torch"],

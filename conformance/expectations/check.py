@@ -1,4 +1,4 @@
-"""What is wrong with a target's entries, each sentence with its remedy."""
+"""Problems of a target's entries, each sentence with its remedy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conformance.model.records import Leg
 def static(
     book: Book, plans: Mapping[str, frozenset[str]], today: datetime.date, versions: Sequence[str]
 ) -> list[str]:
-    """What can be told without a run: unknown names and modes, entries twice or expired."""
+    """Problems that need no run: unknown names and modes, duplicates, expired entries."""
     indices = {mode: Index(ids) for mode, ids in plans.items()}
     everything = Index(name for ids in plans.values() for name in ids)
     here = [entry for entry in book.entries if any(_on(entry, version) for version in versions)]
@@ -63,7 +63,7 @@ def _twice(entries: Sequence[Expectation]) -> Iterator[str]:
 
 
 def against(book: Book, leg: Leg, today: datetime.date) -> list[str]:
-    """What a whole leg says: entries that are stale or over-broad. A part of one says nothing."""
+    """Entries that a whole leg shows to be stale or over-broad; part of a leg shows nothing."""
     if not judge.decides(leg):
         return []
     rows = {row["id"]: row for row in leg["results"]}

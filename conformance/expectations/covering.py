@@ -12,7 +12,7 @@ def minimal(wanted: Collection[str], universe: Collection[str]) -> list[str]:
     """Patterns that together match all of ``wanted`` and nothing else of ``universe``.
 
     A wildcard stands for a dtype, for the end of a subject's name after a dot, for a whole subject or for a
-    property, and only where two results or more are matched by it. The rest is named one by one.
+    property, and only if it matches at least two results. The rest is named one by one.
     """
     left = set(wanted)
     everything = left | set(universe)

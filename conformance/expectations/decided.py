@@ -1,4 +1,4 @@
-"""What a check of expectations has looked at: only what a whole run has decided is called true."""
+"""The coverage of a check of expectations: an entry counts as true only if a whole run decided so."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from conformance.model.records import Leg
 class Looked:
     """Entries by what is known of them.
 
-    ``true`` ones fail as they say in all modes that they speak of. The others of ``here`` are ``unclear``,
-    where a whole run has left open whether they do, or no whole run has looked at some of their modes
-    (``missing``, of ``modes``). Those ``elsewhere`` speak of other versions of torch only.
+    In all modes of a ``true`` entry, results fail as it says. An entry is ``unclear`` if a whole run left
+    that open. Of the rest of ``here``, no whole run covers some modes (``missing``, of ``modes``). Entries
+    ``elsewhere`` apply to other versions of torch only.
     """
 
     true: int

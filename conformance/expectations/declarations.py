@@ -22,10 +22,10 @@ _WITHOUT_DTYPES = ("optimizer", "device", "api")
 def check(file: TargetFile, own: Callable[[], Plan]) -> None:
     """Raise UsageError for patterns of ``[unsupported]`` and tables of ``[operators]`` that name nothing.
 
-    What the suite has anywhere counts, not what this target is asked: all modes and levels, every torch that
-    the manifest knows, and each dtype where there is one, since the CPU has other dtypes with other torches.
-    So the manifest is asked first. ``own`` makes the plan of the target, for what the manifest lacks: an
-    extra module, a torch that it does not know.
+    All that the suite has counts, not only what is due for this target: all modes and levels, every torch
+    that the manifest knows, and all dtypes of a subject that has any, since the CPU's dtypes vary with torch.
+    So the manifest comes first. ``own`` makes the plan of the target, for what the manifest lacks: an extra
+    module, or an unknown torch.
     """
     patterns, names = list(file.unsupported), list(file.dtype_overrides)
     if not patterns and not names:
@@ -50,7 +50,7 @@ def check(file: TargetFile, own: Callable[[], Plan]) -> None:
 
 
 def _by_dtype(plan: Plan) -> dict[tuple[str, ...], Index]:
-    """Cases by the words that may stand for their dtypes: all dtypes where there is one, else their own."""
+    """Cases by the dtype words that a pattern may name: all dtypes if a case has any, else its own words."""
     found: dict[tuple[str, ...], list[str]] = {}
     for case in plan.cases:
         own = tuple(dtype for dtype in case.dtypes if dtype not in DTYPES)
@@ -61,7 +61,7 @@ def _by_dtype(plan: Plan) -> dict[tuple[str, ...], Index]:
 
 
 def _names_any(pattern: str, cases: dict[tuple[str, ...], Index]) -> bool:
-    """Whether a pattern speaks of a case. One ``/`` and one ``@`` stand in it, so its parts match alone."""
+    """Return True if a pattern matches a case. It has one ``/`` and one ``@``, so its parts match alone."""
     case, _, dtype = pattern.partition("@")
     return any(
         any(matches(dtype, word) for word in words) and index.matches(case) for words, index in cases.items()

@@ -27,7 +27,7 @@ class Index:
         return list(self._matching(pattern))
 
     def matches(self, pattern: str) -> bool:
-        """Whether a pattern matches any id; looks no further than the first."""
+        """Return True if a pattern matches any id; stops at the first."""
         return next(self._matching(pattern), None) is not None
 
     def _matching(self, pattern: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What the results of a leg say about the entries that speak of it: used, stale, over-broad, expired.
+"""The state of the entries that apply to a leg, from its results: used, stale, over-broad or expired.
 
 Only a whole leg is judged (full level, no ``-k``, all shards, the default samples or more, nothing missing).
 In a part of one, what an entry is there for may not have run.
@@ -44,7 +44,7 @@ def kinds(row: Row) -> frozenset[str]:
 
 
 def state(row: Row, kind: str) -> State:
-    """How a result stands to a kind of failure: ``fails`` so, ``passes``, ``other`` or ``unclear``."""
+    """The relation of a result to a kind of failure: it ``fails`` so, ``passes``, or is one of the others."""
     if row["verdict"] in _WORKS:
         return "passes"
     if row["verdict"] in _SHOWS and kind in kinds(row):
@@ -53,7 +53,7 @@ def state(row: Row, kind: str) -> State:
 
 
 def covers(entry: Expectation, matched: int, header: Header) -> bool:
-    """Whether all results that an entry speaks of in a mode are among those of a leg that it matches.
+    """Return True if a leg has all results to which an entry applies in its mode, given how many it matches.
 
     The header of a run says how many there are; a level, a shard or ``-k`` leaves some of them out.
     """
@@ -66,12 +66,12 @@ def covers(entry: Expectation, matched: int, header: Header) -> bool:
 
 
 def enough_samples(samples: str) -> bool:
-    """Whether a result saw as many samples as it always does: a failure may need one that a few leave out."""
+    """Return True for at least the default number of samples: a failure may need one that fewer leave out."""
     return not samples.isdigit()
 
 
 def whole(leg: Leg | Header) -> bool:
-    """Whether a leg is judged, apart from being complete."""
+    """Return True if a leg covers all that its mode has; it may still be incomplete."""
     return (
         leg["level"] == "full"
         and leg["selection"] is None
@@ -81,7 +81,7 @@ def whole(leg: Leg | Header) -> bool:
 
 
 def decides(leg: Leg) -> bool:
-    """Whether a leg is judged: it is whole, and nothing of it is missing."""
+    """Return True if a leg is whole and complete, so that its expectations are judged."""
     return whole(leg) and leg["complete"]
 
 
@@ -139,7 +139,7 @@ def join(parts: Iterable[list[ExpectationRecord]]) -> list[ExpectationRecord]:
 
 
 def problems(found: Iterable[ExpectationRecord], mode: str) -> list[str]:
-    """What is wrong with the entries of a whole leg, each with its remedy."""
+    """Problems of the entries of a whole leg, each with its remedy."""
     return [text for record in found for text in _problem(record, mode)]
 
 
@@ -154,8 +154,7 @@ def _problem(record: ExpectationRecord, mode: str) -> Iterable[str]:
     elif not record["fails"] and not record["unclear"]:
         some = "its result does not fail" if matched == 1 else f"none of its {matched} results fails"
         yield (
-            f"{name} is stale: {some} in that way in mode {mode}; remove it, or name the modes where it is "
-            "needed"
+            f"{name} is stale: {some} in that way in mode {mode}; remove it, or name the modes that need it"
         )
     elif record["fails"] and record["passes"] and not is_literal(record["id"]):
         yield (
@@ -171,5 +170,5 @@ def expired(record: ExpectationRecord) -> str:
         return f"{name} expired on {record['until']}; remove it if its results pass"
     return (
         f"{name} expired on {record['until']} and {record['fails']} results still fail so; look at "
-        f"{record['link']} and give it a later day, or mend them"
+        f"{record['link']} and give it a later day, or fix them"
     )

@@ -1,9 +1,9 @@
 """The fewest expectations that a run needs: existing ones kept, narrowed or removed, and new ones.
 
-Facts are (result, mode): it fails in a way, it does not, or nobody knows (it did not run, or ended
-otherwise). An entry loses the facts that are known not to be so, and keeps those that are unknown: what did
-not run is no reason to forget it. What fails and no entry covers becomes a new entry, whose reason somebody
-must fill in.
+A result in a mode fails with a kind, does not, or is unknown: it did not run, or it ended otherwise. An entry
+is narrowed by the results that are known not to fail so and keeps the unknown ones, since a result that did
+not run says nothing. A failure that no entry covers becomes a new entry, whose reason a person must fill
+in.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Seen:
 
 @dataclasses.dataclass
 class Proposal:
-    """What becomes of each existing entry (itself, others in its place, or none), and the new entries."""
+    """The existing entries, kept or each replaced by others or by none, and the new entries."""
 
     kept: list[Expectation]
     changed: dict[Expectation, list[Expectation]]
@@ -53,6 +53,7 @@ class Proposal:
 
     @property
     def removed(self) -> list[Expectation]:
+        """The entries that go without replacement."""
         return [entry for entry, others in self.changed.items() if not others]
 
 
@@ -84,7 +85,7 @@ def _ran(legs: Iterable[Seen], mode: str) -> frozenset[str]:
 def _update(
     entry: Expectation, legs: Sequence[Seen], modes: Plans, indices: Mapping[str, Index]
 ) -> list[Expectation]:
-    """What remains of an entry."""
+    """The entries that replace an entry; itself alone if it is still right."""
     if not any(entry.speaks_of(mode, leg.torch) for leg in legs for mode in (entry.modes or modes)):
         return [entry]
     scope = [mode for mode in modes if not entry.modes or mode in entry.modes]
@@ -120,7 +121,7 @@ def _update(
 
 
 def _together(words: Iterable[str]) -> str:
-    """The state of a result in one mode, seen in several builds: it fails where it fails in one."""
+    """The state of a result in one mode, seen in several builds: it fails if it fails in one."""
     found = list(words)
     for word in ("fails", "unclear", "other", "passes"):
         if word in found:
@@ -147,7 +148,7 @@ def _exist(names: Iterable[str], modes: Plans) -> tuple[str, ...]:
 
 
 def _scoped(entry: Expectation, legs: Sequence[Seen], matched: Mapping[str, list[str]]) -> Expectation:
-    """The entry, with a scope of versions where it is needed on some of those that ran only."""
+    """The entry, with a scope of versions if only some of those that ran need it."""
     inside: set[Minor] = set()
     outside: set[Minor] = set()
     for leg in legs:
@@ -187,7 +188,7 @@ def _add_new(
         if scope is None:
             found.notes.append(
                 f"{name} ({kind}) fails in some legs and not in others of the same mode, which no scope of "
-                "torch versions tells apart; mend it"
+                "torch versions separates; fix it"
             )
             continue
         words = () if words == _exist([name], modes) else words
@@ -212,7 +213,7 @@ def _add_new(
 
 
 def _versions(name: str, kind: str, failing: Sequence[Seen], legs: Sequence[Seen]) -> str | None:
-    """The scope of versions in which a result fails; empty for all, None where there is no such scope."""
+    """The scope of versions in which a result fails; empty for all, None if there is no such scope."""
     words = {leg.mode for leg in failing}
     clean = [leg for leg in legs if leg.mode in words and leg.state(name, kind) in ("passes", "other")]
     if not clean:
@@ -234,7 +235,7 @@ def _said(legs: Iterable[Seen], name: str, kind: str) -> str:
 
 
 def _notes(legs: Iterable[Seen], today: datetime.date, entries: Sequence[Expectation]) -> Iterable[str]:
-    """What no expectation can settle, and what has run out."""
+    """Notes on verdicts that cannot be expected, and on entries that have expired."""
     never: dict[str, list[str]] = {}
     for leg in legs:
         for name, row in leg.rows.items():

@@ -82,7 +82,7 @@ class Row(_ResultCore, ResultDetails, total=False):
 
 
 class Declared(TypedDict):
-    """What the target file says that the device can and cannot do."""
+    """The target file's statements about what the device can and cannot do."""
 
     dtypes: list[str]
     capabilities: dict[str, bool]
@@ -293,7 +293,7 @@ class _HeaderOptional(TypedDict, total=False):
 
 
 class Header(_LegHead, _HeaderOptional):
-    """What is run, and on what: the first event of a journal.
+    """The first event of a journal: the options of the run, the target, and digests of both.
 
     ``reach`` is the number of results that each expectation with a wildcard applies to in the mode.
     """

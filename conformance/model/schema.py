@@ -14,7 +14,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent / "schemas"
 
-#: Returns where the value is wrong and why, or None.
+#: Returns the path to a wrong value with the reason, or None.
 Check = Callable[[Any], "str | None"]
 
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -109,7 +109,7 @@ class Schema:
             scalar = document is None or isinstance(document, (str, int, float))
             if scalar and (type(document), document) in allowed:
                 return None
-            return f": {_short(document)} is none of {', '.join(map(str, value))}"
+            return f": {_short(document)} is not one of {', '.join(map(str, value))}"
 
         return check
 

@@ -42,11 +42,11 @@ class TorchScope:
         scope = TorchScope(tuple(terms))
         points = {value for _, (a, b) in terms for value in ((a, b), (a, b + 1), (a, b - 1))}
         if not any(scope._at(point) for point in points):
-            raise ValueError(f"torch {text!r} holds of no version; mend its terms")
+            raise ValueError(f"torch {text!r} holds of no version; fix its terms")
         return scope
 
     def holds(self, version: str) -> bool:
-        """Whether a version of torch is in the scope."""
+        """Return True if a version of torch is in the scope."""
         return self._at(minor(version))
 
     def _at(self, point: Minor) -> bool:
@@ -57,7 +57,7 @@ class TorchScope:
 
 
 def between(inside: set[Minor], outside: set[Minor]) -> TorchScope | None:
-    """The widest scope of one term with some versions inside and others outside; None where there is none."""
+    """The widest scope of one term with some versions inside and others outside; None if there is none."""
     if not inside or not outside:
         return None
     if max(inside) < min(outside):

@@ -26,7 +26,7 @@ class Verdict(str, enum.Enum):
 
     @property
     def unexpected(self) -> bool:
-        """Whether this verdict makes a run exit with 1."""
+        """Return True if this verdict makes a run exit with 1."""
         return self in _UNEXPECTED
 
     @staticmethod
@@ -69,7 +69,7 @@ class Kind(str, enum.Enum):
 
 
 class Placement(str, enum.Enum):
-    """How an operator ran."""
+    """The place in which an operator ran."""
 
     NATIVE = "native"
     COMPOSITE = "composite"
@@ -90,6 +90,7 @@ class CaseId:
 
     @staticmethod
     def parse(text: str) -> CaseId:
+        """Read ``property/subject``; ValueError for anything else."""
         name, slash, subject = text.partition("/")
         if not slash or not name or not subject:
             raise ValueError(f"case id {text!r} is not of the form property/subject, e.g. value/add")
@@ -111,6 +112,7 @@ class ResultId:
 
     @staticmethod
     def parse(text: str) -> ResultId:
+        """Read ``property/subject@dtype``; ValueError for anything else."""
         case, at, dtype = text.rpartition("@")
         if not at or not dtype:
             raise ValueError(
@@ -150,7 +152,7 @@ class Failure:
 
 @dataclasses.dataclass
 class Result:
-    """What one property found about one subject in one dtype.
+    """The findings of one property about one subject in one dtype.
 
     ``comparisons`` counts compared elements or facts; ``failures`` keeps the first few of ``failure_count``.
     """

@@ -35,7 +35,7 @@ def _of_subjects() -> dict[tuple[str, str], tuple[str, ...]]:
 
 
 def of_subject(kind: str, name: str) -> tuple[str, ...]:
-    """What every property of a subject needs, from ``levels/needs.toml``: ``bernoulli`` needs ``random``."""
+    """Needs of every property of a subject, from ``levels/needs.toml``: ``bernoulli`` needs ``random``."""
     return _of_subjects().get((kind, name), ())
 
 
@@ -50,5 +50,5 @@ def lacking(target: Target, entry: Property, kind: str, subject: str) -> tuple[s
 
 
 def exists(target: Target, entry: Property, kind: str, subject: str) -> bool:
-    """Whether there is a result at all, for all that the target lacks."""
+    """Return True if the result exists despite what the target lacks."""
     return not WITHOUT_REFUSAL.intersection(lacking(target, entry, kind, subject))

@@ -30,9 +30,11 @@ class Case:
 
     @builtins.property
     def id(self) -> str:
+        """``property/subject``."""
         return f"{self.property}/{self.subject}"
 
     def result_ids(self) -> Iterator[str]:
+        """The ids of the results of the case, one per dtype."""
         return (f"{self.id}@{dtype}" for dtype in self.dtypes)
 
 
@@ -55,7 +57,7 @@ class Shard:
         raise UsageError(f"shard {text!r} is not of the form I/N with 1 <= I <= N, e.g. 1/4")
 
     def takes(self, kind: str, subject: str, mode: str = "eager") -> bool:
-        """Whether a subject belongs to this shard in a mode.
+        """Return True if a subject belongs to this shard in a mode.
 
         Goes by the names and the committed table of recorded seconds (``plan/shards.py``), so that all shards
         agree whatever else there is.
@@ -73,6 +75,7 @@ class Plan:
         return sum(len(case.dtypes) for case in self.cases)
 
     def result_ids(self) -> Iterator[str]:
+        """The ids of all results, in the order of the cases."""
         for case in self.cases:
             yield from case.result_ids()
 
@@ -97,10 +100,12 @@ class Plan:
         return Plan([Case(kind, name, subject, lists[index]) for kind, name, subject, index in data["cases"]])
 
     def write(self, path: Path) -> None:
+        """Write the plan as JSON."""
         path.write_text(json.dumps(self.to_json(), separators=(",", ":")))
 
     @staticmethod
     def read(path: Path) -> Plan:
+        """Read a plan that :meth:`write` has written."""
         return Plan.from_json(json.loads(path.read_text()))
 
     def only(self, wanted: Iterable[str]) -> Plan:

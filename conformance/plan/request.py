@@ -32,7 +32,7 @@ class Request:
     ranks: int = 2
 
     def target_words(self) -> TargetRecord:
-        """What a results file says of the target."""
+        """The target as a results file describes it."""
         target = self.target
         return {
             "name": target.name,
@@ -45,9 +45,9 @@ class Request:
         }
 
     def processes(self, mode: str) -> int:
-        """How many processes use the device in a mode: workers, or the ranks of the one worker's world."""
+        """The number of processes on the device in a mode: workers, or ranks of the one worker's world."""
         return self.ranks if mode == "distributed" else self.workers
 
     def workers_of(self, mode: str) -> int:
-        """How many workers a mode has at most: in ``distributed`` one, which has a world of ranks."""
+        """The largest number of workers in a mode: in ``distributed`` one, which has a world of ranks."""
         return 1 if mode == "distributed" else self.workers

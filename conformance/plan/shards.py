@@ -1,7 +1,7 @@
 """Recorded seconds by mode and subject, and shards that take the same time.
 
 The table ``seconds.json`` is committed; ``python -m conformance.upkeep.seconds DIR ...`` makes it anew from
-output folders of runs. It holds rounded seconds, so that it changes only where something took markedly more
+output folders of runs. It holds rounded seconds, so that it changes only if something took markedly more
 or less.
 """
 

@@ -70,7 +70,7 @@ class Names:
 
 
 def compact(results: Document) -> dict[str, object]:
-    """What the page needs to know about a results document."""
+    """The data of the page from a results document."""
     return {
         "suite": results["suite"],
         "exit": results["exit"],

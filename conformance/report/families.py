@@ -51,7 +51,7 @@ _LENGTH = 160
 def message_shape(message: str, subject: str) -> str:
     """A message without what differs from one result of the same cause to the next.
 
-    Numbers, shapes and addresses are ``#``, dtypes ``DTYPE``, the subject's own name ``SUBJECT``. Where it
+    Numbers, shapes and addresses are ``#``, dtypes ``DTYPE``, the subject's own name ``SUBJECT``. If it
     quotes an error, only that counts: the words before say which call it was.
     """
     line = next(iter(message.splitlines()), "")
@@ -66,5 +66,5 @@ def message_shape(message: str, subject: str) -> str:
 
 
 def quotes_error(message: str) -> bool:
-    """Whether a message quotes an error of the target, whose words tell one cause from another."""
+    """Return True if a message quotes an error of the target, whose words tell causes apart."""
     return _ERROR.search(next(iter(message.splitlines()), "")) is not None

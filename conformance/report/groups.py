@@ -1,9 +1,9 @@
 """Unexpected results grouped by cause, so that a broken allocator does not read as four thousand bugs.
 
-Results belong together where they fail in the same way (kind), say the same (shape of the message), and are
-of one family of properties and of operators. Where the message quotes an error of the target, its words tell
-causes apart by themselves, whatever the family. Where it does not ("the result is # where # is expected"),
-the families stay apart, unless most of what ran of them fails like that: then it is hardly the operators.
+Results belong together if they have the same kind of failure, the same shape of message, and one family of
+properties and of operators. If the message quotes an error of the target, its words tell causes apart by
+themselves, whatever the family. If it does not (a wrong value), the families stay apart, unless most of what
+ran of them fails like that: then the operators are hardly the cause.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class Group:
 
     @property
     def count(self) -> int:
+        """The number of results."""
         return len(self.rows)
 
     @property
@@ -55,12 +56,12 @@ class Group:
         return sorted({number for number, _ in self.rows})
 
     def counts(self) -> str:
-        """How many of each verdict, the worst first."""
+        """Numbers of results by verdict, the worst first."""
         found = collections.Counter(row["verdict"] for _, row in self.rows)
         return ", ".join(f"{found[word.value]} {word.value}" for word in _ORDER if found[word.value])
 
     def name(self) -> str:
-        """What fails, in few words."""
+        """A short name of what fails."""
         subjects = self.subjects
         if len(subjects) == 1:
             return subjects[0]
@@ -113,7 +114,7 @@ def grouped(rows: Iterable[tuple[int, Row]], legs: Sequence[Leg]) -> list[Group]
 def _by_family(
     members: list[tuple[int, Row]], ran: dict[tuple[int, str], set[str]]
 ) -> list[list[tuple[int, Row]]]:
-    """Rows with one message apart by family, but for families of properties where most subjects fail."""
+    """Rows with one message, split by family, except for property families in which most subjects fail."""
     by_property: dict[str, dict[str, list[tuple[int, Row]]]] = {}
     for number, row in members:
         case = ResultId.parse(row["id"]).case

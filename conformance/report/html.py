@@ -14,7 +14,7 @@ _SCRIPTS = ("overview.js", "page.js")
 
 
 def embed(data: Any) -> str:
-    """JSON that may stand in a script element: no character can end the element or start another."""
+    """JSON for a script element: no character can end the element or start another."""
     text = json.dumps(data, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 

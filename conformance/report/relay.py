@@ -1,8 +1,8 @@
 """A results file in the form that PyTorch's cross-repository CI takes from the CI of a backend.
 
 The relay wants counts of a completed run, the commit of PyTorch that was tested as its id, and details of at
-most a thousand failures (RFC-0050 and the callback action of pytorch/test-infra). It shows what it is told:
-what does not pass here is never told as passed.
+most a thousand failures (RFC-0050 and the callback action of pytorch/test-infra). It shows what it receives:
+a result that did not pass is never reported as passed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from conformance.model.records import Leg, Row
 from conformance.results import privacy
 
 SCHEMA_VERSION = "1"
-#: Limits of the relay: failures that are told in detail, and the sizes of their texts in bytes.
+#: Limits of the relay: failures that are reported in detail, and the sizes of their texts in bytes.
 MOST, MESSAGE, STACK = 1000, 1024, 4096
 _PASSED = ("pass",)
 _SKIPPED = ("skip", "unsupported", "xfail")
@@ -76,7 +76,7 @@ def payload(
 ) -> Payload:
     """The body for one build of torch. Legs of several modes are one job, whose failures name their mode.
 
-    UsageError where the legs are of several builds, or nothing says which commit of PyTorch was tested.
+    UsageError if the legs are of several builds, or do not say which commit of PyTorch was tested.
     """
     if not legs:
         raise UsageError("there is no leg to report; run the suite first")

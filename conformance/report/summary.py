@@ -37,7 +37,7 @@ def lines(results: Document, *, folder: Path, target: str | None = None) -> Iter
 
 
 def title(leg: Leg) -> str:
-    """What a leg is of: target, mode and build."""
+    """Target, mode and build of a leg."""
     target = leg["target"]
     words = [name for mark, name in MARKS.items() if target.get(mark)]
     marks = f" ({', '.join(words)})" if words else ""
@@ -62,7 +62,7 @@ def _leg(leg: Leg) -> Iterator[str]:
 
 
 def _unexpected(legs: list[Leg], target: str | None) -> Iterator[str]:
-    """Unexpected results by cause, the largest first: who mends one thing sees it once."""
+    """Unexpected results by cause, the largest group first, so that one fault is shown once."""
     found = groups.of(legs)
     if not found:
         return
@@ -89,7 +89,7 @@ def group_lines(
 
 
 def _column(legs: list[Leg], number: int) -> str:
-    """The name of a leg among others: its mode alone where that says which one it is."""
+    """The name of a leg among others: its mode alone if no other leg has that mode."""
     mode = legs[number]["mode"]
     alone = sum(leg["mode"] == mode for leg in legs) == 1
     return str(mode if alone else f"{mode} on {legs[number]['build']}")
@@ -108,7 +108,7 @@ def _first(row: Row) -> str:
 
 
 def target_word(leg: Leg) -> str:
-    """What to give as ``--target``: the name of one of the suite's targets, else that of its file."""
+    """The argument of ``--target``: the name of one of the suite's targets, else that of its file."""
     name, file = leg["target"]["name"], leg["target"]["file"]
     return str(name if name in target_file.known_targets() and file == f"{name}.toml" else file)
 

@@ -1,4 +1,4 @@
-"""What has changed between two runs: regressed, fixed, new, vanished, still failing; leg by leg."""
+"""The differences between two runs, leg by leg: regressed, fixed, new, vanished, still failing."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from conformance.model.records import Digests, Leg, Row, TargetRecord
 from conformance.model.verdicts import Verdict
 from conformance.results.merge import spoken
 
-#: How far a verdict is from a pass. A step up is a regression, also where an expectation or a declaration
-#: makes it no surprise: that says why, not that it works.
+#: The distance of a verdict from a pass. A step up is a regression, even if an expectation or a declaration
+#: announces it: that says why, not that it works.
 _DISTANCE = {
     Verdict.PASS: 0,
     Verdict.XPASS: 0,
@@ -34,7 +34,7 @@ _SAME: tuple[Literal["level", "shard", "selection", "samples"], ...] = (
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """One result in both runs; a verdict is None where it is not there."""
+    """One result in both runs; a verdict is None if the run does not have it."""
 
     id: str
     old: str | None
@@ -48,7 +48,7 @@ class Change:
 
 @dataclasses.dataclass
 class Difference:
-    """Two legs of the same mode, and what became of each result."""
+    """Two legs of the same mode, and each result by how it changed."""
 
     old: Leg
     new: Leg
@@ -60,12 +60,12 @@ class Difference:
     vanished: list[Change] = dataclasses.field(default_factory=list)
     unchanged: int = 0
     notes: list[str] = dataclasses.field(default_factory=list)
-    #: Why results that are gone do not count, or the empty string where they do.
+    #: The reason for which results that are gone do not count, or the empty string if they do.
     excuse: str = ""
 
     @property
     def worse(self) -> bool:
-        """Whether the new leg is worse: something regressed, or is gone without a reason."""
+        """True if a result regressed, or is gone without a reason."""
         return bool(self.regressed) or bool(self.vanished and not self.excuse)
 
 
@@ -78,11 +78,12 @@ class Report:
 
     @property
     def worse(self) -> bool:
+        """True if any pair of legs is worse."""
         return any(pair.worse for pair in self.pairs)
 
 
 def compare(old: Sequence[Leg], new: Sequence[Leg], aliases: Aliases | None = None) -> Report:
-    """Compare the legs of two runs; UsageError where they have no mode in common."""
+    """Compare the legs of two runs; UsageError if they have no mode in common."""
     known = Aliases.load() if aliases is None else aliases
     pairs, notes = _pairs(old, new)
     if not pairs:
@@ -123,7 +124,7 @@ def _title(leg: Leg) -> str:
 
 
 def fails(verdict: str | None) -> bool:
-    """Whether a verdict is an unexpected failure."""
+    """Return True if a verdict is an unexpected failure."""
     return verdict is not None and _distance(verdict) == _FAILS
 
 
@@ -159,7 +160,7 @@ def _difference(old: Leg, new: Leg, aliases: Aliases) -> Difference:
 
 
 def _notes(old: Leg, new: Leg) -> list[str]:
-    """What else is different between two legs."""
+    """Notes on what else differs between two legs."""
     notes = []
     if old["torch"] != new["torch"]:
         notes.append(f"torch {old['torch']}, now {new['torch']}")
@@ -181,10 +182,10 @@ def _notes(old: Leg, new: Leg) -> list[str]:
 
 
 def _excuse(old: Leg, new: Leg) -> str:
-    """Why a result that is gone from the new leg is no regression; empty where it is one.
+    """The reason for which a result that is gone from the new leg is not a regression; empty if it is one.
 
-    Where suite, torch, level, shard, selection and samples agree, the same results were due: what is missing
-    was lost, or was taken out of the target file. Anywhere else the set of results may be another one.
+    If suite, torch, level, shard, selection and samples agree, the same results were due: what is missing
+    was lost, or was taken out of the target file. Otherwise a different set of results may have been due.
     """
     if not new["complete"] and all(old[word] == new[word] for word in _SAME):
         return ""

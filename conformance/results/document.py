@@ -27,7 +27,7 @@ from conformance.results.judgement import SHOWN, Judgement, ordered, report
 from conformance.results.ledger import Ledger
 
 #: 2: legs name their build and torch, may stand for shards and for runs that could not start.
-#: 3: legs say what became of each expectation, attempts say how they failed. Version 2 is still read.
+#: 3: legs have the state of each expectation, attempts the kinds of their failures. Version 2 is still read.
 SCHEMA = 3
 #: Larger files are not read: a full leg has about 30 MiB, and a results file may come from anywhere.
 MAX_BYTES = 1 << 30
@@ -74,7 +74,7 @@ def leg(ledger: Ledger, book: Book, *, today: datetime.date | None = None) -> Le
 
 
 def _installed() -> TorchFacts:
-    """What is known of torch without importing it, where anything is."""
+    """The facts of torch that are available without importing it."""
     try:
         return describe.of_environment().facts()
     except UsageError:
@@ -138,7 +138,7 @@ def document(legs: list[Leg]) -> Document:
 
 
 def from_journal(path: Path, book: Book) -> Leg:
-    """The leg that a journal describes; UsageError where it has no header."""
+    """The leg that a journal describes; UsageError if it has no header."""
     events, damaged = journal.read(path)
     ledger = Ledger()
     for event in events:
@@ -183,7 +183,7 @@ def _characters(results: Document) -> Document:
 
 
 def read(path: Path, *, limit: int = MAX_BYTES) -> Document:
-    """Read and check a results file; UsageError where it is absent, too large, or something else."""
+    """Read and check a results file; UsageError if it is absent, too large, or something else."""
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -205,7 +205,7 @@ def read(path: Path, *, limit: int = MAX_BYTES) -> Document:
 
 
 def _no_number(word: str) -> float:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a number in JSON")
 
 
 def _check_counts(where: str, leg: Leg) -> None:
@@ -213,7 +213,7 @@ def _check_counts(where: str, leg: Leg) -> None:
     seen = set()
     for row in leg["results"]:
         if row["id"] in seen:
-            raise SchemaError(f"{where}: result {row['id']!r} stands in it twice")
+            raise SchemaError(f"{where}: result {row['id']!r} appears twice")
         seen.add(row["id"])
     judgement = Judgement.of(leg)
     counts: dict[str, tuple[object, object]] = {

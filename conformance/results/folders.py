@@ -20,13 +20,13 @@ from conformance.results.journal import decode
 #: The files that everyone who writes results writes, and all that a run leaves behind.
 WRITTEN = ("results.json", "junit.xml", "report.html")
 _OWN = ("journal.jsonl", *WRITTEN, "tracebacks", "logs", "legs")
-#: What stands in the first line of a results file, before its legs.
+#: The first line of a results file, before its legs.
 _COMPLETE = re.compile(rb'^\{"schema":[^\[]*?"complete":true,')
 _HEAD = 4096
 
 
 def check_foreign(folder: Path, names: Iterable[str] = _OWN) -> None:
-    """Raise UsageError where a folder holds files of these names that no run can have left."""
+    """Raise UsageError if a folder holds files of these names that no run can have left."""
     ours = bool(journals(folder)) or any(
         _head(path).startswith(b'{"schema":')
         for pattern in ("results.json", "legs/*/results.json")
@@ -42,7 +42,7 @@ def check_foreign(folder: Path, names: Iterable[str] = _OWN) -> None:
 def clear(folder: Path) -> None:
     """Make an output folder and remove what an earlier run left in it, saying what that was.
 
-    UsageError where files of these names are there that no run can have left: they are somebody's.
+    UsageError if files of these names are there that no run can have left: they belong to someone else.
     """
     folder.mkdir(parents=True, exist_ok=True)
     check_foreign(folder)
@@ -74,13 +74,13 @@ class Earlier:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing of its level is left out. The quick choice is made again in seconds."""
+        """True if nothing of its level is left out. Level smoke does not count: it takes seconds."""
         everything = self.selection is None and self.shard == "1/1"
         return self.complete and everything and self.level != levels.SMOKE
 
 
 def earlier(folder: Path) -> list[Earlier]:
-    """The legs of the run that a folder holds; none where it holds no run, or one that cannot be read."""
+    """The legs of the run that a folder holds; none if it holds no run, or one that cannot be read."""
     found = []
     for journal in journals(folder):
         found += _leg(header(journal), complete=complete(journal.parent))
@@ -113,7 +113,7 @@ def _leg(words: Header | Leg | None, *, complete: bool) -> list[Earlier]:
 
 
 def described(legs: Sequence[Earlier]) -> str:
-    """What a run was of, in a few words: that of its first leg, with the modes of all."""
+    """A short description of a run: its first leg, with the modes of all legs."""
     first = legs[0]
     words = [first.target, *dict.fromkeys(leg.mode for leg in legs), f"level {first.level}"]
     if first.selection is not None:
@@ -124,7 +124,7 @@ def described(legs: Sequence[Earlier]) -> str:
 
 
 def check_narrower(chosen: Request) -> None:
-    """Raise UsageError where a run would replace a whole one of the same target and mode by a part of it.
+    """Raise UsageError if a run would replace a whole one of the same target and mode by a part of it.
 
     That one may have taken an hour, and a look at one operator takes seconds, often without any ``-o``.
     """
@@ -160,7 +160,7 @@ def header(journal: Path) -> Header | None:
 
 
 def complete(folder: Path) -> bool:
-    """Whether the results of a folder say that they are complete."""
+    """Return True if the results of a folder say that they are complete."""
     return _COMPLETE.match(_head(folder / "results.json")) is not None
 
 
@@ -176,7 +176,7 @@ def to_resume(folder: Path, legs: Sequence[Leg]) -> list[Path]:
 
 
 def of_one_run(found: Sequence[Path]) -> bool:
-    """Whether the journals below ``legs`` are of one run of several modes, and not of runs put together."""
+    """Return True if the journals below ``legs`` are of one run of several modes, not of merged runs."""
     first = header(found[0])
     options: object = None if first is None else first.get("options")
     modes = options.get("modes") if isinstance(options, dict) else None
@@ -184,7 +184,7 @@ def of_one_run(found: Sequence[Path]) -> bool:
 
 
 def _can_go_on(leg: Leg) -> bool:
-    """Whether a leg lacks what it can still find out. Other oracle values stay, and shards run elsewhere."""
+    """Return True if running can complete a leg: it does not change oracle values, nor run other shards."""
     if merge.alone(leg)["complete"]:
         return False
     return bool(leg["missing"]["count"]) or not leg["oracle"]["differences"]
@@ -199,7 +199,7 @@ def short(path: Path) -> Path:
 
 
 def _head(path: Path) -> bytes:
-    """How a file begins; nothing where it cannot be read."""
+    """The beginning of a file; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(_HEAD)

@@ -59,7 +59,7 @@ class Journal:
     @overload
     def write(self, event: Literal["interrupted"]) -> None: ...
     def write(self, event: str, **fields: object) -> None:
-        """Append one event; OSError where the disk takes less than the whole line."""
+        """Append one event; OSError if the disk takes less than the whole line."""
         line = json.dumps({"event": event, **fields}, separators=(",", ":")).encode() + b"\n"
         written = os.write(self._file, line)
         if written != len(line):
@@ -68,7 +68,7 @@ class Journal:
             )
 
     def lock(self) -> bool:
-        """Take the journal for this process until it ends or closes it; False where another one has it."""
+        """Take the journal for this process until it ends or closes it; False if another one has it."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -76,6 +76,7 @@ class Journal:
         return True
 
     def close(self) -> None:
+        """Close the file, and with it release the lock."""
         os.close(self._file)
 
 
@@ -139,7 +140,7 @@ class Tail:
 
 
 def read(path: Path) -> tuple[list[Event], int]:
-    """All events of a finished journal and the number of damaged lines; UsageError where it is none."""
+    """All events of a finished journal and the number of damaged lines; UsageError if it is not one."""
     try:
         size = path.stat().st_size
     except OSError as error:

@@ -29,7 +29,7 @@ def unusable(message: str) -> str:
 
 @dataclasses.dataclass
 class Worker:
-    """What is known of a worker: the result that it works on, the last that it finished, and its own end."""
+    """The state of a worker: the result that it works on, the last that it finished, and its own end."""
 
     name: str
     open: str | None = None
@@ -171,7 +171,7 @@ class Ledger:
         return max((row.get("attempt", 1) for rows in self.attempts.values() for row in rows), default=0)
 
     def tried(self, result_id: str, attempt: int) -> bool:
-        """Whether there is such an attempt at a result."""
+        """Return True if a result has an attempt of this number."""
         return any(row.get("attempt", 1) == attempt for row in self.attempts.get(result_id, ()))
 
     def to_retry(self) -> list[str]:
@@ -190,9 +190,9 @@ def _poisoned(row: AttemptRow) -> bool:
 def settle(rows: Sequence[AttemptRow]) -> tuple[str, AttemptRow]:
     """The verdict of all attempts at a result, before expectations, and the attempt that shows it best.
 
-    A good last attempt after a bad one is ``flaky``; where the last one is bad, the worst counts. An attempt
+    A good last attempt after a bad one is ``flaky``; if the last one is bad, the worst counts. An attempt
     that was blamed for an unusable device does not count against a later, bad one in a fresh process that was
-    not; that a device broke stays in its failures, where no expectation of another kind excuses it.
+    not; that a device broke stays in its failures, and no expectation of another kind excuses it.
     """
     last = rows[-1]
     bad = [row for row in rows if row["verdict"] in BAD]

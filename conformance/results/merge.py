@@ -12,7 +12,7 @@ from conformance.model.records import Leg
 from conformance.results import exit_codes
 from conformance.results.judgement import SHOWN, Judgement, report
 
-#: What must agree wherever two legs stand in one file, and what only where they are the same target.
+#: Digests that agree between all legs of a file, and those that agree between legs of one target.
 _EVERYWHERE = ("suite",)
 _SAME_TARGET = ("target", "expectations")
 #: Besides all digests, what must agree between the parts of one leg.
@@ -25,8 +25,8 @@ _ITSELF_INCOMPLETE = re.compile(r"shard [\d,]+/\d+ is incomplete")
 def merge(found: Sequence[tuple[str, Leg]], *, assembled: bool = False) -> list[Leg]:
     """The legs of one results document, from legs and the names of where they come from.
 
-    A leg of which shards are missing is incomplete, also where only one shard is there: a job that was lost
-    must not go by unseen. Where the legs of one run are ``assembled``, a shard is all that it was to be.
+    A leg of which shards are missing is incomplete, even if only one shard is there: a job that was lost must
+    not go by unseen. If the legs of one run are ``assembled``, a shard is all that it was to be.
 
     Raises:
         UsageError: two legs were made by different suites, target files or expectations, or two parts of one
@@ -54,7 +54,7 @@ def _agree(
 
 
 def _differences(first: Leg, leg: Leg, words: Sequence[str]) -> Iterator[str]:
-    """What differs, in words. A leg that did not start found no digests, so there is nothing to differ."""
+    """The differences in words. A leg that did not start has no digests that could differ."""
     started = first["planned"] and leg["planned"]
     for word in words:
         one, other = first["digests"].get(word), leg["digests"].get(word)
@@ -68,7 +68,7 @@ def _short(text: str | None) -> str:
 
 
 def _one(parts: list[tuple[str, Leg]], *, assembled: bool) -> Leg:
-    """One leg from its parts; itself where it is whole, or all that there should be."""
+    """One leg from its parts; the part itself if it is whole, or all that there should be."""
     source, first = parts[0]
     if len(parts) == 1 and (assembled or first["shard"] == "1/1"):
         return first
@@ -88,12 +88,12 @@ def _one(parts: list[tuple[str, Leg]], *, assembled: bool) -> Leg:
 
 
 def spoken(key: str, value: object) -> str:
-    """What a leg was asked for, in words: no selection is the whole level."""
+    """An option of a leg in words: no selection is the whole level."""
     return str(_NONE.get(key, value) if value is None else value)
 
 
 def _shards(name: str, parts: list[tuple[str, Leg]]) -> tuple[list[int], int]:
-    """Which shards the parts are, of how many; UsageError where one is there twice."""
+    """The numbers of the shards, and how many there are in all; UsageError if one appears twice."""
     seen: dict[int, str] = {}
     counts = set()
     for source, leg in parts:
@@ -113,13 +113,13 @@ def _shards(name: str, parts: list[tuple[str, Leg]]) -> tuple[list[int], int]:
 
 
 def _numbers(leg: Leg) -> tuple[list[int], int]:
-    """Which shards a leg is, of how many."""
+    """The numbers of the shards in a leg, and how many there are in all."""
     numbers, _, count = leg["shard"].partition("/")
     return [int(number) for number in numbers.split(",")], int(count)
 
 
 def absent(leg: Leg) -> str | None:
-    """Which shards a merge had to do without, in words; None also for a shard that nobody merged."""
+    """The shards that were missing from a merge, in words; None also for a shard that was not merged."""
     numbers, count = _numbers(leg)
     words = _absent(numbers, count)
     return words if words and _problem(words) in leg["problems"] else None

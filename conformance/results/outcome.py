@@ -70,9 +70,9 @@ def decide(
 ) -> Outcome:
     """The final row of every result.
 
-    A failing result becomes ``xfail`` where expectations name every kind of failure that it showed in any
-    attempt. Where all results that an expectation matches pass, they become ``xpass``: the entry must go.
-    That is asked only of entries which ``covers`` says have all their results here, given their number.
+    A failing result becomes ``xfail`` if expectations name every kind of failure that it showed in any
+    attempt. If all results that an expectation matches pass, they become ``xpass``: the entry must go. Only
+    entries count for which ``covers``, given the number of matches, says that all their results are here.
     """
     rows = {result_id: _row(kept) for result_id, kept in attempts.items()}
     if not expectations:
@@ -105,7 +105,7 @@ def waive(rows: Mapping[str, Row], waivers: Mapping[str, Mapping[str, str]]) -> 
     """Excuse the failures for which torch itself is at fault, whatever the target expects.
 
     ``waivers`` are links by kind of failure by result id, those of the manifest that speak of this mode and
-    torch. A row becomes ``xfail`` where they name every kind of failure that it showed.
+    torch. A row becomes ``xfail`` if they name every kind of failure that it showed.
     """
     for result_id, links in waivers.items():
         row = rows.get(result_id)
@@ -132,7 +132,7 @@ def _row(attempts: list[AttemptRow]) -> Row:
 
 
 def _attempt(kept: AttemptRow) -> AttemptSummary:
-    """What is kept of one attempt among several: its verdict and, where it was bad, in which ways."""
+    """The summary of one attempt among several: its verdict and, if it was bad, the kinds of failure."""
     found: AttemptSummary = {
         "verdict": kept["verdict"],
         "seconds": kept.get("seconds", 0.0),

@@ -1,4 +1,4 @@
-"""What a certificate leaves out: host names, paths, users, and every variable that is not on the list."""
+"""Removal of what a certificate leaves out: host names, paths, users, and variables not on the list."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def row(found: Row) -> Row:
 
 
 def facts(found: Facts) -> Facts:
-    """What a certificate says of the machine: versions, the kind of system, variables of the allow-list."""
+    """The facts that a certificate keeps: versions, the kind of system, variables of the allow-list."""
     known: Mapping[str, object] = found.get("torch", {})
     backend: Mapping[str, object] = found.get("backend", {})
     variables = {str(key): str(value) for key, value in found.get("environment", {}).items()}

@@ -127,7 +127,7 @@ def choose(options: Request, mode: str, answer: Prepared) -> tuple[Plan, Plan, i
 
 
 def run(options: Request, mode: str, folder: Path, *, loud: bool = True) -> Leg:
-    """Run one leg and return it; Interrupted on Ctrl-C, UsageError where it cannot start."""
+    """Run one leg and return it; Interrupted on Ctrl-C, UsageError if it cannot start."""
     started = datetime.datetime.now(datetime.timezone.utc)
     clock = time.monotonic()
     book = entries.load(entries.sources(options.target.name, options.target.expectations))
@@ -235,7 +235,7 @@ def _check_patterns(book: Book, answer: Prepared, mode: str, day: datetime.date)
 
 
 def reach(book: Book, answer: Prepared, mode: str) -> dict[str, int]:
-    """How many results each entry with a wildcard speaks of in a mode, whatever part of them runs."""
+    """The number of results to which each entry with a wildcard applies in a mode, run or not."""
     here = {tuple(words) for words in answer["here"]}
     full = Plan([case for case in Plan.from_json(answer["full"]).cases if (case.kind, case.property) in here])
     index = Index(full.result_ids())

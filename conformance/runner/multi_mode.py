@@ -15,7 +15,7 @@ from conformance.runner import leg
 
 
 def run(options: Request) -> list[Leg]:
-    """Run a leg per mode into ``legs/BUILD-MODE``; what was found, also where the user stops it.
+    """Run a leg per mode into ``legs/BUILD-MODE``; return the legs, also if the user stops it.
 
     A mode that cannot start does not keep the others from running: it is a leg with exit code 2. One for
     which the user's selection leaves nothing is left out.

@@ -51,7 +51,7 @@ _SAME: tuple[Literal["name", "mode", "target", "level", "shard", "selection", "s
 
 @dataclasses.dataclass(frozen=True)
 class Wish:
-    """What the user asks for beside the folder; None is what the run had."""
+    """The user's options beside the folder; None keeps what the run had."""
 
     workers: int | None = None
     timeout: float | None = None
@@ -59,7 +59,7 @@ class Wish:
 
 @dataclasses.dataclass(frozen=True)
 class Begun:
-    """What the journal of a run says so far."""
+    """The state of a run that began, from its journal."""
 
     ledger: Ledger
     header: Header
@@ -68,7 +68,7 @@ class Begun:
 
 
 def read(folder: Path) -> Begun:
-    """What a journal says so far; UsageError where it is not that of a run that can go on."""
+    """The state of a run from its journal; UsageError if it cannot be resumed."""
     path = folder / "journal.jsonl"
     tail = Tail(path)
     ledger = Ledger()
@@ -83,7 +83,7 @@ def read(folder: Path) -> Begun:
 
 
 def options(folder: Path, wish: Wish) -> Request:
-    """The options of the run whose output folder this is; UsageError where there is none."""
+    """The options of the run whose output folder this is; UsageError if there is none."""
     journals = outputs.journals(folder)
     if not journals:
         raise UsageError(
@@ -121,7 +121,7 @@ def options(folder: Path, wish: Wish) -> Request:
 def run(chosen: Request, *, failed: bool) -> list[Leg]:
     """Go on with every leg of a run: with ``failed`` what failed, else what is missing.
 
-    UsageError where something that decides about results is not as it was.
+    UsageError if something that decides about results is not as it was.
     """
     if (chosen.output / "journal.jsonl").is_file():
         return [run_leg(chosen, chosen.modes[0], chosen.output, failed=failed)]
@@ -163,9 +163,9 @@ def _folders(chosen: Request) -> dict[str, Path]:
 
 
 def finished(chosen: Request, *, failed: bool) -> Document | None:
-    """The results of a run of which nothing is left to do; None where something is, or must be looked into.
+    """The results of a run of which nothing is left to do; None if something is, or may be.
 
-    It is told from the folder alone: bringing up the target only to find no work takes many seconds.
+    It looks at the folder alone: bringing up the target only to find no work takes many seconds.
     """
     folders = _folders(chosen)
     begun = [folder for folder in folders.values() if (folder / "journal.jsonl").is_file()]
@@ -249,7 +249,7 @@ def rerun(rounds: Rounds, plan: Plan) -> None:
 
 
 def _failed(ledger: Ledger, book: Book) -> list[str]:
-    """The results that failed; UsageError where some are missing, which come first."""
+    """The results that failed; UsageError if some are missing, which come first."""
     found = document.leg(ledger, book)
     if found["missing"]["count"]:
         raise UsageError(
@@ -263,7 +263,7 @@ def _to_try(found: Leg) -> list[str]:
 
 
 def _same(folder: Path, old: Header, new: Header) -> None:
-    """Raise UsageError where what decides about results has changed since."""
+    """Raise UsageError if what decides about results has changed since."""
     wrong = [
         f"{word} was {_short(spoken(word, old.get(word)))} and is {_short(spoken(word, new[word]))}"
         for word in _SAME

@@ -59,7 +59,7 @@ class Executor:
         self.attempt = attempt
         #: Whether a runner drives this process: then no user can interrupt it, and who does is the backend.
         self.driven = driven
-        #: The result that was found last, also where the device was unusable after it.
+        #: The last result, even if the device was unusable after it.
         self.last: Result | None = None
         self._subjects: dict[str, dict[str, catalogue.Subject]] = {}
         self._properties: dict[tuple[str, str], Property] = {}
@@ -81,7 +81,7 @@ class Executor:
         return self._properties[(kind, name)]
 
     def run(self, case: Case) -> list[Result]:
-        """All results of a case. DeviceUnusable where the probe fails after one of them."""
+        """All results of a case. DeviceUnusable if the probe fails after one of them."""
         try:
             return list(self.results(case))
         finally:
@@ -136,7 +136,7 @@ class Executor:
             )
         changed = process_state.restore(self._state)
         if changed and trouble is None:
-            trouble = f"property {entry.name!r} left {', '.join(changed)} changed; restore it where it is set"
+            trouble = f"property {entry.name!r} left {', '.join(changed)} changed; restore it in the property"
         result = refusal.judged(self.target, recorder.result(), recorder.lacking)
         if trouble is not None:
             found = Failure(Kind.HARNESS, trouble[:MAX_MESSAGE])

@@ -54,13 +54,13 @@ def facts(module_name: str | None, extra: list[str]) -> Facts:
 
 
 def _abi(package: Path) -> str | None:
-    """The C++ ABI that a package's libraries were built for; None where it has none.
+    """The C++ ABI that a package's libraries were built for; None if it has none.
 
-    Of those that this process has loaded, where that can be seen: a wheel may hold some for each torch.
+    Only loaded libraries count, if the system shows them: a wheel may hold some for each torch.
     """
     from conformance.builds import abi
 
-    package = package.resolve()  # what is loaded is told by its true name
+    package = package.resolve()  # loaded files are listed by their real path
     try:
         mapped = {
             line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if ".so" in line
@@ -78,7 +78,7 @@ def _abi(package: Path) -> str | None:
 def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> Prepared:
     """The facts, the plan of the level in its mode, and that of the full level in all modes of the target.
 
-    UsageError where the target is unfit, or its file speaks of results that do not exist.
+    UsageError if the target is unfit, or its file names results that do not exist.
     """
     from conformance.device import probe
     from conformance.device.accelerator import use
@@ -120,8 +120,8 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> Prepar
 def names(target_file: str, mode: str, extra: list[str]) -> ResultNames:
     """The plan of the full level in each mode of the target, for which its device need not work.
 
-    The backend is imported only where torch does not know the name of its device without it: expectations
-    are also looked at where there is no device. UsageError where the name stays unknown.
+    The backend is imported only if torch does not know the name of its device without it: expectations are
+    also checked on machines without the device. UsageError if the name stays unknown.
     """
     from conformance.device.accelerator import check_device, import_backend
     from conformance.plan import plan
@@ -150,7 +150,7 @@ def _nameable(device: str) -> bool:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the answer to a file; exit code 2 with ``error`` in the answer where the target is unfit."""
+    """Write the answer to a file; exit code 2 with ``error`` in the answer if the target is unfit."""
     parser = argparse.ArgumentParser(prog="python -m conformance.worker.prepare")
     parser.add_argument("answer", type=Path)
     parser.add_argument("--target", required=True)

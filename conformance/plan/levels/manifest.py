@@ -30,7 +30,7 @@ Minor = tuple[int, int]
 
 
 class UnknownMinor(UsageError):
-    """The manifest says nothing of a torch minor, so that nobody can be certified on it."""
+    """The manifest does not know a torch minor, so no run on it can be certified."""
 
 
 def minor_of(version: str) -> Minor:
@@ -56,6 +56,7 @@ class Group:
     subjects: tuple[str, ...]
 
     def at(self, minor: Minor) -> bool:
+        """Return True if the group is due on a minor of torch."""
         return self.since <= minor and (self.until is None or minor < self.until)
 
 
@@ -74,7 +75,7 @@ class Statement:
 
 @dataclasses.dataclass(frozen=True)
 class Waiver:
-    """A failure that torch itself causes, which is held against nobody."""
+    """A failure that torch itself causes, which counts against no target."""
 
     id: str
     kind: str
@@ -98,7 +99,7 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Demand:
-    """What a level asks for in a mode on a torch minor. ``waived`` are kinds of failure by result."""
+    """The requirements of a level in a mode on a torch minor. ``waived`` are kinds of failure by result."""
 
     minor: Minor
     mode: str
@@ -138,7 +139,7 @@ class Manifest:
             )
 
     def ids(self, minor: Minor, mode: str) -> Iterator[tuple[Statement, str, str]]:
-        """Property, subject and dtype of every result in a mode; UsageError where one appears twice."""
+        """Property, subject and dtype of every result in a mode; UsageError if one appears twice."""
         seen: set[str] = set()
         for statement in self.statements:
             if mode not in statement.modes:
@@ -158,7 +159,7 @@ class Manifest:
                         yield statement, subject, dtype
 
     def demand(self, version: str, mode: str, level: str) -> Demand:
-        """What a level asks for in a mode; UsageError for a minor that the manifest does not know."""
+        """The requirements of a level in a mode; UsageError for a minor that the manifest does not know."""
         minor = minor_of(version)
         self.check_minor(minor)
         return _demand(self, minor, mode, level)
@@ -167,7 +168,7 @@ class Manifest:
 def waived(version: str, mode: str) -> dict[str, dict[str, str]]:
     """The waivers of the committed manifest for a torch and a mode: links by kind by result id.
 
-    None where there is no manifest yet, or none of that minor.
+    None if there is no manifest yet, or none of that minor.
     """
     minor = minor_of(version)
     if not PATH.is_file():
@@ -217,7 +218,7 @@ def _speaks(waiver: Waiver, minor: Minor, mode: str) -> bool:
 
 
 def load(path: Path = PATH) -> Manifest:
-    """The committed manifest; UsageError where it is not one."""
+    """The committed manifest; UsageError if it is not one."""
     try:
         return from_json(json.loads(path.read_text()))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
@@ -226,7 +227,7 @@ def load(path: Path = PATH) -> Manifest:
 
 
 def from_json(data: Mapping[str, Any]) -> Manifest:
-    """A manifest from its JSON; ValueError, KeyError or TypeError where it is something else."""
+    """A manifest from its JSON; ValueError, KeyError or TypeError if it is something else."""
     if data["schema"] != SCHEMA:
         raise ValueError(f"schema is {data['schema']!r}; this version reads {SCHEMA}")
     return Manifest(
