@@ -76,7 +76,7 @@ def read(path: Path) -> tuple[Certificate, Document]:
 
 def _members(path: Path, file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     """The two files of a bundle; UsageError for any other, for one that is there twice, or no plain file."""
-    found: dict[str, zipfile.ZipInfo] = {}
+    members: dict[str, zipfile.ZipInfo] = {}
     infos = file.infolist()
     for info in infos[:8]:
         name = info.filename
@@ -84,7 +84,7 @@ def _members(path: Path, file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
             raise UsageError(
                 f"bundle {path} holds {name[:100]!r}; it may hold {CERTIFICATE} and {RESULTS} alone"
             )
-        if name in found:
+        if name in members:
             raise UsageError(f"bundle {path} holds {name} twice; ask for it again")
         mode = info.external_attr >> 16
         if info.flag_bits & 1 or (mode and not stat.S_ISREG(mode) and stat.S_IFMT(mode)):
@@ -95,11 +95,11 @@ def _members(path: Path, file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
             raise UsageError(
                 f"{name} of bundle {path} has {info.file_size} bytes; at most {LIMITS[name]} are read"
             )
-        found[name] = info
+        members[name] = info
     for name in LIMITS:
-        if name not in found:
+        if name not in members:
             raise UsageError(f"bundle {path} lacks {name}; name the zip that 'conformance certify -o' wrote")
-    return found
+    return members
 
 
 def _json(path: Path, file: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
@@ -124,7 +124,7 @@ def _refuse(word: str) -> Any:
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, object]:
     """A JSON object; ValueError if a key appears twice, since readers differ in which value they take."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    table = dict(pairs)
+    if len(table) != len(pairs):
         raise ValueError("an object has one key twice")
-    return found
+    return table

@@ -84,32 +84,32 @@ def canonical(data: object) -> bytes:
     return (json.dumps(data, separators=(",", ":"), sort_keys=True, ensure_ascii=True) + "\n").encode()
 
 
-def certificate(results: Document, found: Entitlement) -> Certificate:
+def certificate(results: Document, entitlement: Entitlement) -> Certificate:
     """The certificate of the only leg of some results, which must be scrubbed already.
 
     ``evidence`` is what anyone can count again from the rows; ``statements`` are what the run says of itself.
     """
     leg = results["legs"][0]
     target, facts = leg["target"], leg["facts"]
-    samples = collections.Counter(found.placements.values())
+    samples = collections.Counter(entitlement.placements.values())
     return {
         "schema": SCHEMA,
         "suite": conformance.__version__,
         "claim": {
-            "level": found.demand.level,
-            "mode": found.demand.mode,
-            "torch": words(found.demand.minor),
+            "level": entitlement.demand.level,
+            "mode": entitlement.demand.mode,
+            "torch": words(entitlement.demand.minor),
             "attestation": ATTESTATION,
             "notice": SIMULATED if target.get("simulated") else None,
         },
         "evidence": {
-            "manifest": found.demand.digest(),
+            "manifest": entitlement.demand.digest(),
             "results": hashlib.sha256(canonical(results)).hexdigest(),
             "suite": leg["digests"]["suite"],
-            "counts": found.counts(),
+            "counts": entitlement.counts(),
             "comparisons": sum(row.get("comparisons", 0) for row in leg["results"]),
-            "waived": list(found.waived),
-            "not_claimed": {reason: len(names) for reason, names in found.not_claimed.items()},
+            "waived": list(entitlement.waived),
+            "not_claimed": {reason: len(names) for reason, names in entitlement.not_claimed.items()},
             "placements": dict(sorted(samples.items())),
         },
         "statements": {
@@ -131,7 +131,7 @@ def certificate(results: Document, found: Entitlement) -> Certificate:
             "level_of_the_run": leg["level"],
             "samples": leg["samples"],
         },
-        "repeat": repeat(leg, found.demand.level),
+        "repeat": repeat(leg, entitlement.demand.level),
     }
 
 

@@ -183,10 +183,10 @@ def _wrong(row: Row | None, demand: Demand, entry: Entry) -> str | None:
             return "pass, of samples from another seed"
         return None
     kinds = sorted({failure["kind"] for failure in row.get("failures", ())})
-    found = f"{verdict} ({', '.join(kinds)})" if kinds else verdict
+    shown = f"{verdict} ({', '.join(kinds)})" if kinds else verdict
     if entry.floor and verdict == Verdict.UNSUPPORTED.value:
-        return f"{found}, in the floor of {demand.level}"
-    return found
+        return f"{shown}, in the floor of {demand.level}"
+    return shown
 
 
 def _excused(row: Row, demand: Demand, name: str) -> bool:
@@ -203,10 +203,10 @@ def _placements(rows: Mapping[str, Row], demand: Demand) -> Iterator[tuple[str, 
             yield name, str(rows[name].get("placement", Placement.UNKNOWN.value))
 
 
-def _sorted(found: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+def _sorted(groups: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
     """The largest groups first."""
-    order = sorted(found, key=lambda reason: (-len(found[reason]), reason))
-    return {reason: tuple(sorted(found[reason])) for reason in order}
+    order = sorted(groups, key=lambda reason: (-len(groups[reason]), reason))
+    return {reason: tuple(sorted(groups[reason])) for reason in order}
 
 
 def held(leg: Leg, manifest: Manifest) -> str | None:

@@ -31,23 +31,23 @@ def scrubbed(leg: Leg) -> Document:
 
 def suite_problem(leg: Leg) -> str | None:
     """The reason why the installed suite cannot judge a leg: another copy of the suite made it."""
-    own, other = digests.suite(), leg["digests"]["suite"]
-    if other == own:
+    installed, theirs = digests.suite(), leg["digests"]["suite"]
+    if theirs == installed:
         return None
     return (
-        f"the results were made by another copy of the suite (digest {str(other)[:12]}) than the one that is "
-        f"installed ({own[:12]}); install that one, or run again"
+        f"the results were made by another copy of the suite (digest {str(theirs)[:12]}) than the one that "
+        f"is installed ({installed[:12]}); install that one, or run again"
     )
 
 
 def issue(leg: Leg, manifest: Manifest, level: str) -> tuple[Entitlement, Certificate, Document]:
     """The entitlement of a leg, its certificate and scrubbed results; the last two are for entitled ones."""
     kept = scrubbed(leg)
-    found = judge(kept["legs"][0], manifest, level)
+    entitlement = judge(kept["legs"][0], manifest, level)
     problem = suite_problem(leg)
     if problem is not None:
-        found = dataclasses.replace(found, unfit=(problem, *found.unfit))
-    return found, document.certificate(kept, found), kept
+        entitlement = dataclasses.replace(entitlement, unfit=(problem, *entitlement.unfit))
+    return entitlement, document.certificate(kept, entitlement), kept
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,11 +67,13 @@ def verify(certificate: Certificate, results: Document, manifest: Manifest) -> V
         )
     leg = results["legs"][0]
     claim = certificate["claim"]
-    found = judge(leg, manifest, claim["level"])
-    made = document.certificate(results, found)
-    problems = [f"not entitled: {reason}" for reason in found.unfit]
-    problems += [f"not entitled: {len(names)} results: {reason}" for reason, names in found.missing.items()]
-    if not found.passed:
+    entitlement = judge(leg, manifest, claim["level"])
+    recounted = document.certificate(results, entitlement)
+    problems = [f"not entitled: {reason}" for reason in entitlement.unfit]
+    problems += [
+        f"not entitled: {len(names)} results: {reason}" for reason, names in entitlement.missing.items()
+    ]
+    if not entitlement.passed:
         problems.append("not entitled: no result of the level passed")
     problem = suite_problem(leg)
     if problem is not None:
@@ -81,19 +83,19 @@ def verify(certificate: Certificate, results: Document, manifest: Manifest) -> V
     if privacy.leg(leg) != leg:
         problems.append("results.json holds what a certificate leaves out: paths, hosts or variables")
     problems += [
-        f"{where} is {_short(one)}, recounted {_short(other)}"
-        for where, one, other in differences(certificate, made)
+        f"{where} is {_short(stated)}, recounted {_short(counted)}"
+        for where, stated, counted in differences(certificate, recounted)
     ]
-    return Verification(found, made, tuple(problems))
+    return Verification(entitlement, recounted, tuple(problems))
 
 
-def differences(one: Any, other: Any, where: str = "certificate") -> Iterator[tuple[str, Any, Any]]:
+def differences(first: Any, second: Any, where: str = "certificate") -> Iterator[tuple[str, Any, Any]]:
     """The places where two JSON values differ, with both values."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        for key in sorted({*one, *other}):
-            yield from differences(one.get(key), other.get(key), f"{where}.{key}")
-    elif one != other or type(one) is not type(other):
-        yield where, one, other
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        for key in sorted({*first, *second}):
+            yield from differences(first.get(key), second.get(key), f"{where}.{key}")
+    elif first != second or type(first) is not type(second):
+        yield where, first, second
 
 
 def _short(value: Any) -> str:

@@ -19,12 +19,12 @@ _SHOWN = 10
 _WITHOUT_DTYPES = ("optimizer", "device", "api")
 
 
-def check(file: TargetFile, own: Callable[[], Plan]) -> None:
+def check(file: TargetFile, own_plan: Callable[[], Plan]) -> None:
     """Raise UsageError for patterns of ``[unsupported]`` and tables of ``[operators]`` that name nothing.
 
     All that the suite has counts, not only what is due for this target: all modes and levels, every torch
     that the manifest knows, and all dtypes of a subject that has any, since the CPU's dtypes vary with torch.
-    So the manifest comes first. ``own`` makes the plan of the target, for what the manifest lacks: an extra
+    So the manifest comes first. ``own_plan`` makes that of the target for what the manifest lacks: an extra
     module, or an unknown torch.
     """
     patterns, names = list(file.unsupported), list(file.dtype_overrides)
@@ -32,7 +32,7 @@ def check(file: TargetFile, own: Callable[[], Plan]) -> None:
         return
     ids: list[str] = []
     subjects: set[str] = set()
-    for source in (_committed, own, _installed):
+    for source in (_committed, own_plan, _installed):
         plan = source()
         cases = _by_dtype(plan)
         patterns = [pattern for pattern in patterns if not _names_any(pattern, cases)]
@@ -51,13 +51,13 @@ def check(file: TargetFile, own: Callable[[], Plan]) -> None:
 
 def _by_dtype(plan: Plan) -> dict[tuple[str, ...], Index]:
     """Cases by the dtype words that a pattern may name: all dtypes if a case has any, else its own words."""
-    found: dict[tuple[str, ...], list[str]] = {}
+    by_words: dict[tuple[str, ...], list[str]] = {}
     for case in plan.cases:
-        own = tuple(dtype for dtype in case.dtypes if dtype not in DTYPES)
-        for words in (own, DTYPES if len(own) < len(case.dtypes) else ()):
+        words_of_case = tuple(dtype for dtype in case.dtypes if dtype not in DTYPES)
+        for words in (words_of_case, DTYPES if len(words_of_case) < len(case.dtypes) else ()):
             if words:
-                found.setdefault(words, []).append(case.id)
-    return {words: Index(cases) for words, cases in found.items()}
+                by_words.setdefault(words, []).append(case.id)
+    return {words: Index(cases) for words, cases in by_words.items()}
 
 
 def _names_any(pattern: str, cases: dict[tuple[str, ...], Index]) -> bool:
@@ -86,9 +86,9 @@ def _committed() -> Plan:
         return Plan([])
     return Plan(
         [
-            Case(one.kind, one.name, subject, group.dtypes)
-            for one in manifest.load().statements
-            for group in one.groups
+            Case(statement.kind, statement.name, subject, group.dtypes)
+            for statement in manifest.load().statements
+            for group in statement.groups
             for subject in group.subjects
         ]
     )

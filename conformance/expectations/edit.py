@@ -47,7 +47,7 @@ def edited(path: Path, text: str, changes: Mapping[int, Sequence[Expectation]]) 
 
     UsageError unless each entry is a table ``[[expect]]`` of its own.
     """
-    starts = [found.start() for found in _START.finditer(text)]
+    starts = [match.start() for match in _START.finditer(text)]
     known = list(read(path, text.encode(), Aliases({}, {}), unread=True))
     if len(starts) != len(known):
         raise UsageError(f"expectations {path} cannot be changed; write each entry as a table [[expect]]")

@@ -106,16 +106,17 @@ class Book:
         ]
 
 
-def sources(target_name: str, own: Path | None = None) -> list[Path]:
+def sources(target_name: str, vendors: Path | None = None) -> list[Path]:
     """A target's files of expectations: the suite's ``NAME.toml`` and ``NAME/*.toml``, and the vendor's."""
-    found = [FOLDER / f"{target_name}.toml", *sorted((FOLDER / target_name).glob("*.toml"))]
-    if own is not None:
-        if not own.exists():
+    files = [FOLDER / f"{target_name}.toml", *sorted((FOLDER / target_name).glob("*.toml"))]
+    if vendors is not None:
+        if not vendors.exists():
             raise UsageError(
-                f"expectations {str(own)!r} named by target {target_name!r} do not exist; create the folder"
+                f"expectations {str(vendors)!r} named by target {target_name!r} do not exist; "
+                "create the folder"
             )
-        found += [own] if own.is_file() else sorted(own.glob("*.toml"))
-    return [path for path in found if path.is_file()]
+        files += [vendors] if vendors.is_file() else sorted(vendors.glob("*.toml"))
+    return [path for path in files if path.is_file()]
 
 
 def load(paths: Iterable[Path], aliases: Aliases | None = None, *, unread: bool = False) -> Book:

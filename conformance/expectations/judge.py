@@ -37,10 +37,10 @@ _NAMED = 3
 
 def kinds(row: Row) -> frozenset[str]:
     """All kinds of failure that a result showed, in any attempt."""
-    found = {failure["kind"] for failure in row.get("failures", ())}
+    shown = {failure["kind"] for failure in row.get("failures", ())}
     for attempt in row.get("attempts", ()):
-        found.update(attempt.get("kinds", ()))
-    return frozenset(found)
+        shown.update(attempt.get("kinds", ()))
+    return frozenset(shown)
 
 
 def state(row: Row, kind: str) -> State:
@@ -91,7 +91,11 @@ def records(
     """One record for every entry that speaks of a mode and a version of torch."""
     index = Index(rows)
     return [
-        _record(entry, [rows[found] for found in index.matching(entry.id)], entry.expired(day, torch_version))
+        _record(
+            entry,
+            [rows[result_id] for result_id in index.matching(entry.id)],
+            entry.expired(day, torch_version),
+        )
         for entry in book.entries
         if entry.speaks_of(mode, torch_version)
     ]
@@ -124,23 +128,23 @@ def _record(entry: Expectation, rows: Iterable[Row], expired: bool) -> Expectati
 
 def join(parts: Iterable[list[ExpectationRecord]]) -> list[ExpectationRecord]:
     """The records of a leg from those of its shards."""
-    found: dict[tuple[str, ...], ExpectationRecord] = {}
+    joined: dict[tuple[str, ...], ExpectationRecord] = {}
     for part in parts:
         for record in part:
             key = tuple(record[word] for word in _SAME)
-            if key not in found:
-                found[key] = record.copy()
+            if key not in joined:
+                joined[key] = record.copy()
                 continue
-            known = found[key]
+            known = joined[key]
             for word in STATES:
                 known[word] += record[word]
             known["passing"] = [*known["passing"], *record["passing"]][:_NAMED]
-    return list(found.values())
+    return list(joined.values())
 
 
-def problems(found: Iterable[ExpectationRecord], mode: str) -> list[str]:
+def problems(entry_records: Iterable[ExpectationRecord], mode: str) -> list[str]:
     """Problems of the entries of a whole leg, each with its remedy."""
-    return [text for record in found for text in _problem(record, mode)]
+    return [text for record in entry_records for text in _problem(record, mode)]
 
 
 def _problem(record: ExpectationRecord, mode: str) -> Iterable[str]:

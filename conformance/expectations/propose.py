@@ -64,18 +64,20 @@ def propose(
     modes = {
         mode: plans.get(mode, frozenset()) | _ran(legs, mode) for mode in {*plans, *(s.mode for s in legs)}
     }
-    found = Proposal([], {}, [], [])
+    proposal = Proposal([], {}, [], [])
     indices = {mode: Index(ids) for mode, ids in modes.items()}
     for entry in entries:
         others = _update(entry, legs, modes, indices)
         if others == [entry]:
-            found.kept.append(entry)
+            proposal.kept.append(entry)
         else:
-            found.changed[entry] = others
-    remaining = found.kept + [other for others in found.changed.values() for other in others]
-    _add_new(found, remaining, legs, modes, until)
-    found.notes += _notes(legs, today, remaining)
-    return found
+            proposal.changed[entry] = others
+    remaining = proposal.kept + [
+        replacement for others in proposal.changed.values() for replacement in others
+    ]
+    _add_new(proposal, remaining, legs, modes, until)
+    proposal.notes += _notes(legs, today, remaining)
+    return proposal
 
 
 def _ran(legs: Iterable[Seen], mode: str) -> frozenset[str]:
@@ -112,19 +114,21 @@ def _update(
         kept = tuple(mode for mode in right if states.get((name, mode)) in ("fails", "unclear"))
         if kept:
             by_modes.setdefault(kept, []).append(name)
-    found = []
+    replacements = []
     for kept, names in by_modes.items():
         universe = {name for mode in kept for name in modes[mode]}
         words = () if not entry.modes and all(kept == _exist([name], modes) for name in names) else kept
-        found += [dataclasses.replace(entry, id=pattern, modes=words) for pattern in minimal(names, universe)]
-    return found
+        replacements += [
+            dataclasses.replace(entry, id=pattern, modes=words) for pattern in minimal(names, universe)
+        ]
+    return replacements
 
 
 def _together(words: Iterable[str]) -> str:
     """The state of a result in one mode, seen in several builds: it fails if it fails in one."""
-    found = list(words)
+    states = list(words)
     for word in ("fails", "unclear", "other", "passes"):
-        if word in found:
+        if word in states:
             return word
     return "unclear"
 
@@ -133,18 +137,18 @@ def _wrong_modes(
     entry: Expectation, matched: Mapping[str, list[str]], states: Mapping[tuple[str, str], str]
 ) -> set[str]:
     """The modes in which nothing fails as the entry says, and of which all is known."""
-    found = {
+    wrong = {
         mode
         for mode, ids in matched.items()
         if all(states[(name, mode)] in ("passes", "other") for name in ids)
     }
-    return found | {mode for mode in entry.modes if mode not in matched}
+    return wrong | {mode for mode in entry.modes if mode not in matched}
 
 
 def _exist(names: Iterable[str], modes: Plans) -> tuple[str, ...]:
     """The modes in which any of some results exists."""
-    found = set(names)
-    return tuple(sorted(mode for mode, ids in modes.items() if not found.isdisjoint(ids)))
+    ids_to_find = set(names)
+    return tuple(sorted(mode for mode, ids in modes.items() if not ids_to_find.isdisjoint(ids)))
 
 
 def _scoped(entry: Expectation, legs: Sequence[Seen], matched: Mapping[str, list[str]]) -> Expectation:
@@ -162,7 +166,7 @@ def _scoped(entry: Expectation, legs: Sequence[Seen], matched: Mapping[str, list
 
 
 def _add_new(
-    found: Proposal,
+    proposal: Proposal,
     entries: Sequence[Expectation],
     legs: Sequence[Seen],
     modes: Plans,
@@ -186,7 +190,7 @@ def _add_new(
         words = tuple(sorted({leg.mode for leg in failing}))
         scope = _versions(name, kind, failing, legs)
         if scope is None:
-            found.notes.append(
+            proposal.notes.append(
                 f"{name} ({kind}) fails in some legs and not in others of the same mode, which no scope of "
                 "torch versions separates; fix it"
             )
@@ -197,7 +201,7 @@ def _add_new(
         universe = {name for mode in (words or modes) for name in modes[mode]}
         for pattern in minimal(names, universe):
             example = next(name for name in names if matches(pattern, name))
-            found.new.append(
+            proposal.new.append(
                 Expectation(
                     id=pattern,
                     kind=Kind(kind),

@@ -146,11 +146,11 @@ class Schema:
     def _properties(self, value: dict[str, Any], schema: dict[str, Any]) -> Check:
         inner = {key: self._compile(sub) for key, sub in value.items()}
         rest = schema.get("additionalProperties", True)
-        other: Check | None = self._compile(rest) if isinstance(rest, dict) else None
+        rest_check: Check | None = self._compile(rest) if isinstance(rest, dict) else None
 
         def check(document: Any) -> str | None:
             for key, item in document.items():
-                test = inner.get(key, other)
+                test = inner.get(key, rest_check)
                 if test is None:
                     if rest is False:
                         return f": key {key!r} is unknown"

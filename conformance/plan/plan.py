@@ -108,9 +108,9 @@ class Plan:
         """Read a plan that :meth:`write` has written."""
         return Plan.from_json(json.loads(path.read_text()))
 
-    def only(self, wanted: Iterable[str]) -> Plan:
+    def only(self, result_ids: Iterable[str]) -> Plan:
         """The part of the plan with these result ids, in the same order."""
-        ids = set(wanted)
+        ids = set(result_ids)
         return self.select(ids.__contains__)
 
     def select(self, matcher: Matcher) -> Plan:
@@ -139,11 +139,11 @@ def build(target: Target, level: str, modes: Sequence[str] | None = None) -> Pla
 
     levels.check(level)
     version = installed.version()
-    wanted = {target.mode} if modes is None else set(modes)
+    asked = {target.mode} if modes is None else set(modes)
     cases: list[Case] = []
     seen: dict[str, str] = {}
     for kind in catalogue.kinds():
-        known = [entry for entry in properties(kind) if wanted & set(entry.modes)]
+        known = [entry for entry in properties(kind) if asked & set(entry.modes)]
         if level == levels.SMOKE:
             known = [entry for entry in known if entry.smoke]
             quick = levels.smoke_subjects(kind)
@@ -163,10 +163,10 @@ def build(target: Target, level: str, modes: Sequence[str] | None = None) -> Pla
                 if not dtypes:
                     continue
                 case = Case(kind, entry.name, subject.name, dtypes)
-                other = seen.setdefault(case.id, kind)
-                if other != kind:
+                known_kind = seen.setdefault(case.id, kind)
+                if known_kind != kind:
                     raise UsageError(
-                        f"case {case.id} exists for {other} and for {kind}; rename one of the properties"
+                        f"case {case.id} exists for {known_kind} and for {kind}; rename one of the properties"
                     )
                 cases.append(case)
     return Plan(cases)

@@ -33,12 +33,12 @@ def load(file: Path = FILE) -> tuple[Absent, ...]:
     data = tomllib.loads(file.read_text())
     if data.pop("schema", None) != 1 or set(data) - {"absent"}:
         raise ValueError(f"{file.name} is not of schema 1 with entries [[absent]]")
-    found = []
+    entries = []
     for entry in data.get("absent", ()):
         if set(entry) != {"ids", "torch", "why"}:
             raise ValueError(f"an entry of {file.name} has {sorted(entry)}; it has ids, torch and why")
-        found.append(Absent(tuple(entry["ids"]), TorchScope.parse(entry["torch"]), entry["why"]))
-    return tuple(found)
+        entries.append(Absent(tuple(entry["ids"]), TorchScope.parse(entry["torch"]), entry["why"]))
+    return tuple(entries)
 
 
 @functools.cache

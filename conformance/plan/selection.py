@@ -33,9 +33,9 @@ class _Parser:
         self.expression = expression
 
     def error(self) -> UsageError:
-        found = repr(self.tokens[0]) if self.tokens else "the end"
+        shown = repr(self.tokens[0]) if self.tokens else "the end"
         return UsageError(
-            f"-k {self.expression!r} does not parse at {found}; join words with 'and', 'or', 'not', ( )"
+            f"-k {self.expression!r} does not parse at {shown}; join words with 'and', 'or', 'not', ( )"
         )
 
     def take(self, word: str) -> bool:

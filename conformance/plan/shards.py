@@ -59,12 +59,12 @@ def assignment(mode: str, count: int, path: Path = FILE) -> Mapping[str, int]:
 def balanced(seconds: Mapping[str, float], count: int) -> dict[str, int]:
     """Subjects dealt out to ``count`` shards of nearly the same seconds."""
     loads = [0.0] * count
-    found = {}
+    shards = {}
     for name in sorted(seconds, key=lambda name: (-seconds[name], name)):
         shard = min(range(count), key=lambda number: (loads[number], number))
         loads[shard] += seconds[name]
-        found[name] = shard
-    return found
+        shards[name] = shard
+    return shards
 
 
 def shard_of(mode: str, kind: str, subject: str, count: int) -> int:

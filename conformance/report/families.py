@@ -19,8 +19,8 @@ def operator_family(subject: str) -> str:
         if subject.startswith(namespace + "."):
             return namespace
     if subject.startswith("nn."):
-        found = _NN.search(subject.rpartition(".")[2].lower()) or _NN.search(subject.lower())
-        return f"nn {_SAME.get(found.group(), found.group())}" if found else subject.split(".")[-1].lower()
+        match = _NN.search(subject.rpartition(".")[2].lower()) or _NN.search(subject.lower())
+        return f"nn {_SAME.get(match.group(), match.group())}" if match else subject.split(".")[-1].lower()
     if subject.startswith("_foreach_"):
         return "_foreach"
     name = subject.strip("_").partition(".")[0]

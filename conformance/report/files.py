@@ -64,7 +64,7 @@ def read(folder: Path) -> list[Leg]:
         return results.read(folder / "results.json")["legs"]
     if (folder / "journal.jsonl").is_file():
         return [from_journal(folder)]
-    found = [leg for part in parts(folder) for leg in read(part)]
-    if not found:
+    legs = [leg for part in parts(folder) for leg in read(part)]
+    if not legs:
         raise UsageError(f"{folder} holds no results; name the output folder of a run")
-    return found
+    return legs

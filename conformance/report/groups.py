@@ -57,8 +57,10 @@ class Group:
 
     def counts(self) -> str:
         """Numbers of results by verdict, the worst first."""
-        found = collections.Counter(row["verdict"] for _, row in self.rows)
-        return ", ".join(f"{found[word.value]} {word.value}" for word in _ORDER if found[word.value])
+        by_verdict = collections.Counter(row["verdict"] for _, row in self.rows)
+        return ", ".join(
+            f"{by_verdict[word.value]} {word.value}" for word in _ORDER if by_verdict[word.value]
+        )
 
     def name(self) -> str:
         """A short name of what fails."""
@@ -84,13 +86,13 @@ def said(row: Row) -> tuple[str, str]:
 
 def of(legs: Sequence[Leg]) -> list[Group]:
     """The unexpected results of some legs by cause, the largest group first."""
-    found = (
+    unexpected = (
         (number, row)
         for number, leg in enumerate(legs)
         for row in leg["results"]
         if Verdict(row["verdict"]).unexpected
     )
-    return grouped(found, legs)
+    return grouped(unexpected, legs)
 
 
 def grouped(rows: Iterable[tuple[int, Row]], legs: Sequence[Leg]) -> list[Group]:
@@ -135,9 +137,9 @@ def _by_family(
 
 def _ran(legs: Sequence[Leg]) -> dict[tuple[int, str], set[str]]:
     """The subjects that ran, by number of the leg and family of properties."""
-    found: dict[tuple[int, str], set[str]] = collections.defaultdict(set)
+    subjects: dict[tuple[int, str], set[str]] = collections.defaultdict(set)
     for number, leg in enumerate(legs):
         for case in leg["cases"]:
             name, _, subject = case.partition("/")
-            found[(number, property_family(name))].add(subject)
-    return found
+            subjects[(number, property_family(name))].add(subject)
+    return subjects

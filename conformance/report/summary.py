@@ -63,18 +63,18 @@ def _leg(leg: Leg) -> Iterator[str]:
 
 def _unexpected(legs: list[Leg], target: str | None) -> Iterator[str]:
     """Unexpected results by cause, the largest group first, so that one fault is shown once."""
-    found = groups.of(legs)
-    if not found:
+    causes = groups.of(legs)
+    if not causes:
         return
-    yield f"{sum(group.count for group in found)} unexpected, by cause (largest first):"
-    yield from group_lines(found, legs, target)
+    yield f"{sum(group.count for group in causes)} unexpected, by cause (largest first):"
+    yield from group_lines(causes, legs, target)
 
 
 def group_lines(
-    found: list[groups.Group], legs: list[Leg], target: str | None = None, *, shown: int = SHOWN
+    causes: list[groups.Group], legs: list[Leg], target: str | None = None, *, shown: int = SHOWN
 ) -> Iterator[str]:
     """Groups of results, each with the result to look at first and the command that repeats it."""
-    for group in found[:shown]:
+    for group in causes[:shown]:
         where = ""
         if len(legs) > 1:
             where = " in " + ", ".join(_column(legs, number) for number in group.legs)
@@ -82,7 +82,7 @@ def group_lines(
         number, row = group.example
         yield f"    {row['id']}{_kind(row)} {_first(row)}"[:220]
         yield f"    {repeat(row['id'], target or target_word(legs[number]), legs[number])}"
-    hidden = found[shown:]
+    hidden = causes[shown:]
     if hidden:
         rest = sum(group.count for group in hidden)
         yield f"  and {rest} more of {len(hidden)} other causes; report.html has them all"

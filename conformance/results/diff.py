@@ -106,8 +106,8 @@ def _pairs(old: Sequence[Leg], new: Sequence[Leg]) -> tuple[list[tuple[Leg, Leg]
     pairs = []
     for key in keys:
         for leg in list(before):
-            fitting = [other for other in after if key(other) == key(leg)]
-            rivals = [other for other in before if key(other) == key(leg)]
+            fitting = [candidate for candidate in after if key(candidate) == key(leg)]
+            rivals = [candidate for candidate in before if key(candidate) == key(leg)]
             if len(fitting) == len(rivals) == 1:
                 pairs.append((leg, fitting[0]))
                 before.remove(leg)
@@ -133,30 +133,30 @@ def _distance(verdict: str) -> int:
 
 
 def _difference(old: Leg, new: Leg, aliases: Aliases) -> Difference:
-    found = Difference(old, new)
-    found.notes = list(_notes(old, new))
-    found.excuse = _excuse(old, new)
+    difference = Difference(old, new)
+    difference.notes = list(_notes(old, new))
+    difference.excuse = _excuse(old, new)
     before = {aliases.resolve(row["id"]): row for row in old["results"]}
     after = {aliases.resolve(row["id"]): row for row in new["results"]}
     for name, row in after.items():
         was = before.get(name)
         change = Change(name, was and was["verdict"], row["verdict"], row)
         if was is None:
-            found.added.append(change)
+            difference.added.append(change)
             continue
         start, end = _distance(was["verdict"]), _distance(row["verdict"])
         if end > start:
-            found.regressed.append(change)
+            difference.regressed.append(change)
         elif end < start:
-            (found.excused if end else found.fixed).append(change)
+            (difference.excused if end else difference.fixed).append(change)
         elif end == _FAILS:
-            found.still_failing.append(change)
+            difference.still_failing.append(change)
         else:
-            found.unchanged += 1
-    found.vanished = [
+            difference.unchanged += 1
+    difference.vanished = [
         Change(name, row["verdict"], None, row) for name, row in before.items() if name not in after
     ]
-    return found
+    return difference
 
 
 def _notes(old: Leg, new: Leg) -> list[str]:
@@ -198,8 +198,8 @@ def _excuse(old: Leg, new: Leg) -> str:
 
 
 def _minor(version: str) -> str:
-    found = re.match(r"\d+\.\d+", version)
-    return found.group() if found else version
+    match = re.match(r"\d+\.\d+", version)
+    return match.group() if match else version
 
 
 class _LegHead(TypedDict):
@@ -235,7 +235,10 @@ def to_json(report: Report) -> dict[str, object]:
                 "vanished_count": not pair.excuse,
                 "unchanged": pair.unchanged,
                 **{
-                    key: [{"id": one.id, "old": one.old, "new": one.new} for one in getattr(pair, key)]
+                    key: [
+                        {"id": change.id, "old": change.old, "new": change.new}
+                        for change in getattr(pair, key)
+                    ]
                     for key in lists
                 },
             }

@@ -150,12 +150,12 @@ def from_journal(path: Path, book: Book) -> Leg:
     if damaged:
         ledger.problems.append(f"{damaged} damaged lines in {path.name}")
     try:
-        found = leg(ledger, book)
-        Schema.load("results").validate(document([found]))
+        journal_leg = leg(ledger, book)
+        Schema.load("results").validate(document([journal_leg]))
     except (KeyError, TypeError, ValueError, AttributeError, LookupError) as error:
         raise UsageError(f"journal {path} is damaged: {type(error).__name__}: {error}") from None
-    found["digests"] = {**found["digests"], "expectations": book.digest}
-    return found
+    journal_leg["digests"] = {**journal_leg["digests"], "expectations": book.digest}
+    return journal_leg
 
 
 def write(path: Path, results: Document) -> None:
@@ -193,15 +193,15 @@ def read(path: Path, *, limit: int = MAX_BYTES) -> Document:
     if size > limit:
         raise UsageError(f"results {path} have {size} bytes; at most {limit} are read")
     try:
-        found = json.loads(path.read_text(), parse_constant=_no_number)
-        Schema.load("results").validate(found)
-        for number, entry in enumerate(found["legs"]):
+        data = json.loads(path.read_text(), parse_constant=_no_number)
+        Schema.load("results").validate(data)
+        for number, entry in enumerate(data["legs"]):
             _check_counts(f".legs[{number}]", entry)
     except (ValueError, SchemaError, RecursionError) as error:
         # Of the document as a whole there is no place to name, and none stands before the colon.
         wrong = str(error).removeprefix(": ")
         raise UsageError(f"results {path} do not follow the schema: {wrong}") from None
-    return cast("Document", found)
+    return cast("Document", data)
 
 
 def _no_number(word: str) -> float:

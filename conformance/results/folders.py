@@ -81,14 +81,14 @@ class Earlier:
 
 def earlier(folder: Path) -> list[Earlier]:
     """The legs of the run that a folder holds; none if it holds no run, or one that cannot be read."""
-    found = []
+    legs_of_journals = []
     for journal in journals(folder):
-        found += _leg(header(journal), complete=complete(journal.parent))
-    if found:
-        return found
+        legs_of_journals += _leg(header(journal), complete=complete(journal.parent))
+    if legs_of_journals:
+        return legs_of_journals
     try:
         legs = json.loads((folder / "results.json").read_text())["legs"]
-        return [one for leg in legs for one in _leg(leg, complete=leg["complete"])]
+        return [known for leg in legs for known in _leg(leg, complete=leg["complete"])]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []
 
@@ -144,8 +144,8 @@ def check_narrower(chosen: Request) -> None:
 
 def journals(folder: Path) -> list[Path]:
     """The journals of the run that a folder holds."""
-    own = folder / "journal.jsonl"
-    return [own] if own.is_file() else sorted(folder.glob("legs/*/journal.jsonl"))
+    single = folder / "journal.jsonl"
+    return [single] if single.is_file() else sorted(folder.glob("legs/*/journal.jsonl"))
 
 
 def header(journal: Path) -> Header | None:
@@ -167,17 +167,17 @@ def complete(folder: Path) -> bool:
 def to_resume(folder: Path, legs: Sequence[Leg]) -> list[Path]:
     """The folders with which ``run --resume`` has something to go on, of a folder with these legs."""
     unfinished = {leg["name"] for leg in legs if _can_go_on(leg)}
-    found = journals(folder)
-    if not unfinished or not found:
+    of_run = journals(folder)
+    if not unfinished or not of_run:
         return []
-    if found[0].parent == folder or of_one_run(found):
+    if of_run[0].parent == folder or of_one_run(of_run):
         return [folder]
-    return [journal.parent for journal in found if journal.parent.name in unfinished]
+    return [journal.parent for journal in of_run if journal.parent.name in unfinished]
 
 
-def of_one_run(found: Sequence[Path]) -> bool:
+def of_one_run(paths: Sequence[Path]) -> bool:
     """Return True if the journals below ``legs`` are of one run of several modes, not of merged runs."""
-    first = header(found[0])
+    first = header(paths[0])
     options: object = None if first is None else first.get("options")
     modes = options.get("modes") if isinstance(options, dict) else None
     return isinstance(modes, list) and len(modes) > 1

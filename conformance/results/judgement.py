@@ -54,7 +54,7 @@ class Judgement:
         verdicts: dict[str, list[Verdict]] = {}
         for row in self.rows:
             verdicts.setdefault(row["id"].rpartition("@")[0], []).append(Verdict(row["verdict"]))
-        return {case: Verdict.worst(found).value for case, found in verdicts.items()}
+        return {case: Verdict.worst(of_case).value for case, of_case in verdicts.items()}
 
     @functools.cached_property
     def totals(self) -> Totals:

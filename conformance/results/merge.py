@@ -22,7 +22,7 @@ _NONE = {"selection": "the whole level"}
 _ITSELF_INCOMPLETE = re.compile(r"shard [\d,]+/\d+ is incomplete")
 
 
-def merge(found: Sequence[tuple[str, Leg]], *, assembled: bool = False) -> list[Leg]:
+def merge(sources: Sequence[tuple[str, Leg]], *, assembled: bool = False) -> list[Leg]:
     """The legs of one results document, from legs and the names of where they come from.
 
     A leg of which shards are missing is incomplete, even if only one shard is there: a job that was lost must
@@ -33,12 +33,12 @@ def merge(found: Sequence[tuple[str, Leg]], *, assembled: bool = False) -> list[
             leg do not belong together; the sentence names both and what differs.
     """
     groups: dict[tuple[str, str], list[tuple[str, Leg]]] = {}
-    for source, leg in found:
-        for other_source, other in found[:1]:
+    for source, leg in sources:
+        for other_source, other in sources[:1]:
             _agree(other_source, other, source, leg, _EVERYWHERE, "use one version of the suite for both")
         groups.setdefault((leg["target"]["name"], leg["name"]), []).append((source, leg))
     first_of: dict[str, tuple[str, Leg]] = {}
-    for source, leg in found:
+    for source, leg in sources:
         other_source, other = first_of.setdefault(leg["target"]["name"], (source, leg))
         _agree(other_source, other, source, leg, _SAME_TARGET, "run both with the same files")
     return [_one(parts, assembled=assembled) for parts in groups.values()]
@@ -57,9 +57,9 @@ def _differences(first: Leg, leg: Leg, words: Sequence[str]) -> Iterator[str]:
     """The differences in words. A leg that did not start has no digests that could differ."""
     started = first["planned"] and leg["planned"]
     for word in words:
-        one, other = first["digests"].get(word), leg["digests"].get(word)
-        if one != other and (started or (one is not None and other is not None)):
-            yield f"their digests of {word} differ ({_short(one)} and {_short(other)})"
+        first_digest, digest = first["digests"].get(word), leg["digests"].get(word)
+        if first_digest != digest and (started or (first_digest is not None and digest is not None)):
+            yield f"their digests of {word} differ ({_short(first_digest)} and {_short(digest)})"
 
 
 def _short(text: str | None) -> str:
@@ -72,18 +72,18 @@ def _one(parts: list[tuple[str, Leg]], *, assembled: bool) -> Leg:
     source, first = parts[0]
     if len(parts) == 1 and (assembled or first["shard"] == "1/1"):
         return first
-    for other_source, other in parts[1:]:
+    for other_source, part in parts[1:]:
         what = f"the two parts of leg {first['name']}, {source} and {other_source},"
         # What was asked for comes first: with another level, the digest of its manifest is another one too.
         asked = [
-            f"their {key} differs ({spoken(key, first[key])} and {spoken(key, other[key])})"
+            f"their {key} differs ({spoken(key, first[key])} and {spoken(key, part[key])})"
             for key in _SAME_LEG
-            if first[key] != other[key]
+            if first[key] != part[key]
         ]
         if asked:
             raise UsageError(f"{what} cannot be merged, {' and '.join(asked)}; leave one out")
         words = tuple(first["digests"])
-        _agree(source, first, other_source, other, words, "they are results of different things", what=what)
+        _agree(source, first, other_source, part, words, "they are results of different things", what=what)
     return _join(_shards(first["name"], parts), [leg for _, leg in parts])
 
 

@@ -111,10 +111,10 @@ def waive(rows: Mapping[str, Row], waivers: Mapping[str, Mapping[str, str]]) -> 
         row = rows.get(result_id)
         if row is None or row["verdict"] not in _EXCUSABLE:
             continue
-        found = expected.kinds(row)
-        if found and found <= set(links):
+        kinds = expected.kinds(row)
+        if kinds and kinds <= set(links):
             row["verdict"] = Verdict.XFAIL.value
-            for kind in sorted(found):
+            for kind in sorted(kinds):
                 _note(row, f"waived for every backend, since torch itself is at fault: {links[kind]}")
 
 
@@ -133,25 +133,25 @@ def _row(attempts: list[AttemptRow]) -> Row:
 
 def _attempt(kept: AttemptRow) -> AttemptSummary:
     """The summary of one attempt among several: its verdict and, if it was bad, the kinds of failure."""
-    found: AttemptSummary = {
+    summary: AttemptSummary = {
         "verdict": kept["verdict"],
         "seconds": kept.get("seconds", 0.0),
         "attempt": kept.get("attempt", 1),
     }
     if kept["verdict"] in BAD and kept.get("failures"):
-        found["kinds"] = list(dict.fromkeys(failure["kind"] for failure in kept["failures"]))
-        found["message"] = kept["failures"][0]["message"][:MAX_ATTEMPT_MESSAGE]
-    return found
+        summary["kinds"] = list(dict.fromkeys(failure["kind"] for failure in kept["failures"]))
+        summary["message"] = kept["failures"][0]["message"][:MAX_ATTEMPT_MESSAGE]
+    return summary
 
 
 def _excuse(row: Row, entries: list[Expectation]) -> None:
     if row["verdict"] not in _EXCUSABLE:
         return
-    found = expected.kinds(row)
-    if found and found <= {entry.kind.value for entry in entries}:
+    kinds = expected.kinds(row)
+    if kinds and kinds <= {entry.kind.value for entry in entries}:
         row["verdict"] = Verdict.XFAIL.value
         for entry in entries:
-            if entry.kind.value in found:
+            if entry.kind.value in kinds:
                 _note(row, f"expected until {entry.until}: {entry.reason}, {entry.link}")
 
 

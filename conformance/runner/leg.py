@@ -171,10 +171,10 @@ def finish(
     rounds.absorb(final=True)
     progress.close()
     journal.close()
-    found = document.leg(ledger, book, today=today)
+    finished = document.leg(ledger, book, today=today)
     if stopped:
-        raise Interrupted([found])
-    return found
+        raise Interrupted([finished])
+    return finished
 
 
 def work(rounds: Rounds, plan: Plan) -> None:
@@ -246,8 +246,8 @@ def reach(book: Book, answer: Prepared, mode: str) -> dict[str, int]:
 
 def near(index: Index, pattern: str) -> str:
     """Words that name what a pattern which matches nothing may have meant."""
-    found = index.nearest(pattern)
-    return f" (did you mean {' or '.join(found)}?)" if found else ""
+    candidates = index.nearest(pattern)
+    return f" (did you mean {' or '.join(candidates)}?)" if candidates else ""
 
 
 def header(

@@ -148,7 +148,7 @@ def run(chosen: Request, *, failed: bool) -> list[Leg]:
     except _Refused as error:
         raise UsageError(str(error)) from None
     except leg.Interrupted as stop:
-        known = {found["mode"] for found in stop.found}
+        known = {finished_leg["mode"] for finished_leg in stop.found}
         later = [folders[mode] for mode in chosen.modes if begun[mode] and mode not in known]
         book = _book(chosen)
         raise leg.Interrupted([*stop.found, *(files.from_journal(each, book) for each in later)]) from None
@@ -174,23 +174,23 @@ def finished(chosen: Request, *, failed: bool) -> Document | None:
         return None
     book = _book(chosen)
     here = {"suite": digests.suite(), "target": chosen.target.digest, "expectations": book.digest}
-    found = []
+    legs = []
     for folder in begun:
         run = read(folder)
         known = run.header.get("digests", {})
         if run.tail.damaged or any(known.get(word) != digest for word, digest in here.items()):
             return None
-        found.append(document.leg(run.ledger, book))
-        if not found[-1]["complete"] or (failed and _to_try(found[-1])):
+        legs.append(document.leg(run.ledger, book))
+        if not legs[-1]["complete"] or (failed and _to_try(legs[-1])):
             return None
     with contextlib.suppress(UsageError):
         kept = document.read(chosen.output / "results.json")
-        if [one["results"] for one in kept["legs"]] == [one["results"] for one in found]:
+        if [each["results"] for each in kept["legs"]] == [each["results"] for each in legs]:
             return kept
     # The run was killed between its last result and its files.
-    for folder, one in zip(begun, found, strict=True):
-        files.write(folder, [one])
-    return files.write(chosen.output, found)
+    for folder, each in zip(begun, legs, strict=True):
+        files.write(folder, [each])
+    return files.write(chosen.output, legs)
 
 
 class _Refused(Exception):
@@ -216,8 +216,8 @@ def run_leg(chosen: Request, mode: str, folder: Path, *, failed: bool) -> Leg:
     _same(folder, run.header, leg.header(chosen, mode, answer, level, book, started, left_out))
     if Plan.from_json(run.plan).digest() != plan.digest():
         raise UsageError(f"the plan in {folder} is another one than that of its options; run it anew")
-    wanted = _failed(ledger, book) if failed else None
-    if wanted is not None and not wanted:
+    failures = _failed(ledger, book) if failed else None
+    if failures is not None and not failures:
         return document.leg(ledger, book, today=started.date())
     journal.write("resume", failed=failed, started=started.isoformat(timespec="seconds"))
     progress = Progress(ledger, len(plan), label=run.header["name"])
@@ -225,15 +225,15 @@ def run_leg(chosen: Request, mode: str, folder: Path, *, failed: bool) -> Leg:
     rounds.absorb()
 
     def work() -> None:
-        if wanted is None:
+        if failures is None:
             leg.work(rounds, plan)
         else:
-            rerun(rounds, plan.only(wanted))
+            rerun(rounds, plan.only(failures))
 
-    found = leg.finish(rounds, work, progress, book, started.date(), clock)
+    finished_leg = leg.finish(rounds, work, progress, book, started.date(), clock)
     if run.tail.damaged:
-        found["problems"].append(f"{run.tail.damaged} damaged lines in journal.jsonl")
-    return found
+        finished_leg["problems"].append(f"{run.tail.damaged} damaged lines in journal.jsonl")
+    return finished_leg
 
 
 def rerun(rounds: Rounds, plan: Plan) -> None:
@@ -250,16 +250,16 @@ def rerun(rounds: Rounds, plan: Plan) -> None:
 
 def _failed(ledger: Ledger, book: Book) -> list[str]:
     """The results that failed; UsageError if some are missing, which come first."""
-    found = document.leg(ledger, book)
-    if found["missing"]["count"]:
+    so_far = document.leg(ledger, book)
+    if so_far["missing"]["count"]:
         raise UsageError(
-            f"{found['missing']['count']} results of {found['name']} are missing; go on with --resume first"
+            f"{so_far['missing']['count']} results of {so_far['name']} are missing; go on with --resume first"
         )
-    return _to_try(found)
+    return _to_try(so_far)
 
 
-def _to_try(found: Leg) -> list[str]:
-    return [row["id"] for row in found["results"] if row["verdict"] in FAILED]
+def _to_try(finished_leg: Leg) -> list[str]:
+    return [row["id"] for row in finished_leg["results"] if row["verdict"] in FAILED]
 
 
 def _same(folder: Path, old: Header, new: Header) -> None:

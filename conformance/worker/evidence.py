@@ -116,9 +116,9 @@ def ran(before: Mapping[str, int], after: Mapping[str, int], expected: Iterable[
     do. For a subject that only copies or fills, the harness's own calls look the same and therefore count.
     """
     grown = {base_name(name) for name, count in after.items() if count > before.get(name, 0)}
-    wanted = set(expected)
-    alike = bool(wanted) and all(name in _HARNESS | _FILLING or name.endswith("_copy") for name in wanted)
-    return bool(grown & wanted) or bool(grown - _HARNESS) or (alike and bool(grown))
+    names = set(expected)
+    alike = bool(names) and all(name in _HARNESS | _FILLING or name.endswith("_copy") for name in names)
+    return bool(grown & names) or bool(grown - _HARNESS) or (alike and bool(grown))
 
 
 def expected_kernels(subject: Any, dtype: str) -> frozenset[str] | None:
@@ -173,9 +173,9 @@ def _of_operator(name: str, dtype: str) -> frozenset[str] | None:
     chosen = dtype if dtype != "any" else _some_dtype(subject.info)
     names: set[str] = set()
     for sample in samples_of(subject, dtype_of(chosen)).chosen(_SAMPLES):
-        found = kernels_of(subject.info.op, sample)
-        if found is not None:
-            names.update(found.recordable)
+        kernels = kernels_of(subject.info.op, sample)
+        if kernels is not None:
+            names.update(kernels.recordable)
     return frozenset(names) or None
 
 

@@ -64,8 +64,8 @@ class Executor:
         self._subjects: dict[str, dict[str, catalogue.Subject]] = {}
         self._properties: dict[tuple[str, str], Property] = {}
         #: Parts of the probe that this device never could; they say nothing about its health.
-        own = not target.is_cpu and not target.elsewhere
-        self._never = frozenset(self._probe()) if own else frozenset()
+        can_probe = not target.is_cpu and not target.elsewhere
+        self._never = frozenset(self._probe()) if can_probe else frozenset()
         self._state = process_state.capture()
 
     def subject(self, kind: str, name: str) -> catalogue.Subject:
@@ -139,12 +139,12 @@ class Executor:
             trouble = f"property {entry.name!r} left {', '.join(changed)} changed; restore it in the property"
         result = refusal.judged(self.target, recorder.result(), recorder.lacking)
         if trouble is not None:
-            found = Failure(Kind.HARNESS, trouble[:MAX_MESSAGE])
+            harness_failure = Failure(Kind.HARNESS, trouble[:MAX_MESSAGE])
             kept = [failure for failure in result.failures if failure.kind is not Kind.VACUOUS]
             result = dataclasses.replace(
                 result,
                 verdict=Verdict.ERROR,
-                failures=[found, *kept],
+                failures=[harness_failure, *kept],
                 failure_count=recorder.failure_count + 1,
             )
         result.attempt = self.attempt

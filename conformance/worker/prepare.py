@@ -28,7 +28,7 @@ def facts(module_name: str | None, extra: list[str]) -> Facts:
 
     build = describe.of_folder(Path(torch.__file__).parents[1])
     backend: BackendFacts = {"module": module_name, "version": None, "digest": None, "abi": None}
-    found: Facts = {
+    facts_of_run: Facts = {
         "python": platform.python_version(),
         "platform": platform.platform(),
         # What torch itself says goes before what its files say.
@@ -50,7 +50,7 @@ def facts(module_name: str | None, extra: list[str]) -> Facts:
         if file is not None:
             backend["digest"] = digests.package(Path(file).parent)
             backend["abi"] = _abi(Path(file).parent)
-    return found
+    return facts_of_run
 
 
 def _abi(package: Path) -> str | None:
@@ -69,8 +69,8 @@ def _abi(package: Path) -> str | None:
         mapped = set()
     loaded = [path for path in map(Path, sorted(mapped)) if package in path.parents and path.is_file()]
     try:
-        found = {abi.of_extension(path).value for path in loaded or [package]} - {"unknown"}
-        return found.pop() if len(found) == 1 else "unknown"
+        abis = {abi.of_extension(path).value for path in loaded or [package]} - {"unknown"}
+        return abis.pop() if len(abis) == 1 else "unknown"
     except UsageError:
         return None
 
@@ -136,7 +136,7 @@ def names(target_file: str, mode: str, extra: list[str]) -> ResultNames:
         if not _nameable(target.device):
             check_device(target)
     plans = {each: plan.build(file.target(each), "full", [each]) for each in file.modes}
-    return {"names": {each: found.to_json() for each, found in plans.items()}}
+    return {"names": {each: each_plan.to_json() for each, each_plan in plans.items()}}
 
 
 def _nameable(device: str) -> bool:

@@ -79,8 +79,8 @@ class SubjectScheduling:
         running = pending.popleft()
         if pending:
             self._groups.appendleft(list(pending))
-        for other in self._pending:
-            self._feed(other)
+        for remaining in self._pending:
+            self._feed(remaining)
         return self._collection[running]
 
     def schedule(self) -> None:

@@ -35,9 +35,9 @@ def check(level: str) -> None:
         raise UsageError(f"level {level!r} does not exist; use one of {', '.join(ALL_LEVELS)}")
 
 
-def includes(level: str, other: str) -> bool:
-    """Return True if ``level`` takes all that ``other`` takes."""
-    return LEVELS.index(other) <= LEVELS.index(level)
+def includes(level: str, narrower: str) -> bool:
+    """Return True if ``level`` takes all that ``narrower`` takes."""
+    return LEVELS.index(narrower) <= LEVELS.index(level)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,7 +139,9 @@ def _take(name: str, table: dict[str, Any]) -> Take:
         raise ValueError(f"levels/{name}.toml: {table['level']!r} is not a level")
     subjects = table.get("subjects")
     if subjects is not None and "core" in subjects:
-        subjects = [one for one in subjects if one != "core"] + _subjects_of("core", table["kind"])
+        subjects = [subject for subject in subjects if subject != "core"] + _subjects_of(
+            "core", table["kind"]
+        )
     return Take(
         kind=table["kind"],
         properties=frozenset(table["properties"]) if "properties" in table else None,

@@ -35,10 +35,10 @@ class UnknownMinor(UsageError):
 
 def minor_of(version: str) -> Minor:
     """Major and minor of a version of torch: (2, 13) of ``2.13.0+cpu``."""
-    found = re.match(r"(\d{1,4})\.(\d{1,4})(?!\d)", version)
-    if found is None:
+    match = re.match(r"(\d{1,4})\.(\d{1,4})(?!\d)", version)
+    if match is None:
         raise UsageError(f"version {version!r} of torch does not begin like 2.13")
-    return int(found.group(1)), int(found.group(2))
+    return int(match.group(1)), int(match.group(2))
 
 
 def words(minor: Minor) -> str:
@@ -173,11 +173,11 @@ def waived(version: str, mode: str) -> dict[str, dict[str, str]]:
     minor = minor_of(version)
     if not PATH.is_file():
         return {}
-    found: dict[str, dict[str, str]] = {}
+    links: dict[str, dict[str, str]] = {}
     for waiver in load().waivers:
         if _speaks(waiver, minor, mode):
-            found.setdefault(waiver.id, {})[waiver.kind] = waiver.link
-    return found
+            links.setdefault(waiver.id, {})[waiver.kind] = waiver.link
+    return links
 
 
 @functools.lru_cache(maxsize=32)
@@ -188,8 +188,8 @@ def _demand(manifest: Manifest, minor: Minor, mode: str, level: str) -> Demand:
     for statement, subject, dtype in manifest.ids(minor, mode):
         if not chosen.chosen(statement.kind, statement.name, statement.level, subject, (dtype,)):
             continue
-        own = capabilities.of_subject(statement.kind, subject)
-        needs = tuple(dict.fromkeys((*statement.capabilities, *own)))
+        of_subject = capabilities.of_subject(statement.kind, subject)
+        needs = tuple(dict.fromkeys((*statement.capabilities, *of_subject)))
         result_id = ResultId.parse(f"{statement.name}/{subject}@{dtype}")
         entries[str(result_id)] = Entry(
             result_id, statement.kind, needs, statement.hooks, floor.holds(dtype, needs)
@@ -279,8 +279,8 @@ def _minor(text: str) -> Minor:
 def to_json(manifest: Manifest) -> dict[str, Any]:
     """The inverse of :func:`from_json`, with digests of what levels ask for, for whoever reads a change."""
 
-    def span(one: Group | Waiver) -> dict[str, Any]:
-        return {"since": words(one.since), "until": None if one.until is None else words(one.until)}
+    def span(entry: Group | Waiver) -> dict[str, Any]:
+        return {"since": words(entry.since), "until": None if entry.until is None else words(entry.until)}
 
     return {
         "schema": SCHEMA,
@@ -288,29 +288,29 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
         "digests": digests(manifest),
         "properties": [
             {
-                "kind": one.kind,
-                "name": one.name,
-                "level": one.level,
-                "modes": list(one.modes),
-                "capabilities": list(one.capabilities),
-                "hooks": list(one.hooks),
+                "kind": statement.kind,
+                "name": statement.name,
+                "level": statement.level,
+                "modes": list(statement.modes),
+                "capabilities": list(statement.capabilities),
+                "hooks": list(statement.hooks),
                 "results": [
                     {**span(group), "dtypes": " ".join(group.dtypes), "subjects": " ".join(group.subjects)}
-                    for group in one.groups
+                    for group in statement.groups
                 ],
             }
-            for one in manifest.statements
+            for statement in manifest.statements
         ],
         "waivers": [
             {
-                "id": one.id,
-                "kind": one.kind,
-                "link": one.link,
-                "detail": one.detail,
-                "modes": list(one.modes),
-                **span(one),
+                "id": statement.id,
+                "kind": statement.kind,
+                "link": statement.link,
+                "detail": statement.detail,
+                "modes": list(statement.modes),
+                **span(statement),
             }
-            for one in manifest.waivers
+            for statement in manifest.waivers
         ],
     }
 
@@ -327,19 +327,19 @@ def digests(manifest: Manifest) -> dict[str, dict[str, dict[str, str]]]:
     }
 
 
-def groups(found: Mapping[str, Sequence[tuple[str, Minor, Minor | None]]]) -> tuple[Group, ...]:
+def groups(dtypes_of: Mapping[str, Sequence[tuple[str, Minor, Minor | None]]]) -> tuple[Group, ...]:
     """Groups of one property from the dtypes of each subject with since and until, subjects that share them
     together.
     """
     by_subject: dict[tuple[tuple[str, ...], Minor, Minor | None], list[str]] = {}
-    for subject, dtypes in found.items():
+    for subject, dtypes in dtypes_of.items():
         spans: dict[tuple[Minor, Minor | None], list[str]] = {}
         for dtype, since, until in dtypes:
             spans.setdefault((since, until), []).append(dtype)
         for (since, until), names in spans.items():
             by_subject.setdefault((tuple(names), since, until), []).append(subject)
-    made = [
+    ordered = [
         Group(since, until, dtypes, tuple(sorted(subjects)))
         for (dtypes, since, until), subjects in by_subject.items()
     ]
-    return tuple(sorted(made, key=lambda group: (group.subjects, group.dtypes, group.since)))
+    return tuple(sorted(ordered, key=lambda group: (group.subjects, group.dtypes, group.since)))
