@@ -1,8 +1,8 @@
 """The pytest plugin: ``pytest -p conformance.plugin --pyargs conformance.suite --conformance-target cpu``.
 
 One item is one case. Under ``conformance run`` the plan comes from a file and results go to the journal only;
-without it the plugin plans by itself and reports to pytest as well. torch is imported where cases run, never
-in the controller of pytest-xdist.
+without it the plugin plans by itself and reports to pytest as well. Processes that run cases import torch,
+the controller of pytest-xdist never does.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ _SESSION = pytest.StashKey["Session"]()
 
 
 def pytest_report_header() -> list[str]:
-    """What a run outside the runner has to say for itself."""
+    """A warning for runs outside the runner, whose samples may vary."""
     if os.environ.get("PYTHONHASHSEED") == "0":
         return []
     return ["conformance: set PYTHONHASHSEED=0 to have the samples that `conformance run` and `repro` have"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options ``--conformance-*``."""
     group = parser.getgroup("conformance", "conformance of a PyTorch backend")
     group.addoption(
         "--conformance-target", metavar="NAME_OR_FILE", default="cpu", help="target (default: cpu)"
@@ -58,7 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class Session:
-    """What one pytest process knows: its options, its plan and, once a case runs, its target."""
+    """The state of one pytest process: its options, its plan and, once a case runs, its target."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -72,7 +73,7 @@ class Session:
 
     @property
     def controller(self) -> bool:
-        """Whether this process only hands out work to others."""
+        """True if this process only hands out work to others."""
         return not hasattr(self.config, "workerinput") and bool(getattr(self.config.option, "tx", None))
 
     def cases(self, kind: str) -> list[Case]:
@@ -136,7 +137,7 @@ class Session:
 
     @property
     def started(self) -> bool:
-        """Whether this process has run cases."""
+        """True if this process has run cases."""
         return self._executor is not None
 
     def finish(self, reason: str) -> None:
@@ -154,7 +155,7 @@ class CaseItem(pytest.Item):
         self.extra_keyword_matches.update((case.property, case.subject, case.kind, *case.dtypes))
 
     def runtest(self) -> None:
-        """Run the case; CaseFailed where the worst verdict is an unexpected one."""
+        """Run the case; CaseFailed if the worst verdict is an unexpected one."""
         results = self.config.stash[_SESSION].executor().run(self.case)
         worst = Verdict.worst([result.verdict for result in results])
         if worst.unexpected:
@@ -163,11 +164,13 @@ class CaseItem(pytest.Item):
             pytest.skip("; ".join(note for result in results for note in result.notes) or worst.value)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The unexpected results of the case; pytest's own report for any other exception."""
         if isinstance(excinfo.value, CaseFailed):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, None, str]:
+        """The module of the item, and the id of its case."""
         return self.path, None, self.case.id
 
 
@@ -184,12 +187,14 @@ class CaseFailed(Exception):
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Begin a session; under the runner, end with the process that started this one."""
     if config.getoption("--conformance-quiet"):
         orphan.follow()
     config.stash[_SESSION] = Session(config)
 
 
 def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> list[pytest.Item] | None:
+    """Make an item of each planned case of a kind."""
     if not isinstance(obj, Cases):
         return None
     session = collector.config.stash[_SESSION]
@@ -245,6 +250,7 @@ def _report(item: CaseItem) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write to the journal that this process ends by itself."""
     session.config.stash[_SESSION].finish("done")
 
 
@@ -260,6 +266,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hand out cases by subject."""
     from conformance.worker.scheduler import SubjectScheduling
 
     return SubjectScheduling(len(config.option.tx), subject_of, log)

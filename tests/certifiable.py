@@ -16,6 +16,7 @@ from conformance.model import digests
 from conformance.model.verdicts import Verdict, seed_of
 from conformance.plan.levels import manifest
 from conformance.results import document
+from conformance.results.judgement import ordered
 from conformance.target.file import DTYPES
 
 Leg = dict[str, Any]
@@ -103,8 +104,10 @@ def summed(found: Leg) -> Leg:
     for one in found["results"]:
         cases.setdefault(one["id"].rpartition("@")[0], []).append(Verdict(one["verdict"]))
     found["cases"] = {case: Verdict.worst(verdicts).value for case, verdicts in cases.items()}
-    found["case_totals"] = document.ordered(collections.Counter(found["cases"].values()))
-    found["totals"] = document.count_totals(found["results"], found["left_out"])
+    found["case_totals"] = ordered(collections.Counter(found["cases"].values()))
+    totals = collections.Counter(one["verdict"] for one in found["results"])
+    totals["skip"] += found["left_out"]
+    found["totals"] = ordered(totals)
     found["planned"] = len(found["results"])
     return found
 

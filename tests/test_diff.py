@@ -14,7 +14,7 @@ from test_merge import leg
 
 from conformance.commands import diff
 from conformance.errors import UsageError
-from conformance.expectations import Aliases
+from conformance.expectations.aliases import Aliases
 from conformance.results import diff as difference
 
 Cli = Callable[..., Run]

@@ -15,10 +15,11 @@ from suite_process import Run, bare_target
 from test_merge import leg
 from test_verdicts import DAY, HEADER, expected, row
 
-from conformance import expectations as expectation
 from conformance.errors import UsageError
-from conformance.expectations import Book, Expectation, Index, check, edit, judge, propose
+from conformance.expectations import check, edit, entries, judge, propose
 from conformance.expectations.covering import minimal
+from conformance.expectations.entries import Book, Expectation
+from conformance.expectations.index import Index
 from conformance.model.patterns import matches
 from conformance.model.torch_range import TorchScope, between
 from conformance.plan.plan import Case, Plan
@@ -79,19 +80,19 @@ def test_mistakes_in_scopes_are_named(tmp_path: Path, line: str, message: str) -
     path = tmp_path / "known.toml"
     path.write_text(f"{edit.HEAD}{edit.render(expected('a/a@a', 'value'))}{line}\n")
     with pytest.raises(UsageError) as error:
-        expectation.load([path])
+        entries.load([path])
     assert message in str(error.value)
 
 
 def test_an_entry_that_nobody_has_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "new.toml"
-    entry = dataclasses.replace(expected("a/b@c", "value"), reason=expectation.UNREAD, link="")
+    entry = dataclasses.replace(expected("a/b@c", "value"), reason=entries.UNREAD, link="")
     path.write_text(edit.HEAD + edit.render(entry))
     with pytest.raises(
         UsageError, match="entry 1: reason is still 'unread'; look at a/b@c and name one of accu"
     ):
-        expectation.load([path])
-    assert [found.reason for found in expectation.load([path], unread=True).entries] == ["unread"]
+        entries.load([path])
+    assert [found.reason for found in entries.load([path], unread=True).entries] == ["unread"]
 
 
 def test_an_entry_covers_its_kind_in_every_attempt() -> None:
@@ -128,10 +129,10 @@ def test_a_whole_run_finds_entries_that_have_rotted() -> None:
     assert_expected_inline(
         "\n".join(found["problems"]),
         """\
-expectation p/good@d (value) in file.toml is stale: its result does not fail in that way in mode eager; remove it, or name the modes where it is needed
+expectation p/good@d (value) in file.toml is stale: its result does not fail in that way in mode eager; remove it, or name the modes that need it
 expectation p/*@d (value) in file.toml is over-broad: 1 of the 3 results that it matches pass, such as p/good@d; 'conformance expect update' writes narrower ones
-expectation p/bad@d (value) in file.toml expired on 2029-01-01 and 1 results still fail so; look at https://example.org and give it a later day, or mend them
-expectation p/other@d (message) in file.toml is stale: its result does not fail in that way in mode eager; remove it, or name the modes where it is needed
+expectation p/bad@d (value) in file.toml expired on 2029-01-01 and 1 results still fail so; look at https://example.org and give it a later day, or fix them
+expectation p/other@d (message) in file.toml is stale: its result does not fail in that way in mode eager; remove it, or name the modes that need it
 expectation q/*@d (value) in file.toml is stale: it matches no result in mode eager; take 'eager' from its modes""",  # noqa: E501
     )
     assert found["exit"] == 1
@@ -342,7 +343,7 @@ def test_whatever_a_message_holds_is_read_back(tmp_path: Path) -> None:
         entry = dataclasses.replace(expected("p/a@d", "value"), detail=text)
         path = tmp_path / "known.toml"
         path.write_text(edit.appended(edit.HEAD, [entry]))
-        assert expectation.load([path]).entries[0].detail == text
+        assert entries.load([path]).entries[0].detail == text
 
 
 def test_names_near_to_an_unknown_one() -> None:

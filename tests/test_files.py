@@ -11,8 +11,9 @@ import pytest
 from expecttest import assert_expected_inline
 from test_verdicts import leg
 
-from conformance import expectations as expectation
 from conformance.errors import UsageError
+from conformance.expectations import entries
+from conformance.expectations.entries import Book
 from conformance.model.schema import FOLDER, Schema, SchemaError
 from conformance.model.verdicts import Kind, Placement, Verdict
 from conformance.model.vocabulary import CAPABILITIES
@@ -100,7 +101,7 @@ def test_results_are_checked_when_written_and_when_read(tmp_path: Path) -> None:
         results.read(path, limit=100)
     good["legs"][0]["results"][0]["verdict"] = "passed"
     with pytest.raises(
-        SchemaError, match=r"^\.legs\[0\]\.results\[0\]\.verdict: 'passed' is none of crash, "
+        SchemaError, match=r"^\.legs\[0\]\.results\[0\]\.verdict: 'passed' is not one of crash, "
     ):
         results.write(path, good)
     assert results.read(path)["legs"][0]["results"][0]["verdict"] == "pass", "a bad document replaces nothing"
@@ -382,12 +383,12 @@ def test_mistakes_in_expectations_are_named(tmp_path: Path, change: dict[str, st
     lines = [f'{key} = "{value}"' for key, value in {**GOOD_ENTRY, **change}.items()]
     path.write_text("schema = 1\n[[expect]]\n" + "\n".join(lines))
     with pytest.raises(UsageError) as error:
-        expectation.load([path])
+        entries.load([path])
     assert message in str(error.value)
 
 
 def test_the_reference_device_is_excused_only_with_the_cpu() -> None:
-    cpu, device = (expectation.load(expectation.sources(name)).entries for name in ("cpu", "hpu-reference"))
+    cpu, device = (entries.load(entries.sources(name)).entries for name in ("cpu", "hpu-reference"))
     assert {entry.reason for entry in (*cpu, *device)} == {"upstream"}
     # Torch's fault on every device but the CPU (docs/upstream.md#narrow).
     accelerators = {"compile_value/narrow", "compile_views/narrow"}
@@ -398,8 +399,8 @@ def test_the_reference_device_is_excused_only_with_the_cpu() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"seconds":0.5', '"seconds":Infinity', "Infinity is no number of JSON"),
-        ('"id":"p/s1@d"', '"id":"p/s0@d"', "result 'p/s0@d' stands in it twice"),
+        ('"seconds":0.5', '"seconds":Infinity', "Infinity is not a number in JSON"),
+        ('"id":"p/s1@d"', '"id":"p/s0@d"', "result 'p/s0@d' appears twice"),
         ('"verdict":"fail"', '"verdict":"pass"', "cases is not what the results add up to"),
         ('"totals":{"fail":1,', '"totals":{"fail":2,', "totals is not what the results add up to"),
         ('"planned":3', '"planned":4', "planned is not what the results add up to"),
@@ -421,9 +422,9 @@ def test_a_journal_whose_start_is_damaged_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     path.write_text('{"event":"run","mode":"eager"}\n{"event":"plan","cases":[[1]],"dtypes":[]}\n')
     with pytest.raises(UsageError, match="is damaged: "):
-        results.from_journal(path, expectation.Book((), ""))
+        results.from_journal(path, Book((), ""))
     with pytest.raises(UsageError, match="cannot be read: No such file"):
-        results.from_journal(tmp_path / "none.jsonl", expectation.Book((), ""))
+        results.from_journal(tmp_path / "none.jsonl", Book((), ""))
 
 
 def test_half_a_character_is_written_as_a_question_mark(tmp_path: Path) -> None:

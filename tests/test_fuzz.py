@@ -18,9 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from suite_process import conformance
 
-from conformance import expectations as expectation
 from conformance.certificate import bundle
 from conformance.errors import UsageError
+from conformance.expectations import aliases, entries
+from conformance.expectations.entries import Book
 from conformance.plan.levels import manifest as manifests
 from conformance.results import document as results
 from conformance.results import journal
@@ -116,7 +117,7 @@ def written(name: str, content: bytes) -> Path:
 
 
 TARGET = target_file.tomllib.loads(target_file.find("hpu-reference").read_text())
-EXPECTATIONS = target_file.tomllib.loads((Path(expectation.FOLDER) / "cpu" / "numerics.toml").read_text())
+EXPECTATIONS = target_file.tomllib.loads((Path(aliases.FOLDER) / "cpu" / "numerics.toml").read_text())
 
 
 @FUZZ
@@ -137,7 +138,7 @@ def test_target_files_of_any_bytes(data: bytes) -> None:
 @given(spoiled(EXPECTATIONS))
 def test_expectations(data: Any) -> None:
     path = written("e.toml", toml(data).encode("utf-8", "replace"))
-    taken_or_refused(lambda: expectation.load([path]))
+    taken_or_refused(lambda: entries.load([path]))
 
 
 @pytest.fixture(scope="module")
@@ -221,5 +222,5 @@ def test_journals(events: list[Any], tail: bytes) -> None:
     lines = b"\n".join(json.dumps(event, separators=(",", ":")).encode() for event in events)
     path = written("journal.jsonl", lines + b"\n" + tail)
     taken_or_refused(lambda: journal.read(path))
-    book = expectation.Book((), "")
+    book = Book((), "")
     taken_or_refused(lambda: results.from_journal(path, book))

@@ -100,7 +100,7 @@ def test_kinds_of_extra_modules_go_by_the_level_of_their_properties() -> None:
         ('[[take]]\nkind = "operator"\nlevel = "core"\nonly = 1\n', "unknown key 'only'"),
         ('[[take]]\nkind = "operators"\nlevel = "core"\n', "a known kind"),
         ('[[take]]\nkind = "operator"\n', "either a level or properties"),
-        ('[[take]]\nkind = "operator"\nlevel = "smoke"\n', "'smoke' is no level"),
+        ('[[take]]\nkind = "operator"\nlevel = "smoke"\n', "'smoke' is not a level"),
     ],
 )
 def test_a_mistake_in_a_level_is_named(

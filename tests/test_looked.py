@@ -8,7 +8,8 @@ from typing import Any
 from test_expect import judged
 from test_verdicts import DAY, expected
 
-from conformance.expectations import Book, Expectation, decided
+from conformance.expectations import decided
+from conformance.expectations.entries import Book, Expectation
 
 
 def said(

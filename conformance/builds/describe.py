@@ -16,6 +16,7 @@ from typing import Any
 
 from conformance.builds import abi, known
 from conformance.errors import UsageError
+from conformance.model.records import TorchFacts
 
 #: Local labels of PyTorch's own wheels.
 _OWN_LABEL = re.compile(r"|cpu(\.cxx11\.abi)?|cu\d{2,3}(\.full|\.with\.pypi\.cudnn)?|rocm\d+(\.\d+)+|xpu")
@@ -52,7 +53,7 @@ class Build:
             )
         return cls(**{**data, "evidence": tuple(data["evidence"])})
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> TorchFacts:
         """Return the facts about torch that a results file holds."""
         return {
             "version": self.version,

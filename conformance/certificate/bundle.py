@@ -9,8 +9,9 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from conformance.certificate.document import canonical
+from conformance.certificate.document import Certificate, canonical
 from conformance.errors import UsageError
+from conformance.model.records import Document
 from conformance.model.schema import Schema, SchemaError
 
 CERTIFICATE = "certificate.json"
@@ -23,8 +24,8 @@ _CHUNK = 1 << 20
 _WHEN = (1980, 1, 1, 0, 0, 0)
 
 
-def write(path: Path, certificate: dict[str, Any], results: dict[str, Any]) -> None:
-    """Write a bundle; the file appears whole or not at all. UsageError where the place refuses."""
+def write(path: Path, certificate: Certificate, results: Document) -> None:
+    """Write a bundle; the file appears whole or not at all. UsageError if the file cannot be written."""
     Schema.load("certificate").validate(certificate)
     Schema.load("results").validate(results)
     scratch = path.with_name(path.name + ".part")
@@ -42,8 +43,8 @@ def write(path: Path, certificate: dict[str, Any], results: dict[str, Any]) -> N
         raise UsageError(f"bundle {path} cannot be written ({reason}); name another file") from None
 
 
-def read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The certificate and the results of a bundle; UsageError where it is not one.
+def read(path: Path) -> tuple[Certificate, Document]:
+    """The certificate and the results of a bundle; UsageError if it is not a bundle.
 
     Nothing is unpacked to disk, and no more is read of a file than its limit, whatever the zip says of it.
     """
@@ -54,7 +55,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             f"bundle {path} cannot be read ({error.strerror}); name the file of a bundle"
         ) from None
     if not path.is_file():
-        raise UsageError(f"bundle {path} is no file; name the zip that 'conformance certify -o' wrote")
+        raise UsageError(f"bundle {path} is not a file; name the zip that 'conformance certify -o' wrote")
     if size > MAX_BYTES:
         raise UsageError(f"bundle {path} has {size} bytes; at most {MAX_BYTES} are read")
     try:
@@ -75,7 +76,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _members(path: Path, file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     """The two files of a bundle; UsageError for any other, for one that is there twice, or no plain file."""
-    found: dict[str, zipfile.ZipInfo] = {}
+    members: dict[str, zipfile.ZipInfo] = {}
     infos = file.infolist()
     for info in infos[:8]:
         name = info.filename
@@ -83,7 +84,7 @@ def _members(path: Path, file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
             raise UsageError(
                 f"bundle {path} holds {name[:100]!r}; it may hold {CERTIFICATE} and {RESULTS} alone"
             )
-        if name in found:
+        if name in members:
             raise UsageError(f"bundle {path} holds {name} twice; ask for it again")
         mode = info.external_attr >> 16
         if info.flag_bits & 1 or (mode and not stat.S_ISREG(mode) and stat.S_IFMT(mode)):
@@ -94,11 +95,11 @@ def _members(path: Path, file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
             raise UsageError(
                 f"{name} of bundle {path} has {info.file_size} bytes; at most {LIMITS[name]} are read"
             )
-        found[name] = info
+        members[name] = info
     for name in LIMITS:
-        if name not in found:
+        if name not in members:
             raise UsageError(f"bundle {path} lacks {name}; name the zip that 'conformance certify -o' wrote")
-    return found
+    return members
 
 
 def _json(path: Path, file: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
@@ -118,12 +119,12 @@ def _json(path: Path, file: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
 
 
 def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a number in JSON")
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys stand in it once: of two, readers take different ones."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, object]:
+    """A JSON object; ValueError if a key appears twice, since readers differ in which value they take."""
+    table = dict(pairs)
+    if len(table) != len(pairs):
         raise ValueError("an object has one key twice")
-    return found
+    return table

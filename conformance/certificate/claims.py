@@ -1,21 +1,21 @@
-"""What a target claims: which of the results that a level asks for its own file takes away, and why."""
+"""The claims of a target: the results of a level less those that its own file excludes, with reasons."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any
 
 from conformance.errors import UsageError
 from conformance.model.patterns import matches
+from conformance.model.records import Leg
 from conformance.model.vocabulary import ANY_DTYPE
 from conformance.plan.levels.manifest import Entry
 
 
 @dataclasses.dataclass(frozen=True)
 class Declaration:
-    """What the target file of a run declared, as its results carry it."""
+    """The declarations of a target file, as the results of its run carry them."""
 
     dtypes: frozenset[str]
     capabilities: Mapping[str, bool]
@@ -25,12 +25,12 @@ class Declaration:
 
     @functools.cached_property
     def patterns(self) -> tuple[str, ...]:
-        """What is declared unsupported, in order."""
+        """The patterns that are declared unsupported, in order."""
         return tuple(self.unsupported)
 
     @staticmethod
-    def of(leg: Mapping[str, Any]) -> Declaration:
-        """The declaration of a leg; UsageError where it carries none."""
+    def of(leg: Leg) -> Declaration:
+        """The declaration of a leg; UsageError if it carries none."""
         declared = leg["target"].get("declared")
         if declared is None:
             raise UsageError(
@@ -46,7 +46,7 @@ class Declaration:
         )
 
     def removes(self, entry: Entry) -> str | None:
-        """Why the target does not claim a result, in words by which to group; None where it claims it.
+        """The reason why the target does not claim a result, in words to group by; None if it claims it.
 
         Nothing removes what is in the floor of the level.
         """

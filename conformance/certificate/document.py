@@ -5,11 +5,11 @@ from __future__ import annotations
 import collections
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 import conformance
 from conformance.certificate.entitlement import Entitlement
+from conformance.model.records import BackendFacts, Digests, Document, Leg, TorchFacts
 from conformance.plan.levels.manifest import words
 from conformance.target import file as target_file
 
@@ -19,41 +19,106 @@ ATTESTATION = "self-reported"
 SIMULATED = "simulated device: no hardware stands behind these results"
 
 
-def canonical(data: Any) -> bytes:
+class Claim(TypedDict):
+    """The claim of a certificate, and who vouches for it."""
+
+    level: str
+    mode: str
+    torch: str
+    attestation: str
+    notice: str | None
+
+
+class Evidence(TypedDict):
+    """Digests and numbers of results that anyone can count again from the rows."""
+
+    manifest: str
+    results: str
+    suite: str | None
+    counts: dict[str, int]
+    comparisons: int
+    waived: list[str]
+    not_claimed: dict[str, int]
+    placements: dict[str, int]
+
+
+class TargetStatement(TypedDict):
+    """The target as the run states it."""
+
+    name: str
+    device: str
+    precision: str
+    simulated: bool | None
+
+
+class Statements(TypedDict):
+    """The run's own statements, which no one else attests."""
+
+    target: TargetStatement
+    torch: TorchFacts
+    backend: BackendFacts
+    python: str
+    system: str
+    environment: dict[str, str]
+    digests: Digests
+    started: str
+    seconds: float
+    workers: int
+    level_of_the_run: str
+    samples: str
+
+
+class Certificate(TypedDict):
+    """``certificate.json`` of a bundle; ``repeat`` are the steps that make it again."""
+
+    schema: int
+    suite: str
+    claim: Claim
+    evidence: Evidence
+    statements: Statements
+    repeat: list[str]
+
+
+def canonical(data: object) -> bytes:
     """JSON in the one form of which digests are taken."""
     return (json.dumps(data, separators=(",", ":"), sort_keys=True, ensure_ascii=True) + "\n").encode()
 
 
-def certificate(results: Mapping[str, Any], found: Entitlement) -> dict[str, Any]:
+def certificate(results: Document, entitlement: Entitlement) -> Certificate:
     """The certificate of the only leg of some results, which must be scrubbed already.
 
     ``evidence`` is what anyone can count again from the rows; ``statements`` are what the run says of itself.
     """
     leg = results["legs"][0]
     target, facts = leg["target"], leg["facts"]
-    samples = collections.Counter(found.placements.values())
+    samples = collections.Counter(entitlement.placements.values())
     return {
         "schema": SCHEMA,
         "suite": conformance.__version__,
         "claim": {
-            "level": found.demand.level,
-            "mode": found.demand.mode,
-            "torch": words(found.demand.minor),
+            "level": entitlement.demand.level,
+            "mode": entitlement.demand.mode,
+            "torch": words(entitlement.demand.minor),
             "attestation": ATTESTATION,
             "notice": SIMULATED if target.get("simulated") else None,
         },
         "evidence": {
-            "manifest": found.demand.digest(),
+            "manifest": entitlement.demand.digest(),
             "results": hashlib.sha256(canonical(results)).hexdigest(),
             "suite": leg["digests"]["suite"],
-            "counts": found.counts(),
+            "counts": entitlement.counts(),
             "comparisons": sum(row.get("comparisons", 0) for row in leg["results"]),
-            "waived": list(found.waived),
-            "not_claimed": {reason: len(names) for reason, names in found.not_claimed.items()},
+            "waived": list(entitlement.waived),
+            "not_claimed": {reason: len(names) for reason, names in entitlement.not_claimed.items()},
             "placements": dict(sorted(samples.items())),
         },
         "statements": {
-            "target": {key: target.get(key) for key in ("name", "device", "precision", "simulated")},
+            "target": {
+                "name": target["name"],
+                "device": target["device"],
+                "precision": target["precision"],
+                "simulated": target.get("simulated"),
+            },
             "torch": facts["torch"],
             "backend": facts["backend"],
             "python": facts["python"],
@@ -66,11 +131,11 @@ def certificate(results: Mapping[str, Any], found: Entitlement) -> dict[str, Any
             "level_of_the_run": leg["level"],
             "samples": leg["samples"],
         },
-        "repeat": repeat(leg, found.demand.level),
+        "repeat": repeat(leg, entitlement.demand.level),
     }
 
 
-def repeat(leg: Mapping[str, Any], level: str) -> list[str]:
+def repeat(leg: Leg, level: str) -> list[str]:
     """The steps that make such a certificate again."""
     target = leg["target"]
     known = target["name"] in target_file.known_targets() and target["file"] == f"{target['name']}.toml"

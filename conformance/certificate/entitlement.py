@@ -5,17 +5,15 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from conformance.certificate.claims import Declaration
+from conformance.model.records import Leg, Row
 from conformance.model.verdicts import Placement, Verdict, seed_of
 from conformance.model.vocabulary import LEVELS
 from conformance.plan import levels
 from conformance.plan.levels.manifest import Demand, Entry, Manifest, words
-from conformance.results import document, merge
-
-Leg = Mapping[str, Any]
-Row = Mapping[str, Any]
+from conformance.results import exit_codes, merge
+from conformance.results.judgement import Judgement
 
 _RAN_ON_THE_DEVICE = (Placement.NATIVE.value, Placement.COMPOSITE.value)
 #: Verdicts that a waiver can answer for: a failure that was seen, once or each time.
@@ -24,7 +22,7 @@ _WAIVABLE = (Verdict.FAIL.value, Verdict.XFAIL.value, Verdict.CRASH.value, Verdi
 
 @dataclasses.dataclass(frozen=True)
 class Entitlement:
-    """What the rows of a leg say about a level.
+    """The rows of a leg, sorted by what they mean for a level.
 
     ``unfit`` are reasons for which the run as a whole yields no level; ``missing`` are results by what is
     wrong with them, ``not_claimed`` by what the target file does not declare, all sorted.
@@ -40,16 +38,17 @@ class Entitlement:
 
     @property
     def entitled(self) -> bool:
+        """True if the leg holds the level."""
         return not self.unfit and not self.missing and bool(self.passed)
 
     @property
     def due(self) -> int:
-        """How many results the level asks for in all."""
+        """The number of results that the level requires."""
         return len(self.demand.entries)
 
     @property
     def claimed(self) -> int:
-        """How many of them the target claims."""
+        """The number of them that the target claims."""
         return self.due - sum(map(len, self.not_claimed.values()))
 
     def counts(self) -> dict[str, int]:
@@ -69,7 +68,7 @@ _REFUSED = (Verdict.PASS.value, Verdict.UNSUPPORTED.value)
 
 
 def judge(leg: Leg, manifest: Manifest, level: str) -> Entitlement:
-    """Hold a leg against a level; UsageError where the manifest does not know its torch."""
+    """Hold a leg against a level; UsageError if the manifest does not know its torch."""
     demand = manifest.demand(leg["torch"], leg["mode"], level)
     declaration = Declaration.of(leg)
     unfit = list(whole(leg))
@@ -81,10 +80,10 @@ def judge(leg: Leg, manifest: Manifest, level: str) -> Entitlement:
         )
     rows: dict[str, Row] = {}
     twice: set[str] = set()
-    for row in leg["results"]:
-        if row["id"] in rows:
-            twice.add(row["id"])
-        rows[row["id"]] = row
+    for each in leg["results"]:
+        if each["id"] in rows:
+            twice.add(each["id"])
+        rows[each["id"]] = each
     unfit += [f"{name} has two rows" for name in sorted(twice)[:5]]
     passed, waived = [], []
     missing: dict[str, list[str]] = collections.defaultdict(list)
@@ -125,15 +124,15 @@ def judge(leg: Leg, manifest: Manifest, level: str) -> Entitlement:
 
 
 def levels_within(run: str, level: str) -> bool:
-    """Whether a run of one level takes all of another; a quick choice takes none."""
+    """Return True if a run of one level includes all of another; level smoke includes none."""
     return run != levels.SMOKE and levels.includes(run, level)
 
 
 def whole(leg: Leg) -> Iterator[str]:
     """Reasons for which a leg yields no level at all, whatever its rows are."""
     count = leg["missing"]["count"]
-    lost = not leg["complete"] or count or leg["exit"] not in (document.OK, document.UNEXPECTED)
-    # What lacks only other shards is told so, below.
+    lost = not leg["complete"] or count or leg["exit"] not in (exit_codes.OK, exit_codes.UNEXPECTED)
+    # A leg that lacks only other shards gets that reason below.
     if lost and not (merge.absent(leg) and merge.alone(leg)["complete"] and not count):
         yield f"the run is not complete{f', {count} results are missing' if count else ''}"
     if leg["selection"] is not None:
@@ -155,27 +154,25 @@ def whole(leg: Leg) -> Iterator[str]:
 
 
 def part(leg: Leg) -> str:
-    """Why a shard yields no level."""
+    """The reason for which a shard yields no level."""
     return f"the run is shard {leg['shard']}; merge all shards first"
 
 
 def _consistent(leg: Leg) -> Iterator[str]:
-    """Where what a leg says in sum is not what its rows say one by one."""
-    if leg["planned"] != len(leg["results"]):
-        yield f"{leg['planned']} results were planned and {len(leg['results'])} rows are there"
-    if leg["totals"] != document.count_totals(leg["results"], leg["left_out"]):
+    """Reasons for which the sums of a leg do not follow from its rows."""
+    judgement = Judgement.of(leg)
+    if leg["planned"] != len(judgement.rows):
+        yield f"{leg['planned']} results were planned and {len(judgement.rows)} rows are there"
+    if leg["totals"] != judgement.totals:
         yield "the totals do not follow from the rows"
-    cases: dict[str, list[Verdict]] = {}
-    for row in leg["results"]:
-        cases.setdefault(row["id"].rpartition("@")[0], []).append(Verdict(row["verdict"]))
-    if leg["cases"] != {case: Verdict.worst(verdicts).value for case, verdicts in cases.items()}:
+    if leg["cases"] != judgement.cases:
         yield "the verdicts of cases do not follow from the rows"
     if leg["oracle"]["differences"]:
         yield f"the oracle gave other values when it was asked again: {leg['oracle']['differences'][0]}"
 
 
 def _wrong(row: Row | None, demand: Demand, entry: Entry) -> str | None:
-    """What is wrong with the row of a claimed result, in words by which to group; None where it passes."""
+    """The fault of the row of a claimed result, in words to group by; None if it passes."""
     if row is None:
         return "no result"
     verdict = str(row["verdict"])
@@ -186,30 +183,30 @@ def _wrong(row: Row | None, demand: Demand, entry: Entry) -> str | None:
             return "pass, of samples from another seed"
         return None
     kinds = sorted({failure["kind"] for failure in row.get("failures", ())})
-    found = f"{verdict} ({', '.join(kinds)})" if kinds else verdict
+    shown = f"{verdict} ({', '.join(kinds)})" if kinds else verdict
     if entry.floor and verdict == Verdict.UNSUPPORTED.value:
-        return f"{found}, in the floor of {demand.level}"
-    return found
+        return f"{shown}, in the floor of {demand.level}"
+    return shown
 
 
 def _excused(row: Row, demand: Demand, name: str) -> bool:
-    """Whether torch itself is known to cause every kind of failure that the row shows."""
+    """Return True if torch itself is known to cause every kind of failure that the row shows."""
     kinds = {failure["kind"] for failure in row.get("failures", ())}
     return row["verdict"] in _WAIVABLE and bool(kinds) and kinds <= demand.waived.get(name, frozenset())
 
 
 def _placements(rows: Mapping[str, Row], demand: Demand) -> Iterator[tuple[str, str]]:
-    """Where each operator that must not fall back ran; what nobody could see counts as fallback."""
+    """The placement of each operator that must not fall back; an unknown one counts as fallback."""
     native = frozenset(demand.native)
     for name, entry in demand.entries.items():
         if entry.id.case.property == levels.PLACEMENT and entry.id.case.subject in native and name in rows:
             yield name, str(rows[name].get("placement", Placement.UNKNOWN.value))
 
 
-def _sorted(found: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+def _sorted(groups: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
     """The largest groups first."""
-    order = sorted(found, key=lambda reason: (-len(found[reason]), reason))
-    return {reason: tuple(sorted(found[reason])) for reason in order}
+    order = sorted(groups, key=lambda reason: (-len(groups[reason]), reason))
+    return {reason: tuple(sorted(groups[reason])) for reason in order}
 
 
 def held(leg: Leg, manifest: Manifest) -> str | None:

@@ -1,20 +1,18 @@
-"""How a leg stands, counted from its rows: what it says of itself may make it worse, never better."""
+"""The standing of a leg, counted from its rows: its own statements may make it worse, never better."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from conformance.certificate import entitlement
-from conformance.model.verdicts import Verdict
+from conformance.model.records import Leg
 from conformance.plan import levels
-from conformance.results.document import OK, UNEXPECTED, USAGE
+from conformance.results.exit_codes import OK, UNEXPECTED, USAGE
+from conformance.results.judgement import Judgement
 
 #: ``refused``: it did not start.
 STANDINGS = ("passed", "failed", "incomplete", "refused")
 
 
-def of(leg: Mapping[str, Any]) -> tuple[str, str]:
+def of(leg: Leg) -> tuple[str, str]:
     """One of ``STANDINGS``, and in words why it is not ``passed``."""
     rows = leg["results"]
     if leg["exit"] == USAGE and not rows:
@@ -24,11 +22,11 @@ def of(leg: Mapping[str, Any]) -> tuple[str, str]:
         why.append("it has no results")
     if leg["oracle"]["differences"]:
         why.append(f"{len(leg['oracle']['differences'])} oracle values differ without the backend")
-    # A quick choice is no level, and whole all the same.
+    # Level smoke certifies nothing, but a run of it can be complete.
     why += [text for text in entitlement.whole(leg) if not text.startswith(f"level {levels.SMOKE}")]
     if why:
         return "incomplete", "; ".join([*why, *leg["problems"]])[:1000]
-    unexpected = sum(Verdict(row["verdict"]).unexpected for row in rows)
+    unexpected = Judgement.of(leg).unexpected
     if unexpected:
         return "failed", f"{unexpected} results are not as they should be"
     if leg["exit"] == UNEXPECTED:

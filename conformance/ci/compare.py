@@ -11,6 +11,7 @@ from typing import Any
 
 from conformance.errors import UsageError
 from conformance.matrix.collect import GOOD
+from conformance.model.records import Leg
 from conformance.results import diff
 from conformance.results import document as results
 from conformance.site.submissions import LARGEST
@@ -99,7 +100,7 @@ def _outcomes(folder: Path) -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=4)
-def _legs(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
+def _legs(folder: Path) -> dict[tuple[str, str], Leg]:
     file = folder / "results.json"
     if not file.is_file():
         return {}
@@ -107,11 +108,11 @@ def _legs(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
     return {(str(leg["torch"]), str(leg["mode"])): leg for leg in document["legs"]}
 
 
-def _leg(legs: dict[tuple[str, str], dict[str, Any]], outcome: Any) -> dict[str, Any] | None:
+def _leg(legs: dict[tuple[str, str], Leg], outcome: Any) -> Leg | None:
     return legs.get((str(outcome["torch"]), str(outcome["cell"]["mode"])))
 
 
-def _regressed(old: dict[str, Any] | None, new: dict[str, Any] | None) -> list[str]:
+def _regressed(old: Leg | None, new: Leg | None) -> list[str]:
     if old is None or new is None or not old["results"] or not new["results"]:
         return []  # the status of a cell without results says more than the names of all its results
     try:

@@ -98,7 +98,7 @@ def gather(cells: Sequence[Cell], downloaded: Path, output: Path, name: str) -> 
             if first != outcome.cell.id:
                 notes.append(f"{outcome.cell.id} ran on the torch of {first}, whose results are shown")
                 continue
-            legs.append((outcome.cell.id, {**leg}))
+            legs.append((outcome.cell.id, leg))
     try:
         merged = merge.merge(legs)
     except UsageError as error:

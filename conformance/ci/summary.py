@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from conformance.matrix.table import coded, escaped
+from conformance.model.records import Leg
 from conformance.model.verdicts import Verdict
 
 #: Results, and problems, of a leg that are named.
 _NAMED = 20
 
 
-def markdown(legs: Sequence[dict[str, Any]], job: str) -> str:
+def markdown(legs: Sequence[Leg], job: str) -> str:
     """Summarise the legs of a results file in Markdown; text from a device is set as code or escaped."""
     lines = [f"### {escaped(job)}", "", "| leg | level | exit | results |", "|---|---|---|---|"]
     for leg in legs:
@@ -37,7 +37,7 @@ def markdown(legs: Sequence[dict[str, Any]], job: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def name(leg: dict[str, Any]) -> str:
+def name(leg: Leg) -> str:
     """Name a leg by its target, mode and torch."""
     return f"{leg['target']['name']}, {leg['mode']}, torch {leg['torch']}"
 

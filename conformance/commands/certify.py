@@ -9,11 +9,12 @@ from typing import Any
 from conformance.certificate import bundle, entitlement, issue, words
 from conformance.commands import common
 from conformance.errors import UsageError
+from conformance.model.records import Leg
 from conformance.model.vocabulary import LEVELS
 from conformance.plan import levels
 from conformance.plan.levels import manifest
 from conformance.report import files, summary
-from conformance.results import document
+from conformance.results import exit_codes
 
 
 def add(commands: Any) -> None:
@@ -60,7 +61,7 @@ def certify(arguments: argparse.Namespace) -> int:
         judgement, certificate, kept = issue.issue(leg, known, level)
     except manifest.UnknownMinor as error:
         print(f"{summary.title(leg)}: not entitled to {level}: {error}")
-        return document.INCOMPLETE
+        return exit_codes.INCOMPLETE
     if not judgement.entitled:
         held, narrowest = None, None
         if not issue.suite_problem(leg):
@@ -69,7 +70,7 @@ def certify(arguments: argparse.Namespace) -> int:
                 narrowest = entitlement.judge(kept["legs"][0], known, LEVELS[0])
         for line in words.refused(leg, judgement, held, narrowest):
             print(line)
-        return document.INCOMPLETE
+        return exit_codes.INCOMPLETE
     for line in words.granted(judgement, certificate):
         print(line)
     if arguments.output is not None:
@@ -77,7 +78,7 @@ def certify(arguments: argparse.Namespace) -> int:
         print(
             f"written: {arguments.output}; verify it with 'conformance certify --verify {arguments.output}'"
         )
-    return document.OK
+    return exit_codes.OK
 
 
 def verify(path: Path) -> int:
@@ -87,23 +88,23 @@ def verify(path: Path) -> int:
         verification = issue.verify(certificate, rows, manifest.load())
     except manifest.UnknownMinor as error:
         print(f"NOT verified: {path}: {error}")
-        return document.INCOMPLETE
+        return exit_codes.INCOMPLETE
     if verification.problems:
         print(f"NOT verified: {path}")
         for problem in verification.problems[: words.GROUPS]:
             print(f"  {problem}")
         if len(verification.problems) > words.GROUPS:
             print(f"  and {len(verification.problems) - words.GROUPS} more")
-        return document.INCOMPLETE
+        return exit_codes.INCOMPLETE
     print(f"verified: {path}")
     for line in words.granted(verification.found, verification.certificate):
         print(line)
     for line in words.evidence(verification.certificate):
         print(line)
-    return document.OK
+    return exit_codes.OK
 
 
-def chosen(legs: list[dict[str, Any]], mode: str | None, build: str | None) -> dict[str, Any]:
+def chosen(legs: list[Leg], mode: str | None, build: str | None) -> Leg:
     """Choose the leg of a mode and a build; UsageError if there is none, or several."""
     fitting = [leg for leg in legs if mode in (None, leg["mode"]) and build in (None, leg["build"])]
     names = ", ".join(leg["name"] for leg in legs)

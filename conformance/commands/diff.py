@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from conformance.model.records import Leg
 from conformance.report import files, groups, summary
 from conformance.results import diff
 
@@ -83,7 +84,7 @@ def _fails(change: diff.Change) -> bool:
     return diff.fails(change.new)
 
 
-def _grouped(word: str, changes: list[diff.Change], leg: dict[str, Any]) -> Iterator[str]:
+def _grouped(word: str, changes: list[diff.Change], leg: Leg) -> Iterator[str]:
     """Group results by cause, with the verdicts before and after."""
     if not changes:
         return

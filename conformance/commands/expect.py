@@ -8,15 +8,17 @@ import difflib
 from pathlib import Path
 from typing import Any
 
-from conformance import expectations as expectation
 from conformance.builds import installed
 from conformance.commands import common
 from conformance.errors import UsageError
-from conformance.expectations import check, decided, edit, propose
+from conformance.expectations import aliases, check, decided, edit, entries, judge, propose
+from conformance.expectations.aliases import Aliases
+from conformance.expectations.entries import Expectation
+from conformance.model.records import Leg
 from conformance.plan.plan import Plan
 from conformance.plan.request import Request
 from conformance.report import files
-from conformance.runner.leg import prepare
+from conformance.runner.leg import result_names
 from conformance.target import file as target_file
 
 #: Days until a new entry expires.
@@ -73,9 +75,9 @@ def execute_update(arguments: argparse.Namespace) -> int:
     legs = files.read(arguments.directory)
     file = _target(arguments, legs)
     until = arguments.until or str(datetime.date.today() + datetime.timedelta(days=DAYS))
-    if not expectation.is_expiry(until):
+    if not entries.is_expiry(until):
         raise UsageError(f"--until {until!r} is neither a date like 2030-01-31 nor like 'torch 2.15'")
-    book = expectation.load(expectation.sources(file.name, file.expectations), unread=True)
+    book = entries.load(entries.sources(file.name, file.expectations), unread=True)
     proposal = propose.propose(
         book.entries,
         _seen(legs, file),
@@ -102,7 +104,7 @@ def execute_update(arguments: argparse.Namespace) -> int:
         f"{len(proposal.new)} new"
     )
     if proposal.new and arguments.write:
-        print(f"now fill in the reason and the link of each new entry; {expectation.UNREAD!r} is refused")
+        print(f"now fill in the reason and the link of each new entry; {entries.UNREAD!r} is refused")
     return int(bool(texts) and not arguments.write)
 
 
@@ -113,7 +115,7 @@ def execute_check(arguments: argparse.Namespace) -> int:
     of_target = [leg for leg in legs if leg["target"]["name"] == file.name]
     if legs and not of_target:
         raise UsageError(f"the run has no results of target {file.name!r}; name another one")
-    book = expectation.load(expectation.sources(file.name, file.expectations))
+    book = entries.load(entries.sources(file.name, file.expectations))
     names, today = plans(file, arguments.extra), datetime.date.today()
     versions = [leg["torch"] for leg in of_target] or [installed.version()]
     mistakes = check.static(book, names, today, versions)
@@ -125,7 +127,7 @@ def execute_check(arguments: argparse.Namespace) -> int:
     return int(bool(mistakes))
 
 
-def _target(arguments: argparse.Namespace, legs: list[dict[str, Any]]) -> target_file.TargetFile:
+def _target(arguments: argparse.Namespace, legs: list[Leg]) -> target_file.TargetFile:
     """Load the target that the user names, else that of the run; UsageError if that is not clear."""
     if arguments.target is not None:
         return target_file.load(arguments.target)
@@ -137,12 +139,12 @@ def _target(arguments: argparse.Namespace, legs: list[dict[str, Any]]) -> target
     raise UsageError(f"it is not clear whose expectations are meant{of}; give {way}")
 
 
-def _seen(legs: list[dict[str, Any]], file: target_file.TargetFile) -> list[propose.Seen]:
-    aliases = expectation.Aliases.load()
+def _seen(legs: list[Leg], file: target_file.TargetFile) -> list[propose.Seen]:
+    renamed = Aliases.load()
     seen = [
-        propose.Seen(leg["mode"], leg["torch"], {aliases.resolve(row["id"]): row for row in leg["results"]})
+        propose.Seen(leg["mode"], leg["torch"], {renamed.resolve(row["id"]): row for row in leg["results"]})
         for leg in legs
-        if leg["target"]["name"] == file.name and expectation.judge.enough_samples(leg["samples"])
+        if leg["target"]["name"] == file.name and judge.enough_samples(leg["samples"])
     ]
     if not any(leg.rows for leg in seen):
         raise UsageError(
@@ -154,15 +156,15 @@ def _seen(legs: list[dict[str, Any]], file: target_file.TargetFile) -> list[prop
 def plans(file: target_file.TargetFile, extra: list[str]) -> dict[str, frozenset[str]]:
     """List all result ids that the suite has for a target, by mode; in a process of its own, as in a run."""
     options = Request(file, str(file.path.resolve()), file.modes, Path(), extra=tuple(extra))
-    answer = prepare(options, file.default_mode, names=True)
-    return {mode: frozenset(Plan.from_json(plan).result_ids()) for mode, plan in answer["names"].items()}
+    names = result_names(options, file.default_mode)
+    return {mode: frozenset(Plan.from_json(plan).result_ids()) for mode, plan in names.items()}
 
 
 def _texts(
     proposal: propose.Proposal, file: target_file.TargetFile, *, write: bool
 ) -> dict[Path, tuple[str, str]]:
     """Return the old and new text of every file that changes."""
-    changes: dict[Path, dict[int, list[expectation.Expectation]]] = {}
+    changes: dict[Path, dict[int, list[Expectation]]] = {}
     for entry, replacements in proposal.changed.items():
         assert entry.path is not None
         changes.setdefault(entry.path, {})[entry.index] = replacements
@@ -195,4 +197,4 @@ def _new_file(file: target_file.TargetFile) -> Path | None:
     """
     if file.expectations is not None:
         return file.expectations if file.expectations.suffix == ".toml" else file.expectations / NEW
-    return expectation.FOLDER / file.name / NEW if file.name in target_file.known_targets() else None
+    return aliases.FOLDER / file.name / NEW if file.name in target_file.known_targets() else None

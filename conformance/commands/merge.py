@@ -8,6 +8,7 @@ from typing import Any
 
 from conformance.commands import common
 from conformance.errors import UsageError
+from conformance.model.records import Leg
 from conformance.report import files, summary
 from conformance.results import document as results
 from conformance.results import folders, merge
@@ -53,7 +54,7 @@ def _check_output(output: Path, sources: list[Path]) -> None:
         results.read(output / "results.json")
 
 
-def _assembled(output: Path, sources: list[Path], parts: list[tuple[str, dict[str, Any]]]) -> bool:
+def _assembled(output: Path, sources: list[Path], parts: list[tuple[str, Leg]]) -> bool:
     """Return True if the parts are the legs of one run in several environments, in the folders of such a run.
 
     If that run is a shard, so is the merged one; the shards are merged later.

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from conformance import expectations as expectation
+from conformance.expectations import entries
+from conformance.model.records import Leg
 from conformance.report import files, summary
 from conformance.results import document as results
 from conformance.target import file as target_file
@@ -31,7 +32,7 @@ def execute(arguments: argparse.Namespace) -> int:
     book = None
     if arguments.target is not None:
         file = target_file.load(arguments.target)
-        book = expectation.load(expectation.sources(file.name, file.expectations))
+        book = entries.load(entries.sources(file.name, file.expectations))
     parts = files.parts(folder)
     if (folder / "journal.jsonl").is_file():
         legs = [files.from_journal(folder, book)]
@@ -48,7 +49,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return int(document["exit"])
 
 
-def _without_part(folder: Path, known: set[str]) -> list[dict[str, Any]]:
+def _without_part(folder: Path, known: set[str]) -> list[Leg]:
     """List the legs of a results file that have no folder: those that could not start."""
     if not (folder / "results.json").is_file():
         return []

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conformance import expectations as expectation
 from conformance.commands import common
 from conformance.errors import UsageError
+from conformance.expectations.aliases import Aliases
 from conformance.model.verdicts import Kind, Result, ResultId, Verdict
 from conformance.reproduction import guard
 from conformance.target import file as target_file
@@ -65,7 +65,7 @@ def execute(arguments: argparse.Namespace) -> int:
     mode = arguments.mode or file.default_mode
     file.check_mode(mode)
     try:
-        result_id = ResultId.parse(expectation.Aliases.load().resolve(arguments.result_id))
+        result_id = ResultId.parse(Aliases.load().resolve(arguments.result_id))
     except ValueError as error:
         raise UsageError(str(error)) from None
     if arguments.snippet not in (None, "-"):

@@ -12,6 +12,7 @@ from conformance.builds import installed
 from conformance.commands import common
 from conformance.distributed import USUAL_LIMIT
 from conformance.errors import UsageError
+from conformance.model.records import Document
 from conformance.plan import levels, selection
 from conformance.plan.plan import Shard
 from conformance.plan.request import Request
@@ -140,7 +141,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return _say(files.write(chosen.output, legs_run), arguments, chosen)
 
 
-def _say(document: dict[str, Any], arguments: argparse.Namespace, chosen: Request) -> int:
+def _say(document: Document, arguments: argparse.Namespace, chosen: Request) -> int:
     """Print the summary of a run and return its exit code."""
     for line in summary.lines(document, target=arguments.target, folder=folders.short(chosen.output)):
         print(line)

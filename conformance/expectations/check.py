@@ -1,26 +1,26 @@
-"""What is wrong with a target's entries, each sentence with its remedy."""
+"""Problems of a target's entries, each sentence with its remedy."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from conformance.expectations import judge
 from conformance.expectations.entries import Book, Expectation
 from conformance.expectations.index import Index
+from conformance.model.records import Leg
 
 
 def static(
     book: Book, plans: Mapping[str, frozenset[str]], today: datetime.date, versions: Sequence[str]
 ) -> list[str]:
-    """What can be told without a run: unknown names and modes, entries twice or expired."""
+    """Problems that need no run: unknown names and modes, duplicates, expired entries."""
     indices = {mode: Index(ids) for mode, ids in plans.items()}
     everything = Index(name for ids in plans.values() for name in ids)
     here = [entry for entry in book.entries if any(_on(entry, version) for version in versions)]
-    found = [text for entry in here for text in _names(entry, indices, everything)]
-    found += [text for version in versions for text in _expired(book, today, version)]
-    return [*found, *_twice(book.entries)]
+    problems = [text for entry in here for text in _names(entry, indices, everything)]
+    problems += [text for version in versions for text in _expired(book, today, version)]
+    return [*problems, *_twice(book.entries)]
 
 
 def _on(entry: Expectation, version: str) -> bool:
@@ -54,22 +54,22 @@ def _twice(entries: Sequence[Expectation]) -> Iterator[str]:
     """Entries that say the same of the same modes and versions."""
     seen: dict[tuple[str, str], list[Expectation]] = {}
     for entry in entries:
-        others = seen.setdefault((entry.id, entry.kind.value), [])
-        for other in others:
-            modes = not entry.modes or not other.modes or set(entry.modes) & set(other.modes)
-            if modes and (entry.torch == other.torch or not entry.torch or not other.torch):
-                yield f"expectation {entry} also stands in {other.source}; remove one of them"
-        others.append(entry)
+        alike = seen.setdefault((entry.id, entry.kind.value), [])
+        for earlier in alike:
+            modes = not entry.modes or not earlier.modes or set(entry.modes) & set(earlier.modes)
+            if modes and (entry.torch == earlier.torch or not entry.torch or not earlier.torch):
+                yield f"expectation {entry} also stands in {earlier.source}; remove one of them"
+        alike.append(entry)
 
 
-def against(book: Book, leg: Mapping[str, Any], today: datetime.date) -> list[str]:
-    """What a whole leg says: entries that are stale or over-broad. A part of one says nothing."""
+def against(book: Book, leg: Leg, today: datetime.date) -> list[str]:
+    """Entries that a whole leg shows to be stale or over-broad; part of a leg shows nothing."""
     if not judge.decides(leg):
         return []
     rows = {row["id"]: row for row in leg["results"]}
-    found = [
+    current = [
         record
         for record in judge.records(rows, book, leg["mode"], leg["torch"], today)
         if not record["expired"]
     ]
-    return judge.problems(found, leg["mode"])
+    return judge.problems(current, leg["mode"])

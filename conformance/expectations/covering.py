@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterator
 from conformance.expectations.index import Index
 
 
-def minimal(wanted: Collection[str], universe: Collection[str]) -> list[str]:
-    """Patterns that together match all of ``wanted`` and nothing else of ``universe``.
+def minimal(ids: Collection[str], universe: Collection[str]) -> list[str]:
+    """Patterns that together match all of ``ids`` and nothing else of ``universe``.
 
     A wildcard stands for a dtype, for the end of a subject's name after a dot, for a whole subject or for a
-    property, and only where two results or more are matched by it. The rest is named one by one.
+    property, and only if it matches at least two results. The rest is named one by one.
     """
-    left = set(wanted)
+    left = set(ids)
     everything = left | set(universe)
     index = Index(everything)
     inside: collections.Counter[str] = collections.Counter()
@@ -31,7 +31,7 @@ def minimal(wanted: Collection[str], universe: Collection[str]) -> list[str]:
             break
         matched = set(index.matching(pattern))
         # A star may reach further than the part of the id that it stands for.
-        if len(matched & left) >= 2 and matched <= set(wanted):
+        if len(matched & left) >= 2 and matched <= set(ids):
             chosen.append((pattern, matched))
             left -= matched
     return sorted([pattern for pattern, _ in chosen] + list(left))
@@ -44,8 +44,8 @@ def _wider(name: str) -> Iterator[str]:
     subjects = [subject, "*"]
     if "." in subject:
         subjects.append(f"{subject.rpartition('.')[0]}.*")
-    for one in (head, "*"):
-        for two in subjects:
-            for three in (dtype, "*"):
-                if "*" in (one, three) or two != subject:
-                    yield f"{one}/{two}@{three}"
+    for name_part in (head, "*"):
+        for subject_part in subjects:
+            for dtype_part in (dtype, "*"):
+                if "*" in (name_part, dtype_part) or subject_part != subject:
+                    yield f"{name_part}/{subject_part}@{dtype_part}"

@@ -1,24 +1,24 @@
-"""What a check of expectations has looked at: only what a whole run has decided is called true."""
+"""The coverage of a check of expectations: an entry counts as true only if a whole run decided so."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from conformance.expectations import judge
 from conformance.expectations.entries import Book, Expectation
 from conformance.expectations.index import Index
+from conformance.model.records import Leg
 
 
 @dataclasses.dataclass(frozen=True)
 class Looked:
     """Entries by what is known of them.
 
-    ``true`` ones fail as they say in all modes that they speak of. The others of ``here`` are ``unclear``,
-    where a whole run has left open whether they do, or no whole run has looked at some of their modes
-    (``missing``, of ``modes``). Those ``elsewhere`` speak of other versions of torch only.
+    In all modes of a ``true`` entry, results fail as it says. An entry is ``unclear`` if a whole run left
+    that open. Of the rest of ``here``, no whole run covers some modes (``missing``, of ``modes``). Entries
+    ``elsewhere`` apply to other versions of torch only.
     """
 
     true: int
@@ -32,7 +32,7 @@ class Looked:
 def look(
     book: Book,
     plans: Mapping[str, frozenset[str]],
-    legs: Sequence[Mapping[str, Any]],
+    legs: Sequence[Leg],
     versions: Sequence[str],
     today: datetime.date,
 ) -> Looked:
@@ -47,7 +47,7 @@ def look(
             continue
         here += 1
         answers = {
-            mode: [found[entry] for where, found in shown if where == mode and entry in found]
+            mode: [failing[entry] for where, failing in shown if where == mode and entry in failing]
             for mode in spoken
             if mode in plans and indices[mode].matches(entry.id)
         }
@@ -68,7 +68,7 @@ def look(
     )
 
 
-def _shown(book: Book, leg: Mapping[str, Any], today: datetime.date) -> tuple[str, dict[Expectation, bool]]:
+def _shown(book: Book, leg: Leg, today: datetime.date) -> tuple[str, dict[Expectation, bool]]:
     """The mode of a leg, and whether something fails as each entry says that speaks of it."""
     rows = {row["id"]: row for row in leg["results"]}
     spoken = [entry for entry in book.entries if entry.speaks_of(leg["mode"], leg["torch"])]
@@ -76,27 +76,27 @@ def _shown(book: Book, leg: Mapping[str, Any], today: datetime.date) -> tuple[st
     return leg["mode"], {entry: record["fails"] > 0 for entry, record in zip(spoken, records, strict=True)}
 
 
-def summary(found: Looked, problems: int) -> str:
+def summary(looked: Looked, problems: int) -> str:
     """The last line of a check: how many entries there are, and what is known of them."""
-    total = found.here + found.elsewhere
+    total = looked.here + looked.elsewhere
     if not total:
         return "there are no entries"
     parts = [f"{total} entries"]
     if problems:
         parts[0] += f", {problems} problems"
-    elif found.true == total:
+    elif looked.true == total:
         return f"{total} entries are true"
-    elif found.here:
+    elif looked.here:
         parts[0] += ": names, modes and days are right"
-        parts[0] += f", and {found.true} are true" if found.true else ""
-    if found.missing:
-        which = "the others" if found.true or found.unclear or problems else "they"
-        modes = f" in {', '.join(found.missing)}" if found.missing != found.modes else ""
+        parts[0] += f", and {looked.true} are true" if looked.true else ""
+    if looked.missing:
+        which = "the others" if looked.true or looked.unclear or problems else "they"
+        modes = f" in {', '.join(looked.missing)}" if looked.missing != looked.modes else ""
         parts.append(f"whether {which} are stale only a whole run at the level full{modes} can tell")
-    if found.unclear and not problems:
+    if looked.unclear and not problems:
         parts.append(
-            f"of {found.unclear} the run decided nothing, for what they match came to no pass and no failure"
+            f"of {looked.unclear} the run decided nothing, for what they match came to no pass and no failure"
         )
-    if found.elsewhere:
-        parts.append(f"{found.elsewhere} speak of other versions of torch and were not looked at")
+    if looked.elsewhere:
+        parts.append(f"{looked.elsewhere} speak of other versions of torch and were not looked at")
     return "; ".join(parts)

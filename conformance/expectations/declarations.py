@@ -19,20 +19,20 @@ _SHOWN = 10
 _WITHOUT_DTYPES = ("optimizer", "device", "api")
 
 
-def check(file: TargetFile, own: Callable[[], Plan]) -> None:
+def check(file: TargetFile, own_plan: Callable[[], Plan]) -> None:
     """Raise UsageError for patterns of ``[unsupported]`` and tables of ``[operators]`` that name nothing.
 
-    What the suite has anywhere counts, not what this target is asked: all modes and levels, every torch that
-    the manifest knows, and each dtype where there is one, since the CPU has other dtypes with other torches.
-    So the manifest is asked first. ``own`` makes the plan of the target, for what the manifest lacks: an
-    extra module, a torch that it does not know.
+    All that the suite has counts, not only what is due for this target: all modes and levels, every torch
+    that the manifest knows, and all dtypes of a subject that has any, since the CPU's dtypes vary with torch.
+    So the manifest comes first. ``own_plan`` makes that of the target for what the manifest lacks: an extra
+    module, or an unknown torch.
     """
     patterns, names = list(file.unsupported), list(file.dtype_overrides)
     if not patterns and not names:
         return
     ids: list[str] = []
     subjects: set[str] = set()
-    for source in (_committed, own, _installed):
+    for source in (_committed, own_plan, _installed):
         plan = source()
         cases = _by_dtype(plan)
         patterns = [pattern for pattern in patterns if not _names_any(pattern, cases)]
@@ -50,18 +50,18 @@ def check(file: TargetFile, own: Callable[[], Plan]) -> None:
 
 
 def _by_dtype(plan: Plan) -> dict[tuple[str, ...], Index]:
-    """Cases by the words that may stand for their dtypes: all dtypes where there is one, else their own."""
-    found: dict[tuple[str, ...], list[str]] = {}
+    """Cases by the dtype words that a pattern may name: all dtypes if a case has any, else its own words."""
+    by_words: dict[tuple[str, ...], list[str]] = {}
     for case in plan.cases:
-        own = tuple(dtype for dtype in case.dtypes if dtype not in DTYPES)
-        for words in (own, DTYPES if len(own) < len(case.dtypes) else ()):
+        words_of_case = tuple(dtype for dtype in case.dtypes if dtype not in DTYPES)
+        for words in (words_of_case, DTYPES if len(words_of_case) < len(case.dtypes) else ()):
             if words:
-                found.setdefault(words, []).append(case.id)
-    return {words: Index(cases) for words, cases in found.items()}
+                by_words.setdefault(words, []).append(case.id)
+    return {words: Index(cases) for words, cases in by_words.items()}
 
 
 def _names_any(pattern: str, cases: dict[tuple[str, ...], Index]) -> bool:
-    """Whether a pattern speaks of a case. One ``/`` and one ``@`` stand in it, so its parts match alone."""
+    """Return True if a pattern matches a case. It has one ``/`` and one ``@``, so its parts match alone."""
     case, _, dtype = pattern.partition("@")
     return any(
         any(matches(dtype, word) for word in words) and index.matches(case) for words, index in cases.items()
@@ -86,9 +86,9 @@ def _committed() -> Plan:
         return Plan([])
     return Plan(
         [
-            Case(one.kind, one.name, subject, group.dtypes)
-            for one in manifest.load().statements
-            for group in one.groups
+            Case(statement.kind, statement.name, subject, group.dtypes)
+            for statement in manifest.load().statements
+            for group in statement.groups
             for subject in group.subjects
         ]
     )

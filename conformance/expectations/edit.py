@@ -45,9 +45,9 @@ def _quoted(text: str) -> str:
 def edited(path: Path, text: str, changes: Mapping[int, Sequence[Expectation]]) -> str:
     """The text of a file with some entries, by number, replaced by others or none.
 
-    UsageError where the entries do not each stand in a table ``[[expect]]`` of their own.
+    UsageError unless each entry is a table ``[[expect]]`` of its own.
     """
-    starts = [found.start() for found in _START.finditer(text)]
+    starts = [match.start() for match in _START.finditer(text)]
     known = list(read(path, text.encode(), Aliases({}, {}), unread=True))
     if len(starts) != len(known):
         raise UsageError(f"expectations {path} cannot be changed; write each entry as a table [[expect]]")
@@ -60,7 +60,7 @@ def edited(path: Path, text: str, changes: Mapping[int, Sequence[Expectation]]) 
 
 
 def _with_comments(text: str, start: int) -> int:
-    """Where an entry begins with the comments directly above it."""
+    """The position of an entry, including the comments directly above it."""
     while start > 0:
         previous = text.rfind("\n", 0, start - 1) + 1
         if not text[previous:start].lstrip().startswith("#"):

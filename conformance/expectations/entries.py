@@ -7,7 +7,7 @@ import datetime
 import hashlib
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ REASONS = {
     "message": "an error is raised with other words or as another type",
     "upstream": "torch itself is at fault",
 }
-#: Stands where a reason belongs in an entry that ``expect update`` proposes: nobody has read it yet.
+#: The reason of an entry that ``expect update`` proposes, until a person has read it.
 UNREAD = "unread"
 #: Kinds of failure that no expectation may excuse: they say that nothing was found out.
 NEVER = (Kind.VACUOUS, Kind.HARNESS)
@@ -50,8 +50,8 @@ _UNTIL = re.compile(r"\d{4}-\d{2}-\d{2}|torch \d+\.\d+")
 class Expectation:
     """One entry: results that match ``id`` may fail with ``kind`` until it expires.
 
-    It speaks of the modes ``modes`` (all, where none is named) and of the versions of torch in the scope
-    ``torch`` (all, where it is empty). ``path`` and ``index`` say where it stands, counted from 0.
+    It applies to the modes ``modes`` (if empty, to all) and to the versions of torch in the scope ``torch``
+    (if empty, to all). ``path`` and ``index`` are its file and its position there, counted from 0.
     """
 
     id: str
@@ -67,13 +67,13 @@ class Expectation:
     index: int = 0
 
     def speaks_of(self, mode: str, torch_version: str) -> bool:
-        """Whether a mode and a version of torch are in the entry's scope."""
+        """Return True if a mode and a version of torch are in the entry's scope."""
         if self.modes and mode not in self.modes:
             return False
         return not self.torch or TorchScope.parse(self.torch).holds(torch_version)
 
     def expired(self, today: datetime.date, torch_version: str) -> bool:
-        """Whether the entry has run out; from that day, or that version of torch, it excuses nothing."""
+        """Return True from the day or version of torch on from which the entry excuses nothing."""
         if self.until.startswith("torch "):
             return minor(torch_version) >= minor(self.until[6:])
         return today >= datetime.date.fromisoformat(self.until)
@@ -106,22 +106,23 @@ class Book:
         ]
 
 
-def sources(target_name: str, own: Path | None = None) -> list[Path]:
+def sources(target_name: str, vendors: Path | None = None) -> list[Path]:
     """A target's files of expectations: the suite's ``NAME.toml`` and ``NAME/*.toml``, and the vendor's."""
-    found = [FOLDER / f"{target_name}.toml", *sorted((FOLDER / target_name).glob("*.toml"))]
-    if own is not None:
-        if not own.exists():
+    files = [FOLDER / f"{target_name}.toml", *sorted((FOLDER / target_name).glob("*.toml"))]
+    if vendors is not None:
+        if not vendors.exists():
             raise UsageError(
-                f"expectations {str(own)!r} named by target {target_name!r} do not exist; create the folder"
+                f"expectations {str(vendors)!r} named by target {target_name!r} do not exist; "
+                "create the folder"
             )
-        found += [own] if own.is_file() else sorted(own.glob("*.toml"))
-    return [path for path in found if path.is_file()]
+        files += [vendors] if vendors.is_file() else sorted(vendors.glob("*.toml"))
+    return [path for path in files if path.is_file()]
 
 
 def load(paths: Iterable[Path], aliases: Aliases | None = None, *, unread: bool = False) -> Book:
     """Read and check files of expectations; UsageError names the first mistake.
 
-    ``unread`` lets entries pass whose reason nobody has filled in yet.
+    ``unread`` accepts entries whose reason is not filled in yet.
     """
     known = Aliases.load() if aliases is None else aliases
     digest = hashlib.sha256()
@@ -155,11 +156,11 @@ def read(path: Path, content: bytes, aliases: Aliases, *, unread: bool = False) 
             raise UsageError(f"expectations {path}: unknown key {key!r}; known are schema and [[expect]]")
     listed = data.get("expect", [])
     if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
-        raise UsageError(f"expectations {path}: expect is no list of tables; write each as [[expect]]")
+        raise UsageError(f"expectations {path}: expect is not a list of tables; write each as [[expect]]")
     return (_entry(path, index, entry, aliases, unread) for index, entry in enumerate(listed))
 
 
-def _entry(path: Path, index: int, entry: dict[str, Any], aliases: Aliases, unread: bool) -> Expectation:
+def _entry(path: Path, index: int, entry: Mapping[str, Any], aliases: Aliases, unread: bool) -> Expectation:
     where = f"expectations {path}, entry {index + 1}"
     for key in entry:
         if key not in _KEYS:
@@ -211,7 +212,7 @@ def _entry(path: Path, index: int, entry: dict[str, Any], aliases: Aliases, unre
 
 
 def is_expiry(text: str) -> bool:
-    """Whether a text has the form of an expiry: a date, or a version of torch."""
+    """Return True for text in the form of an expiry: a date, or a version of torch."""
     return _UNTIL.fullmatch(text) is not None
 
 

@@ -27,7 +27,7 @@ class Index:
         return list(self._matching(pattern))
 
     def matches(self, pattern: str) -> bool:
-        """Whether a pattern matches any id; looks no further than the first."""
+        """Return True if a pattern matches any id; stops at the first."""
         return next(self._matching(pattern), None) is not None
 
     def _matching(self, pattern: str) -> Iterator[str]:
@@ -43,14 +43,14 @@ class Index:
         parts = _parts(pattern)
         known = [sorted({_parts(text)[place] for text in self._all}) for place in range(3)]
         choices = [_choices(part, words) for part, words in zip(parts, known, strict=True)]
-        found = [text for text in _joined(choices) if self.matching(text)]
-        if not found:
+        near = [text for text in _joined(choices) if self.matching(text)]
+        if not near:
             # Every word exists, but not together: show what the subject has.
             subjects = choices[1]
             wide = [f"{name}/{subject}@*" for subject in subjects for name in choices[0]]
             wide += [f"*/{subject}@*" for subject in subjects]
-            found = [text for wider in wide for text in self.matching(wider)]
-        return list(dict.fromkeys(found))[:count]
+            near = [text for wider in wide for text in self.matching(wider)]
+        return list(dict.fromkeys(near))[:count]
 
 
 def _parts(text: str) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""What the results of a leg say about the entries that speak of it: used, stale, over-broad, expired.
+"""The state of the entries that apply to a leg, from its results: used, stale, over-broad or expired.
 
 Only a whole leg is judged (full level, no ``-k``, all shards, the default samples or more, nothing missing).
 In a part of one, what an entry is there for may not have run.
@@ -8,34 +8,43 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Literal
 
 from conformance.expectations.entries import Book, Expectation
 from conformance.expectations.index import Index
 from conformance.model.patterns import is_literal
+from conformance.model.records import ExpectationRecord, Header, Leg, Row
 from conformance.model.verdicts import Verdict
 
-Row = Mapping[str, Any]
-#: What a leg knows of one entry, as it stands in the results file.
-Record = dict[str, Any]
-
+#: How a result relates to a kind of failure.
+State = Literal["fails", "passes", "other", "unclear"]
+STATES: tuple[State, ...] = ("fails", "passes", "other", "unclear")
 _WORKS = (Verdict.PASS.value, Verdict.XPASS.value)
 _SHOWS = (Verdict.FAIL.value, Verdict.CRASH.value, Verdict.TIMEOUT.value, Verdict.XFAIL.value)
 _DECIDED = (*_WORKS, Verdict.FAIL.value, Verdict.XFAIL.value, Verdict.UNSUPPORTED.value)
+#: Two records of one entry agree in these.
+_SAME: tuple[Literal["id", "kind", "source", "until", "reason", "link"], ...] = (
+    "id",
+    "kind",
+    "source",
+    "until",
+    "reason",
+    "link",
+)
 #: Passing results that a record names.
 _NAMED = 3
 
 
 def kinds(row: Row) -> frozenset[str]:
     """All kinds of failure that a result showed, in any attempt."""
-    found = {failure["kind"] for failure in row.get("failures", ())}
+    shown = {failure["kind"] for failure in row.get("failures", ())}
     for attempt in row.get("attempts", ()):
-        found.update(attempt.get("kinds", ()))
-    return frozenset(found)
+        shown.update(attempt.get("kinds", ()))
+    return frozenset(shown)
 
 
-def state(row: Row, kind: str) -> str:
-    """How a result stands to a kind of failure: ``fails`` so, ``passes``, ``other`` or ``unclear``."""
+def state(row: Row, kind: str) -> State:
+    """The relation of a result to a kind of failure: it ``fails`` so, ``passes``, or is one of the others."""
     if row["verdict"] in _WORKS:
         return "passes"
     if row["verdict"] in _SHOWS and kind in kinds(row):
@@ -43,8 +52,8 @@ def state(row: Row, kind: str) -> str:
     return "other" if row["verdict"] in _DECIDED else "unclear"
 
 
-def covers(entry: Expectation, matched: int, header: Mapping[str, Any]) -> bool:
-    """Whether all results that an entry speaks of in a mode are among those of a leg that it matches.
+def covers(entry: Expectation, matched: int, header: Header) -> bool:
+    """Return True if a leg has all results to which an entry applies in its mode, given how many it matches.
 
     The header of a run says how many there are; a level, a shard or ``-k`` leaves some of them out.
     """
@@ -57,12 +66,12 @@ def covers(entry: Expectation, matched: int, header: Mapping[str, Any]) -> bool:
 
 
 def enough_samples(samples: str) -> bool:
-    """Whether a result saw as many samples as it always does: a failure may need one that a few leave out."""
+    """Return True for at least the default number of samples: a failure may need one that fewer leave out."""
     return not samples.isdigit()
 
 
-def whole(leg: Mapping[str, Any]) -> bool:
-    """Whether a leg is judged, apart from being complete."""
+def whole(leg: Leg | Header) -> bool:
+    """Return True if a leg covers all that its mode has; it may still be incomplete."""
     return (
         leg["level"] == "full"
         and leg["selection"] is None
@@ -71,25 +80,29 @@ def whole(leg: Mapping[str, Any]) -> bool:
     )
 
 
-def decides(leg: Mapping[str, Any]) -> bool:
-    """Whether a leg is judged: it is whole, and nothing of it is missing."""
-    return whole(leg) and bool(leg["complete"])
+def decides(leg: Leg) -> bool:
+    """Return True if a leg is whole and complete, so that its expectations are judged."""
+    return whole(leg) and leg["complete"]
 
 
 def records(
     rows: Mapping[str, Row], book: Book, mode: str, torch_version: str, day: datetime.date
-) -> list[Record]:
+) -> list[ExpectationRecord]:
     """One record for every entry that speaks of a mode and a version of torch."""
     index = Index(rows)
     return [
-        _record(entry, [rows[found] for found in index.matching(entry.id)], entry.expired(day, torch_version))
+        _record(
+            entry,
+            [rows[result_id] for result_id in index.matching(entry.id)],
+            entry.expired(day, torch_version),
+        )
         for entry in book.entries
         if entry.speaks_of(mode, torch_version)
     ]
 
 
-def _record(entry: Expectation, rows: Iterable[Row], expired: bool) -> Record:
-    counts = {"fails": 0, "passes": 0, "other": 0, "unclear": 0}
+def _record(entry: Expectation, rows: Iterable[Row], expired: bool) -> ExpectationRecord:
+    counts: dict[State, int] = dict.fromkeys(STATES, 0)
     passing: list[str] = []
     for row in rows:
         word = state(row, entry.kind.value)
@@ -105,35 +118,38 @@ def _record(entry: Expectation, rows: Iterable[Row], expired: bool) -> Record:
         "link": entry.link,
         "expired": expired,
         "named": bool(entry.modes),
-        **counts,
+        "fails": counts["fails"],
+        "passes": counts["passes"],
+        "other": counts["other"],
+        "unclear": counts["unclear"],
         "passing": passing,
     }
 
 
-def join(parts: Iterable[list[Record]]) -> list[Record]:
+def join(parts: Iterable[list[ExpectationRecord]]) -> list[ExpectationRecord]:
     """The records of a leg from those of its shards."""
-    found: dict[tuple[str, ...], Record] = {}
+    joined: dict[tuple[str, ...], ExpectationRecord] = {}
     for part in parts:
         for record in part:
-            key = tuple(str(record[word]) for word in ("id", "kind", "source", "until", "reason", "link"))
-            if key not in found:
-                found[key] = dict(record)
+            key = tuple(record[word] for word in _SAME)
+            if key not in joined:
+                joined[key] = record.copy()
                 continue
-            known = found[key]
-            for word in ("fails", "passes", "other", "unclear"):
+            known = joined[key]
+            for word in STATES:
                 known[word] += record[word]
             known["passing"] = [*known["passing"], *record["passing"]][:_NAMED]
-    return list(found.values())
+    return list(joined.values())
 
 
-def problems(found: Iterable[Record], mode: str) -> list[str]:
-    """What is wrong with the entries of a whole leg, each with its remedy."""
-    return [text for record in found for text in _problem(record, mode)]
+def problems(entry_records: Iterable[ExpectationRecord], mode: str) -> list[str]:
+    """Problems of the entries of a whole leg, each with its remedy."""
+    return [text for record in entry_records for text in _problem(record, mode)]
 
 
-def _problem(record: Record, mode: str) -> Iterable[str]:
+def _problem(record: ExpectationRecord, mode: str) -> Iterable[str]:
     name = f"expectation {record['id']} ({record['kind']}) in {record['source']}"
-    matched = sum(record[word] for word in ("fails", "passes", "other", "unclear"))
+    matched = sum(record[word] for word in STATES)
     if record["expired"]:
         yield expired(record)
     elif not matched:
@@ -142,8 +158,7 @@ def _problem(record: Record, mode: str) -> Iterable[str]:
     elif not record["fails"] and not record["unclear"]:
         some = "its result does not fail" if matched == 1 else f"none of its {matched} results fails"
         yield (
-            f"{name} is stale: {some} in that way in mode {mode}; remove it, or name the modes where it is "
-            "needed"
+            f"{name} is stale: {some} in that way in mode {mode}; remove it, or name the modes that need it"
         )
     elif record["fails"] and record["passes"] and not is_literal(record["id"]):
         yield (
@@ -152,12 +167,12 @@ def _problem(record: Record, mode: str) -> Iterable[str]:
         )
 
 
-def expired(record: Record) -> str:
+def expired(record: ExpectationRecord) -> str:
     """The sentence about an entry that has run out."""
     name = f"expectation {record['id']} ({record['kind']}) in {record['source']}"
     if not record["fails"]:
         return f"{name} expired on {record['until']}; remove it if its results pass"
     return (
         f"{name} expired on {record['until']} and {record['fails']} results still fail so; look at "
-        f"{record['link']} and give it a later day, or mend them"
+        f"{record['link']} and give it a later day, or fix them"
     )

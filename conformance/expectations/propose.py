@@ -1,9 +1,9 @@
 """The fewest expectations that a run needs: existing ones kept, narrowed or removed, and new ones.
 
-Facts are (result, mode): it fails in a way, it does not, or nobody knows (it did not run, or ended
-otherwise). An entry loses the facts that are known not to be so, and keeps those that are unknown: what did
-not run is no reason to forget it. What fails and no entry covers becomes a new entry, whose reason somebody
-must fill in.
+A result in a mode fails with a kind, does not, or is unknown: it did not run, or it ended otherwise. An entry
+is narrowed by the results that are known not to fail so and keeps the unknown ones, since a result that did
+not run says nothing. A failure that no entry covers becomes a new entry, whose reason a person must fill
+in.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from conformance.expectations import judge
 from conformance.expectations.covering import minimal
 from conformance.expectations.entries import NEVER, UNREAD, Expectation
 from conformance.expectations.index import Index
 from conformance.model.patterns import is_literal, matches
+from conformance.model.records import Row
 from conformance.model.torch_range import Minor, TorchScope, between, minor
 from conformance.model.verdicts import Kind, Verdict
 
-Row = Mapping[str, Any]
 #: Result ids by mode: everything that the suite can ask of a target.
 Plans = Mapping[str, frozenset[str]]
 
@@ -37,7 +36,7 @@ class Seen:
     torch: str
     rows: Mapping[str, Row]
 
-    def state(self, result_id: str, kind: str) -> str:
+    def state(self, result_id: str, kind: str) -> judge.State:
         """``fails``, ``passes``, ``other`` or ``unclear``; what did not run is unclear."""
         row = self.rows.get(result_id)
         return "unclear" if row is None else judge.state(row, kind)
@@ -45,7 +44,7 @@ class Seen:
 
 @dataclasses.dataclass
 class Proposal:
-    """What becomes of each existing entry (itself, others in its place, or none), and the new entries."""
+    """The existing entries, kept or each replaced by others or by none, and the new entries."""
 
     kept: list[Expectation]
     changed: dict[Expectation, list[Expectation]]
@@ -54,6 +53,7 @@ class Proposal:
 
     @property
     def removed(self) -> list[Expectation]:
+        """The entries that go without replacement."""
         return [entry for entry, others in self.changed.items() if not others]
 
 
@@ -64,18 +64,20 @@ def propose(
     modes = {
         mode: plans.get(mode, frozenset()) | _ran(legs, mode) for mode in {*plans, *(s.mode for s in legs)}
     }
-    found = Proposal([], {}, [], [])
+    proposal = Proposal([], {}, [], [])
     indices = {mode: Index(ids) for mode, ids in modes.items()}
     for entry in entries:
         others = _update(entry, legs, modes, indices)
         if others == [entry]:
-            found.kept.append(entry)
+            proposal.kept.append(entry)
         else:
-            found.changed[entry] = others
-    remaining = found.kept + [other for others in found.changed.values() for other in others]
-    _add_new(found, remaining, legs, modes, until)
-    found.notes += _notes(legs, today, remaining)
-    return found
+            proposal.changed[entry] = others
+    remaining = proposal.kept + [
+        replacement for others in proposal.changed.values() for replacement in others
+    ]
+    _add_new(proposal, remaining, legs, modes, until)
+    proposal.notes += _notes(legs, today, remaining)
+    return proposal
 
 
 def _ran(legs: Iterable[Seen], mode: str) -> frozenset[str]:
@@ -85,7 +87,7 @@ def _ran(legs: Iterable[Seen], mode: str) -> frozenset[str]:
 def _update(
     entry: Expectation, legs: Sequence[Seen], modes: Plans, indices: Mapping[str, Index]
 ) -> list[Expectation]:
-    """What remains of an entry."""
+    """The entries that replace an entry; itself alone if it is still right."""
     if not any(entry.speaks_of(mode, leg.torch) for leg in legs for mode in (entry.modes or modes)):
         return [entry]
     scope = [mode for mode in modes if not entry.modes or mode in entry.modes]
@@ -112,19 +114,21 @@ def _update(
         kept = tuple(mode for mode in right if states.get((name, mode)) in ("fails", "unclear"))
         if kept:
             by_modes.setdefault(kept, []).append(name)
-    found = []
+    replacements = []
     for kept, names in by_modes.items():
         universe = {name for mode in kept for name in modes[mode]}
         words = () if not entry.modes and all(kept == _exist([name], modes) for name in names) else kept
-        found += [dataclasses.replace(entry, id=pattern, modes=words) for pattern in minimal(names, universe)]
-    return found
+        replacements += [
+            dataclasses.replace(entry, id=pattern, modes=words) for pattern in minimal(names, universe)
+        ]
+    return replacements
 
 
 def _together(words: Iterable[str]) -> str:
-    """The state of a result in one mode, seen in several builds: it fails where it fails in one."""
-    found = list(words)
+    """The state of a result in one mode, seen in several builds: it fails if it fails in one."""
+    states = list(words)
     for word in ("fails", "unclear", "other", "passes"):
-        if word in found:
+        if word in states:
             return word
     return "unclear"
 
@@ -133,22 +137,22 @@ def _wrong_modes(
     entry: Expectation, matched: Mapping[str, list[str]], states: Mapping[tuple[str, str], str]
 ) -> set[str]:
     """The modes in which nothing fails as the entry says, and of which all is known."""
-    found = {
+    wrong = {
         mode
         for mode, ids in matched.items()
         if all(states[(name, mode)] in ("passes", "other") for name in ids)
     }
-    return found | {mode for mode in entry.modes if mode not in matched}
+    return wrong | {mode for mode in entry.modes if mode not in matched}
 
 
 def _exist(names: Iterable[str], modes: Plans) -> tuple[str, ...]:
     """The modes in which any of some results exists."""
-    found = set(names)
-    return tuple(sorted(mode for mode, ids in modes.items() if not found.isdisjoint(ids)))
+    ids_to_find = set(names)
+    return tuple(sorted(mode for mode, ids in modes.items() if not ids_to_find.isdisjoint(ids)))
 
 
 def _scoped(entry: Expectation, legs: Sequence[Seen], matched: Mapping[str, list[str]]) -> Expectation:
-    """The entry, with a scope of versions where it is needed on some of those that ran only."""
+    """The entry, with a scope of versions if only some of those that ran need it."""
     inside: set[Minor] = set()
     outside: set[Minor] = set()
     for leg in legs:
@@ -162,7 +166,7 @@ def _scoped(entry: Expectation, legs: Sequence[Seen], matched: Mapping[str, list
 
 
 def _add_new(
-    found: Proposal,
+    proposal: Proposal,
     entries: Sequence[Expectation],
     legs: Sequence[Seen],
     modes: Plans,
@@ -186,9 +190,9 @@ def _add_new(
         words = tuple(sorted({leg.mode for leg in failing}))
         scope = _versions(name, kind, failing, legs)
         if scope is None:
-            found.notes.append(
+            proposal.notes.append(
                 f"{name} ({kind}) fails in some legs and not in others of the same mode, which no scope of "
-                "torch versions tells apart; mend it"
+                "torch versions separates; fix it"
             )
             continue
         words = () if words == _exist([name], modes) else words
@@ -197,7 +201,7 @@ def _add_new(
         universe = {name for mode in (words or modes) for name in modes[mode]}
         for pattern in minimal(names, universe):
             example = next(name for name in names if matches(pattern, name))
-            found.new.append(
+            proposal.new.append(
                 Expectation(
                     id=pattern,
                     kind=Kind(kind),
@@ -213,7 +217,7 @@ def _add_new(
 
 
 def _versions(name: str, kind: str, failing: Sequence[Seen], legs: Sequence[Seen]) -> str | None:
-    """The scope of versions in which a result fails; empty for all, None where there is no such scope."""
+    """The scope of versions in which a result fails; empty for all, None if there is no such scope."""
     words = {leg.mode for leg in failing}
     clean = [leg for leg in legs if leg.mode in words and leg.state(name, kind) in ("passes", "other")]
     if not clean:
@@ -227,14 +231,15 @@ def _versions(name: str, kind: str, failing: Sequence[Seen], legs: Sequence[Seen
 def _said(legs: Iterable[Seen], name: str, kind: str) -> str:
     """The first line of what a result said about a kind of failure."""
     for leg in legs:
-        for failure in leg.rows.get(name, {}).get("failures", ()):
+        row = leg.rows.get(name)
+        for failure in () if row is None else row.get("failures", ()):
             if failure["kind"] == kind:
                 return str(next(iter(failure["message"].splitlines()), ""))[:200]
     return ""
 
 
 def _notes(legs: Iterable[Seen], today: datetime.date, entries: Sequence[Expectation]) -> Iterable[str]:
-    """What no expectation can settle, and what has run out."""
+    """Notes on verdicts that cannot be expected, and on entries that have expired."""
     never: dict[str, list[str]] = {}
     for leg in legs:
         for name, row in leg.rows.items():

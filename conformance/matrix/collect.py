@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from conformance.certificate.standing import of
 from conformance.errors import UsageError
 from conformance.matrix.plan import Cell
+from conformance.model.records import Leg
 from conformance.report import files
 
 #: The good statuses; the others are ``failed``, ``incomplete``, ``not-started`` (it refused although results
@@ -85,7 +86,7 @@ def outcome(cell: Cell, folder: Path) -> Outcome:
     return Outcome(cell, standing, text=text, **known)
 
 
-def _mismatch(cell: Cell, leg: Mapping[str, Any], kind: str) -> str:
+def _mismatch(cell: Cell, leg: Leg, kind: str) -> str:
     """Return the reason why a run is not that of a cell, or the empty string."""
     if leg["target"]["name"] != cell.target:
         return f"the results are of target {leg['target']['name']}, not {cell.target}"

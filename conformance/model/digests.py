@@ -1,4 +1,4 @@
-"""Digests of everything that a results file depends on; files may be put together only where they agree."""
+"""Digests of everything that a results file depends on; files may be merged only if they agree."""
 
 from __future__ import annotations
 

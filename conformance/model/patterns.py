@@ -18,10 +18,10 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether the pattern matches the whole text."""
+    """Return True if the pattern matches the whole text."""
     return compile_pattern(pattern).fullmatch(text) is not None
 
 
 def is_literal(pattern: str) -> bool:
-    """Whether the pattern stands for one text only."""
+    """Return True if the pattern matches one text only."""
     return "*" not in pattern and "?" not in pattern

@@ -14,7 +14,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent / "schemas"
 
-#: Returns where the value is wrong and why, or None.
+#: Returns the path to a wrong value with the reason, or None.
 Check = Callable[[Any], "str | None"]
 
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -109,7 +109,7 @@ class Schema:
             scalar = document is None or isinstance(document, (str, int, float))
             if scalar and (type(document), document) in allowed:
                 return None
-            return f": {_short(document)} is none of {', '.join(map(str, value))}"
+            return f": {_short(document)} is not one of {', '.join(map(str, value))}"
 
         return check
 
@@ -146,11 +146,11 @@ class Schema:
     def _properties(self, value: dict[str, Any], schema: dict[str, Any]) -> Check:
         inner = {key: self._compile(sub) for key, sub in value.items()}
         rest = schema.get("additionalProperties", True)
-        other: Check | None = self._compile(rest) if isinstance(rest, dict) else None
+        rest_check: Check | None = self._compile(rest) if isinstance(rest, dict) else None
 
         def check(document: Any) -> str | None:
             for key, item in document.items():
-                test = inner.get(key, other)
+                test = inner.get(key, rest_check)
                 if test is None:
                     if rest is False:
                         return f": key {key!r} is unknown"

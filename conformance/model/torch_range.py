@@ -15,10 +15,10 @@ _HOLDS = {">=": operator.ge, "<": operator.lt, "==": operator.eq}
 
 def minor(version: str) -> Minor:
     """Major and minor of a version; of ``2.13.0a0+git12`` it is (2, 13)."""
-    found = re.match(r"(\d+)\.(\d+)", version)
-    if found is None:
+    match = re.match(r"(\d+)\.(\d+)", version)
+    if match is None:
         raise ValueError(f"version {version!r} does not begin like 2.13")
-    return int(found.group(1)), int(found.group(2))
+    return int(match.group(1)), int(match.group(2))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,20 +33,20 @@ class TorchScope:
         """Read a scope; ValueError says what it may look like."""
         terms = []
         for part in text.split(","):
-            found = _TERM.fullmatch(part.strip())
-            if found is None:
+            match = _TERM.fullmatch(part.strip())
+            if match is None:
                 raise ValueError(
                     f"torch {text!r} is no scope of versions; write '<2.14', '>=2.10, <2.14' or '==2.13'"
                 )
-            terms.append((found.group(1), (int(found.group(2)), int(found.group(3)))))
+            terms.append((match.group(1), (int(match.group(2)), int(match.group(3)))))
         scope = TorchScope(tuple(terms))
         points = {value for _, (a, b) in terms for value in ((a, b), (a, b + 1), (a, b - 1))}
         if not any(scope._at(point) for point in points):
-            raise ValueError(f"torch {text!r} holds of no version; mend its terms")
+            raise ValueError(f"torch {text!r} holds of no version; fix its terms")
         return scope
 
     def holds(self, version: str) -> bool:
-        """Whether a version of torch is in the scope."""
+        """Return True if a version of torch is in the scope."""
         return self._at(minor(version))
 
     def _at(self, point: Minor) -> bool:
@@ -57,7 +57,7 @@ class TorchScope:
 
 
 def between(inside: set[Minor], outside: set[Minor]) -> TorchScope | None:
-    """The widest scope of one term with some versions inside and others outside; None where there is none."""
+    """The widest scope of one term with some versions inside and others outside; None if there is none."""
     if not inside or not outside:
         return None
     if max(inside) < min(outside):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import zlib
-from typing import Any
+
+from conformance.model.records import AttemptDetails, AttemptRow, FailureRow
 
 
 class Verdict(str, enum.Enum):
@@ -25,7 +26,7 @@ class Verdict(str, enum.Enum):
 
     @property
     def unexpected(self) -> bool:
-        """Whether this verdict makes a run exit with 1."""
+        """Return True if this verdict makes a run exit with 1."""
         return self in _UNEXPECTED
 
     @staticmethod
@@ -68,7 +69,7 @@ class Kind(str, enum.Enum):
 
 
 class Placement(str, enum.Enum):
-    """How an operator ran."""
+    """The place in which an operator ran."""
 
     NATIVE = "native"
     COMPOSITE = "composite"
@@ -89,6 +90,7 @@ class CaseId:
 
     @staticmethod
     def parse(text: str) -> CaseId:
+        """Read ``property/subject``; ValueError for anything else."""
         name, slash, subject = text.partition("/")
         if not slash or not name or not subject:
             raise ValueError(f"case id {text!r} is not of the form property/subject, e.g. value/add")
@@ -110,6 +112,7 @@ class ResultId:
 
     @staticmethod
     def parse(text: str) -> ResultId:
+        """Read ``property/subject@dtype``; ValueError for anything else."""
         case, at, dtype = text.rpartition("@")
         if not at or not dtype:
             raise ValueError(
@@ -139,10 +142,17 @@ class Failure:
     def __post_init__(self) -> None:
         self.message = plain(self.message)
 
+    def to_json(self) -> FailureRow:
+        """A JSON object; without ``sample`` if no sample showed it."""
+        row: FailureRow = {"kind": self.kind.value, "message": self.message}
+        if self.sample is not None:
+            row["sample"] = self.sample
+        return row
+
 
 @dataclasses.dataclass
 class Result:
-    """What one property found about one subject in one dtype.
+    """The findings of one property about one subject in one dtype.
 
     ``comparisons`` counts compared elements or facts; ``failures`` keeps the first few of ``failure_count``.
     """
@@ -160,34 +170,38 @@ class Result:
     seed: int = 0
     attempt: int = 1
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> AttemptRow:
         """A JSON object with plain strings and numbers only; empty fields are left out."""
-        data: dict[str, Any] = {"id": str(self.id), "verdict": self.verdict.value}
-        for name in (
-            "comparisons",
-            "failure_count",
-            "notes",
-            "samples_used",
-            "samples_available",
-            "seed",
-            "attempt",
-        ):
-            value = getattr(self, name)
-            if value:
-                data[name] = value
-        data["seconds"] = round(self.seconds, 4)
+        numbers: AttemptDetails = {}
+        if self.comparisons:
+            numbers["comparisons"] = self.comparisons
+        if self.failure_count:
+            numbers["failure_count"] = self.failure_count
+        if self.notes:
+            numbers["notes"] = self.notes
+        if self.samples_used:
+            numbers["samples_used"] = self.samples_used
+        if self.samples_available:
+            numbers["samples_available"] = self.samples_available
+        if self.seed:
+            numbers["seed"] = self.seed
+        if self.attempt:
+            numbers["attempt"] = self.attempt
+        # The order of the keys is that of the file.
+        row: AttemptRow = {
+            "id": str(self.id),
+            "verdict": self.verdict.value,
+            **numbers,
+            "seconds": round(self.seconds, 4),
+        }
         if self.placement is not None:
-            data["placement"] = self.placement.value
+            row["placement"] = self.placement.value
         if self.failures:
-            data["failures"] = [
-                {"kind": f.kind.value, "message": f.message}
-                | ({} if f.sample is None else {"sample": f.sample})
-                for f in self.failures
-            ]
-        return data
+            row["failures"] = [failure.to_json() for failure in self.failures]
+        return row
 
     @staticmethod
-    def from_json(data: dict[str, Any]) -> Result:
+    def from_json(data: AttemptRow) -> Result:
         """The inverse of :meth:`to_json`; raises KeyError or ValueError on anything else."""
         return Result(
             id=ResultId.parse(data["id"]),

@@ -78,7 +78,7 @@ CAPABILITIES: dict[str, str] = {
 #: Words whose absence nothing refuses: without them a property says nothing (there is no second device,
 #: nothing to wait for), or trying it does harm (memory of the host without a limit, a child that hangs; a
 #: nested tensor on a device without kernels for them makes torch itself end the process).
-#: Where one is not declared there is no result; where any other is not declared the result exists, and a
+#: If one is not declared there is no result; if any other is not declared the result exists, and a
 #: clean refusal is ``unsupported``.
 WITHOUT_REFUSAL = frozenset(
     {

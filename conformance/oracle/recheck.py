@@ -10,16 +10,16 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
+from conformance.model.records import OracleValue
 from conformance.processes import orphan
 
 Digest = Callable[[str, str, int], str]
 
 
-def compare(events: list[dict[str, Any]], digest: Digest) -> list[str]:
+def compare(events: Sequence[OracleValue], digest: Digest) -> list[str]:
     """Return one sentence for each event whose digest differs here, or cannot be computed."""
     differences = []
     for event in sorted(events, key=lambda entry: (entry["operator"], entry["dtype"], entry["index"])):

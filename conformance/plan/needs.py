@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @functools.cache
 def _of_subjects() -> dict[tuple[str, str], tuple[str, ...]]:
     data = tomllib.loads((Path(__file__).parent / "levels" / "needs.toml").read_text())
-    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    by_subject: dict[tuple[str, str], tuple[str, ...]] = {}
     for kind, table in data.items():
         for word, names in table.items():
             if word not in CAPABILITIES:
@@ -30,12 +30,12 @@ def _of_subjects() -> dict[tuple[str, str], tuple[str, ...]]:
                     f"levels/needs.toml names capability {word!r}; see conformance/plan/needs.py"
                 )
             for name in names:
-                found[(kind, name)] = (*found.get((kind, name), ()), word)
-    return found
+                by_subject[(kind, name)] = (*by_subject.get((kind, name), ()), word)
+    return by_subject
 
 
 def of_subject(kind: str, name: str) -> tuple[str, ...]:
-    """What every property of a subject needs, from ``levels/needs.toml``: ``bernoulli`` needs ``random``."""
+    """Needs of every property of a subject, from ``levels/needs.toml``: ``bernoulli`` needs ``random``."""
     return _of_subjects().get((kind, name), ())
 
 
@@ -50,5 +50,5 @@ def lacking(target: Target, entry: Property, kind: str, subject: str) -> tuple[s
 
 
 def exists(target: Target, entry: Property, kind: str, subject: str) -> bool:
-    """Whether there is a result at all, for all that the target lacks."""
+    """Return True if the result exists despite what the target lacks."""
     return not WITHOUT_REFUSAL.intersection(lacking(target, entry, kind, subject))

@@ -8,9 +8,10 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from conformance.errors import UsageError
+from conformance.model.records import PlanTable
 from conformance.plan import shards
 from conformance.plan.selection import Matcher
 
@@ -29,9 +30,11 @@ class Case:
 
     @builtins.property
     def id(self) -> str:
+        """``property/subject``."""
         return f"{self.property}/{self.subject}"
 
     def result_ids(self) -> Iterator[str]:
+        """The ids of the results of the case, one per dtype."""
         return (f"{self.id}@{dtype}" for dtype in self.dtypes)
 
 
@@ -54,7 +57,7 @@ class Shard:
         raise UsageError(f"shard {text!r} is not of the form I/N with 1 <= I <= N, e.g. 1/4")
 
     def takes(self, kind: str, subject: str, mode: str = "eager") -> bool:
-        """Whether a subject belongs to this shard in a mode.
+        """Return True if a subject belongs to this shard in a mode.
 
         Goes by the names and the committed table of recorded seconds (``plan/shards.py``), so that all shards
         agree whatever else there is.
@@ -72,6 +75,7 @@ class Plan:
         return sum(len(case.dtypes) for case in self.cases)
 
     def result_ids(self) -> Iterator[str]:
+        """The ids of all results, in the order of the cases."""
         for case in self.cases:
             yield from case.result_ids()
 
@@ -80,30 +84,33 @@ class Plan:
         lines = sorted(f"{case.kind}:{case.id}@{','.join(case.dtypes)}" for case in self.cases)
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlanTable:
         """A compact object: lists of dtypes are shared among cases."""
         lists: dict[tuple[str, ...], int] = {}
         rows = [
-            [case.kind, case.property, case.subject, lists.setdefault(case.dtypes, len(lists))]
+            (case.kind, case.property, case.subject, lists.setdefault(case.dtypes, len(lists)))
             for case in self.cases
         ]
         return {"dtypes": [list(dtypes) for dtypes in lists], "cases": rows}
 
     @staticmethod
-    def from_json(data: dict[str, Any]) -> Plan:
+    def from_json(data: PlanTable) -> Plan:
+        """The inverse of :meth:`to_json`."""
         lists = [tuple(dtypes) for dtypes in data["dtypes"]]
         return Plan([Case(kind, name, subject, lists[index]) for kind, name, subject, index in data["cases"]])
 
     def write(self, path: Path) -> None:
+        """Write the plan as JSON."""
         path.write_text(json.dumps(self.to_json(), separators=(",", ":")))
 
     @staticmethod
     def read(path: Path) -> Plan:
+        """Read a plan that :meth:`write` has written."""
         return Plan.from_json(json.loads(path.read_text()))
 
-    def only(self, wanted: Iterable[str]) -> Plan:
+    def only(self, result_ids: Iterable[str]) -> Plan:
         """The part of the plan with these result ids, in the same order."""
-        ids = set(wanted)
+        ids = set(result_ids)
         return self.select(ids.__contains__)
 
     def select(self, matcher: Matcher) -> Plan:
@@ -132,11 +139,11 @@ def build(target: Target, level: str, modes: Sequence[str] | None = None) -> Pla
 
     levels.check(level)
     version = installed.version()
-    wanted = {target.mode} if modes is None else set(modes)
+    asked = {target.mode} if modes is None else set(modes)
     cases: list[Case] = []
     seen: dict[str, str] = {}
     for kind in catalogue.kinds():
-        known = [entry for entry in properties(kind) if wanted & set(entry.modes)]
+        known = [entry for entry in properties(kind) if asked & set(entry.modes)]
         if level == levels.SMOKE:
             known = [entry for entry in known if entry.smoke]
             quick = levels.smoke_subjects(kind)
@@ -156,10 +163,10 @@ def build(target: Target, level: str, modes: Sequence[str] | None = None) -> Pla
                 if not dtypes:
                     continue
                 case = Case(kind, entry.name, subject.name, dtypes)
-                other = seen.setdefault(case.id, kind)
-                if other != kind:
+                known_kind = seen.setdefault(case.id, kind)
+                if known_kind != kind:
                     raise UsageError(
-                        f"case {case.id} exists for {other} and for {kind}; rename one of the properties"
+                        f"case {case.id} exists for {known_kind} and for {kind}; rename one of the properties"
                     )
                 cases.append(case)
     return Plan(cases)

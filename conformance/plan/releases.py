@@ -1,4 +1,4 @@
-"""What a release of torch does not promise yet: asked of no device there, as its own CPU does not hold it."""
+"""Results that a release of torch does not promise yet: its own CPU fails them, so no device owes them."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class Absent:
 
 @functools.cache
 def load(file: Path = FILE) -> tuple[Absent, ...]:
-    """All entries. ValueError where the file is not of its form."""
+    """All entries. ValueError if the file does not have the right form."""
     data = tomllib.loads(file.read_text())
     if data.pop("schema", None) != 1 or set(data) - {"absent"}:
         raise ValueError(f"{file.name} is not of schema 1 with entries [[absent]]")
-    found = []
+    entries = []
     for entry in data.get("absent", ()):
         if set(entry) != {"ids", "torch", "why"}:
             raise ValueError(f"an entry of {file.name} has {sorted(entry)}; it has ids, torch and why")
-        found.append(Absent(tuple(entry["ids"]), TorchScope.parse(entry["torch"]), entry["why"]))
-    return tuple(found)
+        entries.append(Absent(tuple(entry["ids"]), TorchScope.parse(entry["torch"]), entry["why"]))
+    return tuple(entries)
 
 
 @functools.cache

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from conformance.distributed import USUAL_LIMIT
+from conformance.model.records import TargetRecord
 from conformance.plan.plan import Shard
 from conformance.target.file import TargetFile
 
@@ -31,8 +31,8 @@ class Request:
     #: Ranks of the worlds of mode ``distributed``.
     ranks: int = 2
 
-    def target_words(self) -> dict[str, Any]:
-        """What a results file says of the target."""
+    def target_words(self) -> TargetRecord:
+        """The target as a results file describes it."""
         target = self.target
         return {
             "name": target.name,
@@ -45,9 +45,9 @@ class Request:
         }
 
     def processes(self, mode: str) -> int:
-        """How many processes use the device in a mode: workers, or the ranks of the one worker's world."""
+        """The number of processes on the device in a mode: workers, or ranks of the one worker's world."""
         return self.ranks if mode == "distributed" else self.workers
 
     def workers_of(self, mode: str) -> int:
-        """How many workers a mode has at most: in ``distributed`` one, which has a world of ranks."""
+        """The largest number of workers in a mode: in ``distributed`` one, which has a world of ranks."""
         return 1 if mode == "distributed" else self.workers

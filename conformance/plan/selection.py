@@ -14,7 +14,7 @@ _TOKEN = re.compile(r"\s*([()]|[^\s()]+)")
 def parse(expression: str) -> Matcher:
     """A matcher over result ids (``value/add@float32``) for words with ``and``, ``or``, ``not``, brackets.
 
-    A word matches where it is part of the id, upper and lower case alike; ``/add@`` therefore means exactly
+    A word matches if it is part of the id, upper and lower case alike; ``/add@`` therefore means exactly
     the operator ``add``. UsageError names what does not parse.
     """
     tokens = _TOKEN.findall(expression)
@@ -33,9 +33,9 @@ class _Parser:
         self.expression = expression
 
     def error(self) -> UsageError:
-        found = repr(self.tokens[0]) if self.tokens else "the end"
+        shown = repr(self.tokens[0]) if self.tokens else "the end"
         return UsageError(
-            f"-k {self.expression!r} does not parse at {found}; join words with 'and', 'or', 'not', ( )"
+            f"-k {self.expression!r} does not parse at {shown}; join words with 'and', 'or', 'not', ( )"
         )
 
     def take(self, word: str) -> bool:

@@ -1,7 +1,7 @@
 """Recorded seconds by mode and subject, and shards that take the same time.
 
 The table ``seconds.json`` is committed; ``python -m conformance.upkeep.seconds DIR ...`` makes it anew from
-output folders of runs. It holds rounded seconds, so that it changes only where something took markedly more
+output folders of runs. It holds rounded seconds, so that it changes only if something took markedly more
 or less.
 """
 
@@ -12,13 +12,19 @@ import json
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypedDict
 
 from conformance.errors import UsageError
 
 FILE = Path(__file__).parent / "seconds.json"
 SCHEMA = 1
-#: Seconds by mode, then by subject.
-Table = Mapping[str, Mapping[str, float]]
+
+
+class Seconds(TypedDict):
+    """The committed table: by mode, then by seconds, the names of the subjects that take them."""
+
+    schema: int
+    modes: dict[str, dict[str, list[str]]]
 
 
 def key(kind: str, subject: str) -> str:
@@ -53,12 +59,12 @@ def assignment(mode: str, count: int, path: Path = FILE) -> Mapping[str, int]:
 def balanced(seconds: Mapping[str, float], count: int) -> dict[str, int]:
     """Subjects dealt out to ``count`` shards of nearly the same seconds."""
     loads = [0.0] * count
-    found = {}
+    shards = {}
     for name in sorted(seconds, key=lambda name: (-seconds[name], name)):
         shard = min(range(count), key=lambda number: (loads[number], number))
         loads[shard] += seconds[name]
-        found[name] = shard
-    return found
+        shards[name] = shard
+    return shards
 
 
 def shard_of(mode: str, kind: str, subject: str, count: int) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
+from conformance.model.records import Document, Leg
 from conformance.model.verdicts import Placement, ResultId, Verdict
 from conformance.report import groups
 from conformance.report.summary import repeat, target_word
@@ -24,6 +25,33 @@ LETTERS = {
 }
 #: Causes that the page shows.
 CAUSES = 50
+_Kept = Literal[
+    "name",
+    "build",
+    "torch",
+    "mode",
+    "target",
+    "level",
+    "shard",
+    "selection",
+    "samples",
+    "started",
+    "seconds",
+    "workers",
+    "facts",
+    "digests",
+    "exit",
+    "complete",
+    "problems",
+    "missing",
+    "planned",
+    "left_out",
+    "totals",
+    "case_totals",
+    "oracle",
+]
+#: What the page takes of a leg as it is.
+_KEPT: tuple[_Kept, ...] = get_args(_Kept)
 _PLACEMENTS = tuple(placement.value for placement in Placement)
 
 
@@ -41,8 +69,8 @@ class Names:
         return list(self.numbers)
 
 
-def compact(results: dict[str, Any]) -> dict[str, Any]:
-    """What the page needs to know about a results document."""
+def compact(results: Document) -> dict[str, object]:
+    """The data of the page from a results document."""
     return {
         "suite": results["suite"],
         "exit": results["exit"],
@@ -56,7 +84,7 @@ def compact(results: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _cause(group: groups.Group) -> dict[str, Any]:
+def _cause(group: groups.Group) -> dict[str, object]:
     number, row = group.example
     kind, message = groups.said(row)
     return {
@@ -71,10 +99,10 @@ def _cause(group: groups.Group) -> dict[str, Any]:
     }
 
 
-def _leg(leg: dict[str, Any]) -> dict[str, Any]:
+def _leg(leg: Leg) -> dict[str, object]:
     subjects, properties, dtypes = Names(), Names(), Names()
     cases: dict[tuple[int, int], list[Any]] = {}
-    details: dict[str, Any] = {}
+    details: dict[str, object] = {}
     for row in leg["results"]:
         result_id = ResultId.parse(row["id"])
         subject, name = subjects[result_id.case.subject], properties[result_id.case.property]
@@ -92,26 +120,8 @@ def _leg(leg: dict[str, Any]) -> dict[str, Any]:
         if detail:
             details[row["id"]] = detail
     target = target_word(leg)
-    kept = (
-        *(
-            "name",
-            "build",
-            "torch",
-            "mode",
-            "target",
-            "level",
-            "shard",
-            "selection",
-            "samples",
-            "started",
-            "seconds",
-            "workers",
-        ),
-        *("facts", "digests", "exit", "complete", "problems", "missing", "planned", "left_out", "totals"),
-        *("case_totals", "oracle"),
-    )
     return {
-        **{key: leg[key] for key in kept},
+        **{key: leg[key] for key in _KEPT},
         "command": repeat("RESULT", target, leg),
         "subjects": subjects.all(),
         "properties": properties.all(),

@@ -19,8 +19,8 @@ def operator_family(subject: str) -> str:
         if subject.startswith(namespace + "."):
             return namespace
     if subject.startswith("nn."):
-        found = _NN.search(subject.rpartition(".")[2].lower()) or _NN.search(subject.lower())
-        return f"nn {_SAME.get(found.group(), found.group())}" if found else subject.split(".")[-1].lower()
+        match = _NN.search(subject.rpartition(".")[2].lower()) or _NN.search(subject.lower())
+        return f"nn {_SAME.get(match.group(), match.group())}" if match else subject.split(".")[-1].lower()
     if subject.startswith("_foreach_"):
         return "_foreach"
     name = subject.strip("_").partition(".")[0]
@@ -51,7 +51,7 @@ _LENGTH = 160
 def message_shape(message: str, subject: str) -> str:
     """A message without what differs from one result of the same cause to the next.
 
-    Numbers, shapes and addresses are ``#``, dtypes ``DTYPE``, the subject's own name ``SUBJECT``. Where it
+    Numbers, shapes and addresses are ``#``, dtypes ``DTYPE``, the subject's own name ``SUBJECT``. If it
     quotes an error, only that counts: the words before say which call it was.
     """
     line = next(iter(message.splitlines()), "")
@@ -66,5 +66,5 @@ def message_shape(message: str, subject: str) -> str:
 
 
 def quotes_error(message: str) -> bool:
-    """Whether a message quotes an error of the target, whose words tell one cause from another."""
+    """Return True if a message quotes an error of the target, whose words tell causes apart."""
     return _ERROR.search(next(iter(message.splitlines()), "")) is not None

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Any
 
-from conformance import expectations as expectation
 from conformance.errors import UsageError
+from conformance.expectations import entries
+from conformance.expectations.entries import Book
+from conformance.model.records import Document, Header, Leg
 from conformance.report import html, junit
 from conformance.results import document as results
 from conformance.results.journal import Tail
 from conformance.target import file as target_file
 
 
-def write(folder: Path, legs: list[dict[str, Any]]) -> dict[str, Any]:
+def write(folder: Path, legs: list[Leg]) -> Document:
     """Write results, JUnit XML and the report of some legs; returns the results document."""
     document = results.document(legs)
     results.write(folder / "results.json", document)
@@ -28,7 +29,7 @@ def parts(folder: Path) -> list[Path]:
     return sorted(path.parent for path in folder.glob("legs/*/journal.jsonl"))
 
 
-def from_journal(folder: Path, book: expectation.Book | None = None) -> dict[str, Any]:
+def from_journal(folder: Path, book: Book | None = None) -> Leg:
     """The leg that a folder's journal describes.
 
     Expectations are those of ``book``, else those of the run's target file where that is still there, else
@@ -36,13 +37,15 @@ def from_journal(folder: Path, book: expectation.Book | None = None) -> dict[str
     """
     journal = folder / "journal.jsonl"
     if book is None:
-        header = next((event for event in Tail(journal).read(final=True) if event["event"] == "run"), {})
-        book = expectation.load(_sources(header))
+        header = next((event for event in Tail(journal).read(final=True) if event["event"] == "run"), None)
+        book = entries.load(_sources(header))
     return results.from_journal(journal, book)
 
 
-def _sources(header: dict[str, Any]) -> list[Path]:
+def _sources(header: Header | None) -> list[Path]:
     """The files of expectations of the target that a journal names."""
+    if header is None:
+        return []
     try:
         name, digest = header["target"]["name"], header["digests"]["target"]
         kept = header["options"]["target"]
@@ -51,18 +54,17 @@ def _sources(header: dict[str, Any]) -> list[Path]:
     with contextlib.suppress(UsageError, TypeError, AttributeError):
         file = target_file.load(kept)
         if file.digest == digest:
-            return expectation.sources(file.name, file.expectations)
-    return expectation.sources(str(name))
+            return entries.sources(file.name, file.expectations)
+    return entries.sources(str(name))
 
 
-def read(folder: Path) -> list[dict[str, Any]]:
+def read(folder: Path) -> list[Leg]:
     """The legs of an output folder, also of a run that was killed before it could write its results."""
     if (folder / "results.json").is_file():
-        legs: list[dict[str, Any]] = results.read(folder / "results.json")["legs"]
-        return legs
+        return results.read(folder / "results.json")["legs"]
     if (folder / "journal.jsonl").is_file():
         return [from_journal(folder)]
-    found = [leg for part in parts(folder) for leg in read(part)]
-    if not found:
+    legs = [leg for part in parts(folder) for leg in read(part)]
+    if not legs:
         raise UsageError(f"{folder} holds no results; name the output folder of a run")
-    return found
+    return legs

@@ -1,9 +1,9 @@
 """Unexpected results grouped by cause, so that a broken allocator does not read as four thousand bugs.
 
-Results belong together where they fail in the same way (kind), say the same (shape of the message), and are
-of one family of properties and of operators. Where the message quotes an error of the target, its words tell
-causes apart by themselves, whatever the family. Where it does not ("the result is # where # is expected"),
-the families stay apart, unless most of what ran of them fails like that: then it is hardly the operators.
+Results belong together if they have the same kind of failure, the same shape of message, and one family of
+properties and of operators. If the message quotes an error of the target, its words tell causes apart by
+themselves, whatever the family. If it does not (a wrong value), the families stay apart, unless most of what
+ran of them fails like that: then the operators are hardly the cause.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
 
+from conformance.model.records import Leg, Row
 from conformance.model.verdicts import ResultId, Verdict
 from conformance.report.families import message_shape, operator_family, property_family, quotes_error
 
-Row = dict[str, Any]
 _ORDER = list(Verdict)
 #: From this many families of operators on, and this share of the subjects that ran, it is one cause for all.
 _MANY_FAMILIES = 4
@@ -33,6 +32,7 @@ class Group:
 
     @property
     def count(self) -> int:
+        """The number of results."""
         return len(self.rows)
 
     @property
@@ -56,12 +56,14 @@ class Group:
         return sorted({number for number, _ in self.rows})
 
     def counts(self) -> str:
-        """How many of each verdict, the worst first."""
-        found = collections.Counter(row["verdict"] for _, row in self.rows)
-        return ", ".join(f"{found[word.value]} {word.value}" for word in _ORDER if found[word.value])
+        """Numbers of results by verdict, the worst first."""
+        by_verdict = collections.Counter(row["verdict"] for _, row in self.rows)
+        return ", ".join(
+            f"{by_verdict[word.value]} {word.value}" for word in _ORDER if by_verdict[word.value]
+        )
 
     def name(self) -> str:
-        """What fails, in few words."""
+        """A short name of what fails."""
         subjects = self.subjects
         if len(subjects) == 1:
             return subjects[0]
@@ -82,18 +84,18 @@ def said(row: Row) -> tuple[str, str]:
     return row["verdict"], (row.get("notes") or [""])[-1]
 
 
-def of(legs: Sequence[dict[str, Any]]) -> list[Group]:
+def of(legs: Sequence[Leg]) -> list[Group]:
     """The unexpected results of some legs by cause, the largest group first."""
-    found = (
+    unexpected = (
         (number, row)
         for number, leg in enumerate(legs)
         for row in leg["results"]
         if Verdict(row["verdict"]).unexpected
     )
-    return grouped(found, legs)
+    return grouped(unexpected, legs)
 
 
-def grouped(rows: Iterable[tuple[int, Row]], legs: Sequence[dict[str, Any]]) -> list[Group]:
+def grouped(rows: Iterable[tuple[int, Row]], legs: Sequence[Leg]) -> list[Group]:
     """Some rows of legs by cause, the largest group first."""
     by_shape: dict[tuple[str, str], list[tuple[int, Row]]] = {}
     plain: set[tuple[str, str]] = set()
@@ -114,7 +116,7 @@ def grouped(rows: Iterable[tuple[int, Row]], legs: Sequence[dict[str, Any]]) -> 
 def _by_family(
     members: list[tuple[int, Row]], ran: dict[tuple[int, str], set[str]]
 ) -> list[list[tuple[int, Row]]]:
-    """Rows with one message apart by family, but for families of properties where most subjects fail."""
+    """Rows with one message, split by family, except for property families in which most subjects fail."""
     by_property: dict[str, dict[str, list[tuple[int, Row]]]] = {}
     for number, row in members:
         case = ResultId.parse(row["id"]).case
@@ -133,11 +135,11 @@ def _by_family(
     return [common, *parts] if common else parts
 
 
-def _ran(legs: Sequence[dict[str, Any]]) -> dict[tuple[int, str], set[str]]:
+def _ran(legs: Sequence[Leg]) -> dict[tuple[int, str], set[str]]:
     """The subjects that ran, by number of the leg and family of properties."""
-    found: dict[tuple[int, str], set[str]] = collections.defaultdict(set)
+    subjects: dict[tuple[int, str], set[str]] = collections.defaultdict(set)
     for number, leg in enumerate(legs):
         for case in leg["cases"]:
             name, _, subject = case.partition("/")
-            found[(number, property_family(name))].add(subject)
-    return found
+            subjects[(number, property_family(name))].add(subject)
+    return subjects

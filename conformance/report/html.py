@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from conformance.model.records import Document
 from conformance.report.compact import compact
 
 _FOLDER = Path(__file__).parent
@@ -13,12 +14,12 @@ _SCRIPTS = ("overview.js", "page.js")
 
 
 def embed(data: Any) -> str:
-    """JSON that may stand in a script element: no character can end the element or start another."""
+    """JSON for a script element: no character can end the element or start another."""
     text = json.dumps(data, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def page(results: dict[str, Any]) -> str:
+def page(results: Document) -> str:
     """The page of a results document."""
     template = (_FOLDER / "page.html").read_text()
     parts = {
@@ -32,6 +33,6 @@ def page(results: dict[str, Any]) -> str:
     return "".join((before, parts["STYLE"], middle, parts["DATA"], last, parts["SCRIPT"], end))
 
 
-def write(path: Path, results: dict[str, Any]) -> None:
+def write(path: Path, results: Document) -> None:
     """Write the report of a results document."""
     path.write_text(page(results))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
+from conformance.model.records import Document, Leg, Row
 from conformance.model.verdicts import ResultId, Verdict
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -19,7 +19,7 @@ def clean(text: str) -> str:
     return _FORBIDDEN.sub("\ufffd", text)
 
 
-def write(path: Path, results: dict[str, Any]) -> None:
+def write(path: Path, results: Document) -> None:
     """Write a results document as JUnit XML: a suite per leg, a test case per case."""
     root = ElementTree.Element("testsuites", name="conformance")
     for leg in results["legs"]:
@@ -28,8 +28,8 @@ def write(path: Path, results: dict[str, Any]) -> None:
     ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
 
 
-def _suite(leg: dict[str, Any]) -> ElementTree.Element:
-    by_case: dict[str, list[dict[str, Any]]] = {}
+def _suite(leg: Leg) -> ElementTree.Element:
+    by_case: dict[str, list[Row]] = {}
     for row in leg["results"]:
         by_case.setdefault(row["id"].rpartition("@")[0], []).append(row)
     suite = ElementTree.Element("testsuite", name=clean(leg["name"]), timestamp=leg["started"])
@@ -63,7 +63,7 @@ def _suite(leg: dict[str, Any]) -> ElementTree.Element:
     return suite
 
 
-def _detail(case: ElementTree.Element, tag: str, verdict: Verdict, rows: list[dict[str, Any]]) -> None:
+def _detail(case: ElementTree.Element, tag: str, verdict: Verdict, rows: list[Row]) -> None:
     worst = [row for row in rows if row["verdict"] == verdict.value]
     dtypes = ", ".join(ResultId.parse(row["id"]).dtype for row in worst)
     element = ElementTree.SubElement(

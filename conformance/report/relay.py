@@ -1,28 +1,70 @@
 """A results file in the form that PyTorch's cross-repository CI takes from the CI of a backend.
 
 The relay wants counts of a completed run, the commit of PyTorch that was tested as its id, and details of at
-most a thousand failures (RFC-0050 and the callback action of pytorch/test-infra). It shows what it is told:
-what does not pass here is never told as passed.
+most a thousand failures (RFC-0050 and the callback action of pytorch/test-infra). It shows what it receives:
+a result that did not pass is never reported as passed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Literal, TypedDict
 
 from conformance.errors import UsageError
+from conformance.model.records import Leg, Row
 from conformance.results import privacy
 
 SCHEMA_VERSION = "1"
-#: Limits of the relay: failures that are told in detail, and the sizes of their texts in bytes.
+#: Limits of the relay: failures that are reported in detail, and the sizes of their texts in bytes.
 MOST, MESSAGE, STACK = 1000, 1024, 4096
 _PASSED = ("pass",)
 _SKIPPED = ("skip", "unsupported", "xfail")
 
 
+class Counts(TypedDict):
+    """Numbers of results as the relay counts them."""
+
+    passed: int
+    failed: int
+    skipped: int
+
+
+class Workflow(TypedDict):
+    """The completed job that the relay shows."""
+
+    schema_version: str
+    status: str
+    conclusion: str
+    name: str
+    url: str
+    run_id: str
+    run_attempt: str
+    job_name: str
+    completed_at: str
+    test_results: Counts
+    artifact_url: str
+
+
+class FailedTest(TypedDict):
+    """One failure in detail; the texts are cut to the limits of the relay."""
+
+    name: str
+    message: str
+    stack: str
+
+
+class Payload(TypedDict):
+    """The body of the callback."""
+
+    event_type: str
+    delivery_id: str
+    workflow: Workflow
+    failed_tests_detail: list[FailedTest]
+
+
 def payload(
-    legs: Sequence[Mapping[str, Any]],
+    legs: Sequence[Leg],
     *,
     name: str,
     job: str,
@@ -31,10 +73,10 @@ def payload(
     run_attempt: str,
     completed: str,
     artifact: str = "",
-) -> dict[str, Any]:
+) -> Payload:
     """The body for one build of torch. Legs of several modes are one job, whose failures name their mode.
 
-    UsageError where the legs are of several builds, or nothing says which commit of PyTorch was tested.
+    UsageError if the legs are of several builds, or do not say which commit of PyTorch was tested.
     """
     if not legs:
         raise UsageError("there is no leg to report; run the suite first")
@@ -48,12 +90,10 @@ def payload(
             f"torch does not say its commit ({commit}); the relay takes results of known commits only"
         )
     rows = [(leg["mode"], row) for leg in legs for row in leg["results"]]
-    counts = {"passed": 0, "failed": 0, "skipped": 0}
-    details: list[dict[str, str]] = []
+    counts: Counts = {"passed": 0, "failed": 0, "skipped": 0}
+    details: list[FailedTest] = []
     for mode, row in rows:
-        word = (
-            "passed" if row["verdict"] in _PASSED else "skipped" if row["verdict"] in _SKIPPED else "failed"
-        )
+        word = _word(row["verdict"])
         counts[word] += 1
         if word == "failed" and len(details) < MOST:
             details.append(_detail(mode, row))
@@ -81,10 +121,16 @@ def payload(
     }
 
 
-def _detail(mode: str, row: Mapping[str, Any]) -> dict[str, str]:
-    failures = row.get("failures") or [{}]
-    message = f"{row['verdict']}: {failures[0].get('message', '')}"
-    stack = str(failures[0].get("traceback") or "")
+def _word(verdict: str) -> Literal["passed", "failed", "skipped"]:
+    if verdict in _PASSED:
+        return "passed"
+    return "skipped" if verdict in _SKIPPED else "failed"
+
+
+def _detail(mode: str, row: Row) -> FailedTest:
+    failures = row.get("failures")
+    message = f"{row['verdict']}: {failures[0]['message'] if failures else ''}"
+    stack = str(failures[0].get("traceback") or "") if failures else ""
     return {
         "name": f"{mode}::{row['id']}",
         "message": _cut(privacy.text(message), MESSAGE),

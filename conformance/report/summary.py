@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from conformance.model.records import Document, Leg, Row
 from conformance.model.verdicts import Verdict
 from conformance.report import groups
 from conformance.report.words import duration
@@ -19,7 +19,7 @@ MARKS = {"simulated": "simulated", "untested": "untested target file"}
 SHOWN = 10
 
 
-def lines(results: dict[str, Any], *, folder: Path, target: str | None = None) -> Iterator[str]:
+def lines(results: Document, *, folder: Path, target: str | None = None) -> Iterator[str]:
     """The summary of a results document, line by line.
 
     ``target`` is what the user gave as ``--target``; without it the commands name what each leg names.
@@ -36,8 +36,8 @@ def lines(results: dict[str, Any], *, folder: Path, target: str | None = None) -
     yield f"files: {folder / 'results.json'}, {folder / 'report.html'}, {folder / 'junit.xml'}"
 
 
-def title(leg: dict[str, Any]) -> str:
-    """What a leg is of: target, mode and build."""
+def title(leg: Leg) -> str:
+    """Target, mode and build of a leg."""
     target = leg["target"]
     words = [name for mark, name in MARKS.items() if target.get(mark)]
     marks = f" ({', '.join(words)})" if words else ""
@@ -45,7 +45,7 @@ def title(leg: dict[str, Any]) -> str:
     return f"{target['name']}{marks}, {leg['mode']}, torch {leg['torch']}{shard}"
 
 
-def _leg(leg: dict[str, Any]) -> Iterator[str]:
+def _leg(leg: Leg) -> Iterator[str]:
     totals = ", ".join(f"{count} {verdict}" for verdict, count in reversed(leg["totals"].items()))
     state = {2: " (not run)", 3: " (incomplete)"}.get(leg["exit"], "")
     took = f" in {len(leg['cases'])} cases, {duration(leg['seconds'])}" if leg["cases"] else ""
@@ -61,23 +61,20 @@ def _leg(leg: dict[str, Any]) -> Iterator[str]:
         yield f"  oracle: {difference}"
 
 
-Row = dict[str, Any]
-
-
-def _unexpected(legs: list[dict[str, Any]], target: str | None) -> Iterator[str]:
-    """Unexpected results by cause, the largest first: who mends one thing sees it once."""
-    found = groups.of(legs)
-    if not found:
+def _unexpected(legs: list[Leg], target: str | None) -> Iterator[str]:
+    """Unexpected results by cause, the largest group first, so that one fault is shown once."""
+    causes = groups.of(legs)
+    if not causes:
         return
-    yield f"{sum(group.count for group in found)} unexpected, by cause (largest first):"
-    yield from group_lines(found, legs, target)
+    yield f"{sum(group.count for group in causes)} unexpected, by cause (largest first):"
+    yield from group_lines(causes, legs, target)
 
 
 def group_lines(
-    found: list[groups.Group], legs: list[dict[str, Any]], target: str | None = None, *, shown: int = SHOWN
+    causes: list[groups.Group], legs: list[Leg], target: str | None = None, *, shown: int = SHOWN
 ) -> Iterator[str]:
     """Groups of results, each with the result to look at first and the command that repeats it."""
-    for group in found[:shown]:
+    for group in causes[:shown]:
         where = ""
         if len(legs) > 1:
             where = " in " + ", ".join(_column(legs, number) for number in group.legs)
@@ -85,14 +82,14 @@ def group_lines(
         number, row = group.example
         yield f"    {row['id']}{_kind(row)} {_first(row)}"[:220]
         yield f"    {repeat(row['id'], target or target_word(legs[number]), legs[number])}"
-    hidden = found[shown:]
+    hidden = causes[shown:]
     if hidden:
         rest = sum(group.count for group in hidden)
         yield f"  and {rest} more of {len(hidden)} other causes; report.html has them all"
 
 
-def _column(legs: list[dict[str, Any]], number: int) -> str:
-    """The name of a leg among others: its mode alone where that says which one it is."""
+def _column(legs: list[Leg], number: int) -> str:
+    """The name of a leg among others: its mode alone if no other leg has that mode."""
     mode = legs[number]["mode"]
     alone = sum(leg["mode"] == mode for leg in legs) == 1
     return str(mode if alone else f"{mode} on {legs[number]['build']}")
@@ -110,13 +107,13 @@ def _first(row: Row) -> str:
     return next(iter(message.splitlines()), "")
 
 
-def target_word(leg: dict[str, Any]) -> str:
-    """What to give as ``--target``: the name of one of the suite's targets, else that of its file."""
+def target_word(leg: Leg) -> str:
+    """The argument of ``--target``: the name of one of the suite's targets, else that of its file."""
     name, file = leg["target"]["name"], leg["target"]["file"]
     return str(name if name in target_file.known_targets() and file == f"{name}.toml" else file)
 
 
-def repeat(result_id: str, target: str, leg: dict[str, Any]) -> str:
+def repeat(result_id: str, target: str, leg: Leg) -> str:
     """The command that repeats one result of a leg."""
     words = ["conformance", "repro", result_id, "--target", target, "--mode", leg["mode"]]
     if leg["samples"] != "default":

@@ -1,22 +1,20 @@
-"""What has changed between two runs: regressed, fixed, new, vanished, still failing; leg by leg."""
+"""The differences between two runs, leg by leg: regressed, fixed, new, vanished, still failing."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal, TypedDict
 
 from conformance.errors import UsageError
-from conformance.expectations import Aliases
+from conformance.expectations.aliases import Aliases
+from conformance.model.records import Digests, Leg, Row, TargetRecord
 from conformance.model.verdicts import Verdict
 from conformance.results.merge import spoken
 
-Leg = dict[str, Any]
-Row = dict[str, Any]
-
-#: How far a verdict is from a pass. A step up is a regression, also where an expectation or a declaration
-#: makes it no surprise: that says why, not that it works.
+#: The distance of a verdict from a pass. A step up is a regression, even if an expectation or a declaration
+#: announces it: that says why, not that it works.
 _DISTANCE = {
     Verdict.PASS: 0,
     Verdict.XPASS: 0,
@@ -26,12 +24,17 @@ _DISTANCE = {
 }
 _FAILS = 3
 #: What must agree between two legs for a result that is gone to count.
-_SAME = ("level", "shard", "selection", "samples")
+_SAME: tuple[Literal["level", "shard", "selection", "samples"], ...] = (
+    "level",
+    "shard",
+    "selection",
+    "samples",
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """One result in both runs; a verdict is None where it is not there."""
+    """One result in both runs; a verdict is None if the run does not have it."""
 
     id: str
     old: str | None
@@ -45,7 +48,7 @@ class Change:
 
 @dataclasses.dataclass
 class Difference:
-    """Two legs of the same mode, and what became of each result."""
+    """Two legs of the same mode, and each result by how it changed."""
 
     old: Leg
     new: Leg
@@ -57,12 +60,12 @@ class Difference:
     vanished: list[Change] = dataclasses.field(default_factory=list)
     unchanged: int = 0
     notes: list[str] = dataclasses.field(default_factory=list)
-    #: Why results that are gone do not count, or the empty string where they do.
+    #: The reason for which results that are gone do not count, or the empty string if they do.
     excuse: str = ""
 
     @property
     def worse(self) -> bool:
-        """Whether the new leg is worse: something regressed, or is gone without a reason."""
+        """True if a result regressed, or is gone without a reason."""
         return bool(self.regressed) or bool(self.vanished and not self.excuse)
 
 
@@ -75,11 +78,12 @@ class Report:
 
     @property
     def worse(self) -> bool:
+        """True if any pair of legs is worse."""
         return any(pair.worse for pair in self.pairs)
 
 
 def compare(old: Sequence[Leg], new: Sequence[Leg], aliases: Aliases | None = None) -> Report:
-    """Compare the legs of two runs; UsageError where they have no mode in common."""
+    """Compare the legs of two runs; UsageError if they have no mode in common."""
     known = Aliases.load() if aliases is None else aliases
     pairs, notes = _pairs(old, new)
     if not pairs:
@@ -102,8 +106,8 @@ def _pairs(old: Sequence[Leg], new: Sequence[Leg]) -> tuple[list[tuple[Leg, Leg]
     pairs = []
     for key in keys:
         for leg in list(before):
-            fitting = [other for other in after if key(other) == key(leg)]
-            rivals = [other for other in before if key(other) == key(leg)]
+            fitting = [candidate for candidate in after if key(candidate) == key(leg)]
+            rivals = [candidate for candidate in before if key(candidate) == key(leg)]
             if len(fitting) == len(rivals) == 1:
                 pairs.append((leg, fitting[0]))
                 before.remove(leg)
@@ -120,7 +124,7 @@ def _title(leg: Leg) -> str:
 
 
 def fails(verdict: str | None) -> bool:
-    """Whether a verdict is an unexpected failure."""
+    """Return True if a verdict is an unexpected failure."""
     return verdict is not None and _distance(verdict) == _FAILS
 
 
@@ -129,34 +133,34 @@ def _distance(verdict: str) -> int:
 
 
 def _difference(old: Leg, new: Leg, aliases: Aliases) -> Difference:
-    found = Difference(old, new)
-    found.notes = list(_notes(old, new))
-    found.excuse = _excuse(old, new)
+    difference = Difference(old, new)
+    difference.notes = list(_notes(old, new))
+    difference.excuse = _excuse(old, new)
     before = {aliases.resolve(row["id"]): row for row in old["results"]}
     after = {aliases.resolve(row["id"]): row for row in new["results"]}
     for name, row in after.items():
         was = before.get(name)
         change = Change(name, was and was["verdict"], row["verdict"], row)
         if was is None:
-            found.added.append(change)
+            difference.added.append(change)
             continue
         start, end = _distance(was["verdict"]), _distance(row["verdict"])
         if end > start:
-            found.regressed.append(change)
+            difference.regressed.append(change)
         elif end < start:
-            (found.excused if end else found.fixed).append(change)
+            (difference.excused if end else difference.fixed).append(change)
         elif end == _FAILS:
-            found.still_failing.append(change)
+            difference.still_failing.append(change)
         else:
-            found.unchanged += 1
-    found.vanished = [
+            difference.unchanged += 1
+    difference.vanished = [
         Change(name, row["verdict"], None, row) for name, row in before.items() if name not in after
     ]
-    return found
+    return difference
 
 
 def _notes(old: Leg, new: Leg) -> list[str]:
-    """What else is different between two legs."""
+    """Notes on what else differs between two legs."""
     notes = []
     if old["torch"] != new["torch"]:
         notes.append(f"torch {old['torch']}, now {new['torch']}")
@@ -178,10 +182,10 @@ def _notes(old: Leg, new: Leg) -> list[str]:
 
 
 def _excuse(old: Leg, new: Leg) -> str:
-    """Why a result that is gone from the new leg is no regression; empty where it is one.
+    """The reason for which a result that is gone from the new leg is not a regression; empty if it is one.
 
-    Where suite, torch, level, shard, selection and samples agree, the same results were due: what is missing
-    was lost, or was taken out of the target file. Anywhere else the set of results may be another one.
+    If suite, torch, level, shard, selection and samples agree, the same results were due: what is missing
+    was lost, or was taken out of the target file. Otherwise a different set of results may have been due.
     """
     if not new["complete"] and all(old[word] == new[word] for word in _SAME):
         return ""
@@ -194,11 +198,29 @@ def _excuse(old: Leg, new: Leg) -> str:
 
 
 def _minor(version: str) -> str:
-    found = re.match(r"\d+\.\d+", version)
-    return found.group() if found else version
+    match = re.match(r"\d+\.\d+", version)
+    return match.group() if match else version
 
 
-def to_json(report: Report) -> dict[str, Any]:
+class _LegHead(TypedDict):
+    name: str
+    mode: str
+    torch: str
+    target: TargetRecord
+    digests: Digests
+
+
+def _head(leg: Leg) -> _LegHead:
+    return {
+        "name": leg["name"],
+        "mode": leg["mode"],
+        "torch": leg["torch"],
+        "target": leg["target"],
+        "digests": leg["digests"],
+    }
+
+
+def to_json(report: Report) -> dict[str, object]:
     """Everything about a comparison, for programs."""
     lists = ("regressed", "fixed", "excused", "still_failing", "added", "vanished")
     return {
@@ -207,13 +229,16 @@ def to_json(report: Report) -> dict[str, Any]:
         "notes": report.notes,
         "legs": [
             {
-                "old": {key: pair.old[key] for key in ("name", "mode", "torch", "target", "digests")},
-                "new": {key: pair.new[key] for key in ("name", "mode", "torch", "target", "digests")},
+                "old": _head(pair.old),
+                "new": _head(pair.new),
                 "notes": pair.notes,
                 "vanished_count": not pair.excuse,
                 "unchanged": pair.unchanged,
                 **{
-                    key: [{"id": one.id, "old": one.old, "new": one.new} for one in getattr(pair, key)]
+                    key: [
+                        {"id": change.id, "old": change.old, "new": change.new}
+                        for change in getattr(pair, key)
+                    ]
                     for key in lists
                 },
             }

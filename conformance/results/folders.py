@@ -9,9 +9,9 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from conformance.errors import UsageError
+from conformance.model.records import Header, Leg
 from conformance.plan import levels
 from conformance.plan.request import Request
 from conformance.results import merge
@@ -20,13 +20,13 @@ from conformance.results.journal import decode
 #: The files that everyone who writes results writes, and all that a run leaves behind.
 WRITTEN = ("results.json", "junit.xml", "report.html")
 _OWN = ("journal.jsonl", *WRITTEN, "tracebacks", "logs", "legs")
-#: What stands in the first line of a results file, before its legs.
+#: The first line of a results file, before its legs.
 _COMPLETE = re.compile(rb'^\{"schema":[^\[]*?"complete":true,')
 _HEAD = 4096
 
 
 def check_foreign(folder: Path, names: Iterable[str] = _OWN) -> None:
-    """Raise UsageError where a folder holds files of these names that no run can have left."""
+    """Raise UsageError if a folder holds files of these names that no run can have left."""
     ours = bool(journals(folder)) or any(
         _head(path).startswith(b'{"schema":')
         for pattern in ("results.json", "legs/*/results.json")
@@ -42,7 +42,7 @@ def check_foreign(folder: Path, names: Iterable[str] = _OWN) -> None:
 def clear(folder: Path) -> None:
     """Make an output folder and remove what an earlier run left in it, saying what that was.
 
-    UsageError where files of these names are there that no run can have left: they are somebody's.
+    UsageError if files of these names are there that no run can have left: they belong to someone else.
     """
     folder.mkdir(parents=True, exist_ok=True)
     check_foreign(folder)
@@ -74,26 +74,28 @@ class Earlier:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing of its level is left out. The quick choice is made again in seconds."""
+        """True if nothing of its level is left out. Level smoke does not count: it takes seconds."""
         everything = self.selection is None and self.shard == "1/1"
         return self.complete and everything and self.level != levels.SMOKE
 
 
 def earlier(folder: Path) -> list[Earlier]:
-    """The legs of the run that a folder holds; none where it holds no run, or one that cannot be read."""
-    found = []
+    """The legs of the run that a folder holds; none if it holds no run, or one that cannot be read."""
+    legs_of_journals = []
     for journal in journals(folder):
-        found += _leg(header(journal), complete=complete(journal.parent))
-    if found:
-        return found
+        legs_of_journals += _leg(header(journal), complete=complete(journal.parent))
+    if legs_of_journals:
+        return legs_of_journals
     try:
         legs = json.loads((folder / "results.json").read_text())["legs"]
-        return [one for leg in legs for one in _leg(leg, complete=leg["complete"])]
+        return [known for leg in legs for known in _leg(leg, complete=leg["complete"])]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []
 
 
-def _leg(words: dict[str, Any], *, complete: bool) -> list[Earlier]:
+def _leg(words: Header | Leg | None, *, complete: bool) -> list[Earlier]:
+    if words is None:
+        return []
     try:
         return [
             Earlier(
@@ -111,7 +113,7 @@ def _leg(words: dict[str, Any], *, complete: bool) -> list[Earlier]:
 
 
 def described(legs: Sequence[Earlier]) -> str:
-    """What a run was of, in a few words: that of its first leg, with the modes of all."""
+    """A short description of a run: its first leg, with the modes of all legs."""
     first = legs[0]
     words = [first.target, *dict.fromkeys(leg.mode for leg in legs), f"level {first.level}"]
     if first.selection is not None:
@@ -122,7 +124,7 @@ def described(legs: Sequence[Earlier]) -> str:
 
 
 def check_narrower(chosen: Request) -> None:
-    """Raise UsageError where a run would replace a whole one of the same target and mode by a part of it.
+    """Raise UsageError if a run would replace a whole one of the same target and mode by a part of it.
 
     That one may have taken an hour, and a look at one operator takes seconds, often without any ``-o``.
     """
@@ -142,45 +144,47 @@ def check_narrower(chosen: Request) -> None:
 
 def journals(folder: Path) -> list[Path]:
     """The journals of the run that a folder holds."""
-    own = folder / "journal.jsonl"
-    return [own] if own.is_file() else sorted(folder.glob("legs/*/journal.jsonl"))
+    single = folder / "journal.jsonl"
+    return [single] if single.is_file() else sorted(folder.glob("legs/*/journal.jsonl"))
 
 
-def header(journal: Path) -> dict[str, Any]:
-    """The first event of a journal, with which a run says what it is; empty where it is damaged."""
+def header(journal: Path) -> Header | None:
+    """The first event of a journal, which says what is run; None if that line is damaged."""
     try:
         with journal.open("rb") as file:
             events, _ = decode(file.readline().decode("utf-8", "replace"))
     except OSError:
-        return {}
-    return events[0] if events and events[0]["event"] == "run" else {}
+        return None
+    first = events[0] if events else None
+    return first if first is not None and first["event"] == "run" else None
 
 
 def complete(folder: Path) -> bool:
-    """Whether the results of a folder say that they are complete."""
+    """Return True if the results of a folder say that they are complete."""
     return _COMPLETE.match(_head(folder / "results.json")) is not None
 
 
-def to_resume(folder: Path, legs: Sequence[dict[str, Any]]) -> list[Path]:
+def to_resume(folder: Path, legs: Sequence[Leg]) -> list[Path]:
     """The folders with which ``run --resume`` has something to go on, of a folder with these legs."""
     unfinished = {leg["name"] for leg in legs if _can_go_on(leg)}
-    found = journals(folder)
-    if not unfinished or not found:
+    of_run = journals(folder)
+    if not unfinished or not of_run:
         return []
-    if found[0].parent == folder or of_one_run(found):
+    if of_run[0].parent == folder or of_one_run(of_run):
         return [folder]
-    return [journal.parent for journal in found if journal.parent.name in unfinished]
+    return [journal.parent for journal in of_run if journal.parent.name in unfinished]
 
 
-def of_one_run(found: Sequence[Path]) -> bool:
-    """Whether the journals below ``legs`` are of one run of several modes, and not of runs put together."""
-    options = header(found[0]).get("options")
+def of_one_run(paths: Sequence[Path]) -> bool:
+    """Return True if the journals below ``legs`` are of one run of several modes, not of merged runs."""
+    first = header(paths[0])
+    options: object = None if first is None else first.get("options")
     modes = options.get("modes") if isinstance(options, dict) else None
     return isinstance(modes, list) and len(modes) > 1
 
 
-def _can_go_on(leg: dict[str, Any]) -> bool:
-    """Whether a leg lacks what it can still find out. Other oracle values stay, and shards run elsewhere."""
+def _can_go_on(leg: Leg) -> bool:
+    """Return True if running can complete a leg: it does not change oracle values, nor run other shards."""
     if merge.alone(leg)["complete"]:
         return False
     return bool(leg["missing"]["count"]) or not leg["oracle"]["differences"]
@@ -195,7 +199,7 @@ def short(path: Path) -> Path:
 
 
 def _head(path: Path) -> bytes:
-    """How a file begins; nothing where it cannot be read."""
+    """The beginning of a file; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(_HEAD)

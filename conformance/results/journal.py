@@ -7,9 +7,14 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Literal, cast, overload
 
 from conformance.errors import UsageError
+from conformance.model import records
+from conformance.model.records import Event
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 #: Every line starts like this, which is how a line that follows a torn one is found again.
 _START = '{"event":'
@@ -23,8 +28,38 @@ class Journal:
         self.path = path
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
-    def write(self, event: str, **fields: Any) -> None:
-        """Append one event; OSError where the disk takes less than the whole line."""
+    @overload
+    def write(self, event: Literal["run"], **fields: Unpack[records.Header]) -> None: ...
+    @overload
+    def write(self, event: Literal["plan"], **fields: Unpack[records.PlanTable]) -> None: ...
+    @overload
+    def write(self, event: Literal["round"], **fields: Unpack[records.RoundFields]) -> None: ...
+    @overload
+    def write(self, event: Literal["resume"], **fields: Unpack[records.ResumeFields]) -> None: ...
+    @overload
+    def write(self, event: Literal["worker"], **fields: Unpack[records.WorkerFields]) -> None: ...
+    @overload
+    def write(self, event: Literal["worker-end"], **fields: Unpack[records.WorkerEndFields]) -> None: ...
+    @overload
+    def write(self, event: Literal["dtype"], **fields: Unpack[records.DtypeFields]) -> None: ...
+    @overload
+    def write(self, event: Literal["result"], **fields: Unpack[records.ResultFields]) -> None: ...
+    @overload
+    def write(self, event: Literal["probe"], **fields: Unpack[records.ProbeFields]) -> None: ...
+    @overload
+    def write(self, event: Literal["oracle"], **fields: Unpack[records.OracleFields]) -> None: ...
+    @overload
+    def write(self, event: Literal["oracle-check"], **fields: Unpack[records.OracleCheck]) -> None: ...
+    @overload
+    def write(self, event: Literal["problem"], **fields: Unpack[records.ProblemFields]) -> None: ...
+    @overload
+    def write(self, event: Literal["end"], **fields: Unpack[records.EndFields]) -> None: ...
+    @overload
+    def write(self, event: Literal["lost"], **fields: Unpack[records.LostFields]) -> None: ...
+    @overload
+    def write(self, event: Literal["interrupted"]) -> None: ...
+    def write(self, event: str, **fields: object) -> None:
+        """Append one event; OSError if the disk takes less than the whole line."""
         line = json.dumps({"event": event, **fields}, separators=(",", ":")).encode() + b"\n"
         written = os.write(self._file, line)
         if written != len(line):
@@ -33,7 +68,7 @@ class Journal:
             )
 
     def lock(self) -> bool:
-        """Take the journal for this process until it ends or closes it; False where another one has it."""
+        """Take the journal for this process until it ends or closes it; False if another one has it."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -41,6 +76,7 @@ class Journal:
         return True
 
     def close(self) -> None:
+        """Close the file, and with it release the lock."""
         os.close(self._file)
 
 
@@ -53,7 +89,7 @@ def oracle_events(journal: Journal) -> Callable[[str, str, int, str], None]:
     return write
 
 
-def decode(line: str) -> tuple[list[dict[str, Any]], bool]:
+def decode(line: str) -> tuple[list[Event], bool]:
     """The events of one line, and whether the line was damaged.
 
     A process that dies while it writes leaves a torn line, and the next event then stands on the same line. A
@@ -71,7 +107,7 @@ def decode(line: str) -> tuple[list[dict[str, Any]], bool]:
             damaged = True
         else:
             if isinstance(event, dict) and isinstance(event.get("event"), str):
-                return [event], damaged
+                return [cast("Event", event)], damaged
             damaged = True
         start = line.find(_START, start + 1)
     return [], True
@@ -86,7 +122,7 @@ class Tail:
         self._position = 0
         self._rest = b""
 
-    def read(self, *, final: bool = False) -> Iterator[dict[str, Any]]:
+    def read(self, *, final: bool = False) -> Iterator[Event]:
         """The events since the last call; with ``final`` also what an unfinished last line yields."""
         try:
             with self.path.open("rb") as file:
@@ -103,8 +139,8 @@ class Tail:
             yield from events
 
 
-def read(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """All events of a finished journal and the number of damaged lines; UsageError where it is none."""
+def read(path: Path) -> tuple[list[Event], int]:
+    """All events of a finished journal and the number of damaged lines; UsageError if it is not one."""
     try:
         size = path.stat().st_size
     except OSError as error:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Sequence
+from typing import cast
 
+from conformance.model import records
+from conformance.model.records import AttemptRow, Event, FailureRow
 from conformance.model.verdicts import Kind, Verdict
-
-Row = dict[str, Any]
 
 #: Verdicts that say that something went wrong in an attempt.
 BAD = frozenset(
     verdict.value
     for verdict in (Verdict.CRASH, Verdict.TIMEOUT, Verdict.ERROR, Verdict.FAIL, Verdict.VACUOUS)
+)
+#: Events that name a worker.
+_OfWorker = (
+    records.WorkerEndEvent | records.DtypeEvent | records.ResultEvent | records.ProbeEvent | records.LostEvent
 )
 _LOST = (Verdict.CRASH.value, Verdict.TIMEOUT.value)
 
@@ -24,7 +29,7 @@ def unusable(message: str) -> str:
 
 @dataclasses.dataclass
 class Worker:
-    """What is known of a worker: the result that it works on, the last that it finished, and its own end."""
+    """The state of a worker: the result that it works on, the last that it finished, and its own end."""
 
     name: str
     open: str | None = None
@@ -39,13 +44,14 @@ class Ledger:
     """Takes events in order. All attempts at a result are kept."""
 
     def __init__(self) -> None:
-        self.attempts: dict[str, list[Row]] = {}
+        self.attempts: dict[str, list[AttemptRow]] = {}
         self.workers: dict[str, Worker] = {}
-        self.header: dict[str, Any] = {}
-        self.plan: dict[str, Any] | None = None
-        self.end: dict[str, Any] | None = None
+        #: None until the event ``run`` was taken.
+        self.header: records.Header | None = None
+        self.plan: records.PlanTable | None = None
+        self.end: records.EndEvent | None = None
         self.oracle: dict[tuple[str, str, int], str] = {}
-        self.oracle_check: dict[str, Any] | None = None
+        self.oracle_check: records.OracleCheck | None = None
         self.problems: list[str] = []
         self.interrupted = False
         #: Workers that started since a result last passed.
@@ -56,30 +62,57 @@ class Ledger:
         #: Results after which the device was being probed when a run was killed.
         self.unprobed: set[str] = set()
 
-    def apply(self, event: dict[str, Any]) -> None:
-        """Take one event. Words that this version does not know are ignored; a malformed one is a problem."""
-        handler = getattr(self, "_on_" + event["event"].replace("-", "_"), None)
-        if handler is None:
-            return
+    def apply(self, event: Event) -> None:
+        """Take one event. Kinds that this version does not know are ignored; a malformed one is a problem."""
         try:
-            handler(event)
+            self._take(event)
         except (KeyError, TypeError, ValueError) as error:
             self.problems.append(f"event {event['event']!r} of the journal is malformed: {error!r}")
 
-    def _worker(self, event: dict[str, Any]) -> Worker:
+    def _take(self, event: Event) -> None:
+        match event["event"]:
+            case "run":
+                self._on_run(event)
+            case "plan":
+                self.plan = event
+            case "round":
+                self.rounds = max(self.rounds, int(event["number"]))
+            case "resume":
+                self._on_resume()
+            case "worker":
+                self._on_worker(event)
+            case "worker-end":
+                self._worker(event).ended = event.get("reason", "done")
+            case "dtype":
+                worker = self._worker(event)
+                worker.open, worker.attempt = event["id"], event.get("attempt", 1)
+            case "result":
+                self._on_result(event)
+            case "probe":
+                self._on_probe(event)
+            case "lost":
+                self._on_lost(event)
+            case "oracle":
+                self._on_oracle(event)
+            case "oracle-check":
+                self.oracle_check = event
+            case "problem":
+                self.problems.append(event["message"])
+            case "interrupted":
+                self.interrupted = True
+            case "end":
+                self.end = event
+                self.seconds += float(event.get("seconds", 0.0))
+
+    def _worker(self, event: _OfWorker) -> Worker:
         name = str(event.get("worker", "?"))
         return self.workers.setdefault(name, Worker(name))
 
-    def _on_run(self, event: dict[str, Any]) -> None:
-        self.header = {key: value for key, value in event.items() if key != "event"}
+    def _on_run(self, event: records.RunEvent) -> None:
+        fields = {key: value for key, value in event.items() if key != "event"}
+        self.header = cast("records.Header", fields) if fields else None
 
-    def _on_plan(self, event: dict[str, Any]) -> None:
-        self.plan = event
-
-    def _on_round(self, event: dict[str, Any]) -> None:
-        self.rounds = max(self.rounds, int(event["number"]))
-
-    def _on_resume(self, event: dict[str, Any]) -> None:
+    def _on_resume(self) -> None:
         """A run goes on. Whoever worked before was killed with it: what they owe is no failure."""
         for worker in self.workers.values():
             if worker.ended is None and not worker.buried:
@@ -89,21 +122,14 @@ class Ledger:
         self.end, self.interrupted, self.oracle_check = None, False, None
         self.starts_without_pass = 0
 
-    def _on_worker(self, event: dict[str, Any]) -> None:
+    def _on_worker(self, event: records.WorkerEvent) -> None:
         # The number of a process, and with it the name, may come again once a run has been resumed.
         name = str(event.get("worker", "?"))
         self.workers[name] = Worker(name)
         self.starts_without_pass += 1
 
-    def _on_worker_end(self, event: dict[str, Any]) -> None:
-        self._worker(event).ended = event.get("reason", "done")
-
-    def _on_dtype(self, event: dict[str, Any]) -> None:
-        worker = self._worker(event)
-        worker.open, worker.attempt = event["id"], event.get("attempt", 1)
-
-    def _on_result(self, event: dict[str, Any]) -> None:
-        row: Row = event["result"]
+    def _on_result(self, event: records.ResultEvent) -> None:
+        row = event["result"]
         worker = self._worker(event)
         worker.open, worker.last = None, row["id"]
         self.attempts.setdefault(row["id"], []).append(row)
@@ -111,7 +137,7 @@ class Ledger:
         if row["verdict"] == Verdict.PASS.value:
             self.starts_without_pass = 0
 
-    def _on_probe(self, event: dict[str, Any]) -> None:
+    def _on_probe(self, event: records.ProbeEvent) -> None:
         worker = self._worker(event)
         state = event["state"]
         worker.probing = event["id"] if state == "start" else None
@@ -125,24 +151,11 @@ class Ledger:
         if row["verdict"] not in BAD or row["verdict"] == Verdict.VACUOUS.value:
             row["verdict"] = Verdict.FAIL.value
 
-    def _on_oracle(self, event: dict[str, Any]) -> None:
+    def _on_oracle(self, event: records.OracleEvent) -> None:
         operator = event["operator"] if "operator" in event else event["op"]
         self.oracle[(operator, event["dtype"], event["index"])] = event["digest"]
 
-    def _on_oracle_check(self, event: dict[str, Any]) -> None:
-        self.oracle_check = {key: value for key, value in event.items() if key != "event"}
-
-    def _on_problem(self, event: dict[str, Any]) -> None:
-        self.problems.append(event["message"])
-
-    def _on_interrupted(self, event: dict[str, Any]) -> None:
-        self.interrupted = True
-
-    def _on_end(self, event: dict[str, Any]) -> None:
-        self.end = event
-        self.seconds += float(event.get("seconds", 0.0))
-
-    def _on_lost(self, event: dict[str, Any]) -> None:
+    def _on_lost(self, event: records.LostEvent) -> None:
         worker = self._worker(event)
         worker.buried = True
         if worker.probing is not None:
@@ -158,7 +171,7 @@ class Ledger:
         return max((row.get("attempt", 1) for rows in self.attempts.values() for row in rows), default=0)
 
     def tried(self, result_id: str, attempt: int) -> bool:
-        """Whether there is such an attempt at a result."""
+        """Return True if a result has an attempt of this number."""
         return any(row.get("attempt", 1) == attempt for row in self.attempts.get(result_id, ()))
 
     def to_retry(self) -> list[str]:
@@ -170,16 +183,16 @@ class Ledger:
         ]
 
 
-def _poisoned(row: Row) -> bool:
+def _poisoned(row: AttemptRow) -> bool:
     return any(failure["kind"] == Kind.STATE.value for failure in row.get("failures", ()))
 
 
-def settle(rows: list[Row]) -> tuple[str, Row]:
+def settle(rows: Sequence[AttemptRow]) -> tuple[str, AttemptRow]:
     """The verdict of all attempts at a result, before expectations, and the attempt that shows it best.
 
-    A good last attempt after a bad one is ``flaky``; where the last one is bad, the worst counts. An attempt
+    A good last attempt after a bad one is ``flaky``; if the last one is bad, the worst counts. An attempt
     that was blamed for an unusable device does not count against a later, bad one in a fresh process that was
-    not; that a device broke stays in its failures, where no expectation of another kind excuses it.
+    not; that a device broke stays in its failures, and no expectation of another kind excuses it.
     """
     last = rows[-1]
     bad = [row for row in rows if row["verdict"] in BAD]
@@ -194,7 +207,8 @@ def settle(rows: list[Row]) -> tuple[str, Row]:
         message = (
             f"the first attempt {first['message']}; this one did not, so an earlier case may have done it"
         )
-        failures = [*last.get("failures", ()), {"kind": Kind.STATE.value, "message": message}]
+        blame: FailureRow = {"kind": Kind.STATE.value, "message": message}
+        failures = [*last.get("failures", ()), blame]
         bad[-1] = {**last, "failures": failures, "failure_count": last.get("failure_count", 0) + 1}
     worst = Verdict.worst([Verdict(row["verdict"]) for row in bad])
     return worst.value, next(row for row in reversed(bad) if row["verdict"] == worst.value)

@@ -2,45 +2,43 @@
 
 from __future__ import annotations
 
-import collections
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from conformance.errors import UsageError
 from conformance.expectations import judge
-from conformance.model.verdicts import Verdict
-from conformance.results import document
+from conformance.model.records import Leg
+from conformance.results import exit_codes
+from conformance.results.judgement import SHOWN, Judgement, report
 
-Leg = dict[str, Any]
-
-#: What must agree wherever two legs stand in one file, and what only where they are the same target.
+#: Digests that agree between all legs of a file, and those that agree between legs of one target.
 _EVERYWHERE = ("suite",)
 _SAME_TARGET = ("target", "expectations")
 #: Besides all digests, what must agree between the parts of one leg.
-_SAME_LEG = ("level", "selection", "samples")
+_SAME_LEG: tuple[Literal["level", "selection", "samples"], ...] = ("level", "selection", "samples")
 #: What it means, in words, that something was not asked for.
 _NONE = {"selection": "the whole level"}
 _ITSELF_INCOMPLETE = re.compile(r"shard [\d,]+/\d+ is incomplete")
 
 
-def merge(found: Sequence[tuple[str, Leg]], *, assembled: bool = False) -> list[Leg]:
+def merge(sources: Sequence[tuple[str, Leg]], *, assembled: bool = False) -> list[Leg]:
     """The legs of one results document, from legs and the names of where they come from.
 
-    A leg of which shards are missing is incomplete, also where only one shard is there: a job that was lost
-    must not go by unseen. Where the legs of one run are ``assembled``, a shard is all that it was to be.
+    A leg of which shards are missing is incomplete, even if only one shard is there: a job that was lost must
+    not go by unseen. If the legs of one run are ``assembled``, a shard is all that it was to be.
 
     Raises:
         UsageError: two legs were made by different suites, target files or expectations, or two parts of one
             leg do not belong together; the sentence names both and what differs.
     """
     groups: dict[tuple[str, str], list[tuple[str, Leg]]] = {}
-    for source, leg in found:
-        for other_source, other in found[:1]:
+    for source, leg in sources:
+        for other_source, other in sources[:1]:
             _agree(other_source, other, source, leg, _EVERYWHERE, "use one version of the suite for both")
         groups.setdefault((leg["target"]["name"], leg["name"]), []).append((source, leg))
     first_of: dict[str, tuple[str, Leg]] = {}
-    for source, leg in found:
+    for source, leg in sources:
         other_source, other = first_of.setdefault(leg["target"]["name"], (source, leg))
         _agree(other_source, other, source, leg, _SAME_TARGET, "run both with the same files")
     return [_one(parts, assembled=assembled) for parts in groups.values()]
@@ -56,12 +54,12 @@ def _agree(
 
 
 def _differences(first: Leg, leg: Leg, words: Sequence[str]) -> Iterator[str]:
-    """What differs, in words. A leg that did not start found no digests, so there is nothing to differ."""
+    """The differences in words. A leg that did not start has no digests that could differ."""
     started = first["planned"] and leg["planned"]
     for word in words:
-        one, other = first["digests"].get(word), leg["digests"].get(word)
-        if one != other and (started or (one is not None and other is not None)):
-            yield f"their digests of {word} differ ({_short(one)} and {_short(other)})"
+        first_digest, digest = first["digests"].get(word), leg["digests"].get(word)
+        if first_digest != digest and (started or (first_digest is not None and digest is not None)):
+            yield f"their digests of {word} differ ({_short(first_digest)} and {_short(digest)})"
 
 
 def _short(text: str | None) -> str:
@@ -70,32 +68,32 @@ def _short(text: str | None) -> str:
 
 
 def _one(parts: list[tuple[str, Leg]], *, assembled: bool) -> Leg:
-    """One leg from its parts; itself where it is whole, or all that there should be."""
+    """One leg from its parts; the part itself if it is whole, or all that there should be."""
     source, first = parts[0]
     if len(parts) == 1 and (assembled or first["shard"] == "1/1"):
         return first
-    for other_source, other in parts[1:]:
+    for other_source, part in parts[1:]:
         what = f"the two parts of leg {first['name']}, {source} and {other_source},"
         # What was asked for comes first: with another level, the digest of its manifest is another one too.
         asked = [
-            f"their {key} differs ({spoken(key, first[key])} and {spoken(key, other[key])})"
+            f"their {key} differs ({spoken(key, first[key])} and {spoken(key, part[key])})"
             for key in _SAME_LEG
-            if first[key] != other[key]
+            if first[key] != part[key]
         ]
         if asked:
             raise UsageError(f"{what} cannot be merged, {' and '.join(asked)}; leave one out")
         words = tuple(first["digests"])
-        _agree(source, first, other_source, other, words, "they are results of different things", what=what)
+        _agree(source, first, other_source, part, words, "they are results of different things", what=what)
     return _join(_shards(first["name"], parts), [leg for _, leg in parts])
 
 
-def spoken(key: str, value: Any) -> str:
-    """What a leg was asked for, in words: no selection is the whole level."""
+def spoken(key: str, value: object) -> str:
+    """An option of a leg in words: no selection is the whole level."""
     return str(_NONE.get(key, value) if value is None else value)
 
 
 def _shards(name: str, parts: list[tuple[str, Leg]]) -> tuple[list[int], int]:
-    """Which shards the parts are, of how many; UsageError where one is there twice."""
+    """The numbers of the shards, and how many there are in all; UsageError if one appears twice."""
     seen: dict[int, str] = {}
     counts = set()
     for source, leg in parts:
@@ -114,14 +112,14 @@ def _shards(name: str, parts: list[tuple[str, Leg]]) -> tuple[list[int], int]:
     return sorted(seen), counts.pop()
 
 
-def _numbers(leg: Mapping[str, Any]) -> tuple[list[int], int]:
-    """Which shards a leg is, of how many."""
+def _numbers(leg: Leg) -> tuple[list[int], int]:
+    """The numbers of the shards in a leg, and how many there are in all."""
     numbers, _, count = leg["shard"].partition("/")
     return [int(number) for number in numbers.split(",")], int(count)
 
 
-def absent(leg: Mapping[str, Any]) -> str | None:
-    """Which shards a merge had to do without, in words; None also for a shard that nobody merged."""
+def absent(leg: Leg) -> str | None:
+    """The shards that were missing from a merge, in words; None also for a shard that was not merged."""
     numbers, count = _numbers(leg)
     words = _absent(numbers, count)
     return words if words and _problem(words) in leg["problems"] else None
@@ -138,11 +136,11 @@ def _problem(absent: str) -> str:
     return f"{absent}; merge what is missing too"
 
 
-def alone(leg: Mapping[str, Any]) -> Leg:
+def alone(leg: Leg) -> Leg:
     """A leg as it was before a merge found that others are missing: its own results may be complete."""
     words = absent(leg)
     if words is None:
-        return dict(leg)
+        return leg
     problems = [problem for problem in leg["problems"] if problem != _problem(words)]
     whole = not any(map(_ITSELF_INCOMPLETE.fullmatch, problems))
     return {**leg, "problems": problems, "complete": whole}
@@ -150,7 +148,7 @@ def alone(leg: Mapping[str, Any]) -> Leg:
 
 def own_problems(leg: Leg) -> list[str]:
     """The problems of a leg other than those of its expectations."""
-    of_expectations = leg.get("expectations", {}).get("problems", ())
+    of_expectations = leg["expectations"]["problems"] if "expectations" in leg else []
     return [problem for problem in leg["problems"] if problem not in of_expectations]
 
 
@@ -164,44 +162,43 @@ def _join(shards: tuple[list[int], int], parts: list[Leg]) -> Leg:
     missing = _absent(numbers, count)
     if missing:
         problems.append(_problem(missing))
-    rows = [row for leg in legs for row in leg["results"]]
-    cases = {case: verdict for leg in legs for case, verdict in leg["cases"].items()}
-    left_out = sum(leg["left_out"] for leg in legs)
     complete = not missing and all(leg["complete"] for leg in legs)
-    joined = {**legs[0], "shard": "1/1" if not missing else f"{','.join(map(str, numbers))}/{count}"}
-    expectations = document.judged(
-        judge.join(leg["expectations"]["entries"] for leg in legs if "expectations" in leg),
-        joined["mode"],
-        whole=complete and judge.whole(joined) and all("expectations" in leg for leg in legs),
+    joined: Leg = {**legs[0], "shard": "1/1" if not missing else f"{','.join(map(str, numbers))}/{count}"}
+    judgement = Judgement(
+        rows=[row for leg in legs for row in leg["results"]],
+        left_out=sum(leg["left_out"] for leg in legs),
+        missing={
+            "count": sum(leg["missing"]["count"] for leg in legs),
+            "first": [name for leg in legs for name in leg["missing"]["first"]][:SHOWN],
+        },
+        complete=complete,
+        expectations=report(
+            judge.join(leg["expectations"]["entries"] for leg in legs if "expectations" in leg),
+            joined["mode"],
+            whole=complete and judge.whole(joined) and all("expectations" in leg for leg in legs),
+        ),
     )
-    totals = document.count_totals(rows, left_out)
-    # The code of a part that lacked nothing but other shards is that of its rows, which are judged below.
+    # The code of a part that lacked nothing but other shards is that of its rows, which are judged here.
     both = zip(parts, legs, strict=True)
     codes = [part["exit"] for part, leg in both if leg["complete"] == part["complete"]]
-    codes.append(document.exit_code(totals, complete=complete, expectations=expectations))
     return {
         **joined,
         "started": min(leg["started"] for leg in legs),
         "seconds": round(sum(leg["seconds"] for leg in legs), 3),
         "workers": max(leg["workers"] for leg in legs),
-        "left_out": left_out,
-        "exit": document.worst_exit(codes),
+        "left_out": judgement.left_out,
+        "exit": exit_codes.worst([*codes, judgement.exit]),
         "complete": complete,
-        "problems": problems + expectations["problems"],
-        "expectations": expectations,
-        "missing": {
-            "count": sum(leg["missing"]["count"] for leg in legs),
-            "first": [name for leg in legs for name in leg["missing"]["first"]][: document.MISSING_SHOWN],
-        },
+        "problems": problems + judgement.expectations["problems"],
+        "expectations": judgement.expectations,
+        "missing": judgement.missing,
         "planned": sum(leg["planned"] for leg in legs),
-        "totals": totals,
-        "case_totals": document.ordered(collections.Counter(Verdict(word).value for word in cases.values())),
-        "cases": cases,
+        "totals": judgement.totals,
+        "case_totals": judgement.case_totals,
+        "cases": judgement.cases,
         "oracle": {
             "checked": sum(leg["oracle"]["checked"] for leg in legs),
-            "differences": [line for leg in legs for line in leg["oracle"]["differences"]][
-                : document.MISSING_SHOWN
-            ],
+            "differences": [line for leg in legs for line in leg["oracle"]["differences"]][:SHOWN],
         },
-        "results": rows,
+        "results": list(judgement.rows),
     }

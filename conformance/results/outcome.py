@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import cast
 
-from conformance.expectations import Expectation, Index, judge
+from conformance.expectations import judge as expected
+from conformance.expectations.entries import Book, Expectation
+from conformance.expectations.index import Index
+from conformance.model.records import AttemptRow, AttemptSummary, Header, Row
 from conformance.model.verdicts import Verdict
-from conformance.results.ledger import BAD, Row, settle
+from conformance.plan.levels import manifest
+from conformance.plan.plan import Plan
+from conformance.results.judgement import SHOWN, Judgement, report
+from conformance.results.ledger import BAD, Ledger, settle
 
 #: Verdicts that an expectation can excuse.
 _EXCUSABLE = (Verdict.FAIL.value, Verdict.CRASH.value, Verdict.TIMEOUT.value)
@@ -25,16 +32,47 @@ class Outcome:
     obsolete: list[Expectation]
 
 
+def judge(ledger: Ledger, header: Header, book: Book, day: datetime.date) -> Judgement:
+    """The judgement of a leg from the events of its run, on a day that decides which entries have expired."""
+    plan = Plan.from_json(ledger.plan) if ledger.plan is not None else Plan([])
+    mode, torch_version = header["mode"], header["facts"]["torch"]["version"]
+    outcome = decide(
+        ledger.attempts,
+        book.active(mode, day, torch_version),
+        lambda entry, matched: expected.covers(entry, matched, header),
+    )
+    waive(outcome.rows, manifest.waived(torch_version, mode))
+    due = list(plan.result_ids())
+    missing = [result_id for result_id in due if result_id not in outcome.rows]
+    differences = ledger.oracle_check["differences"] if ledger.oracle_check is not None else []
+    complete = (
+        not missing
+        and not ledger.interrupted
+        and not differences
+        and bool(plan.cases)
+        and ledger.end is not None
+        and ledger.end.get("complete", True)
+    )
+    records = expected.records(outcome.rows, book, mode, torch_version, day)
+    return Judgement(
+        rows=[outcome.rows[result_id] for result_id in due if result_id in outcome.rows],
+        left_out=header["left_out"],
+        missing={"count": len(missing), "first": missing[:SHOWN]},
+        complete=complete,
+        expectations=report(records, mode, whole=complete and expected.whole(header)),
+    )
+
+
 def decide(
-    attempts: Mapping[str, list[Row]],
+    attempts: Mapping[str, list[AttemptRow]],
     expectations: list[Expectation],
     covers: Callable[[Expectation, int], bool] = lambda entry, matched: True,
 ) -> Outcome:
     """The final row of every result.
 
-    A failing result becomes ``xfail`` where expectations name every kind of failure that it showed in any
-    attempt. Where all results that an expectation matches pass, they become ``xpass``: the entry must go.
-    That is asked only of entries which ``covers`` says have all their results here, given their number.
+    A failing result becomes ``xfail`` if expectations name every kind of failure that it showed in any
+    attempt. If all results that an expectation matches pass, they become ``xpass``: the entry must go. Only
+    entries count for which ``covers``, given the number of matches, says that all their results are here.
     """
     rows = {result_id: _row(kept) for result_id, kept in attempts.items()}
     if not expectations:
@@ -67,16 +105,16 @@ def waive(rows: Mapping[str, Row], waivers: Mapping[str, Mapping[str, str]]) -> 
     """Excuse the failures for which torch itself is at fault, whatever the target expects.
 
     ``waivers`` are links by kind of failure by result id, those of the manifest that speak of this mode and
-    torch. A row becomes ``xfail`` where they name every kind of failure that it showed.
+    torch. A row becomes ``xfail`` if they name every kind of failure that it showed.
     """
     for result_id, links in waivers.items():
         row = rows.get(result_id)
         if row is None or row["verdict"] not in _EXCUSABLE:
             continue
-        found = judge.kinds(row)
-        if found and found <= set(links):
+        kinds = expected.kinds(row)
+        if kinds and kinds <= set(links):
             row["verdict"] = Verdict.XFAIL.value
-            for kind in sorted(found):
+            for kind in sorted(kinds):
                 _note(row, f"waived for every backend, since torch itself is at fault: {links[kind]}")
 
 
@@ -84,36 +122,36 @@ def _passes(row: Row) -> bool:
     return bool(row["verdict"] in (Verdict.PASS.value, Verdict.XPASS.value))
 
 
-def _row(attempts: list[Row]) -> Row:
+def _row(attempts: list[AttemptRow]) -> Row:
     verdict, shown = settle(attempts)
-    row: dict[str, Any] = {**shown, "verdict": verdict}
-    row.pop("attempt", None)
+    row = cast("Row", {key: value for key, value in shown.items() if key != "attempt"})
+    row["verdict"] = verdict
     if len(attempts) > 1:
         row["attempts"] = [_attempt(kept) for kept in attempts]
     return row
 
 
-def _attempt(kept: Row) -> Row:
-    """What is kept of one attempt among several: its verdict and, where it was bad, in which ways."""
-    found = {
+def _attempt(kept: AttemptRow) -> AttemptSummary:
+    """The summary of one attempt among several: its verdict and, if it was bad, the kinds of failure."""
+    summary: AttemptSummary = {
         "verdict": kept["verdict"],
         "seconds": kept.get("seconds", 0.0),
         "attempt": kept.get("attempt", 1),
     }
     if kept["verdict"] in BAD and kept.get("failures"):
-        found["kinds"] = list(dict.fromkeys(failure["kind"] for failure in kept["failures"]))
-        found["message"] = kept["failures"][0]["message"][:MAX_ATTEMPT_MESSAGE]
-    return found
+        summary["kinds"] = list(dict.fromkeys(failure["kind"] for failure in kept["failures"]))
+        summary["message"] = kept["failures"][0]["message"][:MAX_ATTEMPT_MESSAGE]
+    return summary
 
 
 def _excuse(row: Row, entries: list[Expectation]) -> None:
     if row["verdict"] not in _EXCUSABLE:
         return
-    found = judge.kinds(row)
-    if found and found <= {entry.kind.value for entry in entries}:
+    kinds = expected.kinds(row)
+    if kinds and kinds <= {entry.kind.value for entry in entries}:
         row["verdict"] = Verdict.XFAIL.value
         for entry in entries:
-            if entry.kind.value in found:
+            if entry.kind.value in kinds:
                 _note(row, f"expected until {entry.until}: {entry.reason}, {entry.link}")
 
 

@@ -1,13 +1,14 @@
-"""What a certificate leaves out: host names, paths, users, and every variable that is not on the list."""
+"""Removal of what a certificate leaves out: host names, paths, users, and variables not on the list."""
 
 from __future__ import annotations
 
 import platform
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from conformance.builds import installed
+from conformance.model.records import Facts, Leg, Row
 
 #: A path of a file system: a folder below the root, a home, or a drive; not the path of a web address.
 _PATH = re.compile(
@@ -35,9 +36,9 @@ def scrubbed(value: Any) -> Any:
     if isinstance(value, str):
         return text(value)
     if isinstance(value, list):
-        return [scrubbed(one) for one in value]
+        return [scrubbed(item) for item in value]
     if isinstance(value, dict):
-        return {key: scrubbed(one) for key, one in value.items()}
+        return {key: scrubbed(item) for key, item in value.items()}
     return value
 
 
@@ -46,50 +47,52 @@ def without_host(value: Any) -> Any:
     names = {platform.node(), platform.node().partition(".")[0]} - {"", "localhost"}
     expression = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in sorted(names)) or "(?!)")
 
-    def walk(one: Any) -> Any:
-        if isinstance(one, str):
-            return expression.sub("<host>", one)
-        if isinstance(one, list):
-            return [walk(part) for part in one]
-        if isinstance(one, dict):
-            return {key: walk(part) for key, part in one.items()}
-        return one
+    def walk(item: Any) -> Any:
+        if isinstance(item, str):
+            return expression.sub("<host>", item)
+        if isinstance(item, list):
+            return [walk(part) for part in item]
+        if isinstance(item, dict):
+            return {key: walk(part) for key, part in item.items()}
+        return item
 
     return walk(value)
 
 
-def leg(found: Mapping[str, Any]) -> dict[str, Any]:
+def leg(whole: Leg) -> Leg:
     """A leg as a bundle holds it."""
     kept = scrubbed(
-        {key: value for key, value in found.items() if key not in ("facts", "digests", "results")}
+        {key: value for key, value in whole.items() if key not in ("facts", "digests", "results")}
     )
-    kept["digests"] = dict(found["digests"])
-    kept["facts"] = facts(found["facts"])
-    kept["results"] = [row(one) for one in found["results"]]
-    return dict(kept)
+    kept["digests"] = dict(whole["digests"])
+    kept["facts"] = facts(whole["facts"])
+    kept["results"] = [row(each) for each in whole["results"]]
+    return cast("Leg", kept)
 
 
-def row(found: Mapping[str, Any]) -> dict[str, Any]:
+def row(whole: Row) -> Row:
     """A row of results: ids stay as they are, messages and notes are scrubbed."""
-    return {
+    kept = {
         key: scrubbed(value) if key in ("failures", "notes", "attempts") else value
-        for key, value in found.items()
+        for key, value in whole.items()
     }
+    return cast("Row", kept)
 
 
-def facts(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What a certificate says of the machine: versions, the kind of system, variables of the allow-list."""
-    known = found.get("torch", {})
-    backend = found.get("backend", {})
-    variables = {str(key): str(value) for key, value in found.get("environment", {}).items()}
-    return {
-        "python": text(str(found.get("python", ""))),
-        "platform": system(str(found.get("platform", ""))),
+def facts(whole: Facts) -> Facts:
+    """The facts that a certificate keeps: versions, the kind of system, variables of the allow-list."""
+    known: Mapping[str, object] = whole.get("torch", {})
+    backend: Mapping[str, object] = whole.get("backend", {})
+    variables = {str(key): str(value) for key, value in whole.get("environment", {}).items()}
+    kept = {
+        "python": text(str(whole.get("python", ""))),
+        "platform": system(str(whole.get("platform", ""))),
         "torch": {key: known[key] for key in _TORCH if key in known},
         "backend": {key: backend[key] for key in _BACKEND if key in backend},
         "environment": installed.environment(variables),
-        "extra": list(found.get("extra", ())),
+        "extra": list(whole.get("extra", ())),
     }
+    return cast("Facts", kept)
 
 
 def system(name_of_system: str) -> str:

@@ -1,1 +1,1 @@
-"""The runner: rounds of pytest over a plan, and a ledger of what became of each result."""
+"""The processes of a run: rounds of pytest over a plan, until every result is in the journal."""

@@ -8,15 +8,26 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import cast
 
-from conformance import expectations as expectation
 from conformance.builds import installed
 from conformance.errors import UsageError
+from conformance.expectations import entries
+from conformance.expectations.entries import Book
+from conformance.expectations.index import Index
 from conformance.model import digests
 from conformance.model.patterns import is_literal
+from conformance.model.records import (
+    Header,
+    Leg,
+    OracleCheck,
+    OracleValue,
+    PlanTable,
+    Prepared,
+    ResultNames,
+)
 from conformance.plan import selection
 from conformance.plan.plan import Plan
 from conformance.plan.request import Request
@@ -38,16 +49,26 @@ class NothingToRun(UsageError):
 class Interrupted(Exception):
     """The user stopped the run; carries the legs that were found so far."""
 
-    def __init__(self, found: list[dict[str, Any]]) -> None:
+    def __init__(self, found: list[Leg]) -> None:
         super().__init__("interrupted")
         self.found = found
 
 
-def prepare(options: Request, mode: str, *, names: bool = False) -> dict[str, Any]:
-    """Bring the target up in a process of its own; UsageError where it cannot be.
+def prepare(options: Request, mode: str) -> Prepared:
+    """Bring the target up in a process of its own; UsageError if that fails."""
+    return cast("Prepared", _answer(options, mode))
 
-    With ``names`` only as far as the names of its results need it.
+
+def result_names(options: Request, mode: str) -> dict[str, PlanTable]:
+    """The plan of the full level by mode, from a target that is brought up only if its names need it.
+
+    UsageError if they cannot be had.
     """
+    return cast("ResultNames", _answer(options, mode, "--names"))["names"]
+
+
+def _answer(options: Request, mode: str, *arguments: str) -> object:
+    """The answer of the process that brings a target up; UsageError if there is none, or it says why not."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "answer.json"
         command = [
@@ -58,7 +79,7 @@ def prepare(options: Request, mode: str, *, names: bool = False) -> dict[str, An
             "--target",
             options.target_argument,
         ]
-        command += ["--mode", mode, "--level", options.level, *(["--names"] if names else [])]
+        command += ["--mode", mode, "--level", options.level, *arguments]
         for module in options.extra:
             command += ["--extra", module]
         try:
@@ -74,7 +95,7 @@ def prepare(options: Request, mode: str, *, names: bool = False) -> dict[str, An
                 f"target {options.target.name!r} is not up in {_PREPARE_SECONDS} s; see 'conformance doctor'"
             ) from None
         try:
-            answer: dict[str, Any] = json.loads(file.read_text())
+            answer: Mapping[str, object] = json.loads(file.read_text())
         except (OSError, ValueError):
             words = done.stderr.strip()[-2000:]
             raise UsageError(
@@ -82,11 +103,11 @@ def prepare(options: Request, mode: str, *, names: bool = False) -> dict[str, An
                 f"{done.returncode}; its last words were:\n{words}"
             ) from None
     if "error" in answer:
-        raise UsageError(answer["error"])
+        raise UsageError(str(answer["error"]))
     return answer
 
 
-def choose(options: Request, mode: str, answer: dict[str, Any]) -> tuple[Plan, Plan, int]:
+def choose(options: Request, mode: str, answer: Prepared) -> tuple[Plan, Plan, int]:
     """The plan of the level, the part of it that runs, and how many results ``-k`` left out."""
     level = Plan.from_json(answer["plan"])
     if not level.cases:
@@ -105,11 +126,11 @@ def choose(options: Request, mode: str, answer: dict[str, Any]) -> tuple[Plan, P
     return level, chosen, len(part) - len(chosen)
 
 
-def run(options: Request, mode: str, folder: Path, *, loud: bool = True) -> dict[str, Any]:
-    """Run one leg and return it; Interrupted on Ctrl-C, UsageError where it cannot start."""
+def run(options: Request, mode: str, folder: Path, *, loud: bool = True) -> Leg:
+    """Run one leg and return it; Interrupted on Ctrl-C, UsageError if it cannot start."""
     started = datetime.datetime.now(datetime.timezone.utc)
     clock = time.monotonic()
-    book = expectation.load(expectation.sources(options.target.name, options.target.expectations))
+    book = entries.load(entries.sources(options.target.name, options.target.expectations))
     answer = prepare(options, mode)
     level, plan, left_out = choose(options, mode, answer)
     if options.select is None:
@@ -117,8 +138,9 @@ def run(options: Request, mode: str, folder: Path, *, loud: bool = True) -> dict
     folders.clear(folder)
     journal = Journal(folder / "journal.jsonl")
     journal.lock()
-    words = header(options, mode, answer, level, book, started)
-    journal.write("run", **words, left_out=left_out, reach=reach(book, answer, mode))
+    words = header(options, mode, answer, level, book, started, left_out)
+    words["reach"] = reach(book, answer, mode)
+    journal.write("run", **words)
     journal.write("plan", **plan.to_json())
     ledger = Ledger()
     progress = Progress(ledger, len(plan), label=words["name"], loud=loud)
@@ -130,10 +152,10 @@ def finish(
     rounds: Rounds,
     working: Callable[[], None],
     progress: Progress,
-    book: expectation.Book,
+    book: Book,
     today: datetime.date,
     clock: float,
-) -> dict[str, Any]:
+) -> Leg:
     """Do the work of a leg to its end, whatever comes between, and return it; Interrupted on Ctrl-C."""
     journal, ledger = rounds.journal, rounds.ledger
     stopped = False
@@ -149,10 +171,10 @@ def finish(
     rounds.absorb(final=True)
     progress.close()
     journal.close()
-    found = document.leg(ledger, book, today=today)
+    finished = document.leg(ledger, book, today=today)
     if stopped:
-        raise Interrupted([found])
-    return found
+        raise Interrupted([finished])
+    return finished
 
 
 def work(rounds: Rounds, plan: Plan) -> None:
@@ -182,11 +204,11 @@ def check_oracle(rounds: Rounds) -> None:
         return
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "events.json"
-        rows = [
+        events: list[OracleValue] = [
             {"operator": operator, "dtype": dtype, "index": index, "digest": digest}
             for (operator, dtype, index), digest in sorted(ledger.oracle.items())
         ]
-        file.write_text(json.dumps(rows))
+        file.write_text(json.dumps(events))
         environment = process_environment.variables(rounds.options, rounds.mode)
         environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
         command = [sys.executable, "-m", "conformance.oracle.recheck", str(file)]
@@ -195,16 +217,16 @@ def check_oracle(rounds: Rounds) -> None:
             command += ["--extra", module]
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
     try:
-        checked = json.loads(done.stdout.splitlines()[-1])
+        checked: OracleCheck = json.loads(done.stdout.splitlines()[-1])
     except (ValueError, IndexError):
         words = done.stderr.strip()[-1000:]
         checked = {"checked": 0, "differences": [f"the oracle check ended with {done.returncode}: {words}"]}
     journal.write("oracle-check", **checked)
 
 
-def _check_patterns(book: expectation.Book, answer: dict[str, Any], mode: str, day: datetime.date) -> None:
+def _check_patterns(book: Book, answer: Prepared, mode: str, day: datetime.date) -> None:
     """Raise UsageError for expectations that speak of nothing that exists."""
-    index = expectation.Index(Plan.from_json(answer["full"]).result_ids())
+    index = Index(Plan.from_json(answer["full"]).result_ids())
     active = book.active(mode, day, answer["facts"]["torch"]["version"])
     lost = [entry for entry in active if not index.matching(entry.id)]
     if lost:
@@ -212,30 +234,31 @@ def _check_patterns(book: expectation.Book, answer: dict[str, Any], mode: str, d
         raise UsageError(f"{len(lost)} expectations match no result: {names}; remove or rename them")
 
 
-def reach(book: expectation.Book, answer: dict[str, Any], mode: str) -> dict[str, int]:
-    """How many results each entry with a wildcard speaks of in a mode, whatever part of them runs."""
+def reach(book: Book, answer: Prepared, mode: str) -> dict[str, int]:
+    """The number of results to which each entry with a wildcard applies in a mode, run or not."""
     here = {tuple(words) for words in answer["here"]}
     full = Plan([case for case in Plan.from_json(answer["full"]).cases if (case.kind, case.property) in here])
-    index = expectation.Index(full.result_ids())
+    index = Index(full.result_ids())
     version = answer["facts"]["torch"]["version"]
     spoken = {entry.id for entry in book.entries if entry.speaks_of(mode, version)}
     return {pattern: len(index.matching(pattern)) for pattern in sorted(spoken) if not is_literal(pattern)}
 
 
-def near(index: expectation.Index, pattern: str) -> str:
+def near(index: Index, pattern: str) -> str:
     """Words that name what a pattern which matches nothing may have meant."""
-    found = index.nearest(pattern)
-    return f" (did you mean {' or '.join(found)}?)" if found else ""
+    candidates = index.nearest(pattern)
+    return f" (did you mean {' or '.join(candidates)}?)" if candidates else ""
 
 
 def header(
     options: Request,
     mode: str,
-    answer: dict[str, Any],
+    answer: Prepared,
     level: Plan,
-    book: expectation.Book,
+    book: Book,
     started: datetime.datetime,
-) -> dict[str, Any]:
+    left_out: int,
+) -> Header:
     """The first event of a journal: what is run, on what, and how to go on with it."""
     facts = answer["facts"]
     target = options.target
@@ -266,4 +289,5 @@ def header(
             "part": options.part,
             "ranks": options.ranks,
         },
+        "left_out": left_out,
     }

@@ -1,4 +1,4 @@
-"""Which modes a run has where the user names none, and which of them the present build of torch can have."""
+"""The modes of a run: those that the user names, else all that the installed torch can run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from conformance.target.file import TargetFile
 
 
 def runs_on(target: TargetFile, mode: str, torch_version: str) -> bool:
-    """Whether a target's mode runs on a build of torch; the file's ``mode_builds`` says so."""
+    """Return True if a target's mode runs on a build of torch, by ``mode_builds`` of its file."""
     word = target.mode_builds.get(mode, "any")
     return word == "any" or (word == "fork-like") == installed.fork_like(torch_version)
 
@@ -16,7 +16,7 @@ def runs_on(target: TargetFile, mode: str, torch_version: str) -> bool:
 def chosen(target: TargetFile, words: str | None) -> list[str]:
     """The modes of a run: those that the user names, joined by commas, else all that can run here.
 
-    UsageError where a mode does not exist, is not declared, or is named twice.
+    UsageError if a mode does not exist, is not declared, or is named twice.
     """
     if words:
         modes = words.split(",")

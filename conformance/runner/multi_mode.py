@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
 
 from conformance.builds import installed
 from conformance.errors import UsageError
+from conformance.model.records import Leg
 from conformance.plan.request import Request
 from conformance.report import files
-from conformance.results import document, folders
+from conformance.results import document, exit_codes, folders
 from conformance.runner import leg
 
 
-def run(options: Request) -> list[dict[str, Any]]:
-    """Run a leg per mode into ``legs/BUILD-MODE``; what was found, also where the user stops it.
+def run(options: Request) -> list[Leg]:
+    """Run a leg per mode into ``legs/BUILD-MODE``; return the legs, also if the user stops it.
 
     A mode that cannot start does not keep the others from running: it is a leg with exit code 2. One for
     which the user's selection leaves nothing is left out.
@@ -26,37 +26,37 @@ def run(options: Request) -> list[dict[str, Any]]:
     folders.clear(options.output)
     build = installed.version()
 
-    def one(mode: str) -> dict[str, Any]:
+    def one(mode: str) -> Leg:
         return leg.run(options, mode, options.output / "legs" / installed.leg_name(build, mode))
 
     return each(options, one)
 
 
-def each(options: Request, one: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
-    """The legs that ``one`` finds for the modes of a run."""
+def each(options: Request, run_mode: Callable[[str], Leg]) -> list[Leg]:
+    """The legs that ``run_mode`` returns for the modes of a run."""
     build = installed.version()
-    found: list[dict[str, Any]] = []
+    legs: list[Leg] = []
     for mode in options.modes:
         folder = options.output / "legs" / installed.leg_name(build, mode)
         try:
-            found.append(one(mode))
+            legs.append(run_mode(mode))
         except leg.NothingToRun as nothing:
             print(f"mode {mode} is left out: {nothing}", file=sys.stderr)
             continue
         except leg.Interrupted as stop:
-            found += stop.found
-            files.write(folder, found[-1:])
-            raise leg.Interrupted(found) from None
+            legs += stop.found
+            files.write(folder, legs[-1:])
+            raise leg.Interrupted(legs) from None
         except KeyboardInterrupt:
             # Before the leg had a journal. The file must not read as if the modes so far were all.
             why = "stopped by the user before it began"
-            found.append(document.not_run(options, mode, build, why, code=document.INCOMPLETE))
-            raise leg.Interrupted(found) from None
+            legs.append(document.not_run(options, mode, build, why, code=exit_codes.INCOMPLETE))
+            raise leg.Interrupted(legs) from None
         except UsageError as error:
             print(f"mode {mode} did not run: {error}", file=sys.stderr)
-            found.append(document.not_run(options, mode, build, str(error)))
+            legs.append(document.not_run(options, mode, build, str(error)))
             continue
-        files.write(folder, found[-1:])
-    if not found:
+        files.write(folder, legs[-1:])
+    if not legs:
         raise leg.NothingToRun(f"none of the modes {', '.join(options.modes)} has anything to run")
-    return found
+    return legs

@@ -8,12 +8,14 @@ import datetime
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from conformance import expectations as expectation
 from conformance.builds import installed
 from conformance.errors import UsageError
+from conformance.expectations import entries
+from conformance.expectations.entries import Book
 from conformance.model import digests
+from conformance.model.records import Document, Header, Leg, PlanTable
 from conformance.model.verdicts import Verdict
 from conformance.plan.plan import Plan, Shard
 from conformance.plan.request import Request
@@ -36,33 +38,52 @@ FAILED = frozenset(
     if verdict.unexpected and verdict not in (Verdict.XPASS, Verdict.FLAKY)
 )
 #: What must be as it was, besides all digests.
-_SAME = ("name", "mode", "target", "level", "shard", "selection", "samples")
+_SAME: tuple[Literal["name", "mode", "target", "level", "shard", "selection", "samples"], ...] = (
+    "name",
+    "mode",
+    "target",
+    "level",
+    "shard",
+    "selection",
+    "samples",
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Wish:
-    """What the user asks for beside the folder; None is what the run had."""
+    """The user's options beside the folder; None keeps what the run had."""
 
     workers: int | None = None
     timeout: float | None = None
 
 
-def read(folder: Path) -> tuple[Ledger, Tail]:
-    """What a journal says so far; UsageError where it is not that of a run that can go on."""
+@dataclasses.dataclass(frozen=True)
+class Begun:
+    """The state of a run that began, from its journal."""
+
+    ledger: Ledger
+    header: Header
+    plan: PlanTable
+    tail: Tail
+
+
+def read(folder: Path) -> Begun:
+    """The state of a run from its journal; UsageError if it cannot be resumed."""
     path = folder / "journal.jsonl"
     tail = Tail(path)
     ledger = Ledger()
     for event in tail.read():
         ledger.apply(event)
-    if not isinstance(ledger.header.get("options"), dict) or ledger.plan is None:
+    header, plan = ledger.header, ledger.plan
+    if header is None or plan is None or not isinstance(header.get("options"), dict):
         raise UsageError(
             f"journal {path} does not begin with a run and its plan, so it cannot go on; run it anew"
         )
-    return ledger, tail
+    return Begun(ledger, header, plan, tail)
 
 
 def options(folder: Path, wish: Wish) -> Request:
-    """The options of the run whose output folder this is; UsageError where there is none."""
+    """The options of the run whose output folder this is; UsageError if there is none."""
     journals = outputs.journals(folder)
     if not journals:
         raise UsageError(
@@ -70,7 +91,7 @@ def options(folder: Path, wish: Wish) -> Request:
             "results go on in the folders of their parts)"
         )
     parts = [journal.parent for journal in journals]
-    header = read(parts[0])[0].header
+    header = read(parts[0]).header
     if parts[0] != folder and not outputs.of_one_run(journals):
         raise UsageError(
             f"{folder} holds the results of {len(parts)} runs, which were merged; name the one that is to go "
@@ -97,13 +118,13 @@ def options(folder: Path, wish: Wish) -> Request:
         raise UsageError(f"journal of {parts[0]} is damaged ({error!r}); run it anew") from None
 
 
-def run(chosen: Request, *, failed: bool) -> list[dict[str, Any]]:
+def run(chosen: Request, *, failed: bool) -> list[Leg]:
     """Go on with every leg of a run: with ``failed`` what failed, else what is missing.
 
-    UsageError where something that decides about results is not as it was.
+    UsageError if something that decides about results is not as it was.
     """
     if (chosen.output / "journal.jsonl").is_file():
-        return [resume(chosen, chosen.modes[0], chosen.output, failed=failed)]
+        return [run_leg(chosen, chosen.modes[0], chosen.output, failed=failed)]
     folders = _folders(chosen)
     begun = {mode: (folder / "journal.jsonl").is_file() for mode, folder in folders.items()}
     if not any(begun.values()):
@@ -112,13 +133,13 @@ def run(chosen: Request, *, failed: bool) -> list[dict[str, Any]]:
             "run it anew"
         )
 
-    def one(mode: str) -> dict[str, Any]:
+    def one(mode: str) -> Leg:
         if not begun[mode]:
             if failed:
                 raise leg.NothingToRun("it has not run yet; --resume runs it")
             return leg.run(chosen, mode, folders[mode])
         try:
-            return resume(chosen, mode, folders[mode], failed=failed)
+            return run_leg(chosen, mode, folders[mode], failed=failed)
         except UsageError as error:
             raise _Refused(str(error)) from None
 
@@ -127,7 +148,7 @@ def run(chosen: Request, *, failed: bool) -> list[dict[str, Any]]:
     except _Refused as error:
         raise UsageError(str(error)) from None
     except leg.Interrupted as stop:
-        known = {found["mode"] for found in stop.found}
+        known = {finished_leg["mode"] for finished_leg in stop.found}
         later = [folders[mode] for mode in chosen.modes if begun[mode] and mode not in known]
         book = _book(chosen)
         raise leg.Interrupted([*stop.found, *(files.from_journal(each, book) for each in later)]) from None
@@ -141,10 +162,10 @@ def _folders(chosen: Request) -> dict[str, Path]:
     return {mode: chosen.output / "legs" / installed.leg_name(build, mode) for mode in chosen.modes}
 
 
-def finished(chosen: Request, *, failed: bool) -> dict[str, Any] | None:
-    """The results of a run of which nothing is left to do; None where something is, or must be looked into.
+def finished(chosen: Request, *, failed: bool) -> Document | None:
+    """The results of a run of which nothing is left to do; None if something is, or may be.
 
-    It is told from the folder alone: bringing up the target only to find no work takes many seconds.
+    It looks at the folder alone: bringing up the target only to find no work takes many seconds.
     """
     folders = _folders(chosen)
     begun = [folder for folder in folders.values() if (folder / "journal.jsonl").is_file()]
@@ -153,34 +174,34 @@ def finished(chosen: Request, *, failed: bool) -> dict[str, Any] | None:
         return None
     book = _book(chosen)
     here = {"suite": digests.suite(), "target": chosen.target.digest, "expectations": book.digest}
-    found = []
+    legs = []
     for folder in begun:
-        ledger, tail = read(folder)
-        known = ledger.header.get("digests", {})
-        if tail.damaged or any(known.get(word) != digest for word, digest in here.items()):
+        run = read(folder)
+        known = run.header.get("digests", {})
+        if run.tail.damaged or any(known.get(word) != digest for word, digest in here.items()):
             return None
-        found.append(document.leg(ledger, book))
-        if not found[-1]["complete"] or (failed and _to_try(found[-1])):
+        legs.append(document.leg(run.ledger, book))
+        if not legs[-1]["complete"] or (failed and _to_try(legs[-1])):
             return None
     with contextlib.suppress(UsageError):
         kept = document.read(chosen.output / "results.json")
-        if [one["results"] for one in kept["legs"]] == [one["results"] for one in found]:
+        if [each["results"] for each in kept["legs"]] == [each["results"] for each in legs]:
             return kept
     # The run was killed between its last result and its files.
-    for folder, one in zip(begun, found, strict=True):
-        files.write(folder, [one])
-    return files.write(chosen.output, found)
+    for folder, each in zip(begun, legs, strict=True):
+        files.write(folder, [each])
+    return files.write(chosen.output, legs)
 
 
 class _Refused(Exception):
     """A leg cannot go on. Unlike one that cannot start, it has results, which nothing may replace."""
 
 
-def _book(chosen: Request) -> expectation.Book:
-    return expectation.load(expectation.sources(chosen.target.name, chosen.target.expectations))
+def _book(chosen: Request) -> Book:
+    return entries.load(entries.sources(chosen.target.name, chosen.target.expectations))
 
 
-def resume(chosen: Request, mode: str, folder: Path, *, failed: bool) -> dict[str, Any]:
+def run_leg(chosen: Request, mode: str, folder: Path, *, failed: bool) -> Leg:
     """Go on with one leg and return it; Interrupted on Ctrl-C."""
     started = datetime.datetime.now(datetime.timezone.utc)
     clock = time.monotonic()
@@ -189,29 +210,30 @@ def resume(chosen: Request, mode: str, folder: Path, *, failed: bool) -> dict[st
         raise UsageError(f"a run still writes to {folder}; wait for its end, or end it")
     book = _book(chosen)
     answer = leg.prepare(chosen, mode)
-    level, plan, _ = leg.choose(chosen, mode, answer)
-    ledger, tail = read(folder)
-    _same(folder, ledger.header, leg.header(chosen, mode, answer, level, book, started))
-    if Plan.from_json(ledger.plan or {}).digest() != plan.digest():
+    level, plan, left_out = leg.choose(chosen, mode, answer)
+    run = read(folder)
+    ledger = run.ledger
+    _same(folder, run.header, leg.header(chosen, mode, answer, level, book, started, left_out))
+    if Plan.from_json(run.plan).digest() != plan.digest():
         raise UsageError(f"the plan in {folder} is another one than that of its options; run it anew")
-    wanted = _failed(ledger, book) if failed else None
-    if wanted is not None and not wanted:
+    failures = _failed(ledger, book) if failed else None
+    if failures is not None and not failures:
         return document.leg(ledger, book, today=started.date())
     journal.write("resume", failed=failed, started=started.isoformat(timespec="seconds"))
-    progress = Progress(ledger, len(plan), label=ledger.header["name"])
-    rounds = Rounds(chosen, mode, folder, journal, tail, ledger, progress.show, number=ledger.rounds)
+    progress = Progress(ledger, len(plan), label=run.header["name"])
+    rounds = Rounds(chosen, mode, folder, journal, run.tail, ledger, progress.show, number=ledger.rounds)
     rounds.absorb()
 
     def work() -> None:
-        if wanted is None:
+        if failures is None:
             leg.work(rounds, plan)
         else:
-            rerun(rounds, plan.only(wanted))
+            rerun(rounds, plan.only(failures))
 
-    found = leg.finish(rounds, work, progress, book, started.date(), clock)
-    if tail.damaged:
-        found["problems"].append(f"{tail.damaged} damaged lines in journal.jsonl")
-    return found
+    finished_leg = leg.finish(rounds, work, progress, book, started.date(), clock)
+    if run.tail.damaged:
+        finished_leg["problems"].append(f"{run.tail.damaged} damaged lines in journal.jsonl")
+    return finished_leg
 
 
 def rerun(rounds: Rounds, plan: Plan) -> None:
@@ -226,22 +248,22 @@ def rerun(rounds: Rounds, plan: Plan) -> None:
         idle = idle + 1 if len(pending) == before else 0
 
 
-def _failed(ledger: Ledger, book: expectation.Book) -> list[str]:
-    """The results that failed; UsageError where some are missing, which come first."""
-    found = document.leg(ledger, book)
-    if found["missing"]["count"]:
+def _failed(ledger: Ledger, book: Book) -> list[str]:
+    """The results that failed; UsageError if some are missing, which come first."""
+    so_far = document.leg(ledger, book)
+    if so_far["missing"]["count"]:
         raise UsageError(
-            f"{found['missing']['count']} results of {found['name']} are missing; go on with --resume first"
+            f"{so_far['missing']['count']} results of {so_far['name']} are missing; go on with --resume first"
         )
-    return _to_try(found)
+    return _to_try(so_far)
 
 
-def _to_try(found: dict[str, Any]) -> list[str]:
-    return [row["id"] for row in found["results"] if row["verdict"] in FAILED]
+def _to_try(finished_leg: Leg) -> list[str]:
+    return [row["id"] for row in finished_leg["results"] if row["verdict"] in FAILED]
 
 
-def _same(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
-    """Raise UsageError where what decides about results has changed since."""
+def _same(folder: Path, old: Header, new: Header) -> None:
+    """Raise UsageError if what decides about results has changed since."""
     wrong = [
         f"{word} was {_short(spoken(word, old.get(word)))} and is {_short(spoken(word, new[word]))}"
         for word in _SAME
@@ -257,7 +279,7 @@ def _same(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
         raise UsageError(f"the run in {folder} cannot go on: {_and(wrong)}; put that back, or run it anew")
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = str(value)
     return text[:12] if len(text) == 64 else text
 

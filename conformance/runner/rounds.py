@@ -48,7 +48,7 @@ class Rounds:
 
         A ``patient`` round goes on however many workers it loses: what it holds was lost before.
 
-        KeyboardInterrupt passes through after all processes have ended. GivenUp where the target loses one
+        KeyboardInterrupt passes through after all processes have ended. GivenUp if the target loses one
         worker after the other.
         """
         self.number += 1
@@ -105,7 +105,7 @@ class Rounds:
         return command
 
     def _watch(self, process: subprocess.Popen[bytes], *, patient: bool) -> bool:
-        """Wait for the process; True where it had to be killed because nothing happened any more."""
+        """Wait for the process; True if it had to be killed because nothing happened any more."""
         heard = time.monotonic()
         while process.poll() is None:
             if self.absorb():

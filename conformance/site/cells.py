@@ -6,10 +6,10 @@ import dataclasses
 import datetime
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from conformance.certificate import entitlement, standing
 from conformance.errors import UsageError
+from conformance.model.records import Leg
 from conformance.plan.levels import manifest
 from conformance.results import diff
 from conformance.site.columns import Build, release
@@ -107,10 +107,11 @@ def cells(
 
 def _before(submission: Submission, earlier: Sequence[Submission]) -> Submission | None:
     """Find the latest earlier run that can be compared with this one: complete, and of the same level."""
-    if standing.of(submission.leg)[0] not in ("passed", "failed"):
+    leg = submission.leg
+    if standing.of(leg)[0] not in ("passed", "failed"):
         return None
     for candidate in earlier:
-        same = all(candidate.leg[word] == submission.leg[word] for word in ("level", "samples"))
+        same = (candidate.leg["level"], candidate.leg["samples"]) == (leg["level"], leg["samples"])
         if same and standing.of(candidate.leg)[0] in ("passed", "failed"):
             return candidate
     return None
@@ -125,7 +126,7 @@ def summary(submission: Submission, before: Submission | None) -> Run:
     regressed: tuple[str, ...] = ()
     if before is not None:
         try:
-            report = diff.compare([dict(before.leg)], [dict(leg)])
+            report = diff.compare([before.leg], [leg])
             regressed = tuple(
                 change.id
                 for pair in report.pairs
@@ -150,7 +151,7 @@ def _manifest() -> manifest.Manifest:
     return manifest.load()
 
 
-def held(leg: Mapping[str, Any]) -> str | None:
+def held(leg: Leg) -> str | None:
     """Return the broadest level that a leg holds, or None, also if the manifest does not know its torch."""
     try:
         return entitlement.held(leg, _manifest())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from typing import Any
+
+from conformance.model.records import Leg
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,10 +24,12 @@ class Build:
         return re.sub(r"[^A-Za-z0-9.]+", "-", words).strip("-").lower()[:90]
 
     @staticmethod
-    def of(leg: Mapping[str, Any]) -> Build:
+    def of(leg: Leg) -> Build:
         """Return the build of a leg."""
-        torch = leg["facts"].get("torch", {})
-        torch = torch if isinstance(torch, dict) else {}
+        # A file from elsewhere may say anything about its torch.
+        facts: Mapping[str, object] = leg["facts"]
+        stated = facts.get("torch")
+        torch = stated if isinstance(stated, dict) else {}
         return Build.named(leg["torch"], torch.get("kind"), torch.get("abi"))
 
     @staticmethod

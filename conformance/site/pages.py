@@ -7,8 +7,8 @@ import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from conformance.model import records
 from conformance.results import privacy
 from conformance.site import words
 from conformance.site.cells import Cell
@@ -136,12 +136,12 @@ def _facts(cell: Cell) -> dict[str, object]:
     }
 
 
-def _backend_words(backend: Mapping[str, Any]) -> str:
+def _backend_words(backend: Mapping[str, object]) -> str:
     if not backend.get("module"):
         return "none, or torch's own"
     return f"{backend.get('module')} {backend.get('version') or ''}, ABI {backend.get('abi') or 'none'}"
 
 
-def _message(row: Mapping[str, Any]) -> str:
-    failures = row.get("failures") or [{}]
-    return privacy.text(str(failures[0].get("message", ""))[:200])
+def _message(row: records.Row) -> str:
+    failures = row.get("failures")
+    return privacy.text(failures[0]["message"][:200]) if failures else ""

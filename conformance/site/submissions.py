@@ -11,6 +11,7 @@ from typing import Any
 
 from conformance.certificate import standing
 from conformance.errors import UsageError
+from conformance.model.records import Leg, TargetRecord
 from conformance.results import document as results
 from conformance.results import privacy
 from conformance.site import provenance
@@ -40,7 +41,7 @@ class Submission:
     backend: Backend
     run: str
     folder: Path
-    leg: Mapping[str, Any]
+    leg: Leg
     provenance: Provenance
     started: datetime.datetime
 
@@ -147,7 +148,7 @@ def _run(run: Path, backend: Backend, today: datetime.date, ours: str) -> Iterat
         yield Submission(backend, printable(run.name), run, leg, origin, min(started, origin.received))
 
 
-def _check_size(legs: Sequence[Mapping[str, Any]]) -> None:
+def _check_size(legs: Sequence[Leg]) -> None:
     """Refuse a file that would make many columns, or take long to process."""
     if len(legs) > LEGS:
         raise UsageError(f"it has {len(legs)} legs; at most {LEGS} are read")
@@ -165,13 +166,13 @@ def _check_size(legs: Sequence[Mapping[str, Any]]) -> None:
             )
 
 
-def _declared(leg: Mapping[str, Any]) -> Mapping[str, Any]:
+def _declared(leg: Leg) -> Mapping[str, Any]:
     declared = leg["target"].get("declared")
     unsupported = declared.get("unsupported", {}) if isinstance(declared, dict) else {}
     return unsupported if isinstance(unsupported, dict) else {}
 
 
-def _check_device(backend: Backend, target: Mapping[str, Any]) -> None:
+def _check_device(backend: Backend, target: TargetRecord) -> None:
     if target["device"] != backend.device:
         raise UsageError(
             f"its device is {target['device']!r}, but that of {backend.id} is {backend.device!r}"

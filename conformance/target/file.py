@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conformance.errors import UsageError
+from conformance.model.records import Declared
 from conformance.model.vocabulary import CAPABILITIES, MODES
 
 if sys.version_info >= (3, 11):
@@ -132,7 +133,7 @@ class TargetFile:
         """The mode to use if none is named: ``eager``, else the first."""
         return "eager" if "eager" in self.modes else self.modes[0]
 
-    def declared(self) -> dict[str, Any]:
+    def declared(self) -> Declared:
         """Return what the file says that the device can and cannot do, as results carry it."""
         return {
             "dtypes": sorted(self.dtypes),

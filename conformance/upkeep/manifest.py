@@ -17,8 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from conformance import expectations as expectation
 from conformance.checking.property import Property
+from conformance.expectations import entries
+from conformance.expectations.entries import Expectation
+from conformance.expectations.index import Index
 from conformance.model.vocabulary import MODES
 from conformance.plan.levels import manifest as manifests
 from conformance.plan.levels.manifest import Manifest, Minor, Statement, Waiver
@@ -135,9 +137,9 @@ def waivers(manifest: Manifest, minor: Minor) -> tuple[Waiver, ...]:
     """Make one waiver per result and kind that the suite's own targets expect for a fault of torch itself."""
     version = manifests.words(minor)
     ids = {mode: _ids(manifest, minor, mode) for mode in MODES}
-    by_result: dict[tuple[str, str], tuple[expectation.Expectation, set[str]]] = {}
+    by_result: dict[tuple[str, str], tuple[Expectation, set[str]]] = {}
     for name in _OWN:
-        for entry in expectation.load(expectation.sources(name)).entries:
+        for entry in entries.load(entries.sources(name)).entries:
             if entry.reason != "upstream" or not entry.until.startswith("torch "):
                 continue
             for mode in entry.modes or MODES:
@@ -146,19 +148,19 @@ def waivers(manifest: Manifest, minor: Minor) -> tuple[Waiver, ...]:
                     continue
                 for text in ids[mode].matching(entry.id):
                     by_result.setdefault((text, entry.kind.value), (entry, set()))[1].add(mode)
-    entries = []
+    excused = []
     for (text, kind), (entry, modes) in sorted(by_result.items()):
         until = manifests.minor_of(entry.until.removeprefix("torch "))
         if until <= minor:
             continue
         order = tuple(mode for mode in MODES if mode in modes)
-        entries.append(Waiver(text, kind, entry.link, entry.detail, order, minor, until))
-    return tuple(entries)
+        excused.append(Waiver(text, kind, entry.link, entry.detail, order, minor, until))
+    return tuple(excused)
 
 
-def _ids(manifest: Manifest, minor: Minor, mode: str) -> expectation.Index:
+def _ids(manifest: Manifest, minor: Minor, mode: str) -> Index:
     ids = manifest.ids(minor, mode)
-    return expectation.Index(f"{statement.name}/{subject}@{dtype}" for statement, subject, dtype in ids)
+    return Index(f"{statement.name}/{subject}@{dtype}" for statement, subject, dtype in ids)
 
 
 def text(manifest: Manifest) -> str:

@@ -8,9 +8,9 @@ import math
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from conformance.errors import UsageError
+from conformance.model.records import Leg
 from conformance.plan import shards
 
 #: Seconds are kept as powers of two, in these steps: no value is off by more than 20 per cent.
@@ -27,7 +27,7 @@ def rounded(seconds: float) -> float:
     return float(f"{2.0**power:.3g}")
 
 
-def record(legs: Iterable[dict[str, Any]], kinds: Mapping[tuple[str, str], str]) -> dict[str, Any]:
+def record(legs: Iterable[Leg], kinds: Mapping[tuple[str, str], str]) -> shards.Seconds:
     """Make a table from legs; the mean if a mode was run several times. ``kinds``: by property and
     subject.
     """

@@ -37,7 +37,7 @@ _FILLING = frozenset(
 #: device, which the host makes.
 _ABOUT_ARGUMENTS = frozenset({"bits", "layout"})
 
-#: Property and subject where nothing can run on the device, with the reason.
+#: Properties of subjects for which nothing can run on the device, with the reason.
 _NOTHING_RUNS = {
     # torch's fallback for lazy negatives takes no operator that writes more than one argument
     ("bits", "_batch_norm_with_update"): "every call is refused",
@@ -59,7 +59,7 @@ _SAMPLES = 8
 
 @contextlib.contextmanager
 def observed(target: Target, entry: Property, subject: Any, recorder: Recorder) -> Iterator[None]:
-    """Around one result: watch the mode at work and mark the result vacuous where it was not."""
+    """Around one result: watch the mode at work, and mark the result vacuous if it was not."""
     if target.mode == "compile":
         torch_private.reset_dynamo()
         try:
@@ -93,7 +93,7 @@ def observed(target: Target, entry: Property, subject: Any, recorder: Recorder) 
         if expected and all(is_composite(name, target.device) for name in expected):
             recorder.note(
                 f"the device makes {', '.join(sorted(expected)[:5])} of views, copies and fills, which "
-                "cannot be told from the harness's own in the graphs"
+                "the graphs do not distinguish from the harness's own"
             )
             return
         names = ", ".join(sorted(expected)[:5]) or "an operator of its own"
@@ -101,7 +101,7 @@ def observed(target: Target, entry: Property, subject: Any, recorder: Recorder) 
 
 
 def is_composite(name: str, device: str) -> bool:
-    """Whether no overload of an operator has a kernel of the device's own."""
+    """Return True if no overload of an operator has a kernel of the device's own."""
     key = torch_private.dispatch_key(device)
     overloads = torch_private.overloads(name)
     return bool(key and overloads) and not any(
@@ -110,22 +110,22 @@ def is_composite(name: str, device: str) -> bool:
 
 
 def ran(before: Mapping[str, int], after: Mapping[str, int], expected: Iterable[str]) -> bool:
-    """Whether the counts show one of the expected operators, or one that is not the harness's own.
+    """Return True if the counts show one of the expected operators, or one that the harness does not call.
 
-    A device may have a kernel where the CPU's operator is made of others, so that any foreign name will do.
-    Of a subject that itself only copies or fills, the harness's own calls cannot be told.
+    A device may have one kernel for what the CPU composes of several, so any name but the harness's own will
+    do. For a subject that only copies or fills, the harness's own calls look the same and therefore count.
     """
     grown = {base_name(name) for name, count in after.items() if count > before.get(name, 0)}
-    wanted = set(expected)
-    alike = bool(wanted) and all(name in _HARNESS | _FILLING or name.endswith("_copy") for name in wanted)
-    return bool(grown & wanted) or bool(grown - _HARNESS) or (alike and bool(grown))
+    names = set(expected)
+    alike = bool(names) and all(name in _HARNESS | _FILLING or name.endswith("_copy") for name in names)
+    return bool(grown & names) or bool(grown - _HARNESS) or (alike and bool(grown))
 
 
 def expected_kernels(subject: Any, dtype: str) -> frozenset[str] | None:
     """Names of the kernels that the subject runs on the CPU and that a graph can hold, without overloads.
 
-    None where there are none: views, what depends on data for its shape, and what needs the host run at once
-    in every mode.
+    None if there are none: views, operators whose shapes depend on data, and operators that need the host
+    run at once in every mode.
     """
     if subject.kind == "operator":
         return _of_operator(subject.name, dtype)
@@ -136,8 +136,8 @@ def expected_kernels(subject: Any, dtype: str) -> frozenset[str] | None:
     return None
 
 
-#: Modules that only give their input back, in another shape at most: some in evaluation, where alone they
-#: have values to compare.
+#: Modules that only return their input, in another shape at most; dropout does so in evaluation, the only
+#: mode in which it has values to compare.
 _WITHOUT_KERNELS = frozenset(
     {
         *("nn.Identity", "nn.Flatten", "nn.Unflatten"),
@@ -173,9 +173,9 @@ def _of_operator(name: str, dtype: str) -> frozenset[str] | None:
     chosen = dtype if dtype != "any" else _some_dtype(subject.info)
     names: set[str] = set()
     for sample in samples_of(subject, dtype_of(chosen)).chosen(_SAMPLES):
-        found = kernels_of(subject.info.op, sample)
-        if found is not None:
-            names.update(found.recordable)
+        kernels = kernels_of(subject.info.op, sample)
+        if kernels is not None:
+            names.update(kernels.recordable)
     return frozenset(names) or None
 
 

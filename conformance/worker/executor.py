@@ -59,13 +59,13 @@ class Executor:
         self.attempt = attempt
         #: Whether a runner drives this process: then no user can interrupt it, and who does is the backend.
         self.driven = driven
-        #: The result that was found last, also where the device was unusable after it.
+        #: The last result, even if the device was unusable after it.
         self.last: Result | None = None
         self._subjects: dict[str, dict[str, catalogue.Subject]] = {}
         self._properties: dict[tuple[str, str], Property] = {}
         #: Parts of the probe that this device never could; they say nothing about its health.
-        own = not target.is_cpu and not target.elsewhere
-        self._never = frozenset(self._probe()) if own else frozenset()
+        can_probe = not target.is_cpu and not target.elsewhere
+        self._never = frozenset(self._probe()) if can_probe else frozenset()
         self._state = process_state.capture()
 
     def subject(self, kind: str, name: str) -> catalogue.Subject:
@@ -81,7 +81,7 @@ class Executor:
         return self._properties[(kind, name)]
 
     def run(self, case: Case) -> list[Result]:
-        """All results of a case. DeviceUnusable where the probe fails after one of them."""
+        """All results of a case. DeviceUnusable if the probe fails after one of them."""
         try:
             return list(self.results(case))
         finally:
@@ -94,9 +94,11 @@ class Executor:
         subject = self.subject(case.kind, case.subject)
         for dtype in case.dtypes:
             result_id = ResultId(CaseId(case.property, case.subject), dtype)
-            self._write("dtype", id=str(result_id), attempt=self.attempt)
+            if self.journal is not None:
+                self.journal.write("dtype", worker=self.worker, id=str(result_id), attempt=self.attempt)
             result = self.last = self._check(entry, subject, result_id)
-            self._write("result", result=result.to_json())
+            if self.journal is not None:
+                self.journal.write("result", worker=self.worker, result=result.to_json())
             if result.verdict is not Verdict.PASS:
                 self._after(result)
             yield result
@@ -134,15 +136,15 @@ class Executor:
             )
         changed = process_state.restore(self._state)
         if changed and trouble is None:
-            trouble = f"property {entry.name!r} left {', '.join(changed)} changed; restore it where it is set"
+            trouble = f"property {entry.name!r} left {', '.join(changed)} changed; restore it in the property"
         result = refusal.judged(self.target, recorder.result(), recorder.lacking)
         if trouble is not None:
-            found = Failure(Kind.HARNESS, trouble[:MAX_MESSAGE])
+            harness_failure = Failure(Kind.HARNESS, trouble[:MAX_MESSAGE])
             kept = [failure for failure in result.failures if failure.kind is not Kind.VACUOUS]
             result = dataclasses.replace(
                 result,
                 verdict=Verdict.ERROR,
-                failures=[found, *kept],
+                failures=[harness_failure, *kept],
                 failure_count=recorder.failure_count + 1,
             )
         result.attempt = self.attempt
@@ -161,12 +163,21 @@ class Executor:
 
     def _after(self, result: Result) -> None:
         """Ask the device for known answers after a result that did not pass."""
-        self._write("probe", id=str(result.id), state="start", attempt=self.attempt)
+        name = str(result.id)
+        if self.journal is not None:
+            self.journal.write("probe", worker=self.worker, id=name, state="start", attempt=self.attempt)
         with self.watchdog.bound(PROBE_SECONDS) if self.watchdog is not None else contextlib.nullcontext():
             wrong = {name: text for name, text in self._probe().items() if name not in self._never}
-        state = "failed" if wrong else "ok"
         message = "; ".join(wrong.values())
-        self._write("probe", id=str(result.id), state=state, attempt=self.attempt, message=message)
+        if self.journal is not None:
+            self.journal.write(
+                "probe",
+                worker=self.worker,
+                id=name,
+                state="failed" if wrong else "ok",
+                attempt=self.attempt,
+                message=message,
+            )
         if wrong:
             text = unusable(message)
             result.failures.append(Failure(Kind.STATE, text))
@@ -175,10 +186,6 @@ class Executor:
 
     def _probe(self) -> dict[str, str]:
         return {} if self.target.elsewhere else probe.known_answers(self.target)
-
-    def _write(self, event: str, **fields: object) -> None:
-        if self.journal is not None:
-            self.journal.write(event, worker=self.worker, **fields)
 
 
 def leave(code: int = UNUSABLE) -> None:

@@ -13,13 +13,13 @@ import os
 import platform
 import sys
 from pathlib import Path
-from typing import Any
 
 from conformance.errors import UsageError
+from conformance.model.records import BackendFacts, Facts, Prepared, ResultNames
 from conformance.processes import orphan
 
 
-def facts(module_name: str | None, extra: list[str]) -> dict[str, Any]:
+def facts(module_name: str | None, extra: list[str]) -> Facts:
     """Versions and digests of torch and of the backend in this process, and what else it was started with."""
     import torch
 
@@ -27,7 +27,8 @@ def facts(module_name: str | None, extra: list[str]) -> dict[str, Any]:
     from conformance.model import digests
 
     build = describe.of_folder(Path(torch.__file__).parents[1])
-    found: dict[str, Any] = {
+    backend: BackendFacts = {"module": module_name, "version": None, "digest": None, "abi": None}
+    facts_of_run: Facts = {
         "python": platform.python_version(),
         "platform": platform.platform(),
         # What torch itself says goes before what its files say.
@@ -37,29 +38,29 @@ def facts(module_name: str | None, extra: list[str]) -> dict[str, Any]:
             "revision": str(torch.version.git_version),
             "debug": bool(torch.version.debug),
         },
-        "backend": {"module": module_name, "version": None, "digest": None, "abi": None},
+        "backend": backend,
         "environment": installed.environment(),
         "extra": list(extra),
     }
     if module_name is not None:
         module = importlib.import_module(module_name)
         version = getattr(module, "__version__", None)
-        found["backend"]["version"] = None if version is None else str(version)
+        backend["version"] = None if version is None else str(version)
         file = getattr(module, "__file__", None)
         if file is not None:
-            found["backend"]["digest"] = digests.package(Path(file).parent)
-            found["backend"]["abi"] = _abi(Path(file).parent)
-    return found
+            backend["digest"] = digests.package(Path(file).parent)
+            backend["abi"] = _abi(Path(file).parent)
+    return facts_of_run
 
 
 def _abi(package: Path) -> str | None:
-    """The C++ ABI that a package's libraries were built for; None where it has none.
+    """The C++ ABI that a package's libraries were built for; None if it has none.
 
-    Of those that this process has loaded, where that can be seen: a wheel may hold some for each torch.
+    Only loaded libraries count, if the system shows them: a wheel may hold some for each torch.
     """
     from conformance.builds import abi
 
-    package = package.resolve()  # what is loaded is told by its true name
+    package = package.resolve()  # loaded files are listed by their real path
     try:
         mapped = {
             line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if ".so" in line
@@ -68,16 +69,16 @@ def _abi(package: Path) -> str | None:
         mapped = set()
     loaded = [path for path in map(Path, sorted(mapped)) if package in path.parents and path.is_file()]
     try:
-        found = {abi.of_extension(path).value for path in loaded or [package]} - {"unknown"}
-        return found.pop() if len(found) == 1 else "unknown"
+        abis = {abi.of_extension(path).value for path in loaded or [package]} - {"unknown"}
+        return abis.pop() if len(abis) == 1 else "unknown"
     except UsageError:
         return None
 
 
-def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> dict[str, Any]:
+def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> Prepared:
     """The facts, the plan of the level in its mode, and that of the full level in all modes of the target.
 
-    UsageError where the target is unfit, or its file speaks of results that do not exist.
+    UsageError if the target is unfit, or its file names results that do not exist.
     """
     from conformance.device import probe
     from conformance.device.accelerator import use
@@ -103,7 +104,7 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> dict[s
     chosen = plan.build(target, level)
     # Kinds and names of the properties that the mode has.
     here = [
-        [kind, entry.name]
+        (kind, entry.name)
         for kind in catalogue.kinds()
         for entry in properties(kind)
         if target.mode in entry.modes
@@ -116,11 +117,11 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> dict[s
     }
 
 
-def names(target_file: str, mode: str, extra: list[str]) -> dict[str, Any]:
+def names(target_file: str, mode: str, extra: list[str]) -> ResultNames:
     """The plan of the full level in each mode of the target, for which its device need not work.
 
-    The backend is imported only where torch does not know the name of its device without it: expectations
-    are also looked at where there is no device. UsageError where the name stays unknown.
+    The backend is imported only if torch does not know the name of its device without it: expectations are
+    also checked on machines without the device. UsageError if the name stays unknown.
     """
     from conformance.device.accelerator import check_device, import_backend
     from conformance.plan import plan
@@ -135,7 +136,7 @@ def names(target_file: str, mode: str, extra: list[str]) -> dict[str, Any]:
         if not _nameable(target.device):
             check_device(target)
     plans = {each: plan.build(file.target(each), "full", [each]) for each in file.modes}
-    return {"names": {each: found.to_json() for each, found in plans.items()}}
+    return {"names": {each: each_plan.to_json() for each, each_plan in plans.items()}}
 
 
 def _nameable(device: str) -> bool:
@@ -149,7 +150,7 @@ def _nameable(device: str) -> bool:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the answer to a file; exit code 2 with ``error`` in the answer where the target is unfit."""
+    """Write the answer to a file; exit code 2 with ``error`` in the answer if the target is unfit."""
     parser = argparse.ArgumentParser(prog="python -m conformance.worker.prepare")
     parser.add_argument("answer", type=Path)
     parser.add_argument("--target", required=True)
@@ -161,6 +162,7 @@ def main(arguments: list[str] | None = None) -> int:
     if orphan.VARIABLE in os.environ:
         orphan.follow()
     try:
+        answer: Prepared | ResultNames
         if options.names:
             answer = names(options.target, options.mode, options.extra)
         else:

@@ -25,40 +25,49 @@ class SubjectScheduling:
 
     @property
     def nodes(self) -> list[Any]:
+        """The workers that have been added and not removed."""
         return list(self._ready)
 
     @property
     def collection_is_completed(self) -> bool:
+        """True once every expected worker has collected its items."""
         return self._collection is not None or (
             len(self._ready) >= self._workers and all(ids is not None for ids in self._ready.values())
         )
 
     @property
     def tests_finished(self) -> bool:
+        """True once every group is handed out and each worker has at most its last item."""
         if self._collection is None or self._groups:
             return False
         return all(len(pending) < 2 for pending in self._pending.values())
 
     @property
     def has_pending(self) -> bool:
+        """True while any item is not finished."""
         return bool(self._groups) or any(self._pending.values())
 
     def add_node(self, node: Any) -> None:
+        """Take in a worker that has not collected yet."""
         self._ready[node] = None
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+        """Record the items that a worker has collected."""
         self._ready[node] = list(collection)
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        """Record that a worker finished an item, and hand it more."""
         self._pending[node].remove(item_index)
         self._feed(node)
 
     def mark_test_pending(self, item: str) -> None:
+        """Raise NotImplementedError: the runner repeats lost cases in its next round."""
         raise NotImplementedError(
             "a case that was lost is run again by the next round, not by this scheduler"
         )
 
     def remove_pending_tests_from_node(self, node: Any, indices: Sequence[int]) -> None:
+        """Raise NotImplementedError: work is never taken from a live worker."""
         raise NotImplementedError("this scheduler never takes work back from a live worker")
 
     def remove_node(self, node: Any) -> str | None:
@@ -70,8 +79,8 @@ class SubjectScheduling:
         running = pending.popleft()
         if pending:
             self._groups.appendleft(list(pending))
-        for other in self._pending:
-            self._feed(other)
+        for remaining in self._pending:
+            self._feed(remaining)
         return self._collection[running]
 
     def schedule(self) -> None:

@@ -1,4 +1,4 @@
-"""Levels: how broad a run is, and what nobody who claims one can do without.
+"""Levels: the breadth of a run, and the results that everyone who claims a level must have.
 
 Each level is a file of this folder: ``smoke.toml`` chooses subjects for a quick run; the others name *takes*,
 choices of results by kind, property, subject and dtype, on top of those of every narrower level.
@@ -25,19 +25,19 @@ else:
 SMOKE = "smoke"
 ALL_LEVELS = (SMOKE, *LEVELS)
 FOLDER = Path(__file__).parent
-#: The property that tells where an operator ran.
+#: The property that reports the placement of an operator.
 PLACEMENT = "placement"
 
 
 def check(level: str) -> None:
-    """Raise UsageError for a word that is no level."""
+    """Raise UsageError for a word that is not a level."""
     if level not in ALL_LEVELS:
         raise UsageError(f"level {level!r} does not exist; use one of {', '.join(ALL_LEVELS)}")
 
 
-def includes(level: str, other: str) -> bool:
-    """Whether all that ``other`` takes is taken by ``level`` too."""
-    return LEVELS.index(other) <= LEVELS.index(level)
+def includes(level: str, narrower: str) -> bool:
+    """Return True if ``level`` takes all that ``narrower`` takes."""
+    return LEVELS.index(narrower) <= LEVELS.index(level)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,12 +53,13 @@ class Take:
     dtypes: frozenset[str] | None
 
     def of(self, kind: str, name: str, level: str, subject: str) -> bool:
-        """Whether it takes some dtype of a property (registered at ``level``) of a subject."""
+        """Return True if it takes some dtype of a property (registered at ``level``) of a subject."""
         if kind != self.kind or (self.subjects is not None and subject not in self.subjects):
             return False
         return includes(self.level, level) if self.properties is None else name in self.properties
 
     def takes(self, dtype: str) -> bool:
+        """Return True if it takes a dtype."""
         return self.dtypes is None or dtype == ANY_DTYPE or dtype in self.dtypes
 
 
@@ -70,7 +71,7 @@ class Floor:
     capabilities: frozenset[str]
 
     def holds(self, dtype: str, capabilities: Iterable[str]) -> bool:
-        """Whether a result of that dtype, with what it needs, is due whatever a target declares."""
+        """Return True if a result of that dtype, with what it needs, is due whatever a target declares."""
         return (dtype == ANY_DTYPE or dtype in self.dtypes) and self.capabilities.issuperset(capabilities)
 
 
@@ -135,10 +136,12 @@ def _take(name: str, table: dict[str, Any]) -> Take:
     if table["kind"] not in KINDS or ("level" in table) == ("properties" in table):
         raise ValueError(f"levels/{name}.toml: a take has a known kind, and either a level or properties")
     if table.get("level", name) not in LEVELS:
-        raise ValueError(f"levels/{name}.toml: {table['level']!r} is no level")
+        raise ValueError(f"levels/{name}.toml: {table['level']!r} is not a level")
     subjects = table.get("subjects")
     if subjects is not None and "core" in subjects:
-        subjects = [one for one in subjects if one != "core"] + _subjects_of("core", table["kind"])
+        subjects = [subject for subject in subjects if subject != "core"] + _subjects_of(
+            "core", table["kind"]
+        )
     return Take(
         kind=table["kind"],
         properties=frozenset(table["properties"]) if "properties" in table else None,

@@ -30,15 +30,15 @@ Minor = tuple[int, int]
 
 
 class UnknownMinor(UsageError):
-    """The manifest says nothing of a torch minor, so that nobody can be certified on it."""
+    """The manifest does not know a torch minor, so no run on it can be certified."""
 
 
 def minor_of(version: str) -> Minor:
     """Major and minor of a version of torch: (2, 13) of ``2.13.0+cpu``."""
-    found = re.match(r"(\d{1,4})\.(\d{1,4})(?!\d)", version)
-    if found is None:
+    match = re.match(r"(\d{1,4})\.(\d{1,4})(?!\d)", version)
+    if match is None:
         raise UsageError(f"version {version!r} of torch does not begin like 2.13")
-    return int(found.group(1)), int(found.group(2))
+    return int(match.group(1)), int(match.group(2))
 
 
 def words(minor: Minor) -> str:
@@ -56,6 +56,7 @@ class Group:
     subjects: tuple[str, ...]
 
     def at(self, minor: Minor) -> bool:
+        """Return True if the group is due on a minor of torch."""
         return self.since <= minor and (self.until is None or minor < self.until)
 
 
@@ -74,7 +75,7 @@ class Statement:
 
 @dataclasses.dataclass(frozen=True)
 class Waiver:
-    """A failure that torch itself causes, which is held against nobody."""
+    """A failure that torch itself causes, which counts against no target."""
 
     id: str
     kind: str
@@ -98,7 +99,7 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Demand:
-    """What a level asks for in a mode on a torch minor. ``waived`` are kinds of failure by result."""
+    """The requirements of a level in a mode on a torch minor. ``waived`` are kinds of failure by result."""
 
     minor: Minor
     mode: str
@@ -138,7 +139,7 @@ class Manifest:
             )
 
     def ids(self, minor: Minor, mode: str) -> Iterator[tuple[Statement, str, str]]:
-        """Property, subject and dtype of every result in a mode; UsageError where one appears twice."""
+        """Property, subject and dtype of every result in a mode; UsageError if one appears twice."""
         seen: set[str] = set()
         for statement in self.statements:
             if mode not in statement.modes:
@@ -158,7 +159,7 @@ class Manifest:
                         yield statement, subject, dtype
 
     def demand(self, version: str, mode: str, level: str) -> Demand:
-        """What a level asks for in a mode; UsageError for a minor that the manifest does not know."""
+        """The requirements of a level in a mode; UsageError for a minor that the manifest does not know."""
         minor = minor_of(version)
         self.check_minor(minor)
         return _demand(self, minor, mode, level)
@@ -167,16 +168,16 @@ class Manifest:
 def waived(version: str, mode: str) -> dict[str, dict[str, str]]:
     """The waivers of the committed manifest for a torch and a mode: links by kind by result id.
 
-    None where there is no manifest yet, or none of that minor.
+    None if there is no manifest yet, or none of that minor.
     """
     minor = minor_of(version)
     if not PATH.is_file():
         return {}
-    found: dict[str, dict[str, str]] = {}
+    links: dict[str, dict[str, str]] = {}
     for waiver in load().waivers:
         if _speaks(waiver, minor, mode):
-            found.setdefault(waiver.id, {})[waiver.kind] = waiver.link
-    return found
+            links.setdefault(waiver.id, {})[waiver.kind] = waiver.link
+    return links
 
 
 @functools.lru_cache(maxsize=32)
@@ -187,8 +188,8 @@ def _demand(manifest: Manifest, minor: Minor, mode: str, level: str) -> Demand:
     for statement, subject, dtype in manifest.ids(minor, mode):
         if not chosen.chosen(statement.kind, statement.name, statement.level, subject, (dtype,)):
             continue
-        own = capabilities.of_subject(statement.kind, subject)
-        needs = tuple(dict.fromkeys((*statement.capabilities, *own)))
+        of_subject = capabilities.of_subject(statement.kind, subject)
+        needs = tuple(dict.fromkeys((*statement.capabilities, *of_subject)))
         result_id = ResultId.parse(f"{statement.name}/{subject}@{dtype}")
         entries[str(result_id)] = Entry(
             result_id, statement.kind, needs, statement.hooks, floor.holds(dtype, needs)
@@ -217,7 +218,7 @@ def _speaks(waiver: Waiver, minor: Minor, mode: str) -> bool:
 
 
 def load(path: Path = PATH) -> Manifest:
-    """The committed manifest; UsageError where it is not one."""
+    """The committed manifest; UsageError if it is not one."""
     try:
         return from_json(json.loads(path.read_text()))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
@@ -226,7 +227,7 @@ def load(path: Path = PATH) -> Manifest:
 
 
 def from_json(data: Mapping[str, Any]) -> Manifest:
-    """A manifest from its JSON; ValueError, KeyError or TypeError where it is something else."""
+    """A manifest from its JSON; ValueError, KeyError or TypeError if it is something else."""
     if data["schema"] != SCHEMA:
         raise ValueError(f"schema is {data['schema']!r}; this version reads {SCHEMA}")
     return Manifest(
@@ -278,8 +279,8 @@ def _minor(text: str) -> Minor:
 def to_json(manifest: Manifest) -> dict[str, Any]:
     """The inverse of :func:`from_json`, with digests of what levels ask for, for whoever reads a change."""
 
-    def span(one: Group | Waiver) -> dict[str, Any]:
-        return {"since": words(one.since), "until": None if one.until is None else words(one.until)}
+    def span(entry: Group | Waiver) -> dict[str, Any]:
+        return {"since": words(entry.since), "until": None if entry.until is None else words(entry.until)}
 
     return {
         "schema": SCHEMA,
@@ -287,29 +288,29 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
         "digests": digests(manifest),
         "properties": [
             {
-                "kind": one.kind,
-                "name": one.name,
-                "level": one.level,
-                "modes": list(one.modes),
-                "capabilities": list(one.capabilities),
-                "hooks": list(one.hooks),
+                "kind": statement.kind,
+                "name": statement.name,
+                "level": statement.level,
+                "modes": list(statement.modes),
+                "capabilities": list(statement.capabilities),
+                "hooks": list(statement.hooks),
                 "results": [
                     {**span(group), "dtypes": " ".join(group.dtypes), "subjects": " ".join(group.subjects)}
-                    for group in one.groups
+                    for group in statement.groups
                 ],
             }
-            for one in manifest.statements
+            for statement in manifest.statements
         ],
         "waivers": [
             {
-                "id": one.id,
-                "kind": one.kind,
-                "link": one.link,
-                "detail": one.detail,
-                "modes": list(one.modes),
-                **span(one),
+                "id": statement.id,
+                "kind": statement.kind,
+                "link": statement.link,
+                "detail": statement.detail,
+                "modes": list(statement.modes),
+                **span(statement),
             }
-            for one in manifest.waivers
+            for statement in manifest.waivers
         ],
     }
 
@@ -326,19 +327,19 @@ def digests(manifest: Manifest) -> dict[str, dict[str, dict[str, str]]]:
     }
 
 
-def groups(found: Mapping[str, Sequence[tuple[str, Minor, Minor | None]]]) -> tuple[Group, ...]:
+def groups(dtypes_of: Mapping[str, Sequence[tuple[str, Minor, Minor | None]]]) -> tuple[Group, ...]:
     """Groups of one property from the dtypes of each subject with since and until, subjects that share them
     together.
     """
     by_subject: dict[tuple[tuple[str, ...], Minor, Minor | None], list[str]] = {}
-    for subject, dtypes in found.items():
+    for subject, dtypes in dtypes_of.items():
         spans: dict[tuple[Minor, Minor | None], list[str]] = {}
         for dtype, since, until in dtypes:
             spans.setdefault((since, until), []).append(dtype)
         for (since, until), names in spans.items():
             by_subject.setdefault((tuple(names), since, until), []).append(subject)
-    made = [
+    ordered = [
         Group(since, until, dtypes, tuple(sorted(subjects)))
         for (dtypes, since, until), subjects in by_subject.items()
     ]
-    return tuple(sorted(made, key=lambda group: (group.subjects, group.dtypes, group.since)))
+    return tuple(sorted(ordered, key=lambda group: (group.subjects, group.dtypes, group.since)))

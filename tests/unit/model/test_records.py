@@ -1,0 +1,41 @@
+"""The types of a results document and its schema say the same, so that a reader may trust either."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from conformance.model import records
+from conformance.model.schema import FOLDER
+
+SCHEMA = json.loads((FOLDER / "results.json").read_text())
+LEG = SCHEMA["$defs"]["leg"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema"),
+    [
+        (records.Document, SCHEMA),
+        (records.Leg, LEG),
+        (records.TargetRecord, LEG["properties"]["target"]),
+        (records.Missing, LEG["properties"]["missing"]),
+        (records.OracleCheck, LEG["properties"]["oracle"]),
+        (records.Declared, SCHEMA["$defs"]["declared"]),
+        (records.Row, SCHEMA["$defs"]["result"]),
+        (records.FailureRow, SCHEMA["$defs"]["failure"]),
+        (records.AttemptSummary, SCHEMA["$defs"]["attempt"]),
+        (records.ExpectationReport, SCHEMA["$defs"]["expectations"]),
+        (records.ExpectationRecord, SCHEMA["$defs"]["expectation"]),
+    ],
+)
+def test_a_type_has_the_keys_of_its_schema(kind: Any, schema: dict[str, Any]) -> None:
+    assert kind.__required_keys__ == set(schema["required"])
+    assert kind.__required_keys__ | kind.__optional_keys__ == set(schema["properties"])
+
+
+def test_an_attempt_is_a_row_with_its_number_and_without_other_attempts() -> None:
+    row, attempt = records.Row, records.AttemptRow
+    assert attempt.__required_keys__ == row.__required_keys__
+    assert attempt.__optional_keys__ ^ row.__optional_keys__ == {"attempt", "attempts"}
