@@ -7,12 +7,13 @@ import stat
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from conformance.certificate.document import Certificate, canonical
 from conformance.errors import UsageError
 from conformance.model.records import Document
 from conformance.model.schema import Schema, SchemaError
+from conformance.results import document
 
 CERTIFICATE = "certificate.json"
 RESULTS = "results.json"
@@ -26,8 +27,8 @@ _WHEN = (1980, 1, 1, 0, 0, 0)
 
 def write(path: Path, certificate: Certificate, results: Document) -> None:
     """Write a bundle; the file appears whole or not at all. UsageError if the file cannot be written."""
-    Schema.load("certificate").validate(certificate)
-    Schema.load("results").validate(results)
+    _certificate(certificate)
+    document.checked(results)
     scratch = path.with_name(path.name + ".part")
     try:
         with zipfile.ZipFile(scratch, "w", zipfile.ZIP_DEFLATED) as file:
@@ -61,17 +62,25 @@ def read(path: Path) -> tuple[Certificate, Document]:
     try:
         with zipfile.ZipFile(path) as file:
             members = _members(path, file)
-            certificate = _json(path, file, members[CERTIFICATE])
-            results = _json(path, file, members[RESULTS])
+            certificate_data = _json(path, file, members[CERTIFICATE])
+            results_data = _json(path, file, members[RESULTS])
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
         raise UsageError(f"bundle {path} is no sound zip: {error}; ask for it again") from None
-    for name, schema, data in ((CERTIFICATE, "certificate", certificate), (RESULTS, "results", results)):
-        try:
-            Schema.load(schema).validate(data)
-        except (SchemaError, RecursionError) as error:
-            wrong = str(error).removeprefix(": ")  # of the document as a whole
-            raise UsageError(f"{name} of bundle {path} does not follow its schema: {wrong}") from None
+    name = CERTIFICATE
+    try:
+        certificate = _certificate(certificate_data)
+        name = RESULTS
+        results = document.checked(results_data)
+    except (SchemaError, RecursionError) as error:
+        wrong = str(error).removeprefix(": ")  # of the document as a whole
+        raise UsageError(f"{name} of bundle {path} does not follow its schema: {wrong}") from None
     return certificate, results
+
+
+def _certificate(data: object) -> Certificate:
+    """Return a parsed certificate; SchemaError names the first deviation from the schema."""
+    Schema.load("certificate").validate(data)
+    return cast("Certificate", data)
 
 
 def _members(path: Path, file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:

@@ -151,17 +151,22 @@ def from_journal(path: Path, book: Book) -> Leg:
         ledger.problems.append(f"{damaged} damaged lines in {path.name}")
     try:
         journal_leg = leg(ledger, book)
-        Schema.load("results").validate(document([journal_leg]))
+        checked(document([journal_leg]))
     except (KeyError, TypeError, ValueError, AttributeError, LookupError) as error:
         raise UsageError(f"journal {path} is damaged: {type(error).__name__}: {error}") from None
     journal_leg["digests"] = {**journal_leg["digests"], "expectations": book.digest}
     return journal_leg
 
 
+def checked(data: object) -> Document:
+    """Return a parsed results file as a document; SchemaError names the first deviation from the schema."""
+    Schema.load("results").validate(data)
+    return cast("Document", data)
+
+
 def write(path: Path, results: Document) -> None:
     """Check a document against its schema and write it; the file appears whole or not at all."""
-    results = _characters(results)
-    Schema.load("results").validate(results)
+    results = checked(_characters(results))
     scratch = path.with_suffix(".part")
     with scratch.open("w") as file:
         file.write(json.dumps(results, separators=(",", ":")))
@@ -193,15 +198,14 @@ def read(path: Path, *, limit: int = MAX_BYTES) -> Document:
     if size > limit:
         raise UsageError(f"results {path} have {size} bytes; at most {limit} are read")
     try:
-        data = json.loads(path.read_text(), parse_constant=_no_number)
-        Schema.load("results").validate(data)
-        for number, entry in enumerate(data["legs"]):
+        results = checked(json.loads(path.read_text(), parse_constant=_no_number))
+        for number, entry in enumerate(results["legs"]):
             _check_counts(f".legs[{number}]", entry)
     except (ValueError, SchemaError, RecursionError) as error:
         # Of the document as a whole there is no place to name, and none stands before the colon.
         wrong = str(error).removeprefix(": ")
         raise UsageError(f"results {path} do not follow the schema: {wrong}") from None
-    return cast("Document", data)
+    return results
 
 
 def _no_number(word: str) -> float:

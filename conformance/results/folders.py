@@ -80,7 +80,10 @@ class Earlier:
 
 
 def earlier(folder: Path) -> list[Earlier]:
-    """The legs of the run that a folder holds; none if it holds no run, or one that cannot be read."""
+    """The legs of the run that a folder holds; none if it holds no run, or one that cannot be read.
+
+    Results are not checked against the schema: those of another version of the suite count as well.
+    """
     legs_of_journals = []
     for journal in journals(folder):
         legs_of_journals += _leg(header(journal), complete=complete(journal.parent))
