@@ -16,6 +16,7 @@ import nox
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from sessions import coverage as measures
 from sessions import matrix as matrices
 from sessions import wheel as wheels
 from sessions import workflows as checks
@@ -25,6 +26,11 @@ TARGET = "hpu-reference"
 #: What ``nox -s conformance`` runs: environments with the modes of the reference device that belong to each.
 #: ``fork`` is the same torch under the label of a fork-like build, which lazy mode asks for.
 LEGS = {"device": ("eager", "compile", "graph", "distributed"), "fork": ("lazy", "graph")}
+#: Arguments of pytest for all tests. A file stays in one worker, so that its tests share what they set up.
+TESTS = (
+    *("-q", "-n", str(os.cpu_count() or 1), "--dist", "loadfile", "--no-loadscope-reorder"),
+    *("-p", "tests.support.scheduling", "tests", "reference_backend/tests"),
+)
 #: Files of a run's output folder.
 WRITTEN = ("journal.jsonl", "results.json", "junit.xml", "report.html")
 LINTERS = ("ruff==0.17.5", "mypy==2.4.1", "clang-format==23.1.5", "import-linter==2.16")
@@ -130,11 +136,19 @@ def clear(session: nox.Session, output: Path) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """The tests of the harness and of the reference device."""
+    """The tests of the harness and of the reference device, the longest files first (tests/README.md)."""
     environment = prepare(session)
     environment.install("hypothesis")
-    folders = ["tests", "reference_backend/tests"]
-    environment.run("pytest", "-q", "-n", str(os.cpu_count() or 1), *folders, *session.posargs)
+    environment.run("python", "-m", "pytest", *TESTS, *session.posargs)
+
+
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """Coverage of the suite by branches and of the compiled core by lines, in coverage-out/; no gate.
+
+    After ``--``: arguments of pytest instead of all tests, such as ``tests/unit``.
+    """
+    measures.run(session, TESTS)
 
 
 @nox.session
@@ -146,7 +160,7 @@ def browser(session: nox.Session) -> None:
     environment = Environment(session)
     install_torch(environment)
     environment.install("-e", str(ROOT), "selenium")
-    environment.run("pytest", "-q", "tests/site", *session.posargs, env={"CONFORMANCE_BROWSER": "1"})
+    environment.run("pytest", "-q", "tests/browser", *session.posargs, env={"CONFORMANCE_BROWSER": "1"})
 
 
 @nox.session

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from suite_process import Run, conformance
+
+from tests.support.suite_process import Run, conformance
 
 
 @pytest.fixture()

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import fake_gh
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import ROOT, fake_gh
+
 TOOLS = os.environ.get("CONFORMANCE_WORKFLOW_TOOLS")
 
 

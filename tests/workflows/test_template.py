@@ -14,15 +14,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, copied
 
 from conformance import cli
 from conformance.ci import pull
 from conformance.ci.template import render
 from conformance.site import registry
+from tests.vendor import harness
+from tests.workflows.conftest import ROOT, copied
 
 SUITE = "conformance/suite"
-FOREIGN = ROOT / "tests" / "foreign"
+VENDOR = ROOT / "tests" / "vendor"
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +32,8 @@ def machine(tmp_path_factory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("machine")
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     (place,) = folder.glob("lib/python*/site-packages")
-    shutil.copytree(FOREIGN / "tinyaccel", place / "tinyaccel")
-    shutil.copy(FOREIGN / "tinyaccel_build.py", place)
+    shutil.copytree(VENDOR / "tinyaccel", place / "tinyaccel")
+    shutil.copy(VENDOR / "tinyaccel_build.py", place)
     (place / "torch.pth").write_text("\n".join(site.getsitepackages()) + "\n")
     python, build = folder / "bin" / "python", str(place / "tinyaccel" / "build")
     with pytest.MonkeyPatch.context() as variables:
@@ -44,11 +45,6 @@ def machine(tmp_path_factory) -> Iterator[Path]:
 @pytest.fixture
 def vendor(runner, machine, tmp_path):
     """Runs the template in the vendor's repository, whose device is at a stage of its growth."""
-    sys.path.insert(0, str(FOREIGN))
-    try:
-        import harness
-    finally:
-        sys.path.remove(str(FOREIGN))
     suite = tmp_path / "suite"
     copied(suite)
     place = runner.root / "conformance"  # the name of the suite's own package: what is installed is to be run

@@ -1,0 +1,92 @@
+"""Coverage of the tests: branches of the suite, its processes included, and lines of the compiled core.
+
+The core is built once more with gcov's counters, from a copy of its sources in ``.nox/coverage``, so that the
+core of the other sessions stays as it is. The folder ``coverage-out`` gets ``suite/index.html`` and
+``core/index.html``; a summary is printed. Nothing here fails for a low figure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+
+import nox
+
+from sessions.environments import BACKEND, ROOT, Environment, install_torch
+
+TOOLS = ("coverage>=7.10", "gcovr>=8", "hypothesis")
+FOLDER = ROOT / ".nox" / "coverage"
+OUTPUT = ROOT / "coverage-out"
+#: Configuration of coverage.py. Worker processes end by signals and by ``os._exit``, which it saves before.
+SETTINGS = """\
+[run]
+branch = true
+parallel = true
+source_pkgs = conformance
+data_file = {folder}/data/suite
+sigterm = true
+patch =
+    subprocess
+    _exit
+
+[report]
+skip_empty = true
+exclude_also =
+    if TYPE_CHECKING:
+"""
+
+
+def run(session: nox.Session, tests: Sequence[str]) -> None:
+    """Run tests with both measurements and write the two pages.
+
+    Args:
+        session: whose positional arguments, if any, replace the folders in ``tests``.
+        tests: arguments of pytest, the last two of which are folders.
+    """
+    environment = Environment(session, "coverage")
+    install_torch(environment)
+    environment.install("setuptools>=77", "wheel", "ninja", "numpy", "scipy", *TOOLS)
+    environment.install("-e", str(ROOT))
+    core = _core(session, environment)
+    shutil.rmtree(FOLDER / "data", ignore_errors=True)
+    shutil.rmtree(OUTPUT, ignore_errors=True)
+    (FOLDER / "data").mkdir(parents=True)
+    OUTPUT.mkdir()
+    settings = FOLDER / "coverage.ini"
+    settings.write_text(SETTINGS.format(folder=FOLDER))
+    variables = {
+        "PYTHONPATH": os.pathsep.join([str(core), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # the entry point is not installed here
+    }
+    words = [*tests[:-2], *session.posargs] if session.posargs else list(tests)
+    # Failures are those of the session `tests`; a figure is wanted for what ran. 1: some failed, 5: none ran.
+    environment.run(
+        *("python", "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest", *words),
+        env=variables,
+        success_codes=[0, 1],
+    )
+    measured = ["python", "-m", "coverage"]
+    environment.run(*measured, "combine", "-q", f"--rcfile={settings}")
+    environment.run(*measured, "html", "-q", f"--rcfile={settings}", "-d", str(OUTPUT / "suite"))
+    environment.run(*measured, "report", f"--rcfile={settings}", "--omit=*/conformance/properties/*")
+    (OUTPUT / "core").mkdir()
+    environment.run(
+        *("gcovr", "--root", str(core), "--filter", f"{core}/csrc/", "--gcov-ignore-parse-errors"),
+        *("--html-details", str(OUTPUT / "core" / "index.html"), "--txt", "-", str(core / "build")),
+    )
+    session.log(f"pages: {OUTPUT / 'suite' / 'index.html'}, {OUTPUT / 'core' / 'index.html'}")
+
+
+def _core(session: nox.Session, environment: Environment) -> os.PathLike[str]:
+    """Bring the copy of the core up to date and build it with counters. Returns its folder."""
+    copy = FOLDER / "core"
+    left_out = shutil.ignore_patterns("build", "*.so", "__pycache__", "tests", "*.egg-info")
+    shutil.copytree(BACKEND, copy, ignore=left_out, dirs_exist_ok=True)
+    for counters in copy.rglob("*.gcda"):
+        counters.unlink()
+    with session.chdir(copy):
+        session.log("building what changed of the core, with counters (minutes on the first run)")
+        build = ["python", "setup.py", "--quiet", "build_ext", "--inplace"]
+        environment.run(*build, env={"HPU_REFERENCE_COVERAGE": "1"}, silent=True)
+    return copy

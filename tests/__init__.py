@@ -1,0 +1,1 @@
+"""Tests of the suite; README.md says which kind of test goes where."""

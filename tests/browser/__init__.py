@@ -1,0 +1,1 @@
+"""Pages of the suite in a browser, and their scripts in Node."""

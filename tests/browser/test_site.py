@@ -1,0 +1,242 @@
+"""The site in a headless Chromium: filters, links, keyboard, a narrow screen; no error, no outside request.
+
+It wants Debian's ``chromium`` and ``chromium-driver`` and selenium; ``nox -s browser`` is the session, which
+fails where they are not there.
+"""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import os
+import shutil
+import threading
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conformance import cli
+from conformance.results import document
+from tests.support.site_runs import TODAY, failing, made, night, refused, table
+
+pytest.importorskip("selenium", reason="selenium is not installed; run nox -s browser")
+if shutil.which("chromedriver") is None or shutil.which("chromium") is None:
+    if os.environ.get("CONFORMANCE_BROWSER") == "1":
+        raise RuntimeError("there is no chromium: apt-get install chromium chromium-driver")
+    pytest.skip("there is no chromium; run nox -s browser", allow_module_level=True)
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
+
+SCREENSHOTS = os.environ.get("CONFORMANCE_SCREENSHOTS")
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A site with cells of every state, served on this machine; every request is noted."""
+    folder = tmp_path_factory.mktemp("site")
+    hostile = "</td><script>document.title = 'taken'</script>"
+    ours = {"device": "hpu", "simulated": True}
+    runs = {
+        ("hpu-reference", "r1"): [
+            made(started="2026-01-05T00:00:00+00:00", **ours),
+            made(mode="compile", kind="fork-like", **ours),
+        ],
+        ("hpu-reference", "r2"): [
+            failing(made(**ours), 0, message=hostile),
+            refused(**ours),
+            made(mode="graph", **ours),
+        ],
+        ("cpu", "old"): [made(started="2025-11-01T00:00:00+00:00")],
+        ("torch-npu", "ancient"): [made(started="2025-01-01T00:00:00+00:00", device="npu")],
+        ("torch-mlu", "cut"): [{**made(device="mlu"), "complete": False, "exit": 3}],
+    }
+    for (backend, run), legs in runs.items():
+        place = folder / "results" / backend / run
+        place.mkdir(parents=True)
+        document.write(place / "results.json", document.document(legs))
+    for run, day, missing in (("n1", 7, ()), ("n2", 8, ("graph",))):
+        modes = [mode for mode in ("compile", "graph") if mode not in missing]
+        legs = [made(mode=mode, started=f"2026-01-0{day}T00:00:00+00:00") for mode in modes]
+        place = folder / "results" / "cpu" / run
+        place.mkdir()
+        document.write(place / "results.json", document.document(legs))
+        (place / "provenance.json").write_text(json.dumps(night(day)))
+        (place / "matrix.json").write_text(json.dumps(table(*legs, missing=missing)))
+    words = ["--today", TODAY, "--our-repository", "o/suite"]
+    assert cli.main(["site", str(folder / "results"), "-o", str(folder / "out"), *words]) == 0
+    handler = functools.partial(Quiet, directory=str(folder / "out"))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or ""
+    for word in ("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"):
+        options.add_argument(f"--{word}")
+    options.add_argument("--disable-background-networking")
+    options.add_argument("--disable-component-update")
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    service = webdriver.ChromeService(executable_path=shutil.which("chromedriver"))
+    driver = webdriver.Chrome(options=options, service=service)
+    driver.set_window_size(1200, 900)
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def page(browser: webdriver.Chrome, address: str) -> Iterator[webdriver.Chrome]:
+    """The matrix, opened; afterwards the console is empty and nothing outside was asked for."""
+    browser.get_log("performance")
+    browser.get(f"{address}/index.html")
+    yield browser
+    assert browser.get_log("browser") == []
+    requested = [
+        entry["message"].partition('"url":"')[2].partition('"')[0]
+        for entry in browser.get_log("performance")
+        if "Network.requestWillBeSent" in entry["message"]
+    ]
+    assert requested and all(url.startswith((address, "data:")) for url in requested if url), requested
+    browser.set_window_size(1200, 900)
+
+
+def shot(browser: webdriver.Chrome, name: str) -> None:
+    if SCREENSHOTS:
+        Path(SCREENSHOTS).mkdir(parents=True, exist_ok=True)
+        browser.save_screenshot(str(Path(SCREENSHOTS) / f"{name}.png"))
+
+
+def rows(browser: webdriver.Chrome) -> list[str]:
+    """Backend and mode of the rows that are seen."""
+    return [
+        f"{row.get_attribute('data-backend')} {row.get_attribute('data-mode')}".strip()
+        for row in browser.find_elements(By.CSS_SELECTOR, "#matrix tbody tr")
+        if row.is_displayed()
+    ]
+
+
+def test_every_state_is_there_and_looks_different(page):
+    states = {
+        cell.get_attribute("data-state"): cell.find_element(By.CLASS_NAME, "state")
+        for cell in page.find_elements(By.CSS_SELECTOR, "td[data-state]")
+    }
+    assert set(states) == {"pass", "fail", "incomplete", "refused", "stale", "retired", "missing", "unknown"}
+    looks = {
+        tuple(
+            mark.value_of_css_property(word)
+            for word in ("background-color", "border-top-style", "text-decoration-line")
+        )
+        for mark in states.values()
+    }
+    assert len(looks) == len(states)
+    shot(page, "matrix")
+
+
+def test_a_site_that_nobody_makes_any_more_says_so(page):
+    note = page.find_element(By.CLASS_NAME, "outdated")
+    assert note.is_displayed() and f"on {TODAY}, and not since" in note.text
+
+
+def test_filters(page):
+    everything = rows(page)
+    field = page.find_element(By.ID, "backend")
+    field.send_keys("reference")
+    assert rows(page) and all("Reference HPU" in row for row in rows(page))
+    Select(page.find_element(By.ID, "mode")).select_by_visible_text("graph")
+    assert [row.rpartition(" ")[2] for row in rows(page)] == ["graph"]
+    field.send_keys("no such backend")
+    assert rows(page) == []
+    assert page.find_element(By.ID, "nothing").is_displayed()
+    field.clear()
+    field.send_keys(" ", Keys.BACKSPACE)
+    Select(page.find_element(By.ID, "mode")).select_by_visible_text("all")
+    assert rows(page) == everything
+    Select(page.find_element(By.ID, "state")).select_by_visible_text("fail")
+    assert rows(page) == ["Reference HPU (simulated) eager"]
+
+
+def test_the_filter_of_builds_hides_columns(page):
+    builds = Select(page.find_element(By.ID, "build"))
+    builds.select_by_visible_text("2.13.0+cpu fork-like")
+    heads = [
+        head for head in page.find_elements(By.CSS_SELECTOR, "thead th[data-build]") if head.is_displayed()
+    ]
+    assert len(heads) == 1 and "fork-like" in heads[0].text
+
+
+def test_links_lead_to_what_they_name(page):
+    links = [
+        link.get_attribute("href")
+        for link in page.find_elements(By.CSS_SELECTOR, "main a, header a, footer a")
+    ]
+    assert len(links) > 10
+    origin = page.current_url.rpartition("/")[0]
+    for link in sorted(set(links)):
+        if link.startswith(origin) and not link.partition("#")[0].endswith(".html"):
+            with urllib.request.urlopen(link) as answer:  # Chromium would ask for an icon of such a page
+                assert answer.status == 200
+        elif link.startswith(origin):
+            page.get(link)
+            assert "Error response" not in page.page_source, link
+            anchor = link.partition("#")[2]
+            assert not anchor or page.find_elements(By.ID, anchor), link
+
+
+def test_the_page_of_a_backend(page):
+    page.find_element(By.LINK_TEXT, "Reference HPU (simulated)").click()
+    assert page.title == "Reference HPU (simulated)"  # a script of a results file would have changed it
+    summary = page.find_element(By.CSS_SELECTOR, "details summary")
+    summary.click()
+    assert "document.title" in page.find_element(By.CSS_SELECTOR, "details").text
+    assert page.find_element(By.XPATH, "//h3[starts-with(., 'Regressed since')]").is_displayed()
+    shot(page, "backend")
+
+
+def test_with_the_keyboard_alone(page):
+    body = page.find_element(By.TAG_NAME, "body")
+    body.send_keys(Keys.TAB)
+    assert page.switch_to.active_element.text == "Skip to the content"
+    seen = []
+    for _ in range(8):
+        page.switch_to.active_element.send_keys(Keys.TAB)
+        active = page.switch_to.active_element
+        seen.append(active.get_attribute("id") or active.get_attribute("aria-label") or active.text)
+        assert active.value_of_css_property("outline-style") != "none", seen
+    assert seen[1:6] == ["backend", "mode", "build", "state", "Matrix"]
+    page.switch_to.active_element.send_keys(Keys.ENTER)
+
+
+def test_on_a_narrow_screen(page):
+    page.set_window_size(500, 800)
+    for path in ("index.html", "backends/hpu-reference.html"):
+        page.get(f"{page.current_url.partition('/index')[0].partition('/backends')[0]}/{path}")
+        wide, screen = page.execute_script(
+            "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+        )
+        assert wide <= screen, (path, wide, screen)
+        shot(page, f"narrow-{path.rpartition('/')[2].removesuffix('.html')}")
+
+
+def test_without_scripts_everything_is_shown(page):
+    page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        page.refresh()
+        assert not page.find_element(By.CLASS_NAME, "filters").is_displayed()
+        assert len(rows(page)) > 8
+    finally:
+        page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

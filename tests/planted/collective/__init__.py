@@ -1,0 +1,1 @@
+"""Ranks whose collectives misbehave."""

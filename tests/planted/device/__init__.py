@@ -1,0 +1,1 @@
+"""Devices whose streams, events and memory misbehave."""

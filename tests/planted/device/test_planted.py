@@ -1,0 +1,117 @@
+"""Every property of a device's API is red for a device that breaks it, and green for one that does not."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from conformance.checking.recorder import Recorder
+from conformance.device import api as device_api
+from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
+from conformance.properties.registry import find, properties
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
+from tests.support import fake_device
+
+Api = type[fake_device.Api]
+GOOD, GRAPH = fake_device.Api, fake_device.StreamGraph
+
+
+#: (property, subject, kind of failure, the device's API, its graph)
+FAULTS: list[tuple[str, str, Kind, Api, type[Any]]] = [
+    ("stream_order", "Stream", Kind.VALUE, fake_device.OutOfOrder, GRAPH),
+    ("event_order", "Event", Kind.VALUE, fake_device.DeafToEvents, GRAPH),
+    ("event_timing", "Event", Kind.VALUE, fake_device.StoppedClock, GRAPH),
+    ("event_timing", "Event", Kind.ERROR_TYPE, fake_device.Forgiving, GRAPH),
+    ("stream_query", "Stream", Kind.STATE, fake_device.AlwaysDone, GRAPH),
+    ("no_host_wait", "Stream", Kind.STATE, fake_device.Waiting, GRAPH),
+    ("record_stream", "Memory", Kind.VALUE, fake_device.Reusing, GRAPH),
+    ("pinned_copy", "Copy", Kind.VALUE, fake_device.NeverWaits, GRAPH),
+    ("thread_stream", "Thread", Kind.STATE, fake_device.OneStreamForAll, GRAPH),
+    ("replay_stream", "Graph", Kind.VALUE, GOOD, fake_device.EagerGraph),
+]
+
+
+@pytest.fixture()
+def device(request: pytest.FixtureRequest) -> Iterator[Callable[..., Result]]:
+    def check(name: str, subject: Subject, api: Api, graph: type[Any], **words: Any) -> Result:
+        target = Target(
+            "fake",
+            None,
+            "cpu",
+            frozenset({"float32", "int64", "uint8"}),
+            {},
+            hooks={"graph": f"tests.support.fake_device:{graph.__name__}", "delay": "builtins:print"},
+            compile_backend="aot_eager",
+        )
+        made = api(target)
+        graph.api = made
+        device_api.replace(lambda target: made)
+        entry = find("device", name)
+        assert entry.applies(dataclasses.replace(target, device="privateuseone"), subject) == ["any"]
+        recorder = Recorder(ResultId(CaseId(name, subject.name), "any"), seed=0)
+        entry.check(target, subject, recorder)
+        return recorder.result()
+
+    yield check
+    device_api.replace(None)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault[0]}-{fault[3].__name__}")
+def test_red_with_the_fault(device: Callable[..., Result], fault: Any) -> None:
+    name, subject, kind, api, graph = fault
+    result = device(name, Subject("device", subject, None), api, graph)
+    assert result.verdict is Verdict.FAIL
+    assert kind in {failure.kind for failure in result.failures}, result.failures
+
+
+@pytest.mark.parametrize("place", sorted({(fault[0], fault[1]) for fault in FAULTS}), ids="-".join)
+def test_green_without(device: Callable[..., Result], place: tuple[str, str]) -> None:
+    result = device(place[0], Subject("device", place[1], None), GOOD, GRAPH)
+    assert result.verdict is Verdict.PASS, result.failures
+    assert not result.notes
+
+
+def _sloppy() -> Callable[[torch.Tensor], torch.Tensor]:
+    """A function for which Dynamo must compile anew with each call: it depends on a number that changes."""
+    state = {"calls": 0}
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        state["calls"] += 1
+        return x * 2 + state["calls"] ** 0
+
+    return call
+
+
+def test_recompilations(device: Callable[..., Result]) -> None:
+    good = device("recompilations", Subject("device", "Compile", None), GOOD, GRAPH)
+    assert good.verdict is Verdict.PASS, good.failures
+    result = device("recompilations", Subject("device", "Compile", _sloppy()), GOOD, GRAPH)
+    assert result.verdict is Verdict.FAIL
+    assert {failure.kind for failure in result.failures} == {Kind.STATE}
+
+
+def test_every_property_has_a_fault() -> None:
+    planted_for = {fault[0] for fault in FAULTS} | {"recompilations"}
+    assert {entry.name for entry in properties("device")} == planted_for
+
+
+def test_the_host_has_cases_of_compiling_alone() -> None:
+    target = Target("cpu", None, "cpu", frozenset({"int64"}), {}, hooks={"delay": "builtins:print"})
+    found = {
+        entry.name
+        for entry in properties("device")
+        for subject in ("Stream", "Event", "Memory", "Copy", "Thread", "Graph", "Compile")
+        if entry.applies(target, Subject("device", subject, None))
+    }
+    assert found == {"recompilations"}
+
+
+def test_a_property_about_waiting_has_no_case_without_the_hook_delay() -> None:
+    target = Target("fake", None, "privateuseone", frozenset({"int64"}), {})
+    assert not find("device", "no_host_wait").applies(target, Subject("device", "Stream", None))
+    assert find("device", "stream_order").applies(target, Subject("device", "Stream", None))

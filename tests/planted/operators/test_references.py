@@ -1,0 +1,38 @@
+"""Samples without a reference make no pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.checking.invocation import Outcome
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import CaseId, Result, ResultId, Verdict
+from conformance.properties.operators import _transforms as transforms
+from conformance.properties.registry import find
+from conformance.subjects.databases import find as find_subject
+from conformance.target import file as target_file
+
+TRANSFORMS = ("vmap", "vjp", "jvp", "vmap-vjp", "vjp-vmap", "vjp-vjp", "vmap-vjp-vjp", "vmap-jvp", "jvp-vmap")
+
+
+def checked(name: str, subject: str) -> Result:
+    recorder = Recorder(ResultId(CaseId(name, subject), "float64"), seed=5)
+    target = target_file.load("cpu").target("eager")
+    find("operator", name).check(target, find_subject("operator", subject), recorder)
+    return recorder.result()
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_nothing_to_compare_with_is_no_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert checked(name, "sin").verdict is Verdict.PASS
+    monkeypatch.setattr(transforms, "host", lambda call: Outcome(error=RuntimeError("no reference")))
+    assert checked(name, "sin").verdict is Verdict.VACUOUS
+
+
+@pytest.mark.parametrize(
+    "subject", ["native_layer_norm", "nn.functional.soft_margin_loss", "_batch_norm_with_update"]
+)
+def test_what_is_differentiated_is_what_the_database_marks(subject: str) -> None:
+    result = checked("vjp-vjp", subject)
+    assert result.verdict is Verdict.PASS
+    assert not any("no reference" in note for note in result.notes), result.notes

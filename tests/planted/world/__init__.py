@@ -1,0 +1,1 @@
+"""Ranks of a world whose collectives misbehave."""

@@ -1,0 +1,14 @@
+"""Modules that several folders of tests share: made-up subjects, results, devices and programs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+#: The root of the repository.
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def python_path(*folders: Path) -> str:
+    """Return the PYTHONPATH of a process that imports these modules, and what lies in ``folders``."""
+    return os.pathsep.join([*map(str, folders), str(ROOT), os.environ.get("PYTHONPATH", "")])

@@ -1,0 +1,282 @@
+"""Streams and events on the CPU: in-place kernels of a side stream are put off until somebody waits for them.
+
+The worst order that the promises allow is the one that is taken, so that whoever relies on more is wrong at
+once and without any time passing: a stream runs only when it is waited for, and then no further than it must.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from conformance.device.api import DeviceApi
+from conformance.target.target import Target
+from tests.support.fake_graph import Graph
+
+
+class Stream:
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self.queue: list[Callable[[], None]] = []
+        self.done = 0
+
+    @property
+    def given(self) -> int:
+        return self.done + len(self.queue)
+
+    def push(self, work: Callable[[], None]) -> None:
+        self.queue.append(work)
+
+    def run(self, until: int) -> None:
+        while self.done < until:
+            self.queue.pop(0)()
+            self.done += 1
+            self.api.clock += 1.0
+
+    def synchronize(self) -> None:
+        self.run(self.given)
+
+    def query(self) -> bool:
+        return not self.queue
+
+    def record_event(self) -> Event:
+        event = self.api.event(timing=True)
+        event.record(self)
+        return event
+
+    def wait_event(self, event: Event) -> None:
+        self.push(event.synchronize)
+
+    def wait_stream(self, stream: Stream) -> None:
+        self.wait_event(stream.record_event())
+
+
+class Event:
+    def __init__(self, api: Api, timing: bool) -> None:
+        self.api, self.timing = api, timing
+        self.stream: Stream | None = None
+        self.place = 0
+        self.time = 0.0
+
+    def record(self, stream: Stream) -> None:
+        def stamp() -> None:
+            self.time = self.api.clock
+
+        self.stream = stream
+        stream.push(stamp)
+        self.place = stream.given
+
+    def wait(self, stream: Stream) -> None:
+        stream.wait_event(self)
+
+    def synchronize(self) -> None:
+        if self.stream is not None:
+            self.stream.run(self.place)
+
+    def query(self) -> bool:
+        return self.stream is None or self.stream.done >= self.place
+
+    def elapsed_time(self, other: Event) -> float:
+        if not (self.timing and other.timing and self.stream and other.stream):
+            raise RuntimeError("both events must keep time and be recorded")
+        return other.time - self.time
+
+
+class Deferring(TorchDispatchMode):
+    """Puts off what writes to its first argument; whatever else runs at once, after the stream's work."""
+
+    def __init__(self, stream: Stream) -> None:
+        super().__init__()
+        self.stream = stream
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not func._schema.name.endswith("_"):
+            return func(*args, **(kwargs or {}))
+        # The queue holds the memory of its arguments, not the tensors: those may be let go.
+        held = [arg.detach() if isinstance(arg, torch.Tensor) else arg for arg in args]
+        self.stream.push(lambda: func(*held, **(kwargs or {})))
+        return args[0]
+
+
+class Api(DeviceApi):
+    """A device that keeps its promises."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.clock = 0.0
+        self.streams: list[Stream] = []
+        self.default = self.stream()
+        self.local = threading.local()
+        self.free: dict[int, list[torch.Tensor]] = {}
+        self.busy: dict[int, Stream] = {}
+        self.names = itertools.count()
+
+    def stream(self) -> Any:
+        self.streams.append(Stream(self))
+        return self.streams[-1]
+
+    def event(self, *, timing: bool = False) -> Any:
+        return Event(self, timing)
+
+    def current(self) -> Any:
+        return getattr(self.local, "stream", self.default)
+
+    @contextlib.contextmanager
+    def on(self, stream: Any) -> Iterator[None]:
+        before = self.current()
+        self.local.stream = stream
+        try:
+            with Deferring(stream):
+                yield
+        finally:
+            self.local.stream = before
+
+    def delay(self, seconds: float) -> bool:
+        def pass_time() -> None:
+            self.clock += seconds * 1000
+
+        self.current().push(pass_time)
+        return True
+
+    def empty(self, size: int) -> torch.Tensor:
+        free = self.free.setdefault(size, [])
+        memory = free.pop() if free else torch.empty(size, dtype=torch.int64)
+        tensor = memory.detach()
+        weakref.finalize(tensor, self.release, size, memory)
+        return tensor
+
+    def release(self, size: int, memory: torch.Tensor) -> None:
+        stream = self.busy.pop(memory.data_ptr(), None)
+        if stream is None or not stream.queue:
+            self.free[size].append(memory)
+
+    def pin(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.clone()
+
+    def record_stream(self, tensor: torch.Tensor, stream: Any) -> None:
+        self.busy[tensor.data_ptr()] = stream
+
+    def synchronize(self) -> None:
+        for stream in self.streams:
+            stream.synchronize()
+
+
+class StreamGraph(Graph):
+    """A graph whose replay is work of the current stream."""
+
+    api: Api
+
+    def replay(self) -> None:
+        self.api.current().push(super().replay)
+
+
+class EagerGraph(StreamGraph):
+    """A graph whose replay overtakes the current stream."""
+
+    def replay(self) -> None:
+        Graph.replay(self)
+
+
+class OutOfOrder(Api):
+    """Runs the newest work of a stream first."""
+
+    def stream(self) -> Any:
+        class Reversed(Stream):
+            def run(self, until: int) -> None:
+                while self.done < until:
+                    self.queue.pop()()
+                    self.done += 1
+
+        self.streams.append(Reversed(self))
+        return self.streams[-1]
+
+
+class DeafToEvents(Api):
+    """Ignores that a stream is to wait."""
+
+    def stream(self) -> Any:
+        class Deaf(Stream):
+            def wait_event(self, event: Event) -> None:
+                pass
+
+        self.streams.append(Deaf(self))
+        return self.streams[-1]
+
+
+class StoppedClock(Api):
+    """Measures from the start of the process, whichever event is asked."""
+
+    def event(self, *, timing: bool = False) -> Any:
+        class Absolute(Event):
+            def elapsed_time(self, other: Event) -> float:
+                return other.time
+
+        return Absolute(self, timing)
+
+
+class Forgiving(Api):
+    """Gives a time for events that were never recorded."""
+
+    def event(self, *, timing: bool = False) -> Any:
+        class Any_(Event):
+            def elapsed_time(self, other: Event) -> float:
+                return other.time - self.time
+
+        return Any_(self, timing)
+
+
+class AlwaysDone(Api):
+    """Says that all work is done."""
+
+    def event(self, *, timing: bool = False) -> Any:
+        class Done(Event):
+            def query(self) -> bool:
+                return True
+
+        return Done(self, timing)
+
+
+class Waiting(Api):
+    """Launches by waiting for what is on the stream."""
+
+    @contextlib.contextmanager
+    def on(self, stream: Any) -> Iterator[None]:
+        with super().on(stream):
+            yield
+        stream.synchronize()
+
+
+class Reusing(Api):
+    """Reuses memory whoever works with it."""
+
+    def record_stream(self, tensor: torch.Tensor, stream: Any) -> None:
+        pass
+
+
+class NeverWaits(Api):
+    """Does not wait for copies."""
+
+    def synchronize(self) -> None:
+        pass
+
+
+class OneStreamForAll(Api):
+    """Has one current stream for all threads."""
+
+    def current(self) -> Any:
+        return self.__dict__.get("everyones", self.default)
+
+    @contextlib.contextmanager
+    def on(self, stream: Any) -> Iterator[None]:
+        before = self.current()
+        self.everyones = stream
+        with Deferring(stream):
+            yield
+        self.everyones = before

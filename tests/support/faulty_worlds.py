@@ -1,0 +1,82 @@
+"""Worlds whose ranks break torch.distributed, and the check that results show it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conformance.model.verdicts import Verdict
+from conformance.plan.plan import Case, build
+from conformance.target import file as target_file
+from conformance.target.target import Target
+from conformance.worker.executor import Executor
+
+GLOO = """
+schema = 1
+name = "faulty"
+device = "cpu"
+module = "tests.support.faulty_ranks"
+modes = ["distributed"]
+[compile]
+backend = "aot_eager"
+[distributed]
+backend = "gloo"
+"""
+HCCL = """
+schema = 1
+name = "faulty"
+device = "hpu"
+module = "tests.support.faulty_ranks"
+modes = ["distributed"]
+[hooks]
+synchronize = "torch:hpu.synchronize"
+delay = "habana_frameworks.torch._C:enqueue_delay"
+[compile]
+backend = "hpu_backend"
+[distributed]
+backend = "hccl"
+"""
+#: The kinds of failure that may show a fault, if it is not other values.
+KINDS: dict[str, set[str]] = {
+    "other_dtype": {"dtype"},
+    "handle_never_done": {"state"},
+    "no_handle": {"state"},
+    "refuses_on_one_rank": {"state"},
+    "no_default_backend": {"state"},
+    "open_barrier": {"state"},
+    "everything_accepted": {"refused"},
+    "silent_errors": {"state"},
+    "endless_errors": {"timeout"},
+    "hpu:wait_holds_the_host": {"state"},
+    "hpu:random_alike": {"state"},
+    "breaks_graphs": {"exception"},  # torch refuses to make one graph of it
+}
+
+
+def target_with(name: str, folder: Path, patch: pytest.MonkeyPatch) -> Target:
+    """Return the target whose ranks have a fault (``hpu:``: on the reference device), or ``none``."""
+    device, _, fault = name.rpartition(":")
+    file = folder / "faulty.toml"
+    file.write_text(HCCL if device else GLOO)
+    patch.setenv("FAULT_DEVICE", device)
+    patch.setenv("FAULT", "" if fault == "none" else fault)
+    return target_file.load(str(file)).target("distributed")
+
+
+def is_seen(name: str, due: list[str], folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Assert that a fault turns each of the cases red, in the way that it shows."""
+    if name.startswith("hpu:"):
+        pytest.importorskip("habana_frameworks.torch", reason="the reference device is not built")
+    target = target_with(name, folder, patch)
+    executor = Executor(target)
+    planned = {case.id: case for case in build(target, "full").cases}
+    unseen = {}
+    for wanted in due:
+        case = planned[wanted]
+        dtype = "any" if "any" in case.dtypes else "float32"
+        (result,) = executor.run(Case(case.kind, case.property, case.subject, (dtype,)))
+        kinds = {failure.kind.value for failure in result.failures}
+        if result.verdict is not Verdict.FAIL or not kinds & KINDS.get(name, {"value"}):
+            unseen[wanted] = (result.verdict, kinds, [failure.message for failure in result.failures])
+    assert not unseen

@@ -1,0 +1,32 @@
+"""Declarations that match nothing stop every command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.suite_process import Run
+
+Cli = Callable[..., Run]
+
+
+HEAD = 'schema = 1\nname = "mine"\ndevice = "cpu"\nmodes = ["eager"]\ndtypes = ["float32", "int64"]\n'
+
+
+def patterns(*lines: str) -> str:
+    return "[unsupported]\n" + "".join(f'"{line}" = "why"\n' for line in lines)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("run", "-k", "good0", "--level", "smoke"), ("doctor", "--extra", "tests.support.sham")],
+    ids=["run", "doctor"],
+)
+def test_a_part_of_a_run_and_the_doctor_look_too(cli: Cli, tmp_path: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "mine.toml").write_text(HEAD + patterns("acts/goood0@*", "beside/good0@*"))
+    done = cli(*command, "--target", "mine.toml")
+    assert done.code == 2
+    assert "'acts/goood0@*' matches no result (did you mean acts/good0@*" in done.err
+    assert "beside/good0@*" not in done.err, "the level smoke has none of it, the suite has"

@@ -1,0 +1,24 @@
+"""``conformance targets`` and ``doctor`` on the CPU."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support.suite_process import Run
+
+Cli = Callable[..., Run]
+
+
+def test_targets_are_listed_and_drafted(cli: Cli, tmp_path: Path) -> None:
+    assert re.search(r"^cpu: device cpu, module torch, modes eager", cli("targets").out, re.M)
+    assert cli("targets", "--new", "cpu").code == 0
+    assert cli("doctor", "--target", "cpu.toml").code == 0
+    again = cli("targets", "--new", "cpu")
+    assert (again.code, "exists already" in again.err) == (2, True)
+
+
+def test_doctor_finds_nothing_missing_on_the_cpu(cli: Cli) -> None:
+    run = cli("doctor", "--target", "cpu")
+    assert (run.code, run.out.splitlines()[-1]) == (0, "nothing is missing")

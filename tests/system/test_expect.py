@@ -1,0 +1,109 @@
+"""``conformance expect`` in processes: from a run to a clean one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from expecttest import assert_expected_inline
+
+from conformance.expectations import edit
+from tests.support.legs import expected
+from tests.support.suite_process import Run, bare_target
+
+Cli = Callable[..., Run]
+
+
+def vendor(folder: Path, entries: str = "") -> None:
+    (folder / "mine.toml").write_text(
+        'schema = 1\nname = "mine"\ndevice = "cpu"\nmodes = ["eager"]\nexpectations = "known"\n'
+    )
+    (folder / "known").mkdir(exist_ok=True)
+    (folder / "known" / "old.toml").write_text("# Ours.\nschema = 1\n" + entries)
+
+
+def test_expectations_from_a_run_to_a_clean_one(cli: Cli, tmp_path: Path) -> None:
+    """The way of a vendor: run, see the proposal, write it, fill it in, run again."""
+    wide = edit.render(expected("acts/*@*", "value"))
+    vendor(tmp_path, wide + "\n" + edit.render(expected("acts/good0@int64", "value")))
+    sham = "good,fail,fails_twice,half"
+    more = ("--target", "mine.toml")
+    run = cli("run", *more, "-n", "1", sham=sham)
+    assert run.code == 1
+    assert "problem: expectation acts/*@* (value) in old.toml is over-broad: 3 of the 8 results" in run.out
+    assert "problem: expectation acts/good0@int64 (value) in old.toml is stale" in run.out
+    update = ("expect", "update", "out", *more, "--extra", "tests.support.sham", "--until", "2999-01-01")
+    shown = cli(*update, sham=sham)
+    assert shown.code == 1
+    assert not (tmp_path / "known" / "new.toml").exists()
+    assert '+id = "acts/fails_twice0@*"' in shown.out and '-id = "acts/*@*"' in shown.out
+    assert shown.out.endswith("0 entries are kept, 1 changed, 1 removed, 1 new\n")
+    written = cli(*update, "--write", sham=sham)
+    assert written.code == 0
+    assert (tmp_path / "known" / "old.toml").read_text().startswith("# Ours.\nschema = 1\n")
+    assert_expected_inline(
+        (tmp_path / "known" / "new.toml").read_text(),
+        """\
+schema = 1
+
+[[expect]]
+id = "acts/fails_twice0@*"
+kind = "metadata"
+reason = "unread"
+detail = "strides differ"
+link = ""
+until = "2999-01-01"
+""",
+    )
+    assert "entry 1: reason is still 'unread'" in cli("run", *more, sham=sham).err
+    new = tmp_path / "known" / "new.toml"
+    new.write_text(new.read_text().replace('"unread"', '"feature"').replace('""', '"docs/x.md"'))
+    clean = cli("run", *more, "-n", "1", sham=sham)
+    assert (clean.code, clean.results["totals"]) == (0, {"xfail": 5, "pass": 11}), clean.out
+    checked = cli("expect", "check", "out", *more, "--extra", "tests.support.sham", sham=sham)
+    assert (checked.code, checked.out.splitlines()[-1]) == (0, "4 entries are true"), checked.out
+    part = cli("expect", "check", *more, "--extra", "tests.support.sham", sham=sham)
+    assert (part.code, part.out) == (
+        0,
+        "4 entries: names, modes and days are right; whether they are stale only a whole run at the level "
+        "full can tell\n",
+    )
+    assert cli(*update, sham=sham).code == 0, "nothing is left to propose"
+
+
+def test_a_run_says_what_an_unknown_name_may_have_meant(cli: Cli, tmp_path: Path) -> None:
+    vendor(tmp_path, edit.render(expected("acts/goood0@*", "value")))
+    run = cli("run", "--target", "mine.toml")
+    assert run.code == 2
+    assert "(did you mean acts/good0@*?); remove or rename them" in run.err
+    found = cli("expect", "check", "--target", "mine.toml", "--extra", "tests.support.sham")
+    assert found.code == 1
+    assert "names no result of this target; rename it to acts/good0@*, or remove it" in found.out
+
+
+def test_entries_are_shown_that_have_no_place_to_be_written_to(cli: Cli, tmp_path: Path) -> None:
+    target = ("--target", bare_target(tmp_path))
+    cli("run", *target, "-n", "1", sham="fail")
+    shown = cli("expect", "update", "out", *target, "--extra", "tests.support.sham", sham="fail")
+    assert shown.code == 1, shown.err
+    assert '+id = "acts/fail0@*"' in shown.out
+    lacks = 'target file bare.toml names no expectations; add the line expectations = "expectations"'
+    assert f"note: {lacks}" in shown.out
+    written = cli("expect", "update", "out", *target, "--extra", "tests.support.sham", "--write", sham="fail")
+    assert (written.code, lacks in written.err) == (2, True)
+    assert not (tmp_path / "expectations").exists()
+
+
+def test_a_check_refuses_the_run_of_another_target(cli: Cli, tmp_path: Path) -> None:
+    vendor(tmp_path)
+    cli("run", "-n", "1", "--level", "smoke")
+    found = cli("expect", "check", "out", "--target", "mine.toml", "--extra", "tests.support.sham")
+    assert found.code == 2
+    assert "the run has no results of target 'mine'; name another one" in found.err
+
+
+def test_whose_expectations_are_meant_must_be_clear(cli: Cli) -> None:
+    assert cli("expect", "check").err == (
+        "conformance expect: it is not clear whose expectations are meant; give --target, or the output "
+        "folder of a run\n"
+    )

@@ -1,0 +1,40 @@
+"""Hooks of a target file that are no functions."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.suite_process import bare_target
+
+
+def conformance(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "conformance", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 2, (done.returncode, done.stdout[-500:], done.stderr[-2000:])
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1 and len(lines[0]) < 500, done.stderr[-2000:]
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("hook", "words"),
+    [
+        ("torch.cpu:nosuch", "leads nowhere"),
+        ("nosuch:f", "leads nowhere"),
+        ("torch.version:git_version", "str"),
+    ],
+)
+def test_a_hook_that_is_no_function_is_the_target_files_fault(tmp_path: Path, hook: str, words: str) -> None:
+    path = tmp_path / bare_target(tmp_path)
+    path.write_text(path.read_text() + f'\n[hooks]\nsynchronize = "{hook}"\n')
+    done = conformance(
+        tmp_path, "run", "--target", path.name, "--level", "smoke", "-k", "value/add", "-n", "1"
+    )
+    assert words in said(done)

@@ -1,0 +1,107 @@
+"""Crashes, hangs and broken devices cost one result each; everything else is still found out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.suite_process import Run, conformance
+
+SHAM = "good,segfault,crash_once,hang_with_gil,poison,silent_poison,vacuous,error,leaves,grad_off,crash_after"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder: Path = tmp_path_factory.mktemp("isolation")
+    return conformance(folder, "run", "-n", "2", "--timeout", "2", "--level", "core", sham=SHAM)
+
+
+def verdicts(run: Run, subject: str) -> tuple[str, str]:
+    """The verdicts of the misbehaving property in float32 and int64."""
+    return tuple(run.rows[f"acts/{subject}0@{dtype}"]["verdict"] for dtype in ("float32", "int64"))  # type: ignore[return-value]
+
+
+def kinds(run: Run, result_id: str) -> list[str]:
+    return [failure["kind"] for failure in run.rows[result_id].get("failures", [])]
+
+
+def test_every_planned_result_is_there(run: Run) -> None:
+    leg = run.results["legs"][0]
+    assert leg["planned"] == len(leg["results"]) == 2 * len(SHAM.split(","))
+    assert leg["missing"]["count"] == 0
+    assert run.results["complete"] is True
+    assert run.code == run.results["exit"] == 1
+
+
+def test_a_good_subject_passes_beside_all_others(run: Run) -> None:
+    assert verdicts(run, "good") == ("pass", "pass")
+
+
+def test_a_crash_costs_one_dtype(run: Run) -> None:
+    assert verdicts(run, "segfault") == ("crash", "pass")
+    assert kinds(run, "acts/segfault0@float32") == ["crash"]
+    assert [kept["attempt"] for kept in run.rows["acts/segfault0@float32"]["attempts"]] == [1, 2]
+
+
+def test_a_crash_names_the_signal_and_the_place(run: Run) -> None:
+    message = run.rows["acts/segfault0@float32"]["failures"][0]["message"]
+    assert "Segmentation fault" in message.splitlines()[0]
+    assert "in segfault" in message
+    assert "watchdog.py" not in message
+
+
+def test_a_crash_that_does_not_happen_again_is_flaky(run: Run) -> None:
+    assert sorted(verdicts(run, "crash_once")) == ["flaky", "pass"]
+
+
+def test_a_hang_with_the_gil_held_is_a_timeout_and_tried_twice(run: Run) -> None:
+    assert verdicts(run, "hang_with_gil") == ("timeout", "pass")
+    row = run.rows["acts/hang_with_gil0@float32"]
+    assert [kept["verdict"] for kept in row["attempts"]] == ["timeout", "timeout"]
+    assert row["failures"][0]["message"].startswith("took longer than 2 s\n")
+    assert "in hang_with_gil" in row["failures"][0]["message"]
+
+
+def test_a_poisoned_device_is_blamed_on_its_case_and_on_no_other(run: Run) -> None:
+    assert verdicts(run, "poison") == ("fail", "fail")
+    assert kinds(run, "acts/poison0@float32") == ["value", "state"]
+    assert "left the device unusable: add gave" in run.rows["acts/poison0@float32"]["failures"][1]["message"]
+    assert kinds(run, "acts/poison0@int64") == ["value"]
+
+
+def test_a_victim_of_an_earlier_case_is_tried_again_in_a_fresh_process(run: Run) -> None:
+    """The silent poisoner passes, so the next result that does not pass is blamed; it is judged anew."""
+    lines = (run.folder / "journal.jsonl").read_text().splitlines()
+    probes = [event for event in map(json.loads, lines) if event["event"] == "probe"]
+    failed = {event["id"] for event in probes if event["state"] == "failed"}
+    (blamed,) = failed - {"acts/poison0@float32"}
+    assert len(run.rows[blamed]["attempts"]) == 2
+    assert run.rows[blamed]["verdict"] != "pass"
+
+
+def test_nothing_compared_is_vacuous(run: Run) -> None:
+    assert verdicts(run, "vacuous") == ("vacuous", "vacuous")
+    assert "vacuous" in kinds(run, "acts/vacuous0@int64")
+
+
+@pytest.mark.parametrize("subject", ["error", "leaves", "grad_off"])
+def test_a_fault_of_the_suite_is_an_error(run: Run, subject: str) -> None:
+    assert verdicts(run, subject) == ("error", "error")
+    assert "harness" in kinds(run, f"acts/{subject}0@float32")
+
+
+def test_an_error_carries_its_traceback(run: Run) -> None:
+    message = run.rows["acts/error0@int64"]["failures"][0]["message"]
+    assert message.startswith("KeyError: 'a fault of the suite' left the property")
+    assert "sham.py" in message
+
+
+def test_changed_global_state_is_named_and_put_back(run: Run) -> None:
+    message = run.rows["acts/grad_off0@int64"]["failures"][0]["message"]
+    assert message.startswith("property 'acts' left gradient mode changed")
+
+
+def test_a_crash_between_results_is_charged_to_the_last_one(run: Run) -> None:
+    assert "flaky" in verdicts(run, "crash_after")

@@ -1,0 +1,26 @@
+"""Processes that append to one journal."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+
+from conformance.results import journal
+
+
+def _write_many(path: Path, name: str) -> None:
+    writer = journal.Journal(path)
+    for index in range(300):
+        writer.write("result", name=name, index=index, text="x" * 5000)
+
+
+def test_processes_that_append_at_once_never_mix_lines(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=_write_many, args=(path, name)) for name in "ab"]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    events, damaged = journal.read(path)
+    assert (len(events), damaged) == (600, 0)

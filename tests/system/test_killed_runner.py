@@ -1,0 +1,66 @@
+"""Workers end with a runner that is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.suite_process import bare_target, environment
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that nobody has waited for yet does not."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_workers_end_with_a_runner_that_is_killed(tmp_path: Path, workers: str) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "conformance",
+        "run",
+        "--target",
+        bare_target(tmp_path),
+        "--extra",
+        "tests.support.sham",
+    ]
+    command += ["-n", workers, "-o", "out"]
+    variables = environment(tmp_path, "hang_with_gil,good", SHAM_COPIES="2")
+    runner = subprocess.Popen(
+        command, cwd=tmp_path, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    hanging = wait_for(lambda: open_workers(tmp_path / "out" / "journal.jsonl"))
+    assert hanging and all(map(alive, hanging))
+    os.kill(runner.pid, signal.SIGKILL)
+    runner.wait()
+    wait_for(lambda: not any(map(alive, hanging)))
+
+
+def open_workers(path: Path) -> list[int]:
+    """Processes of the workers that a journal names, once one of them hangs."""
+    text = path.read_text() if path.exists() else ""
+    if '"id":"acts/hang_with_gil0@float32"' not in text:
+        return []
+    return [int(line.split('"pid":')[1].rstrip("}\n")) for line in text.splitlines() if '"pid":' in line]
+
+
+def wait_for(test: Callable[[], object], seconds: float = 60.0) -> object:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = test()
+        if found:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"not so within {seconds:g} s")

@@ -1,0 +1,44 @@
+"""The pytest plugin without the runner."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.suite_process import environment
+
+
+def test_the_plugin_works_without_the_runner(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "conformance.plugin",
+        "-p",
+        "no:cacheprovider",
+        "--pyargs",
+    ]
+    command += [
+        "conformance.suite",
+        "tests.support.sham",
+        "--conformance-extra",
+        "tests.support.sham",
+        "-n",
+        "2",
+        "--conformance-level",
+        "core",
+    ]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=environment(tmp_path, "good,fail,error,unsupported"),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "2 failed, 1 passed, 1 skipped" in done.stdout
+    assert "INTERNALERROR" not in done.stdout + done.stderr
+    assert "value: 2 of 3 elements differ" in done.stdout

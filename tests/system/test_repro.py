@@ -1,0 +1,78 @@
+"""``conformance repro``: one result in full, and the user's mistakes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from expecttest import assert_expected_inline
+
+from tests.support.suite_process import Run
+
+ADD = "value/add@float32"
+
+
+def conformance(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "conformance", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 2, (done.returncode, done.stdout[-500:], done.stderr[-2000:])
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1 and len(lines[0]) < 500, done.stderr[-2000:]
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("result_id", "words"),
+    [
+        ("value/ad@float32", "no operator is called 'ad'; there is add"),
+        ("valu/add@float32", "no property is called 'valu'; there is value"),
+        ("value/*@float32", "no operator is called '*'"),
+    ],
+)
+def test_repro_of_a_misspelt_id(tmp_path: Path, result_id: str, words: str) -> None:
+    assert words in said(conformance(tmp_path, "repro", result_id, "--target", "cpu"))
+
+
+def test_repro_of_a_sample_that_is_not_there(tmp_path: Path) -> None:
+    done = conformance(tmp_path, "repro", ADD, "--target", "cpu", "--sample", "999")
+    assert "--sample 999 does not exist" in said(done)
+
+
+def test_repro_says_why_it_writes_no_snippet(tmp_path: Path) -> None:
+    done = conformance(tmp_path, "repro", ADD, "--target", "cpu", "--snippet", "s.py")
+    assert done.returncode == 0 and "no snippet is written: the verdict is pass" in done.stdout
+
+
+def test_repro_refuses_a_place_for_the_snippet_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = conformance(tmp_path, "repro", ADD, "--target", "cpu", "--snippet", "file/s.py")
+    assert "--snippet file cannot be written" in said(done)
+
+
+Cli = Callable[..., Run]
+
+
+def test_repro_shows_everything_about_one_result(cli: Cli) -> None:
+    run = cli("repro", "acts/fails_twice0@int64", "--no-snippet", sham="fails_twice")
+    assert_expected_inline(
+        run.out,
+        """\
+acts/fails_twice0@int64: the subject acts
+verdict: fail
+seed: 303588048
+comparisons: 0
+value: element 0 differs
+metadata: strides differ
+""",
+    )
+    assert run.code == 1
+    assert cli("repro", "acts/nothing0@int64").err == (
+        "conformance repro: acts/nothing0@int64 does not exist: no sham is called 'nothing0'; "
+        "see the ids in a run's results.json\n"
+    )

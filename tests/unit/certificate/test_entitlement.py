@@ -1,0 +1,213 @@
+"""Who is entitled to a level, and who is not: counted from rows, told in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conformance.certificate import entitlement
+from conformance.certificate.entitlement import Entitlement
+from conformance.plan import levels
+from conformance.plan.levels import manifest
+from tests.support import certifiable
+from tests.support.certifiable import Leg
+
+
+def judged(leg: Leg, level: str | None = None) -> Entitlement:
+    return entitlement.judge(leg, manifest.load(), level or leg["level"])
+
+
+def declaring(leg: Leg, **changes: Any) -> Leg:
+    leg["target"]["declared"] |= changes
+    return leg
+
+
+def test_all_passes_hold_the_level_and_every_narrower_one() -> None:
+    leg = certifiable.leg("core")
+    found = judged(leg)
+    assert found.entitled and found.counts()["passed"] == found.counts()["due"] == len(leg["results"])
+    assert judged(leg, "bringup").entitled
+    assert not judged(leg, "training").entitled
+    assert entitlement.held(leg, manifest.load()) == "core"
+
+
+@pytest.mark.parametrize(
+    "verdict", ["fail", "xfail", "flaky", "xpass", "unsupported", "vacuous", "crash", "error"]
+)
+def test_nothing_but_pass_counts(verdict: str) -> None:
+    kinds = {} if verdict in ("unsupported", "xpass") else {"failures": [{"kind": "value", "message": "off"}]}
+    leg = certifiable.with_rows(certifiable.leg(), {"value/add@float32": {"verdict": verdict, **kinds}})
+    found = judged(leg)
+    assert not found.entitled
+    assert list(found.missing.values()) == [("value/add@float32",)]
+
+
+def test_a_result_without_a_row_is_missing() -> None:
+    leg = certifiable.leg()
+    leg["results"] = [row for row in leg["results"] if row["id"] != "value/add@float32"]
+    found = judged(certifiable.summed(leg))
+    assert dict(found.missing) == {"no result": ("value/add@float32",)} and not found.entitled
+
+
+def test_two_rows_of_one_result_yield_no_level() -> None:
+    leg = certifiable.leg()
+    leg["results"].append(dict(leg["results"][0]))
+    found = judged(certifiable.summed(leg))
+    assert not found.entitled and found.unfit == (f"{leg['results'][0]['id']} has two rows",)
+
+
+UNFIT: list[tuple[dict[str, Any], str]] = [
+    ({"selection": "add"}, "narrowed with -k 'add'"),
+    ({"left_out": 3}, "left out 3 results"),
+    ({"shard": "1/4"}, "shard 1/4; merge all shards"),
+    ({"shard": "1,2/4"}, "shard 1,2/4"),
+    ({"samples": "4"}, "--samples 4"),
+    ({"complete": False, "exit": 3}, "not complete"),
+    ({"exit": 3}, "not complete"),
+    ({"exit": 2}, "not complete"),
+    ({"missing": {"count": 2, "first": []}}, "2 results are missing"),
+    ({"level": "smoke"}, "smoke is a quick choice"),
+    ({"oracle": {"checked": 3, "differences": ["add@float32: other"]}}, "oracle gave other values"),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), UNFIT, ids=lambda value: str(value)[:40])
+def test_a_run_that_is_not_whole_yields_no_level(change: dict[str, Any], words: str) -> None:
+    leg = certifiable.summed(certifiable.leg() | change)
+    found = judged(leg, "bringup")
+    assert not found.entitled
+    assert any(words in reason for reason in found.unfit), found.unfit
+    assert entitlement.held(leg, manifest.load()) is None
+
+
+def test_extra_modules_and_sums_that_do_not_follow_yield_no_level() -> None:
+    leg = certifiable.leg()
+    leg["facts"]["extra"] = ["mine"]
+    assert "extra modules (mine)" in judged(leg).unfit[0]
+    leg = certifiable.leg()
+    leg["totals"] = {"pass": 1}
+    assert judged(leg).unfit == ("the totals do not follow from the rows",)
+    leg = certifiable.leg()
+    leg["cases"]["value/add"] = "fail"
+    assert judged(leg).unfit == ("the verdicts of cases do not follow from the rows",)
+    leg = certifiable.leg()
+    leg["planned"] += 1
+    assert "were planned" in judged(leg).unfit[0]
+
+
+def test_the_default_samples_or_all_will_do_and_no_number() -> None:
+    assert judged(certifiable.leg(samples="all")).entitled
+    for samples in ("8", "32", "100"):
+        assert "--samples" in judged(certifiable.leg(samples=samples)).unfit[0]
+
+
+@pytest.mark.parametrize("verdict", ["fail", "crash", "timeout", "xfail"])
+def test_what_is_declared_unsupported_must_be_refused(verdict: str) -> None:
+    leg = declaring(certifiable.leg("core"), unsupported={"value/ad*@float16": "slow"})
+    found = judged(certifiable.with_rows(leg, {"value/add@float16": {"verdict": verdict}}))
+    assert not found.entitled
+    assert any("not refused cleanly" in reason for reason in found.missing)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"comparisons": 0}, "compared nothing"),
+        ({"failure_count": 1}, "shows failures"),
+        ({"failures": [{"kind": "value", "message": "off"}]}, "shows failures"),
+        ({"seed": 1}, "another seed"),
+    ],
+)
+def test_a_pass_that_its_row_contradicts_does_not_count(change: dict[str, Any], words: str) -> None:
+    found = judged(certifiable.with_rows(certifiable.leg(), {"value/add@float32": change}))
+    (reason,) = found.missing
+    assert words in reason and not found.entitled
+
+
+DECLARED: list[tuple[dict[str, Any], str, str]] = [
+    ({"dtypes": ["float32", "int64", "bool"]}, "dtype float16", "value/add@float16"),
+    ({"operators": {"add": ["float32"]}}, "operators.add", "value/add@float16"),
+    ({"unsupported": {"value/ad*@float16": "slow"}}, "unsupported value/ad*@float16", "value/add@float16"),
+    ({"capabilities": {"fake_tensors": False}}, "capability fake_tensors", "fake/add@float32"),
+    ({"capabilities": {"random": False}}, "capability random", "value/bernoulli@float32"),
+]
+
+
+@pytest.mark.parametrize(("declared", "reason", "name"), DECLARED, ids=[entry[1] for entry in DECLARED])
+def test_what_is_not_declared_is_not_claimed(declared: dict[str, Any], reason: str, name: str) -> None:
+    leg = declaring(certifiable.leg("core"), **declared)
+    leg = certifiable.with_rows(leg, {name: {"verdict": "unsupported"}})
+    found = judged(leg)
+    assert found.entitled and name in found.not_claimed[reason]
+    assert found.claimed == found.due - sum(map(len, found.not_claimed.values())) == len(found.passed)
+    # It is not counted as passed either where it passes.
+    other = judged(declaring(certifiable.leg("core"), **declared))
+    assert other.counts() == found.counts()
+    # And claimed, it is missing.
+    assert not judged(
+        certifiable.with_rows(certifiable.leg("core"), {name: {"verdict": "unsupported"}})
+    ).entitled
+
+
+FLOOR: list[tuple[dict[str, Any], str]] = [
+    ({"dtypes": ["float16"]}, "value/add@float32"),
+    ({"operators": {"add": []}}, "value/add@float32"),
+    ({"unsupported": {"*/*@*": "not yet"}}, "value/add@int64"),
+    ({"capabilities": {"views": False}}, "views/view@float32"),
+    ({"capabilities": {"out_variants": False}}, "out/add@float32"),
+]
+
+
+@pytest.mark.parametrize(("declared", "name"), FLOOR, ids=lambda value: str(value)[:40])
+def test_no_declaration_removes_the_floor(declared: dict[str, Any], name: str) -> None:
+    leg = declaring(certifiable.leg("core"), **declared)
+    found = judged(certifiable.with_rows(leg, {name: {"verdict": "unsupported"}}))
+    assert dict(found.missing) == {"unsupported, in the floor of core": (name,)} and not found.entitled
+
+
+@pytest.mark.parametrize(("mode", "word"), [("compile", "compile"), ("graph", "graphs")])
+def test_nobody_holds_a_mode_by_not_declaring_it(mode: str, word: str) -> None:
+    leg = declaring(certifiable.leg(mode=mode), capabilities={word: False})
+    assert judged(leg).entitled  # all of it works: the declaration is too modest
+    leg["results"] = [{**row, "verdict": "unsupported"} for row in leg["results"]]
+    assert not judged(certifiable.summed(leg)).entitled
+
+
+def test_a_hook_that_the_file_does_not_name_is_not_claimed() -> None:
+    leg = declaring(certifiable.leg("full"), hooks=[])
+    leg["results"] = [row for row in leg["results"] if row["id"] != "no_host_wait/Stream@any"]
+    found = judged(certifiable.summed(leg))
+    assert found.entitled and found.not_claimed["hook delay"] == ("no_host_wait/Stream@any",)
+
+
+@pytest.mark.parametrize("placement", ["fallback", "unknown", "refused", None])
+def test_listed_operators_must_not_fall_back(placement: str | None) -> None:
+    leg = certifiable.with_rows(certifiable.leg("core"), {"placement/mm@float32": {"placement": placement}})
+    for row in leg["results"]:
+        if row.get("placement", "") is None:
+            del row["placement"]
+    found = judged(leg)
+    words = f"placed {placement or 'unknown'}, although a device must run it itself"
+    assert dict(found.missing) == {words: ("placement/mm@float32",)} and not found.entitled
+    assert judged(leg, "bringup").entitled
+    assert levels.load("core").native == found.demand.native
+
+
+def test_composites_of_kernels_on_the_device_will_do() -> None:
+    leg = certifiable.with_rows(certifiable.leg("core"), {"placement/mm@float32": {"placement": "composite"}})
+    assert judged(leg).entitled
+
+
+@pytest.mark.parametrize("verdict", ["fail", "xfail"])
+def test_what_torch_itself_breaks_is_waived_for_everyone(verdict: str) -> None:
+    name = "out/nn.functional.gelu@float32"
+    off = {"verdict": verdict, "failures": [{"kind": "value", "message": "off"}], "failure_count": 1}
+    found = judged(certifiable.with_rows(certifiable.leg("core"), {name: off}))
+    assert found.entitled and found.waived == (name,) and name not in found.passed
+    # Of its own kind of failure, and no other.
+    off["failures"] = [{"kind": "value", "message": "off"}, {"kind": "crash", "message": "and worse"}]
+    assert not judged(certifiable.with_rows(certifiable.leg("core"), {name: off})).entitled
+    # And only failures that were seen: flaky is not what torch breaks.
+    off |= {"verdict": "flaky", "failures": [{"kind": "value", "message": "off"}]}
+    assert not judged(certifiable.with_rows(certifiable.leg("core"), {name: off})).entitled

@@ -1,0 +1,50 @@
+"""Issued certificates: scrubbed, and the same bytes for the same results."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from conformance import cli
+from conformance.certificate import issue
+from tests.support import certifiable
+
+
+def test_a_bundle_names_no_host_path_or_other_variable(tmp_path: Path) -> None:
+    secrets = ["/home/jane", "myhost", platform.node(), "SECRET", "hunter2", "6.1.0", "/opt/lib"]
+    leg = certifiable.leg()
+    leg["facts"]["environment"] |= {"SECRET_TOKEN": "hunter2", "PYTHONHASHSEED": "/opt/lib"}
+    leg["facts"]["cwd"] = "/home/jane/run"
+    leg["facts"]["torch"]["path"] = "/opt/lib/torch"
+    leg["problems"] = [f"2 damaged lines in /home/jane/journal.jsonl on {platform.node()}"]
+    leg["results"][0]["notes"] = [f"read /home/jane/x.py on {platform.node()}"]
+    out, bundle = certifiable.folder(tmp_path / "out", leg), tmp_path / "b.zip"
+    assert cli.main(["certify", str(out), "-o", str(bundle)]) == 0
+    with zipfile.ZipFile(bundle) as file:
+        held = "".join(file.read(name).decode() for name in file.namelist())
+    words = json.dumps(json.loads(held[: held.index("\n")])) + held
+    assert [secret for secret in secrets if _stands_in(secret, words)] == []
+    assert "OMP_NUM_THREADS" in held and "<path>" in held and "<host>" in held
+
+
+def _stands_in(secret: str, text: str) -> bool:
+    """As a word of its own: a machine may be called ``vm``."""
+    return re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", text) is not None
+
+
+def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
+    out = certifiable.folder(tmp_path / "out", certifiable.leg())
+    for name in ("one.zip", "two.zip"):
+        assert cli.main(["certify", str(out), "-o", str(tmp_path / name)]) == 0
+    assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
+
+
+def test_a_scrubbed_leg_stays_as_it_is() -> None:
+    once = issue.scrubbed(certifiable.leg())
+    check: Callable[[Any], Any] = issue.scrubbed
+    assert check(once["legs"][0]) == once

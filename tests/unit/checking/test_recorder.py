@@ -1,0 +1,26 @@
+"""The recorder of one result."""
+
+from __future__ import annotations
+
+from conformance.checking.recorder import MAX_FAILURES_KEPT, Recorder
+from conformance.model.verdicts import Kind, ResultId, Verdict
+
+
+def test_a_recorder_that_compared_nothing_is_vacuous() -> None:
+    result_id = ResultId.parse("value/add@float32")
+    empty = Recorder(result_id, seed=0)
+    empty.compared(0)
+    assert empty.result().verdict is Verdict.VACUOUS
+    about_emptiness = Recorder(result_id, seed=0, about_emptiness=True)
+    about_emptiness.compared(0)
+    assert about_emptiness.result().verdict is Verdict.PASS
+
+
+def test_a_recorder_keeps_one_failure_of_every_kind() -> None:
+    recorder = Recorder(ResultId.parse("value/add@float32"), seed=0)
+    for _ in range(3 * MAX_FAILURES_KEPT):
+        recorder.fail(Kind.VALUE, "differs")
+    recorder.fail(Kind.METADATA, "strides")
+    result = recorder.result()
+    assert result.failure_count == 3 * MAX_FAILURES_KEPT + 1
+    assert [failure.kind for failure in result.failures] == [Kind.VALUE] * MAX_FAILURES_KEPT + [Kind.METADATA]

@@ -1,0 +1,28 @@
+"""Refusals: declared and clean, or failures."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+
+from conformance.checking import refusal
+from conformance.model.verdicts import ResultId
+from conformance.target import file as target_file
+
+
+def test_refusals_are_declared_and_clean_or_failures() -> None:
+    target = dataclasses.replace(
+        target_file.load("cpu").target("eager"), unsupported={"*/fft_*@float16": "no half"}
+    )
+    declared, other = ResultId.parse("value/fft_rfft@float16"), ResultId.parse("value/fft_rfft@float32")
+
+    def classify(error: BaseException, result_id: ResultId = declared) -> str:
+        return refusal.classify(target, result_id, error)
+
+    assert classify(NotImplementedError("no")) == classify(RuntimeError("no")) == "declared"
+    assert classify(NotImplementedError("no"), other) == "undeclared"
+    for error in (torch.OutOfMemoryError("no"), RecursionError("no"), ValueError("no"), TypeError("no"),
+                  RuntimeError("x INTERNAL ASSERT FAILED at y")):  # fmt: skip
+        assert classify(error) == "undeclared"
+    assert refusal.reason(target, declared) == "no half"

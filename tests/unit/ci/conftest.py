@@ -1,0 +1,40 @@
+"""A GitHub that is a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support import fake_gh
+
+
+@pytest.fixture
+def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Folder of the state behind the program ``gh``, as the repository owner/name in run 7."""
+    programs = fake_gh.installed(tmp_path / "programs")
+    state = tmp_path / "github"
+    state.mkdir()
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("FAKE_GH", str(state))
+    monkeypatch.setenv("GH_TOKEN", "token")
+    monkeypatch.setenv("GITHUB_REPOSITORY", "owner/name")
+    monkeypatch.setenv("GITHUB_RUN_ID", "7")
+    monkeypatch.setenv("GITHUB_SERVER_URL", "https://github.com")
+    return state
+
+
+@pytest.fixture
+def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """File of the outputs of a step."""
+    file = tmp_path / "outputs"
+    monkeypatch.setenv("GITHUB_OUTPUT", str(file))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    return file
+
+
+def issues(state: Path) -> list[dict]:
+    file = state / "issues.json"
+    return json.loads(file.read_text()) if file.exists() else []

@@ -1,0 +1,180 @@
+"""The artifacts of all legs: the newest attempt counts, nothing missing looks run, nothing hostile stays."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from conformance import cli
+from conformance.ci import gather
+from conformance.matrix import plan
+from conformance.results import document as results
+from tests.support.certifiable import folder, leg, settled, with_rows
+
+
+@pytest.fixture
+def artifacts(tmp_path):
+    """Writes a plan of two modes, and puts runs where artifacts are downloaded to."""
+    cells = [
+        plan.Cell(f"2.13.0-public-{mode}", "mine", "2.13.0-public", "2.13.0", "public", mode, "bringup")
+        for mode in ("eager", "compile")
+    ]
+    (tmp_path / "plan.json").write_text(plan.written(cells))
+
+    def put(mode, attempt, found):
+        (tmp_path / "artifacts").mkdir(exist_ok=True)
+        with settled():
+            folder(tmp_path / "artifacts" / f"conformance-leg-2.13.0-public-{mode}-{attempt}", found)
+
+    return put
+
+
+def gathered(tmp_path, **changes):
+    with settled():
+        return cli.main(
+            [
+                *("ci", "gather", str(tmp_path / "plan.json"), str(tmp_path / "artifacts")),
+                *("-o", str(tmp_path / "out")),
+                *(f"--{name}={value}" for name, value in changes.items()),
+            ]
+        )
+
+
+def failing(found):
+    name = found["results"][0]["id"]
+    row = {"verdict": "fail", "failures": [{"kind": "value", "message": "no"}], "failure_count": 1}
+    return {**with_rows(found, {name: row}), "exit": 1}
+
+
+def test_all_legs_become_one(artifacts, tmp_path, outputs):
+    artifacts("eager", 1, leg("bringup", "eager"))
+    artifacts("compile", 1, leg("bringup", "compile"))
+    assert gathered(tmp_path) == 0
+    document = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert sorted(one["mode"] for one in document["legs"]) == ["compile", "eager"]
+    assert "true" in outputs.read_text().splitlines() and "0" in outputs.read_text().splitlines()
+    assert "compile" in (tmp_path / "summary.md").read_text()
+
+
+def test_a_leg_that_left_nothing_is_missing(artifacts, tmp_path, outputs, capsys):
+    artifacts("eager", 1, leg("bringup", "eager"))
+    assert gathered(tmp_path) == 3
+    assert "MISSING" in capsys.readouterr().out
+    assert "MISSING" in (tmp_path / "out" / "matrix.md").read_text()
+
+
+def test_an_artifact_that_is_alone_has_no_folder(artifacts, tmp_path, outputs):
+    """As the download of a single one leaves it."""
+    artifacts("compile", 3, leg("bringup", "compile"))
+    (own,) = (tmp_path / "artifacts").iterdir()
+    (own / gather.NAMED).write_text(f"{own.name}\n")
+    for file in own.iterdir():
+        file.rename(tmp_path / "artifacts" / file.name)
+    own.rmdir()
+    assert gathered(tmp_path) == 3
+    document = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert [one["mode"] for one in document["legs"]] == ["compile"]
+
+
+def test_what_a_leg_says_of_other_cells_does_not_count(artifacts, tmp_path, outputs):
+    artifacts("eager", 1, leg("bringup", "eager"))
+    place = tmp_path / "artifacts" / "conformance-leg-2.13.0-public-eager-1" / "results.json"
+    with settled():
+        results.write(place, results.document([leg("bringup", "eager"), leg("bringup", "compile")]))
+    assert gathered(tmp_path) == 3
+    document = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert [one["mode"] for one in document["legs"]] == ["eager"]
+    assert "was left out" in (tmp_path / "out" / "matrix.md").read_text()
+
+
+def test_two_cells_of_one_torch_lose_no_other(artifacts, tmp_path, outputs):
+    artifacts("eager", 1, leg("bringup", "eager"))
+    artifacts("compile", 1, leg("bringup", "compile"))
+    with settled():
+        folder(tmp_path / "artifacts" / "conformance-leg-newest-public-eager-1", leg("bringup", "eager"))
+    cells = plan.read(tmp_path / "plan.json")
+    newest = plan.Cell("newest-public-eager", "mine", "newest-public", "newest", "public", "eager", "bringup")
+    (tmp_path / "plan.json").write_text(plan.written([*cells, newest]))
+    assert gathered(tmp_path) == 0
+    document = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert sorted(one["mode"] for one in document["legs"]) == ["compile", "eager"]
+    assert "ran on the torch of" in (tmp_path / "out" / "matrix.md").read_text().replace("\\", "")
+
+
+def test_no_leg_at_all(artifacts, tmp_path, outputs):
+    assert gathered(tmp_path) == 3
+    assert "no artifact is called" in (tmp_path / "out" / "matrix.md").read_text()
+    assert "false" in outputs.read_text().splitlines()
+    assert not (tmp_path / "out" / "results.json").exists()
+
+
+@pytest.mark.parametrize(("attempts", "code"), [(("bad", "good"), 0), (("good", "bad"), 1)])
+def test_the_newest_attempt_counts(attempts, code, artifacts, tmp_path, outputs):
+    artifacts("compile", 1, leg("bringup", "compile"))
+    for number, word in zip((9, 10), attempts, strict=True):
+        found = leg("bringup", "eager")
+        artifacts("eager", number, failing(found) if word == "bad" else found)
+    assert gathered(tmp_path) == code
+
+
+def test_another_call_of_the_run_is_not_taken(artifacts, tmp_path, outputs):
+    artifacts("eager", 1, leg("bringup", "eager"))
+    assert gathered(tmp_path, name="other") == 3
+    assert not list((tmp_path / "out" / "legs").iterdir())
+
+
+def test_what_a_leg_should_not_hold_stays_behind(artifacts, tmp_path, outputs, monkeypatch):
+    artifacts("eager", 1, leg("bringup", "eager"))
+    artifacts("compile", 1, leg("bringup", "compile"))
+    own = tmp_path / "artifacts" / "conformance-leg-2.13.0-public-eager-1"
+    (own / "run.sh").write_text("true")
+    secret = tmp_path / "secret"
+    secret.write_text("a")
+    (own / "junit.xml").unlink(missing_ok=True)
+    (own / "junit.xml").symlink_to(secret)
+    other = tmp_path / "artifacts" / "conformance-leg-2.13.0-public-compile-1"
+    monkeypatch.setattr(gather, "LARGEST", (other / "results.json").stat().st_size - 1)
+    assert gathered(tmp_path) == 3
+    kept = {path.name for path in (tmp_path / "out" / "legs" / "2.13.0-public-eager").iterdir()}
+    assert not kept & {"run.sh", "junit.xml"}
+    assert "was left out" in (tmp_path / "out" / "matrix.md").read_text()
+
+
+def test_a_declared_refusal_is_told(artifacts, tmp_path, outputs):
+    artifacts("eager", 1, leg("bringup", "eager"))
+    found = leg("bringup", "compile")
+    found.update(exit=2, complete=False, problems=["it needs a fork"], results=[], planned=0)
+    found.update(totals={}, cases={}, case_totals={})
+    artifacts("compile", 1, found)
+    cells = plan.read(tmp_path / "plan.json")
+    refused = dataclasses.replace(cells[1], expect="refusal", says="needs a fork")
+    (tmp_path / "plan.json").write_text(plan.written([cells[0], refused]))
+    assert gathered(tmp_path) == 0
+    document = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert {one["mode"]: one["exit"] for one in document["legs"]} == {"eager": 0, "compile": 2}
+
+
+def test_a_broken_leg_does_not_stop_the_others(artifacts, tmp_path, outputs):
+    artifacts("eager", 1, leg("bringup", "eager"))
+    broken = tmp_path / "artifacts" / "conformance-leg-2.13.0-public-compile-1"
+    broken.mkdir()
+    (broken / "results.json").write_text('{"schema": 1, "legs": [')
+    assert gathered(tmp_path) == 3
+    document = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert [one["mode"] for one in document["legs"]] == ["eager"]
+
+
+def test_half_a_character_of_one_leg_loses_no_other(artifacts, tmp_path, outputs, capsys):
+    artifacts("eager", 1, leg("bringup", "eager"))
+    found = leg("bringup", "compile")
+    found.update(exit=2, complete=False, problems=["file 'a\udcff' is \ud800 damaged"], results=[], planned=0)
+    found.update(totals={}, cases={}, case_totals={})
+    artifacts("compile", 1, found)
+    assert gathered(tmp_path) == 3
+    assert "is ? damaged" in capsys.readouterr().out
+    assert "true" in outputs.read_text().splitlines()
+    legs = results.read(tmp_path / "out" / "results.json")["legs"]
+    assert sorted(one["mode"] for one in legs) == ["compile", "eager"]
+    json.dumps(legs, ensure_ascii=False).encode()  # what the site asks for

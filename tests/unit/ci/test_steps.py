@@ -1,0 +1,170 @@
+"""The first step of a workflow: its inputs are checked, and become a plan."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from conformance import cli
+from conformance.ci import install, steps, template
+from conformance.errors import UsageError
+from tests.support import ROOT
+
+DIGEST = "0" * 64
+
+
+def planned(tmp_path, *words, **changes):
+    known = {"target": "hpu-reference", "builds": "2.13.0", **changes}
+    arguments = [f"--{name}={value}" for name, value in known.items()]
+    return cli.main(["ci", "plan", *arguments, *words, "-o", str(tmp_path / "plan" / "plan.json")])
+
+
+def test_a_plan_and_its_outputs(tmp_path, outputs):
+    assert planned(tmp_path, builds="2.6.0:fork-like:core newest", modes="eager lazy", level="smoke") == 0
+    cells = json.loads((tmp_path / "plan" / "plan.json").read_text())["include"]
+    assert [(cell["id"], cell["level"], cell["expect"]) for cell in cells] == [
+        ("2.6.0-fork-like-eager", "core", "results"),
+        ("2.6.0-fork-like-lazy", "core", "results"),
+        ("newest-public-eager", "smoke", "results"),
+        ("newest-public-lazy", "smoke", "refusal"),
+    ]
+    written = outputs.read_text().splitlines()
+    assert json.dumps([cell["id"] for cell in cells]) in written
+    assert json.dumps(["2.6.0", "newest"]) in written
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"builds": ""}, "names no build"),
+        ({"builds": "2.13.0; rm -rf /"}, "torch build '2.13.0;' is not a release"),
+        ({"builds": "--index-url=x"}, "is not a release"),
+        ({"builds": "https://host/torch-2.6.0.whl"}, "has no digest"),
+        ({"builds": "2.13.0 2.13.0"}, "asked for twice"),
+        ({"modes": "eager quick"}, "quick"),
+        ({"level": "enormous"}, "enormous"),
+        ({"name": "a/../b"}, "is not of letters"),
+        ({"name": "-x"}, "is not of letters"),
+        ({"target": "nothing-like-it"}, "nothing-like-it"),
+        ({"builds": " ".join(f"2.{n}.{m}" for n in range(9) for m in range(9))}, "256 jobs"),
+    ],
+)
+def test_wrong_inputs_are_one_sentence(changes, says, tmp_path, outputs, capsys):
+    assert planned(tmp_path, **changes) == 2
+    error = capsys.readouterr().err
+    assert says in error and len(error.strip().splitlines()) == 1
+    assert not outputs.exists()
+
+
+def test_no_output_can_write_another(outputs):
+    steps.output(first="a\nsecond=b\nx<<E\n", third="c")
+    lines = outputs.read_text().splitlines()
+    name, mark = lines[0].split("<<")
+    assert name == "first" and len(mark) == 32
+    assert lines.count(mark) == 1 and lines.index(mark) == 5
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "-r requirements.txt",
+        "--index-url=https://elsewhere",
+        "git+https://host/repository",
+        "./folder",
+        "name@https://host/x.whl",
+        "https://host/x.whl",
+        "http://host/x.whl#sha256=" + DIGEST,
+        "https://user:word@host/x.whl#sha256=" + DIGEST,
+        "name;python_version<'4'",
+    ],
+)
+def test_a_backend_is_plain_or_refused(word):
+    with pytest.raises(UsageError):
+        install.backend(word, None)
+
+
+def test_backends_that_are_taken(tmp_path):
+    words = ["torch_npu==2.6.0", "name[extra]", f"https://host/x.whl#sha256={DIGEST}"]
+    assert install.backend(" ".join(words), None) == words
+    (tmp_path / "a.whl").touch()
+    assert install.backend("", tmp_path) == [str(tmp_path / "a.whl")]
+    assert install.backend("", None) == []
+    with pytest.raises(UsageError, match="leave one out"):
+        install.backend("name", tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="has no wheel"):
+        install.backend("", tmp_path / "empty")
+
+
+def rendered(**changes):
+    known = {
+        "suite": "owner/name@" + "a" * 40,
+        "target": "conformance/mine.toml",
+        "runner": ["self-hosted", "mine"],
+        "python": "/opt/venv/bin/python",
+        "modes": "eager,compile",
+        "level": "core",
+    }
+    return template.render(**{**known, **changes})
+
+
+def test_the_template_is_pinned_and_whole():
+    text = rendered()
+    assert "<<" not in text and ">>" not in text
+    assert 'package: "my_backend"' in rendered(package="my_backend")
+    assert text.count("owner/name/.github/actions/") == text.count("@" + "a" * 40) == 4
+    assert 'runs-on: ["self-hosted", "mine"]' in text
+    assert text == rendered(modes="eager compile") == rendered(modes="eager, compile")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"suite": "owner/name@main"},
+        {"suite": "owner/name@" + "a" * 39},
+        {"target": "mine.toml\n    env: {}"},
+        {"target": "${{ secrets.X }}"},
+        {"runner": ["a]: b"]},
+        {"python": "python; true"},
+        {"modes": ""},
+        {"modes": "eager\n    env: {}"},
+        {"modes": "eagr"},
+        {"modes": "eager,eager"},
+        {"target": "/etc/mine.toml"},
+        {"target": "../mine.toml"},
+        {"target": "cpx"},
+        {"package": "a.b"},
+        {"level": "all"},
+    ],
+)
+def test_nothing_else_gets_into_a_workflow(changes):
+    with pytest.raises(UsageError):
+        rendered(**changes)
+
+
+def test_the_template_pins_what_this_repository_pins():
+    """It is copied by vendors, and no bot renews it here."""
+    folder = ROOT / ".github"
+    ours = "".join(path.read_text() for path in sorted(folder.glob("*/**/*.yml")))
+    pins = re.findall(r"uses: (actions/[\w-]+@[0-9a-f]{40} # v[0-9.]+)", template.FILE.read_text())
+    assert len(pins) == 3 and all(f"uses: {pin}\n" in ours for pin in pins)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ci", "plan", "--target=cpu", "--builds=2.13.0", "-o", "{folder}"],
+        ["ci", "plan", "--target=cpu", "--builds=2.13.0", "-o", "{file}/x.json"],
+        ["matrix", "plan", "--target=cpu", "--build=2.13.0", "-o", "{folder}"],
+        ["torch", "record", "/proc/x"],
+        ["torch", "record", "{folder}"],
+    ],
+)
+def test_a_place_that_cannot_be_written_is_one_sentence(words, tmp_path, capsys):
+    file = tmp_path / "file"
+    file.touch()
+    assert cli.main([word.format(folder=tmp_path, file=file) for word in words]) == 2
+    error = capsys.readouterr().err
+    assert "name another place" in error and len(error.splitlines()) == 1

@@ -1,0 +1,159 @@
+"""The branch of results only grows, whoever writes at the same time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from conformance import cli
+from conformance.ci import store
+from conformance.errors import UsageError
+from conformance.results import document
+from tests.support.certifiable import leg, settled
+
+
+def git(folder, *arguments):
+    done = subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+@pytest.fixture
+def remote(tmp_path):
+    folder = tmp_path / "remote.git"
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--bare")
+    return folder
+
+
+def run(tmp_path, name="20260109", text="{}", place="source"):
+    folder = tmp_path / place / "cpu" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.json").write_text(text)
+    (folder / "provenance.json").write_text("{}")
+    return tmp_path / place
+
+
+def names(remote):
+    return git(remote, "ls-tree", "-r", "--name-only", "results").split()
+
+
+def test_runs_are_added(tmp_path, remote):
+    first = store.add(str(remote), "results", run(tmp_path, "1", place="a"))
+    second = store.add(str(remote), "results", run(tmp_path, "2", place="b"))
+    assert first != second
+    assert names(remote) == [f"cpu/{n}/{word}.json" for n in "12" for word in ("provenance", "results")]
+    assert git(remote, "rev-list", "--count", "results").strip() == "2"
+    assert (
+        store.add(str(remote), "results", run(tmp_path, "2", place="b")) == second
+    )  # said twice, there once
+
+
+def test_a_run_is_never_changed(tmp_path, remote):
+    store.add(str(remote), "results", run(tmp_path, "1", place="a"))
+    with pytest.raises(UsageError, match="never changed"):
+        store.add(str(remote), "results", run(tmp_path, "1", "{ }", place="b"))
+
+
+def test_somebody_else_pushes_in_between(tmp_path, remote, monkeypatch):
+    store.add(str(remote), "results", run(tmp_path, "1", place="a"))
+    original, done = store._Git.ok, []
+
+    def ok(self, *arguments):
+        if arguments[0] == "push" and not done:
+            done.append(1)
+            store.add(str(remote), "results", run(tmp_path, "2", place="b"))
+        return original(self, *arguments)
+
+    monkeypatch.setattr(store._Git, "ok", ok)
+    store.add(str(remote), "results", run(tmp_path, "3", place="c"))
+    assert [name for name in names(remote) if name.endswith("results.json")] == [
+        f"cpu/{n}/results.json" for n in "123"
+    ]
+
+
+def test_a_push_that_is_refused_is_an_error(tmp_path, remote, monkeypatch):
+    (remote / "hooks").mkdir(exist_ok=True)
+    hook = remote / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    monkeypatch.setattr(store.time, "sleep", lambda seconds: None)
+    with pytest.raises(UsageError, match="refused 5 times"):
+        store.add(str(remote), "results", run(tmp_path))
+
+
+def test_a_run_that_is_said_twice_is_there_once(tmp_path, remote):
+    first = run(tmp_path, "1", place="a")
+    commit = store.add(str(remote), "results", first)
+    (first / "cpu" / "1" / "provenance.json").write_text('{"received": "later"}')
+    assert store.add(str(remote), "results", first) == commit
+
+
+def test_a_branch_is_fetched_or_not_there_yet(tmp_path, remote):
+    assert store.fetch(str(remote), "results", tmp_path / "none") is False
+    assert [path.name for path in (tmp_path / "none").iterdir()] == [".git"]
+    store.add(str(remote), "results", run(tmp_path, "1", place="a"))
+    assert store.fetch(str(remote), "results", tmp_path / "there") is True
+    assert (tmp_path / "there" / "cpu" / "1" / "results.json").exists()
+    with pytest.raises(UsageError, match="not empty"):
+        store.fetch(str(remote), "results", tmp_path / "there")
+
+
+def test_old_runs_stay_behind(tmp_path, remote, monkeypatch):
+    for number in range(5):
+        store.add(str(remote), "results", run(tmp_path, f"2026010{number}", place=str(number)))
+    monkeypatch.setattr(store, "KEPT", 2)
+    store.fetch(str(remote), "results", tmp_path / "there")
+    assert sorted(path.name for path in (tmp_path / "there" / "cpu").iterdir()) == ["20260103", "20260104"]
+    store.add(str(remote), "results", run(tmp_path, "20260109", place="new"))
+    assert len(names(remote)) == 12
+
+
+def test_a_failure_is_no_first_run(tmp_path):
+    with pytest.raises(UsageError, match="git ls-remote failed"):
+        store.fetch(str(tmp_path / "nowhere"), "results", tmp_path / "out")
+
+
+def test_outside_of_a_workflow_nothing_is_ours():
+    assert store.provenance("our-workflow", ours={})["channel"] == "self-reported"
+
+
+@pytest.mark.parametrize("branch", ["main;x", "--force", "a b", "../x", ""])
+def test_a_branch_is_a_plain_name(branch, tmp_path, remote):
+    with pytest.raises(UsageError, match="not a name of a branch"):
+        store.add(str(remote), branch, run(tmp_path))
+
+
+def test_other_files_and_links_are_not_added(tmp_path, remote):
+    source = run(tmp_path)
+    (source / "cpu" / "20260109" / "page.html").touch()
+    with pytest.raises(UsageError, match=r"page\.html"):
+        store.add(str(remote), "results", source)
+    (source / "cpu" / "20260109" / "page.html").unlink()
+    (source / "cpu" / "20260109" / "matrix.json").symlink_to("/etc/hostname")
+    with pytest.raises(UsageError, match=r"matrix\.json"):
+        store.add(str(remote), "results", source)
+
+
+def test_the_token_is_on_no_command_line(tmp_path):
+    made = store._Git(tmp_path, "secret-token")
+    assert "secret-token" not in str(made.environment)
+    assert made.environment["GIT_CONFIG_KEY_0"] == "http.extraHeader"
+
+
+def test_the_command(tmp_path, remote, github, outputs, monkeypatch):
+    monkeypatch.setenv("GITHUB_WORKFLOW_REF", "owner/name/.github/workflows/nightly.yml@refs/heads/main")
+    monkeypatch.setenv("GITHUB_SHA", "b" * 40)
+    with settled():
+        found = leg("bringup")
+        (tmp_path / "out").mkdir()
+        document.write(tmp_path / "out" / "results.json", document.document([found]))
+        command = ["ci", "store", str(tmp_path / "out"), "--repository", str(remote)]
+        assert cli.main([*command, "--backend", "nobody"]) == 2
+        assert cli.main([*command, "--backend", "cpu"]) == 0
+    (kept,) = [name for name in names(remote) if name.endswith("provenance.json")]
+    origin = json.loads(git(remote, "show", f"results:{kept}"))
+    assert origin["channel"] == "our-workflow" and origin["run_id"] == "7"
+    assert origin["workflow"] == ".github/workflows/nightly.yml" and origin["commit"] == "b" * 40
+    assert kept.split("/")[1].split("-")[1] == "7"

@@ -1,0 +1,152 @@
+"""``conformance certify``: its answers, and the user's mistakes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from expecttest import assert_expected_inline
+
+from conformance import cli
+from conformance.results.merge import merge
+from tests.support import certifiable
+from tests.support.certifiable import Leg
+
+Capture = pytest.CaptureFixture[str]
+
+
+def declaring(leg: Leg, **changes: Any) -> Leg:
+    leg["target"]["declared"] |= changes
+    return leg
+
+
+def test_the_answer_yes(tmp_path: Path, capsys: Capture) -> None:
+    leg = certifiable.leg()
+    leg["target"]["simulated"] = True
+    out, bundle = certifiable.folder(tmp_path / "out", leg), tmp_path / "bringup.zip"
+    assert cli.main(["certify", str(out), "-o", str(bundle)]) == 0
+    said = capsys.readouterr().out
+    assert "mine: bringup in eager on torch 2.13, self-reported" in said
+    assert "simulated device: no hardware stands behind these results" in said
+    assert cli.main(["certify", "--verify", str(bundle)]) == 0
+    said = capsys.readouterr().out
+    order = [
+        said.index(word)
+        for word in ("verified:", "evidence (recounted", "statements (self-reported", "repeat it:")
+    ]
+    assert order == sorted(order) and "simulated device" in said
+
+
+def test_the_answer_no(tmp_path: Path, capsys: Capture) -> None:
+    off = {"verdict": "fail", "failures": [{"kind": "value", "message": "off"}], "failure_count": 1}
+    leg = declaring(certifiable.leg("core"), dtypes=["float32", "int64", "bool"])
+    leg["results"] = [
+        row for row in leg["results"] if row["id"] not in ("value/exp@float32", "value/mul@float16")
+    ]
+    leg = certifiable.with_rows(leg, {f"layout/{name}@float32": off for name in ("add", "mul", "mm", "sub")})
+    out = certifiable.folder(tmp_path / "out", leg)
+    assert cli.main(["certify", str(out), "-o", str(tmp_path / "core.zip")]) == 3
+    assert not (tmp_path / "core.zip").exists()
+    lines = [
+        line
+        for line in capsys.readouterr().out.splitlines()
+        if "not claimed" not in line and "claimed results" not in line
+    ]
+    assert_expected_inline(
+        re.sub(r"of \d+ results", "of N results", "\n".join(lines)),
+        """\
+mine, eager, torch 2.13.0+cpu: not entitled to core in eager on torch 2.13
+  4 missing: fail (value)
+    layout/add@float32
+    layout/mm@float32
+    layout/mul@float32
+    and 1 more
+  1 missing: no result
+    value/exp@float32
+held: no level
+nearest: bringup, which lacks 1 of N results, first value/exp@float32
+next: conformance repro layout/add@float32 --target mine.toml --mode eager""",
+    )
+
+
+def test_it_says_which_narrower_level_is_held(tmp_path: Path, capsys: Capture) -> None:
+    leg = certifiable.with_rows(certifiable.leg("core"), {"layout/add@float32": {"verdict": "flaky"}})
+    out = certifiable.folder(tmp_path / "out", leg)
+    assert cli.main(["certify", str(out)]) == 3
+    said = capsys.readouterr().out
+    assert "held: bringup in eager" in said and "--level bringup --mode eager -o BUNDLE" in said
+    assert cli.main(["certify", str(out), "--level", "bringup"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "either the output folder of a run or --verify"),
+        (["out", "--verify", "x.zip"], "either the output folder of a run or --verify"),
+        (["--verify", "x.zip", "--level", "core"], "--verify takes a bundle only"),
+        (["out", "--mode", "eager", "--level", "smoke"], "level smoke certifies nothing"),
+        (
+            ["out", "--level", "whole"],
+            "level 'whole' does not exist; certify one of bringup, core, training, full\n",
+        ),
+        (["out", "--mode", "lazy"], "no leg of mode lazy"),
+        (["out"], "are 2 legs and a certificate is of one; give --mode"),
+        (["out", "--mode", "eager", "-o", "."], "is a folder"),
+        (["nothing"], "holds no results"),
+        (["--verify", "nothing.zip"], "cannot be read"),
+    ],
+)
+def test_mistakes_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, arguments: list[str], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    certifiable.folder(tmp_path / "out", certifiable.leg(), certifiable.leg(mode="graph"))
+    assert cli.main(["certify", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_of_several_legs_the_mode_chooses(tmp_path: Path, capsys: Capture) -> None:
+    out = certifiable.folder(tmp_path / "out", certifiable.leg(), certifiable.leg(mode="graph"))
+    assert cli.main(["certify", str(out), "--mode", "graph"]) == 0
+    assert "bringup in graph" in capsys.readouterr().out
+
+
+def test_an_unknown_torch_is_one_sentence(tmp_path: Path, capsys: Capture) -> None:
+    leg = certifiable.leg(torch="2.99.0", name="2.99.0-eager", build="2.99.0")
+    out = certifiable.folder(tmp_path / "out", leg)
+    assert cli.main(["certify", str(out)]) == 3
+    said = capsys.readouterr().out
+    assert said.count("\n") == 1 and "the manifest knows no torch 2.99, only 2.13" in said
+
+
+def test_results_of_another_suite_certify_nothing(tmp_path: Path, capsys: Capture) -> None:
+    leg = certifiable.leg()
+    leg["digests"]["suite"] = "f" * 64
+    out = certifiable.folder(tmp_path / "out", leg)
+    assert cli.main(["certify", str(out), "-o", str(tmp_path / "b.zip")]) == 3
+    assert "another copy of the suite" in capsys.readouterr().out
+    assert not (tmp_path / "b.zip").exists()
+
+
+def test_results_without_a_declaration_are_of_an_older_version(tmp_path: Path, capsys: Capture) -> None:
+    leg = certifiable.leg()
+    del leg["target"]["declared"]
+    assert cli.main(["certify", str(certifiable.folder(tmp_path / "out", leg))]) == 2
+    assert "run it again" in capsys.readouterr().err
+
+
+def test_a_certificate_needs_all_shards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with certifiable.settled():
+        shard = certifiable.leg(shard="1/2")
+        for name, one in (("shard", shard), ("merged", merge([("a", shard)])[0])):
+            out = certifiable.folder(tmp_path / name, one)
+            assert cli.main(["certify", str(out)]) == 3
+            said = capsys.readouterr().out
+            assert "  the run is shard 1/2; merge all shards first\n" in said and "not complete" not in said
+            assert said.endswith("next: conformance merge DIR... -o OUT, with the folders of all 2 shards\n")
+        # What else is wrong with it, no other shard mends.
+        out = certifiable.folder(tmp_path / "less", certifiable.leg(shard="1/2", samples="4"))
+        assert cli.main(["certify", str(out)]) == 3
+        assert "\nnext: conformance run --target mine.toml" in capsys.readouterr().out

@@ -1,0 +1,69 @@
+"""Editing files of expectations."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from expecttest import assert_expected_inline
+
+from conformance.errors import UsageError
+from conformance.expectations import edit, entries
+from tests.support.legs import expected
+
+
+def test_files_change_only_where_they_must() -> None:
+    text = (
+        "# The head of the file.\nschema = 1\n\n# About the first.\n"
+        + edit.render(expected("p/a@d", "value"))
+        + "\n# About the second.\n"
+        + edit.render(expected("p/*@d", "value")).replace("id =", "id   =")
+        + "\n"
+        + edit.render(expected("p/c@d", "message"))
+    )
+    path = Path("known.toml")
+    narrow = [expected("p/b@d", "value"), expected("p/d@d", "value", modes=("lazy",))]
+    found = edit.edited(path, text, {0: [], 1: narrow})
+    assert_expected_inline(
+        found,
+        """\
+# The head of the file.
+schema = 1
+
+# About the second.
+[[expect]]
+id = "p/b@d"
+kind = "value"
+reason = "accuracy"
+link = "https://example.org"
+until = "2999-01-01"
+
+[[expect]]
+id = "p/d@d"
+kind = "value"
+reason = "accuracy"
+link = "https://example.org"
+until = "2999-01-01"
+modes = ["lazy"]
+
+[[expect]]
+id = "p/c@d"
+kind = "message"
+reason = "accuracy"
+link = "https://example.org"
+until = "2999-01-01"
+""",
+    )
+    assert edit.edited(path, text, {}) == text
+    with pytest.raises(UsageError, match="cannot be changed; write each entry as a table"):
+        edit.edited(path, 'schema = 1\nexpect = [{id = "a/b@c", kind = "value", reason = "accuracy", '
+                    'link = "docs/x", until = "torch 2.99"}]\n', {0: []})  # fmt: skip
+
+
+def test_whatever_a_message_holds_is_read_back(tmp_path: Path) -> None:
+    for text in ('say "no"\\', "tab\tand\nline", "\x00\x1b[0m\u2028", "[[expect]]", "é 字 😀"):
+        entry = dataclasses.replace(expected("p/a@d", "value"), detail=text)
+        path = tmp_path / "known.toml"
+        path.write_text(edit.appended(edit.HEAD, [entry]))
+        assert entries.load([path]).entries[0].detail == text

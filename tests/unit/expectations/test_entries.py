@@ -1,0 +1,114 @@
+"""Entries of expectations: reading, scopes and expiry."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from conformance.errors import UsageError
+from conformance.expectations import edit, entries
+from conformance.expectations.entries import Book
+from conformance.expectations.index import Index
+from tests.support.legs import DAY, expected
+
+GOOD_ENTRY = {
+    "id": "value/add@*",
+    "kind": "value",
+    "reason": "accuracy",
+    "link": "https://example.org",
+    "until": "2999-01-01",
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"id": "add"}, "is not of the form"),
+        ({"kind": "harness"}, "kind 'harness' cannot be expected"),
+        ({"kind": "vacuous"}, "kind 'vacuous' cannot be expected"),
+        ({"reason": "because"}, "unknown reason 'because'; known are accuracy"),
+        ({"link": "me"}, "is neither a web address nor a page below docs/"),
+        ({"until": "soon"}, "is neither a date"),
+        ({"until": "2030-02-30"}, "is no day of the calendar"),
+        ({"until": ""}, "it must be a non-empty string"),
+        ({"owner": "me"}, "unknown key 'owner'"),
+    ],
+)
+def test_mistakes_in_expectations_are_named(tmp_path: Path, change: dict[str, str], message: str) -> None:
+    path = tmp_path / "known.toml"
+    lines = [f'{key} = "{value}"' for key, value in {**GOOD_ENTRY, **change}.items()]
+    path.write_text("schema = 1\n[[expect]]\n" + "\n".join(lines))
+    with pytest.raises(UsageError) as error:
+        entries.load([path])
+    assert message in str(error.value)
+
+
+def test_the_reference_device_is_excused_only_with_the_cpu() -> None:
+    cpu, device = (entries.load(entries.sources(name)).entries for name in ("cpu", "hpu-reference"))
+    assert {entry.reason for entry in (*cpu, *device)} == {"upstream"}
+    # Torch's fault on every device but the CPU (docs/upstream.md#narrow).
+    accelerators = {"compile_value/narrow", "compile_views/narrow"}
+    rest = {(entry.id, entry.kind) for entry in device if entry.id.split("@")[0] not in accelerators}
+    assert rest <= {(entry.id, entry.kind) for entry in cpu}
+
+
+def test_expectations_expire_by_day_and_by_torch() -> None:
+    book = Book((expected("a/a@a", "value", "2030-01-01"), expected("b/b@b", "value", "2030-01-02"),
+                 expected("c/c@c", "value", "torch 2.13"),
+                 expected("d/d@d", "value", "torch 2.14")), "")  # fmt: skip
+    assert [entry.id for entry in book.active("eager", DAY, "2.13.1+cpu")] == ["b/b@b", "d/d@d"]
+    assert [entry.id for entry in book.expired(DAY, "2.13.1+cpu")] == ["a/a@a", "c/c@c"]
+    assert [entry.id for entry in book.active("eager", DAY, "2.9.0")] == ["b/b@b", "c/c@c", "d/d@d"]
+
+
+def test_expectations_keep_to_their_modes() -> None:
+    book = Book((expected("a/a@a", "value", modes=("lazy",)),), "")
+    assert not book.active("eager", DAY, "2.13")
+    assert book.active("lazy", DAY, "2.13")
+
+
+def test_expectations_that_match_nothing_are_found() -> None:
+    ids = ["value/add@float32", "value/fft.fft@float32"]
+    entries = [
+        expected(pattern, "value")
+        for pattern in ("value/fft.*@*", "*/add@float3?", "value/[a]dd@*", "out/add@*")
+    ]
+    index = Index(ids)
+    assert [entry.id for entry in entries if not index.matching(entry.id)] == ["value/[a]dd@*", "out/add@*"]
+
+
+def test_an_entry_speaks_of_its_modes_and_versions_only() -> None:
+    entry = dataclasses.replace(expected("a/a@a", "value", modes=("lazy",)), torch="<2.10")
+    book = Book((entry,), "")
+    assert book.active("lazy", DAY, "2.9.1") == [entry]
+    assert not book.active("eager", DAY, "2.9.1") and not book.active("lazy", DAY, "2.10.0")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('torch = "2.13"', "torch '2.13' is no scope of versions; write '<2.14'"),
+        ('modes = ["fast"]', "unknown mode 'fast'; known are eager"),
+        ('modes = "lazy"', "modes is 'lazy'; it must be a list of words"),
+        ("detail = 3", "detail is 3; it must be a string"),
+    ],
+)
+def test_mistakes_in_scopes_are_named(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "known.toml"
+    path.write_text(f"{edit.HEAD}{edit.render(expected('a/a@a', 'value'))}{line}\n")
+    with pytest.raises(UsageError) as error:
+        entries.load([path])
+    assert message in str(error.value)
+
+
+def test_an_entry_that_nobody_has_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "new.toml"
+    entry = dataclasses.replace(expected("a/b@c", "value"), reason=entries.UNREAD, link="")
+    path.write_text(edit.HEAD + edit.render(entry))
+    with pytest.raises(
+        UsageError, match="entry 1: reason is still 'unread'; look at a/b@c and name one of accu"
+    ):
+        entries.load([path])
+    assert [found.reason for found in entries.load([path], unread=True).entries] == ["unread"]

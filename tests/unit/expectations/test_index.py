@@ -1,0 +1,14 @@
+"""Names near to an unknown one."""
+
+from __future__ import annotations
+
+from conformance.expectations.index import Index
+
+
+def test_names_near_to_an_unknown_one() -> None:
+    index = Index(["value/add@float32", "value/mul@float32", "out/add@float32", "compile_value/add@float32"])
+    assert index.nearest("value/ad@float32") == ["value/add@float32"]
+    assert index.nearest("valu/add@*") == ["value/add@*"]
+    assert index.nearest("out/mul@float32") == ["value/mul@float32"]
+    assert index.nearest("value/add@float16")[0] == "value/add@float32"
+    assert index.nearest("nothing/like_it@all") == []

@@ -1,0 +1,52 @@
+"""Patterns: what they match, and that none takes for ever."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+
+import pytest
+
+from conformance.model.patterns import matches
+
+
+def plainly(pattern: str, text: str) -> bool:
+    """The meaning of a pattern, by its definition."""
+    if not pattern:
+        return not text
+    if pattern[0] == "*":
+        return any(plainly(pattern[1:], text[start:]) for start in range(len(text) + 1))
+    return bool(text) and pattern[0] in ("?", text[0]) and plainly(pattern[1:], text[1:])
+
+
+def test_all_short_patterns_mean_what_they_say() -> None:
+    texts = ["".join(word) for size in range(4) for word in itertools.product("ab", repeat=size)]
+    patterns = ["".join(word) for size in range(5) for word in itertools.product("a*?b", repeat=size)]
+    wrong = [(p, t) for p in patterns for t in texts if matches(p, t) != plainly(p, t)]
+    assert not wrong and len(patterns) == 341
+
+
+@pytest.mark.parametrize("text", ["a[b]c", "a[!b]", "a]b", "[", "a.b", "a\\b", "a+b", "(a|b)", "{1}", "^a$"])
+def test_nothing_else_has_a_meaning(text) -> None:
+    assert matches(text, text) and matches(f"*{text}?", f"x{text}x")
+    assert not matches(text, f"{text}x") and not matches("a[b]c", "abc") and not matches("a.b", "axb")
+
+
+def test_upper_and_lower_case_are_told_apart() -> None:
+    assert not matches("value/T@*", "value/t@float32")
+
+
+@pytest.mark.parametrize("pattern", ["?*" * 40 + "x", "*a" * 40 + "z", "*" * 500 + "z", "*?a" * 30 + "z"])
+def test_a_hostile_pattern_ends(pattern) -> None:
+    """In a process of its own: an endless match cannot be interrupted."""
+    code = f"from conformance.model.patterns import matches; print(matches({pattern!r}, 'a' * 200))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert done.stdout.strip() == "False", done.stderr
+
+
+def test_patterns_know_two_signs_only() -> None:
+    assert matches("value/fft_*@float??", "value/fft_rfft2@float16")
+    assert not matches("value/add", "value/add@float32")
+    assert not matches("value/[ab]@*", "value/a@x")
+    assert not matches("value/a.d@*", "value/add@x")

@@ -1,0 +1,36 @@
+"""Scopes of torch versions."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.model.torch_range import TorchScope, between
+
+
+@pytest.mark.parametrize(
+    ("scope", "inside", "outside"),
+    [
+        ("<2.14", ["2.13.1+cpu", "1.9.0"], ["2.14.0a0+git1", "3.0.0"]),
+        (">=2.10, <2.14", ["2.10.0", "2.13.9"], ["2.9.1", "2.14.0"]),
+        ("==2.13", ["2.13.0", "2.13.1+hpu"], ["2.12.9", "2.1.0"]),
+    ],
+)
+def test_scopes_of_versions(scope: str, inside: list[str], outside: list[str]) -> None:
+    found = TorchScope.parse(scope)
+    assert all(map(found.holds, inside)) and not any(map(found.holds, outside))
+    assert str(found) == scope
+
+
+@pytest.mark.parametrize(
+    "text", ["2.13", "<2", ">2.13", "", "<2.14,", ">=2.14, <2.10", "==2.1, ==2.2", "soon"]
+)
+def test_scopes_that_make_no_sense(text: str) -> None:
+    with pytest.raises(ValueError, match=r"no scope of versions|holds of no version"):
+        TorchScope.parse(text)
+
+
+def test_the_scope_between_versions_that_fail_and_others() -> None:
+    assert str(between({(2, 6), (2, 9)}, {(2, 13)})) == "<2.13"
+    assert str(between({(2, 13)}, {(2, 6), (2, 9)})) == ">=2.13"
+    assert between({(2, 9)}, {(2, 6), (2, 13)}) is None
+    assert between({(2, 9)}, {(2, 9)}) is None

@@ -1,0 +1,61 @@
+"""Oracle values of operators: their digests, and bounds of a remainder."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from conformance.checking.tolerances import rule
+from conformance.oracle import operators as oracle
+from conformance.oracle.operators import _coarse
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import find as find_subject
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_last_bits_do_not_count_and_changes_do(dtype: torch.dtype) -> None:
+    value = torch.linspace(-3, 2, 7, dtype=dtype)
+    same = value * (1 + torch.finfo(dtype).eps)
+    assert torch.equal(_coarse(value), _coarse(same))
+    for changed in (value * torch.linspace(1, 1.1, 7, dtype=dtype), value.flip(0), value.clone().fill_(1.0)):
+        assert not torch.equal(_coarse(value), _coarse(changed))
+    for special in (float("nan"), float("inf"), -float("inf")):
+        other = value.clone()
+        other[3] = special
+        assert not torch.equal(_coarse(value), _coarse(other))
+
+
+def test_integers_count_exactly() -> None:
+    value = torch.arange(5)
+    assert torch.equal(_coarse(value), value)
+
+
+def remainder_bounds(dividend: list[float], divisor: list[float], dtype: torch.dtype) -> torch.Tensor:
+    """What the suite allows for torch.remainder of these, in units of the dtype."""
+    subject = find_subject("operator", "remainder")
+    sample = Sample(0, torch.tensor(dividend, dtype=dtype), (torch.tensor(divisor, dtype=dtype),), {})
+    expected = oracle.compute(subject, dtype, sample)
+    (spread,) = expected.spread
+    assert spread is not None
+    allowed = rule("remainder", dtype).tolerance(dtype).allowed(expected.precise.abs() + spread)
+    return allowed / torch.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_remainder_is_held_to_units_of_its_dividend(dtype: torch.dtype) -> None:
+    bounds = remainder_bounds([7.5, -7.5, 0.3, 100.0], [2.0, 2.0, 0.5, 3.0], dtype)
+    sizes = torch.tensor([7.5, 7.5, 0.3, 100.0], dtype=torch.float64)
+    assert bool((bounds >= sizes).all()) and bool((bounds <= 7 * sizes).all()), bounds
+    # 6 lies on a multiple of 2: its own remainder may be 0 or 2, the others are held as before.
+    with_jump = remainder_bounds([7.5, -7.5, 0.3, 100.0, 6.0], [2.0, 2.0, 0.5, 3.0, 2.0], dtype)
+    assert torch.equal(with_jump[:4], bounds)
+    assert with_jump[4] * torch.finfo(dtype).eps >= 2.0
+
+
+def test_the_documented_formula_of_remainder_is_within_its_bounds() -> None:
+    generator = torch.Generator().manual_seed(3)
+    a = torch.rand(20_000, generator=generator) * 200 - 100
+    b = torch.rand(20_000, generator=generator) * 9 + 0.1
+    allowed = remainder_bounds(a.tolist(), b.tolist(), torch.float32) * torch.finfo(torch.float32).eps
+    exact = torch.remainder(a.double(), b.double())
+    assert bool(((a - (a / b).floor() * b - exact).abs() <= allowed).all())

@@ -1,0 +1,23 @@
+"""Oracle values computed again without the backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conformance.oracle import recheck
+
+
+def test_the_oracle_check_names_what_differs() -> None:
+    events: list[dict[str, Any]] = [
+        {"operator": name, "dtype": "float32", "index": 1, "digest": "same"} for name in ("add", "mul", "sub")
+    ]
+
+    def digest(operator: str, dtype: str, index: int) -> str:
+        if operator == "sub":
+            raise LookupError("no sub")
+        return "same" if operator == "add" else "other"
+
+    assert recheck.compare(events, digest) == [
+        "oracle value of mul@float32, sample 1 differs without the backend: other instead of same",
+        "oracle value of sub@float32, sample 1 cannot be computed without the backend: LookupError: no sub",
+    ]

@@ -1,0 +1,94 @@
+"""The committed manifest: digests, ids, minors and waivers."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+
+import pytest
+
+from conformance.errors import UsageError
+from conformance.model.verdicts import Kind
+from conformance.model.vocabulary import LEVELS
+from conformance.plan.levels import manifest
+from conformance.plan.levels.manifest import Group, Manifest, Statement
+from tests.support import ROOT
+
+MODES = ("eager", "lazy", "compile", "graph", "distributed")
+
+
+@pytest.fixture(scope="module")
+def committed() -> Manifest:
+    return manifest.load()
+
+
+def test_its_digests_are_those_of_what_levels_ask_for(committed: Manifest) -> None:
+    assert json.loads(manifest.PATH.read_text())["digests"] == manifest.digests(committed)
+    every = [
+        digest
+        for table in manifest.digests(committed).values()
+        for by in table.values()
+        for digest in by.values()
+    ]
+    assert len(set(every)) == len(every) == len(committed.minors) * len(MODES) * len(LEVELS)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_id_is_in_it_once(committed: Manifest, mode: str) -> None:
+    found = [f"{one.name}/{subject}@{dtype}" for one, subject, dtype in committed.ids((2, 13), mode)]
+    assert len(found) == len(set(found)) > 600
+
+
+def _statement(*groups: Group, name: str = "value", kind: str = "operator") -> Statement:
+    return Statement(kind, name, "bringup", ("eager",), (), (), groups)
+
+
+def test_an_id_that_is_there_twice_is_an_error() -> None:
+    one = Group((2, 13), None, ("float32",), ("add", "mul"))
+    other = Group((2, 12), None, ("int64", "float32"), ("add",))
+    found = Manifest(((2, 12), (2, 13)), (_statement(one, other),), ())
+    assert len(list(found.ids((2, 12), "eager"))) == 2
+    with pytest.raises(
+        UsageError, match=r"value/add@float32 is in the manifest of torch 2\.13, eager, twice"
+    ):
+        list(found.ids((2, 13), "eager"))
+
+
+def test_a_minor_that_it_does_not_know_certifies_nothing(committed: Manifest) -> None:
+    with pytest.raises(manifest.UnknownMinor, match=r"knows no torch 2\.6, only 2\.13"):
+        committed.demand("2.6.0+cpu", "eager", "core")
+    assert committed.demand("2.13.1a0+git12", "eager", "core").minor == (2, 13)
+
+
+@pytest.mark.parametrize("change", ["entry", "floor", "native", "waiver", "capability"])
+def test_whatever_decides_a_level_changes_its_digest(committed: Manifest, change: str) -> None:
+    demand = committed.demand("2.13", "eager", "core")
+    entries = dict(demand.entries)
+    name, entry = next(iter(entries.items()))
+    if change == "entry":
+        del entries[name]
+    elif change == "floor":
+        entries[name] = dataclasses.replace(entry, floor=not entry.floor)
+    elif change == "capability":
+        entries[name] = dataclasses.replace(entry, capabilities=(*entry.capabilities, "nested"))
+    native = demand.native[1:] if change == "native" else demand.native
+    waived = {**demand.waived, name: frozenset({"value"})} if change == "waiver" else demand.waived
+    other = dataclasses.replace(demand, entries=entries, native=native, waived=waived)
+    assert other.digest() != demand.digest()
+
+
+def test_waivers_are_of_results_that_exist_and_say_where_they_are_tracked(committed: Manifest) -> None:
+    ids = {
+        mode: {f"{one.name}/{subject}@{dtype}" for one, subject, dtype in committed.ids((2, 13), mode)}
+        for mode in MODES
+    }
+    assert committed.waivers
+    for waiver in committed.waivers:
+        assert all(waiver.id in ids[mode] for mode in waiver.modes) and waiver.modes
+        assert Kind(waiver.kind) not in (Kind.VACUOUS, Kind.HARNESS)
+        page, _, heading = waiver.link.partition("#")
+        if page.startswith("docs/"):
+            titles = re.findall(r"(?m)^#+ (.+)$", (ROOT / page).read_text())
+            assert heading in {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+        assert waiver.until is not None

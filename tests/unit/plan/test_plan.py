@@ -1,0 +1,46 @@
+"""Plans and their shards."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.errors import UsageError
+from conformance.plan.plan import Case, Plan, Shard
+
+PLAN = Plan(
+    [Case("operator", name, f"op{index}", ("float32", "int64")) for index in range(50) for name in ("a", "b")]
+)
+
+
+def test_shards_cut_a_plan_into_parts_that_never_move() -> None:
+    parts = [PLAN.shard(Shard(index, 3)) for index in (1, 2, 3)]
+    ids = [result_id for part in parts for result_id in part.result_ids()]
+    assert sorted(ids) == sorted(PLAN.result_ids())
+    assert all(part.cases for part in parts)
+    for part in parts:
+        assert {case.subject for case in part.cases if case.property == "a"} == {
+            case.subject for case in part.cases if case.property == "b"
+        }
+    # Subjects without a recorded time go by their names alone.
+    assert [
+        [Shard(i, 4).takes("operator", f"op{n}") for i in (1, 2, 3, 4)].index(True) for n in range(4)
+    ] == [0, 2, 0, 2]
+
+
+def test_a_shard_does_not_depend_on_what_else_there_is() -> None:
+    fewer = Plan(PLAN.cases[::2])
+    whole = set(PLAN.shard(Shard(2, 3)).result_ids())
+    assert set(fewer.shard(Shard(2, 3)).result_ids()) <= whole
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "1/", "a/b", "-1/2"])
+def test_shards_that_make_no_sense(text: str) -> None:
+    with pytest.raises(UsageError, match="is not of the form I/N"):
+        Shard.parse(text)
+
+
+def test_plans_survive_the_way_through_json() -> None:
+    assert Plan.from_json(PLAN.to_json()) == PLAN
+    assert PLAN.digest() == Plan(PLAN.cases[::-1]).digest() != Plan(PLAN.cases[1:]).digest()
+    part = PLAN.only(["a/op3@int64", "b/op7@float32", "b/op7@int64"])
+    assert [case.dtypes for case in part.cases] == [("int64",), ("float32", "int64")]

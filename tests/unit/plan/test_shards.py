@@ -1,0 +1,83 @@
+"""Shards by recorded time: disjoint, complete, of nearly the same seconds, and the same for everybody."""
+
+from __future__ import annotations
+
+import json
+import random
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from conformance.plan import shards
+from conformance.plan.plan import Case, Plan, Shard
+from tests.support.legs import leg
+
+TABLE = shards.table()
+
+
+def test_the_committed_table_is_good() -> None:
+    assert {"eager", "compile", "graph"} <= set(TABLE)
+    for mode, seconds in TABLE.items():
+        assert all(value > 0 for value in seconds.values()), mode
+        assert all(name.partition("/")[2] for name in seconds)
+    assert shards.FILE.stat().st_size < 200_000
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 8])
+@pytest.mark.parametrize("mode", sorted(TABLE))
+def test_shards_take_the_same_time(mode: str, count: int) -> None:
+    seconds = TABLE[mode]
+    found = shards.assignment(mode, count)
+    assert set(found) == set(seconds) and set(found.values()) == set(range(count))
+    loads = [sum(seconds[name] for name in seconds if found[name] == shard) for shard in range(count)]
+    largest = max(seconds.values())
+    fair = sum(loads) / count
+    # No better is possible than the fair share, or the one subject that takes longer than that.
+    assert max(loads) <= max(largest, fair * 1.05)
+
+
+def test_shards_by_name_alone_would_take_longer() -> None:
+    """What the table is for: with it, the slowest of four shards is nearer to the mean."""
+    seconds = TABLE["graph"]
+
+    def slowest(shard_of: Mapping[str, int]) -> float:
+        loads = [sum(seconds[name] for name in seconds if shard_of[name] == shard) for shard in range(4)]
+        return max(loads) / (sum(loads) / 4)
+
+    by_name = {name: zlib.crc32(name.encode()) % 4 for name in seconds}
+    assert slowest(shards.assignment("graph", 4)) < 1.05 < 1.1 < slowest(by_name)
+
+
+def test_every_subject_is_in_one_shard_whether_it_is_known_or_not() -> None:
+    known = [tuple(name.split("/", 1)) for name in list(TABLE["eager"])[:200]]
+    subjects = [*known, *(("operator", f"unheard-of-{i}") for i in range(100))]
+    plan = Plan([Case(kind, name, subject, ("d",)) for kind, subject in subjects for name in ("a", "b")])
+    for mode in ("eager", "compile", "distributed"):
+        parts = [plan.shard(Shard(index, 3), mode) for index in (1, 2, 3)]
+        ids = [result_id for part in parts for result_id in part.result_ids()]
+        assert sorted(ids) == sorted(plan.result_ids())
+        assert all(part.cases for part in parts)
+    fewer = Plan(plan.cases[::3])
+    assert set(fewer.shard(Shard(2, 3)).result_ids()) <= set(plan.shard(Shard(2, 3)).result_ids())
+
+
+def test_the_assignment_depends_on_names_and_seconds_alone() -> None:
+    seconds = {f"operator/op{i}": 2.0 ** (i % 7) for i in range(100)}
+    shuffled = list(seconds.items())
+    random.Random(0).shuffle(shuffled)
+    assert shards.balanced(dict(shuffled), 5) == shards.balanced(seconds, 5)
+
+
+def test_the_table_is_made_from_results(tmp_path: Path) -> None:
+    rows = [("p/a@d", 3.0), ("p/a@e", 5.1), ("q/a@d", 0.0), ("p/b@d", 0.001), ("p/gone@d", 9.0)]
+    found = leg("eager", results=[{"id": name, "verdict": "pass", "seconds": took} for name, took in rows])
+    kinds = {("p", "a"): "operator", ("q", "a"): "operator", ("p", "b"): "module"}
+    table = shards.record([found, found], kinds)
+    assert table == {"schema": 1, "modes": {"eager": {"8": ["operator/a"], "0.0625": ["module/b"]}}}
+    path = tmp_path / "seconds.json"
+    path.write_text(json.dumps(table))
+    assert shards.table(path) == {"eager": {"operator/a": 8.0, "module/b": 0.0625}}
+    for seconds in (0.07, 0.5, 1.3, 44.0, 1000.0):
+        assert abs(shards.rounded(seconds) / seconds - 1) <= 0.2

@@ -1,0 +1,99 @@
+"""The data of the report page."""
+
+from __future__ import annotations
+
+import json
+
+from expecttest import assert_expected_inline
+
+from conformance.report.compact import compact
+from tests.support.legs import three_results
+
+
+def test_the_report_carries_compact_data() -> None:
+    found = compact(three_results())["legs"][0]
+    kept = {key: found[key] for key in ("command", "subjects", "properties", "dtypes", "cases", "details")}
+    assert_expected_inline(
+        json.dumps(kept, indent=1, ensure_ascii=True),
+        """\
+{
+ "command": "conformance repro RESULT --target cpu --mode eager",
+ "subjects": [
+  "s0",
+  "s1",
+  "s2"
+ ],
+ "properties": [
+  "p"
+ ],
+ "dtypes": [
+  "d"
+ ],
+ "cases": [
+  [
+   0,
+   0,
+   [
+    0
+   ],
+   ".",
+   -1,
+   [
+    [
+     0,
+     0,
+     0,
+     0,
+     500.0
+    ]
+   ]
+  ],
+  [
+   1,
+   0,
+   [
+    0
+   ],
+   "F",
+   -1,
+   [
+    [
+     0,
+     0,
+     0,
+     0,
+     500.0
+    ]
+   ]
+  ],
+  [
+   2,
+   0,
+   [
+    0
+   ],
+   "u",
+   -1,
+   [
+    [
+     0,
+     0,
+     0,
+     0,
+     500.0
+    ]
+   ]
+  ]
+ ],
+ "details": {
+  "p/s1@d": {
+   "failures": [
+    {
+     "kind": "value",
+     "message": "</script><b>&\\u2028 \\u0000 differs"
+    }
+   ]
+  }
+ }
+}""",
+    )

@@ -1,0 +1,130 @@
+"""Unexpected results grouped by cause."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from expecttest import assert_expected_inline
+
+from conformance.report import groups, summary
+from conformance.report.families import message_shape, operator_family, property_family
+from conformance.results import document
+from tests.support.legs import leg
+
+BROKEN = "the call on (({}, 4) float32 on hpu:0) raised RuntimeError: allocator is out of {} blocks at {}"
+
+
+@pytest.mark.parametrize(
+    ("message", "subject", "shape"),
+    [
+        (
+            "the result is 0.5 at [1, 2], expected -1e-05 (allowed 1.05e-07; 1 of 125 are wrong).",
+            "add",
+            "the result is # at #, expected # (allowed #; # of # are wrong).",
+        ),
+        (BROKEN.format(3, 17, "0x7f00"), "add", "RuntimeError: allocator is out of # blocks at #"),
+        (
+            "add was refused: RuntimeError: \"add_kernel\" not implemented for 'Half'",
+            "add",
+            'RuntimeError: "SUBJECT_kernel" not implemented for DTYPE',
+        ),
+        (
+            "the call was refused: NotImplementedError: Could not run 'aten::tril' with arguments from hpu",
+            "linalg.lu",
+            "NotImplementedError: Could not run 'aten::tril' with arguments from hpu",
+        ),
+        ("it has shape [3, 0], expected [].", "sum", "it has shape #, expected #."),
+        ("declared dtype torch.float16 is nan", "sum", "declared dtype DTYPE is #"),
+        ("conv2d differs\nmore", "nn.functional.conv2d", "SUBJECT differs"),
+    ],
+)  # fmt: skip
+def test_messages_of_one_cause_have_one_shape(message: str, subject: str, shape: str) -> None:
+    assert message_shape(message, subject) == shape
+
+
+def test_families() -> None:
+    subjects = [
+        "fft.rfft2",
+        "nn.functional.conv2d",
+        "nn.ConvTranspose3d",
+        "nn.functional.nll_loss",
+        "index_add",
+    ]
+    subjects += ["_foreach_add", "linalg.lu.grad", "sum", "nn.Flatten", "index_select"]
+    assert list(map(operator_family, subjects)) == [
+        "fft", "nn conv", "nn conv", "nn loss", "index", "_foreach", "linalg", "sum", "flatten", "index"
+    ]  # fmt: skip
+    names = ("compile_value", "compile_views", "value", "non-contiguous")
+    assert list(map(property_family, names)) == [
+        "compile", "compile", "value", "non-contiguous"
+    ]  # fmt: skip
+
+
+def legs(*rows: tuple[str, str, str, str], passing: int = 0) -> list[dict[str, Any]]:
+    """A leg whose rows are (id, verdict, kind, message), with more subjects that pass."""
+    found = [
+        {"id": name, "verdict": verdict, "seconds": 0.1, "failures": [{"kind": kind, "message": message}]}
+        for name, verdict, kind, message in rows
+    ]
+    found += [{"id": f"value/pass{i}@float32", "verdict": "pass", "seconds": 0.1} for i in range(passing)]
+    cases = {row["id"].rpartition("@")[0]: row["verdict"] for row in found}
+    return [leg("eager", results=found, cases=cases, exit=1)]
+
+
+OPERATORS = [f"{word}{i}" for word in ("add_", "fft.", "linalg.", "index_", "sum_") for i in range(20)]
+
+
+def test_a_broken_allocator_is_one_cause() -> None:
+    rows = [
+        (f"{name}/{subject}@float32", "fail", "exception", BROKEN.format(number, 17 * number, hex(number)))
+        for name in ("value", "out", "gradient", "backward-cpu")
+        for number, subject in enumerate(OPERATORS)
+    ]
+    other = ("value/cumsum@int64", "crash", "crash", "the process ended: Segmentation fault\n  in f")
+    found = groups.of(legs(*rows, other))
+    assert [(group.count, group.name()) for group in found] == [(400, "100 subjects"), (1, "cumsum")]
+    assert found[0].example[1]["id"] == "value/add_0@float32"
+
+
+def test_wrong_values_stay_apart_by_family_unless_nearly_all_are_wrong() -> None:
+    def wrong(subject: str) -> tuple[str, str, str, str]:
+        return f"value/{subject}@float32", "fail", "value", f"{subject} is 3.5 at [0], expected 4"
+
+    few = [wrong(name) for name in ("fft.fft", "fft.rfft", "linalg.lu", "sum", "cumsum", "index_add")]
+    found = groups.of(legs(*few, passing=100))
+    assert [(group.count, group.name()) for group in found] == [
+        (2, "fft, 2 subjects"), (1, "linalg.lu"), (1, "sum"), (1, "cumsum"), (1, "index_add")
+    ]  # fmt: skip
+    found = groups.of(legs(*map(wrong, OPERATORS), passing=50))
+    assert [(group.count, group.name()) for group in found] == [(100, "100 subjects")]
+    assert len(groups.of(legs(*map(wrong, OPERATORS), passing=101))) == 5
+
+
+def test_kinds_and_families_of_properties_stay_apart() -> None:
+    rows = [
+        ("value/sum@d", "fail", "value", "differs"), ("value/sum@e", "fail", "metadata", "differs"),
+        ("out/sum@d", "fail", "value", "differs"), ("compile_value/sum@d", "fail", "value", "differs"),
+        ("compile_views/sum@d", "fail", "value", "differs"),
+    ]  # fmt: skip
+    assert sorted(group.count for group in groups.of(legs(*rows, passing=9))) == [1, 1, 1, 2]
+
+
+def test_the_summary_shows_ten_causes_and_counts_the_rest(tmp_path: Any) -> None:
+    rows = [(f"value/op{'abcdefghijklm'[i]}@d", "fail", "value", f"word{chr(97 + i)}") for i in range(13)]
+    rows += [("value/opa@e", "fail", "value", "worda"), ("value/opb@e", "crash", "value", "wordb")]
+    text = list(summary.lines(document.document(legs(*rows)), folder=tmp_path))
+    assert_expected_inline(
+        "\n".join(text[1:8] + text[-4:-1]),
+        """\
+15 unexpected, by cause (largest first):
+  opb: 1 crash, 1 fail
+    value/opb@e (value) wordb
+    conformance repro value/opb@e --target cpu --mode eager
+  opa: 2 fail
+    value/opa@d (value) worda
+    conformance repro value/opa@d --target cpu --mode eager
+    conformance repro value/opj@d --target cpu --mode eager
+  and 3 more of 3 other causes; report.html has them all
+unexpected results: exit 1""",
+    )

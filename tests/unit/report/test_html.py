@@ -1,0 +1,24 @@
+"""The report page stands alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from conformance.report import compact, html
+from tests.support.legs import three_results
+
+
+def test_the_report_stands_alone_and_no_message_escapes_from_it(tmp_path: Path) -> None:
+    page = html.page(three_results())
+    assert page.count("</script>") == 2
+    assert "<b>&" not in page
+    assert "http://" not in page.replace("http://www.w3.org", "") and "https://" not in page
+    data = page.partition('type="application/json">')[2].partition("</script>")[0]
+    assert not set("<>&") & set(data)
+    assert json.loads(data)["legs"][0]["subjects"] == ["s0", "s1", "s2"]
+
+
+def test_the_page_shows_it() -> None:
+    script = (Path(compact.__file__).parent / "page.js").read_text()
+    assert script.count("target.simulated") == 2

@@ -1,0 +1,148 @@
+"""What has changed from one run to another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from expecttest import assert_expected_inline
+
+from conformance.commands import diff
+from conformance.errors import UsageError
+from conformance.expectations.aliases import Aliases
+from conformance.results import diff as difference
+from tests.support.legs import leg
+
+
+def run(mode: str = "eager", **verdicts: str) -> list[dict[str, Any]]:
+    """A leg of results ``p/NAME@d``; a failing one says so."""
+    rows = [
+        {
+            "id": f"p/{name}@d",
+            "verdict": verdict,
+            "seconds": 0.1,
+            **({"failures": [{"kind": "value", "message": f"{name} differs"}]} if verdict == "fail" else {}),
+        }
+        for name, verdict in verdicts.items()
+    ]
+    cases = {f"p/{name}": verdict for name, verdict in verdicts.items()}
+    return [leg(mode, results=rows, cases=cases, complete=True, exit=0)]
+
+
+def changed(old: str | None, new: str | None) -> str:
+    """The list in which a result stands that goes from one verdict to another."""
+    before = run(**({"a": old} if old else {}), same="pass")
+    after = run(**({"a": new} if new else {}), same="pass")
+    (pair,) = difference.compare(before, after).pairs
+    lists = ("regressed", "fixed", "excused", "still_failing", "added", "vanished")
+    found = [name for name in lists if getattr(pair, name)]
+    assert len(found) <= 1 and pair.unchanged == 1 + (not found)
+    assert pair.worse is (found in (["regressed"], ["vanished"]))
+    return found[0] if found else "unchanged"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        ("pass", "fail", "regressed"), ("pass", "flaky", "regressed"), ("pass", "xfail", "regressed"),
+        ("pass", "unsupported", "regressed"), ("xfail", "fail", "regressed"),
+        ("unsupported", "crash", "regressed"), ("unsupported", "xfail", "regressed"),
+        ("pass", "vacuous", "regressed"), ("xpass", "error", "regressed"),
+        ("fail", "pass", "fixed"), ("xfail", "pass", "fixed"), ("xfail", "xpass", "fixed"),
+        ("unsupported", "pass", "fixed"), ("flaky", "pass", "fixed"),
+        ("fail", "xfail", "excused"), ("crash", "unsupported", "excused"),
+        ("xfail", "unsupported", "excused"), ("fail", "crash", "still_failing"),
+        ("flaky", "fail", "still_failing"), ("fail", "flaky", "still_failing"),
+        ("pass", "pass", "unchanged"), ("xfail", "xfail", "unchanged"), ("pass", "xpass", "unchanged"),
+        (None, "pass", "added"), (None, "fail", "added"),
+        ("pass", None, "vanished"), ("fail", None, "vanished"),
+    ],
+)  # fmt: skip
+def test_every_step_from_one_verdict_to_another(old: str | None, new: str | None, word: str) -> None:
+    assert changed(old, new) == word
+
+
+@pytest.mark.parametrize(
+    ("change", "excuse"),
+    [
+        ({}, ""),
+        ({"digests": {"target": "other"}}, ""),
+        ({"digests": {"suite": "other"}}, "the suite is another one"),
+        ({"torch": "2.14.0+cpu", "name": "2.14.0+cpu-eager"}, "torch is another one"),
+        ({"torch": "2.13.1+cpu", "name": "2.13.1+cpu-eager"}, ""),
+        ({"level": "core"}, "level differ"),
+        ({"selection": "add", "samples": "1"}, "selection and samples differ"),
+        ({"complete": False, "digests": {"suite": "other"}}, ""),
+    ],
+)
+def test_a_result_that_is_gone_counts_where_it_was_due(change: dict[str, Any], excuse: str) -> None:
+    (new,) = run(a="pass")
+    new = {**new, **change, "digests": {**new["digests"], **change.get("digests", {})}}
+    report = difference.compare(run(a="pass", b="pass"), [new])
+    assert (report.pairs[0].excuse, report.worse) == (excuse, not excuse)
+    text = "\n".join(diff.lines(report))
+    assert (
+        f"  vanished{', which do not count: ' + excuse if excuse else ''}:\n    p/b@d (pass → absent)" in text
+    )
+
+
+def test_what_was_asked_for_is_told_in_words() -> None:
+    (new,) = run(a="pass")
+    (pair,) = difference.compare([{**new, "selection": "p/a"}], [{**new, "level": "core"}]).pairs
+    assert pair.notes == [f"level {new['level']}, now core", "selection p/a, now the whole level"]
+
+
+def test_renamed_results_are_the_same_results() -> None:
+    aliases = Aliases({"p": "q"}, {"a": "b"})
+    new = run(b="fail")
+    new[0]["results"][0]["id"] = "q/b@d"
+    (pair,) = difference.compare(run(a="pass"), new, aliases).pairs
+    assert [change.id for change in pair.regressed] == ["q/b@d"]
+    assert not pair.added and not pair.vanished
+
+
+def test_legs_belong_together_by_mode_and_build() -> None:
+    old = [*run("eager", a="pass"), *run("lazy", a="pass"), *run("graph", a="pass")]
+    (eager,), (lazy,), (compiled,) = run("eager", a="pass"), run("lazy", a="fail"), run("compile", a="pass")
+    eager |= {"torch": "2.14.0", "name": "2.14.0-eager"}
+    report = difference.compare(old, [lazy, eager, compiled])
+    assert [(pair.old["name"], pair.new["name"]) for pair in report.pairs] == [
+        ("2.13.0+cpu-lazy", "2.13.0+cpu-lazy"), ("2.13.0+cpu-eager", "2.14.0-eager")
+    ]  # fmt: skip
+    assert report.notes == [
+        "leg 2.13.0+cpu-graph of cpu is only in the old run and is not compared",
+        "leg 2.13.0+cpu-compile of cpu is only in the new run and is not compared",
+    ]
+    assert report.pairs[1].notes == ["torch 2.13.0+cpu, now 2.14.0"]
+    with pytest.raises(UsageError, match=r"no leg in common \(the old one has eager, the new one lazy\)"):
+        difference.compare(run("eager"), run("lazy"))
+
+
+def test_a_comparison_as_a_person_sees_it() -> None:
+    old = run(**{f"fft.r{i}": "pass" for i in range(12)}, add="fail", sub="fail", mul="xfail", gone="pass")
+    new = run(
+        **{f"fft.r{i}": "fail" for i in range(12)}, add="pass", sub="fail", mul="fail", div="fail", dot="pass"
+    )
+    new[0]["digests"]["backend"] = "b" * 64
+    assert_expected_inline(
+        "\n".join(diff.lines(difference.compare(old, new))),
+        """\
+cpu, eager, torch 2.13.0+cpu: 13 regressed, 1 fixed, 1 still failing, 2 new (1 failing), 1 vanished
+  note: the backend is another build
+  regressed, by cause (largest first):
+    fft, 12 subjects: 12 results, such as p/fft.r0@d (pass → fail)
+      value: fft.r0 differs
+      conformance repro p/fft.r0@d --target cpu --mode eager
+    mul: 1 result, such as p/mul@d (xfail → fail)
+      value: mul differs
+      conformance repro p/mul@d --target cpu --mode eager
+  vanished:
+    p/gone@d (pass → absent)
+  new and failing, by cause (largest first):
+    div: 1 result, such as p/div@d (absent → fail)
+      value: div differs
+      conformance repro p/div@d --target cpu --mode eager
+  fixed:
+    p/add@d (fail → pass)
+worse: exit 1""",
+    )

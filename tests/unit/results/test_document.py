@@ -1,0 +1,104 @@
+"""The results document: checked when written and when read, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.errors import UsageError
+from conformance.model.schema import SchemaError
+from conformance.results import document as results
+from tests.support.legs import run_leg, three_results
+
+
+def test_results_are_checked_when_written_and_when_read(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    good = three_results()
+    good["legs"][0]["seconds"] = 1.5
+    results.write(path, good)
+    assert results.read(path) == good
+    with pytest.raises(UsageError, match=r"have \d+ bytes; at most 100 are read"):
+        results.read(path, limit=100)
+    good["legs"][0]["results"][0]["verdict"] = "passed"
+    with pytest.raises(
+        SchemaError, match=r"^\.legs\[0\]\.results\[0\]\.verdict: 'passed' is not one of crash, "
+    ):
+        results.write(path, good)
+    assert results.read(path)["legs"][0]["results"][0]["verdict"] == "pass", "a bad document replaces nothing"
+    path.write_text(json.dumps(good))
+    with pytest.raises(UsageError, match="do not follow the schema"):
+        results.read(path)
+    path.write_text("[" * 100_000)
+    with pytest.raises(UsageError, match="do not follow the schema"):
+        results.read(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"seconds":0.5', '"seconds":Infinity', "Infinity is not a number in JSON"),
+        ('"id":"p/s1@d"', '"id":"p/s0@d"', "result 'p/s0@d' appears twice"),
+        ('"verdict":"fail"', '"verdict":"pass"', "cases is not what the results add up to"),
+        ('"totals":{"fail":1,', '"totals":{"fail":2,', "totals is not what the results add up to"),
+        ('"planned":3', '"planned":4', "planned is not what the results add up to"),
+        ('"missing":{"count":0', '"missing":{"count":1', "planned is not what the results add up to"),
+    ],
+)
+def test_results_that_do_not_add_up_are_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+    path = tmp_path / "results.json"
+    results.write(path, three_results())
+    head, middle, rest = path.read_text().partition('"legs":')
+    assert old in rest
+    path.write_text(head + middle + rest.replace(old, new, 1))
+    with pytest.raises(UsageError, match=message) as error:
+        results.read(path)
+    assert "\n" not in str(error.value)
+
+
+def test_half_a_character_is_written_as_a_question_mark(tmp_path: Path) -> None:
+    """A device's message may hold one; a file with it could be shown nowhere."""
+    found = three_results()
+    found["legs"][0]["problems"] = ["a file 'x\udcff' of \u00e9\U0001f600"]
+    path = tmp_path / "results.json"
+    results.write(path, found)
+    assert results.read(path)["legs"][0]["problems"] == ["a file 'x?' of \u00e9\U0001f600"]
+    assert found["legs"][0]["problems"] == ["a file 'x\udcff' of \u00e9\U0001f600"]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "code"),
+    [
+        (["pass", "unsupported"], 0),
+        *[(["pass", verdict], 1) for verdict in ("fail", "error", "crash", "timeout", "vacuous")],
+    ],
+)
+def test_exit_codes_of_complete_runs(verdicts: list[str], code: int) -> None:
+    assert run_leg(*verdicts)["exit"] == code
+
+
+def test_incomplete_beats_unexpected() -> None:
+    found = run_leg("pass", "fail", planned=3)
+    assert (found["exit"], found["complete"]) == (3, False)
+    assert found["missing"] == {"count": 1, "first": ["p/s2@d"]}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"ended": False},
+        {"planned": 0},
+        {"events": ({"event": "interrupted"},)},
+        {"events": ({"event": "oracle-check", "checked": 1, "differences": ["differs"]},)},
+    ],
+)
+def test_what_makes_a_run_incomplete(broken: dict[str, Any]) -> None:
+    verdicts = [] if broken.get("planned") == 0 else ["pass"]
+    assert run_leg(*verdicts, **broken)["exit"] == 3
+
+
+def test_exit_codes_of_several_legs() -> None:
+    assert [results.worst_exit(codes) for codes in ([0, 1], [1, 3, 0], [3, 2, 1], [0])] == [1, 3, 2, 0]
+    assert results.document([])["complete"] is False

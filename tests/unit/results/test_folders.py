@@ -1,0 +1,46 @@
+"""Output folders: a part of a run does not replace a whole one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.errors import UsageError
+from conformance.plan.request import Request
+from conformance.report import files
+from conformance.results import folders
+from conformance.target import file as target_file
+from tests.support.legs import leg as make_leg
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "refused"),
+    [
+        ({}, {"select": "add"}, True),
+        ({}, {"level": "core"}, True),
+        ({}, {}, False),
+        ({"level": "core"}, {}, False),
+        ({"level": "core"}, {"select": "add"}, True),
+        ({"level": "core"}, {"level": "smoke"}, True),
+        ({"level": "smoke"}, {"level": "smoke", "select": "add"}, False),
+        ({"selection": "add or mul"}, {"select": "add"}, False),
+        ({"shard": "1/2"}, {"select": "add"}, False),
+        ({"complete": False, "exit": 3}, {"select": "add"}, False),
+        ({}, {"modes": ("compile",), "select": "add"}, False),
+        ({}, {"modes": ("compile", "eager"), "select": "add"}, True),
+        ({"target": {**make_leg()["target"], "name": "other"}}, {"select": "add"}, False),
+    ],
+)
+def test_a_whole_run_is_not_replaced_by_a_part_of_it(
+    tmp_path: Path, before: dict[str, Any], now: dict[str, Any], refused: bool
+) -> None:
+    files.write(tmp_path, [make_leg(**before)])
+    words: dict[str, Any] = {"modes": ("eager",), "output": tmp_path, **now}
+    chosen = Request(target=target_file.load("cpu"), target_argument="cpu", **words)
+    if not refused:
+        folders.check_narrower(chosen)
+        return
+    with pytest.raises(UsageError, match="holds a whole run"):
+        folders.check_narrower(chosen)

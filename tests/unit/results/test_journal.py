@@ -1,0 +1,48 @@
+"""Journals: damaged lines, and reading while a run still writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conformance.errors import UsageError
+from conformance.expectations import entries
+from conformance.results import document as results
+from conformance.results import journal
+
+
+@pytest.mark.parametrize(
+    ("text", "events", "damaged"),
+    [
+        ('{"event":"a"}\n{"event":"b"}\n', 2, 0),
+        ('{"event":"a"}\n{"event":"b","mess', 1, 1),
+        ('{"event":"a","mess{"event":"b"}\n{"event":"c"}\n', 2, 1),
+        ('{"event":"a","m":"{\\"event\\":1}"}\n\n', 1, 0),
+        ("null\n[]\nnonsense\n", 0, 3),
+    ],
+)
+def test_a_torn_line_costs_only_itself(tmp_path: Path, text: str, events: int, damaged: int) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_text(text)
+    found, count = journal.read(path)
+    assert (len(found), count) == (events, damaged)
+
+
+def test_a_journal_is_followed_while_it_grows(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    tail = journal.Tail(path)
+    assert list(tail.read()) == []
+    path.write_text('{"event":"a"}\n{"eve')
+    assert [event["event"] for event in tail.read()] == ["a"]
+    path.write_text('{"event":"a"}\n{"event":"b"}\n')
+    assert [event["event"] for event in tail.read()] == ["b"]
+
+
+def test_a_journal_whose_start_is_damaged_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_text('{"event":"run","mode":"eager"}\n{"event":"plan","cases":[[1]],"dtypes":[]}\n')
+    with pytest.raises(UsageError, match="is damaged: "):
+        results.from_journal(path, entries.Book((), ""))
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        results.from_journal(tmp_path / "none.jsonl", entries.Book((), ""))

@@ -1,0 +1,104 @@
+"""Results of several modes, builds and shards in one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.errors import UsageError
+from conformance.report import files
+from conformance.results import document as results
+from conformance.results.merge import absent, merge
+from tests.support.legs import leg
+
+
+def test_modes_and_builds_stand_side_by_side() -> None:
+    legs = [leg("eager"), leg("lazy", "pass", "fail", build="2.13.0+git1", digests={"manifest": "other"})]
+    found = merge([("a", legs[0]), ("b", legs[1])])
+    assert found == legs
+    document = results.document(found)
+    assert (document["exit"], document["complete"], document["totals"]) == (1, True, {"fail": 1, "pass": 2})
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        (
+            leg("eager"),
+            leg("lazy", digests={"suite": "b" * 64}),
+            r"2\.13\.0\+cpu-eager of a and 2\.13\.0\+cpu-lazy of b cannot be merged, "
+            r"their digests of suite differ \(.* and bbbbbbbbbbbb\); use one version",
+        ),
+        (leg("eager"), leg("lazy", digests={"expectations": "other"}), "digests of expectations differ"),
+        (leg("eager"), leg("lazy", digests={"target": "other"}), "digests of target differ"),
+        (
+            leg("eager", shard="1/2"),
+            leg("eager", shard="2/2", digests={"manifest": "other"}),
+            r"the two parts of leg 2\.13\.0\+cpu-eager, a and b, cannot be merged, their digests of manifest",
+        ),
+        (
+            leg("eager", shard="1/2"),
+            leg("eager", shard="2/2", digests={"backend": "other"}),
+            "of backend differ",
+        ),
+        (leg("eager", shard="1/2"), leg("eager", shard="2/2", level="core"), "their level differs"),
+        (
+            leg("eager"),
+            leg("eager", level="core", selection="add", digests={"manifest": "other"}),
+            r"their level differs \(full and core\) and their selection differs \(the whole level and add\); "
+            "leave one out",
+        ),
+        (leg("eager"), leg("eager"), r"shard 1/1 of leg 2\.13\.0\+cpu-eager is in a and in b; leave one out"),
+        (leg("eager", shard="1/2"), leg("eager", shard="1/3"), "are shards 1/2 and 1/3"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(
+    first: dict[str, Any], second: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        merge([("a", first), ("b", second)])
+
+
+def test_a_backend_may_be_another_one_on_another_build() -> None:
+    other = leg("eager", build="2.13.0+git1", digests={"backend": "other", "torch": "other"})
+    assert len(merge([("a", leg("eager")), ("b", other)])) == 2
+
+
+def test_shards_become_one_leg_and_missing_ones_make_it_incomplete() -> None:
+    parts = [leg("eager", "pass", "fail", shard="1/3"), leg("eager", "pass", shard="3/3")]
+    (found,) = merge([(str(index), part) for index, part in enumerate(parts)])
+    assert (found["shard"], found["exit"], found["complete"], found["planned"]) == ("1,3/3", 3, False, 3)
+    assert found["totals"] == {"fail": 1, "pass": 2}
+    assert found["problems"][-1] == "shard 2/3 is missing; merge what is missing too"
+    (whole,) = merge([("a", found), ("b", leg("eager", "pass", shard="2/3"))])
+    assert (whole["shard"], whole["planned"], whole["exit"], whole["complete"]) == ("1/1", 4, 1, True)
+    assert whole["problems"] == []
+
+
+def test_one_shard_alone_is_no_whole_run() -> None:
+    (found,) = merge([("a", leg("eager", "pass", shard="2/4"))])
+    assert (found["shard"], found["exit"], found["complete"]) == ("2/4", 3, False)
+    assert absent(found) == "shards 1/4, 3/4 and 4/4 are missing"
+    assert merge([("a", found)]) == [found]
+    assert absent(leg("eager", shard="2/4")) is None, "what was never merged lacks nothing"
+    (alone,) = merge([("a", leg("eager"))])
+    assert alone["complete"]
+
+
+def test_a_part_that_is_itself_incomplete_stays_so() -> None:
+    parts = [leg("eager", shard="1/3", complete=False, exit=3), leg("eager", shard="3/3")]
+    (found,) = merge([(str(index), part) for index, part in enumerate(parts)])
+    assert found["problems"][0] == "shard 1/3 is incomplete"
+    (whole,) = merge([("a", found), ("b", leg("eager", shard="2/3"))])
+    assert (whole["shard"], whole["complete"], whole["exit"]) == ("1/1", False, 3)
+    assert whole["problems"] == ["shard 1/3 is incomplete"]
+
+
+def test_a_leg_that_did_not_run_counts_first(tmp_path: Path) -> None:
+    refused = leg("lazy", exit=2, planned=0, complete=False, results=[], cases={}, totals={}, case_totals={})
+    refused["digests"] = dict.fromkeys(refused["digests"])
+    document = files.write(tmp_path, merge([("a", leg("eager", "fail")), ("b", refused)]))
+    assert (document["exit"], document["complete"]) == (2, False)
+    assert results.read(tmp_path / "results.json") == document

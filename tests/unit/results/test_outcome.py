@@ -1,0 +1,68 @@
+"""Outcomes: what expectations and waivers excuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.results.outcome import decide, waive
+from tests.support.legs import expected, row
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kinds", "excused", "final"),
+    [
+        ("fail", ["value"], ["value"], "xfail"),
+        ("fail", ["value"], ["metadata"], "fail"),
+        ("fail", ["value", "metadata"], ["value"], "fail"),
+        ("fail", ["value", "metadata"], ["value", "metadata"], "xfail"),
+        ("crash", ["crash"], ["crash"], "xfail"),
+        ("crash", ["crash"], ["value"], "crash"),
+        ("timeout", ["timeout"], ["timeout"], "xfail"),
+        ("fail", [], ["value"], "fail"),
+        ("unsupported", [], ["refused"], "unsupported"),
+        ("pass", [], ["value"], "xpass"),
+    ],
+)
+def test_expectations_excuse_the_kinds_that_they_name(
+    verdict: str, kinds: list[str], excused: list[str], final: str
+) -> None:
+    entries = [expected("p/s@d", kind) for kind in excused]
+    assert decide({"p/s@d": [row("p/s@d", verdict, *kinds)]}, entries).rows["p/s@d"]["verdict"] == final
+
+
+def test_an_expectation_is_obsolete_only_when_all_its_results_pass() -> None:
+    attempts = {"p/a@d": [row("p/a@d", "pass")], "p/b@d": [row("p/b@d", "fail", "value")]}
+    some = decide(attempts, [expected("p/*@d", "value")])
+    assert [some.rows[key]["verdict"] for key in attempts] == ["pass", "xfail"]
+    attempts["p/b@d"] = [row("p/b@d", "pass")]
+    none = decide(attempts, [expected("p/*@d", "value")])
+    assert [none.rows[key]["verdict"] for key in attempts] == ["xpass", "xpass"]
+    assert len(none.obsolete) == 1
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kinds", "final"),
+    [
+        ("fail", ["value"], "xfail"),
+        ("fail", ["value", "dtype"], "fail"),
+        ("fail", ["dtype"], "fail"),
+        ("crash", ["crash"], "crash"),
+        ("pass", [], "pass"),
+        ("error", ["harness"], "error"),
+    ],
+)
+def test_what_is_waived_for_everyone_is_expected_of_everyone(
+    verdict: str, kinds: list[str], final: str
+) -> None:
+    rows = {"p/s@d": row("p/s@d", verdict, *kinds)}
+    waive(rows, {"p/s@d": {"value": "a-link"}, "p/other@d": {"value": "a-link"}})
+    assert rows["p/s@d"]["verdict"] == final
+    assert ("a-link" in str(rows["p/s@d"].get("notes"))) == (final == "xfail")
+
+
+def test_an_entry_covers_its_kind_in_every_attempt() -> None:
+    crash, wrong = row("p/s@d", "crash", "crash"), row("p/s@d", "fail", "value", attempt=2)
+    rows = decide({"p/s@d": [crash, wrong]}, [expected("p/s@d", "crash")]).rows
+    assert rows["p/s@d"]["verdict"] == "crash", "the wrong value of the second attempt is not excused"
+    both = [expected("p/s@d", "crash"), expected("p/s@d", "value")]
+    assert decide({"p/s@d": [crash, wrong]}, both).rows["p/s@d"]["verdict"] == "xfail"

@@ -1,0 +1,57 @@
+"""Samples of modules: the same in every process, private, and alive."""
+
+from __future__ import annotations
+
+import torch
+
+from conformance.checking.trees import tensors
+from conformance.oracle import modules as module_oracle
+from conformance.oracle.observed_modules import BACKWARD
+from conformance.samples import modules as module_samples
+from conformance.subjects.databases import find
+
+
+def first(name: str, dtype: torch.dtype = torch.float32) -> module_samples.ModuleSample:
+    return module_samples.module_samples(find("module", name), dtype).samples[0]
+
+
+def test_samples_are_made_of_words_only() -> None:
+    before = first("nn.Linear")
+    state = {name: one.clone() for name, one in before.module().state_dict().items()}
+    inputs = [one.detach().clone() for one in tensors(before.call)]
+    module_samples.forget()
+    torch.manual_seed(99)
+    again = first("nn.Linear")
+    assert again is not before
+    assert all(torch.equal(state[name], one) for name, one in again.module().state_dict().items())
+    assert all(torch.equal(one, other) for one, other in zip(inputs, tensors(again.call), strict=True))
+
+
+def test_samples_leave_the_generator_alone() -> None:
+    module_samples.forget()
+    before = torch.default_generator.get_state()
+    sample = first("nn.Dropout")
+    sample.module()
+    module_oracle.compute(sample, BACKWARD)
+    assert torch.equal(torch.default_generator.get_state(), before)
+
+
+def test_copies_are_private() -> None:
+    sample = first("nn.Linear")
+    with torch.no_grad():
+        sample.module().weight.zero_()  # type: ignore[union-attr,operator]
+        for tensor in tensors(sample.arguments()):
+            tensor.zero_()
+    assert bool(sample.module().weight.any())  # type: ignore[union-attr,operator]
+    assert all(bool(tensor.any()) for tensor in tensors(sample.arguments()))
+
+
+def test_parameters_start_off_the_constants() -> None:
+    state = first("nn.BatchNorm2d").module().state_dict()
+    for name in ("weight", "bias", "running_mean", "running_var"):
+        assert state[name].unique().numel() > 1, name
+
+
+def test_lazy_modules_are_materialised() -> None:
+    sample = first("nn.LazyLinear")
+    assert type(sample.module()) is torch.nn.Linear

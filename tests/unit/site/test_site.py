@@ -1,0 +1,573 @@
+"""The site says what the results say; old, missing, refused and hostile things look like what they are."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from conformance import cli
+from conformance.errors import UsageError
+from conformance.site import badges, cells, provenance, registry, words
+from tests.support.certifiable import summed
+from tests.support.site_runs import OURS, TODAY, failing, made, night, refused, table
+
+MODES = ("eager", "compile")
+DAY = datetime.date.fromisoformat(TODAY)
+
+
+def site(results, tmp_path, *more):
+    out = tmp_path / "site"
+    code = cli.main(["site", str(results), "-o", str(out), "--today", TODAY, *more])
+    return code, out, json.loads((out / "data.json").read_text())
+
+
+def cells_of(data, backend):
+    (found,) = [entry["cells"] for entry in data["backends"] if entry["id"] == backend]
+    return found
+
+
+def test_a_run_becomes_a_cell(put, tmp_path):
+    code, out, data = site(put("cpu", "r1", made()), tmp_path)
+    assert code == 0
+    (cell,) = cells_of(data, "cpu")
+    (run,) = cell["runs"]
+    assert (cell["torch"], cell["kind"], cell["abi"], cell["mode"]) == ("2.13.0+cpu", "public", "1", "eager")
+    assert (cell["state"], run["level_held"], run["status"]) == ("pass", "bringup", "passed")
+    assert run["passed"] == run["planned"] == run["claimed"] > 50
+    assert "100 % passed" in (out / "index.html").read_text()
+    assert "2.13.0+cpu" in (out / "backends" / "cpu.html").read_text()
+
+
+def test_all_known_backends_are_there_and_unknown_is_no_pass(put, tmp_path):
+    _, out, data = site(put("cpu", "r1", made()), tmp_path)
+    known = registry.load()
+    assert {entry["id"] for entry in data["backends"]} == set(known) and len(known) >= 8
+    assert cells_of(data, "torch-npu") == []
+    page = (out / "backends" / "torch-npu.html").read_text()
+    assert "no result yet" in page and "state pass" not in page
+    assert "no result yet" in (out / "badges" / "torch-npu.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("started", "state", "age"),
+    [
+        ("2026-01-10", "pass", "fresh"),
+        ("2026-01-07", "pass", "fresh"),
+        ("2026-01-06", "pass", "ageing"),
+        ("2025-12-27", "pass", "ageing"),
+        ("2025-12-26", "stale", "stale"),
+        ("2025-10-12", "stale", "stale"),
+        ("2025-10-11", "retired", "retired"),
+    ],
+)
+def test_silence_does_not_look_like_a_pass(put, tmp_path, started, state, age):
+    _, out, data = site(put("cpu", "r1", made(started=f"{started}T10:00:00+00:00")), tmp_path)
+    (cell,) = cells_of(data, "cpu")
+    assert (cell["state"], cell["age"]) == (state, age)
+    if state != "pass":
+        assert 'class="state pass">pass</span> <a' not in (out / "index.html").read_text()
+        assert "last seen" in (out / "badges" / "cpu.svg").read_text() + (out / "index.html").read_text()
+
+
+def test_failures_refusals_and_what_is_not_whole(put, tmp_path):
+    results = put(
+        "cpu", "r1", failing(made(), 0), refused(), {**made(mode="graph"), "complete": False, "exit": 3}
+    )
+    _, out, data = site(results, tmp_path)
+    assert {cell["mode"]: cell["state"] for cell in cells_of(data, "cpu")} == {
+        **{"eager": "fail", "lazy": "refused", "graph": "incomplete"}
+    }
+    page = (out / "backends" / "cpu.html").read_text()
+    assert "Known gaps" in page and "it needs a fork-like torch" in page
+    assert "Linux x86_64" in page and "myhost" not in page
+    # A badge of the backend shows the worst of what runs.
+    assert ">fail, 3 modes<" in (out / "badges" / "cpu.svg").read_text()
+
+
+def test_the_newest_run_counts_and_regressions_are_named(put, tmp_path):
+    put("cpu", "z-old", made(started="2026-01-05T00:00:00+00:00"))
+    results = put("cpu", "a-new", failing(made(), 3))
+    _, out, data = site(results, tmp_path)
+    (cell,) = cells_of(data, "cpu")
+    assert [run["run"] for run in cell["runs"]] == ["a-new", "z-old"]
+    assert len(cell["runs"][0]["regressed"]) == 1 and cell["runs"][0]["compared_with"] == "z-old"
+    assert cell["runs"][1]["compared_with"] is None
+    assert cell["runs"][0]["regressed"][0] in (out / "backends" / "cpu.html").read_text()
+
+
+def test_builds_are_columns(put, tmp_path):
+    put("cpu", "r1", made())
+    results = put("cpu", "r2", made(kind="fork-like"))
+    _, out, data = site(results, tmp_path)
+    assert {cell["kind"] for cell in cells_of(data, "cpu")} == {"public", "fork-like"}
+    assert (out / "index.html").read_text().count('<th scope="col" data-build=') == 2
+
+
+def states(results, tmp_path):
+    _, out, data = site(results, tmp_path, "--our-repository", "o/suite")
+    return out, {cell["mode"]: (cell["state"], cell["missing_since"]) for cell in cells_of(data, "cpu")}
+
+
+def of_night(day, *modes, **changes):
+    return [
+        made(started=f"2026-01-{day:02}T0{hour}:00:00+00:00", mode=mode, **changes)
+        for hour, mode in enumerate(modes)
+    ]
+
+
+def test_a_cell_that_nothing_came_of_is_no_pass(put, tmp_path):
+    """A night with two modes, two that left nothing of the second, and one that has it again."""
+    first = of_night(5, *MODES)
+    put("cpu", "r1", *first, provenance=night(5), table=table(*first))
+    for day in (6, 7):
+        legs = of_night(day, "eager")
+        results = put("cpu", f"r{day}", *legs, provenance=night(day), table=table(*legs, missing=["compile"]))
+    out, found = states(results, tmp_path)
+    assert found == {"eager": ("pass", None), "compile": ("missing", "2026-01-06T23:00:00+00:00")}
+    page = (out / "index.html").read_text()
+    assert "no result since 2026-01-06" in page and page.count('"state pass">pass</span> <a') == 1
+    assert ">missing: no result" in (out / "badges" / "cpu-compile.svg").read_text()
+    assert "cpu: missing" in (out / "badges" / "cpu.svg").read_text()
+    last = of_night(8, *MODES)
+    put("cpu", "r8", *last, provenance=night(8), table=table(*last))
+    assert states(results, tmp_path)[1] == {"eager": ("pass", None), "compile": ("pass", None)}
+
+
+def test_the_clock_of_a_backend_does_not_order_nights(put, tmp_path):
+    first = of_night(5, *MODES)
+    put("cpu", "r1", *first, provenance=night(5), table=table(*first))
+    late = made(started="2020-01-01T00:00:00+00:00")
+    results = put("cpu", "r2", late, provenance=night(6), table=table(late, missing=["compile"]))
+    assert states(results, tmp_path)[1]["compile"][0] == "missing"
+
+
+def test_a_build_that_moves_on_leaves_no_missing_cell_behind(put, tmp_path):
+    """``nightly`` is another torch each night."""
+    for day, torch in ((5, "2.14.0.dev5"), (7, "2.14.0.dev7")):
+        (leg,) = of_night(day, "eager", torch=torch)
+        put("cpu", f"r{day}", leg, provenance=night(day), table=table(leg, spec="nightly"))
+    (other,) = of_night(6, "compile")
+    results = put(
+        "cpu", "r6", other, provenance=night(6), table=table(other, missing=["eager"], spec="nightly")
+    )
+    _, out, data = site(results, tmp_path, "--our-repository", "o/suite")
+    assert {cell["state"] for cell in cells_of(data, "cpu")} == {"pass"}
+    assert "missing" not in (out / "badges" / "cpu.svg").read_text()
+
+
+def test_a_start_that_failed_in_between_hides_no_missing_cell(put, tmp_path):
+    long = "2.13.0a0+git" + "f" * 40 + ".vendor.local.build7"
+    (first,) = of_night(5, "eager", torch=long)
+    put("cpu", "r1", first, provenance=night(5), table=table(first))
+    refusal = refused(mode="eager", torch=long)
+    refusal["facts"] = {**refusal["facts"], "torch": {"kind": None, "abi": None}}
+    put("cpu", "r2", refusal, provenance=night(6), table=table(refusal))
+    (other,) = of_night(7, "compile", torch=long)
+    results = put("cpu", "r3", other, provenance=night(7), table=table(other, missing=["eager"]))
+    _, _, data = site(results, tmp_path, "--our-repository", "o/suite")
+    found = {(cell["kind"], cell["mode"]): cell["state"] for cell in cells_of(data, "cpu")}
+    assert found["public", "eager"] == "missing"
+
+
+def test_two_names_of_one_torch(put, tmp_path):
+    """One night both, one of 2.13.0 alone, and one of neither: the last one counts."""
+    both = ["2.13.0", "newest"]
+    for day, (there, gone) in {5: (both, []), 6: (["2.13.0"], ["newest"]), 7: ([], both)}.items():
+        legs = of_night(day, "eager") if there else of_night(day, "compile")
+        tables = [table(*legs, spec=spec) for spec in there or ["2.6.0"]]
+        tables += [table(missing=["eager"], spec=spec) for spec in gone]
+        cells = [cell for one in tables for cell in one["cells"]]
+        results = put("cpu", f"r{day}", *legs, provenance=night(day), table={"cells": cells})
+        expected = ("pass", None) if there else ("missing", "2026-01-07T23:00:00+00:00")
+        assert states(results, tmp_path)[1]["eager"] == expected
+
+
+def test_a_missing_night_after_anothers_result(put, tmp_path):
+    """Nights of ours before and after a run that somebody reports of himself."""
+    (first,) = of_night(1, "eager")
+    put("cpu", "r1", first, provenance=night(1), table=table(first))
+    for day in (2, 8):
+        (other,) = of_night(day, "compile")
+        put("cpu", f"r{day}", other, provenance=night(day), table=table(other, missing=["eager"]))
+    results = put("cpu", "own", *of_night(7, "eager"))
+    assert states(results, tmp_path)[1]["eager"] == ("missing", "2026-01-02T23:00:00+00:00")
+
+
+@pytest.mark.parametrize("what", ["another torch", "unreadable", "no facts", "left out", "a refused file"])
+def test_what_is_no_result_of_a_cell_silences_no_night(what, put, tmp_path):
+    first = of_night(5, *MODES)
+    put("cpu", "r5", *first, provenance=night(5), table=table(*first))
+    legs = of_night(6, *MODES)
+    told = table(*legs)
+    row = told["cells"][1]
+    if what == "another torch":
+        row |= {"status": "missing", "torch": "2.12.0+cpu"}
+    elif what == "unreadable":
+        row |= {"status": "incomplete", "torch": None, "torch_kind": None, "abi": None, "counts": {}}
+    elif what == "no facts":
+        row |= {"status": "not-started", "torch_kind": None, "abi": None, "counts": {}}
+    legs = legs if what == "a refused file" else legs[:1]
+    if what == "a refused file":
+        legs[0]["started"] = "yesterday"
+    results = put("cpu", "r6", *legs, provenance=night(6), table=told)
+    assert states(results, tmp_path)[1]["compile"] == ("missing", "2026-01-06T23:00:00+00:00")
+
+
+def test_a_backends_clock_does_not_hide_a_failure(put, tmp_path):
+    put("cpu", "r5", *of_night(5, "eager"), provenance=night(5))
+    late = failing(made(started="2020-01-01T00:00:00+00:00"), 0)
+    results = put("cpu", "r6", late, provenance=night(6))
+    assert states(results, tmp_path)[1] == {"eager": ("fail", None)}
+
+
+def test_what_our_workflow_never_ran_is_not_missing(put, tmp_path):
+    (first,) = of_night(5, "eager")
+    put("cpu", "r1", first, provenance=night(5), table=table(first))
+    (other,) = of_night(6, "eager")
+    other["facts"]["torch"] = {**other["facts"]["torch"], "abi": "0"}
+    put("cpu", "r2", other)
+    (last,) = of_night(7, "compile")
+    results = put("cpu", "r3", last, provenance=night(7), table=table(last, missing=["eager"]))
+    _, _, data = site(results, tmp_path, "--our-repository", "o/suite")
+    found = {(cell["abi"], cell["mode"]): cell["state"] for cell in cells_of(data, "cpu")}
+    assert found == {("1", "eager"): "missing", ("0", "eager"): "pass", ("1", "compile"): "pass"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", '{"cells": 3}', '{"cells": [1]}', '{"cells": [{"cell": {}}]}', "[" * 100_000, " " * (9 << 20)],
+)
+def test_a_table_that_is_none_is_told_and_hides_nothing(content, put, tmp_path):
+    results = put("cpu", "r1", made(), provenance=OURS)
+    (results / "cpu" / "r1" / "matrix.json").write_text(content)
+    code, _, data = site(results, tmp_path, "--our-repository", "o/suite")
+    assert code == 1 and [one["place"] for one in data["refused"]] == ["cpu/r1"]
+    assert "its matrix.json is not a table of cells" in data["refused"][0]["why"]
+    assert cells_of(data, "cpu")[0]["state"] == "pass"
+
+
+def test_only_our_own_table_counts(put, tmp_path):
+    first = made(started="2026-01-07T00:00:00+00:00")
+    put("cpu", "r1", first, provenance=OURS, table=table(first))
+    other = made(started="2026-01-08T00:00:00+00:00", mode="compile")
+    results = put("cpu", "r2", other, table=table(other, missing=["eager"]))
+    assert states(results, tmp_path)[1] == {"eager": ("pass", None), "compile": ("pass", None)}
+
+
+def test_without_a_build_every_backend_is_unknown(put, tmp_path):
+    (tmp_path / "results").mkdir()
+    code, out, _ = site(tmp_path / "results", tmp_path)
+    assert code == 0 and (out / "index.html").read_text().count('data-state="unknown"') == len(
+        registry.load()
+    )
+
+
+VENDOR = {"channel": "vendor-workflow", "received": "2026-01-09T04:00:00+00:00", "repository": "v/backend"}
+
+
+def test_where_a_run_comes_from(put, tmp_path):
+    put("cpu", "r1", made())
+    ours = {**VENDOR, "channel": "our-workflow", "repository": "o/suite", "run_id": "12", "commit": "a" * 40}
+    results = put("hpu-reference", "r1", made(device="hpu", simulated=True), provenance=ours)
+    code, _, data = site(results, tmp_path)
+    assert (
+        code == 1 and cells_of(data, "hpu-reference") == []
+    )  # nobody is us unless the publisher says who we are
+    _, out, data = site(results, tmp_path, "--our-repository", "o/suite")
+    assert cells_of(data, "cpu")[0]["runs"][0]["provenance"] == "self-reported"
+    assert (
+        cells_of(data, "hpu-reference")[0]["runs"][0]["link"] == "https://github.com/o/suite/actions/runs/12"
+    )
+    assert "ran in this project&#39;s workflow" in (out / "index.html").read_text()
+
+
+def a_registry(tmp_path: Path, **more: str) -> Path:
+    folder = tmp_path / "registry"
+    folder.mkdir()
+    lines = {"name": "Mine", "link": "https://vendor.example/", "device": "cpu", **more}
+    text = "".join(
+        f"{key} = {value!r}\n" if key != "expires" else f"{key} = {value}\n" for key, value in lines.items()
+    )
+    (folder / "mine.toml").write_text(text.replace("'", '"'))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({"workflow": ".github/workflows/w.yml"}, True),
+        ({"workflow": ".github/workflows/other.yml"}, False),
+        ({"workflow": ".github/workflows/w.yml", "repository": "other/backend"}, False),
+    ],
+)
+def test_a_vendor_is_who_the_registry_says(put, tmp_path, given, shown):
+    folder = a_registry(
+        tmp_path, repository="v/backend", workflow=".github/workflows/w.yml", expires="2026-06-01"
+    )
+    results = put("mine", "r1", made(), provenance={**VENDOR, **given})
+    code, _, data = site(results, tmp_path, "--registry", str(folder))
+    assert (code, bool(cells_of(data, "mine"))) == (0 if shown else 1, shown)
+
+
+def test_a_registration_ends(put, tmp_path):
+    folder = a_registry(
+        tmp_path, repository="v/backend", workflow=".github/workflows/w.yml", expires="2026-01-01"
+    )
+    results = put("mine", "r1", made(), provenance={**VENDOR, "workflow": ".github/workflows/w.yml"})
+    code, _, data = site(results, tmp_path, "--registry", str(folder))
+    assert code == 1 and "ended on 2026-01-01" in data["refused"][0]["why"]
+
+
+HOSTILE = "</td><script>alert(1)</script><img src=http://evil.example/x onerror=alert(2)>\"'`{{}}"
+
+
+class Tags(HTMLParser):
+    """All tags with attributes, and the outside addresses that a page would load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def test_a_malicious_results_file_harms_nothing(put, tmp_path):
+    bad = failing(made(), 0, 1, message=HOSTILE)
+    bad["problems"] = [HOSTILE]
+    bad["facts"]["platform"] = bad["facts"]["backend"]["version"] = HOSTILE
+    bad["facts"]["torch"].update(kind=HOSTILE, abi=HOSTILE, revision=HOSTILE)
+    bad["torch"] = HOSTILE
+    bad["target"] = {**bad["target"], "name": "hpu-reference", "device": HOSTILE}
+    _, out, data = site(put("cpu", "r1", bad), tmp_path)
+    assert cells_of(data, "hpu-reference") == []  # it cannot take another's name
+    for page in [*out.rglob("*.html"), *out.rglob("*.svg")]:
+        parser = Tags()
+        parser.feed(page.read_text())
+        for tag, attributes in parser.found:
+            assert not any(name.startswith("on") for name in attributes), (page, tag)
+            assert tag != "img" and (
+                tag != "script" or attributes == {"src": attributes["src"], "defer": None}
+            )
+            for name in ("src", "href") if tag in ("script", "link") else ():
+                assert not re.match(r"[a-z]+:|//", attributes.get(name) or ""), (page, attributes)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda leg: leg.update(totals={"pass": 99999}), "totals is not what the results add up to"),
+        (lambda leg: leg.update(started="2027-01-01T00:00:00+00:00"), "is yet to come"),
+        (lambda leg: leg.update(started="yesterday"), "which is not a time"),
+        (lambda leg: leg.update(selection="add"), "is a selection"),
+        (lambda leg: leg.update(shard="1/2"), "or a part"),
+        (lambda leg: leg.update(extra="x"), "do not follow the schema"),
+    ],
+)
+def test_what_is_not_a_whole_honest_run_is_refused(put, tmp_path, change, why):
+    results = put("cpu", "r1", made())
+    file = results / "cpu" / "r1" / "results.json"
+    document = json.loads(file.read_text())
+    change(document["legs"][0])
+    file.write_text(json.dumps(document))
+    code, out, data = site(results, tmp_path)
+    assert code == 1 and why in data["refused"][0]["why"]
+    assert cells_of(data, "cpu") == []
+    assert "Not shown" in (out / "index.html").read_text()
+    assert str(tmp_path) not in (out / "data.json").read_text()
+
+
+def test_links_rubbish_and_strangers_are_refused(put, tmp_path):
+    results = put("cpu", "r1", made())
+    (results / "cpu" / "r2").symlink_to(results / "cpu" / "r1")
+    (results / "cpu" / "r3").mkdir()
+    (results / "cpu" / "r3" / "results.json").symlink_to("/etc/passwd")
+    (results / "cpu" / "r4").mkdir()
+    (results / "cpu" / "r4" / "results.json").write_text("[" * 100_000)
+    (results / "cpu" / "r5").write_text("x")
+    (results / "nobody").mkdir()
+    code, _, data = site(results, tmp_path)
+    assert code == 1 and len(data["refused"]) == 5
+    assert len(cells_of(data, "cpu")[0]["runs"]) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"channel": "our-workflow"}',
+        '{"channel": "best", "received": "2026-01-09T04:00:00+00:00"}',
+        '{"channel": "our-workflow", "received": "2026-01-09T04:00:00"}',
+        '{"channel": "our-workflow", "received": "2026-01-09T04:00:00+00:00", "repository": "x/../../y"}',
+        '{"channel": "our-workflow", "received": "2026-01-09T04:00:00+00:00", "run_id": "1/javascript:x"}',
+        '{"channel": "our-workflow", "received": "2026-01-09T04:00:00+00:00", "more": 1}',
+    ],
+)
+def test_provenance_is_checked(tmp_path, text):
+    file = tmp_path / "provenance.json"
+    file.write_text(text)
+    with pytest.raises(UsageError):
+        provenance.read(file, registry.load()["cpu"], DAY)
+
+
+@pytest.mark.parametrize(
+    ("text", "words_of_it"),
+    [
+        ("name = 'x'\n", "has no link"),
+        ("name = 'x'\nlink = 'javascript:alert(1)'\n", "not an https address"),
+        ("name = 'x'\nlink = 'https://x'\nlevel = 'full'\n", "unknown key 'level'"),
+        ("name = \n", "cannot be read"),
+    ],
+)
+def test_the_registry_is_checked(tmp_path, text, words_of_it):
+    (tmp_path / "mine.toml").write_text(text)
+    with pytest.raises(UsageError, match=words_of_it):
+        registry.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        lambda leg: [row.update(verdict="fail") for row in leg["results"]],
+        lambda leg: leg.update(results=[], cases={}, case_totals={}, totals={}, planned=0),
+        lambda leg: leg.update(missing={"count": 5, "first": list("abcde")}, planned=leg["planned"] + 5),
+        lambda leg: leg["oracle"].update(differences=["x"]),
+        lambda leg: leg.update(samples="1"),
+    ],
+)
+def test_what_a_run_says_of_itself_never_makes_it_a_pass(put, tmp_path, lie):
+    found = made()
+    lie(found)
+    if found["results"]:
+        found = {**summed(found), "planned": found["planned"]}
+    assert (found["exit"], found["complete"]) == (0, True)
+    _, out, data = site(put("cpu", "r1", found), tmp_path)
+    assert [cell["state"] for cell in cells_of(data, "cpu")] in ([], ["fail"], ["incomplete"])
+    assert 'class="state pass">pass</span> <a' not in (out / "index.html").read_text()
+
+
+ODD = {
+    "facts.torch": lambda leg: leg["facts"].update(torch=[]),
+    "facts.backend": lambda leg: leg["facts"].update(backend=None),
+    "facts.extra": lambda leg: leg["facts"].update(extra=5),
+    "half a character": lambda leg: leg.update(problems=["\ud800"]),
+    "device": lambda leg: leg["target"].update(device="cuda"),
+    "simulated": lambda leg: leg["target"].update(simulated=True),
+}
+
+
+def columns(place):
+    found = made()
+    found["facts"]["torch"] = {**found["facts"]["torch"], "kind": f"public{place}"}
+    return {**found, "mode": ("eager", "compile", "graph", "lazy")[place % 4], "torch": f"2.13.{place // 4}"}
+
+
+def declaring(*patterns):
+    found = made()
+    declared = {**found["target"]["declared"], "unsupported": dict.fromkeys(patterns, "no")}
+    return {**found, "target": {**found["target"], "declared": declared}}
+
+
+@pytest.mark.parametrize(
+    ("legs", "why"),
+    [
+        (lambda: [columns(place) for place in range(9)], "it is of 9 builds of torch"),
+        (lambda: [declaring(*map(str, range(401)))], "it declares 401 patterns unsupported"),
+        (lambda: [declaring("a" * 201)], "it declares 'aaaa"),
+        (lambda: [declaring("?*" * 9)], "it declares '?*"),
+    ],
+)
+def test_no_file_makes_many_columns_or_long_work(legs, why, put, tmp_path):
+    found = legs()
+    results = put("cpu", "r1", *found)
+    _, _, data = site(results, tmp_path)
+    assert cells_of(data, "cpu") == [] and data["refused"][0]["why"].startswith(why)
+    # A matrix of our own is as large as we have made it.
+    put("cpu", "r2", *found, provenance=OURS)
+    _, _, data = site(results, tmp_path, "--our-repository", "o/suite")
+    assert len(cells_of(data, "cpu")) == len(found)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_one_odd_submission_does_not_hide_the_others(put, tmp_path, name):
+    odd = made(mode="graph")
+    ODD[name](odd)
+    results = put("cpu", "r1", made())
+    put("cpu", "odd", made(mode="graph"))
+    file = results / "cpu" / "odd" / "results.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "legs": [odd]}))  # not as the suite writes it
+    code, _, data = site(results, tmp_path)
+    assert code == 1 and [one["place"] for one in data["refused"]] == ["cpu/odd"], name
+    assert [cell["mode"] for cell in cells_of(data, "cpu")] == ["eager"]
+
+
+def test_a_run_is_shown_whole_or_not_at_all(put, tmp_path):
+    results = put("cpu", "r1", made(), made(mode="graph", selection="add"))
+    _, _, data = site(results, tmp_path)
+    assert len(data["refused"]) == 1 and cells_of(data, "cpu") == []
+
+
+def test_runs_are_compared_with_the_last_that_ran(put, tmp_path):
+    put("cpu", "1", made(started="2026-01-05T00:00:00+00:00"))
+    put("cpu", "2", {**refused("eager"), "started": "2026-01-06T00:00:00+00:00"})
+    results = put("cpu", "3", failing(made(), 0))
+    _, _, data = site(results, tmp_path)
+    runs = cells_of(data, "cpu")[0]["runs"]
+    assert [(run["compared_with"], len(run["regressed"])) for run in runs] == [("1", 1), (None, 0), (None, 0)]
+
+
+def test_a_self_reported_run_does_not_stand_in_for_an_attested_one(put, tmp_path):
+    folder = a_registry(tmp_path, repository="v/backend", workflow=".github/workflows/w.yml")
+    fail = failing(made(started="2026-01-08T00:00:00+00:00"), 0)
+    put("mine", "attested", fail, provenance={**VENDOR, "workflow": ".github/workflows/w.yml"})
+    results = put("mine", "said", made())
+    _, _, data = site(results, tmp_path, "--registry", str(folder))
+    assert [cell["state"] for cell in cells_of(data, "mine")] == ["fail"]
+
+
+def test_a_date_is_not_later_than_the_receipt(put, tmp_path):
+    folder = a_registry(tmp_path, repository="v/backend", workflow=".github/workflows/w.yml")
+    old = {**VENDOR, "workflow": ".github/workflows/w.yml", "received": "2025-11-01T00:00:00+00:00"}
+    _, _, data = site(put("mine", "r1", made(), provenance=old), tmp_path, "--registry", str(folder))
+    assert [cell["state"] for cell in cells_of(data, "mine")] == ["stale"]
+
+
+def test_results_are_never_replaced_by_a_site(put, tmp_path):
+    results = put("cpu", "r1", made())
+    (results / "data.json").write_text("{}")
+    for output in (results, results / "cpu", tmp_path):
+        assert cli.main(["site", str(results), "-o", str(output)]) == 2
+    assert (results / "cpu" / "r1" / "results.json").exists()
+    (tmp_path / "file").write_text("x")
+    assert cli.main(["site", str(results), "-o", str(tmp_path / "file")]) == 2
+
+
+def test_a_folder_that_is_no_site_is_not_replaced(put, tmp_path):
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "mine.txt").write_text("keep")
+    assert cli.main(["site", str(put("cpu", "r1", made())), "-o", str(tmp_path / "site")]) == 2
+    assert (tmp_path / "site" / "mine.txt").exists()
+
+
+def test_a_share_is_never_rounded_up_to_all():
+    assert words.percent(0.9999) == "99.9 %"
+    assert words.percent(1.0) == "100 %"
+
+
+def test_badges_are_whole_and_escaped():
+    text = badges.badge('a"<b>', "fail", "x & y")
+    assert "<b>" not in text and "&lt;b&gt;" in text and "x &amp; y" in text
+    assert set(badges._COLOURS) == set(words.STATES)
+
+
+def test_ages():
+    at = datetime.datetime(2026, 1, 10, tzinfo=datetime.timezone.utc)
+    assert [cells.age_of(at, at.date() + datetime.timedelta(days=n)) for n in (0, 3, 4, 14, 15, 90, 91)] == [
+        *("fresh", "fresh", "ageing", "ageing", "stale", "stale", "retired")
+    ]

@@ -1,0 +1,137 @@
+"""Lazy mode: every check runs twice, and only what ran from a graph counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import CaseId, ResultId, Verdict
+from conformance.plan.plan import Case
+from conformance.properties import registry
+from conformance.subjects.databases import find
+from conformance.target.target import Target
+from conformance.worker import evidence
+from conformance.worker.executor import Executor
+
+#: What the fake device says it ran from graphs.
+counts: dict[str, int] = {}
+steps = 0
+
+
+def executed_ops() -> dict[str, int]:
+    return dict(counts)
+
+
+def mark_step() -> None:
+    global steps
+    steps += 1
+
+
+HOOKS = {"executed_ops": f"{__name__}:executed_ops", "mark_step": f"{__name__}:mark_step"}
+
+
+def lazy(hooks: dict[str, str] | None = None) -> Target:
+    return Target(
+        "fake",
+        None,
+        "cpu",
+        frozenset({"float32"}),
+        {},
+        hooks=HOOKS if hooks is None else hooks,
+        mode="lazy",
+        rehearses=True,
+    )
+
+
+@pytest.fixture()
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Each call of value/add adds a number; every second run is one that the device runs from a graph."""
+    counts.clear()
+    found: list[int] = []
+    return found
+
+
+def _counting(calls: list[int], name: str | None) -> Callable[..., None]:
+    def check(target: Target, subject: Any, recorder: Recorder) -> None:
+        calls.append(int(torch.randint(0, 1 << 30, ())))
+        recorder.compared(1)
+        recorder.samples(1, 1)
+        if name is not None and len(calls) == 2:
+            counts[name] = counts.get(name, 0) + 1
+
+    return check
+
+
+def _run(monkeypatch: pytest.MonkeyPatch, check: Callable[..., None], target: Target, **words: Any) -> Any:
+    import dataclasses
+
+    entry = dataclasses.replace(registry.find("operator", "value"), check=check, **words)
+    executor = Executor(target)
+    executor._properties[("operator", "value")] = entry
+    return executor.run(Case("operator", "value", "add", ("float32",)))[0]
+
+
+def test_a_check_runs_twice_from_the_same_seed_and_the_second_counts(
+    monkeypatch: pytest.MonkeyPatch, calls: list[int]
+) -> None:
+    before = steps
+    result = _run(monkeypatch, _counting(calls, "aten::add.Tensor"), lazy())
+    assert len(calls) == 2
+    assert calls[0] == calls[1]
+    assert (result.verdict, result.comparisons) == (Verdict.PASS, 1)
+    assert steps > before
+
+
+@pytest.mark.parametrize("name", [None, "aten::copy_"])
+def test_what_did_not_run_from_a_graph_is_vacuous(
+    monkeypatch: pytest.MonkeyPatch, calls: list[int], name: str | None
+) -> None:
+    result = _run(monkeypatch, _counting(calls, name), lazy())
+    assert result.verdict is Verdict.VACUOUS
+    assert "nothing of the subject ran from a lazy graph; expected was add" in result.failures[0].message
+
+
+def test_where_nothing_is_counted_it_is_said(monkeypatch: pytest.MonkeyPatch, calls: list[int]) -> None:
+    result = _run(monkeypatch, _counting(calls, None), lazy({}))
+    assert result.verdict is Verdict.PASS
+    assert "cannot be seen" in result.notes[0]
+
+
+def test_properties_about_errors_need_no_kernel(monkeypatch: pytest.MonkeyPatch, calls: list[int]) -> None:
+    result = _run(monkeypatch, _counting(calls, None), lazy(), runs=False)
+    assert (result.verdict, result.notes) == (Verdict.PASS, [])
+
+
+def test_a_failure_stays_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder(ResultId(CaseId("value", "add"), "float32"), seed=0)
+    recorder.compared(1)
+    recorder.vacuous("did not run")
+    assert recorder.result().verdict is Verdict.VACUOUS
+    recorder.fail(property_kind(), "wrong")
+    assert recorder.result().verdict is Verdict.FAIL
+
+
+def property_kind() -> Any:
+    from conformance.model.verdicts import Kind
+
+    return Kind.VALUE
+
+
+@pytest.mark.parametrize(
+    ("operator", "expected"),
+    [("add", {"add"}), ("transpose", None), ("nonzero", None), ("to_sparse", None), ("full", {"full"})],
+)
+def test_which_kernels_a_graph_can_hold(operator: str, expected: set[str] | None) -> None:
+    found = evidence.expected_kernels(find("operator", operator), "float32")
+    assert found == (None if expected is None else frozenset(expected))
+
+
+def test_what_only_fills_is_not_told_from_the_harness() -> None:
+    assert evidence.ran({}, {"aten::fill_.Scalar": 1}, {"full"})
+    assert not evidence.ran({}, {}, {"full"})
+    assert not evidence.ran({"aten::add.Tensor": 3}, {"aten::add.Tensor": 3, "aten::copy_": 9}, {"add"})
+    assert evidence.ran({}, {"hpu::fused_sdpa": 1}, {"bmm", "softmax"})

@@ -1,0 +1,61 @@
+"""Workers get whole subjects."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from conformance.worker.scheduler import SubjectScheduling
+
+
+@dataclasses.dataclass(eq=False)
+class Node:
+    """A worker of pytest-xdist as the scheduler sees it."""
+
+    sent: list[int] = dataclasses.field(default_factory=list)
+    shutting_down: bool = False
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        self.sent += indices
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+def scheduling(subjects: int, workers: int) -> tuple[SubjectScheduling, list[Node], list[str]]:
+    ids = [f"m::{name}/op{index}" for index in range(subjects) for name in "abc"]
+    scheduler = SubjectScheduling(workers, lambda nodeid: nodeid.partition("/")[2], lambda *words: None)
+    nodes = [Node() for _ in range(workers)]
+    for node in nodes:
+        scheduler.add_node(node)
+    assert not scheduler.collection_is_completed
+    for node in nodes:
+        scheduler.add_node_collection(node, ids)
+    assert scheduler.collection_is_completed
+    scheduler.schedule()
+    return scheduler, nodes, ids
+
+
+def test_a_worker_gets_whole_subjects() -> None:
+    scheduler, (first, second), _ = scheduling(4, 2)
+    assert (first.sent, second.sent) == ([0, 1, 2], [3, 4, 5])
+    for index in (0, 1):
+        scheduler.mark_test_complete(first, index)
+    assert first.sent == [0, 1, 2, 6, 7, 8]
+    assert not scheduler.tests_finished
+
+
+def test_what_a_dead_worker_had_not_begun_goes_to_another() -> None:
+    scheduler, (first, second), ids = scheduling(2, 2)
+    scheduler.mark_test_complete(first, 0)
+    assert scheduler.remove_node(first) == ids[1]
+    assert not scheduler.tests_finished
+    fresh = Node()
+    scheduler.add_node(fresh)
+    scheduler.add_node_collection(fresh, ids)
+    scheduler.schedule()
+    assert fresh.sent + second.sent[3:] == [2]
+    for node, indices in ((second, (3, 4, 5)), (fresh, (2,))):
+        for index in indices:
+            if index in scheduler._pending.get(node, ()):
+                scheduler.mark_test_complete(node, index)
+    assert scheduler.tests_finished

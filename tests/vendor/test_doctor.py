@@ -1,0 +1,84 @@
+"""``doctor`` and ``targets --new``: what is promised is tried, and what kills a process costs one trial."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from conformance.doctor import isolated
+from conformance.errors import UsageError
+from conformance.target import file as target_file
+from tests.vendor import harness
+
+
+def missing(text: str) -> list[str]:
+    return re.findall(r"^MISSING (\S+)", text, re.M)
+
+
+def test_nothing_is_missing_of_what_is_promised(tmp_path: Path) -> None:
+    done = harness.conformance(tmp_path, "doctor", "--target", harness.target(tmp_path))
+    assert (done.returncode, missing(done.stdout)) == (0, []), done.stdout + done.stderr
+    assert re.search(r"^- +c10d kernels", done.stdout, re.M)
+
+
+def test_each_promise_that_is_not_kept_is_named_with_a_step(tmp_path: Path) -> None:
+    file = harness.target(
+        tmp_path,
+        'modes = ["eager", "distributed"]',
+        streams=True,
+        generator=True,
+        serialization=True,
+        inplace=False,
+    )
+    done = harness.conformance(tmp_path, "doctor", "--target", file)
+    assert done.returncode == 1
+    assert {"streams", "generator", "c10d", "serialization", "module"} <= set(missing(done.stdout))
+    assert "or say streams = false" in done.stdout
+    assert "inplace" not in missing(done.stdout)
+    assert "answers although it is not declared: take inplace = false away?" in done.stdout
+
+
+def test_a_trial_that_kills_its_process_is_written_down(tmp_path: Path) -> None:
+    """At its second stage the device recurses for ever over a negated view."""
+    done = harness.conformance(tmp_path, "targets", "--new", "tiny", "--module", "tinyaccel", stage=2)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "tiny.toml").read_text()
+    assert re.search(r"killed by signal \d+\nconj_neg_views = false", text)
+    assert "\nfunctorch = false" in text
+    file = target_file.load(str(tmp_path / "tiny.toml"))
+    assert file.dtypes == {"float32", "int64", "bool"}
+    assert not file.capabilities["asynchronous"]
+    assert "views" not in file.capabilities
+
+
+def test_a_complete_device_is_probed_as_it_is(tmp_path: Path) -> None:
+    assert harness.conformance(tmp_path, "targets", "--new", "tiny", "--module", "tinyaccel").returncode == 0
+    file = target_file.load(str(tmp_path / "tiny.toml"))
+    assert file.dtypes == {"float32", "float64", "int32", "int64", "bool"}
+    assert not {"autograd", "inplace", "views", "foreach", "conj_neg_views"} & set(file.capabilities)
+    lacks = ("random", "generator", "streams", "events", "autocast", "sparse", "pinned_memory", "dlpack")
+    assert not any(file.capabilities[word] for word in lacks)
+
+
+def test_a_trial_that_hangs_costs_its_own_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sleepy.py").write_text(
+        "import time, torch\ntorch._neg_view = lambda tensor: time.sleep(600)\n"
+    )
+    (tmp_path / "sleepy.toml").write_text('schema = 1\nname = "sleepy"\nmodule = "sleepy"\ndevice = "cpu"\n')
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    names = ["capability:inplace", "capability:conj_neg_views", "capability:out_variants"]
+    found = isolated.run(tmp_path / "sleepy.toml", "eager", names, seconds=15)
+    assert [found[name].ok for name in names] == [True, False, True]
+    assert found[names[1]].text == "the process hung for 15 s"
+
+
+def test_a_backend_that_cannot_be_imported_ends_the_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken.py").write_text("raise OSError('no driver')\n")
+    (tmp_path / "broken.toml").write_text('schema = 1\nname = "b"\nmodule = "broken"\ndevice = "cpu"\n')
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(UsageError, match=r"could not start: ended with code 1.*no driver"):
+        isolated.run(tmp_path / "broken.toml", "eager", ["capability:inplace"])

@@ -1,0 +1,85 @@
+"""The vendor guide: its commands do what it says, in its order."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.vendor import harness
+
+
+@dataclass
+class Block:
+    """Commands of the guide, the exit code of the last of them, and what they print."""
+
+    commands: str
+    code: int
+    prints: list[str]
+
+
+def blocks(text: str) -> list[Block]:
+    """The ``sh`` fences in order, each with the ``text`` fence that follows it."""
+    found: list[Block] = []
+    for info, body in re.findall(r"^```([^\n`]+)\n(.*?)^```$", text, re.M | re.S):
+        language, *words = info.split()
+        if language == "sh":
+            options = dict(word.split("=") for word in words)
+            found.append(Block(body, int(options.pop("exit", "0")), []))
+            assert not options, f"unknown words after sh: {options}"
+        elif language == "text":
+            found[-1].prints += body.splitlines()
+        else:
+            assert language == "console", f"a fence of language {language!r} is neither run nor compared"
+    return found
+
+
+def test_the_guide_is_read() -> None:
+    (one, two) = blocks("```sh exit=3\na\n```\ntext\n```sh\nb\n```\n```text\nx\ny\n```\n")
+    assert one == Block("a\n", 3, [])
+    assert two == Block("b\n", 0, ["x", "y"])
+
+
+def test_a_command_that_says_something_else_fails(tmp_path: Path) -> None:
+    """What holds the guide can fail: by the exit code, and by a line that is not printed."""
+    walk(tmp_path, [Block("echo one; echo two; exit 3\n", 3, ["one", "two"])])
+    for wrong in (Block("echo one\n", 1, []), Block("echo one\n", 0, ["two"]), Block("false; echo\n", 0, [])):
+        try:
+            walk(tmp_path, [wrong])
+        except AssertionError:
+            continue
+        raise AssertionError(f"{wrong} was let through")
+
+
+def test_from_zero_to_a_certificate(tmp_path: Path) -> None:
+    text = harness.GUIDE.read_text()
+    found = blocks(text)
+    assert [stage for stage in "1234" if f"TINY_STAGE={stage}" in text] == list("1234")
+    walk(tmp_path, found)
+    assert (tmp_path / "bringup.zip").is_file()
+
+
+def walk(folder: Path, found: list[Block]) -> None:
+    """Run blocks as one shell session would, what was exported included."""
+    tools = folder / "tools"
+    tools.mkdir(exist_ok=True)
+    for name, command in (("conformance", "-m conformance"), ("python", "")):
+        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {command} "$@"\n')
+        (tools / name).chmod(0o755)
+    environment = dict(harness.variables())
+    environment["PATH"] = f"{tools}{os.pathsep}{environment['PATH']}"
+    environment["CHECKOUT"] = str(harness.ROOT)
+    exported: list[str] = []
+    for block in found:
+        script = "\n".join([*exported, "set -e", block.commands])
+        done = subprocess.run(
+            ["sh", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=600
+        )
+        shown = f"{block.commands}{done.stdout[-6000:]}{done.stderr[-3000:]}"
+        assert done.returncode == block.code, f"ended with {done.returncode}:\n{shown}"
+        for line in block.prints:
+            assert line in done.stdout, f"does not print {line!r}:\n{shown}"
+        exported += re.findall(r"^export .*$", block.commands, re.M)

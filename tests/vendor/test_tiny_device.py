@@ -1,0 +1,78 @@
+"""The tiny device itself: its memory is its own, and it is right in what it has."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.vendor import harness
+
+
+def run(code: str, stage: int | None = None) -> subprocess.CompletedProcess[str]:
+    environment = dict(harness.variables())
+    if stage is not None:
+        environment["TINY_STAGE"] = str(stage)
+    code = f"import torch, tinyaccel\nx = torch.arange(6.0).view(2, 3).to('tiny')\n{code}"
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+
+
+def test_the_host_cannot_use_its_addresses() -> None:
+    done = run("import ctypes; ctypes.c_float.from_address(x.data_ptr()).value")
+    assert done.returncode < 0, done
+
+
+def test_training_a_layer_is_what_it_is_on_the_cpu() -> None:
+    done = run(
+        "torch.manual_seed(1)\n"
+        "host = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))\n"
+        "import copy; device = copy.deepcopy(host).to('tiny')\n"
+        "for model, data in ((host, x.cpu()), (device, x)):\n"
+        "    wanted = torch.eye(2).to(data.device)\n"
+        "    loss = torch.nn.functional.cross_entropy(model(data).softmax(1).log(), wanted)\n"
+        "    loss.backward()\n"
+        "for one, two in zip(host.parameters(), device.parameters()):\n"
+        "    torch.testing.assert_close(one.grad, two.grad.cpu())\n"
+        "print('alike')"
+    )
+    assert done.stdout.strip() == "alike", done.stderr
+
+
+@pytest.mark.parametrize(("stage", "line"), [(1, "x + x"), (2, "x + x"), (3, "x.softmax(1)")])
+def test_a_stage_refuses_what_comes_later(stage: int, line: str) -> None:
+    assert "NotImplementedError: Could not run 'aten::" in run(line, stage).stderr
+    assert run(line).returncode == 0
+
+
+def test_expectations_of_a_device_whose_name_only_its_module_tells(tmp_path: Path) -> None:
+    """``torch.device("tiny")`` is an error until the backend is imported, and ``expect`` has to import it."""
+    file = harness.target(tmp_path, 'expectations = "known.toml"')
+    (tmp_path / "known.toml").write_text("schema = 1\n")
+    chosen = ("--level", "bringup", "-k", "value and softmax and float32", "-n", "1", "-o", "out")
+    ran = harness.conformance(tmp_path, "run", "--target", file, *chosen, stage=3)
+    assert ran.returncode == 1, ran.stderr
+    words = ("expect", "update", "out", "--target", file)
+    shown = harness.conformance(tmp_path, *words, stage=3)
+    assert (shown.returncode, '+id = "value/softmax@float32"' in shown.stdout) == (1, True), shown.stderr
+    assert harness.conformance(tmp_path, *words, "--write", stage=3).returncode == 0
+    written = (tmp_path / "known.toml").read_text().replace('"unread"', '"feature"')
+    (tmp_path / "known.toml").write_text(written.replace('link = ""', 'link = "docs/x.md"'))
+    checked = harness.conformance(tmp_path, "expect", "check", "out", "--target", file)
+    assert (checked.returncode, checked.stdout) == (
+        0,
+        "1 entries: names, modes and days are right; whether they are stale only a whole run at the level "
+        "full can tell\n",
+    ), checked.stderr
+
+
+def test_expectations_of_a_device_whose_module_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "gone.toml").write_text(
+        'schema = 1\nname = "gone"\nmodule = "not_installed"\ndevice = "gone"\n'
+    )
+    done = harness.conformance(tmp_path, "expect", "check", "--target", "gone.toml")
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        "conformance expect: module 'not_installed' of target 'gone' cannot be imported (ModuleNotFoundError"
+    )

@@ -1,0 +1,1 @@
+"""Workflows executed on this machine."""
