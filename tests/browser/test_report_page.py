@@ -1,4 +1,4 @@
-"""The script of the report page, run by Node where there is one."""
+"""The script of the report page, run by Node if it is installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs node
 
 
 def show(folder: Path, *views: str) -> list[str]:
-    """What views of a report with three legs show, without tags."""
+    """Text that views of a report with three legs show, without tags."""
     legs = [
         leg("eager", "pass", "fail"),
         leg("lazy", "fail", "fail", "pass", build="2.13.0+git1"),

@@ -1,7 +1,7 @@
 """The site in a headless Chromium: filters, links, keyboard, a narrow screen; no error, no outside request.
 
 It wants Debian's ``chromium`` and ``chromium-driver`` and selenium; ``nox -s browser`` is the session, which
-fails where they are not there.
+fails if they are missing.
 """
 
 from __future__ import annotations

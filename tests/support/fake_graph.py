@@ -37,7 +37,7 @@ class Recording(TorchDispatchMode):
 
 
 class Graph:
-    """What a target's hook ``graph`` gives."""
+    """A graph as a target's hook ``graph`` returns it."""
 
     recording: type[Recording] = Recording
 

@@ -1,6 +1,6 @@
 """A backend that is imported by the ranks of a world and breaks torch.distributed there, as ``FAULT`` says.
 
-It stands on gloo and the CPU, or on the reference device, ``FAULT_DEVICE=hpu``, where a fault needs streams.
+It uses gloo and the CPU, or on the reference device, ``FAULT_DEVICE=hpu``, if a fault needs streams.
 """
 
 from __future__ import annotations
@@ -102,13 +102,13 @@ def wrong_batches() -> None:
 
 @fault
 def input_written() -> None:
-    """What is only given is changed."""
+    """The given tensors are changed."""
     around("all_gather", lambda result, args, kwargs: spoil(args[1]) or result)
 
 
 @fault
 def other_dtype() -> None:
-    """What comes back has another dtype."""
+    """The result has another dtype."""
     from conformance.distributed.calls import Running
 
     real = Running.wait
@@ -198,7 +198,7 @@ def results_at_the_start() -> None:
 
 @fault
 def side_streams_forgotten() -> None:
-    """What is issued on a side stream does not wait for it."""
+    """Work issued on a side stream does not wait for it."""
     real = dist.all_reduce
 
     def all_reduce(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:

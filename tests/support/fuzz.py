@@ -88,7 +88,7 @@ def toml(data: Any) -> str:
 
 
 def taken_or_refused(read: Callable[[], Any]) -> bool:
-    """Whether it was taken; a refusal must be a UsageError of one paragraph."""
+    """Return True if it was accepted; a refusal must be a UsageError of one paragraph."""
     try:
         read()
     except UsageError as error:

@@ -45,7 +45,7 @@ def once(name: str) -> bool:
 
 
 def first(recorder: Recorder) -> bool:
-    """Whether this is the dtype that misbehaves, where one is enough: each lost process takes seconds."""
+    """Return True for the dtype that misbehaves if one is enough: each lost process takes seconds."""
     return recorder.id.dtype == "float32"
 
 

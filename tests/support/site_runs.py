@@ -26,12 +26,12 @@ def made(**changes: Any) -> dict[str, Any]:
     return {**found, **changes}
 
 
-#: Where a run of this project's own workflow comes from.
+#: The provenance of a run of this project's own workflow.
 OURS = {"channel": "our-workflow", "received": "2026-01-09T23:00:00+00:00", "repository": "o/suite"}
 
 
 def night(day: int) -> dict[str, str]:
-    """Where the run of a night of January 2026 comes from."""
+    """The provenance of the run of a night of January 2026."""
     return {**OURS, "received": f"2026-01-{day:02}T23:00:00+00:00"}
 
 

@@ -28,7 +28,7 @@ class Unprintable(Exception):
 
 
 class Strange(BaseException):
-    """What no handler of Exception sees."""
+    """An error that no handler of Exception sees."""
 
 
 def babbles(recorder: Recorder) -> None:

@@ -26,7 +26,7 @@ def issued(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_nothing_of_a_bundle_is_imported_and_no_torch_is_needed(issued: Path, tmp_path: Path) -> None:
-    """Modules that a bundle names lie where they could be imported, and raise where they are."""
+    """Modules that a bundle names are importable, and raise if they are imported."""
     for name in ("mydev", "mine", "torch"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported')\n")
 

@@ -1,4 +1,4 @@
-"""The ABI of a backend is that of the library that is loaded, also where its folder is reached by a link."""
+"""The ABI of a backend is that of the library that is loaded, also if its folder is reached by a link."""
 
 from __future__ import annotations
 

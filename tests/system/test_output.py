@@ -1,4 +1,4 @@
-"""Output that nobody reads to its end."""
+"""Output whose reader stops before its end."""
 
 from __future__ import annotations
 

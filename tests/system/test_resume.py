@@ -65,7 +65,9 @@ def test_a_killed_run_goes_on_where_it_was(cli: Cli, tmp_path: Path) -> None:
         event["result"]["id"]  # type: ignore[index]
         for event in events(run.folder, "result")
     )
-    assert set(counts.values()) == {1}, "what was there is not run again, and nobody is blamed for the kill"
+    assert set(counts.values()) == {1}, (
+        "what was there is not run again, and no result is blamed for the kill"
+    )
     assert "go on with" not in run.out
     assert cli("report", "out").code == 1
 

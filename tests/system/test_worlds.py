@@ -1,4 +1,4 @@
-"""Worlds of ranks: they answer, are replaced where they break, and leave nothing behind."""
+"""Worlds of ranks: they answer, are replaced if they break, and leave nothing behind."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_the_guide_is_read() -> None:
 
 
 def test_a_command_that_says_something_else_fails(tmp_path: Path) -> None:
-    """What holds the guide can fail: by the exit code, and by a line that is not printed."""
+    """The check of the guide can fail: by the exit code, and by a line that is not printed."""
     walk(tmp_path, [Block("echo one; echo two; exit 3\n", 3, ["one", "two"])])
     for wrong in (Block("echo one\n", 1, []), Block("echo one\n", 0, ["two"]), Block("false; echo\n", 0, [])):
         try:

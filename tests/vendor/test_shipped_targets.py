@@ -1,4 +1,4 @@
-"""The target files of devices that nobody has run here yet."""
+"""The target files of devices that have not been run here yet."""
 
 from __future__ import annotations
 

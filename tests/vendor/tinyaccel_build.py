@@ -17,7 +17,7 @@ FOLDER = Path(os.environ.get("TINYACCEL_BUILD", Path(__file__).parent / "build")
 
 
 def library() -> Path:
-    """Where the library for the torch of this process and the sources as they are is, or will be."""
+    """Path of the library for the torch of this process and the present sources, built or not."""
     digest = hashlib.sha256(f"{torch.__version__} {sys.version}".encode())
     for source in SOURCES:
         digest.update(source.read_bytes())

@@ -92,9 +92,9 @@ class Runner:
         overrides: Mapping[str, Path] | None = None,
         repositories: Mapping[str, Path] | None = None,
     ) -> dict[str, Any]:
-        """Execute a workflow; what became of its jobs. Its exit code must be that of its jobs.
+        """Execute a workflow; the outcomes of its jobs. Its exit code must be that of its jobs.
 
-        ``overrides``: programs that do what actions would; ``repositories``: where actions of others lie.
+        ``overrides``: programs that do what actions would; ``repositories``: actions of others lie.
         """
         self.runs += 1
         file = self.state / "event.json"

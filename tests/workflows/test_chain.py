@@ -20,7 +20,7 @@ _broken.impl("neg", lambda x: x.clone(), "HPU")
 
 
 def program(folder: Path, wheel: Path) -> Path:
-    """What stands for the action that builds the device: its artifact, with a wheel that is there already."""
+    """Stand-in for the action that builds the device: its artifact, with a wheel that is there already."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "build"
     file.write_text(

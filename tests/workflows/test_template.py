@@ -124,7 +124,7 @@ def test_results_of_a_device_that_conforms(vendor, runner, tmp_path, monkeypatch
 
 
 def test_results_of_a_device_that_does_not(vendor, runner, monkeypatch):
-    """The job fails, and what it has measured is told and signed all the same."""
+    """The job fails, and what it has measured is reported and signed all the same."""
     monkeypatch.setenv("TINY_STAGE", "3")
     found = vendor()
     assert found["measure"]["result"] == "failure" and found["attest"]["result"] == "success"

@@ -70,7 +70,7 @@ def test_every_property_has_a_fault() -> None:
 
 
 def test_without_a_fault_they_pass(faulty: tuple[Path, pytest.MonkeyPatch]) -> None:
-    """What is held against the faulty world is sound: once each property, in one world."""
+    """Without a fault each property is green, all in one world."""
     target = target_with("none", *faulty)
     executor = Executor(target)
     seen: collections.Counter[Verdict] = collections.Counter()

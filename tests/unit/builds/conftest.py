@@ -68,7 +68,7 @@ def site(tmp_path: Path, shared_object: Compile) -> Callable[..., Path]:
         folder = tmp_path / name
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "torch" / "lib").mkdir(parents=True)
-        (folder / "torch" / "__init__.py").write_text("raise RuntimeError('nobody imports this')\n")
+        (folder / "torch" / "__init__.py").write_text("raise RuntimeError('nothing imports this')\n")
         text = f"__version__ = {version!r}\ngit_version = 'cf30153c4c13'\n{extra}"
         (folder / "torch" / "version.py").write_text(text)
         shutil.copy(shared_object("library", abi), folder / "torch" / "lib" / "libc10.so")

@@ -69,7 +69,7 @@ def test_the_old_string_in_a_mangled_name(mangled, old):
 
 
 def test_the_verdict_is_that_of_the_loader(shared_object, tmp_path):
-    """What is called a mismatch does not load, and what is not does."""
+    """A library that is called a mismatch does not load; any other does."""
     for library in (0, 1):
         for extension in (0, 1):
             built_for = abi.of_extension(shared_object("extension", extension))

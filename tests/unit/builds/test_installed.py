@@ -1,4 +1,4 @@
-"""What a run records of its machine."""
+"""The facts that a run records of its machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What words for a build mean, and that nothing else reaches pip."""
+"""Meanings of the words for a build; nothing else reaches pip."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def rows(results: Json) -> list[Json]:
 
 
 def resummed(certificate: Json, results: Json) -> None:
-    """What a careful forger does after a change: all sums and digests follow again."""
+    """Forge carefully after a change: all sums and digests follow again."""
     leg = certifiable.summed(results["legs"][0])
     results.update(result_files.document([leg]))
     certificate["evidence"]["results"] = hashlib.sha256(canonical(results)).hexdigest()
@@ -130,7 +130,7 @@ FOUND: list[tuple[Change, str]] = [
 
 
 def tampered(issued: Path, tmp_path: Path, capsys: Capture, *changes: Change) -> str:
-    """What verifying says after changes; it must not be yes."""
+    """Return the answer of verifying after changes; it must not be yes."""
 
     def every(certificate: Json, results: Json) -> None:
         for change in changes:
@@ -313,7 +313,7 @@ def test_sizes_are_capped_whatever_the_zip_says(
         (b"import os", "is not JSON"),
         (b"\xff\xfe", "is not JSON"),
         (b"[" * 200_000, "is not JSON"),
-        (b'{"schema": NaN}', "NaN is no number"),
+        (b'{"schema": NaN}', "NaN is not a number"),
         (b'{"schema": 1, "schema": 1}', "one key twice"),
         (b"{}", "does not follow its schema"),
         (b"[]", "does not follow its schema"),

@@ -1,4 +1,4 @@
-"""Who is entitled to a level, and who is not: counted from rows, told in words."""
+"""Entitlement to a level: counted from rows, reported in words."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_what_is_not_declared_is_not_claimed(declared: dict[str, Any], reason: s
     found = judged(leg)
     assert found.entitled and name in found.not_claimed[reason]
     assert found.claimed == found.due - sum(map(len, found.not_claimed.values())) == len(found.passed)
-    # It is not counted as passed either where it passes.
+    # It is not counted as passed even if it passes.
     other = judged(declaring(certifiable.leg("core"), **declared))
     assert other.counts() == found.counts()
     # And claimed, it is missing.

@@ -16,7 +16,7 @@ from tests.support.certifiable import folder, leg, settled, with_rows
 
 @pytest.fixture
 def artifacts(tmp_path):
-    """Writes a plan of two modes, and puts runs where artifacts are downloaded to."""
+    """Writes a plan of two modes, and puts runs into the folder of downloaded artifacts."""
     cells = [
         plan.Cell(f"2.13.0-public-{mode}", "mine", "2.13.0-public", "2.13.0", "public", mode, "bringup")
         for mode in ("eager", "compile")

@@ -25,7 +25,7 @@ def failing(found, *places):
 
 
 def night(folder, *legs, statuses=None, text=""):
-    """What 'gather' leaves of legs."""
+    """The legs as 'gather' leaves them."""
     folder.mkdir(parents=True, exist_ok=True)
     with settled():
         found = []
@@ -90,7 +90,7 @@ def test_a_cell_that_is_gone_is_a_regression(status, told):
     told(leg(), leg(mode="compile"))
     (issue,) = told(leg(), statuses={"compile": status}, text="it was `[lost](http://x)` @you")
     assert "compile" in issue["title"] and status.replace("-", "") in issue["body"].replace("-", "")
-    assert "\n`it was '[lost](http://x)' @you`\n" in issue["body"]  # code mentions nobody
+    assert "\n`it was '[lost](http://x)' @you`\n" in issue["body"]  # code mentions no one
 
 
 def test_a_new_cell_is_no_regression(told):

@@ -1,4 +1,4 @@
-"""The summary of a job tells what is not as expected, whatever a device has called it."""
+"""The summary of a job names what is not as expected, whatever a device has called it."""
 
 from __future__ import annotations
 

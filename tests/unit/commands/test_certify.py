@@ -146,7 +146,7 @@ def test_a_certificate_needs_all_shards(tmp_path: Path, capsys: pytest.CaptureFi
             said = capsys.readouterr().out
             assert "  the run is shard 1/2; merge all shards first\n" in said and "not complete" not in said
             assert said.endswith("next: conformance merge DIR... -o OUT, with the folders of all 2 shards\n")
-        # What else is wrong with it, no other shard mends.
+        # No other shard fixes what else is wrong with it.
         out = certifiable.folder(tmp_path / "less", certifiable.leg(shard="1/2", samples="4"))
         assert cli.main(["certify", str(out)]) == 3
         assert "\nnext: conformance run --target mine.toml" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The last line of ``expect check``: what it has looked at, and "true" only where a run decided it."""
+"""The last line of ``expect check``: what it has looked at, and "true" only if a run decided it."""
 
 from __future__ import annotations
 

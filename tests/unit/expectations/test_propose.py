@@ -58,7 +58,7 @@ def test_what_did_not_run_is_no_reason_to_forget() -> None:
     assert proposed([expected("p/c@d", "value")], seen(b="pass"), plans=plans) == ["p/c@d value accuracy"]
     assert proposed([expected("p/a@d", "value")], seen(a="pass"), plans=plans) == [
         "p/a@d value accuracy lazy"
-    ], "in lazy mode nobody knows"
+    ], "in lazy mode it is unknown"
 
 
 def test_modes_and_versions_are_named_where_they_tell_results_apart() -> None:

@@ -1,4 +1,4 @@
-"""What became of the cells of a matrix: nothing that is missing or refused looks like a pass."""
+"""Outcomes of the cells of a matrix: nothing that is missing or refused looks like a pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cells a matrix has, and which of them the target declares to refuse."""
+"""The cells of a matrix, and those of them that the target declares to refuse."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_integers_count_exactly() -> None:
 
 
 def remainder_bounds(dividend: list[float], divisor: list[float], dtype: torch.dtype) -> torch.Tensor:
-    """What the suite allows for torch.remainder of these, in units of the dtype."""
+    """Return the difference that the suite allows for torch.remainder of these, in units of the dtype."""
     subject = find_subject("operator", "remainder")
     sample = Sample(0, torch.tensor(dividend, dtype=dtype), (torch.tensor(divisor, dtype=dtype),), {})
     expected = oracle.compute(subject, dtype, sample)

@@ -1,4 +1,4 @@
-"""What older releases of torch are not asked, and that nothing is left out by mistake."""
+"""Results that older releases of torch do not owe; nothing is left out by mistake."""
 
 from __future__ import annotations
 

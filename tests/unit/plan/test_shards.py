@@ -39,7 +39,7 @@ def test_shards_take_the_same_time(mode: str, count: int) -> None:
 
 
 def test_shards_by_name_alone_would_take_longer() -> None:
-    """What the table is for: with it, the slowest of four shards is nearer to the mean."""
+    """The purpose of the table: with it, the slowest of four shards is nearer to the mean."""
     seconds = TABLE["graph"]
 
     def slowest(shard_of: Mapping[str, int]) -> float:

@@ -1,4 +1,4 @@
-"""The report for PyTorch's cross-repository CI: nothing that did not pass is told as passed."""
+"""The report for PyTorch's cross-repository CI: nothing that did not pass is reported as passed."""
 
 from __future__ import annotations
 

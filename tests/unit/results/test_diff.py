@@ -1,4 +1,4 @@
-"""What has changed from one run to another."""
+"""Changes from one run to another."""
 
 from __future__ import annotations
 

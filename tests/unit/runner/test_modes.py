@@ -1,4 +1,4 @@
-"""Which modes run where none is named, and what is known of the present build of torch."""
+"""The modes of a run that names none, and what is known of the present build of torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line that tells how far a run is."""
+"""The line that shows how far a run is."""
 
 from __future__ import annotations
 

@@ -277,7 +277,7 @@ def test_where_a_run_comes_from(put, tmp_path):
     code, _, data = site(results, tmp_path)
     assert (
         code == 1 and cells_of(data, "hpu-reference") == []
-    )  # nobody is us unless the publisher says who we are
+    )  # no run is ours unless the publisher says who we are
     _, out, data = site(results, tmp_path, "--our-repository", "o/suite")
     assert cells_of(data, "cpu")[0]["runs"][0]["provenance"] == "self-reported"
     assert (

@@ -3,7 +3,7 @@
 It stands in for a vendor's own package in the tests of the suite. ``TINY_STAGE`` says how far it has come;
 without it everything is there that ever will be:
 
-1. memory, factories and copies; nothing tells torch that an accelerator is there
+1. memory, factories and copies; torch does not learn that there is an accelerator
 2. the hooks by which torch knows of the accelerator, and the functions of its module that torch calls
 3. synchronisation, the first kernels
 4. the operators that models are made of
