@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import random
 import zlib
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
 from conformance.plan import shards
 from conformance.plan.plan import Case, Plan, Shard
-from tests.support.legs import leg
 
 TABLE = shards.table()
 
@@ -68,16 +65,3 @@ def test_the_assignment_depends_on_names_and_seconds_alone() -> None:
     shuffled = list(seconds.items())
     random.Random(0).shuffle(shuffled)
     assert shards.balanced(dict(shuffled), 5) == shards.balanced(seconds, 5)
-
-
-def test_the_table_is_made_from_results(tmp_path: Path) -> None:
-    rows = [("p/a@d", 3.0), ("p/a@e", 5.1), ("q/a@d", 0.0), ("p/b@d", 0.001), ("p/gone@d", 9.0)]
-    found = leg("eager", results=[{"id": name, "verdict": "pass", "seconds": took} for name, took in rows])
-    kinds = {("p", "a"): "operator", ("q", "a"): "operator", ("p", "b"): "module"}
-    table = shards.record([found, found], kinds)
-    assert table == {"schema": 1, "modes": {"eager": {"8": ["operator/a"], "0.0625": ["module/b"]}}}
-    path = tmp_path / "seconds.json"
-    path.write_text(json.dumps(table))
-    assert shards.table(path) == {"eager": {"operator/a": 8.0, "module/b": 0.0625}}
-    for seconds in (0.07, 0.5, 1.3, 44.0, 1000.0):
-        assert abs(shards.rounded(seconds) / seconds - 1) <= 0.2

@@ -31,8 +31,6 @@ from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 from conformance.worker.executor import Executor
 
-HERE = Path(__file__).parent
-
 
 def evaluated(value: Any, *, share: Any = None) -> Any:
     """The value that the text of a value makes when it is run."""
