@@ -94,7 +94,7 @@ class Runner:
     ) -> dict[str, Any]:
         """Execute a workflow; the outcomes of its jobs. Its exit code must be that of its jobs.
 
-        ``overrides``: programs that do what actions would; ``repositories``: actions of others lie.
+        ``overrides``: programs that do what actions would; ``repositories``: folders of others' actions.
         """
         self.runs += 1
         file = self.state / "event.json"

@@ -40,7 +40,7 @@ def _raised(call: Callable[[], Any]) -> Exception:
     return caught.value
 
 
-#: What a device without the capability may do, with the verdicts where it is not declared and where it is.
+#: Programs of a device without the capability, with the verdicts if it is not declared and if it is.
 BEHAVIOURS: dict[str, tuple[Callable[[Recorder, Target], None], Verdict, Verdict]] = {
     "works": (lambda r, t: r.compared(1), Verdict.PASS, Verdict.PASS),
     "refuses": (
