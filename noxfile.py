@@ -172,9 +172,9 @@ def lint(session: nox.Session) -> None:
     environment.run("ruff", "format", "--check", ".")
     environment.run("ruff", "check", ".")
     environment.run("mypy", "--strict", "conformance")
-    environment.run("lint-imports")
+    environment.run("lint-imports", "--no-cache")
     with session.chdir(BACKEND):
-        environment.run("lint-imports")
+        environment.run("lint-imports", "--no-cache", env={"PYTHONPATH": str(BACKEND)})
     environment.run("python", "-m", "sessions.prose")
     environment.run("python", "-m", "sessions.references")
     sources = session.run("git", "ls-files", "*.cpp", "*.h", external=True, silent=True) or ""

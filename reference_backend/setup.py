@@ -103,6 +103,11 @@ EXTENSION = CppExtension(
     ],
 )
 
+# Counters of gcov for `nox -s coverage`; atomic, since workers run the same lines at once.
+if os.environ.get("HPU_REFERENCE_COVERAGE") == "1":
+    EXTENSION.extra_compile_args += ["--coverage", "-O1", "-fprofile-update=atomic"]
+    EXTENSION.extra_link_args += ["--coverage"]
+
 # The build is skipped if the extension is built in place and only the metadata is needed, or if the core
 # that is there serves this torch too.
 SKIPPED = os.environ.get("HPU_REFERENCE_SKIP_EXTENSION") == "1"
