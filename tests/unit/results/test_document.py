@@ -11,6 +11,7 @@ import pytest
 from conformance.errors import UsageError
 from conformance.model.schema import SchemaError
 from conformance.results import document as results
+from conformance.results import exit_codes
 from tests.support.legs import run_leg, three_results
 
 
@@ -100,5 +101,5 @@ def test_what_makes_a_run_incomplete(broken: dict[str, Any]) -> None:
 
 
 def test_exit_codes_of_several_legs() -> None:
-    assert [results.worst_exit(codes) for codes in ([0, 1], [1, 3, 0], [3, 2, 1], [0])] == [1, 3, 2, 0]
+    assert [exit_codes.worst(codes) for codes in ([0, 1], [1, 3, 0], [3, 2, 1], [0])] == [1, 3, 2, 0]
     assert results.document([])["complete"] is False
