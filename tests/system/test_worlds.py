@@ -120,13 +120,14 @@ def test_a_backend_that_cannot_be_had_is_an_error_of_its_ranks(tmp_path: Path, w
 
 def test_ranks_end_with_a_worker_that_is_killed(world: World, tmp_path: Path) -> None:
     code = (
-        "import programs_for_worlds as p, time\n"
+        "import time\nfrom tests.support import programs_for_worlds as p\n"
         "from conformance.distributed.world import World\n"
         "w = World('cpu', 2)\n"
         "print(*(a.value[1] for a in w.run(p.process)), flush=True)\n"
         "time.sleep(1000)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as worker:
+    command, variables = [sys.executable, "-c", code], os.environ | {"PYTHONPATH": python_path()}
+    with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True) as worker:
         assert worker.stdout is not None
         ranks = [int(word) for word in worker.stdout.readline().split()]
         assert len(ranks) == 2 and all(map(alive, ranks))
