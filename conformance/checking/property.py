@@ -69,7 +69,9 @@ def register(
             raise ValueError(f"property {name!r} names mode {mode!r}; use some of {', '.join(MODES)}")
     for word in capabilities:
         if word not in CAPABILITIES:
-            raise ValueError(f"property {name!r} names capability {word!r}; see conformance/plan/needs.py")
+            raise ValueError(
+                f"property {name!r} names capability {word!r}; see conformance/model/vocabulary.py"
+            )
 
     def wrap(check: Check) -> Check:
         key = (subject_kind, name)

@@ -27,7 +27,7 @@ def _of_subjects() -> dict[tuple[str, str], tuple[str, ...]]:
         for word, names in table.items():
             if word not in CAPABILITIES:
                 raise ValueError(
-                    f"levels/needs.toml names capability {word!r}; see conformance/plan/needs.py"
+                    f"levels/needs.toml names capability {word!r}; see conformance/model/vocabulary.py"
                 )
             for name in names:
                 by_subject[(kind, name)] = (*by_subject.get((kind, name), ()), word)

@@ -73,28 +73,36 @@ def floating(target: Target, subject: VendorOperator) -> Sequence[str]:
     return [name for name in ("float32", "float16", "bfloat16") if target.declares(name)]
 
 
+def calls(
+    target: Target, subject: VendorOperator, recorder: Recorder
+) -> Iterator[tuple[int, Sample, torch.Tensor, torch.Tensor]]:
+    """Yield the number of each sample, the sample, its copy on the device, and the result; report errors."""
+    for number, sample in enumerate(samples(getattr(torch, recorder.id.dtype), recorder.seed)):
+        x = sample.x.to(target.device, copy=True)  # on the target cpu too, or a write would change both
+        outcome = attempt_on(target, lambda x=x, scale=sample.scale: torch.ops.vendor.scaled_swish(x, scale))
+        if outcome.error is None:
+            yield number, sample, x, outcome.value
+        else:
+            report_error(target, recorder, outcome.error, what=subject.name, sample=number)
+
+
 @register(
     "vendor-value",
     subject_kind="vendor",
-    statement="Results equal the formula in float64, within eight units of the dtype.",
+    statement="Results equal the formula in float64, within eight units of the value and its condition.",
     level="core",
     applies=floating,
     smoke=True,
 )
 def check_value(target: Target, subject: VendorOperator, recorder: Recorder) -> None:
     """Compare the operator on the device with the oracle, sample by sample."""
-    dtype = getattr(torch, recorder.id.dtype)
-    for number, sample in enumerate(samples(dtype, recorder.seed)):
-        x = sample.x.to(target.device, copy=True)  # on the target cpu too, or a write would change both
-        outcome = attempt_on(target, lambda x=x, scale=sample.scale: torch.ops.vendor.scaled_swish(x, scale))
-        if outcome.error is not None:
-            report_error(target, recorder, outcome.error, what=subject.name, sample=number)
-            continue
-        compare_metadata(recorder, outcome.value, sample.x, what=subject.name, sample=number)
+    for number, sample, _, result in calls(target, subject, recorder):
+        dtype = sample.x.dtype
+        compare_metadata(recorder, result, sample.x, what=subject.name, sample=number)
         # Two rounded factors; exp() may be off by some units, and its argument was rounded (the spread).
         bound = Tolerance(relative=8 * unit_of(dtype), floor=8 * float(torch.finfo(dtype).tiny))
         spread = (sample.x.double() * sample.scale).abs() * oracle(sample).abs()
-        compare_values(recorder, outcome.value, oracle(sample), tolerance=bound, spread=spread, sample=number)
+        compare_values(recorder, result, oracle(sample), tolerance=bound, spread=spread, sample=number)
 
 
 @register(
@@ -105,14 +113,8 @@ def check_value(target: Target, subject: VendorOperator, recorder: Recorder) -> 
     applies=floating,
 )
 def check_leaves_input(target: Target, subject: VendorOperator, recorder: Recorder) -> None:
-    """Compare the input after the call with what it was before, bit by bit."""
-    dtype = getattr(torch, recorder.id.dtype)
-    for number, sample in enumerate(samples(dtype, recorder.seed)):
-        x = sample.x.to(target.device, copy=True)  # on the target cpu too, or a write would change both
-        outcome = attempt_on(target, lambda x=x, scale=sample.scale: torch.ops.vendor.scaled_swish(x, scale))
-        if outcome.error is not None:
-            report_error(target, recorder, outcome.error, what=subject.name, sample=number)
-            continue
+    """Compare the input after the call with what it was before, element by element."""
+    for number, sample, x, _ in calls(target, subject, recorder):
         fact(recorder, torch.equal(x.cpu(), sample.x), Kind.STATE, "the input was written to", sample=number)
 
 
