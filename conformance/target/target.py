@@ -17,7 +17,8 @@ class Target:
     ``dtypes`` are the names (``float32``) the device declares; ``capabilities`` maps the words of
     :data:`conformance.model.vocabulary.CAPABILITIES` to whether they are declared; a missing word counts as
     declared. ``unsupported`` maps result-id patterns (``value/fft.*@float16``) to the reason for which a
-    refusal is declared. ``dtype_overrides`` maps an operator's full name to the dtype names it is declared for.
+    refusal is declared. ``dtype_overrides`` maps an operator's full name to the dtype names that it is
+    declared for.
     ``hooks`` maps the words of :data:`conformance.target.file.HOOKS` to ``module:function`` strings.
     ``torch.compile`` receives ``compile_backend`` and ``compile_options`` in mode ``compile``;
     ``fused_options`` are the options with which the backend fuses operators, None if it has none.
