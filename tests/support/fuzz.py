@@ -17,6 +17,8 @@ from conformance.errors import UsageError
 FUZZ = settings(
     max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
+#: Holds the files of the examples; the process removes it at its end.
+FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-")
 
 LEAVES = st.one_of(
     st.none(),
@@ -98,6 +100,6 @@ def taken_or_refused(read: Callable[[], Any]) -> bool:
 
 
 def written(name: str, content: bytes) -> Path:
-    path = Path(tempfile.mkdtemp(prefix="fuzz-")) / name
+    path = Path(tempfile.mkdtemp(dir=FOLDER.name)) / name
     path.write_bytes(content)
     return path

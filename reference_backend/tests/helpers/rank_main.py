@@ -15,6 +15,18 @@ import habana_frameworks.torch  # noqa: F401
 import torch.distributed as dist
 
 
+def wait_for_ranks(path: str, size: int) -> None:
+    """Wait until all ranks have joined the group.
+
+    A rank may join and leave while another one is still connecting to it, which gloo reports to the other
+    one as a crash.
+    """
+    store = dist.FileStore(path, size)
+    if store.add("joined", 1) == size:
+        store.set("complete", "1")
+    store.wait(["complete"])
+
+
 def main(path: str, name: str, rank: str, size: str, meeting: str, timeout: str = "60") -> None:
     """Join the process group, call the function, leave the group."""
     spec = importlib.util.spec_from_file_location("ranks_of_a_test", path)
@@ -28,6 +40,7 @@ def main(path: str, name: str, rank: str, size: str, meeting: str, timeout: str 
         world_size=int(size),
         timeout=datetime.timedelta(seconds=float(timeout)),
     )
+    wait_for_ranks(f"{meeting}-joined", int(size))
     getattr(module, name)(int(rank), int(size))
     dist.destroy_process_group()
 
