@@ -1,12 +1,14 @@
 """Coverage of the tests: branches of the suite, its processes included, and lines of the compiled core.
 
 The core is built once more with gcov's counters, from a copy of its sources in ``.nox/coverage``, so that the
-core of the other sessions stays as it is. The folder ``coverage-out`` gets ``suite/index.html`` and
-``core/index.html``; a summary is printed. Nothing here fails for a low figure.
+core of the other sessions stays as it is. The folder ``coverage-out`` gets ``suite/index.html``,
+``core/index.html`` and an ``index.html`` with their totals; a summary is printed. Nothing here fails for a
+low figure.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Sequence
@@ -34,6 +36,20 @@ patch =
 skip_empty = true
 exclude_also =
     if TYPE_CHECKING:
+"""
+
+OUTSIDE = ("--omit=*/conformance/properties/*",)
+INDEX = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Coverage of the tests</title>
+<h1>Coverage of the tests</h1>
+<ul>
+<li><a href="suite/index.html">Suite</a>: {suite:.1f} % of branches and lines outside properties</li>
+<li><a href="core/index.html">Compiled core</a>: {core:.1f} % of lines</li>
+</ul>
+</html>
 """
 
 
@@ -69,11 +85,19 @@ def run(session: nox.Session, tests: Sequence[str]) -> None:
     measured = ["python", "-m", "coverage"]
     environment.run(*measured, "combine", "-q", f"--rcfile={settings}")
     environment.run(*measured, "html", "-q", f"--rcfile={settings}", "-d", str(OUTPUT / "suite"))
-    environment.run(*measured, "report", f"--rcfile={settings}", "--omit=*/conformance/properties/*")
+    totals = FOLDER / "suite.json"
+    environment.run(*measured, "json", "-q", f"--rcfile={settings}", *OUTSIDE, "-o", str(totals))
+    environment.run(*measured, "report", f"--rcfile={settings}", *OUTSIDE)
     (OUTPUT / "core").mkdir()
     environment.run(
         *("gcovr", "--root", str(core), "--filter", f"{core}/csrc/", "--gcov-ignore-parse-errors"),
-        *("--html-details", str(OUTPUT / "core" / "index.html"), "--txt", "-", str(core / "build")),
+        *("--json-summary", str(FOLDER / "core.json"), "--html-details", str(OUTPUT / "core" / "index.html")),
+        *("--txt", "-", str(core / "build")),
+    )
+    suite = json.loads(totals.read_text())["totals"]
+    lines = json.loads((FOLDER / "core.json").read_text())
+    (OUTPUT / "index.html").write_text(
+        INDEX.format(suite=suite["percent_covered"], core=lines["line_percent"])
     )
     session.log(f"pages: {OUTPUT / 'suite' / 'index.html'}, {OUTPUT / 'core' / 'index.html'}")
 

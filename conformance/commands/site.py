@@ -34,6 +34,13 @@ def add(commands: Any) -> None:
         action="store_true",
         help="exit 0 although submissions were refused; the site names them",
     )
+    parser.add_argument(
+        "--pages",
+        type=Path,
+        metavar="DIR",
+        help="folder of other pages, a folder for each group (documentation, coverage); the site contains and "
+        "links them; DIR may be missing",
+    )
     parser.set_defaults(execute=execute)
 
 
@@ -46,7 +53,8 @@ def execute(arguments: argparse.Namespace) -> int:
         except ValueError:
             raise UsageError(f"--today {arguments.today} is not a date; write it as 2026-01-31") from None
     known = registry.load(arguments.registry)
-    cells, refused = build.build(arguments.results, arguments.output, known, today, arguments.our_repository)
+    ours, pages = arguments.our_repository, arguments.pages
+    cells, refused = build.build(arguments.results, arguments.output, known, today, ours, pages)
     measured = len({cell.backend for cell in cells})
     print(f"{arguments.output / 'index.html'}: {len(cells)} cells of {measured} backends, {len(known)} known")
     for submission in refused:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,20 +20,33 @@ from conformance.site.submissions import Refused, read
 
 #: The file that marks a folder as a site: no other folder is ever replaced.
 MARK = ".conformance-site"
+#: Folders of the site that the matrix needs.
+OWN_FOLDERS = ("backends", "badges")
 
 
 def build(
-    folder: Path, output: Path, registry: Mapping[str, Backend], today: datetime.date, ours: str = ""
+    folder: Path,
+    output: Path,
+    registry: Mapping[str, Backend],
+    today: datetime.date,
+    ours: str = "",
+    others: Path | None = None,
 ) -> tuple[list[Cell], list[Refused]]:
-    """Make the site of a folder of results, from that folder only; return its cells and the refused runs."""
+    """Make the site of a folder of results, from that folder only; return its cells and the refused runs.
+
+    ``others`` contains a folder for each group of other pages, such as the documentation; it may be missing.
+    """
     _check_output(output, folder)
+    included = _folders_of(others) if others is not None and others.exists() else ()
     submissions, refused = read(folder, registry, today, ours)
     missing, unread = tables.missing(folder, registry, submissions, today, ours)
     refused += unread
     cells = cells_of(submissions, today, missing)
     scratch = output.with_name(f"{output.name}.part")
     shutil.rmtree(scratch, ignore_errors=True)
-    _write(scratch, registry, cells, refused, today)
+    _write(scratch, registry, cells, refused, today, [source.name for source in included])
+    for source in included:
+        shutil.copytree(source, scratch / source.name)
     shutil.rmtree(output, ignore_errors=True)
     scratch.rename(output)
     return cells, refused
@@ -49,24 +63,42 @@ def _check_output(output: Path, folder: Path) -> None:
         raise UsageError(f"{output} is neither empty nor a site; name another folder")
 
 
+def _folders_of(others: Path) -> list[Path]:
+    """Return the folders of other pages, by name; an error if one has no first page, or no plain name."""
+    if not others.is_dir():
+        raise UsageError(f"--pages {others} is not a folder; name the folder that contains the other pages")
+    folders = sorted(others.iterdir())
+    for source in folders:
+        if not re.fullmatch(r"[a-z][a-z0-9-]*", source.name) or source.name in OWN_FOLDERS:
+            raise UsageError(
+                f"--pages: {source.name!r} in {others} is not a name for a folder of the site; "
+                f"use letters a-z, digits and hyphens, and not {' or '.join(OWN_FOLDERS)}"
+            )
+        if not (source / "index.html").is_file():
+            raise UsageError(f"--pages: there is no {source / 'index.html'}; build these pages first")
+    return folders
+
+
 def _write(
     output: Path,
     registry: Mapping[str, Backend],
     cells: Sequence[Cell],
     refused: Sequence[Refused],
     today: datetime.date,
+    included: Sequence[str],
 ) -> None:
     try:
         output.mkdir(parents=True)
     except OSError as error:
         raise UsageError(f"{output} cannot be made ({error.strerror}); name another folder") from None
-    (output / "backends").mkdir()
-    (output / "badges").mkdir()
+    for name in OWN_FOLDERS:
+        (output / name).mkdir()
     for asset in sorted(pages.ASSETS.iterdir()):
         shutil.copyfile(asset, output / asset.name)
-    (output / "index.html").write_text(pages.index(registry, cells, refused, today))
+    (output / "index.html").write_text(pages.index(registry, cells, refused, today, included))
     for backend in registry.values():
-        (output / "backends" / f"{backend.id}.html").write_text(pages.backend_page(backend, cells, today))
+        page = pages.backend_page(backend, cells, today, included)
+        (output / "backends" / f"{backend.id}.html").write_text(page)
         write_badges(output / "badges", backend, cells)
     text = json.dumps(data(registry, cells, refused, today), indent=1, sort_keys=True)
     (output / "data.json").write_text(text + "\n")

@@ -52,14 +52,22 @@ class Section:
 
 
 def index(
-    backends: Mapping[str, Backend], cells: Sequence[Cell], refused: Sequence[Refused], today: datetime.date
+    backends: Mapping[str, Backend],
+    cells: Sequence[Cell],
+    refused: Sequence[Refused],
+    today: datetime.date,
+    included: Sequence[str] = (),
 ) -> str:
-    """Render the matrix: a row for each backend and mode, a column for each build."""
+    """Render the matrix: a row for each backend and mode, a column for each build.
+
+    ``included`` names folders of other pages, which the header links.
+    """
     builds = list(dict.fromkeys(cell.build for cell in _by_build(cells)))
     return render(
         "index.html",
         title="Compatibility of PyTorch backends",
         root="",
+        included=included,
         today=today,
         builds=builds,
         modes=sorted({cell.mode for cell in cells}),
@@ -69,12 +77,15 @@ def index(
     )
 
 
-def backend_page(backend: Backend, cells: Sequence[Cell], today: datetime.date) -> str:
+def backend_page(
+    backend: Backend, cells: Sequence[Cell], today: datetime.date, included: Sequence[str] = ()
+) -> str:
     """Render the page of one backend: what was measured, its known gaps, its runs over time."""
     return render(
         "backend.html",
         title=backend.name,
         root="../",
+        included=included,
         today=today,
         backend=backend,
         sections=[_section(cell) for cell in cells if cell.backend == backend.id],

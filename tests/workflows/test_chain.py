@@ -19,21 +19,40 @@ _broken.impl("neg", lambda x: x.clone(), "HPU")
 """
 
 
+#: Stand-in for the action that runs a session: the pages of `docs` and `coverage`, without their cost.
+SESSION = """
+import json, os, pathlib
+inputs = json.loads(os.environ["INPUTS"])
+folders = {"docs": inputs.get("arguments", "").removeprefix("-o "), "coverage": "coverage-out"}
+if inputs["session"] in folders:
+    folder = pathlib.Path(folders[inputs["session"]])
+    folder.mkdir(parents=True)
+    (folder / "index.html").write_text(inputs["session"])
+else:
+    assert inputs["session"] == "tests" and os.environ["CONFORMANCE_NIGHTLY"] == "1"
+print("{}")
+"""
+
+
+def executable(file: Path, text: str) -> Path:
+    """A Python program as a file that can be run."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("#!/usr/bin/env python3\n" + text)
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    return file
+
+
 def program(folder: Path, wheel: Path) -> Path:
     """Stand-in for the action that builds the device: its artifact, with a wheel that is there already."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / "build"
-    file.write_text(
-        "#!/usr/bin/env python3\n"
+    return executable(
+        folder / "build",
         "import json, os, pathlib, shutil\n"
         "name = json.loads(os.environ['INPUTS'])['artifact']\n"
         "target = pathlib.Path(os.environ['STATE'], 'artifacts', name)\n"
         "target.mkdir(parents=True)\n"
         f"shutil.copy({str(wheel)!r}, target)\n"
-        "print(json.dumps({'artifact': name}))\n"
+        "print(json.dumps({'artifact': name}))\n",
     )
-    file.chmod(file.stat().st_mode | stat.S_IXUSR)
-    return file
 
 
 def broken(wheel: Path, folder: Path) -> Path:
@@ -75,8 +94,9 @@ def test_two_nights(runner, tmp_path, device_wheel):
     event = {"event_name": "workflow_dispatch"}
     event["inputs"] = {"builds": BUILDS, "modes": "eager lazy", "index": "default"}
     action = "$/.github/actions/reference-wheel"
+    sessions = {"$/.github/actions/nox": executable(tmp_path / "session", SESSION)}
     build = program(tmp_path / "good", device_wheel)
-    good = runner("nightly.yml", event, {action: build})
+    good = runner("nightly.yml", event, {action: build, **sessions})
 
     # lazy on a public build is refused, as the target declares: no failure, and no pass either.
     legs = {leg["matrix"]["cell"]: leg["result"] for leg in good["jobs"]["matrix"]["jobs"]["leg"]["legs"]}
@@ -100,12 +120,15 @@ def test_two_nights(runner, tmp_path, device_wheel):
         assert cell["runs"][0]["provenance"] == "our-workflow"
     assert len(branch(runner)) == 3
     assert len(list((runner.state / "attestations").iterdir())) == 1
-    assert "2.13.0" in (runner.state / "pages" / "index.html").read_text()
+    pages = runner.state / "pages"
+    assert "2.13.0" in (pages / "index.html").read_text()
+    for name, session in (("documentation", "docs"), ("coverage", "coverage")):
+        assert (pages / name / "index.html").read_text() == session
+        assert f'href="{name}/index.html"' in (pages / "index.html").read_text()
 
     event["inputs"] = {**event["inputs"], "builds": "2.13.0:public:bringup", "modes": "eager"}
-    bad = runner(
-        "nightly.yml", event, {action: program(tmp_path / "bad", broken(device_wheel, tmp_path / "wheel"))}
-    )
+    build = program(tmp_path / "bad", broken(device_wheel, tmp_path / "wheel"))
+    bad = runner("nightly.yml", event, {action: build, **sessions})
     assert bad["jobs"]["matrix"]["outputs"] == {"results": "true", "exit": "1"}
     titles = sorted(one["title"] for one in issues(runner))
     assert titles == ["Regression: hpu-reference, eager, torch 2.13.0-public"]

@@ -24,7 +24,7 @@ function upload(run, inputs) {
   fs.mkdirSync(target, { recursive: true });
   if (fs.statSync(source).isDirectory()) fs.cpSync(source, target, { recursive: true });
   else fs.copyFileSync(source, path.join(target, path.basename(source)));
-  return {};
+  return { "artifact-id": String(fs.readdirSync(path.dirname(target)).length) };
 }
 
 function download(run, inputs) {

@@ -126,7 +126,8 @@ function folderOf(uses, job) {
 function use(job, scope, step) {
   const inputs = Object.fromEntries(Object.entries(expand(step.with ?? {}, scope.contexts())).map(([key, value]) => [key, asText(value)]));
   if (overrides.has(step.uses)) {
-    const done = spawnSync(overrides.get(step.uses), [], { cwd: job.workspace, encoding: "utf8", env: { ...process.env, INPUTS: JSON.stringify(inputs), STATE: state } });
+    const env = { ...process.env, ...job.env, INPUTS: JSON.stringify(inputs), STATE: state };
+    const done = spawnSync(overrides.get(step.uses), [], { cwd: job.workspace, encoding: "utf8", env });
     return { ok: done.status === 0, outputs: JSON.parse(done.stdout.trim() || "{}"), why: done.stderr };
   }
   const folder = folderOf(step.uses, job);

@@ -1,0 +1,76 @@
+"""Folders of other pages, such as the documentation, beside the matrix."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conformance import cli
+from conformance.errors import UsageError
+from conformance.site import registry
+from conformance.site.build import build
+
+TODAY = "2026-01-10"
+
+
+def pages(folder: Path, *names: str) -> Path:
+    """Other pages, in a folder for each name."""
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name / "levels").mkdir(parents=True)
+        (folder / name / "index.html").write_text("first page")
+        (folder / name / "levels" / "index.html").write_text("levels")
+    return folder
+
+
+def site(tmp_path: Path, others: Path | None) -> Path:
+    (tmp_path / "results").mkdir(exist_ok=True)
+    out = tmp_path / "site"
+    words = ["site", str(tmp_path / "results"), "-o", str(out), "--today", TODAY]
+    assert cli.main([*words, *([f"--pages={others}"] if others else [])]) == 0
+    return out
+
+
+def test_the_site_contains_and_links_them(tmp_path: Path) -> None:
+    names = ("documentation", "coverage")
+    out = site(tmp_path, pages(tmp_path / "pages", *names))
+    for name in names:
+        assert (out / name / "levels" / "index.html").read_text() == "levels"
+        assert f'<a href="{name}/index.html">{name.capitalize()}</a>' in (out / "index.html").read_text()
+        assert f'<a href="../{name}/index.html">' in (out / "backends" / "cpu.html").read_text()
+
+
+@pytest.mark.parametrize("others", [None, "missing"])
+def test_a_site_that_is_made_again_without_them_has_neither_pages_nor_links(
+    others: str | None, tmp_path: Path
+) -> None:
+    site(tmp_path, pages(tmp_path / "pages", "documentation"))
+    out = site(tmp_path, tmp_path / others if others else None)
+    assert not (out / "documentation").exists()
+    assert "documentation" not in (out / "index.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda folder: (folder / "documentation").rename(folder / "Doc s"), "'Doc s' in"),
+        (lambda folder: (folder / "documentation").rename(folder / "badges"), "not backends or badges"),
+        (lambda folder: (folder / "documentation" / "index.html").unlink(), "build these pages first"),
+        (lambda folder: (folder / "file").touch(), "build these pages first"),
+        (lambda folder: (shutil.rmtree(folder), folder.touch()), "is not a folder"),
+    ],
+)
+def test_what_cannot_be_included_is_refused_and_leaves_the_site_alone(
+    spoil: Callable[[Path], object], message: str, tmp_path: Path
+) -> None:
+    out = site(tmp_path, None)
+    before = (out / "index.html").read_text()
+    folder = pages(tmp_path / "pages", "documentation")
+    spoil(folder)
+    with pytest.raises(UsageError, match=message):
+        build(tmp_path / "results", out, registry.load(), datetime.date(2026, 1, 10), "", folder)
+    assert (out / "index.html").read_text() == before
