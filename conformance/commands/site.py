@@ -38,8 +38,7 @@ def add(commands: Any) -> None:
         "--pages",
         type=Path,
         metavar="DIR",
-        help="folder of other pages, a folder for each group (documentation, coverage); the site contains and "
-        "links them; DIR may be missing",
+        help="folder of other pages, a folder for each group, which the site contains and links; may be missing",
     )
     parser.set_defaults(execute=execute)
 
