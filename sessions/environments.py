@@ -31,6 +31,8 @@ class Environment:
     def run(self, program: str, *arguments: str, **options: object) -> str:
         """Run a program of the environment; return its output if ``silent`` is given."""
         variables = {"PATH": f"{self.folder / 'bin'}{os.pathsep}{self.path}"}
+        # Hundreds of processes import the suite: without bytecode each would compile it again.
+        variables["PYTHONDONTWRITEBYTECODE"] = ""
         variables.update(options.pop("env", {}))  # type: ignore[call-overload]
         return self.session.run(
             str(self.folder / "bin" / program), *arguments, external=True, env=variables, **options

@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
         "--pages",
         type=Path,
         metavar="DIR",
-        help="folder of other pages, a folder for each group, which the site contains and links; may be missing",
+        help="folder of other pages, one folder for each group; the site contains and links them",
     )
     parser.set_defaults(execute=execute)
 

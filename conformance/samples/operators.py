@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import functools
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -215,6 +216,7 @@ def wrap(inputs: Sequence[Any], operator: str = "") -> list[Sample]:
     ]
 
 
+@functools.cache
 def dtype_name(dtype: torch.dtype) -> str:
     """Return ``float32`` for ``torch.float32``."""
     return str(dtype).removeprefix("torch.")

@@ -52,9 +52,9 @@ class Take:
     subjects: frozenset[str] | None
     dtypes: frozenset[str] | None
 
-    def of(self, kind: str, name: str, level: str, subject: str) -> bool:
-        """Return True if it takes some dtype of a property (registered at ``level``) of a subject."""
-        if kind != self.kind or (self.subjects is not None and subject not in self.subjects):
+    def of(self, kind: str, name: str, level: str) -> bool:
+        """Return True if it takes some subject of a property (registered at ``level``)."""
+        if kind != self.kind:
             return False
         return includes(self.level, level) if self.properties is None else name in self.properties
 
@@ -85,6 +85,9 @@ class Level:
     floor_capabilities: frozenset[str]
     floor_modes: dict[str, frozenset[str]]
     native: tuple[str, ...]
+    _by_property: dict[tuple[str, str, str], tuple[Take, ...]] = dataclasses.field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
     def floor(self, mode: str) -> Floor:
         """The floor of the level in a mode."""
@@ -100,8 +103,21 @@ class Level:
         """
         if kind not in KINDS:
             return tuple(dtypes) if includes(self.name, level) else ()
-        fitting = [take for take in self.takes if take.of(kind, name, level, subject)]
+        fitting = [
+            take
+            for take in self._takes_of(kind, name, level)
+            if take.subjects is None or subject in take.subjects
+        ]
         return tuple(dtype for dtype in dtypes if any(take.takes(dtype) for take in fitting))
+
+    def _takes_of(self, kind: str, name: str, level: str) -> tuple[Take, ...]:
+        """The takes of a property; plans ask for them once for each of its subjects."""
+        key = (kind, name, level)
+        known = self._by_property.get(key)
+        if known is None:
+            known = tuple(take for take in self.takes if take.of(kind, name, level))
+            self._by_property[key] = known
+        return known
 
 
 @functools.cache
