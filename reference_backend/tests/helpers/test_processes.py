@@ -1,0 +1,69 @@
+"""Programs of tests: which may run in a fork of a process with torch, and that a fork is like a process."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from helpers.processes import may_fork, run_code
+
+
+@pytest.mark.parametrize(
+    ("code", "options", "environment", "may"),
+    [
+        ("import torch\nprint(1)", (), {}, True),
+        ("\nimport os, torch\n", (), {"PT_HPU_LAZY_MODE": "1"}, True),
+        ("import torch", ("-W", "ignore"), {"HABANA_LOGS": "x"}, True),
+        ("from torch import nn", (), {}, True),
+        ("print(1)\nimport torch", (), {}, False),  # something is done before the import
+        ("import torchvision", (), {}, False),
+        ("import torch", ("-O",), {}, False),
+        ("import torch", (), {"TORCH_DEVICE_BACKEND_AUTOLOAD": "1"}, False),  # read by the import
+        ("import torch", (), {"OMP_NUM_THREADS": "2"}, False),  # read by libraries that it loads
+        ("import torch, sys\nprint('torch' in sys.modules)", (), {}, False),
+        ("import torch, time\nprint(time.perf_counter())", (), {}, False),
+    ],
+)
+def test_only_programs_that_cannot_see_the_difference_are_forked(code, options, environment, may):
+    assert may_fork(code, options, environment) is may
+
+
+@pytest.mark.parametrize("forked", [True, False])
+class TestAProgram:
+    """The same program in a fork and in a process of its own; only its first statement differs."""
+
+    def run(self, forked, code, tmp_path, *arguments, **more):
+        first = "import torch\n" if forked else "import sys as _sys\nimport torch\n"
+        assert may_fork(first + code, (), {}) is forked
+        return run_code(first + code, *arguments, cwd=tmp_path, **more)
+
+    def test_has_its_arguments_folder_variables_and_input(self, forked, tmp_path):
+        code = (
+            "import os, sys\n"
+            "print(sys.argv[1:], os.getcwd(), os.environ['HPU_X'], repr(sys.stdin.read()), __name__)\n"
+            "print('wrong', file=sys.stderr)\n"
+        )
+        done = self.run(forked, code, tmp_path, "a", "b c", HPU_X="1")
+        assert done.stdout == f"['a', 'b c'] {tmp_path} 1 '' __main__\n"
+        assert (done.returncode, done.stderr) == (0, "wrong\n")
+
+    def test_ends_as_it_wants(self, forked, tmp_path):
+        for code, expected in (
+            ("import sys; sys.exit(3)", 3),
+            ("raise ValueError('x')", 1),
+            ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", -11),
+            ("import atexit; atexit.register(print, 'bye')", 0),
+        ):
+            done = self.run(forked, code, tmp_path)
+            assert done.returncode == expected, (code, done)
+            assert ("bye\n" == done.stdout) == (expected == 0), done
+            assert ("ValueError: x" in done.stderr) == (expected == 1), done
+
+    def test_that_takes_too_long_is_killed(self, forked, tmp_path):
+        with pytest.raises(subprocess.TimeoutExpired):
+            self.run(forked, "import time; time.sleep(60)", tmp_path, timeout=1 if forked else 8)
+
+    def test_shares_nothing_with_the_next(self, forked, tmp_path):
+        self.run(forked, "torch.set_num_threads(1); torch.seen = True; torch.manual_seed(1)", tmp_path)
+        done = self.run(forked, "print(hasattr(torch, 'seen'))", tmp_path)
+        assert done.stdout == "False\n", done.stderr
