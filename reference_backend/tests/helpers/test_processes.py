@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+
 from helpers.processes import may_fork, run_code
 
 
@@ -56,7 +57,7 @@ class TestAProgram:
         ):
             done = self.run(forked, code, tmp_path)
             assert done.returncode == expected, (code, done)
-            assert ("bye\n" == done.stdout) == (expected == 0), done
+            assert (done.stdout == "bye\n") == (expected == 0), done
             assert ("ValueError: x" in done.stderr) == (expected == 1), done
 
     def test_that_takes_too_long_is_killed(self, forked, tmp_path):
