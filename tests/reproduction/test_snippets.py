@@ -15,16 +15,13 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import red_results
-from forks import Server
-
 from conformance.behaviours.behaviour import BEHAVIOURS
 from conformance.properties.registry import properties
 from conformance.reproduction import script
 from conformance.reproduction.literal import Writer
 from conformance.reproduction.source import Collector
+from tests.reproduction import red_results
+from tests.reproduction.forks import Server
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
