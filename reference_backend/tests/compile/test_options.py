@@ -121,6 +121,16 @@ def test_frozen_parameters_are_constants(compiled) -> None:
         torch.testing.assert_close(program(x), before)
 
 
+def test_frozen_parameters_and_inputs_that_do_not_come_in_one_list(compiled) -> None:
+    """The part of a graph behind a break takes frozen parameters and an activation."""
+    layer = nn.Linear(4, 4).to("hpu").eval()
+    x = torch.randn(2, 4, device="hpu")
+    program = compiled(lambda t: layer(t).cpu().sin() + 1, use_graph_freezing=1, use_boxed_input=0)
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(program(x), layer(x).cpu().sin() + 1)
+
+
 def test_frozen_parameters_can_be_discarded(fused) -> None:
     layer = nn.Linear(4, 4).to("hpu").eval()
     x = torch.randn(2, 4, device="hpu")

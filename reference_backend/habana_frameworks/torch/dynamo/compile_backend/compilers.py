@@ -128,7 +128,11 @@ def _report_strides(context: OptimizerContext) -> None:
         reported.extend(context.output_strides)
 
 
-def _with_inputs(run: Boxed, kept: Sequence[int]) -> Boxed:
+def _with_inputs(run: Callable[..., Sequence[Any]], kept: Sequence[int]) -> Callable[..., Sequence[Any]]:
+    """Give `run` only the inputs at these positions; the result takes its inputs the way `run` does."""
+    if not getattr(run, "_boxed_call", False):
+        return lambda *inputs: run(*(inputs[i] for i in kept))
+
     def with_inputs(inputs: list[Any]) -> Sequence[Any]:
         used = [inputs[i] for i in kept]
         inputs.clear()
