@@ -65,6 +65,65 @@ def test_fallbacks_can_be_refused(compiled, sine_falls_back) -> None:
     compiled(lambda x: x.cos(), use_eager_fallback=0)(torch.ones(2, device="hpu"))
 
 
+STATIC_CALLS = {
+    "integer index": (lambda x, i: (x * 2)[i] + 1, [3, 0]),
+    "index_select": (lambda x, i: x.index_select(0, i) + 1, [3, 0]),
+    "repeat_interleave": (lambda x, i: torch.repeat_interleave(x * 2, i, output_size=6) + 1, [0, 1, 2, 3]),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", STATIC_CALLS)
+def test_a_call_whose_shape_follows_from_shapes_is_no_fallback(name: str, dynamic: bool, compiled) -> None:
+    """The same operators have results whose shape depends on data, with other arguments."""
+    function, indices = STATIC_CALLS[name]
+    program = compiled(function, dynamic=dynamic, use_eager_fallback=0)
+    x, i = torch.randn(4, device="hpu"), torch.tensor(indices, device="hpu")
+    for _ in range(2):
+        torch.testing.assert_close(program(x, i), function(x, i))
+
+
+def test_integer_indices_are_part_of_recipes_that_are_captured(interpreted) -> None:
+    x, i = torch.randn(4, device="hpu"), torch.tensor([3, 0], device="hpu")
+    with FxGraphAnalyzer(reset_dynamo=True) as analyzer:
+        interpreted(lambda x, i: (x * 2)[i] + 1)(x, i)
+    (ops,) = analyzer.get_ops_summary()
+    assert ops["torch.ops.aten.index.Tensor"].graph_count == 1
+
+
+def test_a_wrong_index_is_an_error_that_a_program_can_catch(compiled) -> None:
+    program = compiled(lambda x, i: (x * 2)[i] + 1)
+    x, i = torch.randn(100000, device="hpu"), torch.arange(100000, device="hpu")
+    program(x, i)
+    with pytest.raises(IndexError, match="index 100000 is out of bounds"):
+        program(x, i + 1).cpu()
+
+
+def test_a_mask_is_a_fallback(compiled) -> None:
+    program = compiled(lambda x, mask: x[mask] + 1, use_eager_fallback=0)
+    x, mask = torch.randn(4, device="hpu"), torch.tensor([True, False, False, True], device="hpu")
+    with (
+        torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True),
+        pytest.raises(Exception, match=r"Eager fallback in nodes .*requires fallback"),
+    ):
+        program(x, mask)
+
+
+def test_a_size_that_is_checked_still_depends_on_data(interpreted) -> None:
+    """The check makes the size a known number in the graph."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        positions = x.nonzero()
+        torch._check(positions.shape[0] == 2)
+        return positions + 1
+
+    x = torch.tensor([0.0, 1.0, 2.0], device="hpu")
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        assert interpreted(function)(x).tolist() == [[2], [3]]
+        with pytest.raises(Exception, match=r"Eager fallback in nodes nonzero"):
+            interpreted(function, use_eager_fallback=0)(x)
+
+
 def test_analyzer_counts_each_graph_and_other_devices(interpreted) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         y = x + 1

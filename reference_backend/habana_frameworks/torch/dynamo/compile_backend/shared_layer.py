@@ -11,8 +11,9 @@ from habana_frameworks.torch.dynamo.debug_utils.logger import Logger
 
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
+from torch._subclasses import FakeTensorMode
 from torch.fx import Node
-from torch.fx.node import _get_qualified_name
+from torch.fx.node import _get_qualified_name, map_arg
 
 from . import inductor
 from .context import Placement, shaped_leaves, tensors_in, value_of
@@ -25,14 +26,18 @@ hpu_fallback_op_list: list[str] = []
 
 _NAMESPACES = frozenset({"aten", "prims"})
 
-#: Tags of operators that read values, or hand them to the host, and whose results depend on them in shape.
-_DATA_DEPENDENT = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
+#: Tags of operators that may read values, or hand them to the host, and whose results may depend on them in
+#: shape; whether a call does is seen from its arguments.
+_MAY_DEPEND_ON_DATA = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
+
+#: Operators of these tags that a capture takes if the call does not depend on data; others it refuses.
+_CAPTURED_BY_CALL = frozenset({torch.ops.aten.index.Tensor})
 
 
 def requires_fallback(node: Node) -> bool:
     """Say whether a node must run by itself, between recipes, and log the answer in one line.
 
-    Operators of `hpu_fallback_op_list` must, operators whose result's shape depends on data, and operators on
+    Operators of `hpu_fallback_op_list` must, calls whose result's shape depends on data, and operators on
     tensors that are not strided.
     """
     reason = fallback_reason(node)
@@ -50,12 +55,48 @@ def fallback_reason(node: Node) -> str:
         return ""
     if _names(target) & set(hpu_fallback_op_list):
         return "it is in hpu_fallback_op_list"
-    if _DATA_DEPENDENT & set(target.tags) or has_unbacked_symbols(value_of(node)):
-        return "its shape depends on data"
     values = [value_of(node), *(value_of(source) for source in node.all_input_nodes)]
     if any(tensor.layout != torch.strided for value in values for tensor in tensors_in(value)):
         return "not all of its tensors are strided"
+    if has_unbacked_symbols(value_of(node)) or _depends_on_data(node):
+        return "its shape depends on data"
     return ""
+
+
+def _depends_on_data(node: Node) -> bool:
+    """Say whether this call of an operator needs values to know its result, or the shape of its result.
+
+    An operator with such a tag is run on fake tensors with the shapes of the arguments and nothing else:
+    ``x[i]`` reads values for its shape if ``i`` is a mask, and does not if it holds integers.
+    """
+    target = node.target
+    if not isinstance(target, OpOverload) or not _MAY_DEPEND_ON_DATA & set(target.tags):
+        return False
+    try:
+        # A mode of its own: that of the graph may remember the size that a result was checked to have.
+        with FakeTensorMode():
+            args, kwargs = map_arg((node.args, node.kwargs), lambda source: _of_its_shape(value_of(source)))
+            target(*args, **kwargs)
+    except Exception:  # the error that says so, or an operator that has no shape rule
+        return True
+    return False
+
+
+def _of_its_shape(value: Any) -> Any:
+    """A tensor, made in the current mode, of the shape of a fake value; numbers for symbols."""
+    if isinstance(value, torch.Tensor):
+        return torch.empty([_number(size) for size in value.shape], dtype=value.dtype, device=value.device)
+    return _number(value)
+
+
+def _number(value: Any) -> Any:
+    """The example that a symbolic number stands for."""
+    if not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return value
+    example = value.node.hint
+    if example is None:
+        raise ValueError(f"{value} has no example, since it depends on data")
+    return example
 
 
 def place(node: Node, fused: bool) -> Placement:
@@ -80,6 +121,10 @@ def place(node: Node, fused: bool) -> Placement:
         return Placement.CALL
     # A fused recipe is code for the CPU and would draw from the CPU's generator.
     if fused and draws_random_numbers(node):
+        return Placement.CALL
+    # By itself, but no fallback: fused code finds a wrong index in a parallel loop, where the error ends the
+    # process; and a capture knows most of these operators by their tag and would refuse the whole cluster.
+    if _MAY_DEPEND_ON_DATA & set(target.tags) and (fused or target not in _CAPTURED_BY_CALL):
         return Placement.CALL
     return Placement.CLUSTER
 
