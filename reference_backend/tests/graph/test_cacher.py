@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import types
 
 import habana_frameworks.torch as ht
 import pytest
@@ -68,6 +69,53 @@ def test_each_shape_is_captured_once_and_trains_as_without(model):
     assert (model.calls, plain.calls) == (3, 6)
     for mine, theirs in zip(model.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs)
+
+
+class Dropped(nn.Module):
+    """Draws random numbers in forward and, in `odd` calls, has a result that no graph can give."""
+
+    def __init__(self, odd=False):
+        super().__init__()
+        torch.manual_seed(1)
+        self.layer = nn.Linear(8, 8)
+        self.odd = odd
+
+    def forward(self, x):
+        y = nn.functional.dropout(self.layer(x), 0.5)
+        return types.SimpleNamespace(value=y) if self.odd else y
+
+
+@pytest.mark.usefixtures("lazy")
+@pytest.mark.parametrize("case", ["captured", "dry run", "no graph"])
+def test_one_seed_gives_the_numbers_of_the_module_without_cache(case):
+    """In values and gradients, for the calls that capture and those that replay."""
+
+    def train(cached):
+        module = Dropped(odd=case == "no graph").to("hpu")
+        if cached:
+            hpu.ModuleCacher()(module, dry_run=case == "dry run")
+        torch.manual_seed(0)
+        seen = []
+        for rows in (1, 1, 2, 1):
+            result = module(torch.ones(rows, 8, device="hpu"))
+            result = result.value if case == "no graph" else result
+            result.sum().backward()
+            seen += [result.detach().cpu(), module.layer.weight.grad.cpu()]
+        return [*seen, torch.rand(3, device="hpu").cpu()]
+
+    torch.testing.assert_close(train(cached=True), train(cached=False))
+
+
+def test_one_seed_gives_the_numbers_of_a_function_without_graphs():
+    def function(x):
+        return nn.functional.dropout(x * 2, 0.5)
+
+    x = torch.ones(16, device="hpu", requires_grad=True)
+    torch.manual_seed(0)
+    graphed = hpu.make_graphed_callables(function, (x,), warmups=2)
+    actual = [graphed(x) for _ in range(3)]
+    torch.manual_seed(0)
+    torch.testing.assert_close(actual, [function(x) for _ in range(3)])
 
 
 @pytest.mark.usefixtures("lazy")

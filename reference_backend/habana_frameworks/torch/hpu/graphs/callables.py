@@ -7,8 +7,11 @@ gradients can be accumulated, as without graphs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+from habana_frameworks.torch import _C
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
@@ -135,7 +138,7 @@ class GraphedPasses:
         self._results = TensorPacker(is_out_pack=True)
         arguments, keywords = _as_leaves((tuple(sample_arguments), sample_keywords or {}))
         self._inputs = tensors_of((arguments, keywords))
-        with torch.enable_grad():
+        with torch.enable_grad(), _random_state_kept():
             for _ in range(warmups):
                 self._warm_up(lambda: function(*arguments, **keywords))
             self._capture(lambda: function(*arguments, **keywords), dry_run)
@@ -237,6 +240,21 @@ class _Replay(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         return None, None, *ctx.passes.backward(gradients, ctx.saved_tensors)
+
+
+@contextlib.contextmanager
+def _random_state_kept() -> Iterator[None]:
+    """Leave the device's generator as it was.
+
+    Replays draw random numbers as the function does. What warm-ups and captures draw comes on top: it would
+    shift the numbers of every call behind them.
+    """
+    generator = _C.default_generator()
+    state = generator.get_state()
+    try:
+        yield
+    finally:
+        generator.set_state(state)
 
 
 def _as_leaves(value: Any) -> Any:
