@@ -72,6 +72,21 @@ def test_what_cannot_be_fused_is_refused_with_a_reason(name: str) -> None:
         fusion("build").build(description)
 
 
+def test_an_error_without_a_message_is_a_reason_too() -> None:
+    """Such as a bare assert, or a shape rule that is not written yet, of a user's operator."""
+
+    @torch.library.custom_op("fusion_refusals::row", mutates_args=())
+    def row(x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @row.register_fake
+    def _(x: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError
+
+    with pytest.raises(NotFusable, match=r"row.default: NotImplementedError: no message"):
+        fusion("build").build(described("fusion_refusals::row", [tensor(0)], [tensor(1)]))
+
+
 def test_two_dtypes_over_written_memory_are_refused() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         x.add_(1)

@@ -85,7 +85,8 @@ class Builder:
             with self.fake_mode:
                 value = op(*fake_args, **fake_kwargs)
         except Exception as error:
-            raise NotFusable(f"{op}: {type(error).__name__}: {str(error).splitlines()[0]}") from error
+            reason = str(error).strip().partition("\n")[0] or "no message"  # a bare assert has none
+            raise NotFusable(f"{op}: {type(error).__name__}: {reason}") from error
         node = self.graph.call_function(op, args, kwargs)
         node.meta["val"] = value
         return node
