@@ -264,15 +264,39 @@ def test_replay_in_a_capture():
         first.replay()
 
 
-def test_replay_of_nothing():
-    with pytest.raises(RuntimeError):
-        hpu.HPUGraph().replay()
+def test_replay_of_nothing_warns_once_and_does_nothing(output_of):
+    """Programs loop over graphs of which they never captured some."""
+    code = """
+import warnings, torch, habana_frameworks.torch
+hpu = torch.hpu
+warnings.simplefilter("always")
+x = torch.ones(1, device="hpu")
+used = hpu.HPUGraph()
+with hpu.graph(used):
+    x.add_(1)
+used.reset()
+with warnings.catch_warnings(record=True) as caught:
+    for graph in (hpu.HPUGraph(), hpu.HPUGraph(), used):
+        print(graph.replay(), graph.replay(asynchronous=True), graph.replayV2([], []))
+print(x.item(), *(warning.message for warning in caught))
+"""
+    *replays, last = output_of(code).splitlines()
+    assert replays == ["None None None"] * 3
+    assert last == (
+        "2.0 replay of an HPUGraph that was never captured does nothing: capture it with torch.hpu.graph "
+        "first"
+    )
+
+
+def test_an_empty_graph_is_refused_where_its_results_are_needed():
     with pytest.raises(RuntimeError):
         hpu.HPUGraph().capture_end()
-    graph, _ = _captured(lambda: torch.ones(1, device="hpu") + 1)
-    graph.reset()
-    with pytest.raises(RuntimeError):
-        graph.replay()
+    with pytest.raises(RuntimeError, match="no marked inputs"):
+        hpu.HPUGraph().replayV3([])
+    with pytest.raises(RuntimeError, match="no marked outputs"):
+        hpu.HPUGraph().replay_with_inputs([])
+    with pytest.raises(RuntimeError, match="Capture in progress"), hpu.graph(hpu.HPUGraph()):
+        hpu.HPUGraph().replay()
 
 
 def test_reset_graph_can_be_captured_again():

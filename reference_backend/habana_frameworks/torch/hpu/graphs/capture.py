@@ -6,8 +6,10 @@ a replay reads and writes the tensors of the capture. Random operators draw new 
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -50,6 +52,8 @@ class HPUGraph:
         self._exchange: Exchange | Copying | None = None
         self._inputs_cleared = False
         self._heat = Heat(self._graph)
+        #: Nothing was captured since the graph is new or was reset, and no capture of it has begun.
+        self._is_empty = True
 
     def capture_begin(self, dry_run: bool = False) -> None:
         """Record from here on, on the current stream.
@@ -64,6 +68,7 @@ class HPUGraph:
         """
         flags.disable_dynamic_shape()
         self._graph.begin(dry_run)
+        self._is_empty = False
         self._heat = Heat(self._graph)
         if read("PT_HPU_ENABLE_LAZY_COLLECTIVES", "bool", False):
             _C.set_between_graphs(_refuse_in_dry_run if dry_run else self._between)
@@ -107,13 +112,19 @@ class HPUGraph:
     def replay(self, asynchronous: bool = False) -> None:
         """Run the graph on the memory of the tensors that were captured.
 
+        A graph that was never captured, or that was reset, has no work: nothing happens, with one warning
+        per process.
+
         Args:
             asynchronous: return before the work is done; a wait for the stream includes it.
 
         Raises:
-            RuntimeError: a capture is in progress ("Capture in progress"), there is nothing to replay, or
-                `clear_inputs` freed the memory of the inputs.
+            RuntimeError: a capture is in progress ("Capture in progress") or has failed, or `clear_inputs`
+                freed the memory of the inputs.
         """
+        if self._is_empty and not is_current_stream_capturing():
+            _warn_of_empty_graph()
+            return
         if self._inputs_cleared:
             raise RuntimeError(
                 "the inputs of this graph were cleared: use replayV3 or replay_with_inputs instead"
@@ -262,6 +273,14 @@ class HPUGraph:
         for part in self._parts():
             part.reset()
         self.__init__()  # type: ignore[misc]
+
+
+@functools.cache
+def _warn_of_empty_graph() -> None:
+    warnings.warn(
+        "replay of an HPUGraph that was never captured does nothing: capture it with torch.hpu.graph first",
+        stacklevel=3,
+    )
 
 
 def _refuse_in_dry_run(issue: Callable[[], None]) -> None:
