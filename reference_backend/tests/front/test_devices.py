@@ -62,13 +62,27 @@ def test_set_device_counts_in_visible_modules(environment):
         assert os.environ["HLS_MODULE_ID"] == "5"
 
 
+@pytest.mark.parametrize("device", [None, "hpu", "hpu:0", torch.device("hpu"), torch.device("hpu", 0), 0])
+@pytest.mark.parametrize(("visible", "module"), [("", "0"), ("5,6", "5")])
+def test_set_device_takes_the_first_module_under_each_of_its_names(environment, device, visible, module):
+    environment(visible)
+    for _ in range(2):
+        hpu.set_device(device)
+        assert os.environ["HLS_MODULE_ID"] == module
+
+
 @pytest.mark.parametrize(
-    ("index", "visible", "module"),
-    [(8, "", ""), (-1, "", ""), (1, "4", ""), (0, "", "3"), (1, "4,5", "4")],
+    ("index", "visible", "module", "way_out"),
+    [
+        (8, "", "", "use 0 to 7"),
+        (1, "4", "", "use 0 to 0"),
+        (-1, "", "", "use 0 or 'hpu'"),
+        (-1, "", "3", "use 0 or 'hpu'"),
+    ],
 )
-def test_set_device_refuses(environment, index, visible, module):
+def test_set_device_refuses(environment, index, visible, module, way_out):
     environment(visible, module)
-    with pytest.raises(AssertionError, match=f"^Invalid device id {index}: "):
+    with pytest.raises(AssertionError, match=f"^Invalid device id {index}: .*{way_out}$"):
         hpu.set_device(index)
     assert os.environ["HLS_MODULE_ID"] == module
 
@@ -80,10 +94,14 @@ def test_set_device_in_a_smaller_node(environment, monkeypatch):
     hpu.set_device(0)
 
 
-def test_set_device_agrees_with_the_module_of_the_process(environment):
-    environment(visible="4,5", module="5")
-    hpu.set_device(1)
+@pytest.mark.parametrize("visible", ["", "4,5"])
+@pytest.mark.parametrize("device", [0, 1, 5, 11, "hpu:0", "hpu", None, torch.device("hpu", 3)])
+def test_every_index_is_the_module_that_the_process_has(environment, visible, device):
+    """Training programs pass ``hpu:0`` in each rank, or its rank, whatever module the launcher gave it."""
+    environment(visible, module="5")
+    hpu.set_device(device)
     assert os.environ["HLS_MODULE_ID"] == "5"
+    assert hpu.current_device() == 0
 
 
 @pytest.mark.parametrize("visible", ["9", "1,x", "-1", "1,,2"])
@@ -93,10 +111,12 @@ def test_unknown_modules_are_refused(environment, visible):
         hpu.set_device(0)
 
 
-@pytest.mark.parametrize("device", ["cpu", torch.device("cuda", 0), "hpu", None, 1.5])
-def test_set_device_needs_an_hpu_with_an_index(device):
-    with pytest.raises(ValueError, match="Expected a hpu device"):
+@pytest.mark.parametrize("device", ["cpu", torch.device("cuda", 0), 1.5, "card 1", [0]])
+def test_set_device_names_what_is_no_hpu_device_and_the_way_out(environment, device):
+    with pytest.raises(ValueError, match="Expected a hpu device") as caught:
         hpu.set_device(device)
+    expected = f"Expected a hpu device, but got: {device!r}; use an index, 'hpu', 'hpu:0' or None"
+    assert str(caught.value) == expected
 
 
 def test_device_index():

@@ -49,35 +49,43 @@ def set_device(device: Any) -> None:
 
     Args:
         device: an index (integer, string or `torch.device`) into ``HABANA_VISIBLE_MODULES``, by default 0
-            to 7.
+            to 7. None and ``"hpu"`` mean the device that the process has or will get, index 0.
 
-    The id of the module is written to ``HLS_MODULE_ID``; if that is set already, the index must point to the
-    same module. The index of the device stays 0.
+    The id of the module is written to ``HLS_MODULE_ID``. If that is set already, the process has its module,
+    and any index means it: launchers give each rank a module, and programs then pass ``"hpu:0"`` in every
+    rank, or the rank. The index of the device stays 0.
 
     Raises:
-        AssertionError: there is no such index, or the process has another module.
-        ValueError: `device` is not an hpu device or has no index.
+        AssertionError: the index is negative, or the process has no module yet and there is no such index.
+        ValueError: `device` is not an hpu device.
     """
-    index = _get_device_index(device)
+    index = _index_to_set(device)
+    if index < 0:
+        raise AssertionError(f"Invalid device id {index}: indices begin at 0, so use 0 or 'hpu'")
     modules = visible_modules()
-    if not 0 <= index < len(modules):
+    if own_module() is not None:
+        return
+    if index >= len(modules):
         raise AssertionError(
             f"Invalid device id {index}: {len(modules)} modules are visible to this process, "
             f"so use 0 to {len(modules) - 1}"
         )
-    owned = own_module()
-    is_unguided = owned is None and not os.environ.get("HABANA_VISIBLE_MODULES")
+    is_unguided = not os.environ.get("HABANA_VISIBLE_MODULES")
     if is_unguided and index != 0 and device_count() < NODE_SIZE:
         raise AssertionError(
             f"Invalid device id {index}: with fewer than {NODE_SIZE} modules in the node, name the module of "
             "this process in HLS_MODULE_ID, or use 0"
         )
-    if owned is not None and owned != modules[index]:
-        raise AssertionError(
-            f"Invalid device id {index}: it is module {modules[index]} and this process has module "
-            f"{owned} (HLS_MODULE_ID), so use the index of that one"
-        )
     os.environ["HLS_MODULE_ID"] = str(modules[index])
+
+
+def _index_to_set(device: Any) -> int:
+    try:
+        return _get_device_index(device, optional=True)
+    except (ValueError, RuntimeError):  # torch has a longer text for a string that names no device
+        raise ValueError(
+            f"Expected a hpu device, but got: {device!r}; use an index, 'hpu', 'hpu:0' or None"
+        ) from None
 
 
 class device:
