@@ -25,8 +25,9 @@ def _hpu_backend(graph_module: Any, example_inputs: Any, **arguments: Any) -> An
     return hpu_backend(graph_module, example_inputs, **arguments)
 
 
-#: Modules that call the core and handle real tensors: Dynamo must call their functions, not trace them.
-_NOT_TRACED = ("random", "initialization", "memory")
+#: Modules that call the core, and handle real tensors or the state of a thread: Dynamo must call their
+#: functions, not trace them.
+_NOT_TRACED = ("random", "initialization", "memory", "stream_state")
 
 
 def _skip_when_tracing(trace_rules: ModuleType) -> None:

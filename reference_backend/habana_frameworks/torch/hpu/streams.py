@@ -3,200 +3,52 @@
 Both derive from `torch.Stream` and `torch.Event`, so that everything that takes those takes these. Work on
 one stream runs in order; work on different streams is ordered by events only, apart from one rule of
 `set_stream`.
+
+Under ``torch.compile`` streams and events are part of the graph. Dynamo knows the current stream and the
+blocks that enter a stream in torch's own form only, so functions of this module lead it there; what a
+compiled function gets is therefore a `torch.Stream`, equal to the `Stream` of eager mode. torch lacks such a
+form for `set_stream`, `StreamContext` and `Event.elapsed_time`, which end the graph, and for the target of
+``with stream(s) as target``, which is None in a graph.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
 
 from ._utils import _get_device_index
-from .initialization import _lazy_init
+from .stream_state import StreamContext
+from .stream_state import _current_stream as _current_stream
+from .stream_state import _set_stream_by_id as _set_stream_by_id
+from .stream_state import set_stream as set_stream
+from .stream_types import _HPU, Stream
+from .stream_types import Event as Event
 
-_HPU = int(torch._C._autograd.DeviceType.HPU)
-
-
-class Event(torch.Event):
-    """A marker in a stream's work, to wait for or to measure time with.
-
-    Args:
-        enable_timing: allow `elapsed_time`.
-        blocking: a thread that waits for the event sleeps, if the device makes that distinction.
-        interprocess: not supported by the device; passed on to torch.
-        device: the device of this process, by default the current one.
-
-    An event that was never recorded counts as complete: `query` is true and `synchronize` returns.
-    """
-
-    _clock: torch.Event | None
-
-    def __new__(
-        cls,
-        enable_timing: bool = False,
-        blocking: bool = False,
-        interprocess: bool = False,
-        device: Any = None,
-    ) -> Event:
-        """Create the event and acquire the device."""
-        _get_device_index(device, optional=True)
-        _lazy_init()
-        options = {"enable_timing": enable_timing, "blocking": blocking, "interprocess": interprocess}
-        self = super().__new__(cls, device="hpu", **options)
-        # torch measures time only between events of exactly its own class, so this event has one of those.
-        self._clock = torch.Event(device="hpu", enable_timing=True) if enable_timing else None
-        return self
-
-    def record(self, stream: torch.Stream | None = None) -> None:
-        """Put the marker behind the work that is in a stream, by default the current stream."""
-        if self._clock is not None:
-            self._clock.record(stream)  # first: complete when the event is
-        super().record(stream)
-
-    def elapsed_time(self, end_event: torch.Event) -> float:
-        """Milliseconds between this event and a later one.
-
-        Raises:
-            RuntimeError: one of them was never recorded or is not complete, or they are on different devices.
-            ValueError: one of them was made without ``enable_timing=True``.
-        """
-        if end_event.device.type != "hpu":
-            raise RuntimeError(
-                f"an event on hpu and one on {end_event.device} share no clock: use two events of one device"
-            )
-        if not (self.event_id and end_event.event_id):
-            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
-        start, end = self._clock, getattr(end_event, "_clock", end_event)
-        if start is None or end is None:
-            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
-        return start.elapsed_time(end)
+# Older releases cannot enter a stream, and their Dynamo ends the graph here in any case.
+_IS_TRACED = hasattr(torch.Stream, "__enter__")
 
 
-class Stream(torch.Stream):
-    """A queue of work on the device.
-
-    Args:
-        device: the device of this process, by default the current one.
-        priority: accepted; the device has one priority, 0.
-        stream_id, device_index, device_type: together they name an existing stream instead of making one.
-        stream_ptr: id of an existing stream.
-        is_default_stream: name the default stream.
-
-    Attributes:
-        stream_id, hpu_stream: id of the stream; 0 is the default one.
-        device: its `torch.device`.
-        device_index: an integer, as of every `torch.Stream`.
-        priority: 0.
-    """
-
-    priority = 0
-
-    def __new__(
-        cls,
-        device: Any = None,
-        priority: int = 0,
-        *,
-        stream_id: int | None = None,
-        device_index: int | None = None,
-        device_type: int | None = None,
-        stream_ptr: int | None = None,
-        is_default_stream: bool = False,
-    ) -> Stream:
-        """Create a stream, or name an existing one, and acquire the device."""
-        _lazy_init()
-        if is_default_stream:
-            stream_id = 0
-        elif stream_id is None:
-            stream_id = stream_ptr
-        if stream_id is None:
-            index = _get_device_index(device, optional=True)
-            return super().__new__(cls, device=torch.device("hpu", index), priority=0)
-        return super().__new__(
-            cls,
-            stream_id=stream_id,
-            device_index=device_index or 0,
-            device_type=_HPU if device_type is None else device_type,
-        )
-
-    @staticmethod
-    def priority_range() -> tuple[int, int]:
-        """Lowest and highest priority in the form of the public contract, (0, -1); both mean 0."""
-        return 0, -1
-
-    @property
-    def hpu_stream(self) -> int:
-        """Id of the stream."""
-        return self.stream_id
-
-    def id(self) -> int:
-        """Id of the stream."""
-        return self.stream_id
-
-    def record_event(self, event: torch.Event | None = None) -> torch.Event:
-        """Record an event, a new one by default, behind the work that is in the stream; returns it."""
-        if event is None:
-            event = Event()
-        event.record(self)
-        return event
-
-    def wait_event(self, event: torch.Event) -> None:
-        """Hold later work of this stream back until the event is complete."""
-        event.wait(self)
-
-    def wait_stream(self, stream: torch.Stream) -> None:
-        """Hold later work of this stream back until the work that is now in `stream` has run."""
-        self.wait_event(stream.record_event())
-
-    def __repr__(self) -> str:
-        return f"torch.hpu.Stream(device={self.device}, stream_id={self.stream_id})"
-
-
-class StreamContext:
-    """Context manager: inside, the stream is the current one of this thread. None changes nothing."""
-
-    def __init__(self, stream: torch.Stream | None) -> None:
-        self.stream = stream
-        self._previous: list[torch.Stream] = []
-
-    def __enter__(self) -> torch.Stream | None:
-        if self.stream is not None:
-            self._previous.append(current_stream())
-            set_stream(self.stream)
-        return self.stream
-
-    def __exit__(self, *exception: object) -> None:
-        if self.stream is not None:
-            torch._C._accelerator_setStream(self._previous.pop())
-
-
-def stream(stream: torch.Stream | None) -> StreamContext:
+def stream(stream: torch.Stream | None) -> contextlib.AbstractContextManager[Any]:
     """`StreamContext` of a stream."""
+    if _IS_TRACED and torch.compiler.is_dynamo_compiling():
+        return contextlib.nullcontext() if stream is None else stream
     return StreamContext(stream)
 
 
 def current_stream(device: Any = None) -> Stream:
     """The current stream of this thread."""
-    index = _get_device_index(device, optional=True)
-    _lazy_init()
-    return _as_hpu(torch._C._accelerator_getStream(index))
+    if _IS_TRACED and torch.compiler.is_dynamo_compiling():
+        return torch.accelerator.current_stream()  # type: ignore[return-value]
+    return _current_stream(device)
 
 
 def default_stream(device: Any = None) -> Stream:
     """The stream that is current if none was set; its id is 0."""
+    if _IS_TRACED and torch.compiler.is_dynamo_compiling():
+        return torch.Stream(stream_id=0, device_index=0, device_type=_HPU)  # type: ignore[return-value]
     return Stream(device_index=_get_device_index(device, optional=True), is_default_stream=True)
-
-
-def set_stream(stream: torch.Stream | None) -> None:
-    """Make a stream the current one of this thread. None changes nothing.
-
-    On a switch away from the default stream the new stream waits for the work that is in the default stream.
-    """
-    if stream is None:
-        return
-    previous = current_stream()
-    if previous.stream_id == 0 and stream.stream_id != 0:
-        stream.wait_stream(previous)
-    torch._C._accelerator_setStream(stream)
 
 
 def get_stream_info(stream: torch.Stream) -> tuple[torch.device, int]:
@@ -207,15 +59,3 @@ def get_stream_info(stream: torch.Stream) -> tuple[torch.device, int]:
 def record_stream(tensor: torch.Tensor, stream: torch.Stream) -> None:
     """Keep the memory of a tensor from being reused before the work that is now in the stream has run."""
     tensor.record_stream(stream)
-
-
-def _set_stream_by_id(stream_id: int, device_index: int, device_type: int) -> None:
-    torch._C._accelerator_setStream(
-        Stream(stream_id=stream_id, device_index=device_index, device_type=device_type)
-    )
-
-
-def _as_hpu(stream: torch.Stream) -> Stream:
-    return Stream(
-        stream_id=stream.stream_id, device_index=stream.device_index, device_type=stream.device_type
-    )
