@@ -62,9 +62,10 @@ def _with_a_new_event(x: torch.Tensor) -> torch.Tensor:
 FUNCTIONS = [_on_a_stream, _on_a_new_stream, _on_no_stream, _with_an_event, _with_a_new_event]
 
 
+@pytest.mark.parametrize("executable", ["interpreted", "fused"])
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_streams_and_events_are_part_of_one_graph(function: Function) -> None:
-    options = {"executable": "interpreted"}
+def test_streams_and_events_are_part_of_one_graph(function: Function, executable: str) -> None:
+    options = {"executable": executable}
     program = torch.compile(function, backend="hpu_backend", fullgraph=True, options=options)
     for number in range(3):
         x = torch.full((4,), float(number), device="hpu")

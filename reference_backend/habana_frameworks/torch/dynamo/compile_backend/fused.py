@@ -191,7 +191,8 @@ def _on_cpu(module: GraphModule) -> GraphModule:
     """A copy of the cluster with constants and device arguments on the CPU."""
     result = GraphModule(module, copy.deepcopy(module.graph), class_name=module.__class__.__name__)
     for node in result.graph.nodes:
-        node.meta = {key: value for key, value in node.meta.items() if key not in ("val", "tensor_meta")}
+        # Annotations ("custom") name the stream of the block that a node is from: the CPU has none.
+        node.meta = {k: v for k, v in node.meta.items() if k not in ("val", "tensor_meta", "custom")}
         if node.op == "get_attr":
             constant = getattr(module, node.target)
             if _is_device_tensor(constant):
