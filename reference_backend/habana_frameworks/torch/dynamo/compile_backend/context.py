@@ -138,6 +138,11 @@ def same_metadata(first: Node, second: Node) -> bool:
     return all(_surely_equal(x, y) for x, y in pairs)
 
 
+def same_offset(first: Node, second: Node) -> bool:
+    """Say whether two tensors begin at the same place of their memory, for all symbolic sizes."""
+    return _surely_equal(value_of(first).storage_offset(), value_of(second).storage_offset())
+
+
 def _surely_equal(x: Any, y: Any) -> bool:
     if isinstance(x, int) and isinstance(y, int):
         return x == y

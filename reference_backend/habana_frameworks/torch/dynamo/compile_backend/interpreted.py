@@ -10,8 +10,8 @@ from habana_frameworks.torch import _C, hpu
 import torch
 from torch.fx import GraphModule
 
+from .aliases import Aliases, written_by
 from .calls import by_calls, count
-from .context import is_mutating, storage_of
 from .log import logger
 
 #: Captures for one set of sizes; they differ, for example, in which inputs share memory.
@@ -79,11 +79,9 @@ class InterpretedRecipe:
 
 
 def _writes_to_inputs(module: GraphModule) -> bool:
-    nodes = module.graph.nodes
-    inputs = {storage_of(node) for node in nodes if node.op in ("placeholder", "get_attr")}
-    return any(
-        is_mutating(node) and not inputs.isdisjoint(map(storage_of, node.all_input_nodes)) for node in nodes
-    )
+    aliases = Aliases(module.graph)
+    written = {argument for node in module.graph.nodes for argument in written_by(node)}
+    return any(alias.op in ("placeholder", "get_attr") for node in written for alias in aliases.of(node))
 
 
 class _Capture:

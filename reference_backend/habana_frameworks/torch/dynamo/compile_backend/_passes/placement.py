@@ -8,15 +8,8 @@ import torch
 from torch.fx import Node
 
 from .. import shared_layer
-from ..context import (
-    OptimizerContext,
-    Placement,
-    graph_outputs,
-    is_mutating,
-    storage_of,
-    tensors_in,
-    value_of,
-)
+from ..aliases import is_view
+from ..context import OptimizerContext, Placement, graph_outputs, is_mutating, tensors_in, value_of
 
 aten = torch.ops.aten
 
@@ -76,7 +69,7 @@ def pass_eagerize_leaf_views(ctx: OptimizerContext) -> bool:
     changed = False
     outputs = {node for node in graph_outputs(ctx.graph_module) if isinstance(node, Node)}
     for node in reversed(ctx.graph_module.graph.nodes):
-        if node.meta.get("placement") is not Placement.CLUSTER or not _is_view(node):
+        if node.meta.get("placement") is not Placement.CLUSTER or not is_view(node):
             continue
         if all(user.op == "output" or (user in outputs and _is_leaf(user)) for user in node.users):
             node.meta["placement"] = Placement.CALL
@@ -85,15 +78,7 @@ def pass_eagerize_leaf_views(ctx: OptimizerContext) -> bool:
 
 
 def _is_leaf(node: Node) -> bool:
-    return node.meta.get("placement") is Placement.CALL and _is_view(node)
-
-
-def _is_view(node: Node) -> bool:
-    schema = getattr(node.target, "_schema", None)
-    if schema is None or is_mutating(node) or not isinstance(value_of(node), torch.Tensor):
-        return False
-    base = node.args[0] if node.args else None
-    return isinstance(base, Node) and storage_of(base) == storage_of(node)
+    return node.meta.get("placement") is Placement.CALL and is_view(node)
 
 
 def pass_replace_sym_size(ctx: OptimizerContext) -> bool:

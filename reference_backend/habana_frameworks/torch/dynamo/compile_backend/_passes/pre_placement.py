@@ -9,14 +9,8 @@ from torch.fx import Node
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
 from .. import config, inductor
-from ..context import (
-    OptimizerContext,
-    graph_outputs,
-    is_mutating,
-    same_metadata,
-    storage_of,
-    value_of,
-)
+from ..aliases import Aliases, written_by
+from ..context import OptimizerContext, graph_outputs, same_metadata, value_of
 
 aten = torch.ops.aten
 
@@ -112,27 +106,29 @@ def _drop(ctx: OptimizerContext, source_of: Any) -> bool:
     not begin to share memory with another output or an input.
     """
     graph = ctx.graph_module.graph
-    outputs = [node for node in graph_outputs(ctx.graph_module) if isinstance(node, Node)]
-    returned = {storage_of(node) for node in outputs}
-    inputs = {storage_of(node) for node in graph.nodes if node.op in ("placeholder", "get_attr")}
-    written = {storage_of(n.args[0]) for n in graph.nodes if is_mutating(n) and isinstance(n.args[0], Node)}
+    aliases = Aliases(graph)
+    outputs = {node for node in graph_outputs(ctx.graph_module) if isinstance(node, Node)}
+    written = {argument for node in graph.nodes for argument in written_by(node)}
     changed = False
     for node in list(graph.nodes):
-        if node.op != "call_function":
+        if node.op != "call_function" or node in outputs:
             continue
         source = source_of(node)
         if not isinstance(source, Node) or not same_metadata(source, node):
             continue
-        storage, source_storage = storage_of(node), storage_of(source)
-        if storage in written or source_storage in written or node in outputs:
+        ours, others = aliases.of(node), aliases.of(source)
+        if not written.isdisjoint(ours | others):
             continue
-        joins = storage != source_storage and (source_storage in inputs or source_storage in returned)
-        if storage in returned and joins:
-            continue
+        if ours is not others:
+            lasts = not outputs.isdisjoint(others) or any(other.op != "call_function" for other in others)
+            if lasts and not outputs.isdisjoint(ours):
+                continue
+            if aliases.are_addressed(node):
+                continue
         node.replace_all_uses_with(source)
+        aliases.join(node, source)
+        aliases.remove(node)
         graph.erase_node(node)
-        if storage in returned:
-            returned.add(source_storage)
         changed = True
     if changed:
         graph.eliminate_dead_code()

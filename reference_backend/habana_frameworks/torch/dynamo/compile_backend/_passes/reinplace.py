@@ -7,17 +7,11 @@ from __future__ import annotations
 
 import torch
 from torch.fx import Node
+from torch.fx.node import map_arg
 
 from .. import config
-from ..context import (
-    OptimizerContext,
-    Placement,
-    graph_outputs,
-    same_metadata,
-    storage_of,
-    tensors_in,
-    value_of,
-)
+from ..aliases import Aliases
+from ..context import OptimizerContext, Placement, graph_outputs, same_metadata, same_offset, value_of
 
 aten = torch.ops.aten
 
@@ -52,6 +46,7 @@ def _reinplace(ctx: OptimizerContext, table: dict) -> bool:
     if ctx.fused:
         return False
     graph = ctx.graph_module.graph
+    aliases = Aliases(graph)
     changed = False
     for node in list(graph.nodes):
         if node.op != "call_function" or node.target not in table:
@@ -61,24 +56,34 @@ def _reinplace(ctx: OptimizerContext, table: dict) -> bool:
         base = node.args[0]
         if not isinstance(base, Node) or not same_metadata(base, node) or not _is_dense(base):
             continue
-        if any(
-            storage_of(source) == storage_of(base) for source in node.all_input_nodes if source is not base
-        ):
+        if _reads_elsewhere(node, base, aliases) or aliases.are_addressed(node):
             continue
         epilogue = _copy_back(node, base)
-        if epilogue is None and base.op != "call_function":
+        if epilogue is None and not (base.op == "call_function" and same_offset(base, node)):
             continue
-        if not _is_last_use(ctx, base, node, epilogue):
+        if not _is_last_use(ctx, base, node, epilogue, aliases):
             continue
         if epilogue is not None:
             epilogue.replace_all_uses_with(node)
+            aliases.remove(epilogue)
             graph.erase_node(epilogue)
         node.target = table[node.target]
         node.meta["val"] = value_of(base)
+        aliases.join(node, base)
         changed = True
     if changed:
         ctx.graph_module.recompile()
     return changed
+
+
+def _reads_elsewhere(node: Node, base: Node, aliases: Aliases) -> bool:
+    """Say whether a node reads the memory of `base` through another argument, too."""
+    others: list[Node] = []
+    map_arg((node.args[1:], node.kwargs), others.append)
+    if node.target in _ADD:
+        # An element of the tensor itself is read before it is written; that of a view may be another one.
+        others = [other for other in others if other is not base]
+    return any(aliases.share(other, base) for other in others)
 
 
 def _copy_back(node: Node, base: Node) -> Node | None:
@@ -94,22 +99,28 @@ def _copy_back(node: Node, base: Node) -> Node | None:
 def _is_dense(node: Node) -> bool:
     # Writing over a tensor that overlaps itself would write elements twice.
     value = value_of(node)
-    return isinstance(value, torch.Tensor) and all(
-        isinstance(size, torch.SymInt) or size <= 1 or stride != 0
-        for size, stride in zip(value.shape, value.stride(), strict=True)
-    )
+    dims = list(zip(value.stride(), value.shape, strict=True))
+    if any(isinstance(number, torch.SymInt) for dim in dims for number in dim):
+        return all(isinstance(size, torch.SymInt) or size <= 1 or stride != 0 for stride, size in dims)
+    span = 0
+    for stride, size in sorted(dims):
+        if size > 1 and stride <= span:
+            return False
+        span += (size - 1) * stride
+    return True
 
 
-def _is_last_use(ctx: OptimizerContext, base: Node, node: Node, epilogue: Node | None) -> bool:
+def _is_last_use(
+    ctx: OptimizerContext, base: Node, node: Node, epilogue: Node | None, aliases: Aliases
+) -> bool:
     """Say whether nothing reads the memory of `base` after `node`, except through the result."""
-    storage = storage_of(base)
-    if storage is None:
+    shared = aliases.of(base)
+    if any(alias.op != "call_function" for alias in shared if epilogue is None or alias is not base):
         return False
-    aliases = [alias for alias in ctx.graph_module.graph.nodes if storage_of(alias) == storage]
-    if epilogue is None and any(alias.op != "call_function" for alias in aliases):
+    outputs = {output for output in graph_outputs(ctx.graph_module) if isinstance(output, Node)}
+    # What is written to an input may be returned as that input, but not as a tensor of its own.
+    lasting = shared if epilogue is None else shared | aliases.of(node)
+    if not outputs.isdisjoint(lasting - {epilogue}):
         return False
-    if any(alias in aliases for alias in graph_outputs(ctx.graph_module)):
-        return False
-    readers = {user for alias in aliases for user in alias.users}
-    readers -= {node, epilogue}
-    return all(reader < node for reader in readers) and any(True for _ in tensors_in(value_of(node)))
+    readers = {user for alias in shared for user in alias.users} - {node, epilogue}
+    return all(reader < node for reader in readers if reader.op != "output")
