@@ -30,7 +30,7 @@ class FusedCompiler:
         module: the cluster, on hpu; it stays as it is.
         name: of the recipe.
         visible: positions of the outputs whose strides must be as traced.
-        is_inference, is_backward, frozen: as for `inductor.compile_cpu`.
+        is_inference, is_backward, frozen, is_whole: as for `inductor.compile_cpu`.
         decompose: the graph was not decomposed by Inductor's table before, and must be.
     """
 
@@ -42,13 +42,19 @@ class FusedCompiler:
         is_inference: bool,
         is_backward: bool,
         frozen: bool,
+        is_whole: bool,
         decompose: bool,
     ) -> None:
         self._decompose = decompose
         self._module = module
         self.name = name
         self._visible = visible
-        self._kind = {"is_inference": is_inference, "is_backward": is_backward, "frozen": frozen}
+        self._kind = {
+            "is_inference": is_inference,
+            "is_backward": is_backward,
+            "frozen": frozen,
+            "is_whole": is_whole,
+        }
         *_, output = module.graph.nodes
         self._outputs = [node.meta.get("val") for node in output.args[0]]
 
@@ -129,14 +135,11 @@ class FusedRecipe:
             return [results[i] for i in self._device_outputs]
 
         tensors = on_host(call, [inputs[i] for i in self._device_inputs])
-        input_ids = {id(value) for value in inputs}
         results: list[Any] = [None] * (len(self._device_outputs) + len(self._other_outputs))
         for position, value in zip(self._device_outputs, tensors, strict=True):
             results[position] = value
-        for position, value in zip(self._other_outputs, others, strict=True):
-            # Memory allocated during the call is the device's; no tensor on the CPU may keep it.
-            is_new = isinstance(value, torch.Tensor) and id(value) not in input_ids
-            results[position] = value.clone() if is_new else value
+        for position, value in zip(self._other_outputs, _off_the_device(others, inputs), strict=True):
+            results[position] = value
         inputs.clear()
         return results
 
@@ -166,6 +169,24 @@ def _is_device_tensor(value: Any) -> bool:
 
 def _is_cpu_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.device.type == "cpu"
+
+
+def _off_the_device(values: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+    """Results with copies of those CPU tensors that are new; what shared memory still does.
+
+    Memory allocated during the call is the device's; no tensor on the CPU may keep it.
+    """
+    storages = {v.untyped_storage().data_ptr(): v.untyped_storage() for v in inputs if _is_cpu_tensor(v)}
+    results = []
+    for value in values:
+        if isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() not in storages:
+            storages[value.untyped_storage().data_ptr()] = value.untyped_storage().clone()
+        if isinstance(value, torch.Tensor) and all(value is not given for given in inputs):
+            storage = storages[value.untyped_storage().data_ptr()]
+            place = value.storage_offset(), value.size(), value.stride()
+            value = torch.empty(0, dtype=value.dtype).set_(storage, *place)
+        results.append(value)
+    return results
 
 
 def _separate_alpha(module: GraphModule) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -93,6 +93,7 @@ def compile_cpu(
     is_inference: bool,
     is_backward: bool,
     frozen: bool,
+    is_whole: bool,
 ) -> tuple[Callable[[list[Any]], Sequence[Any]], list[Any] | None]:
     """Compile a graph on CPU tensors.
 
@@ -103,6 +104,7 @@ def compile_cpu(
         is_inference: nothing is saved for a backward graph.
         is_backward: it is a backward graph.
         frozen: parameters are constants in it.
+        is_whole: it is all of a graph of AOTAutograd's, with the same inputs.
 
     Returns:
         A boxed function of CPU tensors, and the strides of its outputs (None if they are as traced).
@@ -118,11 +120,33 @@ def compile_cpu(
             stack.enter_context(V.set_fake_mode(fake_mode))
         if frozen:
             stack.enter_context(inductor_config.patch(freezing=True))
+        if not is_whole:
+            stack.enter_context(_keeping_inputs())
         strides = stack.enter_context(TracingContext.report_output_strides())
         code = compile_fx.compile_fx_inner(
             graph_module, list(inputs), is_inference=is_inference, is_backward=is_backward
         )
         return getattr(code, "current_callable", None) or code, list(strides) if strides else None
+
+
+@contextlib.contextmanager
+def _keeping_inputs() -> Iterator[None]:
+    """Context in which Inductor's code overwrites none of its inputs to save memory.
+
+    AOTAutograd names saved tensors that a backward graph may overwrite, by position. In a part of the graph
+    these positions stand for other tensors, and another part may still read what is overwritten.
+    """
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    before = getattr(metadata, "bw_donated_idxs", None)
+    if metadata is None or before is None:
+        yield
+        return
+    metadata.bw_donated_idxs = None
+    try:
+        yield
+    finally:
+        metadata.bw_donated_idxs = before
 
 
 def _joint_settings(constant_folding: bool) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from ..aliases import Aliases, written_by
 from ..context import (
     OptimizerContext,
     Partition,
@@ -26,6 +27,8 @@ def pass_propose_partitions(ctx: OptimizerContext) -> bool:
     """
     partitions: list[Partition] = []
     home: dict[Node, Partition] = {}
+    aliases = Aliases(ctx.graph_module.graph) if ctx.fused else None
+    reach = _Reach(aliases)
     for node in ctx.graph_module.graph.nodes:
         if node.op in ("placeholder", "get_attr", "output"):
             continue
@@ -35,22 +38,65 @@ def pass_propose_partitions(ctx: OptimizerContext) -> bool:
             if partition.placement is Placement.CLUSTER:
                 partition.nodes.append(node)
                 home[node] = partition
+                if partition is partitions[-1]:
+                    reach.take(node)
                 continue
         last = partitions[-1] if partitions else None
         is_open = last is not None and last.placement is Placement.CLUSTER
-        if placement is Placement.CLUSTER and is_open:
+        if placement is Placement.CLUSTER and is_open and reach.may_take(node):
+            reach.take(node)
             last.nodes.append(node)
             home[node] = last
             continue
         partition = Partition(f"{ctx.graph_name}_{len(partitions)}", [node], placement)
         home[node] = partition
-        if is_open and _may_go_before(node, last, home):
+        if placement is Placement.CLUSTER:
+            reach = _Reach(aliases)
+            reach.take(node)
+        elif is_open and _may_go_before(node, last, home):
             partitions.insert(len(partitions) - 1, partition)
-        else:
-            partitions.append(partition)
+            continue
+        partitions.append(partition)
     ctx.partitions = partitions
     connect(ctx)
     return True
+
+
+class _Reach:
+    """What a cluster reads from outside and writes to.
+
+    A fused recipe takes its inputs for memory of their own and may write to one before it has read another,
+    so a cluster that writes to an input must compute the input's views itself.
+
+    Args:
+        aliases: of the graph; None if recipes run their operators in order, on any inputs.
+    """
+
+    def __init__(self, aliases: Aliases | None) -> None:
+        self._aliases = aliases
+        self._inside: set[Node] = set()
+        self._outside: set[Node] = set()
+        self._written: set[Node] = set()
+
+    def may_take(self, node: Node) -> bool:
+        """Say whether the cluster can have this node, too."""
+        if self._aliases is None:
+            return True
+        sources = set(node.all_input_nodes) - self._inside
+        written = set(written_by(node))
+        outside = self._outside | sources if written else self._outside
+        return not any(
+            self._aliases.share(first, second) and first is not second
+            for firsts, seconds in ((written, outside), (self._written, sources))
+            for first in firsts
+            for second in seconds
+        )
+
+    def take(self, node: Node) -> None:
+        """Note a node of the cluster."""
+        self._outside.update(set(node.all_input_nodes) - self._inside)
+        self._written.update(written_by(node))
+        self._inside.add(node)
 
 
 def _may_go_before(node: Node, cluster: Partition, home: dict[Node, Partition]) -> bool:

@@ -1,0 +1,184 @@
+"""The passes see every way in which tensors of a program share memory; see `helpers.compile_programs`."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from habana_frameworks.torch.dynamo.compile_backend import shared_layer
+from helpers.compile_programs import Program, Statement, check, difference
+
+INPUTS = (
+    "x0 = numbers(step, 0, (4, 4)).to(device)",
+    "x1 = numbers(step, 2, (4, 4)).to(device)",
+    "x2 = numbers(step, 7, (4, 4)).to(device)",
+)
+#: Two additions, of which each could overwrite what it reads.
+SUM = ("v9 = x0 * 2", "v0 = v9 + x1")
+ROWS = "torch.tensor([1, 0, 3, 2], device=x0.device)"
+
+VIEWS = (
+    "v0.t()",
+    "v0.t()[1:].unsqueeze(0)",
+    "v0[1]",
+    "v0.as_strided((2, 2), (1, 4))",
+    "v0.detach()",
+    "torch.ops.aten.alias(v0)",
+    "v0.expand(2, 4, 4)",
+    "v0.expand_as(v0).t()",
+    "v0.split(2)[1]",
+    "v0.chunk(2, 1)[0]",
+    "v0.unbind()[1]",
+    "v0.contiguous().t()",
+    "v0.to(torch.float32).t()",
+    'v0.to("{device}").t()',
+    "v0.reshape(-1)",
+    "v0.view_as(x0).t()",
+    "v0.diagonal()",
+    "v0.clone()",
+    "v0.clone().t()",
+    "torch.nn.functional.dropout(v0, 0.5, False).t()",
+    "torch.ops.aten._unsafe_view(v0, (2, 8))",
+)
+
+
+def program(*lines: str, returns: str, inputs: tuple[str, ...] = INPUTS) -> Program:
+    on_device = (Statement(line.format(device="hpu"), line.format(device="cpu")) for line in lines)
+    return Program(inputs, tuple(on_device), tuple(returns.split()))
+
+
+def test_a_view_of_what_would_be_overwritten(interpreted) -> None:
+    def function(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x, y, z = x.to("hpu"), y.to("hpu"), z.to("hpu")
+        total = x + y
+        view = total.t()
+        return view, total + z
+
+    x, y, z = (torch.randn(5, 5) for _ in range(3))
+    view, total = interpreted(function)(x, y, z)
+    assert torch.equal(view.cpu(), (x + y).t())
+    assert torch.equal(total.cpu(), x + y + z)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_that_is_read_later(view: str) -> None:
+    check(program(*SUM, f"v1 = {view}", "v2 = v0 + x2[0]", "v3 = v1 * 3", returns="v2 v3"), "interpreted")
+
+
+@pytest.mark.parametrize("view", [view for view in VIEWS if "dropout" not in view])
+def test_a_view_that_is_returned(view: str) -> None:
+    check(program(*SUM, f"v1 = {view}", "v2 = v0 + x2[0]", returns="v1 v2"), "interpreted")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        f"v0.index_copy(0, {ROWS}, v0)",
+        f"v0.index_add(0, {ROWS}, v0)",
+        f"v0.index_put(({ROWS},), v0)",
+        f"v0.index_put(({ROWS},), v0.t())",
+        "v0.scatter(0, (x0 > 0).long(), v0)",
+        "v0.scatter_add(0, (x0 > 0).long(), v0)",
+        "v0 + v0",
+        "v0 + v0.t()",
+        "torch.add(v0, v0[0], alpha=2)",
+    ],
+)
+def test_what_is_written_is_also_read(write: str) -> None:
+    check(program(*SUM, f"v1 = {write}", returns="v1"), "interpreted")
+
+
+@pytest.mark.parametrize(
+    ("lines", "returns"),
+    [
+        (("v0 = x0 + x1", "v1 = x0.t()", "v2 = v1 + x2"), "v0 v2"),
+        (("v0 = x0.t()", "v1 = v0 + x1", "v2 = v1 + 1"), "v2"),
+        (("x0.add_(x1)", "v0 = x0.t()", "v1 = x0 + x2"), "v0 v1 x0"),
+        (("v0 = x0.t()", "x0.add_(x1)", "v1 = v0 + x2"), "v0 v1"),
+        (("v0 = x0 + x1", "x0.copy_(v0)"), "v0"),
+        (("v0 = x0 + x1", "x0.copy_(v0)", "v1 = v0.t()"), "v1"),
+        (("v0 = x0 + x1", "x0.copy_(v0)", "x2.copy_(v0)"), "v0 x0"),
+        (("x0[1:].add_(x1[1:])", "v0 = x0 + x2"), "v0"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["habana", "core_aten"])
+def test_inputs_and_their_views(lines: tuple[str, ...], returns: str, mode: str) -> None:
+    check(program(*lines, returns=returns), "interpreted", decomposition_mode=mode)
+
+
+@pytest.mark.parametrize("second", ["x1 = x0", "x1 = x0.t()"])
+def test_inputs_that_share_memory(second: str) -> None:
+    inputs = (INPUTS[0], second, INPUTS[2])
+    lines = ("x0.add_(x2)", "v0 = x1 + x2", "v1 = v0 + x0")
+    check(program(*lines, returns="v0 v1 x1", inputs=inputs), "interpreted")
+
+
+@pytest.mark.parametrize(
+    ("lines", "returns"),
+    [
+        # A clone of a view of a clone of an input.
+        (("v0 = x0.clone()", "v1 = v0.view(-1)", "v2 = v1.clone()", "v3 = v2.view(4, 4).t()"), "v3"),
+        (("v0 = x0 * 2", "v1 = v0.clone().t()", "v2 = v0.clone().t()"), "v1 v2"),
+        (("v0 = x0 * 2", "v1 = v0.clone()", "v2 = v1.t()", "v3 = v0 + x1", "v4 = v2 + 1"), "v3 v4"),
+        (("v0 = x0.clone()", "x0.add_(1)", "v1 = v0 + x0"), "v1"),
+        (("v0 = torch.empty_like(x0).copy_(x0).t()", "v1 = x0 + 1"), "v0 v1"),
+        (("v0 = x0 * 2", "v1 = v0.expand(4, 4)", "v2 = v0.view(4, 4)"), "v0 v1 v2"),
+    ],
+)
+def test_copies_that_can_be_told_from_their_source(lines: tuple[str, ...], returns: str) -> None:
+    check(program(*lines, returns=returns), "interpreted")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("v0 = x0 * 2", "v1 = v0[1:3] + x1[1:3]", "v2 = v1.as_strided((2,), (1,), 0)"),
+        ("v0 = x0 * 2", "v1 = v0[1:3].clone()", "v2 = v1.as_strided((2,), (1,), 0)"),
+        ("v0 = x0[1:3].clone()", "v1 = v0.as_strided((2,), (1,), 1)", "v2 = v1 + 1"),
+    ],
+)
+def test_addresses_in_the_memory_of_a_result(lines: tuple[str, ...]) -> None:
+    check(program(*lines, returns="v2"), "interpreted")
+
+
+@pytest.fixture
+def negation_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_layer, "hpu_fallback_op_list", ["aten::neg"])
+
+
+VIEW_OF_A_WRITTEN_INPUT = program(
+    "v0 = x0.t()", "v1 = v0 + 1", "v2 = v1.neg()", "v3 = v0 * 2 + v2", "x0.copy_(v2 + x1)", returns="v1 v3"
+)
+
+
+@pytest.mark.parametrize("executable", ["interpreted", "fused"])
+def test_a_recipe_writes_to_an_input_of_which_it_gets_a_view(executable: str, negation_falls_back) -> None:
+    check(VIEW_OF_A_WRITTEN_INPUT, executable)
+
+
+def test_a_part_of_a_backward_graph_leaves_its_inputs_alone(fused, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_layer, "hpu_fallback_op_list", ["aten::mm", "aten::cos"])
+    x, weight = (torch.randn(4, 4, device="hpu", requires_grad=True) for _ in range(2))
+    program = fused(lambda x, weight: (x @ weight).sin() * (x @ weight))
+    for _ in range(2):
+        gradient = torch.randn(4, 4, device="hpu")
+        before = gradient.clone()
+        program(x, weight).backward(gradient)
+        assert torch.equal(gradient, before)
+
+
+def test_results_on_the_cpu_share_memory() -> None:
+    inputs = (INPUTS[0], "x1 = numbers(step, 2, ())")
+    lines = ("v0 = x1 + 1", "v1 = v0.detach()", "v2 = x0 * v0")
+    check(program(*lines, returns="v0 v1 v2", inputs=inputs), "fused")
+
+
+def test_a_wrong_program_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    from habana_frameworks.torch.dynamo.compile_backend import aliases
+
+    monkeypatch.setattr(aliases.Aliases, "join", lambda self, first, second: None)
+    wrong = program(*SUM, "v1 = v0.t()", "v2 = v0 + x2", "v3 = v2 * 1", returns="v1 v2 v3")
+    assert "result 0 (v1) is" in difference(wrong, "interpreted")
+    with pytest.raises(
+        AssertionError, match=r"import torch(.|\n)*v1 = v0.t\(\)\n +v2 = v0 \+ x2\n +return \(v1, v2, \)"
+    ):
+        check(wrong, "interpreted")
