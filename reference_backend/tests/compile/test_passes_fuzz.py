@@ -13,7 +13,7 @@ from helpers.compile_programs import Author, check
 NIGHTLY = os.environ.get("CONFORMANCE_NIGHTLY") == "1"
 CHUNK = 20
 #: An interpreted program costs a tenth of a second; a fused one, a C++ compilation or two.
-INTERPRETED = 2000 if NIGHTLY else 100
+INTERPRETED = 2000 if NIGHTLY else 160
 FUSED = range(100) if NIGHTLY else (3, 8)
 
 

@@ -98,11 +98,6 @@ def output_node(graph_module: GraphModule) -> Node:
     return next(node for node in reversed(graph_module.graph.nodes) if node.op == "output")
 
 
-def graph_inputs(graph_module: GraphModule) -> list[Node]:
-    """Inputs of the graph, in order."""
-    return [node for node in graph_module.graph.nodes if node.op == "placeholder"]
-
-
 def graph_outputs(graph_module: GraphModule) -> list[Any]:
     """Results of the graph: nodes and constants."""
     return list(output_node(graph_module).args[0])  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ class FusedCompiler:
         module: the cluster, on hpu; it stays as it is.
         name: of the recipe.
         visible: positions of the outputs whose strides must be as traced.
-        is_inference, is_backward, frozen, is_whole: as for `inductor.compile_cpu`.
+        is_inference, is_backward, frozen: as for `inductor.compile_cpu`.
         decompose: the graph was not decomposed by Inductor's table before, and must be.
     """
 
@@ -42,19 +42,13 @@ class FusedCompiler:
         is_inference: bool,
         is_backward: bool,
         frozen: bool,
-        is_whole: bool,
         decompose: bool,
     ) -> None:
         self._decompose = decompose
         self._module = module
         self.name = name
         self._visible = visible
-        self._kind = {
-            "is_inference": is_inference,
-            "is_backward": is_backward,
-            "frozen": frozen,
-            "is_whole": is_whole,
-        }
+        self._kind = {"is_inference": is_inference, "is_backward": is_backward, "frozen": frozen}
         *_, output = module.graph.nodes
         self._outputs = [node.meta.get("val") for node in output.args[0]]
 

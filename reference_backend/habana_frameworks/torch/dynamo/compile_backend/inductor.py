@@ -93,7 +93,6 @@ def compile_cpu(
     is_inference: bool,
     is_backward: bool,
     frozen: bool,
-    is_whole: bool,
 ) -> tuple[Callable[[list[Any]], Sequence[Any]], list[Any] | None]:
     """Compile a graph on CPU tensors.
 
@@ -104,7 +103,6 @@ def compile_cpu(
         is_inference: nothing is saved for a backward graph.
         is_backward: it is a backward graph.
         frozen: parameters are constants in it.
-        is_whole: it is all of a graph of AOTAutograd's, with the same inputs.
 
     Returns:
         A boxed function of CPU tensors, and the strides of its outputs (None if they are as traced).
@@ -120,8 +118,7 @@ def compile_cpu(
             stack.enter_context(V.set_fake_mode(fake_mode))
         if frozen:
             stack.enter_context(inductor_config.patch(freezing=True))
-        if not is_whole:
-            stack.enter_context(_keeping_inputs())
+        stack.enter_context(_keeping_inputs())
         strides = stack.enter_context(TracingContext.report_output_strides())
         code = compile_fx.compile_fx_inner(
             graph_module, list(inputs), is_inference=is_inference, is_backward=is_backward
@@ -134,19 +131,22 @@ def _keeping_inputs() -> Iterator[None]:
     """Context in which Inductor's code overwrites none of its inputs to save memory.
 
     AOTAutograd names saved tensors that a backward graph may overwrite, by position. In a part of the graph
-    these positions stand for other tensors, and another part may still read what is overwritten.
+    these positions stand for other tensors, and another part may still read what is overwritten. They are no
+    part of the key of Inductor's cache, either, so no graph may use them and the cache is one of its own.
     """
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
     before = getattr(metadata, "bw_donated_idxs", None)
-    if metadata is None or before is None:
+    with contextlib.ExitStack() as stack:
+        # Older releases have no such setting.
+        compiler_config = getattr(torch.compiler, "config", None)
+        if hasattr(compiler_config, "cache_key_tag"):
+            tag = f"{compiler_config.cache_key_tag}hpu_backend"
+            stack.enter_context(compiler_config.patch(cache_key_tag=tag))
+        if metadata is not None and before is not None:
+            metadata.bw_donated_idxs = None
+            stack.callback(setattr, metadata, "bw_donated_idxs", before)
         yield
-        return
-    metadata.bw_donated_idxs = None
-    try:
-        yield
-    finally:
-        metadata.bw_donated_idxs = before
 
 
 def _joint_settings(constant_folding: bool) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from . import config
 from .calls import Recipe
 from .calls import executed_graphs as executed_graphs  # target files name it here
-from .context import OptimizerContext, Partition, graph_inputs
+from .context import OptimizerContext, Partition
 
 
 def make(
@@ -37,7 +37,6 @@ def make(
         is_inference=not ctx.is_training,
         is_backward=ctx.is_backward,
         frozen=ctx.frozen,
-        is_whole=len(ctx.partitions) == 1 and partition.inputs == graph_inputs(ctx.graph_module),
         decompose=config.decomposition_mode not in ("habana", "inductor"),
     )
     if ctx.is_dynamic and config.force_static_compile:
