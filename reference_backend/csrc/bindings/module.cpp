@@ -90,7 +90,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("extended_memory_stats", &extended_memory_stats);
   m.def("reset_peak_memory_stats", [] {
     runtime::acquire();
-    memory::pool().reset_peak(/*to_zero=*/true);
+    memory::pool().reset_peak();
   });
   m.def("reset_accumulated_memory_stats", [] {
     runtime::acquire();

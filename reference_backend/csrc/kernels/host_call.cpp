@@ -130,7 +130,7 @@ c10::intrusive_ptr<c10::StorageImpl> HostCall::host_storage(c10::StorageImpl* de
   if (const StoragePair* pair = find_device_storage(device)) {
     return pair->host;
   }
-  auto host = memory::host_storage_of(device);
+  auto host = memory::take_host_storage(device);
   add(StoragePair{device, host, host->data(), device->nbytes(), /*argument=*/true});
   return host;
 }
@@ -300,6 +300,11 @@ void HostCall::write_back(const TensorPair& pair) {
   c10::StorageImpl* storage = host->unsafe_storage().unsafeGetStorageImpl();
   c10::StorageImpl* before = device->unsafe_storage().unsafeGetStorageImpl();
   if (device_storage_for(storage) != before) {  // set_() gave it another storage
+    if (const StoragePair* pair = find_device_storage(before)) {
+      // The pair refers to it until the end of the call; the tensor may have the last reference.
+      const_cast<StoragePair*>(pair)->replaced =
+          c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(before);
+    }
     c10::StorageImpl* replacement = device_storage_for(storage);
     if (replacement == nullptr) {
       adopt_storage_of(host, /*kept_by_others=*/false);
@@ -338,8 +343,9 @@ void HostCall::release_arguments() {
     pair.host = at::Tensor();
   }
   for (auto& pair : storages_) {
-    if (pair.argument && pair.host.use_count() > 1) {
-      memory::keep_alive_if_kept(pair.device, pair.host);
+    // Memory that the kernel gave it and nobody took stays its own.
+    if (pair.argument && pair.host->data() == pair.address) {
+      memory::return_host_storage(pair.device, std::move(pair.host));
     }
   }
 }

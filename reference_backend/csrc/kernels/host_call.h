@@ -69,6 +69,7 @@ class HostCall {
     const void* address;  // of the host storage before the kernel ran
     std::size_t bytes;
     bool argument;
+    c10::intrusive_ptr<c10::StorageImpl> replaced = {};  // `device`, if set_() took it from its tensor
   };
   struct TensorPair {
     at::Tensor device;

@@ -16,7 +16,7 @@
 
 namespace hpu_reference::memory {
 
-BlockPool* g_pool = nullptr;
+std::atomic<BlockPool*> g_pool{nullptr};
 
 namespace {
 
@@ -87,7 +87,7 @@ std::string megabytes(std::int64_t bytes) {
 }
 
 [[noreturn]] void throw_out_of_memory(std::size_t size) {
-  const PoolStatistics stats = g_pool->statistics();
+  const PoolStatistics stats = pool().statistics();
   const bool limited = stats.in_use + stats.scratch + static_cast<std::int64_t>(size) > stats.limit;
   // Clients look for the upper-case part to retry with a smaller batch.
   TORCH_CHECK_WITH(OutOfMemoryError,
@@ -127,27 +127,27 @@ class Allocator final : public DeviceAllocator {
   }
   void emptyCache(std::pair<unsigned long long, unsigned long long>) override {
     if (is_ready()) {
-      g_pool->empty_cache();
+      pool().empty_cache();
     }
   }
   void recordStream(const c10::DataPtr& pointer, c10::Stream stream) override {
     runtime::acquire();
     if (Block* block = block_of(pointer)) {
-      g_pool->record_stream(block, stream.id());
+      pool().record_stream(block, stream.id());
     }
   }
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override;
   void resetAccumulatedStats(c10::DeviceIndex) override {
     runtime::acquire();
-    g_pool->reset_totals();
+    pool().reset_totals();
   }
   void resetPeakStats(c10::DeviceIndex) override {
     runtime::acquire();
-    g_pool->reset_peak(false);
+    pool().reset_peak();
   }
   std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex) {
     runtime::acquire();
-    const auto stats = g_pool->statistics();
+    const auto stats = pool().statistics();
     return {stats.limit - stats.in_use, stats.limit};
   }
 };
@@ -155,7 +155,7 @@ class Allocator final : public DeviceAllocator {
 c10::CachingDeviceAllocator::DeviceStats Allocator::getDeviceStats(c10::DeviceIndex) {
   using statistics::StatType;
   runtime::acquire();
-  const PoolStatistics stats = g_pool->statistics();
+  const PoolStatistics stats = pool().statistics();
   c10::CachingDeviceAllocator::DeviceStats result;
   const auto fill = [](statistics::StatArray& array,
                        std::int64_t current,
@@ -196,7 +196,7 @@ Block* allocate_after_waiting(std::size_t size, bool scratch, bool in_order) {
   if (runtime::needs_attention() && !runtime::is_running_work()) {
     runtime::flush_recorded();
     runtime::drain_all(/*surface=*/false);
-    block = g_pool->allocate(size, runtime::current_stream_id(), scratch, in_order);
+    block = pool().allocate(size, runtime::current_stream_id(), scratch, in_order);
   }
   const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
   runtime::publish(
@@ -211,12 +211,12 @@ Block* allocate_after_waiting(std::size_t size, bool scratch, bool in_order) {
 void free_block(void* block) {
   // In a forked child the block belongs to the parent.
   if (!runtime::is_forked_child()) {
-    g_pool->free(static_cast<Block*>(block));
+    pool().free(static_cast<Block*>(block));
   }
 }
 
 bool is_ready() {
-  return g_pool != nullptr && !runtime::is_forked_child();
+  return has_pool() && !runtime::is_forked_child();
 }
 
 c10::DataPtr allocate_device(std::size_t size, bool in_order) {

@@ -12,18 +12,23 @@ namespace hpu_reference::memory {
 
 // The pool, null until the runtime acquires the device. Never destroyed: tensors may outlive static
 // destruction.
-extern BlockPool* g_pool;
+extern std::atomic<BlockPool*> g_pool;
+
+// True once the device has been acquired, by whatever thread.
+inline bool has_pool() {
+  return g_pool.load(std::memory_order_acquire) != nullptr;
+}
 
 // True between the first use of the device and the end of the process, except in a forked child.
 bool is_ready();
 
 // The pool; the device must be acquired.
 inline BlockPool& pool() {
-  return *g_pool;
+  return *g_pool.load(std::memory_order_acquire);
 }
 // The arena; the device must be acquired.
 inline const Arena& arena() {
-  return g_pool->arena();
+  return pool().arena();
 }
 
 // Storage of device_allocator().
@@ -41,7 +46,7 @@ c10::DataPtr allocate_device(std::size_t size, bool in_order = true);
 Block* allocate_after_waiting(std::size_t size, bool scratch, bool in_order);
 // Takes a block from the pool for the current stream; see BlockPool::allocate. Throws as allocate_device.
 inline Block* allocate_block(std::size_t size, bool scratch, bool in_order) {
-  Block* block = g_pool->allocate(size, runtime::current_stream_id(), scratch, in_order);
+  Block* block = pool().allocate(size, runtime::current_stream_id(), scratch, in_order);
   return C10_LIKELY(block != nullptr) ? block : allocate_after_waiting(size, scratch, in_order);
 }
 

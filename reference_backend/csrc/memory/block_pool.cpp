@@ -12,18 +12,9 @@ std::size_t round_up(std::size_t size) {
   return (size + BlockPool::kGranule - 1) / BlockPool::kGranule * BlockPool::kGranule;
 }
 
-// The cached CPU storage may be in use elsewhere (a CPU tensor made by host_view()): only our reference is
-// dropped then.
 void drop_host_storage(Block* block) {
   if (auto* storage = block->host_storage.exchange(nullptr)) {
     c10::raw::intrusive_ptr::decref(storage);
-  }
-}
-
-void drop_shared_host_storage(Block* block) {
-  auto* storage = block->host_storage.load(std::memory_order_relaxed);
-  if (storage != nullptr && c10::raw::intrusive_ptr::use_count(storage) != 1) {
-    drop_host_storage(block);
   }
 }
 
@@ -235,7 +226,6 @@ void BlockPool::free(Block* block) {
 
 void BlockPool::give_back_in_order(Block* block) {
   if (C10_UNLIKELY(!stream_idle_(block->stream))) {
-    drop_shared_host_storage(block);
     stats_.ordered += static_cast<std::int64_t>(block->size);
     ordered_[block->stream].emplace(block->size, block);
   } else {
@@ -257,7 +247,6 @@ void BlockPool::release_deferred() {
 }
 
 void BlockPool::give_back(Block* block) {
-  drop_shared_host_storage(block);
   block->in_use = false;
   if (block->size <= kSmall) {
     bins_[bin_of(block->size)].push_back(block);
@@ -317,10 +306,10 @@ PoolStatistics BlockPool::statistics() {
   return result;
 }
 
-void BlockPool::reset_peak(bool to_zero) {
+void BlockPool::reset_peak() {
   std::lock_guard<std::mutex> lock(mutex_);
-  stats_.max_in_use = to_zero ? 0 : stats_.in_use;
-  stats_.max_active = to_zero ? 0 : stats_.active;
+  stats_.max_in_use = stats_.in_use;
+  stats_.max_active = stats_.active;
 }
 
 void BlockPool::reset_accumulated() {

@@ -40,8 +40,7 @@ struct Block {
   std::uint64_t serial = 0;   // of the allocation
   bool host_written = false;  // by a copy from the host that overtook recorded work
   bool ordered = false;       // reused while its stream still had work with the block's last owner
-  // The CPU storage over the host view of this block, made on first use and kept with the block, so that all
-  // host views of one device storage share one CPU storage.
+  // A CPU storage over the host view of this block, which nobody uses: a call takes it and gives it back.
   std::atomic<c10::StorageImpl*> host_storage{nullptr};
 };
 
@@ -95,8 +94,8 @@ class BlockPool {
 
   // The counters now.
   PoolStatistics statistics();
-  // Resets the peak: to 0 for the contract, to what is in use for torch.accelerator.
-  void reset_peak(bool to_zero);
+  // Resets the peak to what is in use.
+  void reset_peak();
   // Resets the counters of torch.hpu.memory_stats().
   void reset_accumulated();
   // Resets the counters of torch.accelerator.memory_stats().

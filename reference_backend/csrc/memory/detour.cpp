@@ -21,7 +21,7 @@ c10::DeleterFnPtr g_free_heap = nullptr;
 
 // The deleter for raw_deallocate(), which knows the address only.
 void free_host(void* host) {
-  if (g_pool != nullptr && g_pool->arena().contains_host(host)) {
+  if (has_pool() && arena().contains_host(host)) {
     free_scratch(host);
   } else {
     g_free_heap(host);
@@ -39,6 +39,9 @@ class DetourAllocator final : public c10::Allocator {
   c10::DataPtr allocate(std::size_t size) override {
     if (tls_detour == kHeap) {
       return heap_->allocate(size);
+    }
+    if (C10_UNLIKELY(runtime::is_forked_child())) {
+      return heap_->allocate(size);  // forked inside a call: the arena is the parent's
     }
     if (tls_detour == kDonated) {
       return donated(size);
@@ -88,7 +91,7 @@ DetourAllocator* g_detour = nullptr;
 // The context of a scratch block is its host address: torch's raw_allocate() asks for that.
 void free_scratch(void* host) {
   if (!runtime::is_forked_child()) {
-    g_pool->free(g_pool->block_at(host));
+    pool().free(pool().block_at(host));
   }
 }
 

@@ -19,8 +19,8 @@ bool adopt_storage(c10::StorageImpl* storage) {
   if (pointer.get() == nullptr) {
     storage->set_data_ptr_noswap(c10::DataPtr(nullptr, runtime::kDevice));
   } else if (is_scratch(pointer)) {
-    Block* block = g_pool->block_at(pointer.get());
-    g_pool->promote(block);
+    Block* block = pool().block_at(pointer.get());
+    pool().promote(block);
     pointer.release_context();
     storage->set_data_ptr_noswap(device_pointer(block));
   } else {
@@ -30,7 +30,7 @@ bool adopt_storage(c10::StorageImpl* storage) {
   return true;
 }
 
-c10::intrusive_ptr<c10::StorageImpl> host_storage_of(c10::StorageImpl* device) {
+c10::intrusive_ptr<c10::StorageImpl> take_host_storage(c10::StorageImpl* device) {
   const c10::DataPtr& pointer = device->data_ptr();
   const std::size_t bytes = device->nbytes();
   Block* block = block_of(pointer);
@@ -53,40 +53,40 @@ c10::intrusive_ptr<c10::StorageImpl> host_storage_of(c10::StorageImpl* device) {
     return make(address);
   }
   void* address = arena().to_host(pointer.get());
-  c10::StorageImpl* cached = block->host_storage.load(std::memory_order_acquire);
-  if (cached == nullptr) {
-    auto fresh = make(address);
-    c10::StorageImpl* expected = nullptr;
-    if (block->host_storage.compare_exchange_strong(expected, fresh.get(), std::memory_order_acq_rel)) {
-      return c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(fresh.release());
-    }
-    cached = expected;
+  // Two calls may read one tensor at once: each has a storage that nobody else changes or counts.
+  auto kept = c10::intrusive_ptr<c10::StorageImpl>::reclaim(
+      block->host_storage.exchange(nullptr, std::memory_order_acq_rel));
+  if (kept == nullptr || C10_UNLIKELY(kept->data() != address)) {
+    return make(address);
   }
-  if (C10_UNLIKELY(cached->nbytes() != bytes)) {
-    set_bytes(cached, bytes);  // the block has been reused, or its storage shrunk in place
+  if (C10_UNLIKELY(kept->nbytes() != bytes)) {
+    set_bytes(kept.get(), bytes);  // the block has been reused, or its storage shrunk in place
   }
-  if (C10_UNLIKELY(cached->resizable() != device->resizable())) {
-    cached->set_resizable(device->resizable());
+  if (C10_UNLIKELY(kept->resizable() != device->resizable())) {
+    kept->set_resizable(device->resizable());
   }
-  return c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(cached);
+  return kept;
 }
 
-void keep_alive_if_kept(c10::StorageImpl* device, const c10::intrusive_ptr<c10::StorageImpl>& host) {
-  Block* block = block_of(device->data_ptr());
-  c10::StorageImpl* expected = host.get();
-  const bool cached = block != nullptr && block->host_storage.load(std::memory_order_relaxed) == expected;
-  if (host.use_count() <= (cached ? 2U : 1U) || host->data() == nullptr) {
+void return_host_storage(c10::StorageImpl* device, c10::intrusive_ptr<c10::StorageImpl> host) {
+  if (host->data() == nullptr) {
     return;
   }
-  using Owner = c10::intrusive_ptr<c10::StorageImpl>;
-  auto* owner = new Owner(Owner::reclaim_copy(device));
-  host->set_data_ptr_noswap(c10::DataPtr(
-      const_cast<void*>(host->data()),
-      owner,
-      [](void* context) { delete static_cast<Owner*>(context); },
-      c10::Device(c10::DeviceType::CPU)));
-  if (cached && block->host_storage.compare_exchange_strong(expected, nullptr)) {
-    c10::raw::intrusive_ptr::decref(host.get());
+  if (C10_UNLIKELY(host.use_count() > 1)) {
+    using Owner = c10::intrusive_ptr<c10::StorageImpl>;
+    auto* owner = new Owner(Owner::reclaim_copy(device));
+    host->set_data_ptr_noswap(c10::DataPtr(
+        const_cast<void*>(host->data()),
+        owner,
+        [](void* context) { delete static_cast<Owner*>(context); },
+        c10::Device(c10::DeviceType::CPU)));
+    return;
+  }
+  Block* block = block_of(device->data_ptr());
+  c10::StorageImpl* empty = nullptr;
+  if (block != nullptr && block->host_storage.compare_exchange_strong(
+                              empty, host.get(), std::memory_order_acq_rel, std::memory_order_relaxed)) {
+    host.release();
   }
 }
 
@@ -94,7 +94,7 @@ void take_resized(c10::StorageImpl* device, c10::StorageImpl* host) {
   const std::size_t bytes = host->nbytes();
   c10::DataPtr fresh = host->set_data_ptr(c10::DataPtr(nullptr, c10::Device(c10::DeviceType::CPU)));
   if (Block* old = block_of(device->data_ptr())) {
-    // The cached host storage of the old block must not outlive this with another block's address.
+    // The host storage that the old block keeps must not be taken for the new memory.
     if (auto* cached = old->host_storage.exchange(nullptr)) {
       c10::raw::intrusive_ptr::decref(cached);
     }

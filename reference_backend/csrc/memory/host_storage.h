@@ -9,13 +9,13 @@ namespace hpu_reference::memory {
 // false, and leaves the storage as it is, if the memory is not the arena's.
 bool adopt_storage(c10::StorageImpl* storage);
 
-// The CPU storage over the host view of a device storage; the same one for all callers as long as the block
-// lives. A storage without memory gets a fresh empty one.
-c10::intrusive_ptr<c10::StorageImpl> host_storage_of(c10::StorageImpl* device);
+// Takes the CPU storage over the host view of a device storage, for one call: the one that its block keeps,
+// or a fresh one if another call has that. A storage without memory gets a fresh empty one.
+c10::intrusive_ptr<c10::StorageImpl> take_host_storage(c10::StorageImpl* device);
 
-// Makes this host storage own the device storage if others than the caller and the block's cache have a
-// reference to it; the block then makes a new one when it needs it.
-void keep_alive_if_kept(c10::StorageImpl* device, const c10::intrusive_ptr<c10::StorageImpl>& host);
+// Gives it back after the call. If somebody else has kept a reference to it, it owns the device storage from
+// now on, and the block makes a new one when it needs it.
+void return_host_storage(c10::StorageImpl* device, c10::intrusive_ptr<c10::StorageImpl> host);
 
 // Gives the device storage the memory of its host storage, which a kernel has resized.
 void take_resized(c10::StorageImpl* device, c10::StorageImpl* host);

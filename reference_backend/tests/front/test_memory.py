@@ -43,16 +43,20 @@ def test_an_allocation_is_seen_and_its_end_too():
 
 
 def test_resets():
+    keep = torch.empty(MIB, device="hpu")
     torch.empty(MIB, device="hpu")
     hpu.reset_peak_memory_stats()
-    assert hpu.memory_stats()["MaxInUse"] == 0
-    keep = torch.empty(MIB, device="hpu")
+    assert hpu.max_memory_allocated() == hpu.memory_allocated() >= keep.nbytes
+    every = torch.accelerator.memory_stats()
+    assert every["allocated_bytes.all.peak"] == every["allocated_bytes.all.current"]
+    assert every["active.all.peak"] == every["active.all.current"]
     hpu.reset_accumulated_memory_stats()
     stats = hpu.memory_stats()
     assert [stats["NumAllocs"], stats["NumFrees"], stats["MaxAllocSize"]] == [0, 0, 0]
     assert stats["MaxInUse"] == stats["InUse"] >= keep.nbytes
+    del keep
     hpu.reset_max_memory_allocated()
-    assert hpu.max_memory_allocated() == 0
+    assert hpu.max_memory_allocated() == hpu.memory_allocated()
 
 
 def test_reserved_is_the_limit():

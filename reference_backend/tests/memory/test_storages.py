@@ -83,3 +83,47 @@ stop = True
 
 def test_a_fork_beside_a_pinning_thread_does_not_hang(python):
     assert python(PINNED_FORK).returncode == 0
+
+
+def test_threads_that_read_one_tensor_leak_nothing(output_of):
+    code = """
+import torch, threading
+import habana_frameworks.torch as ht
+def used():
+    return ht._C.extended_memory_stats()["in_use"]
+def reads(weight, go):
+    go.wait()
+    for _ in range(200):
+        torch.neg(weight)
+before, leaked = used(), []
+for _ in range(40):
+    weight, go = torch.ones(256, device="hpu"), threading.Barrier(4)
+    threads = [threading.Thread(target=reads, args=(weight, go)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    del weight, go, threads, thread
+    leaked.append(used() - before)
+print(leaked[-1])
+"""
+    assert output_of(code) == "0"
+
+
+def test_a_fork_inside_a_call_on_host_allocates_from_the_heap(output_of):
+    code = """
+import torch, os
+import habana_frameworks.torch as ht
+x = torch.ones(1000, device="hpu")
+def forks(tensors):
+    child = os.fork()
+    if child == 0:
+        y = torch.zeros(100_000)
+        y += 3
+        os._exit(0 if y.sum().item() == 300_000 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    return [tensors[0] + 1]
+(result,) = ht._C.call_on_host(forks, [x])
+print(result.device, result.sum().item())
+"""
+    assert output_of(code, options=("-W", "ignore")) == "hpu:0 2000.0"

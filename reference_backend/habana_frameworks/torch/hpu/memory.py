@@ -81,7 +81,7 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Set ``MaxInUse`` to 0; it grows again with the next allocation."""
+    """Set ``MaxInUse`` to ``InUse``, as `torch.cuda` does; it grows again with the next allocation."""
     _check(device)
     _C.reset_peak_memory_stats()
 
