@@ -17,7 +17,7 @@ ProcessGroupHccl::ProcessGroupHccl(c10::intrusive_ptr<c10d::Backend> gloo,
                                    Milliseconds timeout)
     : Backend(rank, size),
       gloo_(std::move(gloo)),
-      roll_call_(std::make_shared<RollCall>(std::move(store), rank, size)),
+      roll_call_(std::make_shared<RollCall>(store, rank, size)),
       timeout_(timeout) {
 }
 
@@ -119,6 +119,11 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::submit(Request&& request) {
   batch_->timeout = std::max(batch_->timeout, request.timeout);
   // No caller waits for a part of the batch; its end waits for the whole.
   return c10::make_intrusive<c10d::Work>(rank_, request.operation);
+}
+
+bool ProcessGroupHccl::is_batching() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return batch_.has_value();
 }
 
 void ProcessGroupHccl::startCoalescing() {
@@ -474,8 +479,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::send(Tensors& tensors, int destinati
                   [hosts = hosts_of(tensors), destination, tag](c10d::Backend& gloo) mutable {
                     return std::vector<WorkPtr>{gloo.send(hosts, destination, tag)};
                   }};
-  const bool batched = batch_.has_value();
-  return batched ? submit(std::move(request))
+  return is_batching() ? submit(std::move(request))
                  : point_to_point(std::move(request), destination, /*sends=*/true);
 }
 
@@ -489,8 +493,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::recv(Tensors& tensors, int source, i
                   [hosts = hosts_of(tensors), source, tag](c10d::Backend& gloo) mutable {
                     return std::vector<WorkPtr>{gloo.recv(hosts, source, tag)};
                   }};
-  const bool batched = batch_.has_value();
-  return batched ? submit(std::move(request)) : point_to_point(std::move(request), source, /*sends=*/false);
+  return is_batching() ? submit(std::move(request)) : point_to_point(std::move(request), source, /*sends=*/false);
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::barrier(const c10d::BarrierOptions& options) {

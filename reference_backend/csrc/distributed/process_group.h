@@ -108,6 +108,7 @@ class ProcessGroupHccl final : public c10d::Backend {
     Start start;
   };
 
+  bool is_batching() const;
   WorkPtr submit(Request&& request);
   WorkPtr issue(Channel& channel, Request&& request, bool numbered, bool blocking);
   WorkPtr point_to_point(Request&& request, int peer, bool sends);
@@ -117,7 +118,7 @@ class ProcessGroupHccl final : public c10d::Backend {
   const std::shared_ptr<const RollCall> roll_call_;
   std::chrono::milliseconds timeout_;
   Channel collectives_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   // Messages between two ranks overtake those of others and collectives, but not one another.
   std::map<std::pair<int, bool>, std::unique_ptr<Channel>> peers_;
   std::uint64_t sequence_ = 0;

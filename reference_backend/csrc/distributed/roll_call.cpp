@@ -1,6 +1,8 @@
 #include "distributed/roll_call.h"
 
 #include <algorithm>
+#include <deque>
+#include <mutex>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -26,10 +28,66 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
+// A second client of the same store; the store itself if it cannot have one.
+template <class Store>
+c10::intrusive_ptr<c10d::Store> second_client(const c10::intrusive_ptr<Store>& store) {
+  if constexpr (requires { store->clone(); }) {
+    try {
+      return store->clone();
+    } catch (...) {  // a store of the user's own, written in Python
+    }
+  }
+  return store;
+}
+
 }  // namespace
 
-RollCall::RollCall(c10::intrusive_ptr<c10d::Store> store, int rank, int size)
-    : store_(std::move(store)), rank_(rank), size_(size) {
+// The connection of a roll call, and the answers that are to be written. A thread that is writing keeps it
+// alive.
+class RollCall::Board : public std::enable_shared_from_this<Board> {
+ public:
+  // Connects now: once the process with the store has died, connecting would take as long as its timeout.
+  explicit Board(const c10::intrusive_ptr<c10d::Store>& users) : store_(second_client(users)) {
+  }
+
+  c10d::Store& store() const {
+    return *store_;
+  }
+
+  // Writes later, on another thread: a store may take as long as its timeout.
+  void write_soon(std::string key, std::string value) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    answers_.emplace_back(std::move(key), std::move(value));
+    if (!writing_) {
+      std::thread([board = shared_from_this()] { board->write(); }).detach();
+      writing_ = true;
+    }
+  }
+
+ private:
+  void write() noexcept {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!answers_.empty()) {
+      const auto [key, value] = std::move(answers_.front());
+      answers_.pop_front();
+      lock.unlock();
+      try {
+        store().set(key, value);
+      } catch (...) {  // the process with the store has ended; describe() reports it
+      }
+      lock.lock();
+    }
+    writing_ = false;
+  }
+
+  const c10::intrusive_ptr<c10d::Store> store_;
+  std::mutex mutex_;  // of what follows
+  std::deque<std::pair<std::string, std::string>> answers_;
+  bool writing_ = false;
+};
+
+RollCall::RollCall(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size)
+    : board_(std::make_shared<Board>(store)), rank_(rank), size_(size) {
 }
 
 milliseconds RollCall::patience(const Collective& collective) const {
@@ -42,8 +100,8 @@ std::string RollCall::key(const Collective& collective, int rank) const {
 
 void RollCall::answer(const Collective& collective) const noexcept {
   try {
-    store_->set(key(collective, rank_), collective.name);
-  } catch (...) {  // the process with the store has ended; describe() reports it
+    board_->write_soon(key(collective, rank_), collective.name);
+  } catch (...) {  // no thread could be started; describe() answers once more
   }
 }
 
@@ -63,7 +121,6 @@ void RollCall::wait(c10d::Work& work, const Collective& collective) const {
 }
 
 std::string RollCall::describe(const Collective& collective, const std::string& why) const {
-  answer(collective);
   std::vector<int> missing;
   std::vector<std::string> elsewhere;
   std::string store_error;
@@ -74,12 +131,14 @@ std::string RollCall::describe(const Collective& collective, const std::string& 
   }
   const auto end = std::chrono::steady_clock::now() + patience(collective) + milliseconds(500);
   try {
+    c10d::Store& store = board_->store();
+    store.set(key(collective, rank_), collective.name);
     while (true) {
       const auto is_there = [&](int rank) {
-        if (!store_->check({key(collective, rank)})) {
+        if (!store.check({key(collective, rank)})) {
           return false;
         }
-        const std::string name = store_->get_to_str(key(collective, rank));
+        const std::string name = store.get_to_str(key(collective, rank));
         if (name != collective.name) {
           elsewhere.push_back("rank " + std::to_string(rank) + " is at " + name);
         }

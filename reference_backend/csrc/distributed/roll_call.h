@@ -1,7 +1,9 @@
 // The ranks that take part in a collective that does not end: each rank that waits long writes so into the
 // group's store, and if the collective fails, the error names those that have not.
 //
-// Collectives that end soon cost nothing: nothing is written for them.
+// Collectives that end soon cost nothing: nothing is written for them. The group's store is the user's, who
+// may be waiting in it: the roll call has a connection of its own, and a thread that carries no collectives
+// writes the answers.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -9,6 +11,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace hpu_reference::distributed {
@@ -24,7 +27,7 @@ struct Collective {
 // The roll call of one group.
 class RollCall {
  public:
-  RollCall(c10::intrusive_ptr<c10d::Store> store, int rank, int size);
+  RollCall(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size);
 
   // Waits for gloo's work; answers the call if that takes long. Throws what the work throws.
   void wait(c10d::Work& work, const Collective& collective) const;
@@ -34,9 +37,11 @@ class RollCall {
  private:
   std::string key(const Collective& collective, int rank) const;
   void answer(const Collective& collective) const noexcept;
+
+  class Board;
   std::chrono::milliseconds patience(const Collective& collective) const;
 
-  const c10::intrusive_ptr<c10d::Store> store_;
+  const std::shared_ptr<Board> board_;
   const int rank_;
   const int size_;
 };

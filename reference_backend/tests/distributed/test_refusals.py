@@ -90,6 +90,37 @@ def elsewhere(rank, size):
     os._exit(0)
 
 
+def waits_in_the_store(rank, size):
+    """A rank waits in the group's store for what another one writes after a slow collective."""
+    meeting = dist.distributed_c10d._get_default_store()
+    if rank == 0:
+        store = dist.TCPStore("127.0.0.1", 0, size, is_master=True, wait_for_workers=False)
+        meeting.set("port", str(store.port))
+    else:
+        store = dist.TCPStore("127.0.0.1", int(meeting.get("port")), size, wait_for_workers=False)
+    dist.destroy_process_group()
+    timeout = datetime.timedelta(seconds=60)
+    dist.init_process_group("hccl", store=store, rank=rank, world_size=size, timeout=timeout)
+    x = torch.ones(4, device="hpu")
+    dist.all_reduce(x)
+    x.cpu()
+    start = time.monotonic()
+    if rank == 0:
+        works = [dist.all_reduce(x, async_op=True) for _ in range(2)]
+        store.get("go")  # this client of the store is taken until then
+    else:
+        time.sleep(2.5)  # longer than a rank waits before it answers the roll call
+        works = [dist.all_reduce(x, async_op=True) for _ in range(2)]
+        for work in works:
+            work.wait()
+        x.cpu()
+        store.set("go", "yes")
+    for work in works:
+        work.wait()
+    assert x.tolist() == [8.0] * 4
+    assert time.monotonic() - start < 20
+
+
 def dies(rank, size):
     """The others end with a clear error, well before the timeout."""
     x = torch.ones(4, device="hpu")
@@ -116,6 +147,10 @@ def test_a_rank_that_does_not_come_is_named(on_ranks):
 
 def test_a_rank_at_another_collective(on_ranks):
     on_ranks(elsewhere)
+
+
+def test_a_slow_collective_beside_a_wait_in_the_store(on_ranks):
+    on_ranks(waits_in_the_store)
 
 
 @pytest.mark.parametrize("size", [2, 3])
