@@ -29,9 +29,9 @@ bool is_large(const kernels::OperatorPlan& plan, const c10::IValue* arguments) {
   }
   switch (plan.cost) {
     case kernels::OperatorPlan::Cost::Product:
-      return elements * last >= kProducts;
+      return elements >= (kProducts - 1) / last + 1;  // a product may exceed 64 bits
     case kernels::OperatorPlan::Cost::Convolution:
-      return elements * 256 >= kProducts;
+      return elements >= kProducts / 256;
     default:
       return elements >= kElements;
   }

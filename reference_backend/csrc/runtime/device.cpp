@@ -11,14 +11,14 @@
 
 namespace hpu_reference::runtime {
 
-bool g_ready = false;
+std::atomic<bool> g_ready{false};
 
 namespace {
 
 constexpr int kModules = 8;  // of one simulated machine
 
 std::mutex g_mutex;
-bool g_acquired = false;
+std::atomic<bool> g_acquired{false};
 AcquireFunction g_acquire_memory = nullptr;  // set while the library is loaded
 
 int count_visible() {

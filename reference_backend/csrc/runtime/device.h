@@ -3,6 +3,8 @@
 
 #include <c10/core/Device.h>
 
+#include <atomic>
+
 namespace hpu_reference::runtime {
 
 // The device of this process.
@@ -16,14 +18,14 @@ using AcquireFunction = void (*)();
 bool register_memory(AcquireFunction acquire);
 
 // True once the device is acquired, except in a forked child.
-extern bool g_ready;
+extern std::atomic<bool> g_ready;
 
 // Acquires the device; see acquire().
 void acquire_slow();
 
 // Makes the device usable; throws in a forked child. Cheap once acquired.
 inline void acquire() {
-  if (C10_UNLIKELY(!g_ready)) {
+  if (C10_UNLIKELY(!g_ready.load(std::memory_order_acquire))) {
     acquire_slow();
   }
 }

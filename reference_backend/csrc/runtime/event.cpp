@@ -79,10 +79,12 @@ void Event::record(c10::StreamId stream) {
   acquire();
   flush_recorded();
   auto mark = std::make_shared<EventMark>(queue_of(stream));
-  std::atomic_store(&latest_, mark);
   if (is_queue_idle(stream)) {
+    // Before anyone can wait for it: only the end of a queue's work wakes waiters.
     mark->complete();
+    std::atomic_store(&latest_, std::move(mark));
   } else {
+    std::atomic_store(&latest_, mark);
     enqueue(stream, std::make_unique<Record>(std::move(mark)));
   }
 }

@@ -1,6 +1,7 @@
 #include "runtime/queue.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ThreadLocalState.h>
 #include <c10/util/Exception.h>
 #include <immintrin.h>
 #include <pthread.h>
@@ -12,6 +13,7 @@
 #include <mutex>
 #include <random>
 #include <thread>
+#include <typeinfo>
 #include <vector>
 
 #include "runtime/device.h"
@@ -33,7 +35,7 @@ struct Queue {
   std::deque<std::unique_ptr<Work>> items;
   bool running = false;
   bool sleeping = false;  // its thread waits for work
-  std::thread thread;
+  std::thread thread;     // runs what does not compute: waits, delays, transfers
   std::condition_variable wake;
   std::exception_ptr error;
   std::uint64_t issued = 0;
@@ -47,10 +49,14 @@ struct Scheduler {
   std::mutex compute;
   std::condition_variable changed;
   int waiting = 0;  // threads that wait for `changed`
+  // Runs what computes, for all queues: each thread that computes brings a team of OpenMP threads of its own.
+  std::thread computer;
+  std::condition_variable compute_wake;
+  bool computer_sleeps = false;
   std::array<Queue, kQueues + kExclusiveQueues> queues;
   std::atomic<int> used{kQueues};               // queues that were ever handed out
   std::vector<int> released;                    // exclusive queues without an owner
-  std::vector<std::unique_ptr<Work>> finished;  // to be released on a host thread
+  std::vector<std::unique_ptr<Work>> finished;  // to be released on a host thread; counts as attention
   bool stopping = false;
   QueueCounters counters;
 };
@@ -74,14 +80,44 @@ void wait_for_change(Scheduler& self, Lock& lock) {
   self.waiting--;
 }
 
-// The same error with the operator that caused it.
+// A copy of the error with a context added; null unless it is of this very class.
+template <class Kind>
+std::exception_ptr with_context(const c10::Error& error, const std::string& context) {
+  if (typeid(error) != typeid(Kind)) {
+    return nullptr;
+  }
+  Kind copy(static_cast<const Kind&>(error));
+  copy.add_context(context);
+  return std::make_exception_ptr(std::move(copy));
+}
+
+template <class... Kinds>
+std::exception_ptr with_context_of(const c10::Error& error, const std::string& context) {
+  std::exception_ptr copy;
+  static_cast<void>(((copy = with_context<Kinds>(error, context)) || ...));
+  return copy;
+}
+
+// The same error with the operator that caused it. A copy: several queues may have one error.
 std::exception_ptr named(std::exception_ptr given, const std::string& name, int queue) {
   const std::string context = "(found when " + name + " ran, queued on stream " + std::to_string(queue) + ")";
   try {
-    std::rethrow_exception(std::move(given));
-  } catch (c10::Error& error) {
-    error.add_context(context);
-    return std::current_exception();
+    std::rethrow_exception(given);
+  } catch (const c10::Error& error) {
+    const std::exception_ptr copy = with_context_of<c10::Error,
+                                                    c10::IndexError,
+                                                    c10::ValueError,
+                                                    c10::TypeError,
+                                                    c10::NotImplementedError,
+                                                    c10::LinAlgError,
+                                                    c10::SyntaxError,
+                                                    c10::EnforceFiniteError,
+                                                    c10::OutOfMemoryError,
+                                                    c10::DistError,
+                                                    c10::DistBackendError,
+                                                    c10::DistStoreError,
+                                                    c10::DistNetworkError>(error, context);
+    return copy != nullptr ? copy : given;
   } catch (const std::exception& error) {
     return std::make_exception_ptr(std::runtime_error(error.what() + (" " + context)));
   } catch (...) {
@@ -97,10 +133,28 @@ void keep_error(Queue& queue, std::exception_ptr error) {
   }
 }
 
-// Runs the first item of a queue that is ready; false if there is none to run. The lock is held on return.
-bool run_one(Scheduler& self, int index, Lock& lock) {
+// The items that a thread runs: a host thread that waits runs them all.
+enum class Runs { Compute, Others, All };
+
+// Wakes the thread whose part the first item of a queue is, if that is not awake.
+void wake_for_first(Scheduler& self, Queue& queue) {
+  if (queue.running || queue.items.empty()) {
+    return;
+  }
+  if (!queue.items.front()->computes()) {
+    if (queue.sleeping) {
+      queue.wake.notify_one();
+    }
+  } else if (self.computer_sleeps) {
+    self.compute_wake.notify_one();
+  }
+}
+
+// Runs the first item of a queue if it is ready and of that kind; false if not. The lock is held on return.
+bool run_one(Scheduler& self, int index, Lock& lock, Runs runs) {
   Queue& queue = self.queues[static_cast<std::size_t>(index)];
-  if (queue.running || queue.items.empty() || self.stopping || !queue.items.front()->ready()) {
+  if (queue.running || queue.items.empty() || self.stopping || !queue.items.front()->ready() ||
+      (runs != Runs::All && (runs == Runs::Compute) != queue.items.front()->computes())) {
     return false;
   }
   std::unique_ptr<Work> work = std::move(queue.items.front());
@@ -134,6 +188,7 @@ bool run_one(Scheduler& self, int index, Lock& lock) {
   lock.lock();
   if (work != nullptr) {
     self.finished.push_back(std::move(work));
+    g_attention.fetch_add(1, std::memory_order_release);  // the next call on the host releases it
   }
   if (error != nullptr) {
     keep_error(queue, error);
@@ -145,9 +200,7 @@ bool run_one(Scheduler& self, int index, Lock& lock) {
   if (self.waiting > 0) {
     self.changed.notify_all();
   }
-  if (!queue.items.empty() && queue.sleeping) {
-    queue.wake.notify_one();  // a thread that only helped may stop here
-  }
+  wake_for_first(self, queue);  // a thread that only helped may stop here
   return true;
 }
 
@@ -156,8 +209,8 @@ void wake_others(Scheduler& self, int index) {
   const int used = self.used;
   for (int other = 0; other < used; other++) {
     Queue& queue = self.queues[static_cast<std::size_t>(other)];
-    if (other != index && queue.sleeping && !queue.items.empty()) {
-      queue.wake.notify_one();
+    if (other != index) {
+      wake_for_first(self, queue);
     }
   }
 }
@@ -168,7 +221,7 @@ void work_loop(int index) {
   Queue& queue = self.queues[static_cast<std::size_t>(index)];
   Lock lock(self.mutex);
   while (!self.stopping) {
-    if (run_one(self, index, lock)) {
+    if (run_one(self, index, lock, Runs::Others)) {
       wake_others(self, index);
       continue;
     }
@@ -178,22 +231,65 @@ void work_loop(int index) {
   }
 }
 
+// Takes the queues in turn, one item of each, so that no stream holds back another.
+void compute_loop() {
+  Scheduler& self = scheduler();
+  pthread_setname_np(pthread_self(), "hpu-compute");
+  Lock lock(self.mutex);
+  while (!self.stopping) {
+    bool any = false;
+    for (int index = 0; index < self.used && !self.stopping; index++) {
+      if (run_one(self, index, lock, Runs::Compute)) {
+        wake_others(self, index);
+        any = true;
+      }
+    }
+    if (!any && !self.stopping) {
+      self.computer_sleeps = true;
+      self.compute_wake.wait(lock);
+      self.computer_sleeps = false;
+    }
+  }
+}
+
+// Work may drop the last reference to a tensor, which may take the interpreter's lock: never under ours.
 void release_finished(Scheduler& self, Lock& lock) {
   if (self.finished.empty() || tls_running) {
     return;
   }
   std::vector<std::unique_ptr<Work>> finished = std::move(self.finished);
   self.finished.clear();
+  g_attention.fetch_sub(static_cast<std::int64_t>(finished.size()), std::memory_order_release);
   lock.unlock();
   finished.clear();
   lock.lock();
 }
 
+// Gives a host thread the thread-local state of one that has set nothing, no modes and no hooks, as long as it
+// runs what it takes over. Changing the state may take the interpreter's lock: never under the scheduler's.
+class PlainState {
+ public:
+  PlainState() : guard_(state()) {
+  }
+
+ private:
+  static const at::ThreadLocalState& state() {
+    static const at::ThreadLocalState* const made = [] {
+      at::ThreadLocalState* fresh = nullptr;
+      std::thread([&fresh] { fresh = new at::ThreadLocalState(); }).join();
+      return fresh;
+    }();
+    return *made;
+  }
+
+  const at::ThreadLocalStateGuard guard_;
+};
+
 // Lets the queue move on a little: runs its first item, or one of the queue that it waits for, or waits.
 void help(Scheduler& self, int index, Lock& lock) {
   int target = index;
   for (int hops = 0; hops < self.used; hops++) {
-    if (run_one(self, target, lock)) {
+    if (run_one(self, target, lock, Runs::All)) {
       self.counters.taken_over++;
       wake_others(self, target);
       return;
@@ -252,11 +348,19 @@ class GateWork final : public Work {
 };
 
 void drain_queue(int index) {
-  const InterpreterRelease unlocked;
   Scheduler& self = scheduler();
   Queue& queue = self.queues[static_cast<std::size_t>(index)];
+  std::uint64_t goal;
+  {
+    const Lock lock(self.mutex);
+    goal = queue.issued;
+    if (queue.done >= goal || self.stopping) {
+      return;
+    }
+  }
+  const PlainState plain;
+  const InterpreterRelease unlocked;
   Lock lock(self.mutex);
-  const std::uint64_t goal = queue.issued;
   while (queue.done < goal && !self.stopping) {
     help(self, index, lock);
   }
@@ -264,16 +368,20 @@ void drain_queue(int index) {
 
 void push(Scheduler& self, int index, std::unique_ptr<Work> work) {
   Queue& queue = self.queues[static_cast<std::size_t>(index)];
+  const bool computes = work->computes();
+  // What waits for another process must not hold up the thread that computes for all.
+  TORCH_INTERNAL_ASSERT(index < kQueues || !computes, work->name(), " computes on an exclusive stream");
   queue.items.push_back(std::move(work));
   queue.issued++;
   queue.pending.fetch_add(1, std::memory_order_relaxed);
   g_attention.fetch_add(1, std::memory_order_release);
   self.counters.queued++;
-  if (!queue.thread.joinable()) {
+  std::thread& thread = computes ? self.computer : queue.thread;
+  if (!thread.joinable()) {
     self.counters.workers++;
-    queue.thread = std::thread(work_loop, index);
-  } else if (queue.sleeping) {
-    queue.wake.notify_one();
+    thread = computes ? std::thread(compute_loop) : std::thread(work_loop, index);
+  } else {
+    wake_for_first(self, queue);
   }
 }
 
@@ -361,8 +469,15 @@ bool is_queue_idle(c10::StreamId id) {
 }
 
 void help_until(int queue, const std::function<bool()>& done) {
-  const InterpreterRelease unlocked;
   Scheduler& self = scheduler();
+  {
+    const Lock lock(self.mutex);
+    if (done() || self.stopping) {
+      return;
+    }
+  }
+  const PlainState plain;
+  const InterpreterRelease unlocked;
   Lock lock(self.mutex);
   while (!done() && !self.stopping) {
     help(self, queue, lock);
@@ -469,7 +584,11 @@ void shutdown_queues() {
     for (Queue& queue : self.queues) {
       queue.wake.notify_all();
     }
+    self.compute_wake.notify_all();
     self.changed.notify_all();
+  }
+  if (self.computer.joinable() && self.computer.get_id() != std::this_thread::get_id()) {
+    self.computer.join();
   }
   for (std::size_t index = 0; index < self.queues.size(); index++) {
     Queue& queue = self.queues[index];
@@ -496,6 +615,7 @@ void shutdown_queues() {
       queue.done += queue.items.size();
       queue.items.clear();
     }
+    g_attention.fetch_sub(static_cast<std::int64_t>(self.finished.size()));
     for (auto& item : self.finished) {
       dropped.push_back(std::move(item));
     }

@@ -1,8 +1,9 @@
 // Queues of streams: work that could not, or should not, run on the thread that issued it.
 //
-// A stream without pending work costs nothing: callers read one atomic number and run inline. Otherwise the
-// stream's own thread runs the work, or a host thread that waits for it, whichever comes first; never two at
-// a time. One mutex guards all queues: items are few and large compared with it.
+// A stream without pending work costs nothing: callers read one atomic number and run inline. Otherwise one
+// thread runs what computes, for all streams; the stream's own thread runs what waits or transfers; a host
+// thread that waits for the stream runs either. Never two at a time on one stream. One mutex guards all
+// queues: items are few and large compared with it.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -72,11 +73,11 @@ class Work {
   ThreadState state;
 };
 
-// Counter that is not 0 while any queue has work or an error, or anything is recorded: all that the fast path
-// reads.
+// Counter that is not 0 while any queue has work, finished work to release, or an error, or anything is
+// recorded: all that the fast path reads.
 extern std::atomic<std::int64_t> g_attention;
 
-// True if anything is queued, recorded or in error.
+// True if anything is queued, recorded, in error or to be released.
 inline bool needs_attention() {
   return C10_UNLIKELY(g_attention.load(std::memory_order_acquire) != 0);
 }

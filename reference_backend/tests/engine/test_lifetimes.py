@@ -187,3 +187,49 @@ def test_work_after_shutdown_does_not_hang(run_python):
     code = START + "import atexit\nfill('gate')\nC.shutdown()\nprint((torch.ones(2) + 1).tolist())"
     done = run_python(code, timeout=TIMEOUT)
     assert (done.returncode, done.stdout.strip()) == (0, "[2.0, 2.0]"), done.stderr
+
+
+GROWTH = """
+def megabytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+def growth(step, count):
+    for _ in range(100):
+        step()
+    before = megabytes()
+    for _ in range(count):
+        step()
+    print(round(megabytes() - before))
+x = torch.ones(64, device="hpu")
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "count"),
+    [
+        (
+            "graph = C.Graph()\n"
+            "graph.begin()\n"
+            "y = x\n"
+            "for _ in range(100): y = torch.relu(y) + x\n"
+            "graph.end()\n"
+            "def step():\n"
+            "    graph.replay(asynchronous=True)\n"
+            "    y.cpu()\n",
+            4000,
+        ),
+        (
+            "C.lazy_start(1, 5)\n"
+            "def step():\n"
+            "    y = x\n"
+            "    for _ in range(50): y = torch.relu(y) * 0.5 + x\n"
+            "    return y.sum().item()\n",
+            600,
+        ),
+    ],
+    ids=["replays", "lazy"],
+)
+def test_reading_results_keeps_no_finished_work(output_of, program, count):
+    """Without a call that synchronises: 4,000 replays or 600 lazy steps, which kept 7 MB or more."""
+    start = "import os, torch, habana_frameworks.torch as ht\nC = ht._C\n"
+    assert int(output_of(start + GROWTH + program + f"growth(step, {count})")) < 4

@@ -237,7 +237,7 @@ def test_many_streams(ones, gate):
         stream.synchronize()
     hpu.synchronize()
     assert all(value.eq(3).all() for value in values)
-    assert C.engine_counters()["workers"] <= 33
+    assert C.engine_counters()["workers"] <= 34  # one for each queue, and one that computes
 
 
 WORKERS = """
@@ -264,6 +264,29 @@ gate.open()
 hpu.synchronize()
 print(*made)
 """
+
+
+def test_streams_that_compute_share_one_team_of_threads(output_of):
+    """20 streams whose work each runs behind the host: a thread each, and no team of OpenMP's for each."""
+    first = "import os, torch, habana_frameworks.torch as ht\n"
+    count = """
+torch.set_num_threads(4)
+x = torch.ones(1 << 20, device='hpu')
+def threads(streams):
+    for stream in streams:
+        with torch.hpu.stream(stream):
+            ht._C.enqueue_delay(0.01)
+            y = x + 1
+            y = x * 2
+    while ht._C.engine_counters()['pending']:
+        pass
+    return len(os.listdir('/proc/self/task'))
+streams = [torch.hpu.Stream() for _ in range(20)]
+threads(streams[:1])
+once = threads(streams[:1])
+print(threads(streams) - once)
+"""
+    assert int(output_of(first + count)) < 30  # 19 streams, and one team; 79 with a team for each
 
 
 def test_threads_are_made_when_they_are_needed(output_of):
@@ -527,3 +550,62 @@ def test_a_call_that_holds_the_interpreters_lock_gives_it_up_while_it_waits(gate
     storage.resize_(2 * storage.nbytes())
     opener.join()
     assert storage.nbytes() == 8 * SIZE
+
+
+EVENTS = """
+import sys, threading, time
+event = torch.Event("hpu")
+event.record()
+ends, counts = time.monotonic() + 3, [0, 0]
+def waits():
+    while time.monotonic() < ends:
+        event.synchronize()
+        counts[0] += 1
+def records():
+    while time.monotonic() < ends:
+        event.record()
+        counts[1] += 1
+sys.setswitchinterval(1e-5)
+threads = [threading.Thread(target=run, daemon=True) for run in (waits, waits, records)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join(20)
+print(any(thread.is_alive() for thread in threads), min(counts) > 0, flush=True)
+os._exit(0)
+"""
+
+
+def test_an_event_that_is_recorded_again_meanwhile_wakes_who_waits_for_it(python):
+    done = python("import os\n" + EVENTS, timeout=60)
+    assert done.stdout == "False True\n", done.stderr
+
+
+HOOKS = """
+import faulthandler, threading
+faulthandler.dump_traceback_later(40, exit=True)
+C, hpu = ht._C, ht.hpu
+x = torch.ones(64, device="hpu")
+def work():
+    return x * 2
+C.set_queue_all(0); work(); C.set_queue_all(-1); hpu.synchronize()
+def reads():
+    while not stop:
+        C.engine_counters()
+stop = False
+beside = threading.Thread(target=reads)
+beside.start()
+with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, lambda tensor: tensor):
+    for _ in range(300):
+        C.enqueue_delay(0.0005)
+        y = work()
+        y.cpu()
+stop = True
+beside.join()
+print("ended")
+"""
+
+
+def test_a_thread_with_hooks_waits_beside_one_that_asks_the_engine(python):
+    done = python("import sys; sys.setswitchinterval(1e-4); import habana_frameworks.torch as ht\n" + HOOKS)
+    assert done.stdout == "ended\n", done.stderr
