@@ -480,7 +480,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::send(Tensors& tensors, int destinati
                     return std::vector<WorkPtr>{gloo.send(hosts, destination, tag)};
                   }};
   return is_batching() ? submit(std::move(request))
-                 : point_to_point(std::move(request), destination, /*sends=*/true);
+                       : point_to_point(std::move(request), destination, /*sends=*/true);
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::recv(Tensors& tensors, int source, int tag) {
@@ -493,7 +493,8 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::recv(Tensors& tensors, int source, i
                   [hosts = hosts_of(tensors), source, tag](c10d::Backend& gloo) mutable {
                     return std::vector<WorkPtr>{gloo.recv(hosts, source, tag)};
                   }};
-  return is_batching() ? submit(std::move(request)) : point_to_point(std::move(request), source, /*sends=*/false);
+  return is_batching() ? submit(std::move(request))
+                       : point_to_point(std::move(request), source, /*sends=*/false);
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::barrier(const c10d::BarrierOptions& options) {

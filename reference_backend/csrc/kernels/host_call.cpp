@@ -302,8 +302,7 @@ void HostCall::write_back(const TensorPair& pair) {
   if (device_storage_for(storage) != before) {  // set_() gave it another storage
     if (const StoragePair* pair = find_device_storage(before)) {
       // The pair refers to it until the end of the call; the tensor may have the last reference.
-      const_cast<StoragePair*>(pair)->replaced =
-          c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(before);
+      const_cast<StoragePair*>(pair)->replaced = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(before);
     }
     c10::StorageImpl* replacement = device_storage_for(storage);
     if (replacement == nullptr) {
@@ -343,7 +342,7 @@ void HostCall::release_arguments() {
     pair.host = at::Tensor();
   }
   for (auto& pair : storages_) {
-    // Memory that the kernel gave it and nobody took stays its own.
+    // Memory that the kernel gave it and no result took stays its own.
     if (pair.argument && pair.host->data() == pair.address) {
       memory::return_host_storage(pair.device, std::move(pair.host));
     }

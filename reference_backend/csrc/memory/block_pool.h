@@ -40,7 +40,7 @@ struct Block {
   std::uint64_t serial = 0;   // of the allocation
   bool host_written = false;  // by a copy from the host that overtook recorded work
   bool ordered = false;       // reused while its stream still had work with the block's last owner
-  // A CPU storage over the host view of this block, which nobody uses: a call takes it and gives it back.
+  // A CPU storage over the host view of this block, which no call uses: a call takes it and gives it back.
   std::atomic<c10::StorageImpl*> host_storage{nullptr};
 };
 

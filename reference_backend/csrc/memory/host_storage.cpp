@@ -53,7 +53,7 @@ c10::intrusive_ptr<c10::StorageImpl> take_host_storage(c10::StorageImpl* device)
     return make(address);
   }
   void* address = arena().to_host(pointer.get());
-  // Two calls may read one tensor at once: each has a storage that nobody else changes or counts.
+  // Two calls may read one tensor at once: each has a storage that no other one changes or counts.
   auto kept = c10::intrusive_ptr<c10::StorageImpl>::reclaim(
       block->host_storage.exchange(nullptr, std::memory_order_acq_rel));
   if (kept == nullptr || C10_UNLIKELY(kept->data() != address)) {

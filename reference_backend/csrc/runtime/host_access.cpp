@@ -51,7 +51,7 @@ void wait_for_earlier_work(bool surface) {
   } else if (surface) {
     surface_error(queue_of(stream));
   }
-  release_finished_work();  // here, where none of our locks is held: it may take the interpreter's
+  release_finished_work();  // it may take the interpreter's lock: none of ours is held here
 }
 
 }  // namespace hpu_reference::runtime

@@ -265,8 +265,9 @@ void release_finished(Scheduler& self, Lock& lock) {
   lock.lock();
 }
 
-// Gives a host thread the thread-local state of one that has set nothing, no modes and no hooks, as long as it
-// runs what it takes over. Changing the state may take the interpreter's lock: never under the scheduler's.
+// Gives a host thread the thread-local state of one that has set nothing, no modes and no hooks, as long as
+// it runs what it takes over. Changing the state may take the interpreter's lock: never under the
+// scheduler's.
 class PlainState {
  public:
   PlainState() : guard_(state()) {

@@ -30,7 +30,7 @@ class Statement:
 
     Attributes:
         text: the line.
-        host: the same for eager mode on the CPU, where a tensor that moves to another device must be copied.
+        host: the same for eager mode on the CPU, with a copy for a tensor that moves to another device.
     """
 
     text: str
@@ -98,7 +98,7 @@ class Program:
 
 
 def difference(program: Program, executable: str, **options: Any) -> str:
-    """What the compiled program does differently, in words; empty if nothing.
+    """Describe in words how the compiled program differs; empty if it does not.
 
     Programs do not count that eager mode refuses, or that torch gets wrong on the CPU: AOTAutograd by itself,
     or Inductor if recipes are fused (it writes over a tensor whose clone it reads later, for one).

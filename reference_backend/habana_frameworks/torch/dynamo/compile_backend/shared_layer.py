@@ -122,7 +122,7 @@ def place(node: Node, fused: bool) -> Placement:
     # A fused recipe is code for the CPU and would draw from the CPU's generator.
     if fused and draws_random_numbers(node):
         return Placement.CALL
-    # By itself, but no fallback: fused code finds a wrong index in a parallel loop, where the error ends the
+    # By itself, but no fallback: fused code finds a wrong index in a parallel loop, whose error ends the
     # process; and a capture knows most of these operators by their tag and would refuse the whole cluster.
     if _MAY_DEPEND_ON_DATA & set(target.tags) and (fused or target not in _CAPTURED_BY_CALL):
         return Placement.CALL

@@ -63,7 +63,7 @@ def pass_propose_partitions(ctx: OptimizerContext) -> bool:
 
 
 class _Reach:
-    """What a cluster reads from outside and writes to.
+    """Nodes outside a cluster that it reads or writes.
 
     A fused recipe takes its inputs for memory of their own and may write to one before it has read another,
     so a cluster that writes to an input must compute the input's views itself.
