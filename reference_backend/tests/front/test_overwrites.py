@@ -168,7 +168,7 @@ def test_import_hook_survives_a_failing_import(tmp_path, monkeypatch):
     when_imported("front_failing", seen.append)
     with pytest.raises(OSError):
         import front_failing
-    source.write_text("value = 12345\n")
+    source.write_text("value = 'of another size, so that no bytecode of before fits'\n")
     import front_failing
 
     assert seen == [front_failing]
