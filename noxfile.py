@@ -31,6 +31,8 @@ TESTS = (
     *("-q", "-n", str(os.cpu_count() or 1), "--dist", "loadfile", "--no-loadscope-reorder"),
     *("-p", "tests.support.scheduling", "tests", "reference_backend/tests"),
 )
+#: The tests with a third-party device, a session of their own.
+VENDOR = "tests/vendor"
 #: Files of a run's output folder.
 WRITTEN = ("journal.jsonl", "results.json", "junit.xml", "report.html")
 LINTERS = ("ruff==0.17.5", "mypy==2.4.1", "clang-format==23.1.5", "import-linter==2.16")
@@ -139,7 +141,13 @@ def tests(session: nox.Session) -> None:
     """The tests of the harness and of the reference device, the longest files first (tests/README.md)."""
     environment = prepare(session)
     environment.install("hypothesis")
-    environment.run("python", "-m", "pytest", *TESTS, *session.posargs)
+    environment.run("python", "-m", "pytest", *TESTS, f"--ignore={VENDOR}", *session.posargs)
+
+
+@nox.session
+def vendor(session: nox.Session) -> None:
+    """The tests with a third-party device, which is compiled here, and the vendor guide by its commands."""
+    prepare(session).run("python", "-m", "pytest", *TESTS[:-2], VENDOR, *session.posargs)
 
 
 @nox.session
