@@ -284,7 +284,7 @@ def mute() -> None:
 
 
 class Event(torch.Event):
-    """Records nothing, is always done, and stands still. Streams take it for the event of torch that it is."""
+    """Records nothing, is always done, and stands still; streams accept it as an event of torch."""
 
     def record(self, stream: Any = None) -> None:
         pass

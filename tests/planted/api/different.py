@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.behaviours import lab as bench
@@ -40,6 +41,8 @@ class RoundsOtherwise(TorchDispatchMode):
 def _small(args: Any) -> bool:
     found: list[torch.Tensor] = []
     tree_map(lambda leaf: found.append(leaf) if isinstance(leaf, torch.Tensor) else None, args)
+    if any(t.is_meta or isinstance(t, FakeTensor) for t in found):
+        return False  # a trace: there are no values to round
     return any(t.is_floating_point() and t.itemsize <= 4 and t.layout is torch.strided for t in found)
 
 
