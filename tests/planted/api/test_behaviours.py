@@ -68,7 +68,7 @@ def test_plain_numbers_are_held_against_what_is_known(value: float, holds: bool)
 
 
 #: In the nightly run the device that rounds otherwise is tried in each dtype, and with ahead-of-time traces
-#: too: their operators are those of other behaviours, and tracing under a dispatch mode takes ten seconds each.
+#: too: their operators are those of other behaviours, and tracing under a dispatch mode takes ten seconds.
 NIGHTLY = os.environ.get("CONFORMANCE_NIGHTLY") == "1"
 #: Torch refuses control flow operators under a dispatch mode, which that device is.
 LEFT_OUT = {"control-flow"} if NIGHTLY else {"control-flow", "aot"}
