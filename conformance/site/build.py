@@ -32,7 +32,7 @@ def build(
     ours: str = "",
     others: Path | None = None,
 ) -> tuple[list[Cell], list[Refused]]:
-    """Make the site of a folder of results, from that folder only; return its cells and the refused runs.
+    """Make the site of a folder of results and the registry; return its cells and the refused runs.
 
     ``others`` contains a folder for each group of other pages, such as the documentation; it may be missing.
     """

@@ -2,8 +2,8 @@
 // group's store, and if the collective fails, the error names those that have not.
 //
 // Collectives that end soon cost nothing: nothing is written for them. The group's store is the user's, who
-// may be waiting in it: the roll call has a connection of its own, and a thread that carries no collectives
-// writes the answers.
+// may be waiting in it: the roll call has a connection of its own (in releases of torch that can clone a
+// store), and a thread that carries no collectives writes the answers.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>

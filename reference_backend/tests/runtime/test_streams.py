@@ -286,7 +286,7 @@ threads(streams[:1])
 once = threads(streams[:1])
 print(threads(streams) - once)
 """
-    assert int(output_of(first + count)) < 30  # 19 streams, and one team; 79 with a team for each
+    assert int(output_of(first + count)) < 30  # 19 threads of streams, and one team
 
 
 def test_threads_are_made_when_they_are_needed(output_of):
