@@ -230,6 +230,6 @@ x = torch.ones(64, device="hpu")
     ids=["replays", "lazy"],
 )
 def test_reading_results_keeps_no_finished_work(output_of, program, count):
-    """Without a call that synchronises. Kept work took some 1.8 KB for each replay, 28 KB for each lazy step."""
+    """Without a call that synchronises. Kept work took 1.8 KB for each replay, 28 KB for each lazy step."""
     start = "import os, torch, habana_frameworks.torch as ht\nC = ht._C\n"
     assert int(output_of(start + GROWTH + program + f"growth(step, {count})")) < 4
