@@ -108,6 +108,20 @@ if os.environ.get("HPU_REFERENCE_COVERAGE") == "1":
     EXTENSION.extra_compile_args += ["--coverage", "-O1", "-fprofile-update=atomic"]
     EXTENSION.extra_link_args += ["--coverage"]
 
+# A core for `nox -s sanitize`: it checks the order of its locks, and under "thread" or "address" its memory.
+SANITIZE = os.environ.get("HPU_REFERENCE_SANITIZE", "")
+SANITIZERS = {
+    "": [],
+    "locks": [],
+    "thread": ["-fsanitize=thread", "-g1", "-fno-omit-frame-pointer"],
+    "address": ["-fsanitize=address,undefined", "-fno-sanitize=vptr", "-g1", "-fno-omit-frame-pointer"],
+}
+if SANITIZE not in SANITIZERS:
+    raise SystemExit(f"HPU_REFERENCE_SANITIZE={SANITIZE!r} is not known: give locks, thread or address")
+if SANITIZE:
+    EXTENSION.extra_compile_args += ["-DHPU_REFERENCE_CHECK_LOCKS", *SANITIZERS[SANITIZE]]
+    EXTENSION.extra_link_args += SANITIZERS[SANITIZE]
+
 # The build is skipped if the extension is built in place and only the metadata is needed, or if the core
 # that is there serves this torch too.
 SKIPPED = os.environ.get("HPU_REFERENCE_SKIP_EXTENSION") == "1"

@@ -10,6 +10,8 @@
 #include "engine/call.h"
 #include "engine/engine.h"
 #include "engine/learned.h"
+#include "memory/order_check.h"
+#include "runtime/gate.h"
 #include "runtime/interpreter.h"
 #include "runtime/notices.h"
 #include "runtime/queue.h"
@@ -130,6 +132,9 @@ void bind_engine(py::module& m) {
         {"launched", engine.launched},
         {"learned_calls", static_cast<std::int64_t>(engine::learned_count())}};
   });
+  m.def("take_order_reports",
+        &memory::take_order_reports,
+        "Missing waits between streams that HPU_REFERENCE_STREAM_ORDER=events has found; forgets them.");
   m.def("clear_learned", &engine::clear_learned);
   m.def("executed_ops", [] {
     std::map<std::string, std::int64_t> result;

@@ -14,6 +14,7 @@
 #include "graph/capture.h"
 #include "graph/lazy.h"
 #include "kernels/host_call.h"
+#include "runtime/capture_scope.h"
 #include "runtime/host_access.h"
 #include "runtime/queue.h"
 
@@ -176,14 +177,17 @@ std::vector<graph::FusedArgument> fused_arguments(const py::list& arguments) {
 }
 
 // Calls a Python function with CPU tensors over the bytes of the device tensors; CPU tensors that it makes
-// become device tensors.
-py::list call_on_host(const py::function& function, const py::list& values) {
+// become device tensors. `writes`: the function changes values of its arguments.
+py::list call_on_host(const py::function& function, const py::list& values, bool writes) {
   if (runtime::needs_attention()) {
     const py::gil_scoped_release release;
     runtime::wait_for_earlier_work(/*surface=*/false);
   }
   kernels::HostCall call;
   call.allow_cpu_tensors(true);
+  if (!writes) {
+    call.keep_values();
+  }
   py::list arguments;
   for (const py::handle& value : values) {
     if (THPVariable_Check(value.ptr())) {
@@ -227,11 +231,11 @@ py::list call_on_host(const py::function& function, const py::list& values) {
 void bind_graphs(py::module& m) {
   py::class_<Capture, std::shared_ptr<Capture>>(m, "Graph", "A captured graph of device work.")
       .def(py::init<>())
-      .def("begin", &Capture::begin, py::arg("dry_run") = false, Release())
+      .def("begin", &Capture::begin, py::arg("dry_run") = false, py::arg("this_thread") = false, Release())
       .def("end", &Capture::end, Release())
       .def("reset", &Capture::reset, Release())
       .def("replay", &Capture::replay, py::arg("asynchronous") = false, Release())
-      .def("set_interface", &Capture::set_interface, py::arg("inputs"), py::arg("outputs"))
+      .def("set_interface", &Capture::set_interface, py::arg("inputs"), py::arg("outputs"), Release())
       .def("accepts", &Capture::accepts, py::arg("inputs"))
       .def("call", &Capture::call, py::arg("inputs"), py::arg("asynchronous") = false, Release())
       .def("dump", &Capture::dump, py::arg("format") = "text")
@@ -275,7 +279,7 @@ void bind_graphs(py::module& m) {
       .def_property_readonly("fused_runs", &graph::Recipe::fused_runs);
   m.def("take_hot_recipes", &graph::take_hot_recipes);
   m.def("is_capturing", &runtime::is_capturing);
-  m.def("call_on_host", &call_on_host, py::arg("function"), py::arg("tensors"));
+  m.def("call_on_host", &call_on_host, py::arg("function"), py::arg("tensors"), py::arg("writes") = true);
 
   m.def(
       "lazy_start",

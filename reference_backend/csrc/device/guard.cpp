@@ -4,6 +4,8 @@
 #include "memory/allocator.h"
 #include "runtime/device.h"
 #include "runtime/event.h"
+#include "runtime/order_clock.h"
+#include "runtime/queue.h"
 #include "runtime/stream.h"
 #include "torch_release.h"
 
@@ -61,7 +63,11 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   bool queryStream(const c10::Stream& stream) const override {
     runtime::flush_recorded();
-    return runtime::is_stream_idle(stream.id());
+    const bool idle = runtime::is_stream_idle(stream.id());
+    if (idle) {
+      runtime::order_host_behind(runtime::clock_of(runtime::queue_of(stream.id())));
+    }
+    return idle;
   }
   void synchronizeStream(const c10::Stream& stream) const override {
     runtime::synchronize_stream(stream.id());

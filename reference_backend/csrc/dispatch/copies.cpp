@@ -9,11 +9,12 @@
 
 #include "dispatch/boxed_kernel.h"
 #include "engine/call.h"
-#include "graph/capture.h"
 #include "graph/lazy.h"
+#include "graph/recording.h"
 #include "kernels/host_call.h"
 #include "kernels/operator_plan.h"
 #include "memory/allocator.h"
+#include "memory/footprint.h"
 #include "memory/pinned.h"
 #include "runtime/host_access.h"
 #include "runtime/queue.h"
@@ -89,7 +90,10 @@ bool enqueue_copy(at::Tensor& self, const at::Tensor& source) {
   }
   runtime::flush_recorded();
   const c10::StreamId stream = runtime::current_stream_id();
-  if (runtime::is_queue_idle(stream) && !runtime::is_queue_all() && device.nbytes() < kWorthQueue) {
+  memory::Footprint footprint;
+  footprint.add(device.storage().unsafeGetStorageImpl(), /*written=*/kernels::is_device_tensor(self));
+  if (runtime::is_queue_idle(stream) && !runtime::is_queue_all() && device.nbytes() < kWorthQueue &&
+      !footprint.has_conflicts(stream)) {
     return false;
   }
   if (!at::is_expandable_to(source.sizes(), self.sizes())) {
@@ -100,7 +104,7 @@ bool enqueue_copy(at::Tensor& self, const at::Tensor& source) {
     memory::touch(storage);
     return engine::make_host_storage(memory::arena().to_host(storage->data_ptr().get()), storage->nbytes());
   });
-  runtime::enqueue(stream, std::make_unique<CopyWork>(std::move(call), host.storage()));
+  footprint.enqueue(stream, std::make_unique<CopyWork>(std::move(call), host.storage()), /*keeps=*/true);
   return true;
 }
 
@@ -111,12 +115,12 @@ void copy_attentively(at::Tensor& self, const at::Tensor& source, bool non_block
     copy_now(self, source, non_blocking, /*surface=*/false);
     return;
   }
-  if (graph::Capture* capture = graph::current_capture()) {
+  if (const std::shared_ptr<graph::Recording> recording = graph::current_recording()) {
     const bool repeatable = !to_host || (non_blocking && is_pinned_cpu(self));
     const bool dense = (to_host || is_dense_device(self)) && (to_host ? is_dense_device(source) : true) &&
                        source.layout() == at::kStrided;
     if (repeatable && dense) {
-      capture->record_host_copy(self, source, [&] {
+      recording->record_host_copy(self, source, [&] {
         const runtime::InlineScope scope;
         copy_now(self, source, non_blocking, /*surface=*/false);
       });

@@ -10,8 +10,8 @@
 #include <sstream>
 
 #include "kernels/host_call.h"
+#include "runtime/capture_scope.h"
 #include "runtime/device.h"
-#include "runtime/host_access.h"
 #include "runtime/notices.h"
 
 namespace hpu_reference::dispatch {

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include "memory/allocator.h"
+#include "memory/footprint.h"
 #include "runtime/device.h"
 #include "runtime/event.h"
 #include "runtime/queue.h"
@@ -96,6 +97,7 @@ void Transfer::rethrow() const {
 }
 
 void Transfer::block_current_stream() const {
+  runtime::order_behind(runtime::queue_of(runtime::current_stream_id()), clock_);
   if (is_done()) {
     rethrow();
     return;
@@ -117,6 +119,7 @@ bool Transfer::finish(std::chrono::milliseconds timeout) const {
   } else if (!runtime::wait_until([this] { return is_done(); }, timeout)) {
     return false;
   }
+  runtime::order_host_behind(clock_);
   runtime::release_finished_work();
   if (is_done()) {
     rethrow();
@@ -132,7 +135,8 @@ Channel::~Channel() {
 }
 
 std::shared_ptr<Transfer> Channel::issue(std::string name,
-                                         const std::vector<at::Tensor>& tensors,
+                                         const std::vector<at::Tensor>& used,
+                                         const std::vector<at::Tensor>& written,
                                          std::function<void()> run) {
   runtime::acquire();
   runtime::flush_recorded();
@@ -142,13 +146,16 @@ std::shared_ptr<Transfer> Channel::issue(std::string name,
   mark.record(current);
   mark.block(stream_);
   auto transfer = std::make_shared<Transfer>(std::move(name), current, stream_);
-  for (const at::Tensor& tensor : tensors) {
-    if (memory::Block* block = memory::block_of(tensor.storage().data_ptr())) {
-      memory::pool().record_stream(block, stream_);
-      memory::touch(tensor.storage().unsafeGetStorageImpl());
+  memory::Footprint footprint;
+  for (const std::vector<at::Tensor>* tensors : {&used, &written}) {
+    for (const at::Tensor& tensor : *tensors) {
+      const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+      memory::touch(storage);
+      footprint.add(storage, /*written=*/tensors == &written);
     }
   }
-  runtime::enqueue(stream_, std::make_unique<TransferWork>(transfer, std::move(run)));
+  footprint.enqueue(stream_, std::make_unique<TransferWork>(transfer, std::move(run)), /*keeps=*/true);
+  transfer->clock_ = runtime::clock_of(runtime::queue_of(stream_));
   return transfer;
 }
 

@@ -3,7 +3,7 @@
 //   issue on a stream --mark--> channel's stream: [wait for the mark][transfer on host views] --> done
 //                                                                    stream of wait(): [wait for done]
 //
-// A transfer reads and writes the host views of device memory, which record_stream keeps from being used
+// A transfer reads and writes the host views of device memory, which its footprint keeps from being used
 // again under it. Only Transfer::finish() blocks the host.
 #pragma once
 
@@ -17,6 +17,8 @@
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "runtime/order_clock.h"
 
 namespace hpu_reference::distributed {
 
@@ -54,7 +56,8 @@ class Transfer : public std::enable_shared_from_this<Transfer> {
   const std::string name_;
   const c10::StreamId issued_on_;
   const c10::StreamId runs_on_;
-  std::exception_ptr error_;  // set before done_
+  runtime::OrderClock clock_;  // what comes before its end
+  std::exception_ptr error_;   // set before done_
   std::atomic<bool> done_{false};
 };
 
@@ -67,9 +70,10 @@ class Channel {
   Channel& operator=(const Channel&) = delete;
 
   // Issues a transfer: `run` is called behind what the calling thread's current stream contains now.
-  // `tensors` are those whose memory it uses. `name` is for messages.
+  // `used` are the tensors whose memory it uses, of which it writes `written`. `name` is for messages.
   std::shared_ptr<Transfer> issue(std::string name,
-                                  const std::vector<at::Tensor>& tensors,
+                                  const std::vector<at::Tensor>& used,
+                                  const std::vector<at::Tensor>& written,
                                   std::function<void()> run);
   // Returns when everything issued so far is done.
   void drain() const;

@@ -11,7 +11,7 @@
 
 #include "distributed/checks.h"
 #include "distributed/operators.h"
-#include "graph/capture.h"
+#include "runtime/capture_scope.h"
 
 namespace hpu_reference::distributed {
 
@@ -87,7 +87,7 @@ BetweenGraphs g_between_graphs;
 // Calls the handler and returns its work, behind the argument `Shown` if the operator returns one.
 template <Handler handler, const char* const* shown>
 void kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  if (graph::current_capture() != nullptr && g_between_graphs) {
+  if (runtime::is_capturing() && g_between_graphs) {
     const std::size_t count = op.schema().arguments().size();
     auto results = std::make_shared<torch::jit::Stack>();
     g_between_graphs([op, keys, results, given = torch::jit::last(*stack, count).vec()] {

@@ -2,7 +2,7 @@
 
 #include "distributed/transport.h"
 #include "distributed/work.h"
-#include "graph/capture.h"
+#include "runtime/capture_scope.h"
 #include "torch_release.h"
 
 namespace hpu_reference::distributed {
@@ -56,7 +56,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
                                                   bool numbered,
                                                   bool blocking) {
   // It would run now and be missing from each replay: wrong values, and no error.
-  TORCH_CHECK(graph::current_capture() == nullptr,
+  TORCH_CHECK(!runtime::is_capturing(),
               "collective nonSFG is not supported during hpu graph capturing: ",
               c10d::opTypeToString(request.operation),
               " of hccl; end the capture before it and begin another one behind it");
@@ -95,7 +95,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
                        ")");
     }
   };
-  auto transfer = channel.issue(std::move(name), request.used, std::move(run));
+  auto transfer = channel.issue(std::move(name), request.used, request.outputs, std::move(run));
   return c10::make_intrusive<HcclWork>(
       rank_, request.operation, number, std::move(transfer), std::move(request.outputs), blocking);
 }

@@ -1,8 +1,11 @@
 #include "engine/engine.h"
 
+#include <ATen/ExpandUtils.h>
+
 #include <mutex>
 
 #include "engine/learned.h"
+#include "kernels/host_call.h"
 #include "kernels/operator_plan.h"
 #include "memory/allocator.h"
 #include "memory/detour.h"
@@ -15,7 +18,6 @@ namespace hpu_reference::engine {
 
 namespace {
 
-std::atomic<Recorder*> g_capture{nullptr};
 std::atomic<Recorder*> g_lazy{nullptr};
 
 std::mutex g_plans_mutex;
@@ -75,6 +77,59 @@ class WarningCounter final : public c10::WarningHandler {
   c10::WarningHandler* const next_ = c10::WarningUtils::get_warning_handler();
 };
 
+template <class Visitor>
+void visit_device_storages(const kernels::OperatorPlan& plan,
+                           const c10::IValue* arguments,
+                           const Visitor& visit) {
+  for (std::size_t i = 0; i < plan.arguments; i++) {
+    const auto look = [&](const c10::IValue& value) {
+      if (value.isTensor() && value.toTensor().defined() && kernels::is_device_tensor(value.toTensor()) &&
+          value.toTensor().has_storage()) {
+        visit(value.toTensor().unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(),
+              static_cast<bool>(plan.written[i]));
+      }
+    };
+    if (arguments[i].isList()) {
+      for (const c10::IValue& item : arguments[i].toListRef()) {
+        look(item);
+      }
+    } else {
+      look(arguments[i]);
+    }
+  }
+}
+
+// True if the call has to wait for work of another stream, which uses its memory.
+bool waits_for_memory(const kernels::OperatorPlan& plan, const c10::IValue* arguments) {
+  bool used = false;
+  visit_device_storages(plan, arguments, [&](const c10::StorageImpl* storage, bool) {
+    used |= memory::may_have_users(storage);
+  });
+  return used && footprint_of(plan, arguments).has_conflicts(runtime::current_stream_id());
+}
+
+// What a copy returns is known without running it: its first argument. Null for one that throws.
+LearnedPtr learn_copy(const CallArguments& arguments) {
+  const at::Tensor& self = *arguments.tensors()[0].tensor;
+  if (arguments.tensors().size() != 2 ||
+      !at::is_expandable_to(arguments.tensors()[1].tensor->sizes(), self.sizes())) {
+    return nullptr;
+  }
+  Learned learned;
+  Result result;
+  result.kind = Result::Kind::Argument;
+  result.source = 0;
+  result.dtype = self.scalar_type();
+  result.sizes = self.sizes();
+  result.strides = self.strides();
+  result.offset = self.storage_offset();
+  result.conj = self.is_conj();
+  result.neg = self.is_neg();
+  learned.results.push_back(std::move(result));
+  learned.lengths.push_back(-1);
+  return add_learned(arguments.key(), std::move(learned));
+}
+
 void defer(const kernels::HostKernel& kernel,
            const c10::OperatorHandle& op,
            const CallArguments& arguments,
@@ -99,16 +154,18 @@ void defer(const kernels::HostKernel& kernel,
     fresh.push_back(resolver(storage.unsafeGetStorageImpl()));
   }
   set_fresh(call, std::move(fresh));
+  memory::Footprint footprint = footprint_of(kernel.plan(), values);
+  for (const c10::Storage& storage : storages) {
+    footprint.add(storage.unsafeGetStorageImpl(), /*written=*/true);
+  }
   counters().deferred++;
-  runtime::enqueue(runtime::current_stream_id(), std::make_unique<CallWork>(std::move(call)));
+  footprint.enqueue(runtime::current_stream_id(), std::make_unique<CallWork>(std::move(call)));
 }
 
 }  // namespace
 
-void set_capture(Recorder* recorder) {
-  Recorder* before = g_capture.exchange(recorder);
-  runtime::set_capturing(recorder != nullptr);
-  runtime::g_attention.fetch_add((recorder != nullptr ? 1 : 0) - (before != nullptr ? 1 : 0));
+std::shared_ptr<CaptureRecorder> capture_here() {
+  return std::static_pointer_cast<CaptureRecorder>(runtime::capture_here());
 }
 
 void set_lazy(Recorder* recorder) {
@@ -123,7 +180,7 @@ bool hold_back(const kernels::HostKernel& kernel,
   if (runtime::runs_inline()) {
     return false;
   }
-  if (Recorder* capture = g_capture.load(std::memory_order_acquire)) {
+  if (const std::shared_ptr<CaptureRecorder> capture = capture_here()) {
     note_line();
     return capture->record(kernel, op, stack);
   }
@@ -134,18 +191,24 @@ bool hold_back(const kernels::HostKernel& kernel,
   if (!runtime::is_pipeline_enabled() || runtime::is_sync_debug_mode() || !kernel.is_dense()) {
     return false;
   }
-  if (!large && !runtime::is_queue_all() && runtime::is_queue_idle(runtime::current_stream_id())) {
+  const c10::IValue* values = stack->data() + (stack->size() - kernel.plan().arguments);
+  if (!large && !runtime::is_queue_all() && runtime::is_queue_idle(runtime::current_stream_id()) &&
+      !waits_for_memory(kernel.plan(), values)) {
     return false;  // only other streams have work
   }
   note_line();
-  const CallArguments arguments(kernel.plan(), stack->data() + (stack->size() - kernel.plan().arguments));
+  const CallArguments arguments(kernel.plan(), values);
   if (!arguments.deferrable()) {
     return false;
   }
-  const LearnedPtr learned = find_learned(arguments.key());
+  LearnedPtr learned = find_learned(arguments.key());
+  if (learned == nullptr && kernel.plan().name == "aten::copy_") {
+    learned = learn_copy(arguments);
+  }
   if (learned == nullptr) {
     const std::string key = arguments.key();  // waiting may use the thread's
     runtime::wait_for_earlier_work(/*surface=*/kernel.plan().data_dependent);
+    footprint_of(kernel.plan(), values).wait(runtime::current_stream_id());
     run_and_learn(kernel, op, key, stack);
     return true;
   }
@@ -158,6 +221,14 @@ bool hold_back(const kernels::HostKernel& kernel,
   }
   defer(kernel, op, arguments, learned, stack);
   return true;
+}
+
+memory::Footprint footprint_of(const kernels::OperatorPlan& plan, const c10::IValue* arguments) {
+  memory::Footprint footprint;
+  visit_device_storages(plan, arguments, [&](const c10::StorageImpl* storage, bool written) {
+    footprint.add(storage, written);
+  });
+  return footprint;
 }
 
 LearnedPtr run_and_learn(const kernels::HostKernel& kernel,

@@ -7,6 +7,8 @@
 #include "engine/call.h"
 #include "kernels/host_kernel.h"
 #include "kernels/operator_plan.h"
+#include "memory/footprint.h"
+#include "runtime/capture_scope.h"
 
 namespace hpu_reference::engine {
 
@@ -17,7 +19,7 @@ bool hold_back(const kernels::HostKernel& kernel,
                torch::jit::Stack* stack,
                bool large);
 
-// Receiver of the calls of all threads, which it may record instead of running them: a capture or lazy mode.
+// Receiver of calls, which it may record instead of running them: a capture or lazy mode.
 class Recorder {
  public:
   virtual ~Recorder() = default;
@@ -27,12 +29,23 @@ class Recorder {
                       torch::jit::Stack* stack) = 0;
 };
 
-// Sets the capture in progress; nullptr ends it. A capture goes before lazy mode.
-void set_capture(Recorder* recorder);
-// Sets lazy mode's recorder.
+// Recorder of a capture, registered with runtime::begin_capture(): every scope there is one. A capture goes
+// before lazy mode.
+class CaptureRecorder : public Recorder, public runtime::CaptureScope {
+ public:
+  using runtime::CaptureScope::CaptureScope;
+};
+// The recorder of calls on this thread's current stream, or nullptr if they are not captured.
+std::shared_ptr<CaptureRecorder> capture_here();
+
+// Sets lazy mode's recorder, which receives the calls of all threads.
 void set_lazy(Recorder* recorder);
 
-// Runs the call inline and learns what it returns. `key` is its arguments' key.
+// The memory of the device tensors among an operator's arguments.
+memory::Footprint footprint_of(const kernels::OperatorPlan& plan, const c10::IValue* arguments);
+
+// Runs the call inline and learns what it returns. `key` is its arguments' key. The caller has waited for the
+// arguments' memory.
 LearnedPtr run_and_learn(const kernels::HostKernel& kernel,
                          const c10::OperatorHandle& op,
                          const std::string& key,

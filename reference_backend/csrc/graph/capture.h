@@ -4,25 +4,29 @@
 // capture as it is, the rest planned into one workspace.
 #pragma once
 
-#include <mutex>
+#include <memory>
 #include <optional>
-#include <unordered_set>
+#include <string>
+#include <vector>
 
-#include "engine/engine.h"
-#include "engine/learned.h"
+#include "graph/exchange.h"
 #include "graph/fused_program.h"
 #include "graph/recipe.h"
-#include "kernels/host_kernel.h"
+#include "graph/recording.h"
 
 namespace hpu_reference::graph {
 
-// One captured graph.
-class Capture final : public engine::Recorder {
+// One captured graph. Several threads may use it.
+class Capture {
  public:
-  ~Capture() override;
+  Capture() = default;
+  ~Capture();
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
 
-  // Starts the capture. `dry_run`: end() gives memory from before the capture the contents that it had here.
-  void begin(bool dry_run);
+  // Starts the capture, on the current stream. `dry_run`: end() gives memory from before the capture the
+  // contents that it had here. `this_thread`: other threads may work on the same stream meanwhile.
+  void begin(bool dry_run, bool this_thread = false);
   // Ends the capture.
   void end();
   // Ends a capture that cannot be finished, and forgets everything.
@@ -42,21 +46,13 @@ class Capture final : public engine::Recorder {
   // Runs the graph on these inputs and returns its outputs.
   std::vector<at::Tensor> call(const std::vector<at::Tensor>& inputs, bool asynchronous);
 
-  // As engine::Recorder.
-  bool record(const kernels::HostKernel& kernel,
-              const c10::OperatorHandle& op,
-              torch::jit::Stack* stack) override;
-  // Records a copy between host and device memory: each replay reads or writes the host's side again. `copy`
-  // does it now.
-  void record_host_copy(at::Tensor& self, const at::Tensor& source, const std::function<void()>& copy);
-
   // True between begin() and end().
   bool is_capturing() const {
-    return state_ == State::Capturing;
+    return contents_.state == State::Capturing;
   }
   // The compiled graph; nullptr before the first replay or prepare().
   const Recipe* recipe() const {
-    return recipe_.get();
+    return contents_.recipe.get();
   }
   // True if a call that the passes have left touches the tensor's memory.
   bool uses(const at::Tensor& tensor) const;
@@ -76,54 +72,25 @@ class Capture final : public engine::Recorder {
 
   void require_ready(const char* what) const;
   void compile();
-  void launch(Launch&& launch, bool asynchronous);
-  void save(const c10::StorageImpl* device);
-  void save_written(const engine::CallArguments& arguments);
-  void finish_earlier_work();
-  void restore();
-  void run_recorded(const kernels::HostKernel& kernel,
-                    const c10::OperatorHandle& op,
-                    torch::jit::Stack* stack);
+  Launch make_launch() const;
+  memory::Footprint footprint() const;
 
-  struct Slot {               // one tensor of the interface
-    int buffer = -1;          // -1: memory that no call touches
-    int input = -1;           // outputs: the input whose memory it is
-    engine::Result metadata;  // sizes, strides, offset, dtype, bits
-    std::size_t bytes = 0;    // of the storage
-    std::size_t first = 0;    // inputs: the first one with the same storage
-    bool unique = true;       // inputs: no other shares the storage
-    std::size_t begin = 0;    // inputs: the bytes of the storage that calls look at
-    std::size_t end = 0;
-    at::Tensor kept;  // outputs that no call makes: the tensor itself
+  // What begin() to compile() have made; reset() replaces it as a whole.
+  struct Contents {
+    State state = State::Empty;
+    c10::StreamId stream = 0;
+    std::shared_ptr<Recording> recording;
+    Graph recorded;
+    std::shared_ptr<Recipe> recipe;
+    std::vector<void*> addresses;
+    // Per buffer; empty if the memory comes with each launch.
+    std::vector<c10::Storage> owners;
+    c10::Storage workspace;
+    std::optional<Exchange> exchange;  // after set_interface()
   };
 
-  static bool fits(const Slot& slot, const at::Tensor& tensor);
-  std::string refusal(const std::vector<at::Tensor>& inputs) const;
-  at::Tensor output_tensor(const Slot& slot,
-                           const std::vector<at::Tensor>& inputs,
-                           const std::vector<c10::Storage>& fresh) const;
-
-  State state_ = State::Empty;
-  c10::StreamId stream_ = 0;
-  std::recursive_mutex mutex_;  // several threads may record: autograd has its own
-  std::optional<BufferTable> table_;
-  Graph recorded_;
-  bool dry_run_ = false;
-  std::vector<std::pair<c10::Storage, std::string>> saved_host_;  // the same for host memory
-  std::unordered_set<const c10::StorageImpl*>
-      static_;                                  // memory that the graph uses and call() does not exchange
-  std::unordered_map<int, std::string> saved_;  // of a dry run: contents of buffers before the first write
-  std::shared_ptr<Recipe> recipe_;
-  std::vector<void*> addresses_;
-  std::shared_ptr<std::vector<c10::Storage>>
-      owners_;  // per buffer; empty if the memory comes with each launch
-  c10::Storage workspace_;
-  bool has_interface_ = false;
-  std::vector<Slot> inputs_;
-  std::vector<Slot> outputs_;
+  mutable runtime::YieldingMutex<runtime::LockRank::Graph> mutex_;
+  Contents contents_;
 };
-
-// The capture in progress, or nullptr.
-Capture* current_capture();
 
 }  // namespace hpu_reference::graph

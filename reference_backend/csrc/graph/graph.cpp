@@ -111,8 +111,11 @@ void Graph::index() {
   }
 }
 
-BufferTable::BufferTable(bool keeps_memory)
-    : epoch_(g_epoch++), start_(memory::pool().serial()), keeps_memory_(keeps_memory) {
+BufferTable::BufferTable() : epoch_(g_epoch++), start_(memory::pool().serial()) {
+}
+
+BufferTable::BufferTable(const runtime::CaptureScope& scope) : BufferTable() {
+  scope_ = &scope;
 }
 
 bool BufferTable::holds(const c10::StorageImpl* device) const {
@@ -120,29 +123,42 @@ bool BufferTable::holds(const c10::StorageImpl* device) const {
   return block != nullptr && block->recorded_in.load(std::memory_order_acquire) == epoch_;
 }
 
+// True for memory that was allocated for the recorded calls: other threads and streams allocate meanwhile.
+bool BufferTable::made_here(const memory::Block& block) const {
+  return block.serial > start_ && !block.host_written &&
+         (scope_ == nullptr || scope_->has_stream(block.stream));
+}
+
 int BufferTable::position(const c10::StorageImpl* device) {
   memory::Block* block = memory::block_of(device->data_ptr());
   if (block == nullptr) {
     return -1;
   }
-  if (block->recorded_in.load(std::memory_order_acquire) == epoch_) {
+  if (scope_ != nullptr) {
+    if (const auto known = positions_.find(block->serial); known != positions_.end()) {
+      return known->second;
+    }
+  } else if (block->recorded_in.load(std::memory_order_acquire) == epoch_) {
     return block->buffer;
   }
   const int position = static_cast<int>(buffers_.size());
   Buffer buffer;
   buffer.bytes = device->nbytes();
-  const bool made_here = block->serial > start_ && !block->host_written;
-  buffer.role = made_here ? Role::Temporary : Role::Input;
+  buffer.role = made_here(*block) ? Role::Temporary : Role::Input;
   buffer.address = memory::arena().to_host(device->data_ptr().get());
   buffer.host = engine::make_host_storage(buffer.address, buffer.bytes, device->resizable());
-  if (keeps_memory_) {
+  if (scope_ != nullptr) {
     buffer.owner = c10::Storage(
         c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(const_cast<c10::StorageImpl*>(device)));
+    positions_.emplace(block->serial, position);
+    memory::touch(device);
+  } else {
+    block->buffer = position;
+    block->recorded_in.store(epoch_, std::memory_order_release);
   }
   buffers_.push_back(std::move(buffer));
   blocks_.push_back(block);
-  block->buffer = position;
-  block->recorded_in.store(epoch_, std::memory_order_release);
+  written_.push_back(false);
   return position;
 }
 
@@ -150,6 +166,14 @@ engine::HostStorage BufferTable::host(c10::StorageImpl* device) {
   const int found = position(device);
   return found < 0 ? engine::make_host_storage(nullptr, 0, device->resizable())
                    : buffers_[static_cast<std::size_t>(found)].host;
+}
+
+memory::Footprint BufferTable::footprint() const {
+  memory::Footprint footprint;
+  for (std::size_t i = 0; i < blocks_.size(); i++) {
+    footprint.add(blocks_[i], written_[i]);
+  }
+  return footprint;
 }
 
 bool BufferTable::is_alive(std::size_t position) const {

@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "engine/call.h"
-#include "memory/block_pool.h"
+#include "memory/footprint.h"
+#include "runtime/capture_scope.h"
 
 namespace hpu_reference::graph {
 
@@ -52,8 +53,10 @@ struct Graph {
 // memory that is freed and handed out again while recording is another one.
 class BufferTable {
  public:
-  // `keeps_memory`: buffers own their memory, as a capture needs it.
-  explicit BufferTable(bool keeps_memory);
+  // A table of lazy mode, which has one at a time.
+  BufferTable();
+  // The table of a capture, which may be one of several and keeps the buffers' memory.
+  explicit BufferTable(const runtime::CaptureScope& scope);
 
   // Position of the storage's buffer, a new one if needed; -1 if the storage has no memory.
   int position(const c10::StorageImpl* device);
@@ -65,6 +68,12 @@ class BufferTable {
   std::vector<Buffer>& buffers() {
     return buffers_;
   }
+  // Remembers that a recorded call writes the buffer.
+  void mark_written(int position) {
+    written_[static_cast<std::size_t>(position)] = true;
+  }
+  // The memory that the recorded calls use.
+  memory::Footprint footprint() const;
   // True if the buffer's memory still belongs to the same tensor.
   bool is_alive(std::size_t position) const;
   // Number of this recording, as in Block::recorded_in.
@@ -73,11 +82,15 @@ class BufferTable {
   }
 
  private:
+  bool made_here(const memory::Block& block) const;
+
   std::uint64_t epoch_;
   std::uint64_t start_;  // allocations after this one were made while recording
-  bool keeps_memory_;
+  const runtime::CaptureScope* scope_ = nullptr;
   std::vector<Buffer> buffers_;
   std::vector<memory::Block*> blocks_;
+  std::vector<bool> written_;
+  std::unordered_map<std::uint64_t, int> positions_;  // of captures, by the allocation's number
 };
 
 // The graph as text for people.

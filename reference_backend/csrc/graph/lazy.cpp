@@ -14,8 +14,10 @@
 #include "kernels/host_kernel.h"
 #include "kernels/operator_plan.h"
 #include "memory/allocator.h"
+#include "memory/footprint.h"
 #include "runtime/generator.h"
 #include "runtime/host_access.h"
+#include "runtime/interpreter.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
 
@@ -57,6 +59,8 @@ class CallsWork final : public runtime::Work {
   std::string name_;
 };
 
+using Lock = std::unique_lock<runtime::YieldingMutex<runtime::LockRank::Recorder>>;
+
 constexpr std::int64_t kHot = 16;  // launches
 std::mutex g_hot_mutex;
 std::vector<std::pair<std::string, std::shared_ptr<Recipe>>> g_hot;
@@ -67,10 +71,6 @@ class LazyRecorder final : public engine::Recorder {
               const c10::OperatorHandle& op,
               torch::jit::Stack* stack) override;
   void flush(bool wait);
-  bool is_recorded(const c10::StorageImpl* storage) {
-    const std::lock_guard<std::recursive_mutex> lock(mutex_);
-    return table_.has_value() && table_->holds(storage);
-  }
 
   LazyMode mode = LazyMode::Graphs;
   std::mt19937_64 random;
@@ -80,6 +80,13 @@ class LazyRecorder final : public engine::Recorder {
   LazyStatistics statistics;
 
  private:
+  bool record_new(const kernels::HostKernel& kernel,
+                  const c10::OperatorHandle& op,
+                  const engine::CallArguments& arguments,
+                  torch::jit::Stack* stack);
+  enum class Due { Nothing, Flush, FlushAndWait };
+  Due due();
+  void follow(Due due);
   void begin();
   void catch_up();
   void append(const kernels::HostKernel& kernel,
@@ -97,11 +104,13 @@ class LazyRecorder final : public engine::Recorder {
               const std::vector<bool>& has_run,
               std::size_t not_run,
               const std::shared_ptr<CacheEntry>& entry,
+              const memory::Footprint& footprint,
               c10::StreamId stream);
-  void enqueue(c10::StreamId stream, std::unique_ptr<runtime::Work> work);
+  Lock lock_when_stream_is_idle();
 
-  // Autograd's threads record into the same graph.
-  std::recursive_mutex mutex_;
+  // Autograd's threads record into the same graph. A thread never waits for a stream with it in hand, except
+  // for memory.
+  runtime::YieldingMutex<runtime::LockRank::Recorder> mutex_;
   std::optional<BufferTable> table_;
   std::vector<engine::Call> calls_;
   std::vector<bool> has_run_;
@@ -114,8 +123,9 @@ void LazyRecorder::begin() {
     table_.reset();  // a call that raised has left it; what was made since is not its graph's
   }
   if (!table_.has_value()) {
-    table_.emplace(/*keeps_memory=*/false);
+    table_.emplace();
     runtime::g_recorded_on = runtime::current_stream_id();
+    memory::pool().set_recording(table_->epoch(), runtime::queue_of(runtime::g_recorded_on));
   } else if (runtime::g_recorded_on != runtime::current_stream_id()) {
     flush(/*wait=*/false);
     begin();
@@ -129,10 +139,18 @@ void LazyRecorder::describe(const engine::Call& call,
                             const std::vector<c10::Storage>& fresh) {
   put(key_, call.learned->id);
   for (const auto& argument : arguments.tensors()) {
-    put(key_, argument.device ? table_->position(storage_of(*argument.tensor)) : -2);
+    const int position = argument.device ? table_->position(storage_of(*argument.tensor)) : -2;
+    if (argument.written && position >= 0) {
+      table_->mark_written(position);
+    }
+    put(key_, position);
   }
   for (const c10::Storage& storage : fresh) {
-    put(key_, table_->position(storage.unsafeGetStorageImpl()));
+    const int position = table_->position(storage.unsafeGetStorageImpl());
+    if (position >= 0) {
+      table_->mark_written(position);
+    }
+    put(key_, position);
   }
 }
 
@@ -165,9 +183,25 @@ void LazyRecorder::append(const kernels::HostKernel& kernel,
   runtime::g_recorded.store(static_cast<std::int64_t>(calls_.size()), std::memory_order_release);
 }
 
-// Runs what is recorded and has not run, without ending the graph.
+// Locks the recorder at a moment at which the recorded calls may run at once: all that was launched on their
+// stream has run, and what other streams do with their memory.
+Lock LazyRecorder::lock_when_stream_is_idle() {
+  memory::Footprint footprint;
+  for (;;) {
+    const c10::StreamId stream = runtime::current_stream_id();
+    runtime::drain(stream, /*surface=*/false);
+    footprint.wait(stream);
+    Lock lock(mutex_);
+    begin();
+    footprint = table_->footprint();
+    if (runtime::is_queue_idle(stream) && !footprint.has_conflicts(stream)) {
+      return lock;
+    }
+  }
+}
+
+// Runs what is recorded and has not run, without ending the graph. The stream is idle.
 void LazyRecorder::catch_up() {
-  runtime::drain(runtime::g_recorded_on, /*surface=*/false);
   for (std::size_t i = 0; i < calls_.size() && not_run_ > 0; i++) {
     if (!has_run_[i]) {
       has_run_[i] = true;
@@ -190,7 +224,6 @@ bool LazyRecorder::record(const kernels::HostKernel& kernel,
   if (!kernel.is_dense()) {
     return false;  // HostCall launches what is recorded first
   }
-  const std::unique_lock<std::recursive_mutex> lock(mutex_);
   const engine::CallArguments arguments(plan, stack->data() + (stack->size() - plan.arguments));
   if (!arguments.deferrable() || plan.data_dependent) {
     return false;
@@ -203,23 +236,57 @@ bool LazyRecorder::record(const kernels::HostKernel& kernel,
     engine::grow(*learned, arguments);
     return record(kernel, op, stack);
   }
-  begin();
   if (learned == nullptr) {
-    const std::vector<c10::IValue> values(stack->end() - static_cast<std::ptrdiff_t>(plan.arguments),
-                                          stack->end());
-    const std::string key = arguments.key();  // catching up may use the thread's
+    return record_new(kernel, op, arguments, stack);
+  }
+  std::uint64_t seed = 0;
+  if (plan.generator >= 0) {
+    const c10::IValue& given =
+        stack->at(stack->size() - plan.arguments + static_cast<std::size_t>(plan.generator));
+    seed = runtime::draw_seed(given.isGenerator() ? std::make_optional(given.toGenerator()) : std::nullopt);
+  }
+  const c10::IValue* values = stack->data() + (stack->size() - plan.arguments);
+  std::vector<c10::Storage> fresh;
+  Due next;
+  {
+    const Lock lock(mutex_);
+    begin();
+    fresh = engine::allocate_results(*learned);
+    begin();  // memory that ran short has launched the graph
+    append(kernel, op, arguments, learned, values, fresh, /*has_run=*/false, seed);
+    next = due();
+  }
+  engine::push_results(*learned, arguments, plan.arguments, fresh, stack);
+  follow(next);
+  return true;
+}
+
+// Records a call that was not seen before, by running it.
+bool LazyRecorder::record_new(const kernels::HostKernel& kernel,
+                              const c10::OperatorHandle& op,
+                              const engine::CallArguments& arguments,
+                              torch::jit::Stack* stack) {
+  const kernels::OperatorPlan& plan = kernel.plan();
+  // These references die after the lock.
+  const std::vector<c10::IValue> values(stack->end() - static_cast<std::ptrdiff_t>(plan.arguments),
+                                        stack->end());
+  const std::string key = arguments.key();  // waiting may use the thread's
+  engine::footprint_of(plan, values.data()).wait(runtime::current_stream_id());
+  Due next;
+  {
+    Lock lock = lock_when_stream_is_idle();
     catch_up();
     statistics.caught_up++;
-    learned = engine::run_and_learn(kernel, op, key, stack);
-    if (!learned->deferrable && !learned->grown.empty() && plan.generator < 0 && !learned->warns) {
-      // Its out= has its size now: a second run is an ordinary call and computes the same.
-      torch::jit::Stack again(values.begin(), values.end());
-      if (!record(kernel, op, &again)) {
-        flush(/*wait=*/false);
-      }
-      return true;
-    }
+    const engine::LearnedPtr learned = engine::run_and_learn(kernel, op, key, stack);
     if (!learned->deferrable || learned->warns) {
+      lock.unlock();
+      if (!learned->deferrable && !learned->grown.empty() && plan.generator < 0 && !learned->warns) {
+        // Its out= has its size now: a second run is an ordinary call and computes the same.
+        torch::jit::Stack again(values.begin(), values.end());
+        if (record(kernel, op, &again)) {
+          return true;
+        }
+      }
       // It has changed the metadata of an argument, answered the host, or warned: not part of any graph.
       flush(/*wait=*/false);
       return true;
@@ -234,43 +301,32 @@ bool LazyRecorder::record(const kernels::HostKernel& kernel,
     begin();  // memory that ran short has launched the graph
     const engine::CallArguments looked_at(plan, values.data());
     append(kernel, op, looked_at, learned, values.data(), fresh, /*has_run=*/true, 0);
-  } else {
-    std::uint64_t seed = 0;
-    if (plan.generator >= 0) {
-      const c10::IValue& given =
-          stack->at(stack->size() - plan.arguments + static_cast<std::size_t>(plan.generator));
-      seed = runtime::draw_seed(given.isGenerator() ? std::make_optional(given.toGenerator()) : std::nullopt);
-    }
-    const std::vector<c10::Storage> fresh = engine::allocate_results(*learned);
-    begin();  // memory that ran short has launched the graph
-    const c10::IValue* values = stack->data() + (stack->size() - plan.arguments);
-    append(kernel, op, arguments, learned, values, fresh, /*has_run=*/false, seed);
-    engine::push_results(*learned, arguments, plan.arguments, fresh, stack);
+    next = due();
   }
-  const bool full = static_cast<std::int64_t>(calls_.size()) >= limit;
-  if (full || mode == LazyMode::EachOperator || (mode == LazyMode::Random && random() % 8 == 0)) {
-    flush(full && limit_waits);
-  }
+  follow(next);
   return true;
 }
 
-void LazyRecorder::enqueue(c10::StreamId stream, std::unique_ptr<runtime::Work> work) {
-  if (own_thread && runtime::is_pipeline_enabled() && !runtime::is_sync_debug_mode()) {
-    runtime::enqueue(stream, std::move(work));
-  } else {
-    runtime::drain(stream, /*surface=*/false);
-    try {
-      work->run();
-    } catch (...) {
-      runtime::store_error(runtime::queue_of(stream), std::current_exception(), work->name());
-    }
+// What to do behind a call; the recorder is locked.
+LazyRecorder::Due LazyRecorder::due() {
+  if (static_cast<std::int64_t>(calls_.size()) >= limit) {
+    return limit_waits ? Due::FlushAndWait : Due::Flush;
+  }
+  const bool flushes = mode == LazyMode::EachOperator || (mode == LazyMode::Random && random() % 8 == 0);
+  return flushes ? Due::Flush : Due::Nothing;
+}
+
+void LazyRecorder::follow(Due due) {
+  if (due != Due::Nothing) {
+    flush(due == Due::FlushAndWait);
   }
 }
 
 void LazyRecorder::flush(bool wait) {
   c10::StreamId stream;
+  bool waits_here = wait;
   {
-    const std::lock_guard<std::recursive_mutex> lock(mutex_);
+    const Lock lock(mutex_);
     stream = runtime::g_recorded_on;
     if (table_.has_value()) {
       statistics.flushes++;
@@ -291,18 +347,24 @@ void LazyRecorder::flush(bool wait) {
       const std::vector<bool> has_run = std::exchange(has_run_, {});
       const std::size_t not_run = std::exchange(not_run_, 0);
       const std::string key = std::exchange(key_, {});
+      const memory::Footprint footprint = table_->footprint();
       table_.reset();
-      try {
-        launch(std::move(graph), has_run, not_run, find_or_add_entry(key), stream);
-      } catch (...) {
+      const auto end = [] {
+        memory::pool().set_recording(0, 0);
         runtime::g_recorded.store(0, std::memory_order_release);
+      };
+      try {
+        launch(std::move(graph), has_run, not_run, find_or_add_entry(key), footprint, stream);
+      } catch (...) {
+        end();
         throw;
       }
-      runtime::g_recorded.store(0, std::memory_order_release);
+      end();
+      waits_here |= !own_thread || !runtime::is_pipeline_enabled() || runtime::is_sync_debug_mode();
     }
   }
-  if (wait) {
-    runtime::drain(stream, /*surface=*/true);
+  if (waits_here) {
+    runtime::drain(stream, /*surface=*/wait);
   }
 }
 
@@ -310,6 +372,7 @@ void LazyRecorder::launch(Graph&& graph,
                           const std::vector<bool>& has_run,
                           std::size_t not_run,
                           const std::shared_ptr<CacheEntry>& entry,
+                          const memory::Footprint& footprint,
                           c10::StreamId stream) {
   engine::counters().launched++;
   const bool whole = not_run == graph.calls.size();
@@ -338,7 +401,7 @@ void LazyRecorder::launch(Graph&& graph,
       const std::chrono::duration<double, std::micro> elapsed = std::chrono::steady_clock::now() - start;
       count_compilation(entry->name, static_cast<std::int64_t>(elapsed.count()) + 1);
     }
-    enqueue(stream, std::make_unique<CallsWork>(std::move(calls), name));
+    footprint.enqueue(stream, std::make_unique<CallsWork>(std::move(calls), name), /*keeps=*/true);
     return;
   }
   Launch given;
@@ -380,7 +443,7 @@ void LazyRecorder::launch(Graph&& graph,
     const std::lock_guard<std::mutex> lock(g_hot_mutex);
     g_hot.emplace_back(entry->name, entry->recipe);
   }
-  enqueue(stream, std::make_unique<RecipeWork>(entry->recipe, std::move(given)));
+  footprint.enqueue(stream, std::make_unique<RecipeWork>(entry->recipe, std::move(given)), /*keeps=*/true);
 }
 
 LazyRecorder* g_recorder = nullptr;

@@ -32,7 +32,7 @@ std::int64_t recorded_calls();
 
 // Flushes after that many calls, synchronously with `wait`.
 void set_lazy_limits(std::int64_t calls, bool wait);
-// Switches the execution thread on or off: off, the thread that ends a graph runs it
+// Switches the execution thread on or off: off, the thread that ends a graph returns when it has run
 // (PT_HPU_ENABLE_EXECUTION_THREAD).
 void set_lazy_thread(bool on);
 

@@ -43,6 +43,16 @@ Recipe::Recipe(Graph&& graph, bool constants) : graph_(std::move(graph)), consta
     }
   }
   graph_.index();
+  for (const Buffer& buffer : graph_.buffers) {
+    writes_.push_back(buffer.role != Role::Input && buffer.role != Role::Constant);
+  }
+  for (const engine::Call& call : graph_.calls) {
+    for (const Use& use : uses_of(call)) {
+      if (const int buffer = graph_.buffer_of(*use.tensor); use.written && buffer >= 0) {
+        writes_[static_cast<std::size_t>(buffer)] = true;
+      }
+    }
+  }
   workspace_bytes_ = plan_memory(graph_, offsets_);
 }
 
@@ -109,7 +119,7 @@ bool Recipe::has_own_values(const Launch& launch) const {
 }
 
 void Recipe::run(const Launch& launch) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   bind(launch);
   for (const auto* plan : removed_plans_) {  // part of the graph, although their results are not needed
     plan->executed.fetch_add(1, std::memory_order_relaxed);

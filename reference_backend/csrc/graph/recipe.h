@@ -7,6 +7,7 @@
 
 #include "graph/graph.h"
 #include "kernels/operator_plan.h"
+#include "runtime/lock_order.h"
 #include "runtime/queue.h"
 
 namespace hpu_reference::graph {
@@ -19,9 +20,8 @@ struct Launch {
   std::vector<void*> addresses;
   std::vector<std::uint64_t> seeds;
   std::vector<c10::IValue> lifted;
-  bool at_recorded_addresses = false;                       // temporaries too, in place of a workspace
-  std::shared_ptr<const std::vector<c10::Storage>> owners;  // storages that must outlive the launch
-  c10::Storage workspace;  // on the device, of workspace_bytes; may be empty if that is 0
+  bool at_recorded_addresses = false;  // temporaries too, in place of a workspace
+  c10::Storage workspace;              // on the device, of workspace_bytes; may be empty if that is 0
 };
 
 // A compiled graph. It runs once at a time; a second run waits.
@@ -57,6 +57,10 @@ class Recipe {
   const std::vector<at::Generator>& generators() const {
     return generators_;
   }
+  // True if a call writes the buffer.
+  bool writes(std::size_t buffer) const {
+    return writes_[buffer];
+  }
   // Number of calls before the passes.
   std::size_t recorded_calls() const {
     return generators_.size();
@@ -86,13 +90,14 @@ class Recipe {
   std::vector<std::size_t> offsets_;        // of each temporary in the workspace
   std::vector<at::Generator> generators_;   // per recorded call
   std::vector<bool> random_;                // per recorded call
+  std::vector<bool> writes_;                // per buffer
   std::vector<const kernels::OperatorPlan*> removed_plans_;  // of the calls that the passes removed
   std::size_t workspace_bytes_ = 0;
   std::size_t removed_ = 0;
   bool constants_;
   bool merged_ = false;
   bool has_random_ = false;
-  std::mutex mutex_;
+  runtime::RankedMutex<runtime::LockRank::Recipe> mutex_;
   std::shared_ptr<FusedProgram> fused_;
   std::atomic<std::int64_t> fused_runs_{0};
 };
@@ -109,7 +114,6 @@ class RecipeWork final : public runtime::Work {
   void run() override {
     recipe_->run(launch_);
     launch_.workspace = c10::Storage();
-    launch_.owners.reset();
   }
   // It may be the last owner of a recipe, whose calls may own host memory that Python knows of.
   bool released_on_host() const override {

@@ -129,7 +129,7 @@ at::Tensor ExtendedLayouts::host(HostCall& call, const at::Tensor& tensor, Acces
   if (has(tensor, DispatchKey::QuantizedHPU)) {
     auto* source = quantized(tensor);
     auto impl = c10::make_intrusive<at::QTensorImpl>(
-        c10::Storage(call.host_storage(source->unsafe_storage().unsafeGetStorageImpl())),
+        c10::Storage(call.host_storage(source->unsafe_storage().unsafeGetStorageImpl(), access, name)),
         DispatchKeySet(DispatchKey::QuantizedCPU),
         source->dtype(),
         convert_quantizer(source->quantizer(), tensor.scalar_type(), convert));
@@ -139,7 +139,7 @@ at::Tensor ExtendedLayouts::host(HostCall& call, const at::Tensor& tensor, Acces
   // Sizes, strides and offsets of the parts are CPU tensors on every device.
   auto* source = nested(tensor);
   return at::Tensor(c10::make_intrusive<at::native::NestedTensorImpl>(
-      c10::Storage(call.host_storage(source->unsafe_storage().unsafeGetStorageImpl())),
+      c10::Storage(call.host_storage(source->unsafe_storage().unsafeGetStorageImpl(), access, name)),
       DispatchKeySet({DispatchKey::NestedTensor, DispatchKey::CPU}),
       source->dtype(),
       source->get_nested_sizes(),

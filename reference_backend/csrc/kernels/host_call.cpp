@@ -8,6 +8,7 @@
 #include "kernels/extended_layouts.h"
 #include "kernels/tensor_access.h"
 #include "memory/allocator.h"
+#include "memory/footprint.h"
 #include "memory/host_storage.h"
 #include "runtime/device.h"
 #include "runtime/host_access.h"
@@ -52,7 +53,8 @@ HostCall::HostCall(bool redirect, bool surface)
     : keys_((runtime::acquire(),
              runtime::needs_attention() ? runtime::wait_for_earlier_work(surface) : void(),
              excluded_keys())),
-      detour_(redirect) {
+      detour_(redirect),
+      surface_(surface) {
 }
 
 // Number of arguments from which on positions are looked up by address: optimisers pass thousands of tensors
@@ -126,7 +128,12 @@ const HostCall::StoragePair* HostCall::find_host_storage(const c10::StorageImpl*
       storages_, storage_positions_, host, [&](const StoragePair& pair) { return pair.host.get() == host; });
 }
 
-c10::intrusive_ptr<c10::StorageImpl> HostCall::host_storage(c10::StorageImpl* device) {
+c10::intrusive_ptr<c10::StorageImpl> HostCall::host_storage(c10::StorageImpl* device,
+                                                            Access access,
+                                                            const char* name) {
+  if (C10_UNLIKELY(runtime::needs_attention())) {
+    memory::use_now(device, access == Access::Write && !keeps_values_, surface_, name);
+  }
   if (const StoragePair* pair = find_device_storage(device)) {
     return pair->host;
   }
@@ -164,12 +171,14 @@ void HostCall::check_storage(const c10::TensorImpl* tensor, const char* name) co
               "; give its storage memory (resize_) before it is used");
 }
 
-at::Tensor HostCall::host_dense(const at::Tensor& tensor, const char* name) {
+at::Tensor HostCall::host_dense(const at::Tensor& tensor, Access access, const char* name) {
   c10::TensorImpl* source = tensor.unsafeGetTensorImpl();
   check_storage(source, name);
   const auto keys = c10::DispatchKeySet(c10::DispatchKey::CPU) | (source->key_set() & kBits);
   auto impl = c10::make_intrusive<c10::TensorImpl>(
-      c10::Storage(host_storage(source->unsafe_storage().unsafeGetStorageImpl())), keys, source->dtype());
+      c10::Storage(host_storage(source->unsafe_storage().unsafeGetStorageImpl(), access, name)),
+      keys,
+      source->dtype());
   impl->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
   if (source->is_wrapped_number()) {
     impl->set_wrapped_number(true);
@@ -190,16 +199,23 @@ at::Tensor HostCall::host(const at::Tensor& tensor, Access access, const char* n
   if (!tensor.defined()) {
     return tensor;
   }
+  name_ = name;
   if (!is_device_tensor(tensor)) {
     return cpu_argument(tensor, access, name);
   }
   const bool written = access == Access::Write;
   if (const TensorPair* pair = find_device_tensor(tensor.unsafeGetTensorImpl())) {
-    const_cast<TensorPair*>(pair)->written |= written;
+    if (written && !pair->written) {
+      const_cast<TensorPair*>(pair)->written = true;
+      if (runtime::needs_attention() && tensor.has_storage() && !keeps_values_) {
+        memory::use_now(
+            tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(), written, surface_, name);
+      }
+    }
     return pair->host;
   }
   at::Tensor result = is_plain_dense(tensor.unsafeGetTensorImpl()->key_set())
-                          ? host_dense(tensor, name)
+                          ? host_dense(tensor, access, name)
                           : ExtendedLayouts::host(*this, tensor, access, name);
   // Some CPU kernels compute what only a backward pass needs (an argmax) when an argument asks for a
   // gradient.
@@ -230,6 +246,9 @@ void HostCall::adopt_storage_of(c10::TensorImpl* impl, bool kept_by_others) {
     return;
   }
   if (!kept_by_others && memory::adopt_storage(storage)) {
+    if (C10_UNLIKELY(runtime::needs_attention())) {
+      memory::use_now(storage, /*written=*/true, surface_, name_);
+    }
     return;
   }
   // Made on the heap (by a worker thread of the kernel), or kept by the kernel or another result as CPU
@@ -250,6 +269,7 @@ void HostCall::adopt_storage_of(c10::TensorImpl* impl, bool kept_by_others) {
                   storage->data(),
                   bytes,
                   /*argument=*/false});
+  memory::use_now(fresh.get(), /*written=*/true, surface_, name_);
   impl->set_storage_keep_dtype(c10::Storage(std::move(fresh)));
 }
 

@@ -28,7 +28,8 @@ enum class Access { Read, Write };
 // One call; see above.
 class HostCall {
  public:
-  // Waits for queued or recorded work that comes before it. `redirect`: results of the kernel go to device
+  // Waits for queued or recorded work of the stream that comes before it; host() then for work of other
+  // streams that uses the argument's memory. `redirect`: results of the kernel go to device
   // memory; off for kernels that return no tensor. `surface`: the caller reads data on the host, so that
   // errors of earlier work are thrown here.
   explicit HostCall(bool redirect = true, bool surface = false);
@@ -55,6 +56,12 @@ class HostCall {
     cpu_tensors_allowed_ = allowed;
   }
 
+  // Does not wait for work that only reads the arguments which follow, although they are Access::Write: the
+  // caller knows that they keep their values.
+  void keep_values() {
+    keeps_values_ = true;
+  }
+
   // Accepts tensors larger than their storage: resize_() makes the storage fit.
   void allow_short_storages() {
     short_storages_allowed_ = true;
@@ -77,8 +84,10 @@ class HostCall {
     bool written;
   };
 
-  c10::intrusive_ptr<c10::StorageImpl> host_storage(c10::StorageImpl* device);
-  at::Tensor host_dense(const at::Tensor& tensor, const char* name);
+  c10::intrusive_ptr<c10::StorageImpl> host_storage(c10::StorageImpl* device,
+                                                    Access access,
+                                                    const char* name);
+  at::Tensor host_dense(const at::Tensor& tensor, Access access, const char* name);
   void check_storage(const c10::TensorImpl* tensor, const char* name) const;
   at::Tensor cpu_argument(const at::Tensor& tensor, Access access, const char* name) const;
   void adopt_storage_of(c10::TensorImpl* impl, bool kept_by_others);
@@ -88,6 +97,8 @@ class HostCall {
 
   c10::impl::ExcludeDispatchKeyGuard keys_;
   memory::HostDetour detour_;
+  const bool surface_;
+  const char* name_ = "an operator";  // of the latest argument
   void add(StoragePair&& pair);
   void add(TensorPair&& pair);
   void release_arguments();
@@ -102,6 +113,7 @@ class HostCall {
   std::unordered_map<const void*, std::size_t> storage_positions_;
   bool cpu_tensors_allowed_ = false;
   bool short_storages_allowed_ = false;
+  bool keeps_values_ = false;
   bool finished_ = false;
 };
 

@@ -9,9 +9,13 @@
 #include <sstream>
 #include <string>
 
+#include "memory/footprint.h"
+#include "memory/order_check.h"
 #include "runtime/device.h"
 #include "runtime/fork.h"
+#include "runtime/host_access.h"
 #include "runtime/notices.h"
+#include "runtime/order_clock.h"
 #include "runtime/queue.h"
 
 namespace hpu_reference::memory {
@@ -61,6 +65,7 @@ std::size_t default_limit() {
 // Maps the device's memory. The runtime calls it when it acquires the device.
 void map_device_memory() {
   const std::size_t limit = default_limit();
+  stream_order();  // refuses an unknown one before anything runs
   try {
     g_pool = new BlockPool(map_arena(limit), limit, &runtime::is_stream_idle);
   } catch (const std::exception& error) {
@@ -120,6 +125,12 @@ class Allocator final : public DeviceAllocator {
   void copy_data(void* destination, const void* source, std::size_t count) const override {
     runtime::flush_recorded();
     runtime::drain(runtime::current_stream_id(), /*surface=*/false);
+    if (count > 0) {
+      Footprint footprint;
+      footprint.add_address(destination, /*written=*/true);
+      footprint.add_address(source, /*written=*/false);
+      footprint.wait(runtime::current_stream_id());
+    }
     std::memcpy(arena().to_host(destination), arena().to_host(source), count);
   }
   bool initialized() override {
@@ -193,7 +204,7 @@ DeviceAllocator* const g_device_allocator = &g_allocator;
 Block* allocate_after_waiting(std::size_t size, bool scratch, bool in_order) {
   const auto start = std::chrono::steady_clock::now();
   Block* block = nullptr;
-  if (runtime::needs_attention() && !runtime::is_running_work()) {
+  if (runtime::needs_attention() && runtime::may_wait()) {
     runtime::flush_recorded();
     runtime::drain_all(/*surface=*/false);
     block = pool().allocate(size, runtime::current_stream_id(), scratch, in_order);
@@ -211,6 +222,9 @@ Block* allocate_after_waiting(std::size_t size, bool scratch, bool in_order) {
 void free_block(void* block) {
   // In a forked child the block belongs to the parent.
   if (!runtime::is_forked_child()) {
+    if (C10_UNLIKELY(runtime::has_order_clocks())) {
+      forget_ordered_uses(static_cast<Block*>(block));
+    }
     pool().free(static_cast<Block*>(block));
   }
 }

@@ -90,12 +90,12 @@ void BlockPool::count_in_use(Block* block) {
 Block* BlockPool::allocate(std::size_t size, StreamId stream, bool scratch, bool in_order) {
   // Guards the rounding against wrap-around; no such size fits anyway.
   if (size > arena_.size) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     stats_.out_of_memory++;
     return nullptr;
   }
   size = round_up(size);
-  std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (!deferred_.empty()) {
     release_deferred();
   }
@@ -143,7 +143,7 @@ Block* BlockPool::allocate(std::size_t size, StreamId stream, bool scratch, bool
 }
 
 void BlockPool::promote(Block* block) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   block->host_written = true;
   if (block->scratch) {
     block->scratch = false;
@@ -153,7 +153,7 @@ void BlockPool::promote(Block* block) {
 }
 
 void BlockPool::record_stream(Block* block, StreamId stream) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (stream != block->stream &&
       std::find(block->used_on.begin(), block->used_on.end(), stream) == block->used_on.end()) {
     block->used_on.push_back(stream);
@@ -200,7 +200,10 @@ void BlockPool::release_all_ordered() {
 }
 
 void BlockPool::free(Block* block) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
+  const bool recorded = recording_ != 0 && recording_queue_ != runtime::queue_of(block->stream) &&
+                        block->recorded_in.load(std::memory_order_acquire) == recording_;
+  block->freed_in = recorded ? recording_ : 0;
   block->recorded_in.store(0, std::memory_order_release);
   const auto size = static_cast<std::int64_t>(block->size);
   if (block->scratch) {
@@ -212,16 +215,79 @@ void BlockPool::free(Block* block) {
     stats_.total_frees++;
     stats_.bytes_freed += size;
   }
-  if (!block->used_on.empty()) {
-    const bool idle = std::all_of(block->used_on.begin(), block->used_on.end(), stream_idle_);
-    if (!idle) {
-      stats_.deferred += size;
-      deferred_.push_back(block);
-      return;
-    }
-    block->used_on.clear();
+  if (has_foreign_users(block)) {
+    stats_.deferred += size;
+    deferred_.push_back(block);
+    return;
   }
+  block->used_on.clear();
   give_back_in_order(block);
+}
+
+// True if work may use the block that is not in the queue of its own stream.
+bool BlockPool::has_foreign_users(Block* block) {
+  if (block->freed_in != 0 && block->freed_in == recording_) {
+    return true;
+  }
+  forget_reached(block);
+  const int own = runtime::queue_of(block->stream);
+  return std::any_of(block->users.begin(),
+                     block->users.end(),
+                     [&](const PendingUse& use) { return use.mark.queue != own; }) ||
+         !std::all_of(block->used_on.begin(), block->used_on.end(), stream_idle_);
+}
+
+void BlockPool::forget_reached(Block* block) {
+  const auto reached = [](const PendingUse& use) { return runtime::is_reached(use.mark); };
+  block->users.erase(std::remove_if(block->users.begin(), block->users.end(), reached), block->users.end());
+  block->has_users.store(!block->users.empty(), std::memory_order_release);
+}
+
+void BlockPool::find_conflicts(c10::ArrayRef<BlockUse> uses,
+                               int queue,
+                               std::vector<runtime::QueueMark>& marks) {
+  const std::lock_guard lock(mutex_);
+  for (const BlockUse& wanted : uses) {
+    if (!wanted.block->has_users.load(std::memory_order_acquire)) {
+      continue;
+    }
+    forget_reached(wanted.block);
+    for (const PendingUse& use : wanted.block->users) {
+      if (use.mark.queue == queue || !(use.written || wanted.written)) {
+        continue;
+      }
+      const auto known = std::find_if(
+          marks.begin(), marks.end(), [&](const auto& mark) { return mark.queue == use.mark.queue; });
+      if (known == marks.end()) {
+        marks.push_back(use.mark);
+      } else {
+        known->number = std::max(known->number, use.mark.number);
+      }
+    }
+  }
+}
+
+void BlockPool::note_uses(c10::ArrayRef<BlockUse> uses, const runtime::QueueMark& mark) {
+  const std::lock_guard lock(mutex_);
+  if (runtime::is_reached(mark)) {
+    return;
+  }
+  for (const BlockUse& use : uses) {
+    // Of each queue the last write and the last use: what comes earlier has run when these have.
+    const auto superseded = [&](const PendingUse& known) {
+      return known.mark.queue == mark.queue && (use.written || !known.written);
+    };
+    auto& users = use.block->users;
+    users.erase(std::remove_if(users.begin(), users.end(), superseded), users.end());
+    users.push_back({mark, use.written});
+    use.block->has_users.store(true, std::memory_order_release);
+  }
+}
+
+void BlockPool::set_recording(std::uint64_t number, int queue) {
+  const std::lock_guard lock(mutex_);
+  recording_ = number;
+  recording_queue_ = queue;
 }
 
 void BlockPool::give_back_in_order(Block* block) {
@@ -235,7 +301,7 @@ void BlockPool::give_back_in_order(Block* block) {
 
 void BlockPool::release_deferred() {
   auto still_used = [&](Block* block) {
-    if (!std::all_of(block->used_on.begin(), block->used_on.end(), stream_idle_)) {
+    if (has_foreign_users(block)) {
       return true;
     }
     block->used_on.clear();
@@ -248,6 +314,8 @@ void BlockPool::release_deferred() {
 
 void BlockPool::give_back(Block* block) {
   block->in_use = false;
+  block->users.clear();
+  block->has_users.store(false, std::memory_order_release);
   if (block->size <= kSmall) {
     bins_[bin_of(block->size)].push_back(block);
   } else {
@@ -289,7 +357,7 @@ void BlockPool::flush_bins() {
 }
 
 void BlockPool::empty_cache() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   release_deferred();
   release_all_ordered();
   flush_bins();
@@ -299,7 +367,7 @@ void BlockPool::empty_cache() {
 }
 
 PoolStatistics BlockPool::statistics() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   PoolStatistics result = stats_;
   const std::int64_t range = ranges_.empty() ? 0 : static_cast<std::int64_t>((*ranges_.rbegin())->size);
   result.largest_free = std::min(range, stats_.limit);
@@ -307,13 +375,13 @@ PoolStatistics BlockPool::statistics() {
 }
 
 void BlockPool::reset_peak() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   stats_.max_in_use = stats_.in_use;
   stats_.max_active = stats_.active;
 }
 
 void BlockPool::reset_accumulated() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   stats_.allocations = 0;
   stats_.frees = 0;
   stats_.max_in_use = stats_.in_use;
@@ -321,13 +389,13 @@ void BlockPool::reset_accumulated() {
 }
 
 void BlockPool::reset_totals() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   stats_.total_allocations = stats_.total_frees = 0;
   stats_.bytes_allocated = stats_.bytes_freed = 0;
 }
 
 void BlockPool::set_limit(std::size_t limit) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (limit > arena_.size) {
     throw std::invalid_argument("memory limit of " + std::to_string(limit) + " bytes is above the device's " +
                                 std::to_string(arena_.size) + " bytes; give a smaller one");

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <c10/core/StorageImpl.h>
+#include <c10/util/ArrayRef.h>
 
 #include <array>
 #include <atomic>
@@ -18,10 +19,18 @@
 #include <vector>
 
 #include "memory/arena.h"
+#include "runtime/lock_order.h"
+#include "runtime/queue.h"
 
 namespace hpu_reference::memory {
 
 using StreamId = std::int64_t;
+
+// A use of a block by work that is in a queue.
+struct PendingUse {
+  runtime::QueueMark mark;  // behind the work
+  bool written;
+};
 
 // A range of the arena, free or in use.
 struct Block {
@@ -33,6 +42,10 @@ struct Block {
   Block* previous = nullptr;  // neighbours by address
   Block* next = nullptr;
   std::vector<StreamId> used_on;  // streams named by record_stream
+  // Uses by work that may not have run: per queue the last that writes, and the last. Guarded by the pool.
+  std::vector<PendingUse> users;
+  std::atomic<bool> has_users{false};  // not `users.empty()`
+  std::uint64_t freed_in = 0;          // number of the lazy graph in whose recording it was freed
   // Number of the graph that is being recorded and has this memory as its buffer `buffer`; 0 if none does.
   // Freeing resets it.
   std::atomic<std::uint64_t> recorded_in{0};
@@ -42,6 +55,12 @@ struct Block {
   bool ordered = false;       // reused while its stream still had work with the block's last owner
   // A CPU storage over the host view of this block, which no call uses: a call takes it and gives it back.
   std::atomic<c10::StorageImpl*> host_storage{nullptr};
+};
+
+// A block in the hands of one piece of work.
+struct BlockUse {
+  Block* block;
+  bool written;
 };
 
 // Counters of the pool; sizes in bytes.
@@ -89,6 +108,15 @@ class BlockPool {
   // Keeps the block's memory, when freed, until the stream's work is done.
   void record_stream(Block* block, StreamId stream);
 
+  // Appends the marks that work on the queue has to wait for before it may use the blocks: one for each other
+  // queue with work that has not run and writes what is used, or uses what is written.
+  void find_conflicts(c10::ArrayRef<BlockUse> uses, int queue, std::vector<runtime::QueueMark>& marks);
+  // Remembers that the work before the mark uses the blocks.
+  void note_uses(c10::ArrayRef<BlockUse> uses, const runtime::QueueMark& mark);
+  // Names the lazy graph that is being recorded, as in Block::recorded_in, and its queue; 0: none. Memory of
+  // another queue's stream that is freed meanwhile stays until note_uses() has seen the graph's launch.
+  void set_recording(std::uint64_t number, int queue);
+
   // Coalesces all free blocks and gives unused pages back to the system.
   void empty_cache();
 
@@ -110,7 +138,7 @@ class BlockPool {
 
   // Serial number of the latest allocation.
   std::uint64_t serial() {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     return serial_;
   }
 
@@ -128,6 +156,8 @@ class BlockPool {
   Block* take(std::size_t size);
   Block* take_from_ranges(std::size_t size);
   void give_back(Block* block);  // to its bin or to the free ranges
+  bool has_foreign_users(Block* block);
+  static void forget_reached(Block* block);
   void give_back_in_order(Block* block);
   void coalesce(Block* block);
   void flush_bins();
@@ -147,7 +177,7 @@ class BlockPool {
   Arena arena_;
   Block** starts_;  // by granule; sparse, reserved address space, touched at the starts of blocks
   std::function<bool(StreamId)> stream_idle_;
-  std::mutex mutex_;
+  runtime::RankedMutex<runtime::LockRank::Leaf> mutex_;
   std::set<Block*, BySize> ranges_;
   std::array<std::vector<Block*>, kSmall / kGranule> bins_;
   std::vector<Block*> deferred_;
@@ -157,6 +187,8 @@ class BlockPool {
   std::vector<Block*> spare_;  // Block objects without memory
   PoolStatistics stats_;
   std::uint64_t serial_ = 0;
+  std::uint64_t recording_ = 0;
+  int recording_queue_ = 0;
 };
 
 }  // namespace hpu_reference::memory

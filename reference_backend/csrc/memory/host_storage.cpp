@@ -7,6 +7,7 @@
 
 #include "memory/allocator.h"
 #include "memory/detour.h"
+#include "memory/footprint.h"
 #include "runtime/device.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
@@ -123,6 +124,7 @@ void resize_storage(c10::StorageImpl* storage, std::size_t bytes) {
     if (runtime::needs_attention()) {
       runtime::flush_recorded();
       runtime::drain(runtime::current_stream_id(), /*surface=*/false);
+      wait_for_users(storage, /*written=*/false, /*surface=*/false);
     }
     std::memcpy(arena().to_host(fresh.get()), arena().to_host(storage->data()), common);
   }

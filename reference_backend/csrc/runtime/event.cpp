@@ -4,7 +4,9 @@
 
 #include <atomic>
 
+#include "runtime/capture_scope.h"
 #include "runtime/device.h"
+#include "runtime/order_clock.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
 
@@ -14,9 +16,12 @@ using Clock = std::chrono::steady_clock;
 
 // One record() of an event. A waiter waits for the mark that was the latest when it began to wait.
 struct EventMark {
-  explicit EventMark(int on) : queue(on) {
+  explicit EventMark(c10::StreamId stream)
+      : queue(queue_of(stream)), capture(capture_of(stream)), clock(clock_of(queue_of(stream))) {
   }
   const int queue;
+  const std::weak_ptr<CaptureScope> capture;  // that its stream was part of
+  const OrderClock clock;                     // what comes before it, if the clocks are on
   std::atomic<Clock::rep> time{0};
   std::atomic<bool> done{false};
 
@@ -78,7 +83,7 @@ bool is_done(const std::shared_ptr<EventMark>& mark) {
 void Event::record(c10::StreamId stream) {
   acquire();
   flush_recorded();
-  auto mark = std::make_shared<EventMark>(queue_of(stream));
+  auto mark = std::make_shared<EventMark>(stream);
   if (is_queue_idle(stream)) {
     // Before anyone can wait for it: only the end of a queue's work wakes waiters.
     mark->complete();
@@ -91,6 +96,12 @@ void Event::record(c10::StreamId stream) {
 
 void Event::block(c10::StreamId stream) const {
   std::shared_ptr<EventMark> mark = std::atomic_load(&latest_);
+  if (mark != nullptr) {
+    if (const auto capture = mark->capture.lock(); capture != nullptr && is_in_progress(capture.get())) {
+      capture->join(stream);
+    }
+    order_behind(queue_of(stream), mark->clock);
+  }
   if (is_done(mark)) {
     return;
   }
@@ -104,7 +115,12 @@ void Event::block(c10::StreamId stream) const {
 
 bool Event::query() const {
   flush_recorded();
-  return is_done(std::atomic_load(&latest_));
+  const std::shared_ptr<EventMark> mark = std::atomic_load(&latest_);
+  const bool done = is_done(mark);
+  if (done && mark != nullptr) {
+    order_host_behind(mark->clock);
+  }
+  return done;
 }
 
 void Event::synchronize() const {
@@ -116,6 +132,7 @@ void Event::synchronize() const {
   if (!is_done(mark)) {
     help_until(mark->queue, [&] { return is_done(mark); });
   }
+  order_host_behind(mark->clock);
   release_finished_work();
   surface_error(mark->queue);
 }

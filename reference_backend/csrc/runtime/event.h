@@ -17,7 +17,8 @@ class Event {
  public:
   // Marks the end of the work that is in the stream now; the mark is complete at once if there is none.
   void record(c10::StreamId stream);
-  // Lets later work of the stream run after the event. No effect if it was never recorded.
+  // Lets later work of the stream run after the event, and makes the stream part of the capture that the
+  // event's stream was part of. No effect if it was never recorded.
   void block(c10::StreamId stream) const;
   // True if the latest mark is complete, or there is none.
   bool query() const;

@@ -2,8 +2,8 @@
 
 #include <c10/util/Exception.h>
 
-#include <atomic>
-
+#include "runtime/capture_scope.h"
+#include "runtime/order_clock.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
 
@@ -11,18 +11,10 @@ namespace hpu_reference::runtime {
 
 namespace {
 
-std::atomic<bool> g_capturing{false};
 thread_local bool tls_inline = false;
+thread_local bool tls_no_wait = false;
 
 }  // namespace
-
-bool is_capturing() {
-  return g_capturing.load(std::memory_order_relaxed);
-}
-
-void set_capturing(bool on) {
-  g_capturing = on;
-}
 
 InlineScope::InlineScope() : before_(tls_inline) {
   tls_inline = true;
@@ -30,6 +22,18 @@ InlineScope::InlineScope() : before_(tls_inline) {
 
 InlineScope::~InlineScope() {
   tls_inline = before_;
+}
+
+NoWaitScope::NoWaitScope() : before_(tls_no_wait) {
+  tls_no_wait = true;
+}
+
+NoWaitScope::~NoWaitScope() {
+  tls_no_wait = before_;
+}
+
+bool may_wait() {
+  return !tls_no_wait && !is_running_work();
 }
 
 bool runs_inline() {
@@ -50,6 +54,9 @@ void wait_for_earlier_work(bool surface) {
     drain(stream, surface);
   } else if (surface) {
     surface_error(queue_of(stream));
+  }
+  if (surface) {
+    order_host_behind(clock_of(queue_of(stream)));
   }
   release_finished_work();  // it may take the interpreter's lock: none of ours is held here
 }

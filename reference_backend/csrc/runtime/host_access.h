@@ -4,11 +4,6 @@
 
 namespace hpu_reference::runtime {
 
-// True while any thread captures a graph.
-bool is_capturing();
-// Sets that flag; the engine does when a capture begins or ends.
-void set_capturing(bool on);
-
 // Scope in which this thread's calls run inline, whatever is recorded or queued.
 class InlineScope {
  public:
@@ -20,6 +15,20 @@ class InlineScope {
  private:
   bool before_;
 };
+
+// Scope in which this thread must not wait for queued work, whose threads may need what it has.
+class NoWaitScope {
+ public:
+  NoWaitScope();
+  ~NoWaitScope();
+  NoWaitScope(const NoWaitScope&) = delete;
+  NoWaitScope& operator=(const NoWaitScope&) = delete;
+
+ private:
+  bool before_;
+};
+// False for a thread in a NoWaitScope, and for one that runs queued work.
+bool may_wait();
 
 // True if this thread's calls must run at once: it is in an InlineScope or runs queued work.
 bool runs_inline();

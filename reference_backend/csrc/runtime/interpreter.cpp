@@ -10,7 +10,9 @@ void set_interpreter_lock(InterpreterLock lock) {
   g_lock = lock;
 }
 
-InterpreterRelease::InterpreterRelease() : released_(g_lock.release == nullptr ? nullptr : g_lock.release()) {
+InterpreterRelease::InterpreterRelease()
+    : released_((require_at_most(LockRank::Recorder, "gives the interpreter's lock back, to take it later"),
+                 g_lock.release == nullptr ? nullptr : g_lock.release())) {
 }
 
 InterpreterRelease::~InterpreterRelease() {

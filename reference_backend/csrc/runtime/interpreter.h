@@ -2,6 +2,10 @@
 // that wait for the device (a storage's resize_()), and the awaited work may need it.
 #pragma once
 
+#include <mutex>
+
+#include "runtime/lock_order.h"
+
 namespace hpu_reference::runtime {
 
 // Functions that release the lock if this thread has it (null: it has not), and take it again.
@@ -23,6 +27,25 @@ class InterpreterRelease {
 
  private:
   void* const released_;
+};
+
+// A recursive mutex whose owner may take the interpreter's lock, since objects of Python may die under it:
+// no thread waits for the mutex with that lock in hand. In the order of locks it comes before the interpreter's.
+template <LockRank rank>
+class YieldingMutex {
+ public:
+  void lock() {
+    if (!mutex_.try_lock()) {
+      const InterpreterRelease unlocked;
+      mutex_.lock();
+    }
+  }
+  void unlock() {
+    mutex_.unlock();
+  }
+
+ private:
+  RankedMutex<rank, std::recursive_mutex> mutex_;
 };
 
 }  // namespace hpu_reference::runtime

@@ -1,29 +1,23 @@
 #include "runtime/queue.h"
 
-#include <ATen/Parallel.h>
-#include <ATen/ThreadLocalState.h>
 #include <c10/util/Exception.h>
-#include <immintrin.h>
 #include <pthread.h>
 
 #include <array>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <random>
 #include <thread>
-#include <typeinfo>
 #include <vector>
 
 #include "runtime/device.h"
+#include "runtime/error_context.h"
 #include "runtime/fork.h"
+#include "runtime/gate.h"
 #include "runtime/interpreter.h"
+#include "runtime/lock_order.h"
 #include "runtime/stream.h"
-
-// From the OpenMP runtime that torch loads: it sets the number of threads of the calling thread only, whereas
-// at::set_num_threads() would change the process's.
-extern "C" void omp_set_num_threads(int);
 
 namespace hpu_reference::runtime {
 
@@ -36,27 +30,28 @@ struct Queue {
   bool running = false;
   bool sleeping = false;  // its thread waits for work
   std::thread thread;     // runs what does not compute: waits, delays, transfers
-  std::condition_variable wake;
+  Condition wake;
   std::exception_ptr error;
-  std::uint64_t issued = 0;
-  std::uint64_t done = 0;
+  std::atomic<std::uint64_t> issued{0};  // written under the mutex, as `done`
+  std::atomic<std::uint64_t> done{0};
   std::atomic<std::int64_t> pending{0};
 };
 
 // Never destroyed: work may be released during static destruction.
 struct Scheduler {
-  std::mutex mutex;
-  std::mutex compute;
-  std::condition_variable changed;
+  RankedMutex<LockRank::Leaf> mutex;
+  RankedMutex<LockRank::Compute> compute;
+  Condition changed;
   int waiting = 0;  // threads that wait for `changed`
   // Runs what computes, for all queues: each thread that computes brings a team of OpenMP threads of its own.
   std::thread computer;
-  std::condition_variable compute_wake;
+  Condition compute_wake;
   bool computer_sleeps = false;
   std::array<Queue, kQueues + kExclusiveQueues> queues;
   std::atomic<int> used{kQueues};               // queues that were ever handed out
   std::vector<int> released;                    // exclusive queues without an owner
   std::vector<std::unique_ptr<Work>> finished;  // to be released on a host thread; counts as attention
+  std::atomic<std::int64_t> pending{0};         // items of all queues that have not run
   bool stopping = false;
   QueueCounters counters;
 };
@@ -72,7 +67,7 @@ std::atomic<bool> g_pipeline{true};
 std::atomic<int> g_delay{-1};
 std::mt19937_64 g_delays;  // guarded by the scheduler's mutex
 
-using Lock = std::unique_lock<std::mutex>;
+using Lock = std::unique_lock<RankedMutex<LockRank::Leaf>>;
 
 void wait_for_change(Scheduler& self, Lock& lock) {
   self.waiting++;
@@ -80,55 +75,10 @@ void wait_for_change(Scheduler& self, Lock& lock) {
   self.waiting--;
 }
 
-// A copy of the error with a context added; null unless it is of this very class.
-template <class Kind>
-std::exception_ptr with_context(const c10::Error& error, const std::string& context) {
-  if (typeid(error) != typeid(Kind)) {
-    return nullptr;
-  }
-  Kind copy(static_cast<const Kind&>(error));
-  copy.add_context(context);
-  return std::make_exception_ptr(std::move(copy));
-}
-
-template <class... Kinds>
-std::exception_ptr with_context_of(const c10::Error& error, const std::string& context) {
-  std::exception_ptr copy;
-  static_cast<void>(((copy = with_context<Kinds>(error, context)) || ...));
-  return copy;
-}
-
-// The same error with the operator that caused it. A copy: several queues may have one error.
-std::exception_ptr named(std::exception_ptr given, const std::string& name, int queue) {
-  const std::string context = "(found when " + name + " ran, queued on stream " + std::to_string(queue) + ")";
-  try {
-    std::rethrow_exception(given);
-  } catch (const c10::Error& error) {
-    const std::exception_ptr copy = with_context_of<c10::Error,
-                                                    c10::IndexError,
-                                                    c10::ValueError,
-                                                    c10::TypeError,
-                                                    c10::NotImplementedError,
-                                                    c10::LinAlgError,
-                                                    c10::SyntaxError,
-                                                    c10::EnforceFiniteError,
-                                                    c10::OutOfMemoryError,
-                                                    c10::DistError,
-                                                    c10::DistBackendError,
-                                                    c10::DistStoreError,
-                                                    c10::DistNetworkError>(error, context);
-    return copy != nullptr ? copy : given;
-  } catch (const std::exception& error) {
-    return std::make_exception_ptr(std::runtime_error(error.what() + (" " + context)));
-  } catch (...) {
-    return std::make_exception_ptr(std::runtime_error("unknown error " + context));
-  }
-}
-
 // An error counts as attention, so that the next reader of data looks for it.
-void keep_error(Queue& queue, std::exception_ptr error) {
+void keep_error(Queue& queue, const std::exception_ptr& error) {
   if (queue.error == nullptr) {
-    queue.error = std::move(error);
+    queue.error = error;
     g_attention.fetch_add(1, std::memory_order_release);
   }
 }
@@ -169,14 +119,14 @@ bool run_one(Scheduler& self, int index, Lock& lock, Runs runs) {
     const c10::StreamId stream = exchange_stream_quietly(index);
     try {
       if (work->computes()) {
-        const std::lock_guard<std::mutex> compute(self.compute);
+        const std::lock_guard compute(self.compute);
         work->state.apply();
         work->run();
       } else {
         work->run();
       }
     } catch (...) {
-      error = named(std::current_exception(), work->name(), index);
+      error = with_origin(std::current_exception(), work->name(), index);
     }
     exchange_stream_quietly(stream);
     tls_running = nested;
@@ -196,6 +146,7 @@ bool run_one(Scheduler& self, int index, Lock& lock, Runs runs) {
   queue.running = false;
   queue.done++;
   queue.pending.fetch_sub(1, std::memory_order_release);
+  self.pending.fetch_sub(1, std::memory_order_release);
   g_attention.fetch_sub(1, std::memory_order_release);
   if (self.waiting > 0) {
     self.changed.notify_all();
@@ -265,27 +216,6 @@ void release_finished(Scheduler& self, Lock& lock) {
   lock.lock();
 }
 
-// Gives a host thread the thread-local state of one that has set nothing, no modes and no hooks, as long as
-// it runs what it takes over. Changing the state may take the interpreter's lock: never under the
-// scheduler's.
-class PlainState {
- public:
-  PlainState() : guard_(state()) {
-  }
-
- private:
-  static const at::ThreadLocalState& state() {
-    static const at::ThreadLocalState* const made = [] {
-      at::ThreadLocalState* fresh = nullptr;
-      std::thread([&fresh] { fresh = new at::ThreadLocalState(); }).join();
-      return fresh;
-    }();
-    return *made;
-  }
-
-  const at::ThreadLocalStateGuard guard_;
-};
-
 // Lets the queue move on a little: runs its first item, or one of the queue that it waits for, or waits.
 void help(Scheduler& self, int index, Lock& lock) {
   int target = index;
@@ -305,50 +235,32 @@ void help(Scheduler& self, int index, Lock& lock) {
   wait_for_change(self, lock);
 }
 
-class Delay final : public Work {
+// Holds a queue back until another one has come to a mark.
+class MarkWait final : public Work {
  public:
-  explicit Delay(double seconds) : seconds_(seconds) {
-  }
-  void run() override {
-    Scheduler& self = scheduler();
-    Lock lock(self.mutex);
-    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds_);
-    self.waiting++;
-    self.changed.wait_until(lock, end, [&] { return self.stopping; });
-    self.waiting--;
-  }
-  bool computes() const override {
-    return false;
-  }
-  std::string name() const override {
-    return "a delay";
-  }
-
- private:
-  double seconds_;
-};
-
-class GateWork final : public Work {
- public:
-  explicit GateWork(std::shared_ptr<std::atomic<bool>> open) : open_(std::move(open)) {
+  explicit MarkWait(const QueueMark& mark) : mark_(mark) {
   }
   void run() override {
   }
   bool ready() const override {
-    return *open_;
+    return is_reached(mark_);
+  }
+  int blocked_by() const override {
+    return mark_.queue;
   }
   bool computes() const override {
     return false;
   }
   std::string name() const override {
-    return "a gate";
+    return "a wait for memory that another stream uses";
   }
 
  private:
-  std::shared_ptr<std::atomic<bool>> open_;
+  const QueueMark mark_;
 };
 
 void drain_queue(int index) {
+  require_at_most(LockRank::Recorder, "waits for a stream");
   Scheduler& self = scheduler();
   Queue& queue = self.queues[static_cast<std::size_t>(index)];
   std::uint64_t goal;
@@ -375,6 +287,7 @@ void push(Scheduler& self, int index, std::unique_ptr<Work> work) {
   queue.items.push_back(std::move(work));
   queue.issued++;
   queue.pending.fetch_add(1, std::memory_order_relaxed);
+  self.pending.fetch_add(1, std::memory_order_relaxed);
   g_attention.fetch_add(1, std::memory_order_release);
   self.counters.queued++;
   std::thread& thread = computes ? self.computer : queue.thread;
@@ -396,17 +309,6 @@ std::exception_ptr take_error(Queue& queue) {
 }
 
 }  // namespace
-
-ThreadState ThreadState::current() {
-  return {at::get_num_threads(), _mm_getcsr()};
-}
-
-void ThreadState::apply() const {
-  if (at::get_num_threads() != threads) {
-    omp_set_num_threads(threads);
-  }
-  _mm_setcsr(rounding);
-}
 
 int queue_of(c10::StreamId id) {
   if (C10_UNLIKELY(id >= kFirstExclusiveStream)) {
@@ -442,7 +344,17 @@ bool is_running_work() {
   return tls_running;
 }
 
-void enqueue(c10::StreamId id, std::unique_ptr<Work> work) {
+bool is_reached(const QueueMark& mark) {
+  const Queue& queue = scheduler().queues[static_cast<std::size_t>(mark.queue)];
+  return queue.done.load(std::memory_order_acquire) >= mark.number;
+}
+
+QueueMark end_of_queue(c10::StreamId id) {
+  const int index = queue_of(id);
+  return {index, scheduler().queues[static_cast<std::size_t>(index)].issued.load(std::memory_order_acquire)};
+}
+
+QueueMark enqueue(c10::StreamId id, std::unique_ptr<Work> work, const std::vector<QueueMark>& behind) {
   acquire();
   work->state = ThreadState::current();
   const int index = queue_of(id);
@@ -453,15 +365,23 @@ void enqueue(c10::StreamId id, std::unique_ptr<Work> work) {
     if (work->ready()) {  // at exit nothing is held back any more
       work->run();
     }
-    return;
+    return {};
+  }
+  for (const QueueMark& mark : behind) {
+    if (mark.queue != index && !is_reached(mark)) {
+      push(self, index, std::make_unique<MarkWait>(mark));
+    }
   }
   const int delay = g_delay;
   if (delay > 0 && work->computes()) {
-    push(self,
-         index,
-         std::make_unique<Delay>(static_cast<double>(g_delays() % static_cast<unsigned>(delay)) * 1e-6));
+    push(self, index, make_delay(static_cast<double>(g_delays() % static_cast<unsigned>(delay)) * 1e-6));
   }
   push(self, index, std::move(work));
+  return {index, self.queues[static_cast<std::size_t>(index)].issued};
+}
+
+bool has_pending_work() {
+  return scheduler().pending.load(std::memory_order_acquire) != 0;
 }
 
 bool is_queue_idle(c10::StreamId id) {
@@ -470,6 +390,7 @@ bool is_queue_idle(c10::StreamId id) {
 }
 
 void help_until(int queue, const std::function<bool()>& done) {
+  require_at_most(LockRank::Recorder, "waits for a stream");
   Scheduler& self = scheduler();
   {
     const Lock lock(self.mutex);
@@ -485,7 +406,13 @@ void help_until(int queue, const std::function<bool()>& done) {
   }
 }
 
-bool wait_until(const std::function<bool()>& done, std::chrono::milliseconds timeout) {
+void wait_for(const QueueMark& mark) {
+  if (!is_reached(mark)) {
+    help_until(mark.queue, [&] { return is_reached(mark); });
+  }
+}
+
+bool wait_until(const std::function<bool()>& done, std::chrono::microseconds timeout) {
   const InterpreterRelease unlocked;
   Scheduler& self = scheduler();
   Lock lock(self.mutex);
@@ -496,16 +423,17 @@ bool wait_until(const std::function<bool()>& done, std::chrono::milliseconds tim
 }
 
 void release_finished_work() {
+  require_at_most(LockRank::Recorder, "destroys objects of Python");
   Scheduler& self = scheduler();
   Lock lock(self.mutex);
   release_finished(self, lock);
 }
 
 void store_error(int queue, std::exception_ptr error, const std::string& name) {
-  std::exception_ptr full = named(std::move(error), name, queue);
+  const std::exception_ptr full = with_origin(std::move(error), name, queue);
   Scheduler& self = scheduler();
   const Lock lock(self.mutex);
-  keep_error(self.queues[static_cast<std::size_t>(queue)], std::move(full));
+  keep_error(self.queues[static_cast<std::size_t>(queue)], full);
 }
 
 void drain(c10::StreamId id, bool surface) {
@@ -547,7 +475,7 @@ void drain_all(bool surface) {
 
 void notify_queues() {
   Scheduler& self = scheduler();
-  const std::lock_guard<std::mutex> lock(self.mutex);
+  const std::lock_guard lock(self.mutex);
   wake_others(self, -1);
   self.changed.notify_all();
 }
@@ -562,7 +490,7 @@ void set_pipeline_enabled(bool on) {
 
 void set_queue_all(int microseconds, std::uint64_t seed) {
   Scheduler& self = scheduler();
-  const std::lock_guard<std::mutex> lock(self.mutex);
+  const std::lock_guard lock(self.mutex);
   const bool before = g_delay >= 0;
   g_delay = microseconds;
   g_delays.seed(seed);
@@ -613,6 +541,7 @@ void shutdown_queues() {
       }
       g_attention.fetch_sub(static_cast<std::int64_t>(queue.items.size()));
       queue.pending.fetch_sub(static_cast<std::int64_t>(queue.items.size()));
+      self.pending.fetch_sub(static_cast<std::int64_t>(queue.items.size()));
       queue.done += queue.items.size();
       queue.items.clear();
     }
@@ -626,26 +555,12 @@ void shutdown_queues() {
 
 QueueCounters queue_counters() {
   Scheduler& self = scheduler();
-  const std::lock_guard<std::mutex> lock(self.mutex);
+  const std::lock_guard lock(self.mutex);
   QueueCounters result = self.counters;
   for (const Queue& queue : self.queues) {
     result.pending += queue.pending.load();
   }
   return result;
-}
-
-void enqueue_delay(c10::StreamId id, double seconds) {
-  TORCH_CHECK(seconds >= 0, "a delay of ", seconds, " seconds is negative; give 0 or more");
-  enqueue(id, std::make_unique<Delay>(seconds));
-}
-
-void Gate::enqueue(c10::StreamId id) {
-  runtime::enqueue(id, std::make_unique<GateWork>(open_));
-}
-
-void Gate::open() {
-  *open_ = true;
-  notify_queues();
 }
 
 }  // namespace hpu_reference::runtime

@@ -14,6 +14,9 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
+
+#include "runtime/thread_state.h"
 
 namespace hpu_reference::runtime {
 
@@ -33,17 +36,6 @@ int queue_of(c10::StreamId id);
 c10::StreamId acquire_exclusive_stream();
 // Gives the stream back; it may be handed out again once its work has run.
 void release_exclusive_stream(c10::StreamId id);
-
-// State of the issuing thread that a thread takes over to run its work.
-struct ThreadState {
-  // State of the calling thread.
-  static ThreadState current();
-  // Gives the calling thread this state.
-  void apply() const;
-
-  int threads = 1;            // of the intra-op pool
-  unsigned int rounding = 0;  // floating-point control word: flush-denormals and rounding
-};
 
 // One item of a queue.
 class Work {
@@ -85,9 +77,22 @@ inline bool needs_attention() {
 // True if this thread is running queued work.
 bool is_running_work();
 
-// Appends the work to the stream's queue; starts the queue's thread with its first item.
-void enqueue(c10::StreamId id, std::unique_ptr<Work> work);
+// A place in a queue: behind that many items, counted since the queue's first one.
+struct QueueMark {
+  int queue = 0;
+  std::uint64_t number = 0;
+};
+// True if the items up to the mark have run. Takes no lock.
+bool is_reached(const QueueMark& mark);
+// The end of the stream's queue.
+QueueMark end_of_queue(c10::StreamId id);
 
+// Appends the work to the stream's queue, behind waits for the marks of other queues; starts the thread that
+// runs it, if it is the first. Returns the mark behind the work.
+QueueMark enqueue(c10::StreamId id, std::unique_ptr<Work> work, const std::vector<QueueMark>& behind = {});
+
+// True if any queue has work. Takes no lock.
+bool has_pending_work();
 // True if all work queued so far on the stream has run. Takes no lock.
 bool is_queue_idle(c10::StreamId id);
 
@@ -106,12 +111,14 @@ void release_finished_work();
 // Throws the error that the queue's work has met since the last call.
 void surface_error(int queue);
 
+// Returns when the mark is reached; the calling thread helps.
+void wait_for(const QueueMark& mark);
 // Helps the queue until `done()` is true; it is called with the scheduler's mutex held.
 void help_until(int queue, const std::function<bool()>& done);
 
 // Waits, without helping, until `done()` is true, called with the scheduler's mutex held; false after
 // `timeout`.
-bool wait_until(const std::function<bool()>& done, std::chrono::milliseconds timeout);
+bool wait_until(const std::function<bool()>& done, std::chrono::microseconds timeout);
 
 // Wakes waiting threads; for changes that do not come from a queue.
 void notify_queues();
@@ -139,19 +146,5 @@ struct QueueCounters {
 };
 // The counters now.
 QueueCounters queue_counters();
-
-// Queues a pause. For tests.
-void enqueue_delay(c10::StreamId id, double seconds);
-// Work that holds its stream back until the host opens it. For tests.
-class Gate {
- public:
-  // Puts the gate into the stream.
-  void enqueue(c10::StreamId id);
-  // Lets the stream go on.
-  void open();
-
- private:
-  std::shared_ptr<std::atomic<bool>> open_ = std::make_shared<std::atomic<bool>>(false);
-};
 
 }  // namespace hpu_reference::runtime

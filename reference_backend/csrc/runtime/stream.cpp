@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "runtime/device.h"
+#include "runtime/order_clock.h"
 #include "runtime/queue.h"
 
 namespace hpu_reference::runtime {
@@ -44,6 +45,7 @@ void synchronize_stream(c10::StreamId id) {
   acquire();
   flush_recorded();
   drain(id, /*surface=*/false);
+  order_host_behind(clock_of(queue_of(id)));
   release_finished_work();
   surface_error(queue_of(id));
 }
@@ -52,6 +54,9 @@ void synchronize_device() {
   acquire();
   flush_recorded();
   drain_all(/*surface=*/false);
+  for (int queue = 0; has_order_clocks() && queue < kQueues + kExclusiveQueues; queue++) {
+    order_host_behind(clock_of(queue));
+  }
   release_finished_work();
   drain_all(/*surface=*/true);
 }

@@ -260,13 +260,14 @@ def test_interpreted_recipes_are_replayed(interpreted, monkeypatch: pytest.Monke
 
 def test_what_cannot_be_captured_runs_by_calls(interpreted, monkeypatch: pytest.MonkeyPatch) -> None:
     class Refusing:
-        def begin(self, dry_run: bool) -> None:
+        def begin(self, dry_run: bool, this_thread: bool) -> None:
             pass
 
         def end(self) -> None:
             raise RuntimeError("refused")
 
-        reset = begin
+        def reset(self) -> None:
+            pass
 
     monkeypatch.setattr("habana_frameworks.torch._C.Graph", Refusing)
     program = interpreted(lambda x: x + 1)

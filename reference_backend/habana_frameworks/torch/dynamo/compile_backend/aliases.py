@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch._ops import OpOverload
-from torch.fx import Graph, Node
+from torch.fx import Graph, GraphModule, Node
 
 from .context import is_mutating, storage_of, value_of
 from .shared_layer import is_arithmetic
@@ -146,3 +146,10 @@ def _storage_of_constant(node: Node) -> int | None:
     if isinstance(value, torch.Tensor) and value.layout == torch.strided:
         return value.untyped_storage()._cdata
     return None
+
+
+def writes_to_inputs(module: GraphModule) -> bool:
+    """Say whether a node of the graph writes into memory of its inputs or attributes."""
+    aliases = Aliases(module.graph)
+    written = {argument for node in module.graph.nodes for argument in written_by(node)}
+    return any(alias.op in ("placeholder", "get_attr") for node in written for alias in aliases.of(node))

@@ -15,6 +15,7 @@ from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils._python_dispatch import _disable_current_modes
 
 from . import inductor
+from .aliases import writes_to_inputs
 from .calls import count
 from .host_calls import on_host
 
@@ -48,6 +49,7 @@ class FusedCompiler:
         self._module = module
         self.name = name
         self._visible = visible
+        self._writes = writes_to_inputs(module)
         self._kind = {"is_inference": is_inference, "is_backward": is_backward, "frozen": frozen}
         *_, output = module.graph.nodes
         self._outputs = [node.meta.get("val") for node in output.args[0]]
@@ -66,7 +68,7 @@ class FusedCompiler:
         inputs = [_like_on_cpu(value, fake_mode) for value in values]
         module = self._prepare(module, inputs, fake_mode)
         code, strides = inductor.compile_cpu(module, inputs, self._visible, **self._kind)
-        return FusedRecipe(self.name, code, values, self._outputs), strides
+        return FusedRecipe(self.name, code, values, self._outputs, self._writes), strides
 
     def compile_static(self, arguments: Sequence[Any]) -> FusedRecipe:
         """Compile the recipe for the sizes and numbers of real arguments."""
@@ -77,7 +79,7 @@ class FusedCompiler:
         _write_numbers(module, inputs)
         module = self._prepare(module, inputs, fake_mode)
         code, _ = inductor.compile_cpu(module, inputs, range(len(self._outputs)), **self._kind)
-        return FusedRecipe(self.name, code, arguments, self._outputs)
+        return FusedRecipe(self.name, code, arguments, self._outputs, self._writes)
 
     def _prepare(self, module: GraphModule, inputs: Sequence[Any], fake_mode: Any) -> GraphModule:
         if self._decompose:
@@ -97,10 +99,14 @@ class FusedRecipe:
         code: boxed function of the same values on the CPU.
         inputs: fake or real inputs, which show the positions of device tensors.
         outputs: fake outputs, which show the same for the results.
+        writes: the cluster writes to its inputs.
     """
 
-    def __init__(self, name: str, code: Code, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    def __init__(
+        self, name: str, code: Code, inputs: Sequence[Any], outputs: Sequence[Any], writes: bool
+    ) -> None:
         self.name = name
+        self._writes = writes
         self._code = code
         self._device_inputs = [i for i, value in enumerate(inputs) if _is_device_tensor(value)]
         self._device_outputs = [i for i, value in enumerate(outputs) if _is_device_tensor(value)]
@@ -112,7 +118,7 @@ class FusedRecipe:
         """Run the recipe on its inputs, a list, which is emptied."""
         count("fused")
         if self._plain:
-            results = on_host(self._code, inputs)
+            results = on_host(self._code, inputs, self._writes)
             inputs.clear()
             return results
         return self._call_mixed(inputs)
@@ -128,7 +134,7 @@ class FusedRecipe:
             others.extend(results[i] for i in self._other_outputs)
             return [results[i] for i in self._device_outputs]
 
-        tensors = on_host(call, [inputs[i] for i in self._device_inputs])
+        tensors = on_host(call, [inputs[i] for i in self._device_inputs], self._writes)
         results: list[Any] = [None] * (len(self._device_outputs) + len(self._other_outputs))
         for position, value in zip(self._device_outputs, tensors, strict=True):
             results[position] = value

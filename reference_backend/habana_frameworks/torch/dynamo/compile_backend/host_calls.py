@@ -8,7 +8,9 @@ from typing import Any
 from habana_frameworks.torch import _C
 
 
-def on_host(function: Callable[[list[Any]], Sequence[Any]], values: list[Any]) -> list[Any]:
+def on_host(
+    function: Callable[[list[Any]], Sequence[Any]], values: list[Any], writes: bool = True
+) -> list[Any]:
     """Call `function` with CPU tensors over the memory of device tensors; its results become device tensors.
 
     Nothing is copied: what the function writes to its arguments is written to the device tensors, and a
@@ -17,6 +19,7 @@ def on_host(function: Callable[[list[Any]], Sequence[Any]], values: list[Any]) -
     Args:
         function: takes a list of values, which it may empty, and returns CPU tensors and numbers.
         values: device tensors and numbers.
+        writes: the function changes values of its arguments; if not, it runs beside work that reads them.
 
     Raises:
         RuntimeError: an HPU Graph is being captured, which would not see the call.
@@ -26,4 +29,4 @@ def on_host(function: Callable[[list[Any]], Sequence[Any]], values: list[Any]) -
             "a fused recipe of torch.compile cannot be part of an HPU Graph: capture the function without "
             "torch.compile, or compile it with options={'executable': 'interpreted'}"
         )
-    return _C.call_on_host(function, values)
+    return _C.call_on_host(function, values, writes)

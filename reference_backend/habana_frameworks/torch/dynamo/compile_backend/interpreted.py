@@ -10,7 +10,7 @@ from habana_frameworks.torch import _C, hpu
 import torch
 from torch.fx import GraphModule
 
-from .aliases import Aliases, written_by
+from .aliases import writes_to_inputs
 from .calls import by_calls, count
 from .log import logger
 
@@ -28,7 +28,7 @@ class InterpretedRecipe:
     def __init__(self, module: GraphModule, name: str) -> None:
         self.name = name
         self._run = by_calls(module)
-        self._mutates = _writes_to_inputs(module)
+        self._mutates = writes_to_inputs(module)
         self._captures: dict[Any, list[_Capture]] = {}
         self._refused = False
 
@@ -62,7 +62,8 @@ class InterpretedRecipe:
         """Capture a run; returns its results, or None if its effects on the inputs had to be undone."""
         graph = _C.Graph()
         state = hpu.get_rng_state()
-        graph.begin(dry_run=self._mutates)
+        # Other threads may work on this stream meanwhile; the calls of the cluster all come from this one.
+        graph.begin(dry_run=self._mutates, this_thread=True)
         try:
             results = self._run(list(inputs))
         except BaseException:
@@ -76,12 +77,6 @@ class InterpretedRecipe:
             hpu.set_rng_state(state)
         capture = _Capture(graph, inputs, results)
         return capture, None if self._mutates else results
-
-
-def _writes_to_inputs(module: GraphModule) -> bool:
-    aliases = Aliases(module.graph)
-    written = {argument for node in module.graph.nodes for argument in written_by(node)}
-    return any(alias.op in ("placeholder", "get_attr") for node in written for alias in aliases.of(node))
 
 
 class _Capture:

@@ -28,7 +28,7 @@ _names = itertools.count()
 
 
 def is_current_stream_capturing() -> bool:
-    """Say whether a capture is in progress."""
+    """Say whether work on the current stream is being captured."""
     return bool(_C.is_capturing())
 
 
@@ -56,7 +56,10 @@ class HPUGraph:
         self._is_empty = True
 
     def capture_begin(self, dry_run: bool = False) -> None:
-        """Record from here on, on the current stream.
+        """Record what any thread issues, from here on, on the current stream and on streams that wait for it.
+
+        A stream joins when it waits for an event that was recorded on a stream of the capture. Other work
+        goes on undisturbed.
 
         Dynamic shapes (`torch.hpu.enable_dynamic_shape`) are switched off and stay off.
 
@@ -64,7 +67,7 @@ class HPUGraph:
             dry_run: do not execute; results have no values before the first replay.
 
         Raises:
-            RuntimeError: a capture is in progress ("GRAPH:: graph Capture already in progress").
+            RuntimeError: the stream is part of a capture ("GRAPH:: graph Capture already in progress").
         """
         flags.disable_dynamic_shape()
         self._graph.begin(dry_run)

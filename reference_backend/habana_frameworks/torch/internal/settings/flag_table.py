@@ -46,7 +46,7 @@ FLAGS: dict[str, Flag] = {
     "PT_HPU_ENABLE_CACHE_METRICS": Flag("bool", False, False, "register the metric recipe_cache at import"),
     "PT_HPU_EAGER_PIPELINE_ENABLE": Flag("bool", True, False, "false: nothing runs behind the host"),
     "PT_HPU_ENABLE_EXECUTION_THREAD": Flag(
-        "bool", True, False, "false: the thread that ends a graph runs it"
+        "bool", True, False, "false: the thread that ends a graph waits until it has run"
     ),
     "PT_HPU_MAX_ACCUM_SIZE": Flag("u64", 2**64 - 1, False, "operators after which a lazy graph is launched"),
     "PT_HPU_MAX_COMPOUND_OP_SIZE": Flag(

@@ -1,0 +1,213 @@
+#include "graph/recording.h"
+
+#include <cstring>
+
+#include "engine/call.h"
+#include "kernels/host_call.h"
+#include "kernels/operator_plan.h"
+#include "memory/footprint.h"
+#include "runtime/host_access.h"
+#include "runtime/queue.h"
+#include "runtime/stream.h"
+
+namespace hpu_reference::graph {
+
+namespace {
+
+using Lock = std::lock_guard<runtime::YieldingMutex<runtime::LockRank::Recording>>;
+
+c10::StorageImpl* storage_of(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
+
+// Waits for the work in the stream and for work of others that uses the memory, since a captured call runs at
+// once. Never under the recording's lock.
+void finish_earlier_work(const memory::Footprint& footprint) {
+  const c10::StreamId stream = runtime::current_stream_id();
+  if (!runtime::is_queue_idle(stream)) {
+    runtime::drain(stream, /*surface=*/false);
+  }
+  footprint.wait(stream);
+}
+
+}  // namespace
+
+Recording::Recording(bool dry_run, bool this_thread)
+    : engine::CaptureRecorder(this_thread), dry_run_(dry_run), table_(*this) {
+}
+
+void Recording::save(const c10::StorageImpl* device) {
+  const int position = table_.position(device);
+  if (position >= 0 && table_.buffers()[static_cast<std::size_t>(position)].role == Role::Input) {
+    const Buffer& buffer = table_.buffers()[static_cast<std::size_t>(position)];
+    saved_.try_emplace(position, static_cast<const char*>(buffer.address), buffer.bytes);
+  }
+}
+
+void Recording::save_written(const engine::CallArguments& arguments) {
+  for (const auto& argument : arguments.tensors()) {
+    if (argument.written && argument.device) {
+      save(storage_of(*argument.tensor));
+    }
+  }
+}
+
+bool Recording::record(const kernels::HostKernel& kernel,
+                       const c10::OperatorHandle& op,
+                       torch::jit::Stack* stack) {
+  // These references die after the lock.
+  const std::vector<c10::IValue> values(stack->end() - static_cast<std::ptrdiff_t>(kernel.plan().arguments),
+                                        stack->end());
+  finish_earlier_work(engine::footprint_of(kernel.plan(), values.data()));
+  const Lock lock(mutex_);
+  if (finished_) {
+    return false;
+  }
+  TORCH_CHECK(kernel.is_dense(),
+              kernel.plan().name,
+              " takes tensors that are not dense, which hpu graph capturing does not support; move it out of "
+              "the capture");
+  run(kernel, op, values, stack);
+  return true;
+}
+
+void Recording::run(const kernels::HostKernel& kernel,
+                    const c10::OperatorHandle& op,
+                    const std::vector<c10::IValue>& values,
+                    torch::jit::Stack* stack) {
+  const kernels::OperatorPlan& plan = kernel.plan();
+  const engine::CallArguments arguments(plan, values.data());
+  const auto refuse = [&](const char* reason) {
+    TORCH_CHECK(
+        false, plan.name, " cannot be part of an HPU graph: ", reason, "; move it out of the capture");
+  };
+  if (!arguments.deferrable()) {
+    refuse(arguments.reason());
+  }
+  if (plan.grows_storage) {
+    const std::size_t held = storage_of(values[0].toTensor())->nbytes();
+    const runtime::InlineScope scope;
+    kernel.run(op, stack);
+    if (held > 0 && storage_of(values[0].toTensor())->nbytes() > held) {
+      refuse("it moves a tensor to larger memory");
+    }
+    return;
+  }
+  if (plan.name == "aten::_efficientzerotensor") {  // has no memory, so there is nothing to repeat
+    const runtime::InlineScope scope;
+    kernel.run(op, stack);
+    return;
+  }
+  if (plan.data_dependent) {
+    refuse("the size of its result depends on the data");
+  }
+  if (dry_run_) {
+    save_written(arguments);
+  }
+  std::vector<std::pair<const c10::StorageImpl*, const void*>> memory_before;
+  for (const auto& argument : arguments.tensors()) {
+    if (argument.written && argument.device) {
+      memory_before.emplace_back(argument.storage, argument.storage->data_ptr().get());
+    }
+  }
+  const auto keeps_memory = [&] {
+    std::size_t index = 0;
+    for (const auto& argument : arguments.tensors()) {
+      if (argument.written && argument.device) {
+        const auto& [storage, data] = memory_before[index++];
+        if (storage_of(*argument.tensor) != storage ||
+            (data != nullptr && storage->data_ptr().get() != data)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  };
+  const bool is_out = plan.writes_out_only;  // running it again gives the same
+  engine::LearnedPtr learned = engine::find_learned(arguments.key());
+  if (learned == nullptr || (is_out && !learned->deferrable)) {
+    learned = engine::run_and_learn(kernel, op, std::string(arguments.key()), stack);
+  } else if (learned->deferrable) {
+    const runtime::InlineScope scope;
+    kernel.run(op, stack);
+  }
+  if (!keeps_memory()) {
+    refuse("it gives an out= tensor other memory, which calls before it use");
+  }
+  if (is_out && !learned->deferrable) {
+    // It has made room in its out= tensors; now that they have it, the call can be repeated.
+    torch::jit::Stack again(values.begin(), values.end());
+    const engine::CallArguments roomy(plan, values.data());
+    learned = engine::run_and_learn(kernel, op, std::string(roomy.key()), &again);
+  }
+  if (!learned->deferrable) {
+    refuse(learned->reason);
+  }
+  const engine::CallArguments looked_at(plan, values.data());
+  const engine::ResolveStorage resolve = [&](c10::StorageImpl* device) { return table_.host(device); };
+  engine::Call call = engine::make_call(plan, op, kernel.key(), values.data(), looked_at, learned, resolve);
+  std::vector<engine::HostStorage> fresh(learned->storages.size());
+  const std::vector<at::Tensor> results = engine::flattened_results(plan, *stack);
+  for (std::size_t i = 0; i < results.size(); i++) {
+    if (learned->results[i].kind == engine::Result::Kind::Fresh) {
+      fresh[static_cast<std::size_t>(learned->results[i].source)] = table_.host(storage_of(results[i]));
+      if (const int position = table_.position(storage_of(results[i])); position >= 0) {
+        table_.buffers()[static_cast<std::size_t>(position)].role = Role::Temporary;
+      }
+    }
+  }
+  engine::set_fresh(call, std::move(fresh));
+  calls_.push_back(std::move(call));
+}
+
+void Recording::record_host_copy(at::Tensor& self,
+                                 const at::Tensor& source,
+                                 const std::function<void()>& copy) {
+  static const auto* plan =
+      new kernels::OperatorPlan(c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", ""));
+  const bool to_device = kernels::is_device_tensor(self);
+  memory::Footprint footprint;
+  footprint.add(storage_of(to_device ? self : source), /*written=*/to_device);
+  finish_earlier_work(footprint);
+  const Lock lock(mutex_);
+  if (finished_) {
+    copy();
+    return;
+  }
+  if (dry_run_ && to_device) {
+    save(storage_of(self));
+  } else if (dry_run_) {
+    saved_host_.emplace_back(
+        self.storage(),
+        std::string(static_cast<const char*>(self.storage().data()), self.storage().nbytes()));
+  }
+  copy();
+  calls_.push_back(engine::make_host_copy(
+      *plan, self, source, [&](c10::StorageImpl* device) { return table_.host(device); }));
+}
+
+Graph Recording::finish() {
+  // These references die after the lock.
+  std::vector<std::pair<c10::Storage, std::string>> saved_host;
+  Graph graph;
+  const Lock lock(mutex_);
+  finished_ = true;
+  for (const auto& [position, bytes] : saved_) {
+    std::memcpy(table_.buffers()[static_cast<std::size_t>(position)].address, bytes.data(), bytes.size());
+  }
+  for (auto& [storage, bytes] : saved_host_) {
+    std::memcpy(storage.mutable_data(), bytes.data(), bytes.size());
+  }
+  saved_.clear();
+  saved_host.swap(saved_host_);
+  graph.calls = std::move(calls_);
+  graph.buffers = std::move(table_.buffers());
+  graph.index();
+  return graph;
+}
+
+std::shared_ptr<Recording> current_recording() {
+  return std::static_pointer_cast<Recording>(engine::capture_here());
+}
+
+}  // namespace hpu_reference::graph

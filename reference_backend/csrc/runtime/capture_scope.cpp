@@ -1,0 +1,106 @@
+#include "runtime/capture_scope.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "runtime/queue.h"
+#include "runtime/stream.h"
+
+namespace hpu_reference::runtime {
+
+namespace {
+
+// Never destroyed: a tensor that dies at exit may ask for captures.
+struct Registry {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<CaptureScope>> scopes;
+  std::atomic<int> count{0};
+};
+
+Registry& registry() {
+  static auto* value = new Registry();
+  return *value;
+}
+
+}  // namespace
+
+CaptureScope::CaptureScope(bool this_thread)
+    : thread_(std::this_thread::get_id()), this_thread_(this_thread), streams_{current_stream_id()} {
+}
+
+bool CaptureScope::has_stream(c10::StreamId stream) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::find(streams_.begin(), streams_.end(), stream) != streams_.end();
+}
+
+bool CaptureScope::holds(c10::StreamId stream) const {
+  return (!this_thread_ || thread_ == std::this_thread::get_id()) && has_stream(stream);
+}
+
+void CaptureScope::join(c10::StreamId stream) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) {
+    streams_.push_back(stream);
+  }
+}
+
+void begin_capture(std::shared_ptr<CaptureScope> scope) {
+  Registry& self = registry();
+  const c10::StreamId stream = current_stream_id();
+  const std::lock_guard<std::mutex> lock(self.mutex);
+  for (const auto& other : self.scopes) {
+    TORCH_CHECK(!other->holds(stream), "GRAPH:: graph Capture already in progress");
+  }
+  // Those of one thread come first: such a thread may share its stream with a capture of all threads.
+  const auto at = scope->is_bound_to_thread() ? self.scopes.begin() : self.scopes.end();
+  self.scopes.insert(at, std::move(scope));
+  self.count.fetch_add(1, std::memory_order_release);
+  g_attention.fetch_add(1, std::memory_order_release);
+}
+
+void end_capture(const CaptureScope* scope) {
+  Registry& self = registry();
+  std::shared_ptr<CaptureScope> ended;  // may be the last owner: it dies after the lock
+  const std::lock_guard<std::mutex> lock(self.mutex);
+  const auto found = std::find_if(
+      self.scopes.begin(), self.scopes.end(), [&](const auto& other) { return other.get() == scope; });
+  if (found != self.scopes.end()) {
+    ended = std::move(*found);
+    self.scopes.erase(found);
+    self.count.fetch_sub(1, std::memory_order_release);
+    g_attention.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+bool is_in_progress(const CaptureScope* scope) {
+  Registry& self = registry();
+  const std::lock_guard<std::mutex> lock(self.mutex);
+  return std::any_of(
+      self.scopes.begin(), self.scopes.end(), [&](const auto& other) { return other.get() == scope; });
+}
+
+std::shared_ptr<CaptureScope> capture_of(c10::StreamId stream) {
+  Registry& self = registry();
+  if (C10_LIKELY(self.count.load(std::memory_order_acquire) == 0)) {
+    return nullptr;
+  }
+  const std::lock_guard<std::mutex> lock(self.mutex);
+  for (const auto& scope : self.scopes) {
+    if (scope->holds(stream)) {
+      return scope;
+    }
+  }
+  return nullptr;
+}
+
+std::shared_ptr<CaptureScope> capture_here() {
+  return is_running_work() ? nullptr : capture_of(current_stream_id());
+}
+
+bool is_capturing() {
+  return capture_here() != nullptr;
+}
+
+}  // namespace hpu_reference::runtime

@@ -1,0 +1,59 @@
+#include "runtime/error_context.h"
+
+#include <c10/util/Exception.h>
+
+#include <stdexcept>
+#include <typeinfo>
+#include <utility>
+
+namespace hpu_reference::runtime {
+
+namespace {
+
+// A copy of the error with a context added; null unless it is of this very class.
+template <class Kind>
+std::exception_ptr with_context(const c10::Error& error, const std::string& context) {
+  if (typeid(error) != typeid(Kind)) {
+    return nullptr;
+  }
+  Kind copy(static_cast<const Kind&>(error));
+  copy.add_context(context);
+  return std::make_exception_ptr(std::move(copy));
+}
+
+template <class... Kinds>
+std::exception_ptr with_context_of(const c10::Error& error, const std::string& context) {
+  std::exception_ptr copy;
+  static_cast<void>(((copy = with_context<Kinds>(error, context)) || ...));
+  return copy;
+}
+
+}  // namespace
+
+std::exception_ptr with_origin(std::exception_ptr given, const std::string& name, int queue) {
+  const std::string context = "(found when " + name + " ran, queued on stream " + std::to_string(queue) + ")";
+  try {
+    std::rethrow_exception(given);
+  } catch (const c10::Error& error) {
+    const std::exception_ptr copy = with_context_of<c10::Error,
+                                                    c10::IndexError,
+                                                    c10::ValueError,
+                                                    c10::TypeError,
+                                                    c10::NotImplementedError,
+                                                    c10::LinAlgError,
+                                                    c10::SyntaxError,
+                                                    c10::EnforceFiniteError,
+                                                    c10::OutOfMemoryError,
+                                                    c10::DistError,
+                                                    c10::DistBackendError,
+                                                    c10::DistStoreError,
+                                                    c10::DistNetworkError>(error, context);
+    return copy != nullptr ? copy : given;
+  } catch (const std::exception& error) {
+    return std::make_exception_ptr(std::runtime_error(error.what() + (" " + context)));
+  } catch (...) {
+    return std::make_exception_ptr(std::runtime_error("unknown error " + context));
+  }
+}
+
+}  // namespace hpu_reference::runtime

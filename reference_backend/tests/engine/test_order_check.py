@@ -1,0 +1,152 @@
+"""HPU_REFERENCE_STREAM_ORDER=events: the check that names missing waits between streams."""
+
+from __future__ import annotations
+
+import pytest
+
+START = """
+import warnings, torch, habana_frameworks.torch as ht
+warnings.simplefilter('ignore')
+C, hpu = ht._C, ht.hpu
+side = hpu.Stream()
+x = torch.ones(1000, device='hpu')
+hpu.synchronize()
+C.take_order_reports()
+def reports():
+    for text in C.take_order_reports():
+        print(text.replace(f'stream {side.stream_id}', 'SIDE').replace(f'stream {side}', 'SIDE'))
+"""
+
+
+@pytest.fixture
+def reported(output_of):
+    """Function that runs code with the check on: the reports that it prints, as a list."""
+
+    def run(code, **environment):
+        code = START + code + "\nhpu.synchronize()\nreports()\n"
+        return output_of(code, HPU_REFERENCE_STREAM_ORDER="events", **environment).splitlines()
+
+    return run
+
+
+PRODUCE = """
+with hpu.stream(side):
+    made = x * 2
+"""
+CONSUME = "read = made + 1"
+
+WAITS = {
+    "wait_stream": "hpu.current_stream().wait_stream(side)",
+    "wait_event": "hpu.current_stream().wait_event(side.record_event())",
+    "torch.Event": "event = torch.Event('hpu'); event.record(side); event.wait()",
+    "event.synchronize": "side.record_event().synchronize()",
+    "event.query": "event = side.record_event()\nwhile not event.query(): pass",
+    "stream.synchronize": "side.synchronize()",
+    "stream.query": "while not side.query(): pass",
+    "synchronize": "hpu.synchronize()",
+    "read on the stream": "with hpu.stream(side): made.sum().item()",
+    "over a third stream": (
+        "third = hpu.Stream(); third.wait_stream(side); hpu.current_stream().wait_stream(third)"
+    ),
+}
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_a_wait_is_seen(reported, wait):
+    assert reported(PRODUCE + WAITS[wait] + "\n" + CONSUME) == []
+
+
+def test_a_missing_wait_is_named(reported):
+    (report,) = reported(PRODUCE + CONSUME)
+    assert report == (
+        "aten::add.Tensor on the default stream reads memory that aten::mul.Tensor on SIDE writes, and nothing "
+        "orders them: the default stream has to wait for SIDE (wait_stream, or wait_event with an event "
+        "recorded behind aten::mul.Tensor)"
+    )
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_it_does_not_matter_what_runs_first(reported, queued):
+    """The first operator has run long ago, or has not: the report is the same."""
+    delay = "with hpu.stream(side): C.enqueue_delay(0.1)\n" if queued else ""
+    between = "" if queued else "import time; time.sleep(0.2)\n"
+    assert len(reported(delay + PRODUCE + between + CONSUME)) == 1
+
+
+def test_an_event_from_before_the_work_orders_nothing(reported):
+    code = "event = side.record_event()\n" + PRODUCE + "hpu.current_stream().wait_event(event)\n" + CONSUME
+    assert len(reported(code)) == 1
+
+
+def test_a_wait_in_the_wrong_direction_orders_nothing(reported):
+    assert len(reported(PRODUCE + "side.wait_stream(hpu.current_stream())\n" + CONSUME)) == 1
+
+
+def test_a_write_over_what_another_stream_reads(reported):
+    (report,) = reported(PRODUCE + "x.fill_(3)")
+    assert report.startswith(
+        "aten::fill_.Scalar on the default stream writes memory that aten::mul.Tensor on SIDE reads"
+    )
+
+
+def test_readers_need_no_order(reported):
+    assert reported(PRODUCE + "read = x + 1") == []
+
+
+def test_memory_that_is_freed_without_record_stream(reported):
+    code = """
+y = torch.ones(1000, device='hpu')
+side.wait_stream(hpu.current_stream())
+with hpu.stream(side):
+    made = y * 2
+{record}
+del y
+kept = [torch.ones(1000, device='hpu') for _ in range(4)]
+"""
+    (report,) = reported(code.format(record=""))
+    assert "freed without record_stream(SIDE), and another one has its memory" in report
+    assert reported(code.format(record="y.record_stream(side)")) == []
+    assert reported(code.format(record="hpu.current_stream().wait_stream(side)")) == []
+
+
+def test_a_replay_is_work_like_any_other(reported):
+    code = """
+graph = hpu.HPUGraph()
+with hpu.graph(graph):
+    y = x * 2
+hpu.synchronize()
+C.take_order_reports()
+with hpu.stream(side):
+    graph.replay(asynchronous=True)
+{wait}
+read = y + 1
+"""
+    (report,) = reported(code.format(wait=""))
+    assert "a graph of 1 operators on SIDE writes" in report
+    assert reported(code.format(wait="hpu.current_stream().wait_stream(side)")) == []
+
+
+def test_it_warns_once_for_each_pair(run_python):
+    code = START.replace("warnings.simplefilter('ignore')", "") + (PRODUCE + CONSUME) * 3
+    done = run_python(code, HPU_REFERENCE_STREAM_ORDER="events")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("missing wait between streams: aten::add.Tensor") == 1
+
+
+def test_an_ordinary_program_has_none(reported):
+    code = """
+model = torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.Dropout(), torch.nn.Linear(30, 5)).to('hpu')
+optimizer = torch.optim.Adam(model.parameters())
+inputs = torch.randn(8, 20)
+for step in range(3):
+    optimizer.zero_grad()
+    loss = model(inputs.pin_memory().to('hpu', non_blocking=True)).square().mean()
+    loss.backward()
+    optimizer.step()
+    loss.item()
+"""
+    assert reported(code) == []
+
+
+def test_nothing_is_checked_by_default(output_of):
+    assert output_of(START + PRODUCE + CONSUME + "\nprint(C.take_order_reports())") == "[]"

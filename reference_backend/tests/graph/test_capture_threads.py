@@ -1,0 +1,288 @@
+"""A capture records its stream and those that join it by events; other streams and threads work on."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import habana_frameworks.torch as ht
+import pytest
+import torch
+
+C, hpu = ht._C, ht.hpu
+
+
+def _beside(function):
+    """Run the function on another thread, while the caller waits; returns what it returned."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result(timeout=60)
+
+
+@pytest.fixture
+def x():
+    return torch.ones(8, device="hpu")
+
+
+@pytest.mark.parametrize("own_stream", [True, False])
+def test_another_thread_works_and_reads_during_a_capture(x, own_stream):
+    other = torch.zeros(8, device="hpu")
+
+    def work():
+        with hpu.stream(hpu.Stream() if own_stream else hpu.default_stream()):
+            assert not hpu.is_current_stream_capturing()
+            other.add_(1)
+            return other.cpu().tolist()
+
+    graph = hpu.HPUGraph()
+    with hpu.graph(graph):
+        y = x * 2
+        read = _beside(work)
+        z = y + 1
+    assert read == [1.0] * 8
+    for _ in range(2):
+        graph.replay()
+    assert other.tolist() == [1.0] * 8 and z.tolist() == [3.0] * 8
+
+
+def test_another_stream_of_the_same_thread_is_not_recorded(x):
+    counter, side = torch.zeros(8, device="hpu"), hpu.Stream()
+    graph = hpu.HPUGraph()
+    with hpu.graph(graph):
+        y = x * 2
+        with hpu.stream(side):
+            counter.add_(1)
+            assert not hpu.is_current_stream_capturing()
+            assert counter.tolist() == [1.0] * 8
+        y += 1
+    graph.replay()
+    assert counter.tolist() == [1.0] * 8 and y.tolist() == [3.0] * 8
+
+
+@pytest.mark.parametrize("way", ["wait_stream", "wait_event", "torch.Event"])
+def test_a_stream_that_waits_for_the_capture_joins_it(x, way):
+    counter, side = torch.zeros(8, device="hpu"), hpu.Stream()
+    graph = hpu.HPUGraph()
+    with hpu.graph(graph):
+        y = x * 2
+        stream = hpu.current_stream()
+        if way == "wait_stream":
+            side.wait_stream(stream)
+        elif way == "wait_event":
+            side.wait_event(stream.record_event())
+        else:
+            event = torch.Event("hpu")
+            event.record(stream)
+            event.wait(side)
+        with hpu.stream(side):
+            assert hpu.is_current_stream_capturing()
+            counter.add_(y)
+            with pytest.raises(RuntimeError, match="during hpu graph capturing"):
+                counter.cpu()
+        stream.wait_stream(side)
+    assert counter.tolist() == [2.0] * 8
+    graph.replay()
+    assert counter.tolist() == [4.0] * 8
+    with hpu.stream(side):  # it has left the capture
+        counter.add_(1)
+    graph.replay()
+    assert counter.tolist() == [7.0] * 8
+
+
+def test_an_event_from_before_the_capture_joins_nothing(x):
+    side, counter = hpu.Stream(), torch.zeros(8, device="hpu")
+    graph = hpu.HPUGraph()
+    stream = hpu.Stream()
+    early = stream.record_event()
+    with hpu.graph(graph, stream=stream):
+        y = x * 2
+        side.wait_event(early)
+        with hpu.stream(side):
+            counter.add_(1)
+    graph.replay()
+    assert counter.tolist() == [1.0] * 8 and y.tolist() == [2.0] * 8
+
+
+def test_a_thread_on_the_capturing_stream_is_recorded(x):
+    counter, stream = torch.zeros(8, device="hpu"), hpu.Stream()
+
+    def work():
+        with hpu.stream(stream):
+            counter.add_(1)
+
+    graph = hpu.HPUGraph()
+    with hpu.graph(graph, stream=stream):
+        y = x * 2
+        _beside(work)
+    graph.replay()
+    assert counter.tolist() == [2.0] * 8 and y.tolist() == [2.0] * 8
+
+
+def test_a_backward_in_a_capture_is_recorded(x):
+    weight = torch.ones(8, device="hpu", requires_grad=True)
+    (weight * 2).sum().backward()
+    weight.grad = None
+    graph = hpu.HPUGraph()
+    with hpu.graph(graph):
+        loss = (weight * x).sum()
+        (gradient,) = torch.autograd.grad(loss, weight)
+    x.fill_(5)
+    graph.replay()
+    assert gradient.tolist() == [5.0] * 8
+
+
+def test_two_threads_capture_at_once_over_one_weight(x):
+    barrier = threading.Barrier(2)
+    results = {}
+
+    def work(number):
+        with hpu.stream(hpu.Stream()):
+            graph, mine = hpu.HPUGraph(), torch.full((8,), float(number), device="hpu")
+            graph.capture_begin()
+            y = x + mine
+            barrier.wait(60)
+            for _ in range(20):
+                y = y * 2 - x
+            barrier.wait(60)
+            y = y + x
+            graph.capture_end()
+            mine.fill_(3.0)
+            graph.replay()
+            results[number] = y.tolist()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    expected = 4.0
+    for _ in range(20):
+        expected = expected * 2 - 1
+    assert results == {1: [expected + 1] * 8, 2: [expected + 1] * 8}
+
+
+def test_a_replay_goes_on_beside_a_capture(x):
+    first = hpu.HPUGraph()
+    with hpu.graph(first):
+        y = x + 1
+
+    def work():
+        with hpu.stream(hpu.Stream()):
+            first.replay()
+            return y.tolist()
+
+    second = hpu.HPUGraph()
+    with hpu.graph(second):
+        z = x * 3
+        assert _beside(work) == [2.0] * 8
+    second.replay()
+    assert z.tolist() == [3.0] * 8
+
+
+def test_memory_of_another_thread_is_not_the_graphs(x):
+    """What another thread allocates meanwhile is input to the graph, not planned into its workspace."""
+    made = {}
+
+    def work():
+        made["bias"] = torch.full((8,), 10.0, device="hpu")
+
+    graph = hpu.HPUGraph()
+    with hpu.graph(graph):
+        _beside(work)
+        y = x + made["bias"]
+    graph.replay()
+    assert y.tolist() == [11.0] * 8
+    made["bias"].fill_(20)
+    graph.replay()
+    assert y.tolist() == [21.0] * 8
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_first_compiled_calls_beside_a_busy_thread(x, threads):
+    """A capture of torch.compile has one thread, whatever others do on the same stream."""
+    counter, stop, done = torch.zeros(4, device="hpu"), threading.Event(), [0]
+
+    def busy():
+        while not stop.is_set():
+            counter.add_(1)
+            done[0] += 1
+            counter.cpu()
+
+    other = threading.Thread(target=busy)
+    other.start()
+    barrier = threading.Barrier(threads)
+
+    def compiled(number):
+        def function(value):
+            for _ in range(100):
+                value = torch.relu(value) * 1.001 + number
+            return value
+
+        expected = function(torch.ones(8))
+        run = torch.compile(function, backend="hpu_backend", options={"executable": "interpreted"})
+        with torch.no_grad():
+            barrier.wait(60)
+            results = [run(x) for _ in range(3)]
+            assert all(torch.allclose(result.cpu(), expected) for result in results)
+            return run
+
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            runs = list(pool.map(compiled, range(1, threads + 1)))
+    finally:
+        stop.set()
+        other.join(60)
+    assert counter[0].item() == done[0]
+    with torch.no_grad():
+        for run in runs:
+            for _ in range(5):
+                run(x)
+    assert counter[0].item() == done[0]
+
+
+#: Threads that share the recorder and the interpreter's lock; each must get on.
+PROGRESS = """
+import faulthandler, os, threading, time, torch, habana_frameworks.torch as ht
+C, hpu = ht._C, ht.hpu
+faulthandler.dump_traceback_later(100, exit=True)
+stop, counts = False, [0, 0]
+def first():
+    x = torch.ones(8, device='hpu')
+    while not stop:
+        {first}
+        counts[0] += 1
+def second():
+    a = torch.ones(8, device='hpu')
+    storage, size, event = a.untyped_storage(), a.untyped_storage().nbytes(), torch.Event('hpu')
+    while not stop:
+        {second}
+        counts[1] += 1
+threads = [threading.Thread(target=f, daemon=True) for f in (first, second)]
+for thread in threads:
+    thread.start()
+end = time.monotonic() + 60
+while time.monotonic() < end and min(counts) < 40:
+    time.sleep(0.05)
+stop = True
+for thread in threads:
+    thread.join(30)
+print(min(counts) >= 40, [thread.is_alive() for thread in threads], flush=True)
+os._exit(0)
+"""
+CAPTURE = """graph = C.Graph(); graph.begin()
+        for _ in range(20): y = x + 1
+        graph.end()"""
+SECOND = {
+    "fill": "storage.fill_(0)",
+    "resize": "storage.resize_(0); storage.resize_(size)",
+    "event": "event.record()",
+}
+
+
+@pytest.mark.parametrize("second", SECOND)
+@pytest.mark.parametrize("first", ["capture", "lazy"])
+def test_recorders_and_the_interpreter_take_no_turns_that_deadlock(output_of, first, second):
+    code = PROGRESS.replace("{first}", CAPTURE if first == "capture" else "y = x + 1")
+    code = code.replace("{second}", SECOND[second])
+    if first == "lazy":
+        code = code.replace("faulthandler.dump", "C.lazy_start(1, 5)\nfaulthandler.dump")
+    assert output_of(code, timeout=150) == "True [False, False]"
