@@ -181,6 +181,7 @@ std::vector<graph::FusedArgument> fused_arguments(const py::list& arguments) {
 py::list call_on_host(const py::function& function, const py::list& values, bool writes) {
   if (runtime::needs_attention()) {
     const py::gil_scoped_release release;
+    runtime::refuse_during_capture();
     runtime::wait_for_earlier_work(/*surface=*/false);
   }
   kernels::HostCall call;

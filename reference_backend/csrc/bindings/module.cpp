@@ -14,6 +14,7 @@
 #include "runtime/fork.h"
 #include "runtime/generator.h"
 #include "runtime/stream.h"
+#include "runtime/thread_state.h"
 
 namespace py = pybind11;
 using namespace hpu_reference;
@@ -85,6 +86,11 @@ PYBIND11_MODULE(_C, m) {
   m.def("is_initialized", &runtime::is_initialized);
   m.def("is_in_bad_fork", &runtime::is_forked_child);
   m.def("device_count", [] { return static_cast<int>(runtime::device_count()); });
+  m.def("has_backward_threads", &runtime::has_backward_threads);
+  m.def("finish_work",
+        &runtime::finish_work,
+        py::call_guard<py::gil_scoped_release>(),
+        "Wait for all work; its errors stay for the next reader of data.");
   m.def("synchronize", &runtime::synchronize_device, py::call_guard<py::gil_scoped_release>());
   m.def("memory_stats", &memory_stats);
   m.def("extended_memory_stats", &extended_memory_stats);

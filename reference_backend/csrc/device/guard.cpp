@@ -7,6 +7,7 @@
 #include "runtime/order_clock.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
+#include "runtime/thread_state.h"
 #include "torch_release.h"
 
 namespace hpu_reference::device {
@@ -30,6 +31,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   void setDevice(c10::Device device) const override {
     TORCH_CHECK(device.type() == static_type, "expected an hpu device, but got ", device);
     runtime::checked_index(device.index());
+    runtime::note_backward_thread();
   }
   void uncheckedSetDevice(c10::Device) const noexcept override {
   }

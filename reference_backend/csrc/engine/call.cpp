@@ -435,7 +435,7 @@ Learned learn_results(const kernels::OperatorPlan& plan,
     refuse("it changes the size or the memory of an argument");
     learned.grown = grown_arguments(plan, arguments, metadata);
   }
-  if (plan.data_dependent) {
+  if (arguments.depends_on_data()) {
     refuse("the size of its result depends on the data");
   }
   for (std::size_t i = stack.size() - plan.returns; i < stack.size(); i++) {

@@ -59,7 +59,8 @@ bool is_plain(const at::Tensor& tensor) {
   return !tensor.unsafeGetTensorImpl()->key_set().has_any(other);
 }
 
-CallArguments::CallArguments(const kernels::OperatorPlan& plan, const c10::IValue* arguments) : plan_(plan) {
+CallArguments::CallArguments(const kernels::OperatorPlan& plan, const c10::IValue* arguments)
+    : plan_(plan), depends_on_data_(plan.depends_on_data(arguments)) {
   thread_local std::string key;
   key_ = &key;
   key.clear();

@@ -78,6 +78,10 @@ class CallArguments {
   const std::string& key() const {
     return *key_;
   }
+  // True if the size of the call's result depends on the data.
+  bool depends_on_data() const {
+    return depends_on_data_;
+  }
   struct TensorArgument {
     const at::Tensor* tensor;
     bool device;
@@ -113,6 +117,7 @@ class CallArguments {
   const kernels::OperatorPlan& plan_;
   std::string* key_;  // of the thread
   const char* reason_ = nullptr;
+  bool depends_on_data_;
   c10::SmallVector<TensorArgument, 8> tensors_;
   c10::SmallVector<int, 4> lifted_;
 };

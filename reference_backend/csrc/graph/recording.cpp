@@ -98,7 +98,7 @@ void Recording::run(const kernels::HostKernel& kernel,
     kernel.run(op, stack);
     return;
   }
-  if (plan.data_dependent) {
+  if (plan.depends_on_data(values.data())) {
     refuse("the size of its result depends on the data");
   }
   if (dry_run_) {

@@ -47,11 +47,18 @@ bool is_plain_dense(c10::DispatchKeySet keys) {
               "; move the tensor with .to('hpu') or take it to the CPU with .cpu())");
 }
 
+void prepare(bool surface, bool offered) {
+  if (!offered) {
+    runtime::refuse_during_capture();
+  }
+  runtime::wait_for_earlier_work(surface);
+}
+
 }  // namespace
 
-HostCall::HostCall(bool redirect, bool surface)
+HostCall::HostCall(bool redirect, bool surface, bool offered)
     : keys_((runtime::acquire(),
-             runtime::needs_attention() ? runtime::wait_for_earlier_work(surface) : void(),
+             runtime::needs_attention() ? prepare(surface, offered) : void(),
              excluded_keys())),
       detour_(redirect),
       surface_(surface) {

@@ -31,8 +31,9 @@ class HostCall {
   // Waits for queued or recorded work of the stream that comes before it; host() then for work of other
   // streams that uses the argument's memory. `redirect`: results of the kernel go to device
   // memory; off for kernels that return no tensor. `surface`: the caller reads data on the host, so that
-  // errors of earlier work are thrown here.
-  explicit HostCall(bool redirect = true, bool surface = false);
+  // errors of earlier work are thrown here. Throws if the call would be part of a capture, unless it is one
+  // that the recorder was offered (`offered`): another thread may have begun a capture since.
+  explicit HostCall(bool redirect = true, bool surface = false, bool offered = false);
   // Writes back the out= arguments that a kernel resized before it threw, as on the CPU.
   ~HostCall();
   HostCall(const HostCall&) = delete;

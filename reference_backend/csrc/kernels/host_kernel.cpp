@@ -58,7 +58,7 @@ c10::IValue device_value(HostCall& call, c10::IValue&& value) {
 }  // namespace
 
 void HostKernel::run(const c10::OperatorHandle& op, torch::jit::Stack* stack) const {
-  HostCall call(plan_.returns_tensors, plan_.data_dependent);
+  HostCall call(plan_.returns_tensors, plan_.data_dependent, /*offered=*/true);
   if (plan_.grows_storage) {
     call.allow_short_storages();
   }

@@ -76,7 +76,7 @@ bool takes_any_value(const std::string& name) {
 }
 
 // Operators that do so without torch's tag.
-bool depends_on_data(const std::string& name) {
+bool sizes_depend_on_data(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "aten::linalg_lstsq", "aten::_pack_padded_sequence", "aten::_ctc_loss", "aten::resize_"};
   return names.count(name) != 0;
@@ -108,6 +108,9 @@ OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
     if (mentions(argument.real_type(), c10::TypeKind::GeneratorType)) {
       generator = static_cast<int>(i);
     }
+    if (argument.name() == "output_size" && name == "aten::repeat_interleave.Tensor") {
+      size_argument = static_cast<int>(i);
+    }
     reads_tensor |= !written.back() && mentions(argument.real_type(), c10::TypeKind::TensorType);
   }
   writes_out_only = std::find(written.begin(), written.end(), true) != written.end();
@@ -123,7 +126,7 @@ OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
   boolean_indices_depend = name.rfind("aten::index.Tensor", 0) == 0;
   data_dependent = !boolean_indices_depend &&
                    (op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output) ||
-                    depends_on_data(op.operator_name().name));
+                    sizes_depend_on_data(op.operator_name().name));
   cost = cost_of(op.operator_name().name);
   for (const auto& result : schema.returns()) {
     returns_tensors |= mentions(result.real_type(), c10::TypeKind::TensorType);

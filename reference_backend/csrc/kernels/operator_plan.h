@@ -28,9 +28,15 @@ struct OperatorPlan {
   std::vector<bool> lifts_scalar;       // one per argument
   bool lifts_tensor = false;            // 0-dim floating-point CPU tensors
   bool writes_out_only = false;         // all that it writes are out= arguments
-  bool data_dependent = false;          // the size of its result depends on the data
+  bool data_dependent = false;          // the size of its result depends on the data, if the call
+  int size_argument = -1;               // does not give it with this argument
   bool boolean_indices_depend = false;  // it does if an index is a mask
   enum class Cost { Elements, Product, Convolution } cost = Cost::Elements;
+
+  // True if the size of the result of a call with these arguments depends on the data.
+  bool depends_on_data(const c10::IValue* values) const {
+    return data_dependent && (size_argument < 0 || values[size_argument].isNone());
+  }
 
   // Calls that ran from a queue, a flushed graph or a replay.
   mutable std::atomic<std::int64_t> executed{0};

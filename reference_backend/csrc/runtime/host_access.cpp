@@ -44,10 +44,6 @@ void wait_for_earlier_work(bool surface) {
   if (runs_inline()) {
     return;
   }
-  TORCH_CHECK(
-      !is_capturing(),
-      "an operation that brings device data to the host, or that the device cannot repeat, was called "
-      "during hpu graph capturing; move it out of the capture");
   flush_recorded();
   const c10::StreamId stream = current_stream_id();
   if (!is_queue_idle(stream)) {
@@ -59,6 +55,13 @@ void wait_for_earlier_work(bool surface) {
     order_host_behind(clock_of(queue_of(stream)));
   }
   release_finished_work();  // it may take the interpreter's lock: none of ours is held here
+}
+
+void refuse_during_capture() {
+  TORCH_CHECK(
+      runs_inline() || !is_capturing(),
+      "an operation that brings device data to the host, or that the device cannot repeat, was called "
+      "during hpu graph capturing; move it out of the capture");
 }
 
 }  // namespace hpu_reference::runtime

@@ -34,7 +34,10 @@ bool may_wait();
 bool runs_inline();
 
 // Makes host access to device data safe on this thread: launches what is recorded and waits for the current
-// stream. With `surface`, throws the error that the stream's work has met. Throws during a capture.
+// stream. With `surface`, throws the error that the stream's work has met.
 void wait_for_earlier_work(bool surface);
+// Throws if work of this thread on its current stream is being captured: a replay could not repeat what
+// follows.
+void refuse_during_capture();
 
 }  // namespace hpu_reference::runtime

@@ -61,6 +61,13 @@ void synchronize_device() {
   drain_all(/*surface=*/true);
 }
 
+void finish_work() {
+  if (needs_attention()) {
+    flush_recorded();
+    drain_all(/*surface=*/false);
+  }
+}
+
 bool is_sync_debug_mode() {
   return g_sync_debug;
 }

@@ -42,6 +42,9 @@ void synchronize_stream(c10::StreamId id);
 // Waits for the work of all streams and throws an error that it has met.
 void synchronize_device();
 
+// Waits for the work of all streams; an error that it has met stays. Does not acquire the device.
+void finish_work();
+
 // Function by which lazy mode launches what it has recorded; null while nothing can be recorded.
 using FlushFunction = void (*)();
 extern std::atomic<FlushFunction> g_flush_recorded;

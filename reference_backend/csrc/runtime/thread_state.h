@@ -27,4 +27,9 @@ class PlainState {
   const at::ThreadLocalStateGuard guard_;
 };
 
+// Remembers the calling thread if it is one of autograd's, which outlive the backward pass. Cheap.
+void note_backward_thread();
+// True if a backward pass has run on a thread of autograd's own.
+bool has_backward_threads();
+
 }  // namespace hpu_reference::runtime

@@ -420,3 +420,13 @@ def test_a_call_that_warns_can_be_captured():
         graph, y = _captured(lambda: x.var() + 1)
     graph.replay()
     assert torch.isnan(y).item()
+
+
+def test_a_size_that_the_call_gives_does_not_depend_on_the_data():
+    x, times = torch.arange(2.0, device="hpu"), torch.tensor([2, 4], device="hpu")
+    graph, y = _captured(lambda: torch.repeat_interleave(x, times, output_size=6))
+    times.copy_(torch.tensor([5, 1]))
+    graph.replay()
+    assert y.tolist() == [0, 0, 0, 0, 0, 1]
+    with pytest.raises(RuntimeError, match="the size of its result depends on the data"):
+        _captured(lambda: torch.repeat_interleave(x, times))

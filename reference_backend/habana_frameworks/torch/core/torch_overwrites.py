@@ -11,6 +11,7 @@ from collections.abc import Callable
 from habana_frameworks.torch.internal.patches import (
     accelerator,
     contiguity,
+    global_settings,
     inductor_refusal,
     optimizers,
     seeding,
@@ -27,6 +28,7 @@ PATCHES: dict[Callable[[], None], str] = {
     storages.swap_bytes_on_the_host: "torch swaps bytes through the host's pointer: a fault on device memory",
     optimizers.allow_foreach: "optimizers take foreach= and fused= on listed devices, and hpu is not listed",
     contiguity.lift_rule: "fake results must have the strides of eager ones",
+    global_settings.finish_work_before_changes: "queued work runs with the settings of its issue",
     inductor_refusal.refuse_hpu: "Inductor has no code for hpu and would say so with a KeyError, late",
     accelerator.count_devices: "torch 2.6 counts devices by the guard, which reports one",
     sharding.average_by_sum: "FSDP2 averages by an operator of NCCL's; hccl has the sum, to be divided later",

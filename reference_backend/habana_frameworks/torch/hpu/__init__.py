@@ -69,6 +69,7 @@ from .graphs import (
     wrap_in_hpu_graph_func,
 )
 from .initialization import (
+    _finish_work as _finish_work,
     _is_in_bad_fork as _is_in_bad_fork,
 )
 from .initialization import (

@@ -29,6 +29,11 @@ def is_initialized() -> bool:
     return _C.is_initialized() and not _C.is_in_bad_fork()
 
 
+def _finish_work() -> None:
+    """Wait for all work, queued or recorded; errors that it meets stay for the next reader of data."""
+    _C.finish_work()
+
+
 def _is_in_bad_fork() -> bool:
     return _C.is_in_bad_fork()
 
