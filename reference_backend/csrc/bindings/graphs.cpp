@@ -291,6 +291,7 @@ void bind_graphs(py::module& m) {
   m.def("lazy_pending", &graph::recorded_calls);
   m.def("lazy_set_limits", &graph::set_lazy_limits, py::arg("max_ops"), py::arg("sync") = false);
   m.def("lazy_set_thread", &graph::set_lazy_thread);
+  m.def("lazy_dump", &graph::dump_lazy_graphs, py::arg("folder"), py::arg("text"), py::arg("dot"));
   m.def("lazy_statistics", [] {
     const auto stats = graph::lazy_statistics();
     return std::map<std::string, std::int64_t>{

@@ -1,6 +1,9 @@
 #include "graph/lazy.h"
 
+#include <unistd.h>
+
 #include <chrono>
+#include <fstream>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -78,8 +81,12 @@ class LazyRecorder final : public engine::Recorder {
   bool limit_waits = false;
   bool own_thread = true;
   LazyStatistics statistics;
+  std::string dump_folder;
+  bool dumps_text = false;
+  bool dumps_dot = false;
 
  private:
+  void dump(const Graph& graph, const std::string& name) const;
   bool record_new(const kernels::HostKernel& kernel,
                   const c10::OperatorHandle& op,
                   const engine::CallArguments& arguments,
@@ -369,6 +376,24 @@ void LazyRecorder::flush(bool wait) {
   }
 }
 
+// Writes the graph in the forms that are asked for; one that cannot be written costs a warning.
+void LazyRecorder::dump(const Graph& graph, const std::string& name) const {
+  const auto write = [&](const char* suffix, const std::string& contents) {
+    const std::string path = dump_folder + "/" + name + "_" + std::to_string(getpid()) + suffix;
+    std::ofstream file(path);
+    file << contents;
+    if (!file.flush()) {
+      TORCH_WARN("cannot write the graph to ", path, "; give PT_HPU_GRAPH_DUMP_PREFIX a folder to write to");
+    }
+  };
+  if (dumps_text) {
+    write(".txt", to_text(graph));
+  }
+  if (dumps_dot) {
+    write(".dot", to_dot(graph));
+  }
+}
+
 void LazyRecorder::launch(Graph&& graph,
                           const std::vector<bool>& has_run,
                           std::size_t not_run,
@@ -421,6 +446,7 @@ void LazyRecorder::launch(Graph&& graph,
     given.seeds.clear();
   }
   if (entry->recipe == nullptr) {
+    dump(graph, entry->name);
     entry->recipe = std::make_shared<Recipe>(std::move(graph), /*constants=*/false);
   }
   if (const std::size_t bytes = entry->recipe->workspace_bytes()) {
@@ -493,6 +519,13 @@ void set_lazy_thread(bool on) {
   if (g_recorder != nullptr) {
     g_recorder->own_thread = on;
   }
+}
+
+void dump_lazy_graphs(const std::string& folder, bool text, bool dot) {
+  TORCH_CHECK(g_recorder != nullptr, "lazy mode is not on; set PT_HPU_LAZY_MODE=1");
+  g_recorder->dump_folder = folder;
+  g_recorder->dumps_text = text;
+  g_recorder->dumps_dot = dot;
 }
 
 LazyStatistics lazy_statistics() {

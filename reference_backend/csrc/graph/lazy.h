@@ -36,6 +36,10 @@ void set_lazy_limits(std::int64_t calls, bool wait);
 // (PT_HPU_ENABLE_EXECUTION_THREAD).
 void set_lazy_thread(bool on);
 
+// Writes each graph from now on when its recipe is made: NAME_PID.txt and NAME_PID.dot in the folder, which
+// exists.
+void dump_lazy_graphs(const std::string& folder, bool text, bool dot);
+
 // Counters for tests and statistics.
 struct LazyStatistics {
   std::int64_t flushes = 0;

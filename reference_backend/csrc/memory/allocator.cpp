@@ -67,7 +67,10 @@ void map_device_memory() {
   const std::size_t limit = default_limit();
   stream_order();  // refuses an unknown one before anything runs
   try {
-    g_pool = new BlockPool(map_arena(limit), limit, &runtime::is_stream_idle);
+    auto* made = new BlockPool(map_arena(limit), limit, &runtime::is_stream_idle);
+    const char* poison = std::getenv("HPU_REFERENCE_POISON");
+    made->set_poison(poison != nullptr && std::string(poison) == "1");
+    g_pool = made;
   } catch (const std::exception& error) {
     TORCH_CHECK(false,
                 "cannot map ",

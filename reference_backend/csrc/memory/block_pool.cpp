@@ -1,6 +1,9 @@
 #include "memory/block_pool.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -132,6 +135,9 @@ Block* BlockPool::allocate(std::size_t size, StreamId stream, bool scratch, bool
   block->serial = ++serial_;
   block->recorded_in.store(0, std::memory_order_relaxed);
   starts_[granule_of(block->device)] = block;
+  if (C10_UNLIKELY(poison_ && !ordered)) {
+    poison(block, "handed out");
+  }
   block->scratch = scratch;
   block->stream = stream;
   if (scratch) {
@@ -312,8 +318,25 @@ void BlockPool::release_deferred() {
   deferred_.erase(std::stable_partition(deferred_.begin(), deferred_.end(), still_used), deferred_.end());
 }
 
+// What reads memory before it has written it, or after it was freed, then reads NaN.
+void BlockPool::poison(Block* block, const char* when) {
+  forget_reached(block);
+  if (!block->users.empty() || (block->freed_in != 0 && block->freed_in == recording_)) {
+    std::fprintf(stderr,
+                 "hpu: memory of %zu bytes was %s while work of queue %d still used it\n",
+                 block->size,
+                 when,
+                 block->users.empty() ? recording_queue_ : block->users.front().mark.queue);
+    std::abort();
+  }
+  std::memset(arena_.to_host(block->device), 0xFF, block->size);
+}
+
 void BlockPool::give_back(Block* block) {
   block->in_use = false;
+  if (C10_UNLIKELY(poison_)) {
+    poison(block, "given back");
+  }
   block->users.clear();
   block->has_users.store(false, std::memory_order_release);
   if (block->size <= kSmall) {

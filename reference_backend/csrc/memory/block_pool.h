@@ -113,6 +113,11 @@ class BlockPool {
   void find_conflicts(c10::ArrayRef<BlockUse> uses, int queue, std::vector<runtime::QueueMark>& marks);
   // Remembers that the work before the mark uses the blocks.
   void note_uses(c10::ArrayRef<BlockUse> uses, const runtime::QueueMark& mark);
+  // Fills blocks with 0xFF when they are handed out and when they come back, unless work still uses them, and
+  // checks then that none does: it ends the process with a message if it finds some. For tests.
+  void set_poison(bool on) {
+    poison_ = on;
+  }
   // Names the lazy graph that is being recorded, as in Block::recorded_in, and its queue; 0: none. Memory of
   // another queue's stream that is freed meanwhile stays until note_uses() has seen the graph's launch.
   void set_recording(std::uint64_t number, int queue);
@@ -157,6 +162,7 @@ class BlockPool {
   Block* take_from_ranges(std::size_t size);
   void give_back(Block* block);  // to its bin or to the free ranges
   bool has_foreign_users(Block* block);
+  void poison(Block* block, const char* when);
   static void forget_reached(Block* block);
   void give_back_in_order(Block* block);
   void coalesce(Block* block);
@@ -187,6 +193,7 @@ class BlockPool {
   std::vector<Block*> spare_;  // Block objects without memory
   PoolStatistics stats_;
   std::uint64_t serial_ = 0;
+  bool poison_ = false;
   std::uint64_t recording_ = 0;
   int recording_queue_ = 0;
 };

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import habana_frameworks.torch as ht
 import habana_frameworks.torch.core as htcore
 import pytest
@@ -105,3 +107,48 @@ def test_graph_dumps(tmp_path, monkeypatch):
     with bridge_config.env_setting("PT_HPU_GRAPH_DUMP_MODE", "ALL"):
         assert len(graph_dumps.dump_if_requested(Graph(), "h", "lazy")) == 2
     assert len(graph_dumps.dump_graph(Graph(), "i")) == 2
+
+
+DUMPS = """
+import os, sys, torch, habana_frameworks.torch as ht
+from habana_frameworks.torch.internal import graph_dumps
+if 'lazy' in sys.argv:
+    ht._C.lazy_start(1, 5)
+    graph_dumps.dump_lazy_graphs(ht._C)
+x = torch.ones(4, device='hpu')
+if 'lazy' in sys.argv:
+    for step in range(4):
+        y = (x + 1) * 2
+        ht._C.lazy_flush(True)
+else:
+    torch.compile(lambda v: torch.relu(v) + 1, backend='hpu_backend')(x)
+"""
+
+
+@pytest.mark.parametrize(
+    "mode, variables, suffixes",
+    [
+        ("lazy", {"PT_HPU_DUMP_IR_DOT_GRAPH": "1"}, {".dot"}),
+        ("lazy", {"GRAPH_VISUALIZATION": "1"}, {".txt", ".dot"}),
+        ("compile", {"PT_HPU_GRAPH_DUMP_MODE": "compile"}, {".txt", ".dot"}),
+        ("compile", {"PT_HPU_GRAPH_DUMP_MODE": "compile_fx"}, {".txt", ".dot"}),
+        ("compile", {"GRAPH_VISUALIZATION": "1"}, {".txt", ".dot"}),
+        ("compile", {"PT_HPU_DUMP_IR_DOT_GRAPH": "1"}, set()),
+        ("lazy", {}, set()),
+    ],
+)
+def test_graphs_of_lazy_mode_and_of_compile_are_dumped(output_of, tmp_path, mode, variables, suffixes):
+    """With an imitation of Graphviz, each DOT file is drawn."""
+    program = tmp_path / "bin" / "dot"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho "<svg>" > "$3"\n')
+    program.chmod(0o755)
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    output_of(DUMPS, mode, cwd=tmp_path, PATH=path, **variables)
+    written = list((tmp_path / ".graph_dumps").glob("*"))
+    assert {file.suffix for file in written} == (suffixes | {".svg"} if suffixes else set())
+    for file in written:
+        text = file.read_text()
+        word = "add" if mode == "lazy" else "relu"
+        assert "svg" in text if file.suffix == ".svg" else word in text
+        assert text.startswith("digraph") or file.suffix != ".dot"

@@ -70,6 +70,8 @@ from .graphs import (
 )
 from .initialization import (
     _finish_work as _finish_work,
+)
+from .initialization import (
     _is_in_bad_fork as _is_in_bad_fork,
 )
 from .initialization import (

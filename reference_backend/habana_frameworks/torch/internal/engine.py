@@ -5,7 +5,7 @@ Beside the flags of the public contract the reference device has its own:
 pause of up to that time; ``HPU_REFERENCE_RECORD_LINES=1`` makes errors of queued work name the program's
 line; ``HPU_REFERENCE_LAZY_SEED`` seeds the random flushes of lazy mode 3;
 ``HPU_REFERENCE_STREAM_ORDER=events``, which the core reads itself, orders streams by events alone, and names
-missing waits.
+missing waits; ``HPU_REFERENCE_POISON=1`` fills fresh and freed memory with 0xFF.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import atexit
 import os
 from types import ModuleType
 
+from . import graph_dumps
 from .fusion import cache_config
 from .settings.environment import read
 
@@ -46,6 +47,7 @@ def start(core: ModuleType, lazy_mode: int) -> None:
 
 def _start_lazy(core: ModuleType, mode: int) -> None:
     core.lazy_start(mode, int(read("HPU_REFERENCE_LAZY_SEED", "u64", 0)))
+    graph_dumps.dump_lazy_graphs(core)
     core.lazy_set_thread(bool(read("PT_HPU_ENABLE_EXECUTION_THREAD", "bool", True)))
     most = min(
         int(read("PT_HPU_MAX_ACCUM_SIZE", "u64", 2**63 - 1)),

@@ -12,7 +12,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 
-from . import config, inductor, passes
+from . import config, graph_text, inductor, passes
 from .context import OptimizerContext
 from .log import logger
 
@@ -86,9 +86,11 @@ class GraphCompiler:
         """Run the passes; `visible`: positions of outputs whose strides the caller relies on, default all."""
         start = time.perf_counter()
         outputs = _output(graph).args[0]
+        name = f"graph_{self._number}_{kind}"
+        graph_text.dump_undivided(graph, name)
         context = OptimizerContext(
             graph_module=graph,
-            graph_name=f"graph_{self._number}_{kind}",
+            graph_name=name,
             example_inputs=list(inputs),
             fake_mode=self._fake_mode,
             is_training=kind != "inference",

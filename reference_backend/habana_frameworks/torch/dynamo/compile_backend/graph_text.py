@@ -1,12 +1,14 @@
-"""A cluster as text, in the form of a JIT graph."""
+"""A cluster as text, in the form of a JIT graph, and as DOT; files of them on request."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
+from habana_frameworks.torch.internal import graph_dumps
+
 from torch._ops import OpOverload
-from torch.fx import Node
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_aggregate
 
 from .context import Partition
@@ -33,6 +35,37 @@ def text_of(partition: Partition) -> str:
             lines.append(f"  %{node.name} = {_operator(node)}({', '.join(arguments)})")
     inputs = ", ".join(f"%{node.name}" for node in partition.inputs)
     return "\n".join([f"graph({inputs}):", *lines])
+
+
+def dump_cluster(partition: Partition) -> None:
+    """Write the graph of a cluster if the environment asks for graphs of torch.compile."""
+    assert partition.module is not None
+    dumped = _Dump(text_of(partition), partition.module.graph)
+    graph_dumps.dump_if_requested(dumped, partition.name, "compile")
+
+
+def dump_undivided(module: GraphModule, name: str) -> None:
+    """Write a graph as the compiler gets it, if the environment asks for such graphs."""
+    graph_dumps.dump_if_requested(_Dump(str(module.graph), module.graph), name, "compile_fx")
+
+
+class _Dump:
+    """A graph in the forms of `graph_dumps`."""
+
+    def __init__(self, text: str, graph: Graph) -> None:
+        self._text = text
+        self._graph = graph
+
+    def dump(self, form: str) -> str:
+        if form == "text":
+            return self._text + "\n"
+        lines = ["digraph compiled {", "  node [fontname=monospace];"]
+        for node in self._graph.nodes:
+            shape = "ellipse" if node.op in ("placeholder", "get_attr") else "box"
+            label = node.name if node.op != "call_function" else f"{node.name} = {_operator(node)}"
+            lines.append(f'  {node.name} [shape={shape}, label="{label}"];')
+            lines += [f"  {used.name} -> {node.name};" for used in node.all_input_nodes]
+        return "\n".join([*lines, "}", ""])
 
 
 def _operator(node: Node) -> str:

@@ -45,6 +45,7 @@ def pass_compile_clusters(ctx: OptimizerContext) -> bool:
         if partition.module is None:
             continue
         graph_text.log_graph(partition)
+        graph_text.dump_cluster(partition)
         if not ctx.use_recipes:
             partition.recipe = calls.by_calls(partition.module)
             continue

@@ -1,0 +1,1 @@
+"""Random programs over everything that the engine can do at once, compared with the CPU."""

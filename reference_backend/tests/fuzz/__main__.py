@@ -1,0 +1,5 @@
+"""See `fuzz.search`."""
+
+from .search import main
+
+raise SystemExit(main())

@@ -1,0 +1,387 @@
+"""Random programs: what they are, how they are made from a seed, and how they run on a device.
+
+A program is a list of steps for each of its threads. A step names what it does and some numbers, from which it
+takes its operands *modulo* what is there, so a program stays valid if steps are removed from it. Threads own
+their tensors and share some that they only read, so that the CPU, which runs them one after the other, gives
+the only right answer.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+#: Sizes of new tensors: small ones run inline, large ones are worth a queue.
+SHAPES = ((4, 6), (24,), (2, 3, 4), (130, 70), (1500, 1500))
+MOST_TENSORS = 8
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: the name of a method of `Machine`, and numbers from which it takes its operands."""
+
+    kind: str
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """Steps of each thread, and the seed that they came from."""
+
+    seed: int
+    threads: tuple[tuple[Step, ...], ...]
+
+    def text(self) -> str:
+        """The program for people, a line for each step."""
+        lines = [f"seed {self.seed}"]
+        for number, steps in enumerate(self.threads):
+            lines += [f"thread {number}"] if len(self.threads) > 1 else []
+            lines += [f"  {step.kind}{step.numbers}" for step in steps]
+        return "\n".join(lines)
+
+
+def make_program(seed: int) -> Program:
+    """Make the program of that seed: 1 to 3 threads of 5 to 40 steps."""
+    rng = random.Random(seed)
+    kinds = rng.sample(sorted(WEIGHTS), k=rng.randint(6, len(WEIGHTS)))  # few kinds: deeper in what they do
+    kinds = sorted({*kinds, "new", "binary"})
+    weights = [WEIGHTS[kind] for kind in kinds]
+    threads = []
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        chosen = rng.choices(kinds, weights, k=rng.randint(5, 40))
+        threads.append(tuple(Step(kind, tuple(rng.randrange(1000) for _ in range(4))) for kind in chosen))
+    return Program(seed, tuple(threads))
+
+
+def run(program: Program, device: str) -> list[list[torch.Tensor]]:
+    """Run the program.
+
+    Args:
+        program: the program.
+        device: "cpu", where threads run one after the other, or "hpu", where they run at once.
+
+    Returns:
+        For each thread the values that it read on its way and those of its tensors at the end, on the CPU.
+
+    Raises:
+        Exception: the first error of a thread.
+    """
+    shared = [_values(1000 + i, shape).to(device) for i, shape in enumerate(SHAPES)]
+    machines = [Machine(device, shared, alone=len(program.threads) == 1) for _ in program.threads]
+    errors: list[BaseException] = []
+
+    def work(machine: Machine, steps: tuple[Step, ...]) -> None:
+        try:
+            machine.run(steps)
+        except BaseException as error:
+            errors.append(error)
+
+    if device == "cpu" or len(machines) == 1:
+        for machine, steps in zip(machines, program.threads, strict=True):
+            machine.run(steps)
+    else:
+        threads = [
+            threading.Thread(target=work, args=pair) for pair in zip(machines, program.threads, strict=True)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if errors:
+        raise errors[0]
+    return [machine.results() for machine in machines]
+
+
+def _values(number: int, shape: tuple[int, ...]) -> torch.Tensor:
+    return torch.rand(shape, generator=torch.Generator().manual_seed(number)) - 0.5
+
+
+def _chain(value: torch.Tensor) -> torch.Tensor:
+    for factor in (0.5, 0.25, 0.125):
+        value = torch.tanh(value) * factor + 0.1
+    return value
+
+
+def _with_views(value: torch.Tensor) -> torch.Tensor:
+    flat = value.reshape(-1)
+    return (flat * 0.5 + flat.flip(0)).reshape(value.shape) - value
+
+
+def _in_place(value: torch.Tensor) -> torch.Tensor:
+    return value.mul_(0.5).sub_(0.01)
+
+
+FUNCTIONS = (_chain, _with_views, _in_place)
+_compiled: dict[tuple[int, str], Callable[[torch.Tensor], torch.Tensor]] = {}
+_compiling = threading.Lock()
+
+
+def compiled(number: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return one of `FUNCTIONS`, compiled as an interpreted or a fused recipe; compiled once per process."""
+    key = (number % len(FUNCTIONS), ("interpreted", "fused")[number // len(FUNCTIONS) % 2])
+    with _compiling:
+        if key not in _compiled:
+            options = {"executable": key[1]}
+            function = FUNCTIONS[key[0]]
+            _compiled[key] = torch.compile(function, backend="hpu_backend", options=options, dynamic=False)
+        return _compiled[key]
+
+
+class Machine:
+    """The tensors of one thread, and what each kind of step does with them."""
+
+    def __init__(self, device: str, shared: list[torch.Tensor], alone: bool) -> None:
+        self.device = device
+        self.alone = alone
+        self.shared = shared
+        self.tensors: list[torch.Tensor] = []
+        self.read: list[torch.Tensor] = []
+        #: Pinned memory that the device writes, read at the end.
+        self.hosts: list[torch.Tensor] = []
+        self.on_device = device != "cpu"
+        if self.on_device:
+            from habana_frameworks.torch import _C, hpu
+
+            self.core, self.hpu = _C, hpu
+            self.streams = [hpu.default_stream(), *(hpu.Stream() for _ in range(3))]
+
+    def run(self, steps: tuple[Step, ...]) -> None:
+        """Run the steps, with streams and delays on the device only."""
+        for step in steps:
+            if not self.tensors:
+                self.add(_values(7, SHAPES[0]).to(self.device))
+            getattr(self, step.kind)(*step.numbers)
+        if self.on_device:
+            self.hpu.synchronize()
+            self.hpu.set_stream(self.streams[0])
+
+    def results(self) -> list[torch.Tensor]:
+        """What was read, and all values now."""
+        return [*self.read, *(host.clone() for host in self.hosts), *(value.cpu() for value in self.tensors)]
+
+    def add(self, value: torch.Tensor) -> None:
+        """Own the tensor; the oldest one goes if there are too many."""
+        self.tensors.append(value)
+        if len(self.tensors) > MOST_TENSORS:
+            del self.tensors[0]
+
+    def one(self, number: int) -> torch.Tensor:
+        """One of the own tensors."""
+        return self.tensors[number % len(self.tensors)]
+
+    def like(self, value: torch.Tensor, number: int) -> torch.Tensor:
+        """A tensor to read with the shape of `value`: an own one, a shared one, or itself."""
+        fitting = [other for other in (*self.tensors, *self.shared) if other.shape == value.shape]
+        return fitting[number % len(fitting)] if fitting else value
+
+    # Values
+
+    def new(self, shape: int, number: int, way: int, _: int) -> None:
+        """Bring a tensor from the host, or make one on the device."""
+        size = SHAPES[shape % len(SHAPES)]
+        if way % 3 == 0:
+            self.add(torch.full(size, number / 1000, device=self.device))
+        elif way % 3 == 1:
+            self.add(torch.empty(size, device=self.device).copy_(_values(number, size)))
+        else:
+            self.add(_values(number, size).to(self.device))
+
+    def binary(self, first: int, second: int, kind: int, _: int) -> None:
+        """Compute a new tensor of two."""
+        a = self.one(first)
+        b = self.like(a, second)
+        operators = (torch.add, torch.sub, lambda x, y: x * y * 0.5, torch.maximum, lambda x, y: (x > y) * x)
+        self.add(operators[kind % len(operators)](a, b))
+
+    def unary(self, first: int, kind: int, number: int, _: int) -> None:
+        """Compute a new tensor of one."""
+        operators = (torch.tanh, torch.neg, lambda x: x * (number / 1000), torch.clone, lambda x: x + 0.25)
+        self.add(operators[kind % len(operators)](self.one(first)))
+
+    def in_place(self, first: int, second: int, kind: int, number: int) -> None:
+        """Write into a tensor, and so into all its views."""
+        a = self.one(first)
+        b = self.like(a, second)
+        if kind % 5 == 0:
+            a.mul_(0.5)
+        elif kind % 5 == 1:
+            a.add_(b.clone(), alpha=0.5)
+        elif kind % 5 == 2:
+            a.copy_(b.clone())
+        elif kind % 5 == 3:
+            a.fill_(number % 7 / 7)
+        else:
+            a.clamp_(-1, 1)
+
+    def reduce(self, first: int, kind: int, _: int, __: int) -> None:
+        """Reduce a tensor to fewer dimensions."""
+        a = self.one(first)
+        self.add((a.amax(0, keepdim=True), a.mean(-1, keepdim=True), a.amin().reshape(1))[kind % 3])
+
+    def product(self, first: int, _: int, __: int, ___: int) -> None:
+        """Multiply a matrix by its transpose."""
+        a = self.one(first)
+        a = a.reshape(a.shape[0], -1) if a.dim() > 1 else a.reshape(1, -1)
+        if a.shape[0] <= 200:
+            self.add(a @ a.t() / a.shape[1])
+
+    # Views and memory
+
+    def view(self, first: int, kind: int, _: int, __: int) -> None:
+        """Add a view of a tensor."""
+        a = self.one(first)
+        if a.dim() == 0 or a.shape[0] < 2:
+            self.add(a.unsqueeze(0))
+        else:
+            self.add((a[1:], a[::2], a.transpose(0, -1), a.unsqueeze(0), a[0])[kind % 5])
+
+    def free(self, first: int, _: int, __: int, ___: int) -> None:
+        """Drop a tensor; its memory goes if no view has it."""
+        del self.tensors[first % len(self.tensors)]
+
+    def grow(self, first: int, _: int, __: int, ___: int) -> None:
+        """Give a tensor's storage more memory, which keeps its contents."""
+        storage = self.one(first).untyped_storage()
+        if storage.nbytes() < 1 << 20:
+            storage.resize_(2 * storage.nbytes() + 64)
+
+    def too_large(self, share: int, _: int, __: int, ___: int) -> None:
+        """Ask for more memory than there is, which fails and changes nothing."""
+        if self.on_device:
+            limit = torch.hpu.memory_stats()["Limit"]
+            try:
+                torch.empty(limit + share, dtype=torch.uint8, device=self.device)
+            except torch.OutOfMemoryError:
+                return
+            raise AssertionError("memory beyond the limit was given")
+
+    def fill_up(self, share: int, _: int, __: int, ___: int) -> None:
+        """Take most of the memory for a moment, so that freed memory has to come back."""
+        if self.on_device and self.alone:
+            stats = torch.hpu.memory_stats()
+            free = stats["Limit"] - stats["InUse"]
+            torch.empty(free * (share % 4) // 5, dtype=torch.uint8, device=self.device)
+
+    # The host
+
+    def look(self, first: int, kind: int, _: int, __: int) -> None:
+        """Read values on the host."""
+        a = self.one(first)
+        if kind % 3 == 0:
+            self.read.append(a.cpu().clone())  # the CPU would give the tensor itself
+        elif kind % 3 == 1:
+            self.read.append(torch.tensor(a.reshape(-1)[0].item()))
+        else:
+            self.read.append((a > 0).nonzero().cpu())
+
+    def pinned_in(self, first: int, number: int, _: int, __: int) -> None:
+        """Copy from pinned memory, behind what is queued."""
+        a = self.one(first)
+        host = _values(number, tuple(a.shape))
+        a.copy_(host.pin_memory() if self.on_device else host, non_blocking=True)
+
+    def pinned_out(self, first: int, _: int, __: int, ___: int) -> None:
+        """Copy to pinned memory, read at the end."""
+        a = self.one(first)
+        host = torch.empty(a.shape)
+        self.hosts.append(host.pin_memory() if self.on_device else host)
+        self.hosts[-1].copy_(a, non_blocking=True)
+
+    # Streams
+
+    def stream(self, number: int, _: int, __: int, ___: int) -> None:
+        """Go on with another stream; memory orders them."""
+        if self.on_device:
+            self.hpu.set_stream(self.streams[number % len(self.streams)])
+
+    def delay(self, number: int, _: int, __: int, ___: int) -> None:
+        """Hold the stream back for up to 3 ms."""
+        if self.on_device:
+            self.core.enqueue_delay(number % 4 / 1000)
+
+    def wait(self, first: int, kind: int, _: int, __: int) -> None:
+        """Wait for another stream, on a stream or on the host."""
+        if self.on_device:
+            other = self.streams[first % len(self.streams)]
+            if kind % 4 == 0:
+                self.hpu.current_stream().wait_stream(other)
+            elif kind % 4 == 1:
+                other.record_event().synchronize()
+            elif kind % 4 == 2:
+                other.synchronize()
+            else:
+                self.hpu.synchronize()
+
+    # Graphs
+
+    def replay(self, first: int, second: int, times: int, way: int) -> None:
+        """Capture work on a tensor and repeat it; without a capture, do it as often."""
+        a = self.one(first)
+        b = self.like(a, second)
+        made = []
+
+        def work() -> None:
+            made[:] = [torch.tanh(a) + b]
+            a.mul_(0.5).add_(made[0], alpha=0.25)
+
+        if not self.on_device:
+            for _ in range(times % 3 + 1):
+                work()
+        else:
+            graph = self.hpu.HPUGraph()
+            stream = self.streams[way % len(self.streams)]
+            with self.hpu.stream(self.hpu.Stream()):
+                self.hpu.current_stream().wait_stream(stream)
+                graph.capture_begin()
+                work()
+                graph.capture_end()
+            for _ in range(times % 3):
+                graph.replay(asynchronous=way % 2 == 0)
+        self.add(made[0])
+
+    def call(self, first: int, number: int, _: int, __: int) -> None:
+        """Call a compiled function."""
+        a = self.one(first)
+        if tuple(a.shape) not in SHAPES or not a.is_contiguous():
+            return  # each form is compiled anew
+        function = compiled(number) if self.on_device else FUNCTIONS[number % len(FUNCTIONS)]
+        with torch.no_grad():
+            result = function(a)
+        if result is not a:
+            self.add(result)
+
+    def backward(self, first: int, _: int, __: int, ___: int) -> None:
+        """Compute a gradient, on autograd's own thread."""
+        weight = self.one(first).detach().clone().requires_grad_()
+        (torch.tanh(weight) * 0.5).sum().backward()
+        assert weight.grad is not None
+        self.add(weight.grad)
+
+
+#: Kinds of steps with their weights.
+WEIGHTS = {
+    "new": 6,
+    "binary": 8,
+    "unary": 6,
+    "in_place": 8,
+    "reduce": 2,
+    "product": 1,
+    "view": 4,
+    "free": 4,
+    "grow": 2,
+    "too_large": 1,
+    "fill_up": 1,
+    "look": 3,
+    "pinned_in": 3,
+    "pinned_out": 3,
+    "stream": 6,
+    "delay": 3,
+    "wait": 2,
+    "replay": 2,
+    "call": 1,
+    "backward": 2,
+}

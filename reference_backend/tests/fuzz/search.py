@@ -1,0 +1,152 @@
+"""Runs random programs in processes of their own, and makes a failing one short.
+
+``python -m fuzz --mode lazy --seconds 60 --seed 1`` prints each failing seed with its shrunk program, and ends
+with 1 if there was one; ``--only 17`` runs one seed. A process that crashes or stands still is a failure too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .program import Program, Step, make_program
+
+#: Environment of each mode. "events" is no mode: programs rely on the order by memory.
+MODES: dict[str, dict[str, str]] = {
+    "eager": {},
+    "queued": {"HPU_REFERENCE_QUEUE_ALL": "100,1"},
+    "poisoned": {"HPU_REFERENCE_POISON": "1", "HPU_REFERENCE_QUEUE_ALL": "20,1"},
+    "lazy": {"FUZZ_LAZY": "1"},
+    "lazy-random": {"FUZZ_LAZY": "3"},
+}
+#: Seconds after which a program that has not ended stands still.
+PATIENCE = 120
+TESTS = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A program and what went wrong with it."""
+
+    program: Program
+    reason: str
+
+
+class Runner:
+    """A process that runs programs; a new one after each failure."""
+
+    def __init__(self, mode: str) -> None:
+        path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
+        self._environment = {
+            **os.environ,
+            "HPU_REFERENCE_MEMORY_LIMIT": str(640 << 20),
+            "PYTHONPATH": path,
+            **MODES[mode],
+        }
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._end()
+
+    def failure(self, program: Program) -> str:
+        """Run the program; the reason for which it failed, or the empty string."""
+        process = self._process or self._start()
+        assert process.stdin is not None and process.stdout is not None
+        words = [[[step.kind, *step.numbers] for step in steps] for steps in program.threads]
+        try:
+            process.stdin.write(json.dumps(words) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if line == "fine\n":
+            return ""
+        self._end()
+        if line:
+            return json.loads(line)
+        return f"the process ended with {process.returncode} (it stops itself after {PATIENCE} s)"
+
+    def _start(self) -> subprocess.Popen[str]:
+        command = [sys.executable, "-W", "ignore", "-m", "fuzz.serve", str(PATIENCE)]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(
+            command, env=self._environment, stdin=pipe, stdout=pipe, text=True, cwd=TESTS
+        )
+        return self._process
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
+def search(mode: str, seed: int, seconds: float) -> Iterator[Failure]:
+    """Run the programs of the seeds from `seed` on, for that time; yields those that fail."""
+    end = time.monotonic() + seconds
+    with Runner(mode) as runner:
+        while time.monotonic() < end:
+            program = make_program(seed)
+            if reason := runner.failure(program):
+                yield Failure(program, reason)
+            seed += 1
+
+
+def shrink(runner: Runner, program: Program, seconds: float = 60) -> Program:
+    """Remove steps from a failing program as long as it fails, for that time.
+
+    A candidate counts as failing if one of three runs fails, so what depends on luck stays longer.
+    """
+    end = time.monotonic() + seconds
+
+    def fails(threads: Sequence[Sequence[Step]]) -> bool:
+        candidate = Program(program.seed, tuple(tuple(steps) for steps in threads))
+        return any(runner.failure(candidate) for _ in range(3))
+
+    threads = [list(steps) for steps in program.threads]
+    for number in range(len(threads)):
+        size = len(threads[number])
+        while size >= 1 and time.monotonic() < end:
+            start = 0
+            while start < len(threads[number]) and time.monotonic() < end:
+                shorter = [list(steps) for steps in threads]
+                del shorter[number][start : start + size]
+                if fails(shorter):
+                    threads = shorter
+                else:
+                    start += size
+            size //= 2
+    return Program(program.seed, tuple(tuple(steps) for steps in threads if steps))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; see the module's docstring."""
+    parser = argparse.ArgumentParser(prog="fuzz", description=__doc__)
+    parser.add_argument("--mode", choices=sorted(MODES), default="eager")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=1, help="the first one")
+    parser.add_argument("--only", type=int, help="run this seed alone")
+    given = parser.parse_args(arguments)
+    failed = False
+    if given.only is not None:
+        with Runner(given.mode) as runner:
+            reason = runner.failure(make_program(given.only))
+        print(make_program(given.only).text(), reason or "fine", sep="\n")
+        return 1 if reason else 0
+    for failure in search(given.mode, given.seed, given.seconds):
+        failed = True
+        print(f"{given.mode}: seed {failure.program.seed}: {failure.reason}", flush=True)
+        with Runner(given.mode) as runner:
+            short = shrink(runner, failure.program)
+            print(f"{short.text()}\n{runner.failure(short) or 'this time it did not fail'}", flush=True)
+    return 1 if failed else 0

@@ -1,0 +1,57 @@
+"""The process that runs programs: one in each line of its input, an answer in each line of its output.
+
+The answer is "fine", or the reason for which the program failed, as JSON. A program that stands still ends the
+process, with the stacks of its threads on the error output.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import sys
+
+import torch
+
+from .program import Program, Step, run
+
+
+def difference(program: Program) -> str:
+    """Run the program on both devices; the first difference, or the empty string."""
+    right = run(program, "cpu")
+    try:
+        given = run(program, "hpu")
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    for thread, (expected, values) in enumerate(zip(right, given, strict=True)):
+        if len(expected) != len(values):
+            return f"thread {thread} has {len(values)} values, not {len(expected)}"
+        for position, (a, b) in enumerate(zip(expected, values, strict=True)):
+            if a.shape != b.shape or a.dtype != b.dtype:
+                return f"thread {thread}, value {position}: {b.dtype} {tuple(b.shape)}, not {a.dtype} {tuple(a.shape)}"
+            if not torch.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True):
+                return f"thread {thread}, value {position}: off by {(a - b).abs().max().item():.3g}"
+    return ""
+
+
+def main() -> None:
+    """Answer until the input ends."""
+    import habana_frameworks.torch as ht
+
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever the device prints is no answer
+    if mode := int(os.environ.get("FUZZ_LAZY", "0")):
+        ht._C.lazy_start(mode, 1)
+    torch.set_num_threads(2)
+    for line in sys.stdin:
+        faulthandler.dump_traceback_later(float(sys.argv[1]), exit=True)
+        steps = [
+            tuple(Step(kind, tuple(numbers)) for kind, *numbers in thread) for thread in json.loads(line)
+        ]
+        reason = difference(Program(0, tuple(steps)))
+        faulthandler.cancel_dump_traceback_later()
+        print(json.dumps(reason) if reason else "fine", file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Random programs for a minute; for an hour with CONFORMANCE_NIGHTLY=1. `python -m fuzz` searches by hand."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from .program import Program, Step, make_program
+from .search import MODES, Failure, Runner, search, shrink
+
+NIGHTLY = os.environ.get("CONFORMANCE_NIGHTLY") == "1"
+#: Seconds of each mode.
+SECONDS = (3600 if NIGHTLY else 60) / len(MODES)
+
+
+def _text(mode: str, failure: Failure) -> str:
+    with Runner(mode) as runner:
+        short = shrink(runner, failure.program)
+    again = f"python -m fuzz --mode {mode} --only {failure.program.seed}"
+    return f"{failure.reason}\n{short.text()}\n(in reference_backend/tests: {again})"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_random_programs(mode):
+    first = int(time.time()) if NIGHTLY else 1
+    for failure in search(mode, first, SECONDS):
+        pytest.fail(_text(mode, failure))
+
+
+def test_a_seed_is_a_program():
+    assert make_program(17) == make_program(17)
+    assert make_program(17) != make_program(18)
+    assert any(len(make_program(seed).threads) > 1 for seed in range(20))
+
+
+@pytest.fixture
+def broken(monkeypatch, tmp_path):
+    """A device whose tanh is wrong after a view was made, and that stands still or dies if the value says so."""
+    (tmp_path / "sitecustomize.py").write_text(BROKEN)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+
+
+BROKEN = """
+def spoil():
+    from fuzz import program
+    view, unary, look = program.Machine.view, program.Machine.unary, program.Machine.look
+    def spoilt_view(self, *numbers):
+        self.seen = True
+        view(self, *numbers)
+    def spoilt_unary(self, *numbers):
+        unary(self, *numbers)
+        if self.on_device and getattr(self, 'seen', False):
+            self.tensors[-1].add_(1)
+    def spoilt_look(self, *numbers):
+        if self.on_device and numbers[3] == 999:
+            import os
+            os.abort()
+        look(self, *numbers)
+    program.Machine.view, program.Machine.unary = spoilt_view, spoilt_unary
+    program.Machine.look = spoilt_look
+import sys
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == 'fuzz.serve':
+            sys.meta_path.remove(self)
+            spoil()
+sys.meta_path.insert(0, Finder())
+"""
+
+
+def _steps(*kinds: str) -> Program:
+    return Program(5, (tuple(Step(kind, (3, 1, 4, 1)) for kind in kinds),))
+
+
+def test_a_wrong_value_is_seen_and_made_short(broken):
+    long = _steps(
+        "new", "binary", "free", "view", "new", "look", "delay", "unary", "binary", "stream", "look"
+    )
+    with Runner("eager") as runner:
+        assert "off by 1" in runner.failure(long)
+        short = shrink(runner, long)
+        assert {step.kind for step in short.threads[0]} == {"view", "unary"}
+        assert short.text().splitlines()[0] == "seed 5"
+
+
+def test_a_crash_is_a_failure_and_the_next_program_runs(broken):
+    dead = Program(5, ((Step("look", (0, 0, 0, 999)),),))
+    with Runner("eager") as runner:
+        assert "the process ended with -6" in runner.failure(dead)
+        assert runner.failure(_steps("new", "unary")) == ""
