@@ -1,9 +1,9 @@
 """Random programs: what they are, how they are made from a seed, and how they run on a device.
 
-A program is a list of steps for each of its threads. A step names what it does and some numbers, from which it
-takes its operands *modulo* what is there, so a program stays valid if steps are removed from it. Threads own
-their tensors and share some that they only read, so that the CPU, which runs them one after the other, gives
-the only right answer.
+A program is a list of steps for each of its threads. A step names what it does and some numbers, from which
+it takes its operands *modulo* what is there, so a program stays valid if steps are removed from it. Threads
+own their tensors and share some that they only read, so that the CPU, which runs them one after the other,
+gives the only right answer.
 """
 
 from __future__ import annotations

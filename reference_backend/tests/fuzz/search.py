@@ -1,7 +1,8 @@
 """Runs random programs in processes of their own, and makes a failing one short.
 
-``python -m fuzz --mode lazy --seconds 60 --seed 1`` prints each failing seed with its shrunk program, and ends
-with 1 if there was one; ``--only 17`` runs one seed. A process that crashes or stands still is a failure too.
+``python -m fuzz --mode lazy --seconds 60 --seed 1`` prints each failing seed with its shrunk program, and
+ends with 1 if there was one; ``--only 17`` runs one seed. A process that crashes or stands still is a failure
+too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The process that runs programs: one in each line of its input, an answer in each line of its output.
 
-The answer is "fine", or the reason for which the program failed, as JSON. A program that stands still ends the
-process, with the stacks of its threads on the error output.
+The answer is "fine", or the reason for which the program failed, as JSON. A program that stands still ends
+the process, with the stacks of its threads on the error output.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def difference(program: Program) -> str:
             return f"thread {thread} has {len(values)} values, not {len(expected)}"
         for position, (a, b) in enumerate(zip(expected, values, strict=True)):
             if a.shape != b.shape or a.dtype != b.dtype:
-                return f"thread {thread}, value {position}: {b.dtype} {tuple(b.shape)}, not {a.dtype} {tuple(a.shape)}"
+                forms = f"{b.dtype} {tuple(b.shape)}, not {a.dtype} {tuple(a.shape)}"
+                return f"thread {thread}, value {position}: {forms}"
             if not torch.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True):
                 return f"thread {thread}, value {position}: off by {(a - b).abs().max().item():.3g}"
     return ""

@@ -37,7 +37,7 @@ def test_a_seed_is_a_program():
 
 @pytest.fixture
 def broken(monkeypatch, tmp_path):
-    """A device whose tanh is wrong after a view was made, and that stands still or dies if the value says so."""
+    """A device whose unary operators are wrong after a view was made, and that dies of one number."""
     (tmp_path / "sitecustomize.py").write_text(BROKEN)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
 

@@ -7,8 +7,8 @@
     PT_HPU_DUMP_IR_DOT_GRAPH=1       captured graphs and those of lazy mode, as DOT
     PT_HPU_GRAPH_DUMP_PREFIX         the folder, ``.graph_dumps`` in the current one by default
 
-A file is called ``{name}_{process id}.txt``, ``.dot`` or ``.svg``. A graph of lazy mode is written once, when its recipe
-is made, which is at its second launch.
+A file is called ``{name}_{process id}.txt``, ``.dot`` or ``.svg``. A graph of lazy mode is written once, when
+its recipe is made, which is at its second launch.
 """
 
 from __future__ import annotations
