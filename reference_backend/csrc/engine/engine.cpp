@@ -158,7 +158,7 @@ void defer(const kernels::HostKernel& kernel,
   for (const c10::Storage& storage : storages) {
     footprint.add(storage.unsafeGetStorageImpl(), /*written=*/true);
   }
-  counters().deferred++;
+  counters().deferred.fetch_add(1, std::memory_order_relaxed);
   footprint.enqueue(runtime::current_stream_id(), std::make_unique<CallWork>(std::move(call)));
 }
 
@@ -246,7 +246,7 @@ LearnedPtr run_and_learn(const kernels::HostKernel& kernel,
     const c10::WarningUtils::WarningHandlerGuard guard(&warnings);
     kernel.run(op, stack);
   }
-  counters().learned++;
+  counters().learned.fetch_add(1, std::memory_order_relaxed);
   Learned learned = learn_results(kernel.plan(), looked_at, metadata, *stack, log);
   learned.warns = warnings.count != 0;
   return add_learned(key, std::move(learned));

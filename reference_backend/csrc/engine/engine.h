@@ -4,6 +4,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
+#include <atomic>
+
 #include "engine/call.h"
 #include "kernels/host_kernel.h"
 #include "kernels/operator_plan.h"
@@ -51,11 +53,11 @@ LearnedPtr run_and_learn(const kernels::HostKernel& kernel,
                          const std::string& key,
                          torch::jit::Stack* stack);
 
-// Counters for tests and statistics; approximate while threads run.
+// Counters for tests and statistics. Threads without a common lock count; nothing is ordered by them.
 struct EngineCounters {
-  std::int64_t learned = 0;
-  std::int64_t deferred = 0;
-  std::int64_t launched = 0;
+  std::atomic<std::int64_t> learned{0};
+  std::atomic<std::int64_t> deferred{0};
+  std::atomic<std::int64_t> launched{0};
 };
 // The counters.
 EngineCounters& counters();

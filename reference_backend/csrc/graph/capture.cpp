@@ -25,7 +25,7 @@ void launch(const std::shared_ptr<Recipe>& recipe,
   const c10::StreamId stream = runtime::current_stream_id();
   runtime::flush_recorded();
   const bool pipeline = runtime::is_pipeline_enabled() && !runtime::is_sync_debug_mode();
-  engine::counters().launched++;
+  engine::counters().launched.fetch_add(1, std::memory_order_relaxed);
   // Beside work of other streams it runs in a queue: a recipe that runs here must not wait, which a shortage
   // of memory would ask for, since that work may be a launch of the same recipe.
   if (pipeline && (asynchronous || runtime::is_queue_all() || runtime::has_pending_work())) {
