@@ -59,9 +59,9 @@ def test_a_wait_is_seen(reported, wait):
 def test_a_missing_wait_is_named(reported):
     (report,) = reported(PRODUCE + CONSUME)
     assert report == (
-        "aten::add.Tensor on the default stream reads memory that aten::mul.Tensor on SIDE writes, and nothing "
-        "orders them: the default stream has to wait for SIDE (wait_stream, or wait_event with an event "
-        "recorded behind aten::mul.Tensor)"
+        "aten::add.Tensor on the default stream reads memory that aten::mul.Tensor on SIDE writes, and "
+        "nothing orders them: the default stream has to wait for SIDE (wait_stream, or wait_event with an "
+        "event recorded behind aten::mul.Tensor)"
     )
 
 

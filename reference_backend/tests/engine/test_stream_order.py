@@ -26,7 +26,7 @@ def _full(value):
 
 
 def _held_on(stream, gate, work):
-    """What `work` returns, issued on the stream behind a closed gate."""
+    """Return what `work` returns, issued on the stream behind a closed gate."""
     with hpu.stream(stream):
         closed = gate()
         return closed, work()

@@ -179,7 +179,7 @@ def test_a_replay_goes_on_beside_a_capture(x):
 
 
 def test_memory_of_another_thread_is_not_the_graphs(x):
-    """What another thread allocates meanwhile is input to the graph, not planned into its workspace."""
+    """Memory that another thread allocates meanwhile is input to the graph, not part of its workspace."""
     made = {}
 
     def work():
