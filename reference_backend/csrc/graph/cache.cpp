@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <iterator>
 #include <list>
 #include <mutex>
 #include <unordered_map>
@@ -33,6 +34,7 @@ Cache& cache() {
 
 std::shared_ptr<CacheEntry> find_or_add_entry(const std::string& key) {
   Cache& self = cache();
+  Order evicted;  // dies after the lock: their recipes may own what Python knows of
   const std::lock_guard<std::mutex> lock(self.mutex);
   if (const auto found = self.entries.find(key); self.enabled && found != self.entries.end()) {
     self.order.splice(self.order.begin(), self.order, found->second);
@@ -47,7 +49,7 @@ std::shared_ptr<CacheEntry> find_or_add_entry(const std::string& key) {
   self.entries.emplace(self.order.front().first, self.order.begin());
   while (self.order.size() > self.limit) {
     self.entries.erase(self.order.back().first);
-    self.order.pop_back();
+    evicted.splice(evicted.end(), self.order, std::prev(self.order.end()));
   }
   return entry;
 }
