@@ -38,7 +38,7 @@ def machine(tmp_path_factory) -> Iterator[Path]:
     python, build = folder / "bin" / "python", str(place / "tinyaccel" / "build")
     with pytest.MonkeyPatch.context() as variables:
         variables.setenv("TINYACCEL_BUILD", build)
-        # The environment that has this torch may have the reference device too, whose code is not on the path.
+        # The environment with this torch may have the reference device too, whose code is not on the path.
         variables.setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
         subprocess.run([str(python), "-m", "tinyaccel_build"], check=True, cwd=folder)
         yield python

@@ -75,15 +75,26 @@ class LazyRecorder final : public engine::Recorder {
               torch::jit::Stack* stack) override;
   void flush(bool wait);
 
-  LazyMode mode = LazyMode::Graphs;
-  std::mt19937_64 random;
-  std::int64_t limit = INT64_MAX;
-  bool limit_waits = false;
-  bool own_thread = true;
-  LazyStatistics statistics;
-  std::string dump_folder;
-  bool dumps_text = false;
-  bool dumps_dot = false;
+  struct Settings {
+    LazyMode mode = LazyMode::Graphs;
+    std::mt19937_64 random;
+    std::int64_t limit = INT64_MAX;
+    bool limit_waits = false;
+    bool own_thread = true;
+    std::string dump_folder;
+    bool dumps_text = false;
+    bool dumps_dot = false;
+  };
+  // Changes the settings between two calls of other threads.
+  template <class Change>
+  void set(const Change& change) {
+    const Lock lock(mutex_);
+    change(settings_);
+  }
+  LazyStatistics statistics() {
+    const Lock lock(mutex_);
+    return statistics_;
+  }
 
  private:
   void dump(const Graph& graph, const std::string& name) const;
@@ -123,6 +134,8 @@ class LazyRecorder final : public engine::Recorder {
   std::vector<bool> has_run_;
   std::string key_;  // of the graph so far
   std::size_t not_run_ = 0;
+  Settings settings_;
+  LazyStatistics statistics_;
 };
 
 void LazyRecorder::begin() {
@@ -186,7 +199,7 @@ void LazyRecorder::append(const kernels::HostKernel& kernel,
   calls_.push_back(std::move(call));
   has_run_.push_back(has_run);
   not_run_ += has_run ? 0 : 1;
-  statistics.recorded++;
+  statistics_.recorded++;
   runtime::g_recorded.store(static_cast<std::int64_t>(calls_.size()), std::memory_order_release);
 }
 
@@ -284,7 +297,7 @@ bool LazyRecorder::record_new(const kernels::HostKernel& kernel,
   {
     Lock lock = lock_when_stream_is_idle();
     catch_up();
-    statistics.caught_up++;
+    statistics_.caught_up++;
     const engine::LearnedPtr learned = engine::run_and_learn(kernel, op, key, stack);
     if (!learned->deferrable || learned->warns) {
       lock.unlock();
@@ -317,10 +330,11 @@ bool LazyRecorder::record_new(const kernels::HostKernel& kernel,
 
 // What to do behind a call; the recorder is locked.
 LazyRecorder::Due LazyRecorder::due() {
-  if (static_cast<std::int64_t>(calls_.size()) >= limit) {
-    return limit_waits ? Due::FlushAndWait : Due::Flush;
+  if (static_cast<std::int64_t>(calls_.size()) >= settings_.limit) {
+    return settings_.limit_waits ? Due::FlushAndWait : Due::Flush;
   }
-  const bool flushes = mode == LazyMode::EachOperator || (mode == LazyMode::Random && random() % 8 == 0);
+  const bool flushes = settings_.mode == LazyMode::EachOperator ||
+                       (settings_.mode == LazyMode::Random && settings_.random() % 8 == 0);
   return flushes ? Due::Flush : Due::Nothing;
 }
 
@@ -337,7 +351,7 @@ void LazyRecorder::flush(bool wait) {
     const Lock lock(mutex_);
     stream = runtime::g_recorded_on;
     if (table_.has_value()) {
-      statistics.flushes++;
+      statistics_.flushes++;
       Graph graph;
       graph.buffers = std::move(table_->buffers());
       for (std::size_t i = 0; i < graph.buffers.size(); i++) {
@@ -368,7 +382,7 @@ void LazyRecorder::flush(bool wait) {
         throw;
       }
       end();
-      waits_here |= !own_thread || !runtime::is_pipeline_enabled() || runtime::is_sync_debug_mode();
+      waits_here |= !settings_.own_thread || !runtime::is_pipeline_enabled() || runtime::is_sync_debug_mode();
     }
   }
   if (waits_here) {
@@ -379,17 +393,17 @@ void LazyRecorder::flush(bool wait) {
 // Writes the graph in the forms that are asked for; one that cannot be written costs a warning.
 void LazyRecorder::dump(const Graph& graph, const std::string& name) const {
   const auto write = [&](const char* suffix, const std::string& contents) {
-    const std::string path = dump_folder + "/" + name + "_" + std::to_string(getpid()) + suffix;
+    const std::string path = settings_.dump_folder + "/" + name + "_" + std::to_string(getpid()) + suffix;
     std::ofstream file(path);
     file << contents;
     if (!file.flush()) {
       TORCH_WARN("cannot write the graph to ", path, "; give PT_HPU_GRAPH_DUMP_PREFIX a folder to write to");
     }
   };
-  if (dumps_text) {
+  if (settings_.dumps_text) {
     write(".txt", to_text(graph));
   }
-  if (dumps_dot) {
+  if (settings_.dumps_dot) {
     write(".dot", to_dot(graph));
   }
 }
@@ -400,7 +414,7 @@ void LazyRecorder::launch(Graph&& graph,
                           const std::shared_ptr<CacheEntry>& entry,
                           const memory::Footprint& footprint,
                           c10::StreamId stream) {
-  engine::counters().launched++;
+  engine::counters().launched.fetch_add(1, std::memory_order_relaxed);
   const bool whole = not_run == graph.calls.size();
   const bool first = entry->launches++ == 0;
   const auto start = std::chrono::steady_clock::now();
@@ -489,8 +503,10 @@ void start_lazy(LazyMode mode, std::uint64_t seed) {
     runtime::g_flush_recorded = &flush_now;
     engine::set_lazy(g_recorder);
   }
-  g_recorder->mode = mode;
-  g_recorder->random.seed(seed);
+  g_recorder->set([&](auto& settings) {
+    settings.mode = mode;
+    settings.random.seed(seed);
+  });
 }
 
 bool is_lazy() {
@@ -511,25 +527,29 @@ std::int64_t recorded_calls() {
 void set_lazy_limits(std::int64_t calls, bool wait) {
   TORCH_CHECK(calls > 0, "a lazy graph holds at least 1 operator, but a limit of ", calls, " was given");
   TORCH_CHECK(g_recorder != nullptr, "lazy mode is not on; set PT_HPU_LAZY_MODE=1");
-  g_recorder->limit = calls;
-  g_recorder->limit_waits = wait;
+  g_recorder->set([&](auto& settings) {
+    settings.limit = calls;
+    settings.limit_waits = wait;
+  });
 }
 
 void set_lazy_thread(bool on) {
   if (g_recorder != nullptr) {
-    g_recorder->own_thread = on;
+    g_recorder->set([&](auto& settings) { settings.own_thread = on; });
   }
 }
 
 void dump_lazy_graphs(const std::string& folder, bool text, bool dot) {
   TORCH_CHECK(g_recorder != nullptr, "lazy mode is not on; set PT_HPU_LAZY_MODE=1");
-  g_recorder->dump_folder = folder;
-  g_recorder->dumps_text = text;
-  g_recorder->dumps_dot = dot;
+  g_recorder->set([&](auto& settings) {
+    settings.dump_folder = folder;
+    settings.dumps_text = text;
+    settings.dumps_dot = dot;
+  });
 }
 
 LazyStatistics lazy_statistics() {
-  return g_recorder == nullptr ? LazyStatistics() : g_recorder->statistics;
+  return g_recorder == nullptr ? LazyStatistics() : g_recorder->statistics();
 }
 
 std::vector<std::pair<std::string, std::shared_ptr<Recipe>>> take_hot_recipes() {
