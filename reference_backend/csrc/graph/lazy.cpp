@@ -245,8 +245,7 @@ bool LazyRecorder::record(const kernels::HostKernel& kernel,
     return false;  // HostCall launches what is recorded first
   }
   const engine::CallArguments arguments(plan, stack->data() + (stack->size() - plan.arguments));
-  if (!arguments.deferrable() ||
-      plan.depends_on_data(stack->data() + (stack->size() - plan.arguments))) {
+  if (!arguments.deferrable() || plan.depends_on_data(stack->data() + (stack->size() - plan.arguments))) {
     return false;
   }
   engine::LearnedPtr learned = engine::find_learned(arguments.key());

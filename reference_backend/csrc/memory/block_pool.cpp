@@ -239,18 +239,25 @@ bool BlockPool::has_foreign_users(Block* block) {
   const int own = runtime::queue_of(block->stream);
   return std::any_of(block->users.begin(),
                      block->users.end(),
-                     [&](const PendingUse& use) { return use.mark.queue != own; }) ||
+                     [&](const PendingUse& use) {
+                       return use.mark.queue != own && !runtime::is_reached(use.mark);
+                     }) ||
          !std::all_of(block->used_on.begin(), block->used_on.end(), stream_idle_);
 }
 
+// Forgets the users that have run; those of a queue with an error stay until it is thrown, for the reader of
+// what they have written.
 void BlockPool::forget_reached(Block* block) {
-  const auto reached = [](const PendingUse& use) { return runtime::is_reached(use.mark); };
+  const auto reached = [](const PendingUse& use) {
+    return runtime::is_reached(use.mark) && !runtime::has_error(use.mark.queue);
+  };
   block->users.erase(std::remove_if(block->users.begin(), block->users.end(), reached), block->users.end());
   block->has_users.store(!block->users.empty(), std::memory_order_release);
 }
 
 void BlockPool::find_conflicts(c10::ArrayRef<BlockUse> uses,
                                int queue,
+                               bool failed,
                                std::vector<runtime::QueueMark>& marks) {
   const std::lock_guard lock(mutex_);
   for (const BlockUse& wanted : uses) {
@@ -259,7 +266,9 @@ void BlockPool::find_conflicts(c10::ArrayRef<BlockUse> uses,
     }
     forget_reached(wanted.block);
     for (const PendingUse& use : wanted.block->users) {
-      if (use.mark.queue == queue || !(use.written || wanted.written)) {
+      const bool wanted_failed = failed && use.written && runtime::has_error(use.mark.queue);
+      if (use.mark.queue == queue || !(use.written || wanted.written) ||
+          (runtime::is_reached(use.mark) && !wanted_failed)) {
         continue;
       }
       const auto known = std::find_if(
@@ -321,12 +330,15 @@ void BlockPool::release_deferred() {
 // What reads memory before it has written it, or after it was freed, then reads NaN.
 void BlockPool::poison(Block* block, const char* when) {
   forget_reached(block);
-  if (!block->users.empty() || (block->freed_in != 0 && block->freed_in == recording_)) {
+  const auto pending = std::find_if(block->users.begin(), block->users.end(), [](const PendingUse& use) {
+    return !runtime::is_reached(use.mark);
+  });
+  if (pending != block->users.end() || (block->freed_in != 0 && block->freed_in == recording_)) {
     std::fprintf(stderr,
                  "hpu: memory of %zu bytes was %s while work of queue %d still used it\n",
                  block->size,
                  when,
-                 block->users.empty() ? recording_queue_ : block->users.front().mark.queue);
+                 pending == block->users.end() ? recording_queue_ : pending->mark.queue);
     std::abort();
   }
   std::memset(arena_.to_host(block->device), 0xFF, block->size);

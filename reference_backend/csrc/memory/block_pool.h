@@ -109,8 +109,12 @@ class BlockPool {
   void record_stream(Block* block, StreamId stream);
 
   // Appends the marks that work on the queue has to wait for before it may use the blocks: one for each other
-  // queue with work that has not run and writes what is used, or uses what is written.
-  void find_conflicts(c10::ArrayRef<BlockUse> uses, int queue, std::vector<runtime::QueueMark>& marks);
+  // queue with work that has not run and writes what is used, or uses what is written. With `failed`, also
+  // for each queue whose work wrote a block and met an error that has not been thrown.
+  void find_conflicts(c10::ArrayRef<BlockUse> uses,
+                      int queue,
+                      bool failed,
+                      std::vector<runtime::QueueMark>& marks);
   // Remembers that the work before the mark uses the blocks.
   void note_uses(c10::ArrayRef<BlockUse> uses, const runtime::QueueMark& mark);
   // Fills blocks with 0xFF when they are handed out and when they come back, unless work still uses them, and

@@ -53,10 +53,10 @@ void Footprint::add_address(const void* device, bool written) {
   }
 }
 
-std::vector<runtime::QueueMark> Footprint::conflicts(int queue) const {
+std::vector<runtime::QueueMark> Footprint::conflicts(int queue, bool failed) const {
   std::vector<runtime::QueueMark> marks;
   if (stream_order() == StreamOrder::Memory && !uses_.empty()) {
-    pool().find_conflicts(uses_, queue, marks);
+    pool().find_conflicts(uses_, queue, failed, marks);
   }
   return marks;
 }
@@ -66,7 +66,7 @@ bool Footprint::has_conflicts(c10::StreamId stream) const {
 }
 
 void Footprint::wait(c10::StreamId stream, bool surface) const {
-  for (const runtime::QueueMark& mark : conflicts(runtime::queue_of(stream))) {
+  for (const runtime::QueueMark& mark : conflicts(runtime::queue_of(stream), /*failed=*/surface)) {
     runtime::wait_for(mark);
     if (surface) {
       runtime::surface_error(mark.queue);

@@ -35,14 +35,14 @@ class Footprint {
   // True if work on the stream has to wait for work of another one. Launches nothing.
   bool has_conflicts(c10::StreamId stream) const;
   // Returns when work may use the memory at once, as the next on the stream; the calling thread helps. With
-  // `surface`, throws an error of the work that it has waited for.
+  // `surface`, throws an error of work on other streams that has written the memory.
   void wait(c10::StreamId stream, bool surface = false) const;
   // Appends the work to the stream's queue, behind what it has to wait for. `keeps`: the memory stays until
   // the work has run even if StreamOrder::Events leaves that to the program.
   void enqueue(c10::StreamId stream, std::unique_ptr<runtime::Work> work, bool keeps = false) const;
 
  private:
-  std::vector<runtime::QueueMark> conflicts(int queue) const;
+  std::vector<runtime::QueueMark> conflicts(int queue, bool failed = false) const;
 
   c10::SmallVector<BlockUse, 8> uses_;
 };

@@ -30,7 +30,8 @@ class InterpreterRelease {
 };
 
 // A recursive mutex whose owner may take the interpreter's lock, since objects of Python may die under it:
-// no thread waits for the mutex with that lock in hand. In the order of locks it comes before the interpreter's.
+// no thread waits for the mutex with that lock in hand. In the order of locks it comes before the
+// interpreter's.
 template <LockRank rank>
 class YieldingMutex {
  public:

@@ -32,6 +32,7 @@ struct Queue {
   std::thread thread;     // runs what does not compute: waits, delays, transfers
   Condition wake;
   std::exception_ptr error;
+  std::atomic<bool> failed{false};       // there is an error
   std::atomic<std::uint64_t> issued{0};  // written under the mutex, as `done`
   std::atomic<std::uint64_t> done{0};
   std::atomic<std::int64_t> pending{0};
@@ -79,6 +80,7 @@ void wait_for_change(Scheduler& self, Lock& lock) {
 void keep_error(Queue& queue, const std::exception_ptr& error) {
   if (queue.error == nullptr) {
     queue.error = error;
+    queue.failed.store(true, std::memory_order_release);
     g_attention.fetch_add(1, std::memory_order_release);
   }
 }
@@ -303,6 +305,7 @@ std::exception_ptr take_error(Queue& queue) {
   std::exception_ptr error = std::move(queue.error);
   queue.error = nullptr;
   if (error != nullptr) {
+    queue.failed.store(false, std::memory_order_release);
     g_attention.fetch_sub(1, std::memory_order_release);
   }
   return error;
@@ -445,6 +448,10 @@ void drain(c10::StreamId id, bool surface) {
   if (surface) {
     surface_error(index);
   }
+}
+
+bool has_error(int queue) {
+  return scheduler().queues[static_cast<std::size_t>(queue)].failed.load(std::memory_order_acquire);
 }
 
 void surface_error(int index) {

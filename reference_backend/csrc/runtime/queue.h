@@ -108,6 +108,8 @@ void store_error(int queue, std::exception_ptr error, const std::string& name);
 // Destroys finished work that owns objects which may belong to Python. The caller must hold no lock.
 void release_finished_work();
 
+// True if the queue's work has met an error that has not been thrown. Takes no lock.
+bool has_error(int queue);
 // Throws the error that the queue's work has met since the last call.
 void surface_error(int queue);
 

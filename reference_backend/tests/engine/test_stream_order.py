@@ -192,6 +192,25 @@ def test_a_gradient_that_a_side_stream_reduces(side):
         assert reduced.eq(2 * step).all()
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_an_error_is_thrown_by_the_reader_of_its_values(side, warm, late):
+    """Whether the failed work has run by then or not; and once."""
+    index, bad = torch.tensor([3], device="hpu"), torch.tensor([SIZE], device="hpu")
+    source, target = _full(1), torch.zeros(1, device="hpu")
+    warm(lambda: torch.index_select(source, 0, index, out=target))
+    with hpu.stream(side):
+        C.enqueue_delay(0.05)
+        torch.index_select(source, 0, bad, out=target)
+    if late:
+        while not side.query():
+            pass
+    assert source.cpu().eq(1).all()  # not what the failed work wrote
+    with pytest.raises(IndexError, match="out of range"):
+        target.cpu()
+    target.cpu()
+    hpu.synchronize()
+
+
 PROGRAM = """
 side = torch.hpu.Stream()
 ones = torch.ones(1000, device='hpu')
