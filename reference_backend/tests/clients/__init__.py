@@ -1,0 +1,1 @@
+"""Tests with libraries that people train with on the device, unchanged."""

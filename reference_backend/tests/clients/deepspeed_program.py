@@ -1,0 +1,155 @@
+"""What each rank of the tests with DeepSpeed runs: small models, trained with ZeRO in several forms.
+
+`helpers.ranks` runs `train` on each rank. ``DEEPSPEED_CASES`` names the cases to train, one after the other,
+with blanks between them (``stage:model:dtype:overlap:steps``, such as ``3:mlp:fp32:overlap:200``), and
+``DEEPSPEED_OUTPUT`` a folder. Each rank writes ``rank<number>.json`` there, by case: the losses of its part
+of the batches, exactly (`float.hex`), and the seconds.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+BATCH = 16
+WORDS = 12
+WIDTH = 32
+CLASSES = 10
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+class Case(NamedTuple):
+    """One training; its text is ``stage:model:dtype:overlap:steps``; the fourth is ``overlap`` or ``plain``."""
+
+    stage: int
+    model: str
+    dtype: str
+    overlap: bool
+    steps: int
+
+    def __str__(self) -> str:
+        overlap = "overlap" if self.overlap else "plain"
+        return f"{self.stage}:{self.model}:{self.dtype}:{overlap}:{self.steps}"
+
+    @classmethod
+    def read(cls, text: str) -> Case:
+        stage, model, dtype, overlap, steps = text.split(":")
+        return cls(int(stage), model, dtype, overlap == "overlap", int(steps))
+
+
+class Transformer(nn.Module):
+    """Two layers of an encoder over words, and classes from their mean."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.position = nn.Parameter(torch.randn(WORDS, WIDTH) * 0.1)
+        layer = nn.TransformerEncoderLayer(WIDTH, 4, 2 * WIDTH, dropout=0.0, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        return self.head(self.encoder(words + self.position).mean(1))
+
+
+def build(model: str) -> nn.Module:
+    """The model, on the CPU, with the same parameters on every rank and in every run."""
+    torch.manual_seed(0)
+    if model == "transformer":
+        return Transformer()
+    sizes = (WORDS * WIDTH, 128, 128, 128, 128)
+    layers = [part for ends in itertools.pairwise(sizes) for part in (nn.Linear(*ends), nn.Tanh())]
+    return nn.Sequential(nn.Flatten(), *layers, nn.Linear(sizes[-1], CLASSES))
+
+
+def batches(rank: int, steps: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """A rank's inputs and classes.
+
+    A fifth of the classes is noise, so that no loss comes near zero, where relative differences would mean
+    nothing.
+    """
+    source = torch.Generator().manual_seed(1)
+    truth = torch.randn(WORDS * WIDTH, CLASSES, generator=source)
+    source.manual_seed(100 + rank)
+    made = []
+    for _ in range(steps):
+        words = torch.randn(BATCH, WORDS, WIDTH, generator=source)
+        classes = (words.flatten(1) @ truth).argmax(1)
+        noise = torch.randint(0, CLASSES, (BATCH,), generator=source)
+        noisy = torch.rand(BATCH, generator=source) < 0.2
+        made.append((words, torch.where(noisy, noise, classes)))
+    return made
+
+
+def configuration(case: Case) -> dict[str, Any]:
+    """What DeepSpeed is told.
+
+    The limits are small, so that every parameter is gathered when it is used, ahead of its use, and gradients
+    are reduced in many parts.
+    """
+    zero = {
+        "stage": case.stage,
+        "overlap_comm": case.overlap,
+        "contiguous_gradients": True,
+        "reduce_scatter": True,
+        "reduce_bucket_size": 20_000,
+        "allgather_bucket_size": 20_000,
+    }
+    if case.stage == 3:
+        zero |= {
+            "stage3_param_persistence_threshold": 0,
+            "stage3_prefetch_bucket_size": 20_000,
+            "stage3_max_live_parameters": 60_000,
+            "stage3_max_reuse_distance": 60_000,
+            "sub_group_size": 30_000,
+        }
+    return {
+        "train_micro_batch_size_per_gpu": BATCH,
+        "gradient_accumulation_steps": 1,
+        "gradient_clipping": 1.0,
+        "bf16": {"enabled": case.dtype == "bf16"},
+        "zero_optimization": zero,
+        "zero_allow_untested_optimizer": True,
+    }
+
+
+def run(case: Case, rank: int) -> list[str]:
+    """Train as the case says; the losses are read when all steps have been issued."""
+    import deepspeed
+
+    model = build(case.model)
+    # DeepSpeed's own Adam would be compiled first.
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=configuration(case))
+    losses = []
+    for words, classes in batches(rank, case.steps):
+        words = words.to(DTYPES[case.dtype]).to(engine.device, non_blocking=True)
+        classes = classes.to(engine.device, non_blocking=True)
+        loss = nn.functional.cross_entropy(engine(words).float(), classes)
+        engine.backward(loss)
+        engine.step()
+        losses.append(loss.detach())
+    read = [loss.item().hex() for loss in losses]
+    engine.destroy()
+    return read
+
+
+def train(rank: int, size: int) -> None:
+    """Run the cases, and write what they gave."""
+    import deepspeed
+
+    deepspeed.init_distributed("hccl")
+    results = {}
+    for case in map(Case.read, os.environ["DEEPSPEED_CASES"].split()):
+        begin = time.monotonic()
+        losses = run(case, rank)
+        results[str(case)] = {"losses": losses, "seconds": time.monotonic() - begin}
+        gc.collect()
+    Path(os.environ["DEEPSPEED_OUTPUT"], f"rank{rank}.json").write_text(json.dumps(results))
