@@ -27,7 +27,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 class Case(NamedTuple):
-    """One training; its text is ``stage:model:dtype:overlap:steps``; the fourth is ``overlap`` or ``plain``."""
+    """One training; its text is ``stage:model:dtype:overlap:steps``, the fourth ``overlap`` or ``plain``."""
 
     stage: int
     model: str
@@ -41,6 +41,7 @@ class Case(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Case:
+        """The case of a text."""
         stage, model, dtype, overlap, steps = text.split(":")
         return cls(int(stage), model, dtype, overlap == "overlap", int(steps))
 
@@ -56,6 +57,7 @@ class Transformer(nn.Module):
         self.head = nn.Linear(WIDTH, CLASSES)
 
     def forward(self, words: torch.Tensor) -> torch.Tensor:
+        """Scores of the classes."""
         return self.head(self.encoder(words + self.position).mean(1))
 
 
