@@ -208,7 +208,8 @@ bool hold_back(const kernels::HostKernel& kernel,
   if (learned == nullptr) {
     const std::string key = arguments.key();  // waiting may use the thread's
     runtime::wait_for_earlier_work(/*surface=*/arguments.depends_on_data());
-    footprint_of(kernel.plan(), values).wait(runtime::current_stream_id());
+    footprint_of(kernel.plan(), values)
+        .wait(runtime::current_stream_id(), /*surface=*/arguments.depends_on_data());
     run_and_learn(kernel, op, key, stack);
     return true;
   }

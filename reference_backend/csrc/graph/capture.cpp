@@ -36,6 +36,7 @@ void launch(const std::shared_ptr<Recipe>& recipe,
     runtime::drain(stream, /*surface=*/false);
     footprint.wait(stream);
   }
+  footprint.check(stream, "a graph of " + std::to_string(recipe->graph().calls.size()) + " operators");
   const runtime::NoWaitScope scope;
   recipe->run(given);
 }
@@ -64,7 +65,8 @@ void Capture::end() {
   c10::StreamId stream = 0;
   {
     const Lock lock(mutex_);
-    TORCH_CHECK(contents_.state == State::Capturing, "no capture is in progress; call capture_begin() first");
+    TORCH_CHECK(contents_.state == State::Capturing && contents_.recording != nullptr,
+                "no capture is in progress; call capture_begin() first");
     recording = std::exchange(contents_.recording, nullptr);
     stream = contents_.stream;
   }
@@ -75,8 +77,10 @@ void Capture::end() {
     TORCH_CHECK(false, "Capture must end on the same stream it began on.");
   }
   const Lock lock(mutex_);
-  contents_.recorded = std::move(recorded);
-  contents_.state = State::Ready;
+  if (contents_.state == State::Capturing) {  // no other thread has reset it meanwhile
+    contents_.recorded = std::move(recorded);
+    contents_.state = State::Ready;
+  }
 }
 
 void Capture::reset() {
@@ -113,6 +117,7 @@ void Capture::compile() {
     return;
   }
   const auto start = std::chrono::steady_clock::now();
+  auto owners = std::make_shared<std::vector<c10::Storage>>();
   std::vector<Buffer>& buffers = self.recorded.buffers;
   const bool exchanges = self.exchange.has_value();
   const std::vector<bool> nothing(buffers.size(), false);
@@ -122,21 +127,22 @@ void Capture::compile() {
     Buffer& buffer = buffers[i];
     self.addresses.push_back(buffer.address);
     if (buffer.role == Role::Input) {
-      self.owners.push_back(is_input[i] ? c10::Storage() : buffer.owner);
+      owners->push_back(is_input[i] ? c10::Storage() : buffer.owner);
     } else {
       // Alive if it has a reference besides the table's and this loop's, or if it is an output.
       buffer.alive = exchanges ? static_cast<bool>(is_output[i]) : buffer.owner.use_count() > 1;
       buffer.role = buffer.alive ? Role::Output : Role::Temporary;
-      self.owners.push_back(buffer.alive && !exchanges ? buffer.owner : c10::Storage());
+      owners->push_back(buffer.alive && !exchanges ? buffer.owner : c10::Storage());
     }
     buffer.owner = c10::Storage();
-    if (self.owners.back()) {
-      memory::touch(self.owners.back().unsafeGetStorageImpl());
+    if (owners->back()) {
+      memory::touch(owners->back().unsafeGetStorageImpl());
     }
   }
+  self.owners = std::move(owners);
   self.recipe = std::make_shared<Recipe>(std::exchange(self.recorded, {}), /*constants=*/true);
   if (self.recipe->workspace_bytes() > 0) {
-    self.workspace = device_storage(self.recipe->workspace_bytes());
+    self.workspace = device_storage(self.recipe->workspace_bytes(), /*in_order=*/false);
   }
   const std::chrono::duration<double, std::micro> elapsed = std::chrono::steady_clock::now() - start;
   count_compilation("hpu_graph", static_cast<std::int64_t>(elapsed.count()));
@@ -159,8 +165,8 @@ Launch Capture::make_launch() const {
 // The memory that belongs to the graph.
 memory::Footprint Capture::footprint() const {
   memory::Footprint footprint;
-  for (std::size_t i = 0; i < contents_.owners.size(); i++) {
-    if (const c10::Storage& owner = contents_.owners[i]) {
+  for (std::size_t i = 0; i < contents_.owners->size(); i++) {
+    if (const c10::Storage& owner = (*contents_.owners)[i]) {
       footprint.add(owner.unsafeGetStorageImpl(), contents_.recipe->writes(i));
     }
   }
@@ -174,6 +180,7 @@ void Capture::replay(bool asynchronous) {
   std::shared_ptr<Recipe> recipe;
   Launch given;
   memory::Footprint used;
+  std::shared_ptr<const void> owners;  // another thread may reset the graph before the launch is noted
   {
     const Lock lock(mutex_);
     require_ready("replay()");
@@ -183,6 +190,7 @@ void Capture::replay(bool asynchronous) {
     recipe = contents_.recipe;
     given = make_launch();
     used = footprint();
+    owners = contents_.owners;
   }
   launch(recipe, std::move(given), used, asynchronous);
 }
@@ -197,6 +205,7 @@ std::vector<at::Tensor> Capture::call(const std::vector<at::Tensor>& inputs, boo
   std::shared_ptr<Recipe> recipe;
   Launch given;
   memory::Footprint used;
+  std::shared_ptr<const void> owners;  // as in replay()
   std::vector<at::Tensor> results;
   {
     const Lock lock(mutex_);
@@ -210,6 +219,7 @@ std::vector<at::Tensor> Capture::call(const std::vector<at::Tensor>& inputs, boo
     given = make_launch();
     exchange.place_inputs(inputs, given.addresses);
     used = footprint();
+    owners = contents_.owners;
     exchange.add_inputs(inputs, *recipe, used);
     const std::vector<c10::Storage> fresh = exchange.place_outputs(given.addresses);
     for (const c10::Storage& storage : fresh) {

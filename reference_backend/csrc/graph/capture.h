@@ -84,7 +84,7 @@ class Capture {
     std::shared_ptr<Recipe> recipe;
     std::vector<void*> addresses;
     // Per buffer; empty if the memory comes with each launch.
-    std::vector<c10::Storage> owners;
+    std::shared_ptr<const std::vector<c10::Storage>> owners;
     c10::Storage workspace;
     std::optional<Exchange> exchange;  // after set_interface()
   };

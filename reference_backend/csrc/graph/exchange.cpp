@@ -69,10 +69,10 @@ std::vector<std::pair<std::size_t, std::size_t>> reach_of(const Graph& graph) {
 
 }  // namespace
 
-c10::Storage device_storage(std::size_t bytes) {
+c10::Storage device_storage(std::size_t bytes, bool in_order) {
   return {c10::Storage::use_byte_size_t(),
           bytes,
-          memory::allocate_device(bytes),
+          memory::allocate_device(bytes, in_order),
           memory::device_allocator(),
           /*resizable=*/true};
 }

@@ -65,8 +65,8 @@ class Exchange {
   std::unordered_set<const c10::StorageImpl*> not_exchanged_;
 };
 
-// Allocates device memory as a storage.
-c10::Storage device_storage(std::size_t bytes);
+// Allocates device memory as a storage; `in_order` as in memory::allocate_device().
+c10::Storage device_storage(std::size_t bytes, bool in_order = true);
 // Throws if the tensor is not a dense one of the device; `what` names it, in the plural.
 void require_dense(const at::Tensor& tensor, const char* what);
 

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "memory/allocator.h"
+#include "runtime/stream.h"
 
 namespace hpu_reference::graph {
 
@@ -116,6 +117,13 @@ BufferTable::BufferTable() : epoch_(g_epoch++), start_(memory::pool().serial()) 
 
 BufferTable::BufferTable(const runtime::CaptureScope& scope) : BufferTable() {
   scope_ = &scope;
+  starts_.emplace(runtime::current_stream_id(), start_);
+}
+
+void BufferTable::note_stream(c10::StreamId stream) {
+  if (starts_.count(stream) == 0) {
+    starts_.emplace(stream, memory::pool().serial());
+  }
 }
 
 bool BufferTable::holds(const c10::StorageImpl* device) const {
@@ -125,8 +133,14 @@ bool BufferTable::holds(const c10::StorageImpl* device) const {
 
 // True for memory that was allocated for the recorded calls: other threads and streams allocate meanwhile.
 bool BufferTable::made_here(const memory::Block& block) const {
-  return block.serial > start_ && !block.host_written &&
-         (scope_ == nullptr || scope_->has_stream(block.stream));
+  if (block.host_written) {
+    return false;
+  }
+  if (scope_ == nullptr) {
+    return block.serial > start_;
+  }
+  const auto stream = starts_.find(block.stream);
+  return stream != starts_.end() && block.serial > stream->second;
 }
 
 int BufferTable::position(const c10::StorageImpl* device) {

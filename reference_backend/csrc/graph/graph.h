@@ -58,6 +58,10 @@ class BufferTable {
   // The table of a capture, which may be one of several and keeps the buffers' memory.
   explicit BufferTable(const runtime::CaptureScope& scope);
 
+  // Of a capture, before a call on the stream: what is allocated there from its first one on may be the
+  // graph's own. A stream that joined later brings memory from before.
+  void note_stream(c10::StreamId stream);
+
   // Position of the storage's buffer, a new one if needed; -1 if the storage has no memory.
   int position(const c10::StorageImpl* device);
   // Host storage of the storage's buffer.
@@ -86,6 +90,7 @@ class BufferTable {
 
   std::uint64_t epoch_;
   std::uint64_t start_;  // allocations after this one were made while recording
+  std::unordered_map<c10::StreamId, std::uint64_t> starts_;  // the same of each stream of a capture
   const runtime::CaptureScope* scope_ = nullptr;
   std::vector<Buffer> buffers_;
   std::vector<memory::Block*> blocks_;

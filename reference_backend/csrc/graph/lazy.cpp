@@ -124,7 +124,7 @@ class LazyRecorder final : public engine::Recorder {
               const std::shared_ptr<CacheEntry>& entry,
               const memory::Footprint& footprint,
               c10::StreamId stream);
-  Lock lock_when_stream_is_idle();
+  Lock lock_when_ready(const memory::Footprint& arguments);
 
   // Autograd's threads record into the same graph. A thread never waits for a stream with it in hand, except
   // for memory.
@@ -203,18 +203,20 @@ void LazyRecorder::append(const kernels::HostKernel& kernel,
   runtime::g_recorded.store(static_cast<std::int64_t>(calls_.size()), std::memory_order_release);
 }
 
-// Locks the recorder at a moment at which the recorded calls may run at once: all that was launched on their
-// stream has run, and what other streams do with their memory.
-Lock LazyRecorder::lock_when_stream_is_idle() {
-  memory::Footprint footprint;
+// Locks the recorder at a moment at which the recorded calls and one with these arguments may run at once:
+// all that was launched on their stream has run, and what other streams do with their memory.
+Lock LazyRecorder::lock_when_ready(const memory::Footprint& arguments) {
+  memory::Footprint recorded;
   for (;;) {
     const c10::StreamId stream = runtime::current_stream_id();
     runtime::drain(stream, /*surface=*/false);
-    footprint.wait(stream);
+    recorded.wait(stream);
+    arguments.wait(stream);
     Lock lock(mutex_);
-    begin();
-    footprint = table_->footprint();
-    if (runtime::is_queue_idle(stream) && !footprint.has_conflicts(stream)) {
+    begin();  // it may launch a graph of another stream, which the arguments then wait for
+    recorded = table_->footprint();
+    if (runtime::is_queue_idle(stream) && !recorded.has_conflicts(stream) &&
+        !arguments.has_conflicts(stream)) {
       return lock;
     }
   }
@@ -291,10 +293,9 @@ bool LazyRecorder::record_new(const kernels::HostKernel& kernel,
   const std::vector<c10::IValue> values(stack->end() - static_cast<std::ptrdiff_t>(plan.arguments),
                                         stack->end());
   const std::string key = arguments.key();  // waiting may use the thread's
-  engine::footprint_of(plan, values.data()).wait(runtime::current_stream_id());
   Due next;
   {
-    Lock lock = lock_when_stream_is_idle();
+    Lock lock = lock_when_ready(engine::footprint_of(plan, values.data()));
     catch_up();
     statistics_.caught_up++;
     const engine::LearnedPtr learned = engine::run_and_learn(kernel, op, key, stack);

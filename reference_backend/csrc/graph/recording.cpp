@@ -23,6 +23,7 @@ c10::StorageImpl* storage_of(const at::Tensor& tensor) {
 // Waits for the work in the stream and for work of others that uses the memory, since a captured call runs at
 // once. Never under the recording's lock.
 void finish_earlier_work(const memory::Footprint& footprint) {
+  runtime::flush_recorded();
   const c10::StreamId stream = runtime::current_stream_id();
   if (!runtime::is_queue_idle(stream)) {
     runtime::drain(stream, /*surface=*/false);
@@ -67,6 +68,7 @@ bool Recording::record(const kernels::HostKernel& kernel,
               kernel.plan().name,
               " takes tensors that are not dense, which hpu graph capturing does not support; move it out of "
               "the capture");
+  table_.note_stream(runtime::current_stream_id());
   run(kernel, op, values, stack);
   return true;
 }

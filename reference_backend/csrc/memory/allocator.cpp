@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 
+#include "memory/detour.h"
 #include "memory/footprint.h"
 #include "memory/order_check.h"
 #include "runtime/device.h"
@@ -208,6 +209,7 @@ Block* allocate_after_waiting(std::size_t size, bool scratch, bool in_order) {
   const auto start = std::chrono::steady_clock::now();
   Block* block = nullptr;
   if (runtime::needs_attention() && runtime::may_wait()) {
+    const HostDetour off(false);  // this thread may help with work whose allocations are the host's
     runtime::flush_recorded();
     runtime::drain_all(/*surface=*/false);
     block = pool().allocate(size, runtime::current_stream_id(), scratch, in_order);

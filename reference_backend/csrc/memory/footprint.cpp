@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "memory/allocator.h"
+#include "memory/detour.h"
 #include "memory/order_check.h"
 #include "runtime/host_access.h"
 #include "runtime/order_clock.h"
@@ -74,6 +75,12 @@ void Footprint::wait(c10::StreamId stream, bool surface) const {
   }
 }
 
+void Footprint::check(c10::StreamId stream, const std::string& name) const {
+  if (stream_order() == StreamOrder::Events) {
+    check_order(uses_, stream, name);
+  }
+}
+
 void Footprint::enqueue(c10::StreamId stream, std::unique_ptr<runtime::Work> work, bool keeps) const {
   if (stream_order() == StreamOrder::Events) {
     check_order(uses_, stream, work->name());
@@ -108,6 +115,7 @@ void use_now(const c10::StorageImpl* device, bool written, bool surface, const c
 
 void wait_for_users(const c10::StorageImpl* device, bool written, bool surface) {
   if (may_have_users(device) && !runtime::runs_inline()) {
+    const HostDetour off(false);  // this thread may help with work whose allocations are the host's
     Footprint footprint;
     footprint.add(device, written);
     footprint.wait(runtime::current_stream_id(), surface);

@@ -7,6 +7,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "memory/block_pool.h"
@@ -37,6 +38,8 @@ class Footprint {
   // Returns when work may use the memory at once, as the next on the stream; the calling thread helps. With
   // `surface`, throws an error of work on other streams that has written the memory.
   void wait(c10::StreamId stream, bool surface = false) const;
+  // Checks the order of work of that name that runs at once, if the program alone is to see to it.
+  void check(c10::StreamId stream, const std::string& name) const;
   // Appends the work to the stream's queue, behind what it has to wait for. `keeps`: the memory stays until
   // the work has run even if StreamOrder::Events leaves that to the program.
   void enqueue(c10::StreamId stream, std::unique_ptr<runtime::Work> work, bool keeps = false) const;

@@ -89,8 +89,9 @@ void Event::record(c10::StreamId stream) {
     mark->complete();
     std::atomic_store(&latest_, std::move(mark));
   } else {
-    std::atomic_store(&latest_, mark);
-    enqueue(stream, std::make_unique<Record>(std::move(mark)));
+    // Queued before anyone can wait for it: a wait in front of it would hold it back for ever.
+    enqueue(stream, std::make_unique<Record>(mark));
+    std::atomic_store(&latest_, std::move(mark));
   }
 }
 
@@ -98,6 +99,11 @@ void Event::block(c10::StreamId stream) const {
   std::shared_ptr<EventMark> mark = std::atomic_load(&latest_);
   if (mark != nullptr) {
     if (const auto capture = mark->capture.lock(); capture != nullptr && is_in_progress(capture.get())) {
+      const auto other = capture_of(stream);
+      TORCH_CHECK(other == nullptr || other == capture,
+                  "stream ",
+                  stream,
+                  " is part of a capture and cannot wait for an event of another one; end one of them first");
       capture->join(stream);
     }
     order_behind(queue_of(stream), mark->clock);

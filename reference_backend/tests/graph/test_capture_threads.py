@@ -286,3 +286,85 @@ def test_recorders_and_the_interpreter_take_no_turns_that_deadlock(output_of, fi
     if first == "lazy":
         code = code.replace("faulthandler.dump", "C.lazy_start(1, 5)\nfaulthandler.dump")
     assert output_of(code, timeout=150) == "True [False, False]"
+
+
+def test_a_stream_of_one_capture_cannot_join_another(x):
+    first, second = hpu.Stream(), hpu.Stream()
+    graphs = hpu.HPUGraph(), hpu.HPUGraph()
+    for stream, graph in zip((first, second), graphs, strict=True):
+        with hpu.stream(stream):
+            graph.capture_begin()
+    with pytest.raises(RuntimeError, match="cannot wait for an event of another one"):
+        second.wait_stream(first)
+    for stream, graph, factor in zip((first, second), graphs, (2, 3), strict=True):
+        with hpu.stream(stream):
+            y = x * factor
+            graph.capture_end()
+            graph.replay()
+            assert y.tolist() == [float(factor)] * 8
+
+
+def test_memory_from_before_a_stream_joined_is_input(x, warm):
+    """Whether it was made at once or behind other work of its stream."""
+    side = hpu.Stream()
+    warm(lambda: x + 5)
+    for queued in (False, True):
+        graph = hpu.HPUGraph()
+        with hpu.graph(graph):
+            first = x * 2
+            with hpu.stream(side):
+                if queued:
+                    C.enqueue_delay(0.02)
+                bias = x + 5
+            stream = hpu.current_stream()
+            side.wait_stream(stream)
+            with hpu.stream(side):
+                y = bias + first
+            stream.wait_stream(side)
+        del bias
+        graph.replay()
+        graph.replay()
+        assert y.tolist() == [8.0] * 8
+
+
+LAZY_BESIDE = """
+import queue, threading, torch, habana_frameworks.torch as ht
+C, hpu = ht._C, ht.hpu
+C.lazy_start(1, 5)
+x = torch.ones(2000, device='hpu')
+def scaled(i):
+    return x * float(i)
+for i in range(3):
+    scaled(i).cpu()
+side, handed, answers = hpu.Stream(), queue.Queue(), []
+def prefetch():
+    with hpu.stream(side):
+        for i in range(1, 8):
+            C.enqueue_delay(0.02)
+            handed.put(scaled(i))
+            answers.append(ready.get(timeout=60))
+ready = queue.Queue()
+thread = threading.Thread(target=prefetch)
+thread.start()
+right = []
+for i in range(1, 8):
+    value = handed.get(timeout=60)
+    {use}
+    ready.put(i)
+    right.append(bool((result.cpu() == expected).all()))
+thread.join()
+print(all(right))
+"""
+USES = {
+    # A new operator each time: one more size of its result.
+    "new": "result = value.repeat(i + 1); expected = float(i)",
+    "captured": (
+        "graph = hpu.HPUGraph(); graph.capture_begin(); result = value + 1; graph.capture_end(); "
+        "expected = i + 1.0"
+    ),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_what_another_thread_has_recorded_runs_before_it_is_used(output_of, use):
+    assert output_of(LAZY_BESIDE.replace("{use}", USES[use]), timeout=150) == "True"
