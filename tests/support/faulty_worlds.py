@@ -54,12 +54,18 @@ KINDS: dict[str, set[str]] = {
 }
 
 
+#: Faults that the reference device hides if it orders streams by memory, as it does by default.
+UNSEEN_BY_MEMORY = ("side_streams_forgotten", "wait_holds_nothing")
+
+
 def target_with(name: str, folder: Path, patch: pytest.MonkeyPatch) -> Target:
     """Return the target whose ranks have a fault (``hpu:``: on the reference device), or ``none``."""
     device, _, fault = name.rpartition(":")
     file = folder / "faulty.toml"
     file.write_text(HCCL if device else GLOO)
     patch.setenv("FAULT_DEVICE", device)
+    if fault in UNSEEN_BY_MEMORY:
+        patch.setenv("HPU_REFERENCE_STREAM_ORDER", "events")
     patch.setenv("FAULT", "" if fault == "none" else fault)
     return target_file.load(str(file)).target("distributed")
 
