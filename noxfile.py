@@ -21,6 +21,7 @@ from sessions import matrix as matrices
 from sessions import wheel as wheels
 from sessions import workflows as checks
 from sessions.environments import BACKEND, ROOT, Environment, install_torch, prepare, prepare_fork
+from sessions.sanitize import session as sanitizers
 
 TARGET = "hpu-reference"
 #: What ``nox -s conformance`` runs: environments with the modes of the reference device that belong to each.
@@ -157,6 +158,16 @@ def coverage(session: nox.Session) -> None:
     After ``--``: arguments of pytest instead of all tests, such as ``tests/unit``.
     """
     measures.run(session, TESTS)
+
+
+@nox.session
+def sanitize(session: nox.Session) -> None:
+    """The core under ThreadSanitizer, and under Address- and UndefinedBehaviourSanitizer; needs gcc.
+
+    After ``--``: ``thread`` or ``address`` for one of them, then arguments of pytest instead of all its
+    tests, such as ``reference_backend/tests/engine``.
+    """
+    sanitizers.run(session, list(session.posargs))
 
 
 @nox.session

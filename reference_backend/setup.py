@@ -113,8 +113,11 @@ SANITIZE = os.environ.get("HPU_REFERENCE_SANITIZE", "")
 SANITIZERS = {
     "": [],
     "locks": [],
-    "thread": ["-fsanitize=thread", "-g1", "-fno-omit-frame-pointer"],
-    "address": ["-fsanitize=address,undefined", "-fno-sanitize=vptr", "-g1", "-fno-omit-frame-pointer"],
+    "thread": ["-fsanitize=thread", "-O1", "-g1", "-fno-omit-frame-pointer"],
+    "address": [
+        *("-fsanitize=address,undefined", "-fno-sanitize=vptr"),
+        *("-O1", "-g1", "-fno-omit-frame-pointer"),
+    ],
 }
 if SANITIZE not in SANITIZERS:
     raise SystemExit(f"HPU_REFERENCE_SANITIZE={SANITIZE!r} is not known: give locks, thread or address")

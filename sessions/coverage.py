@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import nox
 
-from sessions.environments import BACKEND, ROOT, Environment, install_torch
+from sessions.environments import ROOT, Environment, build_copy, install_torch
 
 TOOLS = ("coverage>=7.10", "gcovr>=8", "hypothesis")
 FOLDER = ROOT / ".nox" / "coverage"
@@ -64,7 +64,9 @@ def run(session: nox.Session, tests: Sequence[str]) -> None:
     install_torch(environment)
     environment.install("setuptools>=77", "wheel", "ninja", "numpy", "scipy", *TOOLS)
     environment.install("-e", str(ROOT))
-    core = _core(session, environment)
+    for counters in FOLDER.rglob("*.gcda"):
+        counters.unlink()
+    core = build_copy(environment, FOLDER, "with counters", HPU_REFERENCE_COVERAGE="1")
     shutil.rmtree(FOLDER / "data", ignore_errors=True)
     shutil.rmtree(OUTPUT, ignore_errors=True)
     (FOLDER / "data").mkdir(parents=True)
@@ -100,17 +102,3 @@ def run(session: nox.Session, tests: Sequence[str]) -> None:
         INDEX.format(suite=suite["percent_covered"], core=lines["line_percent"])
     )
     session.log(f"pages: {OUTPUT / 'suite' / 'index.html'}, {OUTPUT / 'core' / 'index.html'}")
-
-
-def _core(session: nox.Session, environment: Environment) -> os.PathLike[str]:
-    """Bring the copy of the core up to date and build it with counters. Returns its folder."""
-    copy = FOLDER / "core"
-    left_out = shutil.ignore_patterns("build", "*.so", "__pycache__", "tests", "*.egg-info")
-    shutil.copytree(BACKEND, copy, ignore=left_out, dirs_exist_ok=True)
-    for counters in copy.rglob("*.gcda"):
-        counters.unlink()
-    with session.chdir(copy):
-        session.log("building what changed of the core, with counters (minutes on the first run)")
-        build = ["python", "setup.py", "--quiet", "build_ext", "--inplace"]
-        environment.run(*build, env={"HPU_REFERENCE_COVERAGE": "1"}, silent=True)
-    return copy

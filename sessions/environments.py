@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 
 import nox
@@ -28,15 +30,17 @@ class Environment:
         if not overlay and not (self.folder / "bin" / "python").exists():
             session.run(sys.executable, "-m", "venv", str(self.folder), external=True)
 
-    def run(self, program: str, *arguments: str, **options: object) -> str:
-        """Run a program of the environment; return its output if ``silent`` is given."""
+    def run(self, program: str, *arguments: str, through: Sequence[str] = (), **options: object) -> str:
+        """Run a program of the environment; return its output if ``silent`` is given.
+
+        ``through``: words of a command that starts it.
+        """
         variables = {"PATH": f"{self.folder / 'bin'}{os.pathsep}{self.path}"}
         # Hundreds of processes import the suite: without bytecode each would compile it again.
         variables["PYTHONDONTWRITEBYTECODE"] = ""
         variables.update(options.pop("env", {}))  # type: ignore[call-overload]
-        return self.session.run(
-            str(self.folder / "bin" / program), *arguments, external=True, env=variables, **options
-        )
+        words = [*through, str(self.folder / "bin" / program), *arguments]
+        return self.session.run(*words, external=True, env=variables, **options)
 
     def install(self, *requirements: str, **options: object) -> None:
         """Install requirements with pip."""
@@ -117,6 +121,32 @@ def prepare(session: nox.Session) -> Environment:
                 env={"HPU_REFERENCE_SKIP_EXTENSION": "1"},
             )
     return environment
+
+
+def build_copy(environment: Environment, folder: Path, what: str, **variables: str) -> Path:
+    """Bring a copy of the device up to date and build its core there; the core of the other sessions stays.
+
+    Args:
+        environment: whose torch it is built for.
+        folder: gets the copy, as ``core``.
+        what: what is special about this core, for the log.
+        variables: of the build.
+
+    Returns:
+        The copy, for the start of ``PYTHONPATH``.
+    """
+    copy = folder / "core"
+    left_out = shutil.ignore_patterns("build", "*.so", "__pycache__", "tests", "*.egg-info")
+    shutil.copytree(BACKEND, copy, ignore=left_out, dirs_exist_ok=True)
+    for source in list((copy / "csrc").rglob("*.*")):
+        if not (BACKEND / source.relative_to(copy)).exists():
+            source.unlink()
+    session = environment.session
+    with session.chdir(copy):
+        session.log(f"building what changed of the core, {what} (minutes on the first run)")
+        build = ["python", "setup.py", "--quiet", "build_ext", "--inplace"]
+        environment.run(*build, env=variables, silent=True)
+    return copy
 
 
 def lay_over(base: Environment, driver: Environment, name: str) -> Environment:

@@ -28,6 +28,10 @@ if inputs["session"] in folders:
     folder = pathlib.Path(folders[inputs["session"]])
     folder.mkdir(parents=True)
     (folder / "index.html").write_text(inputs["session"])
+elif inputs["session"] == "sanitize":
+    assert inputs["arguments"] in ("thread", "address")
+elif inputs["session"] == "conformance":
+    assert inputs["arguments"] == "--target hpu-reference-queued"
 else:
     assert inputs["session"] in ("tests", "vendor") and os.environ["CONFORMANCE_NIGHTLY"] == "1"
 print("{}")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from .program import Program, Step, make_program
 
-#: Environment of each mode. "events" is no mode: programs rely on the order by memory.
+#: Environment of each mode. The order by events is not a mode: programs rely on the order by memory.
 MODES: dict[str, dict[str, str]] = {
     "eager": {},
     "queued": {"HPU_REFERENCE_QUEUE_ALL": "100,1"},

@@ -305,7 +305,7 @@ def test_a_stream_of_one_capture_cannot_join_another(x):
 
 
 def test_memory_from_before_a_stream_joined_is_input(x, warm):
-    """Whether it was made at once or behind other work of its stream."""
+    """Made at once, and made behind other work of its stream."""
     side = hpu.Stream()
     warm(lambda: x + 5)
     for queued in (False, True):

@@ -1,0 +1,20 @@
+"""Reports of the sanitizers, as they leave them in files."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+#: Addresses, numbers of threads and of processes: they differ between reports of one defect.
+_VARYING = re.compile(r"0x[0-9a-f]+|\b[TM]\d+\b|==\d+==|tid=\d+|\(pid=\d+\)")
+
+
+def summaries(reports: Path) -> Counter[str]:
+    """Count the reports in a folder by their summary."""
+    found: Counter[str] = Counter()
+    for path in reports.iterdir():
+        lines = path.read_text(errors="replace").splitlines()
+        told = [line for line in lines if line.startswith("SUMMARY:") or "runtime error:" in line]
+        found.update(_VARYING.sub("…", line) for line in told or lines[:1])
+    return found

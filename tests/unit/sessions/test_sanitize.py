@@ -1,0 +1,41 @@
+"""Tests of sessions.sanitize: what its session reads in the reports."""
+
+from __future__ import annotations
+
+import pytest
+
+from sessions.sanitize.kinds import KINDS, RULES
+from sessions.sanitize.reports import summaries
+
+RACE = """==================
+WARNING: ThreadSanitizer: data race (pid={pid})
+  Write of size 8 at 0x7b08002ac3{pid} by thread T{pid}:
+
+SUMMARY: ThreadSanitizer: data race engine.cpp:249 in run_and_learn
+==================
+"""
+
+
+def test_reports_of_one_defect_are_counted_together(tmp_path):
+    for pid in (11, 12):
+        (tmp_path / f"report.{pid}").write_text(RACE.format(pid=pid) * 2)
+    (tmp_path / "report.13").write_text("call.cpp:7:3: runtime error: signed integer overflow at 0x12ab\n")
+    assert summaries(tmp_path) == {
+        "SUMMARY: ThreadSanitizer: data race engine.cpp:249 in run_and_learn": 4,
+        "call.cpp:7:3: runtime error: signed integer overflow at …": 1,
+    }
+
+
+def test_report_without_a_summary_counts(tmp_path):
+    (tmp_path / "report.5").write_text("==5==ERROR: AddressSanitizer failed to allocate 0x1000 bytes\nmore\n")
+    assert summaries(tmp_path) == {"…ERROR: AddressSanitizer failed to allocate … bytes": 1}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_each_suppression_has_a_reason(name):
+    for file in KINDS[name].rules.values():
+        before = ""
+        for line in (RULES / file).read_text().splitlines():
+            assert not line or line.startswith("#") or before, f"{file}: {line} has no reason above it"
+            assert not line.endswith(":*"), f"{file}: {line} covers everything"
+            before = line
