@@ -1,4 +1,4 @@
-"""What each rank of the tests with DeepSpeed runs: small models, trained with ZeRO in several forms.
+"""Program of each rank in the tests with DeepSpeed: small models, trained with ZeRO in several forms.
 
 `helpers.ranks` runs `train` on each rank. ``DEEPSPEED_CASES`` names the cases to train, one after the other,
 with blanks between them (``stage:model:dtype:overlap:steps``, such as ``3:mlp:fp32:overlap:200``), and
@@ -74,8 +74,8 @@ def build(model: str) -> nn.Module:
 def batches(rank: int, steps: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """A rank's inputs and classes.
 
-    A fifth of the classes is noise, so that no loss comes near zero, where relative differences would mean
-    nothing.
+    A fifth of the classes is noise, so that no loss comes near zero: relative differences would mean nothing
+    there.
     """
     source = torch.Generator().manual_seed(1)
     truth = torch.randn(WORDS * WIDTH, CLASSES, generator=source)
@@ -91,7 +91,7 @@ def batches(rank: int, steps: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
 
 
 def configuration(case: Case) -> dict[str, Any]:
-    """What DeepSpeed is told.
+    """Return the configuration that DeepSpeed receives.
 
     The limits are small, so that every parameter is gathered when it is used, ahead of its use, and gradients
     are reduced in many parts.

@@ -94,7 +94,7 @@ def losses_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Losses]
 
 @pytest.fixture(scope="module")
 def without_pipeline(losses_of: Callable[..., Losses]) -> Losses:
-    """Losses of all cases, and of stage 1, where each operator runs before the next is issued."""
+    """Losses of all cases, and of stage 1, with each operator run before the next is issued."""
     cases = list(dict.fromkeys([*map(stage_1_of, CASES), *CASES]))
     return losses_of(cases, PT_HPU_EAGER_PIPELINE_ENABLE="0")
 

@@ -194,7 +194,7 @@ def test_a_gradient_that_a_side_stream_reduces(side):
 
 @pytest.mark.parametrize("late", [False, True])
 def test_an_error_is_thrown_by_the_reader_of_its_values(side, warm, late):
-    """Whether the failed work has run by then or not; and once."""
+    """Once, after the failed work has run as well as before."""
     index, bad = torch.tensor([3], device="hpu"), torch.tensor([SIZE], device="hpu")
     source, target = _full(1), torch.zeros(1, device="hpu")
     warm(lambda: torch.index_select(source, 0, index, out=target))

@@ -62,7 +62,7 @@ def run(program: Program, device: str) -> list[list[torch.Tensor]]:
 
     Args:
         program: the program.
-        device: "cpu", where threads run one after the other, or "hpu", where they run at once.
+        device: "cpu" (threads run one after the other) or "hpu" (they run at once).
 
     Returns:
         For each thread the values that it read on its way and those of its tensors at the end, on the CPU.
@@ -160,7 +160,7 @@ class Machine:
             self.hpu.set_stream(self.streams[0])
 
     def results(self) -> list[torch.Tensor]:
-        """What was read, and all values now."""
+        """Return what was read, and all values now."""
         return [*self.read, *(host.clone() for host in self.hosts), *(value.cpu() for value in self.tensors)]
 
     def add(self, value: torch.Tensor) -> None:
