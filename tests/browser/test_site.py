@@ -31,7 +31,7 @@ if shutil.which("chromedriver") is None or shutil.which("chromium") is None:
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select
+from selenium.webdriver.support.ui import Select, WebDriverWait
 
 SCREENSHOTS = os.environ.get("CONFORMANCE_SCREENSHOTS")
 
@@ -148,7 +148,8 @@ def test_every_state_is_there_and_looks_different(page):
 
 
 def test_a_site_that_nobody_makes_any_more_says_so(page):
-    note = page.find_element(By.CLASS_NAME, "outdated")
+    # The page's own script adds it; on a busy machine that takes a moment.
+    note = WebDriverWait(page, 20).until(lambda shown: shown.find_element(By.CLASS_NAME, "outdated"))
     assert note.is_displayed() and f"on {TODAY}, and not since" in note.text
 
 
