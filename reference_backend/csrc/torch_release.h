@@ -70,6 +70,16 @@ struct HostStatistics {
 #define HPU_GUARD_NOEXCEPT noexcept
 #endif
 
+// The names of dimensions among the parameters with which a structured kernel sets its output; releases
+// without named tensors have none.
+#if __has_include(<ATen/core/Dimname.h>)
+#define HPU_NAMES_PARAMETER , at::DimnameList names
+#define HPU_NAMES_ARGUMENT , names
+#else
+#define HPU_NAMES_PARAMETER
+#define HPU_NAMES_ARGUMENT
+#endif
+
 // Sets the size of a storage, resizable or not.
 template <class Storage>
 void set_bytes(Storage* storage, std::size_t bytes) {

@@ -10,6 +10,7 @@
 #include "engine/call.h"
 #include "engine/engine.h"
 #include "engine/learned.h"
+#include "graph/prepared_call.h"
 #include "memory/order_check.h"
 #include "runtime/gate.h"
 #include "runtime/interpreter.h"
@@ -130,6 +131,7 @@ void bind_engine(py::module& m) {
         {"learned", engine.learned},
         {"deferred", engine.deferred},
         {"launched", engine.launched},
+        {"prepared", graph::prepared_runs()},
         {"learned_calls", static_cast<std::int64_t>(engine::learned_count())}};
   });
   m.def("take_order_reports",

@@ -13,6 +13,7 @@
 #include "graph/cache.h"
 #include "graph/capture.h"
 #include "graph/lazy.h"
+#include "graph/lazy_launch.h"
 #include "kernels/host_call.h"
 #include "runtime/capture_scope.h"
 #include "runtime/host_access.h"
@@ -294,8 +295,10 @@ void bind_graphs(py::module& m) {
   m.def("lazy_dump", &graph::dump_lazy_graphs, py::arg("folder"), py::arg("text"), py::arg("dot"));
   m.def("lazy_statistics", [] {
     const auto stats = graph::lazy_statistics();
-    return std::map<std::string, std::int64_t>{
-        {"flushes", stats.flushes}, {"recorded", stats.recorded}, {"caught_up", stats.caught_up}};
+    return std::map<std::string, std::int64_t>{{"flushes", stats.flushes},
+                                               {"recorded", stats.recorded},
+                                               {"caught_up", stats.caught_up},
+                                               {"followed", stats.followed}};
   });
 
   m.def("recipe_cache_stats", [] {

@@ -57,11 +57,10 @@ at::Tensor cpu_value(const at::Tensor& tensor, bool by_reference) {
     }
     return at::Tensor(std::move(impl));
   }
-  at::Tensor copy = tensor.detach().clone();
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
-    copy.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return tensor;  // of a number in the program: no program has it in hand
   }
-  return copy;
+  return tensor.detach().clone();
 }
 
 // Converts arguments; a tensor object that appears twice stays one.
@@ -214,6 +213,10 @@ void set_fresh(Call& call, std::vector<HostStorage>&& storages) {
       call.donations.push_back({storage.position, storage.bytes, call.fresh[i].get()});
     }
   }
+}
+
+c10::IValue kept_value(const c10::IValue& value) {
+  return value.isTensor() ? c10::IValue(cpu_value(value.toTensor(), /*by_reference=*/false)) : value;
 }
 
 Call make_call(const kernels::OperatorPlan& plan,
@@ -503,6 +506,10 @@ void note_line() {
   if (const auto& source = line_source()) {
     tls_line = source();
   }
+}
+
+bool records_lines() {
+  return static_cast<bool>(line_source());
 }
 
 void set_line_source(std::function<std::string()> source) {

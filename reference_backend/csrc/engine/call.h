@@ -70,6 +70,10 @@ Call make_call(const kernels::OperatorPlan& plan,
                const ResolveStorage& resolve,
                bool by_reference = false);
 
+// A value that is not a tensor of the device, in the form in which a call keeps it: later changes of the
+// caller's have no effect.
+c10::IValue kept_value(const c10::IValue& value);
+
 // Scope that hides the running thread's modes and autograd from kernels.
 class KernelGuard {
  public:
@@ -120,6 +124,8 @@ std::vector<at::Tensor> flattened_results(const kernels::OperatorPlan& plan, con
 // interpreter's lock, so it comes before any other lock.
 void note_line();
 
+// True if calls remember lines.
+bool records_lines();
 // Sets the function that returns the current line of the program; an empty one switches this off.
 void set_line_source(std::function<std::string()> source);
 

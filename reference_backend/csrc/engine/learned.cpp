@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 
 #include "kernels/host_call.h"
@@ -21,11 +22,13 @@ namespace {
 constexpr std::size_t kMost = 1 << 16;
 
 std::mutex g_mutex;
-std::unordered_map<std::string, LearnedPtr>& table() {
-  static auto* value = new std::unordered_map<std::string, LearnedPtr>();
+// By the entry's own key.
+std::unordered_map<std::string_view, LearnedPtr>& table() {
+  static auto* value = new std::unordered_map<std::string_view, LearnedPtr>();
   return *value;
 }
 std::atomic<std::uint64_t> g_next_id{1};
+std::atomic<std::uint64_t> g_removals{0};
 
 // True for a number that every dtype of tensors accepts.
 bool is_liftable(double value) {
@@ -211,6 +214,7 @@ LearnedPtr find_learned(const std::string& key) {
 
 LearnedPtr add_learned(const std::string& key, Learned&& learned) {
   learned.id = g_next_id++;
+  learned.key = key;
   auto entry = std::make_shared<const Learned>(std::move(learned));
   if (entry->warns) {
     return entry;
@@ -218,12 +222,15 @@ LearnedPtr add_learned(const std::string& key, Learned&& learned) {
   const std::lock_guard<std::mutex> lock(g_mutex);
   if (table().size() >= kMost) {
     table().clear();
+    g_removals++;
   }
-  table()[key] = entry;
+  table().erase(key);
+  table().emplace(entry->key, entry);
   return entry;
 }
 
 void forget_learned(std::uint64_t id) {
+  g_removals++;
   const std::lock_guard<std::mutex> lock(g_mutex);
   for (auto entry = table().begin(); entry != table().end(); ++entry) {
     if (entry->second->id == id) {
@@ -233,12 +240,17 @@ void forget_learned(std::uint64_t id) {
   }
 }
 
+std::uint64_t learned_removals() {
+  return g_removals.load(std::memory_order_acquire);
+}
+
 std::size_t learned_count() {
   const std::lock_guard<std::mutex> lock(g_mutex);
   return table().size();
 }
 
 void clear_learned() {
+  g_removals++;
   const std::lock_guard<std::mutex> lock(g_mutex);
   table().clear();
 }

@@ -45,6 +45,7 @@ struct Grown {
 // Metadata of all results of a call.
 struct Learned {
   std::uint64_t id = 0;  // never given twice
+  std::string key;       // of the arguments
   bool deferrable = true;
   const char* reason = "";  // for not being deferrable
   bool warns = false;       // it is then learned anew each time, so that each call warns
@@ -131,6 +132,8 @@ LearnedPtr find_learned(const std::string& key);
 LearnedPtr add_learned(const std::string& key, Learned&& learned);
 // Removes the entry with this id.
 void forget_learned(std::uint64_t id);
+// Number of times that entries were removed: what was found before may be gone.
+std::uint64_t learned_removals();
 // Number of entries.
 std::size_t learned_count();
 // Removes all entries.

@@ -10,6 +10,8 @@
 
 namespace hpu_reference::graph {
 
+class KnownGraph;
+
 // The counters.
 struct CacheStatistics {
   std::int64_t hits = 0;
@@ -24,6 +26,8 @@ struct CacheStatistics {
 struct CacheEntry {
   std::string name;
   std::shared_ptr<Recipe> recipe;
+  std::shared_ptr<const KnownGraph> known;  // from the third launch on
+  std::weak_ptr<CacheEntry> next;           // launched after it, the last time
   std::int64_t launches = 0;
 };
 

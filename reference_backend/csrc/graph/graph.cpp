@@ -100,8 +100,11 @@ int Graph::buffer_of(const at::Tensor& host_tensor) const {
   if (!host_tensor.defined()) {
     return -1;
   }
-  const auto found =
-      positions_.find(host_tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+  return buffer_of(*host_tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+}
+
+int Graph::buffer_of(const c10::StorageImpl& host) const {
+  const auto found = positions_.find(&host);
   return found == positions_.end() ? -1 : found->second;
 }
 
@@ -160,7 +163,7 @@ int BufferTable::position(const c10::StorageImpl* device) {
   buffer.bytes = device->nbytes();
   buffer.role = made_here(*block) ? Role::Temporary : Role::Input;
   buffer.address = memory::arena().to_host(device->data_ptr().get());
-  buffer.host = engine::make_host_storage(buffer.address, buffer.bytes, device->resizable());
+  buffer.resizable = device->resizable();
   if (scope_ != nullptr) {
     buffer.owner = c10::Storage(
         c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(const_cast<c10::StorageImpl*>(device)));
@@ -178,8 +181,15 @@ int BufferTable::position(const c10::StorageImpl* device) {
 
 engine::HostStorage BufferTable::host(c10::StorageImpl* device) {
   const int found = position(device);
-  return found < 0 ? engine::make_host_storage(nullptr, 0, device->resizable())
-                   : buffers_[static_cast<std::size_t>(found)].host;
+  return found < 0 ? engine::make_host_storage(nullptr, 0, device->resizable()) : host_at(found);
+}
+
+engine::HostStorage BufferTable::host_at(int position) {
+  Buffer& buffer = buffers_[static_cast<std::size_t>(position)];
+  if (buffer.host == nullptr) {
+    buffer.host = engine::make_host_storage(buffer.address, buffer.bytes, buffer.resizable);
+  }
+  return buffer.host;
 }
 
 memory::Footprint BufferTable::footprint() const {

@@ -30,6 +30,7 @@ struct Buffer {
   std::size_t bytes = 0;
   Role role = Role::Input;
   bool alive = true;         // after the graph
+  bool resizable = true;     // its storage
   engine::HostStorage host;  // what the calls' tensors refer to
   void* address = nullptr;   // on the host, while recording
   c10::Storage owner;        // of captures: keeps the memory
@@ -42,6 +43,8 @@ struct Graph {
 
   // Position of the buffer of a call's tensor; -1 if it has none (no memory, or host memory).
   int buffer_of(const at::Tensor& host_tensor) const;
+  // The same of a host storage.
+  int buffer_of(const c10::StorageImpl& host) const;
   // Updates buffer_of(), after buffers or their host storages have changed.
   void index();
 
@@ -66,6 +69,8 @@ class BufferTable {
   int position(const c10::StorageImpl* device);
   // Host storage of the storage's buffer.
   engine::HostStorage host(c10::StorageImpl* device);
+  // Host storage of the buffer at a position.
+  engine::HostStorage host_at(int position);
 
   // True if the storage has a buffer here.
   bool holds(const c10::StorageImpl* device) const;

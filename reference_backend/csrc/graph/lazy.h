@@ -8,12 +8,7 @@
 #include <c10/core/StorageImpl.h>
 
 #include <cstdint>
-#include <memory>
 #include <string>
-#include <utility>
-#include <vector>
-
-#include "graph/recipe.h"
 
 namespace hpu_reference::graph {
 
@@ -45,13 +40,10 @@ struct LazyStatistics {
   std::int64_t flushes = 0;
   std::int64_t recorded = 0;
   std::int64_t caught_up = 0;  // calls that ran inline because they were new
+  std::int64_t followed = 0;   // calls that were those of a known graph, so that none was made
 };
 // The counters; all 0 if lazy mode is off.
 LazyStatistics lazy_statistics();
-
-// Returns, with their names, the recipes that have become worth compiling since the last call. Cheap if there
-// are none.
-std::vector<std::pair<std::string, std::shared_ptr<Recipe>>> take_hot_recipes();
 
 // True if nothing recorded or launched uses this memory, so that the host may write it ahead of that.
 bool is_untouched(const c10::StorageImpl* storage);

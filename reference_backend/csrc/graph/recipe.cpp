@@ -42,6 +42,11 @@ Recipe::Recipe(Graph&& graph, bool constants) : graph_(std::move(graph)), consta
       removed_plans_.push_back(plans[i]);
     }
   }
+  for (Buffer& buffer : graph_.buffers) {
+    if (buffer.host == nullptr) {  // no call uses it
+      buffer.host = engine::make_host_storage(nullptr, buffer.bytes, buffer.resizable);
+    }
+  }
   graph_.index();
   for (const Buffer& buffer : graph_.buffers) {
     writes_.push_back(buffer.role != Role::Input && buffer.role != Role::Constant);
@@ -54,6 +59,7 @@ Recipe::Recipe(Graph&& graph, bool constants) : graph_(std::move(graph)), consta
     }
   }
   workspace_bytes_ = plan_memory(graph_, offsets_);
+  prepared_.resize(graph_.calls.size());
 }
 
 Recipe::~Recipe() = default;
@@ -85,8 +91,11 @@ void Recipe::run_calls(const Launch& launch) {
     const engine::Call& call = graph_.calls[i];
     const std::size_t origin = origin_[i];
     try {
-      call.run(launch.seeds.empty() ? 0 : launch.seeds[origin],
-               constants_ || call.lifted.empty() ? nullptr : launch.lifted.data() + lifted_starts_[origin]);
+      prepared_[i].run(
+          graph_,
+          call,
+          launch.seeds.empty() ? 0 : launch.seeds[origin],
+          constants_ || call.lifted.empty() ? nullptr : launch.lifted.data() + lifted_starts_[origin]);
     } catch (c10::Error& error) {
       error.add_context("(in " + call.name() + ", operator " + std::to_string(origin) + " of a graph)");
       throw;

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "graph/graph.h"
+#include "graph/prepared_call.h"
 #include "kernels/operator_plan.h"
 #include "runtime/lock_order.h"
 #include "runtime/queue.h"
@@ -85,6 +86,7 @@ class Recipe {
   bool has_own_values(const Launch& launch) const;
 
   Graph graph_;
+  std::vector<PreparedCall> prepared_;      // of each call left
   std::vector<std::size_t> origin_;         // of each call left: its position in the recorded graph
   std::vector<std::size_t> lifted_starts_;  // of each recorded call: start of its values in Launch::lifted
   std::vector<std::size_t> offsets_;        // of each temporary in the workspace

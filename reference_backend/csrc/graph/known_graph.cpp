@@ -1,0 +1,147 @@
+#include "graph/known_graph.h"
+
+#include <cstring>
+#include <utility>
+
+namespace hpu_reference::graph {
+
+namespace {
+
+constexpr std::size_t kMostBeginnings = 4096;
+
+// Makes the tensors of a call anew, on other buffers; a tensor that appears twice stays one.
+class Rebinding {
+ public:
+  Rebinding(const Graph& graph, BufferTable& buffers) : graph_(graph), buffers_(buffers) {
+  }
+
+  c10::IValue operator()(const c10::IValue& value) {
+    if (value.isTensor()) {
+      return tensor(value.toTensor());
+    }
+    if (value.isTensorList()) {
+      c10::List<at::Tensor> result;
+      for (const c10::IValue& item : value.toListRef()) {
+        result.push_back(tensor(item.toTensor()));
+      }
+      return result;
+    }
+    if (value.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> result;
+      for (const c10::IValue& item : value.toListRef()) {
+        result.push_back(item.isNone() ? std::nullopt : std::make_optional(tensor(item.toTensor())));
+      }
+      return result;
+    }
+    return value;
+  }
+
+ private:
+  at::Tensor tensor(const at::Tensor& known) {
+    const int buffer = graph_.buffer_of(known);
+    if (buffer < 0) {
+      return known;  // a value, or without memory
+    }
+    for (const auto& [before, after] : done_) {
+      if (before == known.unsafeGetTensorImpl()) {
+        return after;
+      }
+    }
+    c10::TensorImpl* source = known.unsafeGetTensorImpl();
+    auto impl = c10::make_intrusive<c10::TensorImpl>(
+        c10::Storage(buffers_.host_at(buffer)), source->key_set(), source->dtype());
+    impl->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
+    if (source->is_wrapped_number()) {
+      impl->set_wrapped_number(true);
+    }
+    if (known.requires_grad()) {
+      impl->set_requires_grad(true);
+    }
+    at::Tensor made(std::move(impl));
+    done_.emplace_back(source, made);
+    return made;
+  }
+
+  const Graph& graph_;
+  BufferTable& buffers_;
+  c10::SmallVector<std::pair<const c10::TensorImpl*, at::Tensor>, 6> done_;
+};
+
+}  // namespace
+
+KnownGraph::KnownGraph(Graph&& graph, std::string key)
+    : graph_(std::move(graph)), key_(std::move(key)), removals_(engine::learned_removals()) {
+  graph_.index();
+  for (const engine::Call& call : graph_.calls) {
+    has_random_ |= call.random();
+  }
+}
+
+engine::LearnedPtr KnownGraph::learned(std::size_t position, const std::string& key) const {
+  if (position >= size()) {
+    return nullptr;
+  }
+  const engine::LearnedPtr& expected = graph_.calls[position].learned;
+  return expected->key == key ? expected : nullptr;
+}
+
+bool KnownGraph::continues(const std::string& recorded, std::size_t start, std::size_t position) const {
+  return position < size() && recorded.size() <= key_.size() &&
+         std::memcmp(recorded.data() + start, key_.data() + start, recorded.size() - start) == 0;
+}
+
+std::vector<engine::Call> KnownGraph::make_calls(std::size_t count,
+                                                 BufferTable& buffers,
+                                                 const std::vector<std::uint64_t>& seeds,
+                                                 const std::vector<c10::IValue>& lifted) const {
+  std::vector<engine::Call> calls;
+  calls.reserve(count);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < count; i++) {
+    engine::Call call = graph_.calls[i];
+    Rebinding rebind(graph_, buffers);
+    for (c10::IValue& argument : call.arguments) {
+      argument = rebind(argument);
+    }
+    for (const int position : call.lifted) {
+      call.arguments[static_cast<std::size_t>(position)] = lifted[next++];
+    }
+    std::vector<engine::HostStorage> fresh;
+    for (const engine::HostStorage& known : graph_.calls[i].fresh) {
+      const int buffer = graph_.buffer_of(*known);
+      fresh.push_back(buffer < 0 ? known : buffers.host_at(buffer));
+    }
+    engine::set_fresh(call, std::move(fresh));
+    call.seed = seeds[i];
+    calls.push_back(std::move(call));
+  }
+  return calls;
+}
+
+std::shared_ptr<CacheEntry> Predictor::next() const {
+  const std::shared_ptr<CacheEntry> last = last_.lock();
+  std::shared_ptr<CacheEntry> entry = last == nullptr ? nullptr : last->next.lock();
+  return entry != nullptr && entry->known != nullptr && entry->known->is_valid() ? entry : nullptr;
+}
+
+std::shared_ptr<CacheEntry> Predictor::beginning_with(std::uint64_t learned) const {
+  const auto found = first_.find(learned);
+  std::shared_ptr<CacheEntry> entry = found == first_.end() ? nullptr : found->second.lock();
+  return entry != nullptr && entry->known->is_valid() ? entry : nullptr;
+}
+
+void Predictor::launched(const std::shared_ptr<CacheEntry>& entry) {
+  if (const std::shared_ptr<CacheEntry> last = last_.lock()) {
+    last->next = entry;
+  }
+  last_ = entry;
+}
+
+void Predictor::add(std::uint64_t learned, const std::shared_ptr<CacheEntry>& entry) {
+  if (first_.size() >= kMostBeginnings) {
+    first_.clear();
+  }
+  first_[learned] = entry;
+}
+
+}  // namespace hpu_reference::graph

@@ -1,0 +1,182 @@
+#include "graph/lazy_launch.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <mutex>
+
+#include "engine/call.h"
+#include "engine/engine.h"
+#include "memory/allocator.h"
+#include "runtime/queue.h"
+
+namespace hpu_reference::graph {
+
+namespace {
+
+// The calls of a graph that was not seen before, run at the addresses of their recording.
+class CallsWork final : public runtime::Work {
+ public:
+  CallsWork(std::vector<engine::Call>&& calls, std::string name)
+      : calls_(std::move(calls)), name_(std::move(name)) {
+  }
+  void run() override {
+    for (const engine::Call& call : calls_) {
+      try {
+        call.run();
+      } catch (c10::Error& error) {
+        error.add_context("(in " + call.name() + ")");
+        throw;
+      }
+    }
+  }
+  std::string name() const override {
+    return name_;
+  }
+
+ private:
+  std::vector<engine::Call> calls_;
+  std::string name_;
+};
+
+constexpr std::int64_t kHot = 16;  // launches
+std::mutex g_hot_mutex;
+std::vector<std::pair<std::string, std::shared_ptr<Recipe>>> g_hot;
+
+}  // namespace
+
+// Writes the graph in the forms that are asked for; one that cannot be written costs a warning.
+void LazyLauncher::dump(const Graph& graph, const std::string& name) const {
+  const auto write = [&](const char* suffix, const std::string& contents) {
+    const std::string path = dumps.folder + "/" + name + "_" + std::to_string(getpid()) + suffix;
+    std::ofstream file(path);
+    file << contents;
+    if (!file.flush()) {
+      TORCH_WARN("cannot write the graph to ", path, "; give PT_HPU_GRAPH_DUMP_PREFIX a folder to write to");
+    }
+  };
+  if (dumps.text) {
+    write(".txt", to_text(graph));
+  }
+  if (dumps.dot) {
+    write(".dot", to_dot(graph));
+  }
+}
+
+void LazyLauncher::launch(Graph&& graph,
+                          const std::vector<bool>& has_run,
+                          std::size_t not_run,
+                          const std::shared_ptr<CacheEntry>& entry,
+                          const std::string& key,
+                          const memory::Footprint& footprint,
+                          c10::StreamId stream) {
+  engine::counters().launched.fetch_add(1, std::memory_order_relaxed);
+  const bool whole = not_run == graph.calls.size();
+  const bool first = entry->launches++ == 0;
+  const auto start = std::chrono::steady_clock::now();
+  if (first) {
+    count_miss(entry->name);
+  } else {
+    count_hit(entry->name);
+  }
+  if (not_run == 0) {
+    if (first) {
+      count_compilation(entry->name, 1);
+    }
+    return;
+  }
+  if (!whole || entry->launches == 1) {
+    std::vector<engine::Call> calls;
+    for (std::size_t i = 0; i < graph.calls.size(); i++) {
+      if (!has_run[i]) {
+        calls.push_back(std::move(graph.calls[i]));
+      }
+    }
+    const std::string name = "a graph of " + std::to_string(calls.size()) + " operators";
+    if (first) {
+      const std::chrono::duration<double, std::micro> elapsed = std::chrono::steady_clock::now() - start;
+      count_compilation(entry->name, static_cast<std::int64_t>(elapsed.count()) + 1);
+    }
+    footprint.enqueue(stream, std::make_unique<CallsWork>(std::move(calls), name), /*keeps=*/true);
+    return;
+  }
+  Launch given;
+  bool random = false;
+  for (const Buffer& buffer : graph.buffers) {
+    given.addresses.push_back(buffer.address);
+  }
+  for (const engine::Call& call : graph.calls) {
+    random |= call.random();
+    given.seeds.push_back(call.seed);
+    for (const int position : call.lifted) {
+      given.lifted.push_back(call.arguments[static_cast<std::size_t>(position)]);
+    }
+  }
+  if (!random) {
+    given.seeds.clear();
+  }
+  if (entry->recipe == nullptr) {
+    dump(graph, entry->name);
+    entry->recipe = std::make_shared<Recipe>(std::move(graph), /*constants=*/false);
+  } else if (entry->known == nullptr || !entry->known->is_valid()) {
+    const std::uint64_t first = graph.calls.front().learned->id;
+    entry->known = std::make_shared<const KnownGraph>(std::move(graph), key);
+    predictor.add(first, entry);
+  }
+  launch_recipe(entry, std::move(given), footprint, stream);
+}
+
+void LazyLauncher::launch_known(Followed&& followed,
+                                const std::vector<Buffer>& buffers,
+                                const memory::Footprint& footprint,
+                                c10::StreamId stream) {
+  engine::counters().launched.fetch_add(1, std::memory_order_relaxed);
+  followed.entry->launches++;
+  count_hit(followed.entry->name);
+  Launch given;
+  given.addresses.reserve(buffers.size());
+  for (const Buffer& buffer : buffers) {
+    given.addresses.push_back(buffer.address);
+  }
+  if (followed.known().has_random()) {
+    given.seeds = std::move(followed.seeds);
+  }
+  given.lifted = std::move(followed.lifted);
+  launch_recipe(followed.entry, std::move(given), footprint, stream);
+}
+
+void LazyLauncher::launch_recipe(const std::shared_ptr<CacheEntry>& entry,
+                                 Launch&& given,
+                                 const memory::Footprint& footprint,
+                                 c10::StreamId stream) {
+  if (const std::size_t bytes = entry->recipe->workspace_bytes()) {
+    try {
+      // The graph still reads what was freed while it was recorded.
+      given.workspace = c10::Storage(c10::Storage::use_byte_size_t(),
+                                     bytes,
+                                     memory::allocate_device(bytes, /*in_order=*/false),
+                                     memory::device_allocator(),
+                                     /*resizable=*/false);
+    } catch (const c10::OutOfMemoryError&) {
+      // Temporaries have memory from the recording, which is good as long as each is used in its own time
+      // only.
+      if (entry->recipe->has_merged_calls()) {
+        throw;
+      }
+      given.at_recorded_addresses = true;
+    }
+  }
+  if (entry->launches == kHot) {
+    const std::lock_guard<std::mutex> lock(g_hot_mutex);
+    g_hot.emplace_back(entry->name, entry->recipe);
+  }
+  footprint.enqueue(stream, std::make_unique<RecipeWork>(entry->recipe, std::move(given)), /*keeps=*/true);
+}
+
+std::vector<std::pair<std::string, std::shared_ptr<Recipe>>> take_hot_recipes() {
+  const std::lock_guard<std::mutex> lock(g_hot_mutex);
+  return std::move(g_hot);
+}
+
+}  // namespace hpu_reference::graph

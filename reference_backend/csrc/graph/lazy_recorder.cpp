@@ -1,0 +1,370 @@
+#include "graph/lazy_recorder.h"
+
+#include <utility>
+
+#include "engine/engine.h"
+#include "graph/cache.h"
+#include "kernels/operator_plan.h"
+#include "memory/allocator.h"
+#include "memory/footprint.h"
+#include "runtime/generator.h"
+#include "runtime/host_access.h"
+#include "runtime/queue.h"
+#include "runtime/stream.h"
+
+namespace hpu_reference::graph {
+
+namespace {
+
+template <class T>
+void put(std::string& key, const T& value) {
+  key.append(reinterpret_cast<const char*>(&value), sizeof(T));
+}
+
+c10::StorageImpl* storage_of(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
+
+}  // namespace
+
+void LazyRecorder::begin() {
+  if (table_.has_value() && recorded() == 0) {
+    table_.reset();  // a call that raised has left it; what was made since is not its graph's
+    key_.clear();
+  }
+  if (!table_.has_value()) {
+    table_.emplace();
+    followed_ = Followed{engine::records_lines() ? nullptr : launcher_.predictor.next(), 0, {}, {}};
+    runtime::g_recorded_on = runtime::current_stream_id();
+    memory::pool().set_recording(table_->epoch(), runtime::queue_of(runtime::g_recorded_on));
+  } else if (runtime::g_recorded_on != runtime::current_stream_id()) {
+    flush(/*wait=*/false);
+    begin();
+  }
+}
+
+// Appends to the graph's key all that decides what it computes: the calls, their values that are not lifted,
+// and the buffers they use. The learned metadata's id represents everything that its key contains.
+void LazyRecorder::describe(const engine::Learned& learned,
+                            const engine::CallArguments& arguments,
+                            const std::vector<c10::Storage>& fresh) {
+  put(key_, learned.id);
+  for (const auto& argument : arguments.tensors()) {
+    const int position = argument.device ? table_->position(storage_of(*argument.tensor)) : -2;
+    if (argument.written && position >= 0) {
+      table_->mark_written(position);
+    }
+    put(key_, position);
+  }
+  for (const c10::Storage& storage : fresh) {
+    const int position = table_->position(storage.unsafeGetStorageImpl());
+    if (position >= 0) {
+      table_->mark_written(position);
+      // Also if the allocation itself has made the recorder start anew.
+      table_->buffers()[static_cast<std::size_t>(position)].role = Role::Temporary;
+    }
+    put(key_, position);
+  }
+}
+
+// True if the call, which the key has from `start` on, is the next one of the graph that is followed, or the
+// first one of another known graph, which is then followed. Keeps its values.
+bool LazyRecorder::follows(const engine::CallArguments& arguments,
+                           const engine::Learned& learned,
+                           const c10::IValue* values,
+                           std::size_t start,
+                           std::uint64_t seed) {
+  if (followed_.active() && !followed_.known().continues(key_, start, followed_.calls)) {
+    stop_following();
+  }
+  if (!followed_.active()) {
+    if (!calls_.empty() || engine::records_lines()) {
+      return false;
+    }
+    followed_.entry = launcher_.predictor.beginning_with(learned.id);
+    if (!followed_.active() || !followed_.known().continues(key_, start, 0)) {
+      followed_ = {};
+      return false;
+    }
+  }
+  c10::SmallVector<c10::IValue, 2> lifted;
+  for (const int position : arguments.lifted()) {
+    lifted.push_back(engine::kept_value(values[position]));
+  }
+  followed_.lifted.insert(followed_.lifted.end(), lifted.begin(), lifted.end());
+  followed_.seeds.push_back(seed);
+  followed_.calls++;
+  statistics_.followed++;
+  return true;
+}
+
+// Makes the calls so far, for a graph that goes another way than the one that was followed.
+void LazyRecorder::stop_following() {
+  if (followed_.active()) {
+    const Followed followed = std::exchange(followed_, {});
+    calls_ = followed.known().make_calls(followed.calls, *table_, followed.seeds, followed.lifted);
+    has_run_.assign(followed.calls, false);
+    not_run_ = followed.calls;
+  }
+}
+
+void LazyRecorder::append(const kernels::HostKernel& kernel,
+                          const c10::OperatorHandle& op,
+                          const engine::CallArguments& arguments,
+                          const engine::LearnedPtr& learned,
+                          const c10::IValue* values,
+                          const std::vector<c10::Storage>& fresh,
+                          bool has_run,
+                          std::uint64_t seed) {
+  const std::size_t start = key_.size();
+  try {
+    append_call(kernel, op, arguments, learned, values, fresh, has_run, seed);
+  } catch (...) {
+    key_.resize(start);
+    throw;
+  }
+  statistics_.recorded++;
+  runtime::g_recorded.store(static_cast<std::int64_t>(recorded()), std::memory_order_release);
+}
+
+void LazyRecorder::append_call(const kernels::HostKernel& kernel,
+                               const c10::OperatorHandle& op,
+                               const engine::CallArguments& arguments,
+                               const engine::LearnedPtr& learned,
+                               const c10::IValue* values,
+                               const std::vector<c10::Storage>& fresh,
+                               bool has_run,
+                               std::uint64_t seed) {
+  const std::size_t start = key_.size();
+  describe(*learned, arguments, fresh);
+  if (has_run) {
+    stop_following();
+  }
+  if (has_run || !follows(arguments, *learned, values, start, seed)) {
+    const engine::ResolveStorage resolve = [&](c10::StorageImpl* device) { return table_->host(device); };
+    engine::Call call =
+        engine::make_call(kernel.plan(), op, kernel.key(), values, arguments, learned, resolve);
+    std::vector<engine::HostStorage> storages;
+    storages.reserve(fresh.size());
+    for (const c10::Storage& storage : fresh) {
+      storages.push_back(table_->host(storage.unsafeGetStorageImpl()));
+    }
+    engine::set_fresh(call, std::move(storages));
+    call.seed = seed;
+    calls_.push_back(std::move(call));
+    has_run_.push_back(has_run);
+    not_run_ += has_run ? 0 : 1;
+  }
+}
+
+// Locks the recorder at a moment at which the recorded calls and one with these arguments may run at once:
+// all that was launched on their stream has run, and what other streams do with their memory.
+LazyRecorder::Lock LazyRecorder::lock_when_ready(const memory::Footprint& arguments) {
+  memory::Footprint recorded;
+  for (;;) {
+    const c10::StreamId stream = runtime::current_stream_id();
+    runtime::drain(stream, /*surface=*/false);
+    recorded.wait(stream);
+    arguments.wait(stream);
+    Lock lock(mutex_);
+    begin();  // it may launch a graph of another stream, which the arguments then wait for
+    recorded = table_->footprint();
+    if (runtime::is_queue_idle(stream) && !recorded.has_conflicts(stream) &&
+        !arguments.has_conflicts(stream)) {
+      return lock;
+    }
+  }
+}
+
+// Runs what is recorded and has not run, without ending the graph. The stream is idle.
+void LazyRecorder::catch_up() {
+  stop_following();
+  for (std::size_t i = 0; i < calls_.size() && not_run_ > 0; i++) {
+    if (!has_run_[i]) {
+      has_run_[i] = true;
+      not_run_--;
+      const runtime::InlineScope scope;
+      try {
+        calls_[i].run();
+      } catch (...) {  // not the error of the operator that asks for this
+        runtime::store_error(
+            runtime::queue_of(runtime::g_recorded_on), std::current_exception(), calls_[i].name());
+      }
+    }
+  }
+}
+
+bool LazyRecorder::record(const kernels::HostKernel& kernel,
+                          const c10::OperatorHandle& op,
+                          torch::jit::Stack* stack) {
+  const kernels::OperatorPlan& plan = kernel.plan();
+  if (!kernel.is_dense()) {
+    return false;  // HostCall launches what is recorded first
+  }
+  const engine::CallArguments arguments(plan, stack->data() + (stack->size() - plan.arguments));
+  if (!arguments.deferrable() || plan.depends_on_data(stack->data() + (stack->size() - plan.arguments))) {
+    return false;
+  }
+  std::optional<Lock> lock;
+  engine::LearnedPtr learned;
+  if (plan.generator < 0) {
+    lock.emplace(mutex_);
+    learned = expected(arguments.key());
+  }
+  if (learned == nullptr) {
+    lock.reset();
+    learned = engine::find_learned(arguments.key());
+    if (learned != nullptr && !learned->deferrable) {
+      if (learned->grown.empty()) {
+        return false;
+      }
+      engine::grow(*learned, arguments);
+      return record(kernel, op, stack);
+    }
+    if (learned == nullptr) {
+      return record_new(kernel, op, arguments, stack);
+    }
+  }
+  const c10::IValue* values = stack->data() + (stack->size() - plan.arguments);
+  std::uint64_t seed = 0;
+  if (plan.generator >= 0) {
+    const c10::IValue& given = values[plan.generator];
+    seed = runtime::draw_seed(given.isGenerator() ? std::make_optional(given.toGenerator()) : std::nullopt);
+  }
+  if (!lock.has_value()) {
+    lock.emplace(mutex_);
+  }
+  begin();
+  const std::vector<c10::Storage> fresh = engine::allocate_results(*learned);
+  begin();  // memory that ran short has launched the graph
+  append(kernel, op, arguments, learned, values, fresh, /*has_run=*/false, seed);
+  const Due next = due();
+  lock.reset();
+  engine::push_results(*learned, arguments, plan.arguments, fresh, stack);
+  follow(next);
+  return true;
+}
+
+// What is learned of a call with this key, if it is the next one of the graph that is followed; else nullptr.
+engine::LearnedPtr LazyRecorder::expected(const std::string& key) const {
+  return followed_.active() && table_.has_value() ? followed_.known().learned(followed_.calls, key) : nullptr;
+}
+
+// Records a call that was not seen before, by running it.
+bool LazyRecorder::record_new(const kernels::HostKernel& kernel,
+                              const c10::OperatorHandle& op,
+                              const engine::CallArguments& arguments,
+                              torch::jit::Stack* stack) {
+  const kernels::OperatorPlan& plan = kernel.plan();
+  // These references die after the lock.
+  const std::vector<c10::IValue> values(stack->end() - static_cast<std::ptrdiff_t>(plan.arguments),
+                                        stack->end());
+  const std::string key = arguments.key();  // waiting may use the thread's
+  Due next;
+  {
+    Lock lock = lock_when_ready(engine::footprint_of(plan, values.data()));
+    catch_up();
+    statistics_.caught_up++;
+    const engine::LearnedPtr learned = engine::run_and_learn(kernel, op, key, stack);
+    if (!learned->deferrable || learned->warns) {
+      lock.unlock();
+      if (!learned->deferrable && !learned->grown.empty() && plan.generator < 0 && !learned->warns) {
+        // Its out= has its size now: a second run is an ordinary call and computes the same.
+        torch::jit::Stack again(values.begin(), values.end());
+        if (record(kernel, op, &again)) {
+          return true;
+        }
+      }
+      // It has changed the metadata of an argument, answered the host, or warned: not part of any graph.
+      flush(/*wait=*/false);
+      return true;
+    }
+    std::vector<c10::Storage> fresh(learned->storages.size());
+    const std::vector<at::Tensor> results = engine::flattened_results(plan, *stack);
+    for (std::size_t i = 0; i < results.size(); i++) {
+      if (learned->results[i].kind == engine::Result::Kind::Fresh) {
+        fresh[static_cast<std::size_t>(learned->results[i].source)] = results[i].storage();
+      }
+    }
+    begin();  // memory that ran short has launched the graph
+    const engine::CallArguments looked_at(plan, values.data());
+    append(kernel, op, looked_at, learned, values.data(), fresh, /*has_run=*/true, 0);
+    next = due();
+  }
+  follow(next);
+  return true;
+}
+
+// What to do behind a call; the recorder is locked.
+LazyRecorder::Due LazyRecorder::due() {
+  if (static_cast<std::int64_t>(recorded()) >= settings_.limit) {
+    return settings_.limit_waits ? Due::FlushAndWait : Due::Flush;
+  }
+  const bool flushes = settings_.mode == LazyMode::EachOperator ||
+                       (settings_.mode == LazyMode::Random && settings_.random() % 8 == 0);
+  return flushes ? Due::Flush : Due::Nothing;
+}
+
+void LazyRecorder::follow(Due due) {
+  if (due != Due::Nothing) {
+    flush(due == Due::FlushAndWait);
+  }
+}
+
+void LazyRecorder::flush(bool wait) {
+  c10::StreamId stream;
+  bool waits_here = wait;
+  {
+    const Lock lock(mutex_);
+    stream = runtime::g_recorded_on;
+    if (table_.has_value()) {
+      statistics_.flushes++;
+      for (std::size_t i = 0; i < table_->buffers().size(); i++) {
+        Buffer& buffer = table_->buffers()[i];
+        buffer.alive = table_->is_alive(i);
+        if (buffer.role == Role::Temporary && buffer.alive) {
+          buffer.role = Role::Output;
+        }
+        put(key_, buffer.role);
+        put(key_, buffer.alive);
+        put(key_, buffer.bytes);
+      }
+      const std::string key = std::exchange(key_, {});
+      const memory::Footprint footprint = table_->footprint();
+      const std::shared_ptr<CacheEntry> entry = find_or_add_entry(key);
+      if (followed_.entry != entry) {
+        stop_following();
+      }
+      // Whatever happens below, the next graph begins empty.
+      Followed followed = std::exchange(followed_, {});
+      Graph graph;
+      graph.buffers = std::move(table_->buffers());
+      graph.calls = std::exchange(calls_, {});
+      const std::vector<bool> has_run = std::exchange(has_run_, {});
+      const std::size_t not_run = std::exchange(not_run_, 0);
+      table_.reset();
+      launcher_.predictor.launched(entry);
+      const auto end = [] {
+        memory::pool().set_recording(0, 0);
+        runtime::g_recorded.store(0, std::memory_order_release);
+      };
+      try {
+        if (followed.active()) {
+          launcher_.launch_known(std::move(followed), graph.buffers, footprint, stream);
+        } else {
+          launcher_.launch(std::move(graph), has_run, not_run, entry, key, footprint, stream);
+        }
+      } catch (...) {
+        end();
+        throw;
+      }
+      end();
+      waits_here |= !settings_.own_thread || !runtime::is_pipeline_enabled() || runtime::is_sync_debug_mode();
+    }
+  }
+  if (waits_here) {
+    runtime::drain(stream, /*surface=*/wait);
+  }
+}
+
+}  // namespace hpu_reference::graph

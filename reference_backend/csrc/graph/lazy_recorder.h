@@ -1,0 +1,111 @@
+// The recorder of lazy mode: the calls of all threads, on one stream at a time, become a graph.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/call.h"
+#include "engine/engine.h"
+#include "engine/learned.h"
+#include "graph/graph.h"
+#include "graph/known_graph.h"
+#include "graph/lazy.h"
+#include "graph/lazy_launch.h"
+#include "kernels/host_kernel.h"
+#include "runtime/interpreter.h"
+
+namespace hpu_reference::graph {
+
+// See above. Recording, it follows a known graph if it can.
+class LazyRecorder final : public engine::Recorder {
+ public:
+  bool record(const kernels::HostKernel& kernel,
+              const c10::OperatorHandle& op,
+              torch::jit::Stack* stack) override;
+  void flush(bool wait);
+
+  struct Settings {
+    LazyMode mode = LazyMode::Graphs;
+    std::mt19937_64 random;
+    std::int64_t limit = INT64_MAX;
+    bool limit_waits = false;
+    bool own_thread = true;
+  };
+  // Changes the settings between two calls of other threads.
+  template <class Change>
+  void set(const Change& change) {
+    const Lock lock(mutex_);
+    change(settings_);
+  }
+  // Sets how graphs are written.
+  void set_dumps(LazyLauncher::Dumps dumps) {
+    const Lock lock(mutex_);
+    launcher_.dumps = std::move(dumps);
+  }
+  LazyStatistics statistics() {
+    const Lock lock(mutex_);
+    return statistics_;
+  }
+
+ private:
+  using Lock = std::unique_lock<runtime::YieldingMutex<runtime::LockRank::Recorder>>;
+
+  bool record_new(const kernels::HostKernel& kernel,
+                  const c10::OperatorHandle& op,
+                  const engine::CallArguments& arguments,
+                  torch::jit::Stack* stack);
+  enum class Due { Nothing, Flush, FlushAndWait };
+  Due due();
+  void follow(Due due);
+  void begin();
+  void catch_up();
+  void append(const kernels::HostKernel& kernel,
+              const c10::OperatorHandle& op,
+              const engine::CallArguments& arguments,
+              const engine::LearnedPtr& learned,
+              const c10::IValue* values,
+              const std::vector<c10::Storage>& fresh,
+              bool has_run,
+              std::uint64_t seed);
+  void append_call(const kernels::HostKernel& kernel,
+                   const c10::OperatorHandle& op,
+                   const engine::CallArguments& arguments,
+                   const engine::LearnedPtr& learned,
+                   const c10::IValue* values,
+                   const std::vector<c10::Storage>& fresh,
+                   bool has_run,
+                   std::uint64_t seed);
+  void describe(const engine::Learned& learned,
+                const engine::CallArguments& arguments,
+                const std::vector<c10::Storage>& fresh);
+  bool follows(const engine::CallArguments& arguments,
+               const engine::Learned& learned,
+               const c10::IValue* values,
+               std::size_t start,
+               std::uint64_t seed);
+  void stop_following();
+  engine::LearnedPtr expected(const std::string& key) const;
+  std::size_t recorded() const {
+    return followed_.active() ? followed_.calls : calls_.size();
+  }
+  Lock lock_when_ready(const memory::Footprint& arguments);
+
+  // Autograd's threads record into the same graph. A thread never waits for a stream with it in hand, except
+  // for memory.
+  runtime::YieldingMutex<runtime::LockRank::Recorder> mutex_;
+  std::optional<BufferTable> table_;
+  std::vector<engine::Call> calls_;
+  std::vector<bool> has_run_;
+  Followed followed_;  // if it is active, the calls so far are those of a known graph and none is in calls_
+  LazyLauncher launcher_;
+  std::string key_;  // of the graph so far
+  std::size_t not_run_ = 0;
+  Settings settings_;
+  LazyStatistics statistics_;
+};
+
+}  // namespace hpu_reference::graph

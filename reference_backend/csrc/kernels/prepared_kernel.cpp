@@ -1,0 +1,58 @@
+#include "kernels/prepared_kernel.h"
+
+#include <string_view>
+#include <unordered_map>
+
+#include "kernels/prepared_table.h"
+
+namespace hpu_reference::kernels {
+
+namespace {
+
+// Number of elements from which on the preparation of a kernel is not worth its memory and its check.
+constexpr std::int64_t kLarge = 1 << 16;
+
+bool is_simple(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.device().is_cpu() && tensor.layout() == c10::kStrided &&
+         !tensor.is_conj() && !tensor.is_neg() && !tensor._is_zerotensor() && tensor.numel() > 0 &&
+         tensor.numel() <= kLarge;
+}
+
+PrepareFunction find(const OperatorPlan& plan) {
+  static const auto* table = new std::unordered_map<std::string_view, PrepareFunction>([] {
+    std::unordered_map<std::string_view, PrepareFunction> made;
+    for (const auto* part :
+         {&prepared_unary_kernels(), &prepared_other_kernels(), &prepared_byte_kernels()}) {
+      for (const auto& [name, function] : *part) {
+        made.emplace(name, function);
+      }
+    }
+    return made;
+  }());
+  const auto found = table->find(plan.name);
+  return found == table->end() ? nullptr : found->second;
+}
+
+}  // namespace
+
+bool can_prepare(const OperatorPlan& plan) {
+  return find(plan) != nullptr;
+}
+
+std::unique_ptr<PreparedKernel> prepare_kernel(const OperatorPlan& plan,
+                                               const std::vector<c10::IValue>& arguments,
+                                               const std::vector<bool>& constant,
+                                               const at::Tensor& result) {
+  const PrepareFunction function = find(plan);
+  if (function == nullptr || !is_simple(result) || !result.is_non_overlapping_and_dense()) {
+    return nullptr;
+  }
+  for (const c10::IValue& argument : arguments) {
+    if (argument.isTensor() && !is_simple(argument.toTensor())) {
+      return nullptr;
+    }
+  }
+  return function(arguments, constant, result);
+}
+
+}  // namespace hpu_reference::kernels

@@ -1,0 +1,26 @@
+// The operators whose kernels can be prepared, by name. They are torch's structured kernels: `meta` looks at
+// the arguments and sets the iterator up, `impl` computes, and a subclass provides the result.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/prepared_kernel.h"
+
+namespace hpu_reference::kernels {
+
+// Prepares one operator's kernel; nullptr if these arguments do not allow it.
+using PrepareFunction = std::unique_ptr<PreparedKernel> (*)(const std::vector<c10::IValue>& arguments,
+                                                            const std::vector<bool>& constant,
+                                                            const at::Tensor& result);
+using PreparedTable = std::vector<std::pair<std::string, PrepareFunction>>;
+
+// Pointwise operators of one tensor, and their gradients.
+const PreparedTable& prepared_unary_kernels();
+// Pointwise operators of several tensors, comparisons, reductions, products of matrices.
+const PreparedTable& prepared_other_kernels();
+// Copies and zeros, as bytes.
+const PreparedTable& prepared_byte_kernels();
+
+}  // namespace hpu_reference::kernels

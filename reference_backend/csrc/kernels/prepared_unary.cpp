@@ -1,0 +1,175 @@
+#include "kernels/prepared_table.h"
+#include "kernels/structured_kernel.h"
+
+#include <ATen/ops/acos_native.h>
+#include <ATen/ops/acosh_native.h>
+#include <ATen/ops/asin_native.h>
+#include <ATen/ops/asinh_native.h>
+#include <ATen/ops/atan_native.h>
+#include <ATen/ops/atanh_native.h>
+#include <ATen/ops/bitwise_not_native.h>
+#include <ATen/ops/ceil_native.h>
+#include <ATen/ops/cos_native.h>
+#include <ATen/ops/cosh_native.h>
+#include <ATen/ops/digamma_native.h>
+#include <ATen/ops/elu_backward_native.h>
+#include <ATen/ops/elu_native.h>
+#include <ATen/ops/erf_native.h>
+#include <ATen/ops/erfc_native.h>
+#include <ATen/ops/erfinv_native.h>
+#include <ATen/ops/exp2_native.h>
+#include <ATen/ops/exp_native.h>
+#include <ATen/ops/expm1_native.h>
+#include <ATen/ops/floor_native.h>
+#include <ATen/ops/frac_native.h>
+#include <ATen/ops/gelu_backward_native.h>
+#include <ATen/ops/gelu_native.h>
+#include <ATen/ops/hardshrink_native.h>
+#include <ATen/ops/hardsigmoid_backward_native.h>
+#include <ATen/ops/hardsigmoid_native.h>
+#include <ATen/ops/leaky_relu_backward_native.h>
+#include <ATen/ops/leaky_relu_native.h>
+#include <ATen/ops/lgamma_native.h>
+#include <ATen/ops/log10_native.h>
+#include <ATen/ops/log1p_native.h>
+#include <ATen/ops/log2_native.h>
+#include <ATen/ops/log_native.h>
+#include <ATen/ops/mish_native.h>
+#include <ATen/ops/neg_native.h>
+#include <ATen/ops/reciprocal_native.h>
+#include <ATen/ops/round_native.h>
+#include <ATen/ops/rsqrt_native.h>
+#include <ATen/ops/sgn_native.h>
+#include <ATen/ops/sigmoid_backward_native.h>
+#include <ATen/ops/sigmoid_native.h>
+#include <ATen/ops/sign_native.h>
+#include <ATen/ops/signbit_native.h>
+#include <ATen/ops/silu_backward_native.h>
+#include <ATen/ops/silu_native.h>
+#include <ATen/ops/sin_native.h>
+#include <ATen/ops/sinc_native.h>
+#include <ATen/ops/sinh_native.h>
+#include <ATen/ops/softplus_backward_native.h>
+#include <ATen/ops/softplus_native.h>
+#include <ATen/ops/softshrink_native.h>
+#include <ATen/ops/sqrt_native.h>
+#include <ATen/ops/tan_native.h>
+#include <ATen/ops/tanh_backward_native.h>
+#include <ATen/ops/tanh_native.h>
+#include <ATen/ops/threshold_backward_native.h>
+#include <ATen/ops/threshold_native.h>
+#include <ATen/ops/trunc_native.h>
+
+namespace hpu_reference::kernels {
+
+const PreparedTable& prepared_unary_kernels() {
+  using namespace at::native;  // NOLINT: the names of the classes
+  static const auto* table = new PreparedTable{
+      {"aten::acos", &StructuredKernel<structured_acos_out>::prepare},
+      {"aten::acos_", &StructuredKernel<structured_acos_out>::prepare},
+      {"aten::acosh", &StructuredKernel<structured_acosh_out>::prepare},
+      {"aten::acosh_", &StructuredKernel<structured_acosh_out>::prepare},
+      {"aten::asin", &StructuredKernel<structured_asin_out>::prepare},
+      {"aten::asin_", &StructuredKernel<structured_asin_out>::prepare},
+      {"aten::asinh", &StructuredKernel<structured_asinh_out>::prepare},
+      {"aten::asinh_", &StructuredKernel<structured_asinh_out>::prepare},
+      {"aten::atan", &StructuredKernel<structured_atan_out>::prepare},
+      {"aten::atan_", &StructuredKernel<structured_atan_out>::prepare},
+      {"aten::atanh", &StructuredKernel<structured_atanh_out>::prepare},
+      {"aten::atanh_", &StructuredKernel<structured_atanh_out>::prepare},
+      {"aten::bitwise_not", &StructuredKernel<structured_bitwise_not_out>::prepare},
+      {"aten::bitwise_not_", &StructuredKernel<structured_bitwise_not_out>::prepare},
+      {"aten::ceil", &StructuredKernel<structured_ceil_out>::prepare},
+      {"aten::ceil_", &StructuredKernel<structured_ceil_out>::prepare},
+      {"aten::cos", &StructuredKernel<structured_cos_out>::prepare},
+      {"aten::cos_", &StructuredKernel<structured_cos_out>::prepare},
+      {"aten::cosh", &StructuredKernel<structured_cosh_out>::prepare},
+      {"aten::cosh_", &StructuredKernel<structured_cosh_out>::prepare},
+      {"aten::digamma", &StructuredKernel<structured_digamma_out>::prepare},
+      {"aten::digamma_", &StructuredKernel<structured_digamma_out>::prepare},
+      {"aten::elu", &StructuredKernel<structured_elu_out>::prepare},
+      {"aten::elu_", &StructuredKernel<structured_elu_out>::prepare},
+      {"aten::erf", &StructuredKernel<structured_erf_out>::prepare},
+      {"aten::erf_", &StructuredKernel<structured_erf_out>::prepare},
+      {"aten::erfc", &StructuredKernel<structured_erfc_out>::prepare},
+      {"aten::erfc_", &StructuredKernel<structured_erfc_out>::prepare},
+      {"aten::erfinv", &StructuredKernel<structured_erfinv_out>::prepare},
+      {"aten::erfinv_", &StructuredKernel<structured_erfinv_out>::prepare},
+      {"aten::exp", &StructuredKernel<structured_exp_out>::prepare},
+      {"aten::exp_", &StructuredKernel<structured_exp_out>::prepare},
+      {"aten::exp2", &StructuredKernel<structured_exp2_out>::prepare},
+      {"aten::exp2_", &StructuredKernel<structured_exp2_out>::prepare},
+      {"aten::expm1", &StructuredKernel<structured_expm1_out>::prepare},
+      {"aten::expm1_", &StructuredKernel<structured_expm1_out>::prepare},
+      {"aten::floor", &StructuredKernel<structured_floor_out>::prepare},
+      {"aten::floor_", &StructuredKernel<structured_floor_out>::prepare},
+      {"aten::frac", &StructuredKernel<structured_frac_out>::prepare},
+      {"aten::frac_", &StructuredKernel<structured_frac_out>::prepare},
+      {"aten::gelu", &StructuredKernel<structured_gelu_out_cpu>::prepare},
+      {"aten::gelu_", &StructuredKernel<structured_gelu_out_cpu>::prepare},
+      {"aten::hardshrink", &StructuredKernel<structured_hardshrink_out>::prepare},
+      {"aten::hardsigmoid", &StructuredKernel<structured_hardsigmoid_out>::prepare},
+      {"aten::hardsigmoid_", &StructuredKernel<structured_hardsigmoid_out>::prepare},
+      {"aten::hardsigmoid_backward", &StructuredKernel<structured_hardsigmoid_backward_out>::prepare},
+      {"aten::leaky_relu", &StructuredKernel<structured_leaky_relu_out>::prepare},
+      {"aten::leaky_relu_", &StructuredKernel<structured_leaky_relu_out>::prepare},
+      {"aten::leaky_relu_backward", &StructuredKernel<structured_leaky_relu_backward_out>::prepare},
+      {"aten::lgamma", &StructuredKernel<structured_lgamma_out>::prepare},
+      {"aten::lgamma_", &StructuredKernel<structured_lgamma_out>::prepare},
+      {"aten::log", &StructuredKernel<structured_log_out>::prepare},
+      {"aten::log_", &StructuredKernel<structured_log_out>::prepare},
+      {"aten::log10", &StructuredKernel<structured_log10_out>::prepare},
+      {"aten::log10_", &StructuredKernel<structured_log10_out>::prepare},
+      {"aten::log1p", &StructuredKernel<structured_log1p_out>::prepare},
+      {"aten::log1p_", &StructuredKernel<structured_log1p_out>::prepare},
+      {"aten::log2", &StructuredKernel<structured_log2_out>::prepare},
+      {"aten::log2_", &StructuredKernel<structured_log2_out>::prepare},
+      {"aten::mish", &StructuredKernel<structured_mish_out>::prepare},
+      {"aten::mish_", &StructuredKernel<structured_mish_out>::prepare},
+      {"aten::neg", &StructuredKernel<structured_neg_out>::prepare},
+      {"aten::neg_", &StructuredKernel<structured_neg_out>::prepare},
+      {"aten::reciprocal", &StructuredKernel<structured_reciprocal_out>::prepare},
+      {"aten::reciprocal_", &StructuredKernel<structured_reciprocal_out>::prepare},
+      {"aten::round", &StructuredKernel<structured_round_out>::prepare},
+      {"aten::round_", &StructuredKernel<structured_round_out>::prepare},
+      {"aten::rsqrt", &StructuredKernel<structured_rsqrt_out>::prepare},
+      {"aten::rsqrt_", &StructuredKernel<structured_rsqrt_out>::prepare},
+      {"aten::sgn", &StructuredKernel<structured_sgn_out>::prepare},
+      {"aten::sgn_", &StructuredKernel<structured_sgn_out>::prepare},
+      {"aten::sigmoid", &StructuredKernel<structured_sigmoid_out>::prepare},
+      {"aten::sigmoid_", &StructuredKernel<structured_sigmoid_out>::prepare},
+      {"aten::sigmoid_backward", &StructuredKernel<structured_sigmoid_backward_out>::prepare},
+      {"aten::sign", &StructuredKernel<structured_sign_out>::prepare},
+      {"aten::sign_", &StructuredKernel<structured_sign_out>::prepare},
+      {"aten::signbit", &StructuredKernel<structured_signbit_out>::prepare},
+      {"aten::silu", &StructuredKernel<structured_silu_out>::prepare},
+      {"aten::silu_", &StructuredKernel<structured_silu_out>::prepare},
+      {"aten::silu_backward", &StructuredKernel<structured_silu_backward_out>::prepare},
+      {"aten::sin", &StructuredKernel<structured_sin_out>::prepare},
+      {"aten::sin_", &StructuredKernel<structured_sin_out>::prepare},
+      {"aten::sinc", &StructuredKernel<structured_sinc_out>::prepare},
+      {"aten::sinc_", &StructuredKernel<structured_sinc_out>::prepare},
+      {"aten::sinh", &StructuredKernel<structured_sinh_out>::prepare},
+      {"aten::sinh_", &StructuredKernel<structured_sinh_out>::prepare},
+      {"aten::softplus", &StructuredKernel<structured_softplus_out>::prepare},
+      {"aten::softplus_backward", &StructuredKernel<structured_softplus_backward_out>::prepare},
+      {"aten::softshrink", &StructuredKernel<structured_softshrink_out>::prepare},
+      {"aten::sqrt", &StructuredKernel<structured_sqrt_out>::prepare},
+      {"aten::sqrt_", &StructuredKernel<structured_sqrt_out>::prepare},
+      {"aten::tan", &StructuredKernel<structured_tan_out>::prepare},
+      {"aten::tan_", &StructuredKernel<structured_tan_out>::prepare},
+      {"aten::tanh", &StructuredKernel<structured_tanh_out>::prepare},
+      {"aten::tanh_", &StructuredKernel<structured_tanh_out>::prepare},
+      {"aten::tanh_backward", &StructuredKernel<structured_tanh_backward_out>::prepare},
+      {"aten::threshold", &StructuredKernel<structured_threshold_out>::prepare},
+      {"aten::threshold_", &StructuredKernel<structured_threshold_out>::prepare},
+      {"aten::threshold_backward", &StructuredKernel<structured_threshold_backward_out>::prepare},
+      {"aten::trunc", &StructuredKernel<structured_trunc_out>::prepare},
+      {"aten::trunc_", &StructuredKernel<structured_trunc_out>::prepare},
+      {"aten::gelu_backward", &StructuredKernel<structured_gelu_backward_out_cpu>::prepare},
+      {"aten::elu_backward", &StructuredKernel<structured_elu_backward_out>::prepare},
+  };
+  return *table;
+}
+
+}  // namespace hpu_reference::kernels

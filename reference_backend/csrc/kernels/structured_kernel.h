@@ -1,0 +1,314 @@
+// PreparedKernel for a class of torch's structured kernels.
+#pragma once
+
+#include <ATen/TensorIterator.h>
+#include <c10/util/SmallVector.h>
+
+#include <cstring>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "kernels/prepared_table.h"
+#include "torch_release.h"
+
+namespace hpu_reference::kernels {
+
+// An argument of a structured kernel, kept in the form in which the kernel takes it.
+template <class Argument>
+struct Kept;
+
+// A constant one is a copy of its own, so that it can get another value.
+template <>
+struct Kept<const at::Tensor&> {
+  Kept(const c10::IValue& given, bool is_constant) : value(given.toTensor()), constant(is_constant) {
+    if (constant) {
+      const bool wrapped = value.unsafeGetTensorImpl()->is_wrapped_number();
+      value = value.clone();
+      if (wrapped) {
+        value.unsafeGetTensorImpl()->set_wrapped_number(true);
+      }
+    }
+  }
+  const at::Tensor& get() const {
+    return value;
+  }
+  at::Tensor value;
+  bool constant;
+};
+
+template <>
+struct Kept<const at::Scalar&> {
+  explicit Kept(const c10::IValue& given, bool = true) : value(given.toScalar()) {
+  }
+  const at::Scalar& get() const {
+    return value;
+  }
+  at::Scalar value;
+};
+
+template <>
+struct Kept<at::OptionalIntArrayRef> {
+  explicit Kept(const c10::IValue& given, bool = true) : given_one(!given.isNone()) {
+    if (given_one) {
+      values = given.toIntVector();
+    }
+  }
+  at::OptionalIntArrayRef get() const {
+    return given_one ? at::OptionalIntArrayRef(values) : at::OptionalIntArrayRef();
+  }
+  bool given_one;
+  std::vector<std::int64_t> values;
+};
+
+template <>
+struct Kept<c10::string_view> {
+  explicit Kept(const c10::IValue& given, bool = true) : value(given.toStringRef()) {
+  }
+  c10::string_view get() const {
+    return value;
+  }
+  std::string value;
+};
+
+template <>
+struct Kept<std::optional<at::ScalarType>> {
+  explicit Kept(const c10::IValue& given, bool = true) : value(given.toOptional<at::ScalarType>()) {
+  }
+  std::optional<at::ScalarType> get() const {
+    return value;
+  }
+  std::optional<at::ScalarType> value;
+};
+
+template <>
+struct Kept<at::ScalarType> {
+  explicit Kept(const c10::IValue& given, bool = true) : value(given.toScalarType()) {
+  }
+  at::ScalarType get() const {
+    return value;
+  }
+  at::ScalarType value;
+};
+
+template <class Number>
+  requires std::is_arithmetic_v<Number>
+struct Kept<Number> {
+  explicit Kept(const c10::IValue& given, bool = true) : value(given.to<Number>()) {
+  }
+  Number get() const {
+    return value;
+  }
+  Number value;
+};
+
+// Thrown within prepare() by a kernel that wants another result than the one it has.
+struct WantsOtherResult {};
+
+template <class Meta>
+struct Signature;
+
+template <class Class, class... Arguments>
+struct Signature<void (Class::*)(Arguments...)> {
+  using Values = std::tuple<Kept<Arguments>...>;
+  template <std::size_t... Positions>
+  static Values values(const std::vector<c10::IValue>& given,
+                       const std::vector<bool>& constant,
+                       std::index_sequence<Positions...>) {
+    return Values(Kept<Arguments>(given[Positions], constant[Positions])...);
+  }
+  static Values values(const std::vector<c10::IValue>& given, const std::vector<bool>& constant) {
+    return values(given, constant, std::index_sequence_for<Arguments...>());
+  }
+};
+
+template <class Operator>
+class StructuredKernel final : public PreparedKernel {
+  static constexpr bool kIterates = std::is_base_of_v<at::TensorIteratorBase, Operator>;
+  using Arguments = Signature<decltype(&Operator::meta)>;
+
+ public:
+  static std::unique_ptr<PreparedKernel> prepare(const std::vector<c10::IValue>& arguments,
+                                                 const std::vector<bool>& constant,
+                                                 const at::Tensor& result) {
+    auto kernel = std::make_unique<StructuredKernel>(arguments, constant, result);
+    try {
+      std::apply([&](const auto&... kept) { kernel->operator_.meta(kept.get()...); }, kernel->values_);
+    } catch (const WantsOtherResult&) {
+      return nullptr;
+    }
+    return kernel->find_operands() ? std::move(kernel) : nullptr;
+  }
+
+  StructuredKernel(const std::vector<c10::IValue>& arguments,
+                   const std::vector<bool>& constant,
+                   const at::Tensor& result)
+      : values_(Arguments::values(arguments, constant)), operator_(result) {
+  }
+
+  bool set(std::size_t argument, const c10::IValue& value) override {
+    return set(argument, value, std::make_index_sequence<std::tuple_size_v<typename Arguments::Values>>());
+  }
+
+  void run() override {
+    if constexpr (kIterates) {
+      for (const Operand& operand : operands_) {
+        operator_.operand(operand.position).data = operand.data();
+      }
+    }
+    std::apply([&](const auto&... kept) { operator_.impl(kept.get()..., operator_.result()); }, values_);
+  }
+
+  bool intact() const override {
+    if constexpr (kIterates) {
+      return operator_.ntensors() == tensors_;
+    }
+    return true;
+  }
+
+ private:
+  // The structured kernel, whose result exists before.
+  class WithResult final : public Operator {
+   public:
+    explicit WithResult(const at::Tensor& result) : result_(result) {
+    }
+    const at::Tensor& result() const {
+      return result_;
+    }
+    void set_output_strided(std::int64_t index,
+                            at::IntArrayRef sizes,
+                            at::IntArrayRef strides,
+                            at::TensorOptions options HPU_NAMES_PARAMETER) override {
+      if (!strides.empty() && strides != result_.strides()) {
+        throw WantsOtherResult();
+      }
+      set_output_raw_strided(index, sizes, strides, options HPU_NAMES_ARGUMENT);
+    }
+    void set_output_raw_strided(std::int64_t index,
+                                at::IntArrayRef sizes,
+                                at::IntArrayRef strides,
+                                at::TensorOptions options HPU_NAMES_PARAMETER) override {
+      if (index != 0 || sizes != result_.sizes() ||
+          c10::typeMetaToScalarType(options.dtype()) != result_.scalar_type()) {
+        throw WantsOtherResult();
+      }
+      if constexpr (kIterates) {
+        Operator::set_output_raw_strided(index, sizes, strides, options HPU_NAMES_ARGUMENT);
+      }
+    }
+    const at::Tensor& maybe_get_output(std::int64_t) override {
+      return result_;
+    }
+    at::OperandInfo& operand(int position)
+      requires kIterates
+    {
+      return this->operands_[static_cast<std::size_t>(position)];
+    }
+
+   private:
+    at::Tensor result_;
+  };
+
+  // An operand of the iterator that is one of the kernel's tensors.
+  struct Operand {
+    int position;
+    const at::Tensor* tensor;
+    void* data() const {
+      c10::TensorImpl* impl = tensor->unsafeGetTensorImpl();
+      return static_cast<char*>(const_cast<void*>(impl->unsafe_storage().data())) +
+             impl->storage_offset() * static_cast<std::int64_t>(impl->itemsize());
+    }
+  };
+  // Finds the kernel's tensors among the iterator's operands. False if memory of one was converted, so that
+  // the operand would keep old values.
+  bool find_operands() {
+    if constexpr (kIterates) {
+      tensors_ = operator_.ntensors();
+      for (int position = 0; position < tensors_; position++) {
+        const at::OperandInfo& operand = operator_.operand(position);
+        if (operand.tensor_base().is_same(operator_.result())) {
+          operands_.push_back({position, &operator_.result()});
+          continue;
+        }
+        if (operator_.is_cpu_scalar(position) && c10::isReducedFloatingType(operand.current_dtype)) {
+          return false;  // kernels of reduced precision take it out of the iterator
+        }
+        const bool converted = operand.original_tensor_base().defined();
+        const auto* kept = kept_of(converted ? operand.original_tensor_base() : operand.tensor_base());
+        if (kept == nullptr) {
+          made_of_number_ = true;
+          if (operand.tensor_base().dim() != 0) {
+            return false;
+          }
+        } else if (!converted) {
+          operands_.push_back({position, &kept->value});
+        } else if (kept->constant) {
+          converted_.push_back({position, &kept->value});
+        } else {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  // The argument that is this tensor; nullptr if `meta` has made it.
+  const Kept<const at::Tensor&>* kept_of(const at::TensorBase& base) const {
+    const Kept<const at::Tensor&>* found = nullptr;
+    const auto look = [&](const auto& kept) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(kept)>, Kept<const at::Tensor&>>) {
+        if (base.is_same(kept.value)) {
+          found = &kept;
+        }
+      }
+    };
+    std::apply([&](const auto&... kept) { (look(kept), ...); }, values_);
+    return found;
+  }
+
+  template <std::size_t... Positions>
+  bool set(std::size_t argument, const c10::IValue& value, std::index_sequence<Positions...>) {
+    return (... || (Positions == argument && set_one(std::get<Positions>(values_), value)));
+  }
+
+  template <class Value>
+  bool set_one(Value& kept, const c10::IValue& value) {
+    if constexpr (std::is_same_v<Value, Kept<const at::Tensor&>>) {
+      return kept.constant && set_tensor(kept.value, value.toTensor());
+    } else {
+      kept = Value(value);
+      return !made_of_number_;
+    }
+  }
+
+  // Gives a 0-dim tensor the value of another one. It stays the same tensor: the iterator knows it.
+  bool set_tensor(const at::Tensor& kept, const at::Tensor& value) {
+    if (value.scalar_type() != kept.scalar_type() || value.is_conj() || value.is_neg()) {
+      return false;
+    }
+    std::memcpy(kept.mutable_data_ptr(), value.const_data_ptr(), kept.itemsize());
+    if constexpr (kIterates) {
+      for (const Operand& one : converted_) {
+        if (one.tensor == &kept) {
+          const at::OperandInfo& operand = operator_.operand(one.position);
+          if (value.scalar_type() != at::kDouble || operand.current_dtype != at::kFloat) {
+            return false;
+          }
+          *static_cast<float*>(operand.data) = static_cast<float>(*value.const_data_ptr<double>());
+        }
+      }
+    }
+    return true;
+  }
+
+  typename Arguments::Values values_;
+  WithResult operator_;
+  int tensors_ = 0;
+  c10::SmallVector<Operand, 4> operands_;
+  c10::SmallVector<Operand, 1>
+      converted_;                // constants that the iterator has in the dtype that it computes in
+  bool made_of_number_ = false;  // an operand is
+};
+
+}  // namespace hpu_reference::kernels
