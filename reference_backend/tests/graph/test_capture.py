@@ -392,11 +392,11 @@ def test_graphs_are_dumped_on_request(output_of, tmp_path):
     output_of(code, cwd=tmp_path)
     assert list(tmp_path.iterdir()) == []
     output_of(code, cwd=tmp_path, PT_HPU_DUMP_IR_DOT_GRAPH="1", PT_HPU_GRAPH_DUMP_PREFIX="dots")
-    (dot,) = (tmp_path / "dots").iterdir()
+    (dot,) = (tmp_path / "dots").glob("*.dot")  # and a picture where Graphviz is installed
     assert dot.read_text().lstrip().startswith("digraph")
     output_of(code, cwd=tmp_path, GRAPH_VISUALIZATION="1")
     files = {path.suffix: path.read_text() for path in (tmp_path / ".graph_dumps").iterdir()}
-    assert set(files) == {".txt", ".dot"}
+    assert set(files) - {".svg"} == {".txt", ".dot"}
     assert all("relu" in text for text in files.values())
     output_of(code, cwd=tmp_path, PT_HPU_GRAPH_DUMP_MODE="compile", PT_HPU_GRAPH_DUMP_PREFIX="none")
     assert not (tmp_path / "none").exists()
