@@ -264,7 +264,11 @@ class Machine:
         if self.on_device and self.alone:
             stats = torch.hpu.memory_stats()
             free = stats["Limit"] - stats["InUse"]
-            torch.empty(free * (share % 4) // 5, dtype=torch.uint8, device=self.device)
+            # In pieces: live tensors may lie in the middle of the free range.
+            pieces = [
+                torch.empty(free // 32, dtype=torch.uint8, device=self.device) for _ in range(share % 4 * 6)
+            ]
+            del pieces
 
     # The host
 

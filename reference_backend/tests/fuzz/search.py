@@ -26,6 +26,8 @@ MODES: dict[str, dict[str, str]] = {
     "poisoned": {"HPU_REFERENCE_POISON": "1", "HPU_REFERENCE_QUEUE_ALL": "20,1"},
     "lazy": {"FUZZ_LAZY": "1"},
     "lazy-random": {"FUZZ_LAZY": "3"},
+    # From the fourth run on the recordings follow known graphs, whose kernels are prepared.
+    "lazy-again": {"FUZZ_LAZY": "1", "FUZZ_RUNS": "6", "HPU_REFERENCE_COMPILE": "interpreted"},
 }
 #: Seconds after which a program that has not ended stands still.
 PATIENCE = 120

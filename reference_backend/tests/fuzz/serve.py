@@ -17,12 +17,22 @@ from .program import Program, Step, run
 
 
 def difference(program: Program) -> str:
-    """Run the program on both devices; the first difference, or the empty string."""
+    """Run the program on the CPU, and on the device as often as FUZZ_RUNS says; the first difference, or the
+    empty string.
+    """
     right = run(program, "cpu")
-    try:
-        given = run(program, "hpu")
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
+    for number in range(int(os.environ.get("FUZZ_RUNS", "1"))):
+        try:
+            given = run(program, "hpu")
+        except Exception as error:
+            return f"run {number}: {type(error).__name__}: {error}"
+        if reason := between(right, given):
+            return f"run {number}: {reason}"
+    return ""
+
+
+def between(right: list[list[torch.Tensor]], given: list[list[torch.Tensor]]) -> str:
+    """Return the first difference between the values of two runs, or the empty string."""
     for thread, (expected, values) in enumerate(zip(right, given, strict=True)):
         if len(expected) != len(values):
             return f"thread {thread} has {len(values)} values, not {len(expected)}"

@@ -392,7 +392,7 @@ def test_graphs_are_dumped_on_request(output_of, tmp_path):
     output_of(code, cwd=tmp_path)
     assert list(tmp_path.iterdir()) == []
     output_of(code, cwd=tmp_path, PT_HPU_DUMP_IR_DOT_GRAPH="1", PT_HPU_GRAPH_DUMP_PREFIX="dots")
-    (dot,) = (tmp_path / "dots").glob("*.dot")  # and a picture where Graphviz is installed
+    (dot,) = (tmp_path / "dots").glob("*.dot")  # Graphviz adds a picture
     assert dot.read_text().lstrip().startswith("digraph")
     output_of(code, cwd=tmp_path, GRAPH_VISUALIZATION="1")
     files = {path.suffix: path.read_text() for path in (tmp_path / ".graph_dumps").iterdir()}

@@ -18,7 +18,7 @@ def _prepared() -> int:
 
 
 def _inputs(dtype: torch.dtype, seed: int, *, square: bool = False) -> list[torch.Tensor]:
-    """Three matrices with values in (0, 1) or, of integers, 1 to 4, where all operators are defined."""
+    """Three matrices with values for which all operators are defined: in (0, 1), or integers from 1 to 4."""
     generator = torch.Generator().manual_seed(seed)
     shape = (6, 6) if square else (5, 6)
     if dtype.is_floating_point:
@@ -31,9 +31,9 @@ UNARY = {
     name: getattr(torch, name)
     for name in (
         *("acos", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "digamma", "erf", "erfc"),
-        *("erfinv", "exp", "exp2", "expm1", "floor", "frac", "lgamma", "log", "log10", "log1p", "log2", "neg"),
-        *("reciprocal", "round", "rsqrt", "sgn", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "sqrt"),
-        *("tan", "tanh", "trunc", "relu"),
+        *("erfinv", "exp", "exp2", "expm1", "floor", "frac", "lgamma", "log", "log10", "log1p", "log2"),
+        *("neg", "reciprocal", "round", "rsqrt", "sgn", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh"),
+        *("sqrt", "tan", "tanh", "trunc", "relu"),
     )
 } | {
     "acosh": lambda x: torch.acosh(x + 1),
