@@ -185,7 +185,7 @@ engine::HostStorage BufferTable::host(c10::StorageImpl* device) {
 memory::Footprint BufferTable::footprint() const {
   memory::Footprint footprint;
   for (std::size_t i = 0; i < blocks_.size(); i++) {
-    footprint.add(blocks_[i], written_[i]);
+    footprint.add(blocks_[i], written_[i], /*freed=*/!is_alive(i));
   }
   return footprint;
 }
