@@ -6,6 +6,7 @@
 #include "kernels/host_call.h"
 #include "kernels/operator_plan.h"
 #include "memory/footprint.h"
+#include "runtime/fork.h"
 #include "runtime/host_access.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
@@ -194,12 +195,19 @@ Graph Recording::finish() {
   Graph graph;
   const Lock lock(mutex_);
   finished_ = true;
+  const bool forked = runtime::is_forked_child();  // then the device's memory is the parent's
   for (const auto& [position, bytes] : saved_) {
-    std::memcpy(table_.buffers()[static_cast<std::size_t>(position)].address, bytes.data(), bytes.size());
+    const auto at = static_cast<std::size_t>(position);
+    if (!forked && table_.has_memory(at)) {
+      std::memcpy(table_.buffers()[at].address, bytes.data(), bytes.size());
+    }
   }
   for (auto& [storage, bytes] : saved_host_) {
-    std::memcpy(storage.mutable_data(), bytes.data(), bytes.size());
+    if (!forked && bytes.size() <= storage.nbytes()) {
+      std::memcpy(storage.mutable_data(), bytes.data(), bytes.size());
+    }
   }
+  has_resized_ = !forked && !table_.settle_resized();
   saved_.clear();
   saved_host.swap(saved_host_);
   graph.calls = std::move(calls_);

@@ -191,7 +191,8 @@ hpu.synchronize(); C.take_order_reports()
     "code",
     [
         # `between` dies before its graph is launched; another stream gets its memory when that has run.
-        "kept = step(); ran(); more = x * 7; ran()\nwith hpu.stream(third): others = [x + i for i in range(20)]; ran()\n",
+        "kept = step(); ran(); more = x * 7; ran()\n"
+        "with hpu.stream(third): others = [x + i for i in range(20)]; ran()\n",
         # The same for memory of another stream, which the graph is ordered behind.
         "z = x + 3; ran(); side.wait_stream(hpu.current_stream())\n"
         "with hpu.stream(side): kept = z * 2; del z; ran()\n"

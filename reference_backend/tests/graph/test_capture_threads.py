@@ -368,3 +368,41 @@ USES = {
 @pytest.mark.parametrize("use", USES)
 def test_what_another_thread_has_recorded_runs_before_it_is_used(output_of, use):
     assert output_of(LAZY_BESIDE.replace("{use}", USES[use]), timeout=150) == "True"
+
+
+#: One thread makes a graph anew all the time; the other asks what it is.
+ASK = """
+import faulthandler, threading, time, torch, habana_frameworks.torch as ht
+faulthandler.enable()
+C, hpu = ht._C, ht.hpu
+x = torch.ones(8, device='hpu')
+graph, stop, asked = C.Graph(), False, 0
+def make():
+    with hpu.stream(hpu.Stream()):
+        while not stop:
+            graph.begin(False, True)
+            y = x
+            for _ in range(60): y = torch.relu(y) + x
+            graph.end()
+            for _ in range(3): graph.replay()
+            graph.reset()
+thread = threading.Thread(target=make)
+thread.start()
+end = time.monotonic() + 4
+sizes = set()
+while time.monotonic() < end:
+    sizes.add(graph.num_ops)
+    described = graph.describe()
+    assert len(described['calls']) in (0, 120), len(described['calls'])
+    assert all(call['op'] for call in described['calls'])
+    assert graph.kind == 'interpreted' and graph.fused_runs == 0 and graph.capturing in (True, False)
+    assert len(graph.ops) in (0, 120) and graph.memory_bytes >= 0 and graph.dump('text')
+    asked += 1
+stop = True
+thread.join(60)
+print(sizes <= {0, 120}, asked > 50)
+"""
+
+
+def test_a_graph_may_be_asked_while_another_thread_makes_it(output_of):
+    assert output_of(ASK, timeout=120) == "True True"
