@@ -256,6 +256,7 @@ void bind_graphs(py::module& m) {
       .def_property_readonly("ops", &Capture::operators)
       .def_property_readonly("memory_bytes", &Capture::memory_bytes)
       .def_property_readonly("capturing", &Capture::is_capturing)
+      .def_property_readonly("recording_here", &Capture::is_recording_here)
       .def_property_readonly("fused_runs", &Capture::fused_runs)
       .def_property_readonly("kind",
                              [](const Capture& self) { return self.is_fused() ? "fused" : "interpreted"; });
