@@ -300,11 +300,14 @@ void bind_graphs(py::module& m) {
                                                {"misses", stats.misses},
                                                {"entries", stats.entries},
                                                {"compilations", stats.compilations},
-                                               {"compile_us", stats.compile_microseconds}};
+                                               {"compile_us", stats.compile_microseconds},
+                                               {"programs_compiled", stats.programs_compiled},
+                                               {"programs_loaded", stats.programs_loaded}};
   });
   m.def("recipe_cache_clear", &graph::clear_cache);
   m.def("recipe_cache_set_limit", &graph::set_cache_limit);
   m.def("recipe_cache_set_enabled", &graph::set_cache_enabled);
+  m.def("count_program", &graph::count_program, py::arg("loaded"));
   m.def("record_compilation", &graph::count_compilation, py::arg("name"), py::arg("microseconds"));
 }
 
