@@ -205,7 +205,7 @@ bool BufferTable::settle_resized() {
   std::vector<std::size_t> dead;
   for (std::size_t i = 0; i < buffers_.size(); i++) {
     const c10::Storage& owner = buffers_[i].owner;
-    if (has_memory(i)) {
+    if (!owner || has_memory(i)) {
       continue;
     }
     // To shrink a storage, torch copies to a new one and moves its memory into the old.

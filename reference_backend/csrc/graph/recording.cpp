@@ -1,6 +1,7 @@
 #include "graph/recording.h"
 
 #include <cstring>
+#include <unordered_set>
 
 #include "engine/call.h"
 #include "kernels/host_call.h"
@@ -30,6 +31,23 @@ void finish_earlier_work(const memory::Footprint& footprint) {
     runtime::drain(stream, /*surface=*/false);
   }
   footprint.wait(stream);
+}
+
+// Gives back memory from before the capture of which no call uses a byte: a resize_(0) records such calls.
+void drop_unread(const std::vector<engine::Call>& calls, std::vector<Buffer>& buffers) {
+  std::unordered_set<const c10::StorageImpl*> used;
+  for (const engine::Call& call : calls) {
+    for (const Use& use : uses_of(call)) {
+      if (use.tensor->has_storage() && use.tensor->numel() > 0) {
+        used.insert(storage_of(*use.tensor));
+      }
+    }
+  }
+  for (Buffer& buffer : buffers) {
+    if (buffer.role == Role::Input && used.count(buffer.host.get()) == 0) {
+      buffer.owner = c10::Storage();
+    }
+  }
 }
 
 }  // namespace
@@ -207,10 +225,13 @@ Graph Recording::finish() {
       std::memcpy(storage.mutable_data(), bytes.data(), bytes.size());
     }
   }
-  has_resized_ = !forked && !table_.settle_resized();
+  graph.calls = std::move(calls_);
+  if (!forked) {
+    drop_unread(graph.calls, table_.buffers());
+    has_resized_ = !table_.settle_resized();
+  }
   saved_.clear();
   saved_host.swap(saved_host_);
-  graph.calls = std::move(calls_);
   graph.buffers = std::move(table_.buffers());
   graph.index();
   return graph;
