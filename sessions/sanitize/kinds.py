@@ -8,15 +8,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RULES = Path(__file__).parent
+_TESTS = "reference_backend/tests"
+#: Its processes are to die of a fault, which a sanitizer reports and ends in a way of its own.
+_FAULTS = f"{_TESTS}/memory/test_arena.py::test_host_access_faults"
+#: It limits the address space of a process, of which a sanitizer's runtime needs more.
+_LIMITS = f"{_TESTS}/runtime/test_queue.py::test_the_caller_gets_the_error_and_nothing_is_left"
+#: Its child waits for ever for a lock of ThreadSanitizer's own allocator, which a thread of the parent had at
+#: the fork: gcc 12's does not hold these locks over a fork.
+_FORKS = f"{_TESTS}/engine/test_lifetimes.py::test_fork_while_workers_run"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A build of the core: the libraries that are loaded before it, and the sanitizers' options."""
+    """A build of the core: libraries that are loaded before it, the sanitizers' options, and its tests."""
 
     libraries: tuple[str, ...]
     options: dict[str, tuple[str, ...]]
     rules: dict[str, str]  # by the name of the variable: the file of suppressions
+    left_out: tuple[str, ...]  # tests that its runtime cannot run
 
 
 KINDS = {
@@ -32,6 +41,7 @@ KINDS = {
             )
         },
         {"TSAN_OPTIONS": "thread.txt"},
+        (_FAULTS, _LIMITS, _FORKS),
     ),
     "address": Kind(
         ("libasan.so", "libubsan.so"),
@@ -45,6 +55,7 @@ KINDS = {
             "UBSAN_OPTIONS": ("print_stacktrace=1",),
         },
         {},
+        (_FAULTS, _LIMITS),
     ),
 }
 

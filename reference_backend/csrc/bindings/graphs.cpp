@@ -241,7 +241,7 @@ void bind_graphs(py::module& m) {
       .def("accepts", &Capture::accepts, py::arg("inputs"))
       .def("call", &Capture::call, py::arg("inputs"), py::arg("asynchronous") = false, Release())
       .def("dump", &Capture::dump, py::arg("format") = "text")
-      .def("describe", [](const Capture& self) { return describe(self.graph()); })
+      .def("describe", [](const Capture& self) { return describe(*self.snapshot()); })
       .def(
           "set_fused",
           [](Capture& self, const std::string& path, const py::list& arguments) {
@@ -253,18 +253,14 @@ void bind_graphs(py::module& m) {
       .def("uses", &Capture::uses, py::arg("tensor"), "Whether a call of the graph touches its memory.")
       .def_property_readonly("key", [](const Capture& self) { return py::hash(py::str(self.dump("text"))); })
       .def("prepare", &Capture::prepare, "Run the passes now instead of at the first replay.", Release())
-      .def_property_readonly("num_ops", [](const Capture& self) { return self.graph().calls.size(); })
+      .def_property_readonly("num_ops", &Capture::size)
       .def_property_readonly("ops", &Capture::operators)
       .def_property_readonly("memory_bytes", &Capture::memory_bytes)
       .def_property_readonly("capturing", &Capture::is_capturing)
-      .def_property_readonly("fused_runs",
-                             [](const Capture& self) {
-                               return self.recipe() == nullptr ? std::int64_t{0}
-                                                               : self.recipe()->fused_runs();
-                             })
-      .def_property_readonly("kind", [](const Capture& self) {
-        return self.recipe() != nullptr && self.recipe()->fused() ? "fused" : "interpreted";
-      });
+      .def_property_readonly("recording_here", &Capture::is_recording_here)
+      .def_property_readonly("fused_runs", &Capture::fused_runs)
+      .def_property_readonly("kind",
+                             [](const Capture& self) { return self.is_fused() ? "fused" : "interpreted"; });
   py::class_<graph::Recipe, std::shared_ptr<graph::Recipe>>(m, "Recipe", "A compiled graph of lazy mode.")
       .def("describe", [](const graph::Recipe& self) { return describe(self.graph()); })
       .def(
@@ -307,11 +303,14 @@ void bind_graphs(py::module& m) {
                                                {"misses", stats.misses},
                                                {"entries", stats.entries},
                                                {"compilations", stats.compilations},
-                                               {"compile_us", stats.compile_microseconds}};
+                                               {"compile_us", stats.compile_microseconds},
+                                               {"programs_compiled", stats.programs_compiled},
+                                               {"programs_loaded", stats.programs_loaded}};
   });
   m.def("recipe_cache_clear", &graph::clear_cache);
   m.def("recipe_cache_set_limit", &graph::set_cache_limit);
   m.def("recipe_cache_set_enabled", &graph::set_cache_enabled);
+  m.def("count_program", &graph::count_program, py::arg("loaded"));
   m.def("record_compilation", &graph::count_compilation, py::arg("name"), py::arg("microseconds"));
 }
 

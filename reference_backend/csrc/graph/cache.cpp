@@ -79,6 +79,11 @@ void count_compilation(const std::string& name, std::int64_t microseconds) {
   runtime::publish("GRAPH_COMPILATION", {{"duration", std::to_string(microseconds)}, {"recipe", name}});
 }
 
+void count_program(bool loaded) {
+  const std::lock_guard<std::mutex> lock(cache().mutex);
+  (loaded ? cache().statistics.programs_loaded : cache().statistics.programs_compiled)++;
+}
+
 CacheStatistics cache_statistics() {
   const std::lock_guard<std::mutex> lock(cache().mutex);
   CacheStatistics result = cache().statistics;

@@ -19,6 +19,8 @@ struct CacheStatistics {
   std::int64_t entries = 0;
   std::int64_t compilations = 0;
   std::int64_t compile_microseconds = 0;
+  std::int64_t programs_compiled = 0;  // fused ones
+  std::int64_t programs_loaded = 0;    // those found on the disk
 };
 
 // One graph of lazy mode. Its second launch makes the recipe, since most graphs that are launched once never
@@ -40,6 +42,8 @@ void count_hit(const std::string& name);
 void count_miss(const std::string& name);
 // Counts a compilation and notifies the listener.
 void count_compilation(const std::string& name, std::int64_t microseconds);
+// Counts a fused program of a recipe: compiled by this process, or `loaded` from the disk.
+void count_program(bool loaded);
 
 // The counters so far.
 CacheStatistics cache_statistics();

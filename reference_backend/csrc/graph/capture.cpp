@@ -1,12 +1,16 @@
 #include "graph/capture.h"
 
+#include <ATen/EmptyTensor.h>
+
 #include <chrono>
 #include <utility>
 
 #include "engine/engine.h"
 #include "graph/cache.h"
 #include "memory/allocator.h"
+#include "runtime/capture_scope.h"
 #include "runtime/device.h"
+#include "runtime/fork.h"
 #include "runtime/host_access.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
@@ -17,11 +21,27 @@ namespace {
 
 using Lock = std::lock_guard<runtime::YieldingMutex<runtime::LockRank::Graph>>;
 
+std::size_t bytes_of(const at::Tensor& tensor) {
+  return at::detail::computeStorageNbytes(
+      tensor.sizes(), tensor.strides(), tensor.itemsize(), static_cast<std::size_t>(tensor.storage_offset()));
+}
+
+// Throws if a storage that the graph needs has become too small.
+void require_bytes(const c10::Storage& storage, std::size_t needed) {
+  TORCH_CHECK(storage.nbytes() >= needed,
+              "a storage that the graph uses was resized to ",
+              storage.nbytes(),
+              " bytes, of which it needs ",
+              needed,
+              "; give it its size back, or capture the graph again");
+}
+
 // Runs the recipe now, or behind what its stream has to do. Waits, so the caller holds no lock.
 void launch(const std::shared_ptr<Recipe>& recipe,
             Launch&& given,
             const memory::Footprint& footprint,
             bool asynchronous) {
+  runtime::acquire();  // throws in a forked child
   const c10::StreamId stream = runtime::current_stream_id();
   runtime::flush_recorded();
   const bool pipeline = runtime::is_pipeline_enabled() && !runtime::is_sync_debug_mode();
@@ -61,6 +81,9 @@ void Capture::begin(bool dry_run, bool this_thread) {
 }
 
 void Capture::end() {
+  if (runtime::is_forked_child()) {
+    runtime::throw_forked();
+  }
   std::shared_ptr<Recording> recording;
   c10::StreamId stream = 0;
   {
@@ -75,6 +98,12 @@ void Capture::end() {
   if (runtime::current_stream_id() != stream) {
     reset();
     TORCH_CHECK(false, "Capture must end on the same stream it began on.");
+  }
+  if (recording->has_resized()) {
+    reset();
+    TORCH_CHECK(false,
+                "a storage with values was resized during hpu graph capturing, which a replay cannot repeat; "
+                "move resize_() out of the capture");
   }
   const Lock lock(mutex_);
   if (contents_.state == State::Capturing) {  // no other thread has reset it meanwhile
@@ -144,6 +173,13 @@ void Capture::compile() {
   if (self.recipe->workspace_bytes() > 0) {
     self.workspace = device_storage(self.recipe->workspace_bytes(), /*in_order=*/false);
   }
+  for (const engine::Call& call : self.recipe->graph().calls) {
+    for (const Use& use : uses_of(call)) {
+      if (use.tensor->has_storage() && self.recipe->graph().buffer_of(*use.tensor) < 0) {
+        self.host_tensors.emplace_back(*use.tensor, bytes_of(*use.tensor));
+      }
+    }
+  }
   const std::chrono::duration<double, std::micro> elapsed = std::chrono::steady_clock::now() - start;
   count_compilation("hpu_graph", static_cast<std::int64_t>(elapsed.count()));
 }
@@ -157,6 +193,19 @@ void Capture::prepare() {
 Launch Capture::make_launch() const {
   Launch given;
   given.addresses = contents_.addresses;
+  const std::vector<Buffer>& buffers = contents_.recipe->graph().buffers;
+  for (std::size_t i = 0; i < contents_.owners->size(); i++) {
+    if (const c10::Storage& owner = (*contents_.owners)[i]) {
+      require_bytes(owner, buffers[i].bytes);
+      if (void* address = address_of(i); C10_UNLIKELY(address != given.addresses[i])) {
+        given.addresses[i] = address;
+        memory::touch(owner.unsafeGetStorageImpl());
+      }
+    }
+  }
+  for (const auto& [tensor, bytes] : contents_.host_tensors) {
+    require_bytes(tensor.storage(), bytes);
+  }
   given.seeds = draw_seeds(*contents_.recipe);
   given.workspace = contents_.workspace;
   return given;
@@ -233,8 +282,58 @@ std::vector<at::Tensor> Capture::call(const std::vector<at::Tensor>& inputs, boo
   return results;
 }
 
+bool Capture::is_capturing() const {
+  const Lock lock(mutex_);
+  return contents_.state == State::Capturing;
+}
+
+bool Capture::is_recording_here() const {
+  const Lock lock(mutex_);
+  return contents_.recording != nullptr && runtime::capture_here() == contents_.recording;
+}
+
+std::shared_ptr<const Graph> Capture::snapshot() const {
+  const Lock lock(mutex_);
+  if (contents_.recipe != nullptr) {
+    return {contents_.recipe, &contents_.recipe->graph()};
+  }
+  auto copy = std::make_shared<Graph>(contents_.recorded);
+  for (Buffer& buffer : copy->buffers) {
+    buffer.owner = c10::Storage();  // else it would count as alive
+  }
+  return copy;
+}
+
+std::size_t Capture::size() const {
+  const Lock lock(mutex_);
+  return graph().calls.size();
+}
+
+bool Capture::is_fused() const {
+  const Lock lock(mutex_);
+  return contents_.recipe != nullptr && contents_.recipe->fused();
+}
+
+std::int64_t Capture::fused_runs() const {
+  const Lock lock(mutex_);
+  return contents_.recipe == nullptr ? 0 : contents_.recipe->fused_runs();
+}
+
+// The recipe's graph, or the recorded one before the passes.
 const Graph& Capture::graph() const {
   return contents_.recipe != nullptr ? contents_.recipe->graph() : contents_.recorded;
+}
+
+// Address on the host of the memory that the buffer has now; storages may have been resized.
+void* Capture::address_of(std::size_t buffer) const {
+  const bool compiled = contents_.recipe != nullptr;
+  const c10::Storage& owner =
+      compiled ? (*contents_.owners)[buffer] : contents_.recorded.buffers[buffer].owner;
+  if (owner) {
+    const void* data = owner.data_ptr().get();
+    return data == nullptr ? nullptr : memory::arena().to_host(data);
+  }
+  return compiled ? contents_.addresses[buffer] : contents_.recorded.buffers[buffer].address;
 }
 
 bool Capture::uses(const at::Tensor& tensor) const {
@@ -248,7 +347,7 @@ bool Capture::uses(const at::Tensor& tensor) const {
       const int buffer = graph.buffer_of(*use.tensor);
       if (buffer >= 0 && address != nullptr) {
         const auto at = static_cast<std::size_t>(buffer);
-        if ((contents_.recipe != nullptr ? contents_.addresses[at] : graph.buffers[at].address) == address) {
+        if (address_of(at) == address) {
           return true;
         }
       }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/exchange.h"
@@ -47,13 +48,16 @@ class Capture {
   std::vector<at::Tensor> call(const std::vector<at::Tensor>& inputs, bool asynchronous);
 
   // True between begin() and end().
-  bool is_capturing() const {
-    return contents_.state == State::Capturing;
-  }
-  // The compiled graph; nullptr before the first replay or prepare().
-  const Recipe* recipe() const {
-    return contents_.recipe.get();
-  }
+  bool is_capturing() const;
+  // True if what the calling thread issues on its current stream is recorded here.
+  bool is_recording_here() const;
+  // The graph as it is now, also for a caller without the lock: the recipe's, or a copy of what was recorded.
+  std::shared_ptr<const Graph> snapshot() const;
+  // Number of calls.
+  std::size_t size() const;
+  // True if it has a fused program, and the number of its runs.
+  bool is_fused() const;
+  std::int64_t fused_runs() const;
   // True if a call that the passes have left touches the tensor's memory.
   bool uses(const at::Tensor& tensor) const;
   // Names of the calls' operators, in order.
@@ -64,14 +68,14 @@ class Capture {
   std::string dump(const std::string& format) const;
   // Runs the shared object in place of the calls from now on.
   void set_fused(const std::string& path, const std::vector<FusedArgument>& arguments);
-  // The recipe's graph, or the recorded one before the passes.
-  const Graph& graph() const;
 
  private:
   enum class State { Empty, Capturing, Ready };
 
   void require_ready(const char* what) const;
   void compile();
+  const Graph& graph() const;
+  void* address_of(std::size_t buffer) const;
   Launch make_launch() const;
   memory::Footprint footprint() const;
 
@@ -83,8 +87,11 @@ class Capture {
     Graph recorded;
     std::shared_ptr<Recipe> recipe;
     std::vector<void*> addresses;
-    // Per buffer; empty if the memory comes with each launch.
+    // Per buffer; empty if the memory comes with each launch. A storage that is resized takes the graph with
+    // it.
     std::shared_ptr<const std::vector<c10::Storage>> owners;
+    // Host tensors that calls copy from or to, and the bytes that they need.
+    std::vector<std::pair<at::Tensor, std::size_t>> host_tensors;
     c10::Storage workspace;
     std::optional<Exchange> exchange;  // after set_interface()
   };

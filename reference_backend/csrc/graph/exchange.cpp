@@ -98,6 +98,9 @@ Exchange::Exchange(const Graph& recorded,
     slot.buffer = found == positions.end() ? -1 : found->second;
     slot.metadata = metadata_of(tensor);
     slot.bytes = storage_of(tensor)->nbytes();
+    if (slot.buffer >= 0) {  // it may have been resized since
+      slot.bytes = std::max(slot.bytes, recorded.buffers[static_cast<std::size_t>(slot.buffer)].bytes);
+    }
     return slot;
   };
   const auto reach = reach_of(recorded);

@@ -195,9 +195,42 @@ engine::HostStorage BufferTable::host_at(int position) {
 memory::Footprint BufferTable::footprint() const {
   memory::Footprint footprint;
   for (std::size_t i = 0; i < blocks_.size(); i++) {
-    footprint.add(blocks_[i], written_[i]);
+    footprint.add(blocks_[i], written_[i], /*freed=*/!is_alive(i));
   }
   return footprint;
+}
+
+// Of a capture: the buffer of the memory that the storage has now, or -1.
+int BufferTable::present_buffer(const c10::Storage& storage) const {
+  const memory::Block* block = memory::block_of(storage.data_ptr());
+  const auto known = block == nullptr ? positions_.end() : positions_.find(block->serial);
+  return known == positions_.end() ? -1 : known->second;
+}
+
+bool BufferTable::has_memory(std::size_t position) const {
+  return present_buffer(buffers_[position].owner) == static_cast<int>(position);
+}
+
+bool BufferTable::settle_resized() {
+  std::vector<std::size_t> dead;
+  for (std::size_t i = 0; i < buffers_.size(); i++) {
+    const c10::Storage& owner = buffers_[i].owner;
+    if (!owner || has_memory(i)) {
+      continue;
+    }
+    // To shrink a storage, torch copies to a new one and moves its memory into the old.
+    const int now = present_buffer(owner);
+    const bool moved = now >= 0 && buffers_[static_cast<std::size_t>(now)].owner.unsafeGetStorageImpl() !=
+                                       owner.unsafeGetStorageImpl();
+    if (buffers_[i].role == Role::Input || moved) {
+      return false;
+    }
+    dead.push_back(i);
+  }
+  for (const std::size_t position : dead) {
+    buffers_[position].owner = c10::Storage();
+  }
+  return true;
 }
 
 bool BufferTable::is_alive(std::size_t position) const {

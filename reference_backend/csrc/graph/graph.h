@@ -83,6 +83,11 @@ class BufferTable {
   }
   // The memory that the recorded calls use.
   memory::Footprint footprint() const;
+  // At the end of a capture: a buffer that the capture has made, and whose storage was given other memory
+  // since, dies in the graph. False if another one's storage was, which a replay cannot repeat.
+  bool settle_resized();
+  // Of a capture: true if the buffer's storage still has its memory.
+  bool has_memory(std::size_t position) const;
   // True if the buffer's memory still belongs to the same tensor.
   bool is_alive(std::size_t position) const;
   // Number of this recording, as in Block::recorded_in.
@@ -92,6 +97,7 @@ class BufferTable {
 
  private:
   bool made_here(const memory::Block& block) const;
+  int present_buffer(const c10::Storage& storage) const;
 
   std::uint64_t epoch_;
   std::uint64_t start_;  // allocations after this one were made while recording

@@ -1,11 +1,13 @@
 #include "graph/recording.h"
 
 #include <cstring>
+#include <unordered_set>
 
 #include "engine/call.h"
 #include "kernels/host_call.h"
 #include "kernels/operator_plan.h"
 #include "memory/footprint.h"
+#include "runtime/fork.h"
 #include "runtime/host_access.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
@@ -29,6 +31,23 @@ void finish_earlier_work(const memory::Footprint& footprint) {
     runtime::drain(stream, /*surface=*/false);
   }
   footprint.wait(stream);
+}
+
+// Gives back memory from before the capture of which no call uses a byte: a resize_(0) records such calls.
+void drop_unread(const std::vector<engine::Call>& calls, std::vector<Buffer>& buffers) {
+  std::unordered_set<const c10::StorageImpl*> used;
+  for (const engine::Call& call : calls) {
+    for (const Use& use : uses_of(call)) {
+      if (use.tensor->has_storage() && use.tensor->numel() > 0) {
+        used.insert(storage_of(*use.tensor));
+      }
+    }
+  }
+  for (Buffer& buffer : buffers) {
+    if (buffer.role == Role::Input && used.count(buffer.host.get()) == 0) {
+      buffer.owner = c10::Storage();
+    }
+  }
 }
 
 }  // namespace
@@ -194,15 +213,25 @@ Graph Recording::finish() {
   Graph graph;
   const Lock lock(mutex_);
   finished_ = true;
+  const bool forked = runtime::is_forked_child();  // then the device's memory is the parent's
   for (const auto& [position, bytes] : saved_) {
-    std::memcpy(table_.buffers()[static_cast<std::size_t>(position)].address, bytes.data(), bytes.size());
+    const auto at = static_cast<std::size_t>(position);
+    if (!forked && table_.has_memory(at)) {
+      std::memcpy(table_.buffers()[at].address, bytes.data(), bytes.size());
+    }
   }
   for (auto& [storage, bytes] : saved_host_) {
-    std::memcpy(storage.mutable_data(), bytes.data(), bytes.size());
+    if (!forked && bytes.size() <= storage.nbytes()) {
+      std::memcpy(storage.mutable_data(), bytes.data(), bytes.size());
+    }
+  }
+  graph.calls = std::move(calls_);
+  if (!forked) {
+    drop_unread(graph.calls, table_.buffers());
+    has_resized_ = !table_.settle_resized();
   }
   saved_.clear();
   saved_host.swap(saved_host_);
-  graph.calls = std::move(calls_);
   graph.buffers = std::move(table_.buffers());
   graph.index();
   return graph;

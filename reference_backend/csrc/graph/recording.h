@@ -33,6 +33,10 @@ class Recording final : public engine::CaptureRecorder {
 
   // Ends the recording and returns its calls; a call that comes too late simply runs.
   Graph finish();
+  // After finish(): true if a storage was resized meanwhile in a way that a replay cannot repeat.
+  bool has_resized() const {
+    return has_resized_;
+  }
 
  private:
   void save(const c10::StorageImpl* device);
@@ -44,6 +48,7 @@ class Recording final : public engine::CaptureRecorder {
 
   runtime::YieldingMutex<runtime::LockRank::Recording> mutex_;
   bool finished_ = false;
+  bool has_resized_ = false;
   const bool dry_run_;
   BufferTable table_;
   std::vector<engine::Call> calls_;

@@ -228,7 +228,8 @@ void free_block(void* block) {
   // In a forked child the block belongs to the parent.
   if (!runtime::is_forked_child()) {
     if (C10_UNLIKELY(runtime::has_order_clocks())) {
-      forget_ordered_uses(static_cast<Block*>(block));
+      Block* freed = static_cast<Block*>(block);
+      forget_ordered_uses(freed, pool().recorded_streams(freed));
     }
     pool().free(static_cast<Block*>(block));
   }

@@ -166,6 +166,11 @@ void BlockPool::record_stream(Block* block, StreamId stream) {
   }
 }
 
+std::vector<StreamId> BlockPool::recorded_streams(const Block* block) {
+  const std::lock_guard lock(mutex_);
+  return block->used_on;
+}
+
 Block* BlockPool::take_ordered(std::size_t size, StreamId stream) {
   const auto blocks = ordered_.find(stream);
   if (blocks == ordered_.end()) {

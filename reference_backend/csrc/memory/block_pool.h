@@ -61,6 +61,7 @@ struct Block {
 struct BlockUse {
   Block* block;
   bool written;
+  bool freed = false;  // the tensor has died before the work was launched; the block may be another one's
 };
 
 // Counters of the pool; sizes in bytes.
@@ -107,6 +108,8 @@ class BlockPool {
   void promote(Block* block);
   // Keeps the block's memory, when freed, until the stream's work is done.
   void record_stream(Block* block, StreamId stream);
+  // The streams named by record_stream() for the block.
+  std::vector<StreamId> recorded_streams(const Block* block);
 
   // Appends the marks that work on the queue has to wait for before it may use the blocks: one for each other
   // queue with work that has not run and writes what is used, or uses what is written. With `failed`, also

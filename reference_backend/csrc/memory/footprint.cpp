@@ -83,12 +83,12 @@ void Footprint::check(c10::StreamId stream, const std::string& name) const {
 
 void Footprint::enqueue(c10::StreamId stream, std::unique_ptr<runtime::Work> work, bool keeps) const {
   if (stream_order() == StreamOrder::Events) {
-    check_order(uses_, stream, work->name());
-    for (const BlockUse& use : uses_) {
+    for (const BlockUse& use : uses_) {  // before the check: another thread may free the memory meanwhile
       if (keeps) {
         pool().record_stream(use.block, stream);
       }
     }
+    check_order(uses_, stream, work->name());
   }
   const runtime::QueueMark mark =
       runtime::enqueue(stream, std::move(work), conflicts(runtime::queue_of(stream)));

@@ -28,9 +28,9 @@ class Footprint {
   void add(const c10::StorageImpl* device, bool written);
   // Adds the block that starts at the address on the device, if there is one.
   void add_address(const void* device, bool written);
-  // Adds a block.
-  void add(Block* block, bool written) {
-    uses_.push_back({block, written});
+  // Adds a block. `freed`: its tensor has died since the work was recorded.
+  void add(Block* block, bool written, bool freed = false) {
+    uses_.push_back({block, written, freed});
   }
 
   // True if work on the stream has to wait for work of another one. Launches nothing.

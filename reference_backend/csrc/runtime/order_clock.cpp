@@ -59,6 +59,12 @@ OrderClock clock_of(int queue) {
   return clock;
 }
 
+OrderClock clock_of_host() {
+  Clocks& self = clocks();
+  const std::lock_guard<std::mutex> lock(self.mutex);
+  return self.host;
+}
+
 void order_behind(int queue, const OrderClock& clock) {
   if (!has_order_clocks()) {
     return;

@@ -19,6 +19,8 @@ bool has_order_clocks();
 OrderClock tick(int queue);
 // What comes before the end of the queue.
 OrderClock clock_of(int queue);
+// What comes before all work that the host issues from now on.
+OrderClock clock_of_host();
 // Orders the queue's later work behind that.
 void order_behind(int queue, const OrderClock& clock);
 // Orders all work that the host issues from now on behind that. Threads share one host: an order that the

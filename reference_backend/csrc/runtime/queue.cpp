@@ -8,6 +8,7 @@
 #include <deque>
 #include <mutex>
 #include <random>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -281,24 +282,37 @@ void drain_queue(int index) {
   }
 }
 
-void push(Scheduler& self, int index, std::unique_ptr<Work> work) {
+// Starts the thread that runs the queue's work of that kind, if there is none. It waits for the lock.
+void start_thread(Scheduler& self, int index, bool computes) {
+  std::thread& thread = computes ? self.computer : self.queues[static_cast<std::size_t>(index)].thread;
+  if (thread.joinable()) {
+    return;
+  }
+  try {
+    thread = computes ? std::thread(compute_loop) : std::thread(work_loop, index);
+  } catch (const std::system_error& error) {
+    TORCH_CHECK(false,
+                "the device cannot start a thread for its queues (",
+                error.what(),
+                "); allow the process more threads or memory, or set PT_HPU_EAGER_PIPELINE_ENABLE=0");
+  }
+  self.counters.workers++;
+}
+
+// Work that it throws for stays with the caller, to die without the lock.
+void push(Scheduler& self, int index, std::unique_ptr<Work>&& work) {
   Queue& queue = self.queues[static_cast<std::size_t>(index)];
   const bool computes = work->computes();
   // What waits for another process must not hold up the thread that computes for all.
   TORCH_INTERNAL_ASSERT(index < kQueues || !computes, work->name(), " computes on an exclusive stream");
+  start_thread(self, index, computes);  // first: it may throw
   queue.items.push_back(std::move(work));
   queue.issued++;
   queue.pending.fetch_add(1, std::memory_order_relaxed);
   self.pending.fetch_add(1, std::memory_order_relaxed);
   g_attention.fetch_add(1, std::memory_order_release);
   self.counters.queued++;
-  std::thread& thread = computes ? self.computer : queue.thread;
-  if (!thread.joinable()) {
-    self.counters.workers++;
-    thread = computes ? std::thread(compute_loop) : std::thread(work_loop, index);
-  } else {
-    wake_for_first(self, queue);
-  }
+  wake_for_first(self, queue);
 }
 
 std::exception_ptr take_error(Queue& queue) {

@@ -8,6 +8,7 @@ import datetime
 import os
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -153,6 +154,50 @@ def inside_of_graphs(rank, size):
 
 def test_collectives_inside_of_captured_graphs(on_ranks):
     on_ranks(inside_of_graphs, PT_HPU_ENABLE_LAZY_COLLECTIVES="1")
+
+
+def inside_of_graphs_of_two_threads(rank, size):
+    """Each collective belongs to the graph that its thread captures, in whatever order they begin and end."""
+    turns = [threading.Event() for _ in range(3)]
+    results, errors = {}, []
+
+    def work(number, wait_for, then):
+        try:
+            x, graph = torch.full((4,), float(number), device="hpu"), torch.hpu.HPUGraph()
+            with torch.hpu.stream(torch.hpu.Stream()):
+                if wait_for is not None:
+                    assert turns[wait_for].wait(60)
+                graph.capture_begin()
+                y = x * 2
+                turns[then].set()
+                assert turns[1].wait(60)
+                if number == 2:  # the first one has ended its capture meanwhile
+                    assert turns[2].wait(60)
+                dist.all_reduce(y)
+                z = y + number
+                graph.capture_end()
+                turns[2].set()
+                x.fill_(10.0 * number)
+                graph.replay()
+                results[number] = (z.tolist(), len(graph._behind))
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    threads = [
+        threading.Thread(target=work, args=(1, None, 0)),
+        threading.Thread(target=work, args=(2, 0, 1)),
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not errors
+    assert results == {number: ([size * 20.0 * number + number] * 4, 1) for number in (1, 2)}
+
+
+def test_collectives_inside_of_graphs_of_two_threads(on_ranks):
+    on_ranks(inside_of_graphs_of_two_threads, size=1, PT_HPU_ENABLE_LAZY_COLLECTIVES="1")
 
 
 class Split(torch.nn.Module):

@@ -176,6 +176,49 @@ def test_fork_while_recording(output_of):
     assert output_of(code, timeout=TIMEOUT) == "5 32.0"
 
 
+@pytest.mark.parametrize("use", ["graph.end()", "graph.replay()", "x + 1"])
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_fork_while_capturing(output_of, dry_run, use):
+    """The child has the capture but not the memory whose contents a dry run gives back."""
+    code = START + (
+        f"graph = C.Graph(); graph.begin({dry_run})\n"
+        "x.add_(1); pinned.copy_(x, non_blocking=True)\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    code = 3\n"
+        "    try:\n"
+        f"        {use}\n"
+        "    except RuntimeError as error:\n"
+        "        code = 5 if 'forked' in str(error) else 4\n"
+        "    graph.reset()\n"
+        "    del graph\n"
+        "    sys.exit(code)\n"
+        "status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])\n"
+        "graph.end()\n"
+        "print(status, x[0, 0].item(), end=' ')\n"
+        "graph.replay(); hpu.synchronize()\n"
+        "print(x[0, 0].item(), pinned[0, 0].item())\n"
+    )
+    status = 4 if use == "graph.replay()" else 5  # "Capture in progress"
+    expected = "1.0 2.0 2.0" if dry_run else "2.0 3.0 3.0"
+    assert output_of(code, timeout=TIMEOUT) == f"{status} {expected}"
+
+
+def test_replay_in_a_forked_child(output_of):
+    code = START + (
+        "graph = C.Graph(); graph.begin(); x.add_(1); graph.end(); graph.replay()\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    try:\n"
+        "        graph.replay()\n"
+        "    except RuntimeError as error:\n"
+        "        os._exit(5 if 'forked' in str(error) else 4)\n"
+        "    os._exit(3)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), x[0, 0].item())\n"
+    )
+    assert output_of(code, timeout=TIMEOUT) == "5 3.0"
+
+
 def test_exit_while_capturing(run_python):
     code = START + "g = C.Graph(); g.begin(); y = x + 1\n"
     done = run_python(code, timeout=TIMEOUT)

@@ -150,3 +150,76 @@ for step in range(3):
 
 def test_nothing_is_checked_by_default(output_of):
     assert output_of(START + PRODUCE + CONSUME + "\nprint(C.take_order_reports())") == "[]"
+
+
+def test_memory_of_blocks_that_were_joined(reported):
+    """The memory counts, not the pool's object for it, which other memory may get."""
+    code = """
+first, y, guard = (torch.ones(25600, device='hpu') for _ in range(3))
+assert y.data_ptr() - first.data_ptr() == guard.data_ptr() - y.data_ptr() == 102400
+side.wait_stream(hpu.current_stream())
+with hpu.stream(side):
+    made = y * 2
+del first, y
+{use}
+"""
+    (report,) = reported(code.format(use="kept = torch.ones(51200, device='hpu')"))
+    assert "freed without record_stream(SIDE), and another one has its memory" in report
+    # The first split after the two were joined takes a spare object.
+    elsewhere = "kept = [torch.empty(n * 20000, device='hpu').fill_(1) for n in range(5, 9)]"
+    assert reported(code.format(use=elsewhere)) == []
+
+
+LAZY = """
+C.lazy_start(1, 5)
+third = hpu.Stream()
+def ran():
+    C.lazy_flush(False)
+    while C.engine_counters()['pending']: pass
+def step():
+    between = x * 2
+    result = between + 1
+    return result
+for _ in range(3):
+    step()
+    C.lazy_flush(True)
+hpu.synchronize(); C.take_order_reports()
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        # `between` dies before its graph is launched; another stream gets its memory when that has run.
+        "kept = step(); ran(); more = x * 7; ran()\n"
+        "with hpu.stream(third): others = [x + i for i in range(20)]; ran()\n",
+        # The same for memory of another stream, which the graph is ordered behind.
+        "z = x + 3; ran(); side.wait_stream(hpu.current_stream())\n"
+        "with hpu.stream(side): kept = z * 2; del z; ran()\n"
+        "others = [x + i for i in range(20)]; ran()\n",
+    ],
+)
+def test_memory_that_is_freed_while_lazy_mode_records(reported, code):
+    assert reported(LAZY + code) == []
+
+
+def test_lazy_graphs_are_checked(reported):
+    code = "with hpu.stream(side): made = x * 2\nread = made + 1; ran()"
+    (report,) = reported(LAZY + code)
+    assert "and nothing orders them: the default stream has to wait for SIDE" in report
+
+
+def test_its_warning_is_not_the_operators_own(reported):
+    """An operator that warns is run by the host each time, so that it warns each time."""
+    code = """
+C.set_queue_all(0)
+with hpu.stream(side):
+    made = torch.full((1000,), 2.0, device='hpu')
+read = made.sub(0.5)
+assert len(C.take_order_reports()) == 1
+before = C.engine_counters()['learned']
+read = made.sub(0.5)
+print(C.engine_counters()['learned'] - before)
+C.set_queue_all(-1); hpu.synchronize(); C.take_order_reports()
+"""
+    assert reported(code) == ["0"]

@@ -368,3 +368,46 @@ USES = {
 @pytest.mark.parametrize("use", USES)
 def test_what_another_thread_has_recorded_runs_before_it_is_used(output_of, use):
     assert output_of(LAZY_BESIDE.replace("{use}", USES[use]), timeout=150) == "True"
+
+
+#: One thread makes a graph anew all the time, with calls that the passes remove; the other asks what it is.
+ASK = """
+import faulthandler, sys, threading, time, torch, habana_frameworks.torch as ht
+faulthandler.enable()
+sys.setswitchinterval(1e-5)
+C, hpu = ht._C, ht.hpu
+x = torch.ones(8, device='hpu')
+graph, stop, asked = C.Graph(), False, 0
+def make():
+    with hpu.stream(hpu.Stream()):
+        while not stop:
+            graph.begin(False, True)
+            y = x
+            for _ in range(30):
+                torch.sin(y)
+                y = torch.relu(y) + x
+            graph.end()
+            graph.prepare()
+            graph.reset()
+thread = threading.Thread(target=make)
+thread.start()
+start = time.monotonic()
+sizes, operators = set(), set()
+while time.monotonic() < start + 4 or (asked < 20 and time.monotonic() < start + 60):
+    sizes.add(graph.num_ops)
+    described = graph.describe()
+    sizes.add(len(described['calls']))
+    operators.update(call['op'] for call in described['calls'])
+    assert graph.kind == 'interpreted' and graph.fused_runs == 0 and graph.capturing in (True, False)
+    sizes.add(len(graph.ops))
+    if asked % 16 == 0:
+        assert graph.memory_bytes >= 0 and graph.dump('text')
+    asked += 1
+stop = True
+thread.join(60)
+print(sizes <= {0, 60, 90}, operators <= {'aten::relu', 'aten::add.Tensor', 'aten::sin'}, asked >= 20)
+"""
+
+
+def test_a_graph_may_be_asked_while_another_thread_makes_it(output_of):
+    assert output_of(ASK, timeout=120) == "True True True"

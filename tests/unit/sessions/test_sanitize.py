@@ -1,4 +1,4 @@
-"""Tests of sessions.sanitize: what its session reads in the reports."""
+"""Tests of sessions.sanitize: what its session reads in the reports, and what it leaves out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from sessions.sanitize.kinds import KINDS, RULES
 from sessions.sanitize.reports import summaries
+from tests.support import ROOT
 
 RACE = """==================
 WARNING: ThreadSanitizer: data race (pid={pid})
@@ -39,3 +40,10 @@ def test_each_suppression_has_a_reason(name):
             assert not line or line.startswith("#") or before, f"{file}: {line} has no reason above it"
             assert not line.endswith(":*"), f"{file}: {line} covers everything"
             before = line
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tests_that_are_left_out_exist(kind):
+    for test in KINDS[kind].left_out:
+        file, name = test.split("::")
+        assert f"def {name}(" in (ROOT / file).read_text(), test

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import gc
 import itertools
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,6 +26,10 @@ from .exchange import Copying, Exchange
 from .structure import copy_to, tensors_of
 
 _names = itertools.count()
+
+#: Graphs whose capture is in progress and may hold collectives: threads may capture at once.
+_open: list[HPUGraph] = []
+_open_lock = threading.Lock()
 
 
 def is_current_stream_capturing() -> bool:
@@ -54,6 +59,7 @@ class HPUGraph:
         self._heat = Heat(self._graph)
         #: Nothing was captured since the graph is new or was reset, and no capture of it has begun.
         self._is_empty = True
+        self._is_dry_run = False
 
     def capture_begin(self, dry_run: bool = False) -> None:
         """Record what any thread issues, from here on, on the current stream and on streams that wait for it.
@@ -74,7 +80,11 @@ class HPUGraph:
         self._is_empty = False
         self._heat = Heat(self._graph)
         if read("PT_HPU_ENABLE_LAZY_COLLECTIVES", "bool", False):
-            _C.set_between_graphs(_refuse_in_dry_run if dry_run else self._between)
+            self._is_dry_run = dry_run
+            with _open_lock:
+                _open.append(self)
+                if len(_open) == 1:
+                    _C.set_between_graphs(_at_collective)
 
     def capture_end(self) -> None:
         """Stop recording; the graph can be replayed.
@@ -83,7 +93,7 @@ class HPUGraph:
             RuntimeError: no capture of this graph is in progress, or the current stream is not that of its
                 beginning ("Capture must end on the same stream it began on.").
         """
-        _C.set_between_graphs(None)
+        self._close()
         self._parts()[-1].end()
         name = f"hpu_graph_{next(_names)}"
         for number, part in enumerate(self._parts()):
@@ -93,8 +103,20 @@ class HPUGraph:
         """The graphs of the core: the first, and one behind each collective."""
         return [self._graph, *(part for _, part, _ in self._behind)]
 
+    def _close(self) -> None:
+        """From here on the graph takes no collectives."""
+        with _open_lock:
+            if self in _open:
+                _open.remove(self)
+                if not _open:
+                    _C.set_between_graphs(None)
+
     def _between(self, issue: Callable[[], None]) -> None:
         """End the part of the graph before a collective, issue the collective, begin the next part."""
+        if self._is_dry_run:
+            raise RuntimeError(
+                "a dry run cannot hold collectives, which run at once: capture without dry_run"
+            )
         self._parts()[-1].end()
         issue()
         part = _C.Graph()
@@ -272,7 +294,7 @@ class HPUGraph:
 
     def reset(self) -> None:
         """Drop the captured work and its memory; the graph can be captured again."""
-        _C.set_between_graphs(None)
+        self._close()
         for part in self._parts():
             part.reset()
         self.__init__()  # type: ignore[misc]
@@ -286,8 +308,15 @@ def _warn_of_empty_graph() -> None:
     )
 
 
-def _refuse_in_dry_run(issue: Callable[[], None]) -> None:
-    raise RuntimeError("a dry run cannot hold collectives, which run at once: capture without dry_run")
+def _at_collective(issue: Callable[[], None]) -> None:
+    """Hand a collective to the graph that records the calling thread on its current stream."""
+    for candidate in tuple(_open):
+        if candidate._parts()[-1].recording_here:
+            candidate._between(issue)
+            return
+    raise RuntimeError(
+        "collective nonSFG is not supported during hpu graph capturing: only an HPUGraph can hold collectives"
+    )
 
 
 class graph:

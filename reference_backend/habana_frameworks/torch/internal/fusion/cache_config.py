@@ -85,8 +85,12 @@ def trim(folder: Path, megabytes: int) -> None:
 
 
 def _artifacts(folder: Path) -> list[Path]:
-    # Unfinished ones have other names, and belong to the processes that write them.
+    # Unfinished ones begin with a dot, and belong to the processes that write them.
     try:
-        return [entry for entry in folder.iterdir() if (entry / "convention.json").exists()]
+        return [
+            entry
+            for entry in folder.iterdir()
+            if not entry.name.startswith(".") and (entry / "convention.json").exists()
+        ]
     except OSError:
         return []

@@ -37,6 +37,7 @@ LIMIT_SECONDS = 900
 # Limit for programs that make new graphs all the time.
 LIMIT_WAITING = 256
 OnReady = Callable[[Artifact], None]
+OnProgram = Callable[[bool], object]
 
 
 def default_cache() -> Path:
@@ -78,10 +79,18 @@ class _Job:
 
 @dataclass
 class Service:
-    """A bounded number of compile subprocesses over one cache folder. Their failures raise no errors here."""
+    """A bounded number of compile subprocesses over one cache folder. Their failures raise no errors here.
+
+    Attributes:
+        processes: the largest number of subprocesses.
+        folder: of the cache.
+        on_program: is called for each artifact: with False if this process has had it compiled, with True if
+            it was on the disk.
+    """
 
     processes: int = field(default_factory=default_processes)
     folder: Path = field(default_factory=default_cache)
+    on_program: OnProgram | None = None
 
     def __post_init__(self) -> None:
         self._owner = os.getpid()
@@ -139,6 +148,7 @@ class Service:
                 return digest
             artifact = self._load(digest)
             if artifact is not None:
+                self._count(loaded=True)
                 self._finished.append((artifact, listeners))
                 return digest
             if len(self._waiting) >= LIMIT_WAITING:
@@ -248,18 +258,32 @@ class Service:
                 lines = (job.folder / "log").read_text(errors="replace").strip().splitlines()
                 reason = lines[-1] if lines else f"the compile process ended with {code}"
                 return self._fail(job, reason, expected=code == NOT_FUSABLE)
-            # The name appears only now, with complete content; another process may have been first.
-            with contextlib.suppress(OSError):
-                os.rename(job.folder, self.folder / job.digest)
-            artifact = self._load(job.digest)
+            artifact = self._publish(job.folder, job.digest)
             if artifact is None:
                 return self._fail(job, f"{self.folder} cannot be written")
+            self._count(loaded=False)
             self._finished.append((artifact, job.on_ready))
             cache_config.trim(self.folder, self._config.megabytes)
         except OSError as error:
             self._fail(job, str(error))
         finally:
             shutil.rmtree(job.folder, ignore_errors=True)
+
+    def _count(self, loaded: bool) -> None:
+        if self.on_program is not None:
+            self.on_program(loaded)
+
+    def _publish(self, folder: Path, digest: str) -> Artifact | None:
+        """Give an artifact its name, with complete content; another process may have been first."""
+        with contextlib.suppress(OSError):
+            os.rename(folder, self.folder / digest)
+        artifact = self._load(digest)
+        if artifact is None:  # what has the name cannot be used: somebody has removed a part of it
+            shutil.rmtree(self.folder / digest, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                os.rename(folder, self.folder / digest)
+            artifact = self._load(digest)
+        return artifact
 
     def _fail(self, job: _Job, reason: str, expected: bool = False) -> None:
         self.failures[job.digest] = reason
@@ -273,7 +297,9 @@ def service() -> Service:
     """Return the service of this process; a forked child gets a new one."""
     global _service
     if _service is None or _service._owner != os.getpid():
-        _service = Service()
+        from habana_frameworks.torch import _C
+
+        _service = Service(on_program=_C.count_program)
     return _service
 
 

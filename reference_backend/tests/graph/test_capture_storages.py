@@ -1,0 +1,172 @@
+"""Storages that are resized while a captured graph uses them: a replay follows them, or says why not."""
+
+from __future__ import annotations
+
+import habana_frameworks.torch as ht
+import pytest
+import torch
+
+C, hpu = ht._C, ht.hpu
+
+
+@pytest.fixture
+def x():
+    return torch.ones(8, device="hpu")
+
+
+def _captured(function, **options):
+    """Capture a function: the graph, and what it returned."""
+    graph = hpu.HPUGraph()
+    with hpu.graph(graph, **options):
+        result = function()
+    return graph, result
+
+
+def _taken(address, like):
+    """A tensor of others that has taken the memory at the address."""
+    other = torch.full_like(like, 7)
+    assert other.data_ptr() == address
+    return other
+
+
+@pytest.mark.parametrize("run_before", [False, True])
+@pytest.mark.parametrize("which", ["input", "result"])
+def test_a_replay_refuses_a_storage_that_is_too_small(x, which, run_before):
+    kept = x.clone()
+    graph, y = _captured(lambda: x * 2)
+    if run_before:
+        graph.replay()
+    tensor = x if which == "input" else y
+    address, size = tensor.data_ptr(), tensor.untyped_storage().nbytes()
+    tensor.untyped_storage().resize_(0)
+    other = _taken(address, kept)
+    message = "a storage that the graph uses was resized to 0 bytes, of which it needs 32; give it its size"
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=message):
+            graph.replay()
+    assert other.tolist() == [7.0] * 8
+    tensor.untyped_storage().resize_(size)
+    x.fill_(5)
+    graph.replay()
+    assert y.tolist() == [10.0] * 8 and other.tolist() == [7.0] * 8
+
+
+@pytest.mark.parametrize("run_before", [False, True])
+@pytest.mark.parametrize("which", ["input", "result"])
+def test_a_replay_follows_a_storage_to_larger_memory(x, which, run_before):
+    kept = x.clone()
+    graph, y = _captured(lambda: x * 2)
+    if run_before:
+        graph.replay()
+    tensor = x if which == "input" else y
+    address = tensor.data_ptr()
+    tensor.untyped_storage().resize_(4096)
+    other = _taken(address, kept)
+    assert tensor.tolist() == [1.0 if which == "input" else 2.0] * 8
+    for value in (3.0, 4.0):
+        x.fill_(value)
+        graph.replay(asynchronous=True)
+        assert y.tolist() == [2 * value] * 8
+    assert other.tolist() == [7.0] * 8
+    assert graph._graph.uses(x) and not graph._graph.uses(other)
+
+
+def test_memory_that_dies_in_the_capture_is_the_graphs_own(x):
+    def work():
+        first = x * 2
+        result = first + 1
+        address = first.data_ptr()
+        first.untyped_storage().resize_(0)
+        return first, result, address
+
+    graph, (first, result, address) = _captured(work)
+    other = _taken(address, x)
+    for value in (3.0, 4.0):
+        x.fill_(value)
+        graph.replay()
+        assert result.tolist() == [2 * value + 1] * 8
+    assert other.tolist() == [7.0] * 8 and first.untyped_storage().nbytes() == 0
+
+
+def test_memory_may_come_and_go_in_the_capture(x):
+    """As a sharded parameter's does: freed after use, and allocated anew before the next."""
+
+    def work():
+        weight = x * 2
+        first = weight + 1
+        size = weight.untyped_storage().nbytes()
+        weight.untyped_storage().resize_(0)
+        between = x * 10
+        weight.untyped_storage().resize_(size)
+        torch.mul(x, 3, out=weight)
+        return first, between, weight, weight + 1
+
+    graph, results = _captured(work)
+    for value in (3.0, 4.0):
+        x.fill_(value)
+        graph.replay()
+        found = [result[0].item() for result in results]
+        assert found == [2 * value + 1, 10 * value, 3 * value, 3 * value + 1]
+
+
+RESIZED = "a storage with values was resized during hpu graph capturing, which a replay cannot repeat; move"
+GROWN = "aten::resize_ cannot be part of an HPU graph: it moves a tensor to larger memory; move it out"
+
+
+@pytest.mark.parametrize(("size", "message"), [(0, RESIZED), (16, RESIZED), (64, GROWN)])
+def test_values_from_before_cannot_move_in_a_capture(x, device_works, size, message):
+    y = x + 1
+    with pytest.raises(RuntimeError, match=message):
+        _captured(lambda: (y * 2, y.untyped_storage().resize_(size)))
+
+
+@pytest.mark.parametrize(("size", "message"), [(16, RESIZED), (64, GROWN)])
+def test_values_cannot_be_copied_in_a_capture(x, device_works, size, message):
+    with pytest.raises(RuntimeError, match=message):
+        _captured(lambda: (x * 2).untyped_storage().resize_(size))
+
+
+def test_a_dry_run_gives_no_contents_back_to_memory_that_was_freed(x, device_works):
+    kept, others = x.clone(), []
+
+    def work():
+        address = x.data_ptr()
+        x.add_(1)
+        x.untyped_storage().resize_(0)
+        with hpu.stream(hpu.default_stream()):
+            others.append(_taken(address, kept))
+
+    with pytest.raises(RuntimeError, match="resized during hpu graph capturing"):
+        _captured(work, dry_run=True)
+    assert others[0].tolist() == [7.0] * 8
+
+
+@pytest.mark.parametrize("to_host", [False, True])
+def test_host_memory_that_is_too_small(x, to_host):
+    pinned = torch.ones(8, pin_memory=True)
+
+    def work():
+        (pinned if to_host else x).copy_(x if to_host else pinned, non_blocking=True)
+
+    graph, _ = _captured(work)
+    size = pinned.untyped_storage().nbytes()
+    pinned.untyped_storage().resize_(0)
+    with pytest.raises(RuntimeError, match="resized to 0 bytes, of which it needs 32"):
+        graph.replay()
+    pinned.untyped_storage().resize_(size)
+    pinned.fill_(6)
+    x.fill_(6)
+    graph.replay()
+    hpu.synchronize()
+    assert x.tolist() == pinned.tolist() == [6.0] * 8
+
+
+def test_results_of_a_function_need_no_memory_of_the_capture(x):
+    graph = C.Graph()
+    graph.begin()
+    y = x * 2
+    graph.end()
+    y.untyped_storage().resize_(0)
+    graph.set_interface([x], [y])
+    (result,) = graph.call([torch.full((8,), 4.0, device="hpu")])
+    assert result.tolist() == [8.0] * 8 and result.untyped_storage().nbytes() == 32
