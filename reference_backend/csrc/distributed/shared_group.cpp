@@ -24,6 +24,9 @@ namespace {
 
 constexpr int kMostRanks = 64;
 constexpr std::uint64_t kLayout = 1;  // number of the layout of the memory
+// Bytes for the small parts of all ranks in one collective; two collectives have them in turn.
+constexpr std::uint64_t kSmallBytes = 2 << 20;
+constexpr std::uint64_t kLineBytes = 64;
 // A rank that is waited for is looked for first without giving up the processor, then while others have it,
 // then asleep.
 constexpr int kLooks = 100;
@@ -76,10 +79,6 @@ struct SharedGroup::Control {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
 
-std::size_t SharedGroup::bytes_for(int size) {
-  return sizeof(Control) + static_cast<std::size_t>(size) * 2 * kSmallBytes;
-}
-
 SharedGroup::Control& SharedGroup::control() const {
   return *reinterpret_cast<Control*>(memory_.data());
 }
@@ -93,11 +92,12 @@ Part& SharedGroup::part(int rank) const {
 }
 
 char* SharedGroup::small(int rank) const {
-  return memory_.data() + sizeof(Control) + (static_cast<std::size_t>(rank) * 2 + turn_ % 2) * kSmallBytes;
+  return memory_.data() + sizeof(Control) + turn_ % 2 * kSmallBytes +
+         static_cast<std::size_t>(rank) * small_bytes_;
 }
 
 // Rank 0 makes the memory and the others open it. All write a number into it and another way into the store,
-// so that rank 0 knows that they have the same memory; then it tells them so.
+// so that rank 0 knows that they have the same memory, which it then says to all.
 std::optional<Mapping> SharedGroup::join(c10d::Store& store, int rank, int size) {
   std::optional<Mapping> memory;
   std::string proof;
@@ -109,7 +109,7 @@ std::optional<Mapping> SharedGroup::join(c10d::Store& store, int rank, int size)
   };
   try {
     if (rank == 0) {
-      memory = Mapping::make(bytes_for(size));
+      memory = Mapping::make(sizeof(Control) + 2 * kSmallBytes);
       sign();
       const Place place = place_of(memory->descriptor());
       std::string text = proof;
@@ -126,7 +126,7 @@ std::optional<Mapping> SharedGroup::join(c10d::Store& store, int rank, int size)
       std::uint64_t number = 0;
       Place place;
       if (text >> number >> place.process >> place.descriptor >> place.device >> place.inode >> place.size &&
-          place.size == bytes_for(size)) {
+          place.size == sizeof(Control) + 2 * kSmallBytes) {
         memory = Mapping::open(place, /*writable=*/true);
         if (reinterpret_cast<Control*>(memory->data())->states[0].proof != number) {
           memory.reset();
@@ -185,7 +185,11 @@ std::shared_ptr<SharedGroup> SharedGroup::meet(c10d::Store& store, int rank, int
 }
 
 SharedGroup::SharedGroup(Mapping memory, int rank, int size)
-    : memory_(std::move(memory)), rank_(rank), size_(size), owner_(getpid()) {
+    : memory_(std::move(memory)),
+      rank_(rank),
+      size_(size),
+      small_bytes_(kSmallBytes / static_cast<std::uint64_t>(size) / kLineBytes * kLineBytes),
+      owner_(getpid()) {
   processes_.reserve(static_cast<std::size_t>(size));
   for (int other = 0; other < size; other++) {
     processes_.emplace_back(state(other).process);
@@ -297,12 +301,19 @@ void SharedGroup::wait(std::uint64_t step, Patience& patience) const {
   }
 }
 
-void SharedGroup::require_no_failure() const {
+int SharedGroup::failed_rank() const {
   std::atomic_thread_fence(std::memory_order_acquire);  // after all that was read from their memory
   for (int other = 0; other < size_; other++) {
     if (state(other).gone.load() == kFailed) {
-      throw std::runtime_error("rank " + std::to_string(other) + " has given up");
+      return other;
     }
+  }
+  return -1;
+}
+
+void SharedGroup::require_no_failure() const {
+  if (const int rank = failed_rank(); rank >= 0) {
+    throw std::runtime_error("rank " + std::to_string(rank) + " has given up");
   }
 }
 

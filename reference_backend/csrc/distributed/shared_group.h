@@ -43,9 +43,6 @@ struct Patience {
 // called meanwhile.
 class SharedGroup {
  public:
-  // Parts of at most that many bytes are passed through the group's own memory.
-  static constexpr std::uint64_t kSmallBytes = 1 << 16;
-
   // Meets the other ranks. Null, on all ranks alike, if they cannot share memory or one of them is not to.
   static std::shared_ptr<SharedGroup> meet(c10d::Store& store, int rank, int size);
   ~SharedGroup();
@@ -67,7 +64,12 @@ class SharedGroup {
   }
   // What a rank brings to this collective. Others read it once the rank has made its next step.
   Part& part(int rank) const;
-  // Memory of kSmallBytes in which a rank's small part is passed.
+  // True if parts of that many bytes are passed through the group's own memory: each rank then reads them
+  // all, so the more ranks there are the smaller they have to be.
+  bool is_small(std::uint64_t bytes) const {
+    return bytes <= small_bytes_;
+  }
+  // Memory for a rank's small part.
   char* small(int rank) const;
 
   // Makes the next step: what this rank has written is there for the others.
@@ -80,7 +82,9 @@ class SharedGroup {
   bool arrive_soon(std::uint64_t step) const;
   // Returns when all ranks have made that many steps. Throws std::runtime_error if they cannot or do not.
   void wait(std::uint64_t step, Patience& patience) const;
-  // Throws if a rank has failed, whose memory may have been used again while this one read it.
+  // The rank that has failed, or -1. Its memory may have been used again while this one read it.
+  int failed_rank() const;
+  // Throws if there is one.
   void require_no_failure() const;
 
   // Makes the ranks' device memory readable for all, the first time with all ranks together; false, on all
@@ -99,7 +103,7 @@ class SharedGroup {
   void fail();
   // The same from another thread.
   void abort();
-  // Tells the others that this rank comes to no other collective.
+  // Says to the others that this rank comes to no other collective.
   void leave();
 
  private:
@@ -108,7 +112,6 @@ class SharedGroup {
   enum class Devices { Unknown, Shared, Not };
 
   SharedGroup(Mapping memory, int rank, int size);
-  static std::size_t bytes_for(int size);
   static std::optional<Mapping> join(c10d::Store& store, int rank, int size);
 
   Control& control() const;
@@ -121,6 +124,7 @@ class SharedGroup {
   Mapping memory_;
   const int rank_;
   const int size_;
+  const std::uint64_t small_bytes_;
   const std::int64_t owner_;        // the process; a forked child has no such memory
   std::vector<Process> processes_;  // of all ranks
   std::vector<Mapping> views_;      // of their device memory

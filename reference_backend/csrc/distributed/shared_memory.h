@@ -10,7 +10,7 @@
 
 namespace hpu_reference::distributed {
 
-// Where another process of the machine finds a memfd; plain data, which is itself passed through memory.
+// The place at which another process of the machine finds a memfd; plain data, itself passed through memory.
 struct Place {
   std::int64_t process = 0;
   std::int64_t descriptor = -1;
@@ -72,7 +72,7 @@ class Process {
 // container.
 std::string own_surroundings();
 
-// A number that nobody guesses.
+// A number that no one guesses.
 std::uint64_t random_number();
 
 // Waits in shared memory until the word is no longer `seen`, another process calls wake_all(), or that much

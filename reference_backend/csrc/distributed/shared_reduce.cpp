@@ -156,7 +156,7 @@ bool SharedReduce::attempt() noexcept {
     return false;
   }
   bring();
-  if (!group_->arrive_soon(group_->step()) || !are_alike()) {
+  if (!group_->arrive_soon(group_->step()) || !are_alike() || group_->failed_rank() >= 0) {
     return false;
   }
   reduce_small();
@@ -174,6 +174,7 @@ bool SharedReduce::finish(std::chrono::milliseconds slow_after, std::function<vo
     bring();
     Patience patience{start_, timeout_, slow_after, std::move(on_slow)};
     group_->wait(group_->step(), patience);
+    group_->require_no_failure();
     require_alike();
     if (is_small()) {
       reduce_small();

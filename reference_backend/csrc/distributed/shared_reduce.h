@@ -28,9 +28,9 @@ class SharedReduce {
                c10d::ReduceOp::RedOpType operation,
                std::chrono::milliseconds timeout);
 
-  // True if the collective may be done where it is issued.
+  // True if the collective may be done by the thread that issues it.
   bool is_small() const {
-    return bytes_ <= SharedGroup::kSmallBytes;
+    return group_->is_small(bytes_);
   }
   // Brings this rank's part and waits for a moment; true if that was enough to complete it. Never throws:
   // what is wrong is found by finish().
