@@ -137,7 +137,7 @@ def other_order(rank, size):
 
 
 def from_threads(rank, size):
-    """Each thread with a group and a stream of its own: on one stream they would need one order on all ranks."""
+    """Each thread has a group and a stream of its own: on one stream all ranks would need one order."""
     groups = [dist.new_group(list(range(size))) for _ in range(4)]
     found = []
 
