@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Sequence
 
@@ -33,6 +34,25 @@ def best_of(functions: Sequence[Callable[[], object]], calls: int, rounds: int) 
         for index, function in enumerate(functions):
             best[index] = min(best[index], seconds_per_call(function, calls))
     return best
+
+
+def medians_of(functions: Sequence[Callable[[], object]], turns: int) -> list[float]:
+    """Call functions in turns, one call each, so that a busy moment affects all of them.
+
+    Args:
+        functions: the functions.
+        turns: calls of each; a tenth as many come before, to warm up.
+
+    Returns:
+        The median of each function's wall seconds.
+    """
+    seconds: list[list[float]] = [[] for _ in functions]
+    for turn in range(-max(1, turns // 10), turns):
+        for index, function in enumerate(functions):
+            took = seconds_per_call(function, 1)
+            if turn >= 0:
+                seconds[index].append(took)
+    return [statistics.median(taken) for taken in seconds]
 
 
 def geometric_mean(values: Sequence[float]) -> float:

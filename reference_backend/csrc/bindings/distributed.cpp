@@ -23,6 +23,7 @@ void bind_distributed(py::module& m) {
          int rank,
          int size,
          std::chrono::milliseconds timeout) -> Backend {
+        const py::gil_scoped_release unlocked;  // it waits for the other ranks
         return c10::make_intrusive<distributed::ProcessGroupHccl>(gloo, store, rank, size, timeout);
       },
       py::arg("gloo"),
@@ -32,6 +33,14 @@ void bind_distributed(py::module& m) {
       py::arg("timeout"),
       "A backend for hpu tensors, carried by a gloo backend over the same ranks; the timeout is that of "
       "gloo.");
+  m.def(
+      "shares_memory",
+      [](const Backend& backend) {
+        const auto* hccl = dynamic_cast<distributed::ProcessGroupHccl*>(backend.get());
+        return hccl != nullptr && hccl->shares_memory();
+      },
+      py::arg("backend"),
+      "True if it is an hccl backend whose ranks reduce in memory that they share.");
   m.def(
       "set_between_graphs",
       [](const std::optional<py::function>& between) {

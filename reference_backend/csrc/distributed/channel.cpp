@@ -6,6 +6,8 @@
 #include "memory/footprint.h"
 #include "runtime/device.h"
 #include "runtime/event.h"
+#include "runtime/interpreter.h"
+#include "runtime/order_clock.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
 
@@ -134,17 +136,22 @@ Channel::~Channel() {
   runtime::release_exclusive_stream(stream_);
 }
 
+// True if nothing that has been issued is in front of work on the calling thread's current stream.
+bool Channel::may_run_now(const memory::Footprint& footprint) const {
+  return !runtime::is_queue_all() && !runtime::has_order_clocks() &&
+         runtime::is_queue_idle(runtime::current_stream_id()) && runtime::is_queue_idle(stream_) &&
+         !(runtime::needs_attention() && footprint.has_conflicts(stream_));
+}
+
 std::shared_ptr<Transfer> Channel::issue(std::string name,
                                          const std::vector<at::Tensor>& used,
                                          const std::vector<at::Tensor>& written,
-                                         std::function<void()> run) {
+                                         std::function<void()> run,
+                                         const std::function<bool()>& attempt) {
   runtime::acquire();
   runtime::flush_recorded();
   runtime::release_finished_work();
   const c10::StreamId current = runtime::current_stream_id();
-  runtime::Event mark;
-  mark.record(current);
-  mark.block(stream_);
   auto transfer = std::make_shared<Transfer>(std::move(name), current, stream_);
   memory::Footprint footprint;
   for (const std::vector<at::Tensor>* tensors : {&used, &written}) {
@@ -154,6 +161,22 @@ std::shared_ptr<Transfer> Channel::issue(std::string name,
       footprint.add(storage, /*written=*/tensors == &written);
     }
   }
+  if (attempt && may_run_now(footprint)) {
+    const runtime::InterpreterRelease unlocked;
+    const std::lock_guard<std::mutex> lock(order_);
+    if (runtime::is_queue_idle(stream_)) {
+      if (attempt()) {
+        transfer->complete(nullptr);
+      } else {
+        footprint.enqueue(stream_, std::make_unique<TransferWork>(transfer, std::move(run)), /*keeps=*/true);
+      }
+      return transfer;
+    }
+  }
+  runtime::Event mark;
+  mark.record(current);
+  mark.block(stream_);
+  const std::lock_guard<std::mutex> lock(order_);
   footprint.enqueue(stream_, std::make_unique<TransferWork>(transfer, std::move(run)), /*keeps=*/true);
   transfer->clock_ = runtime::clock_of(runtime::queue_of(stream_));
   return transfer;

@@ -4,7 +4,8 @@
 //                                                                    stream of wait(): [wait for done]
 //
 // A transfer reads and writes the host views of device memory, which its footprint keeps from being used
-// again under it. Only Transfer::finish() blocks the host.
+// again under it. Only Transfer::finish() blocks the host. A transfer that has nothing in front of it may be
+// done on the thread that issues it, if that takes no longer than a moment.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,10 +16,15 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "runtime/order_clock.h"
+
+namespace hpu_reference::memory {
+class Footprint;
+}
 
 namespace hpu_reference::distributed {
 
@@ -71,10 +77,13 @@ class Channel {
 
   // Issues a transfer: `run` is called behind what the calling thread's current stream contains now.
   // `used` are the tensors whose memory it uses, of which it writes `written`. `name` is for messages.
+  // `attempt`, if given, is called first, on this thread, when nothing is in front of the transfer: it must
+  // end within a moment, and the transfer is done if it returns true; otherwise `run` goes on.
   std::shared_ptr<Transfer> issue(std::string name,
                                   const std::vector<at::Tensor>& used,
                                   const std::vector<at::Tensor>& written,
-                                  std::function<void()> run);
+                                  std::function<void()> run,
+                                  const std::function<bool()>& attempt = {});
   // Returns when everything issued so far is done.
   void drain() const;
 
@@ -83,7 +92,10 @@ class Channel {
   }
 
  private:
+  bool may_run_now(const memory::Footprint& footprint) const;
+
   const c10::StreamId stream_;
+  std::mutex order_;  // of those who issue; an attempt has it too
 };
 
 }  // namespace hpu_reference::distributed

@@ -3,6 +3,7 @@
 #include "distributed/transport.h"
 #include "distributed/work.h"
 #include "runtime/capture_scope.h"
+#include "runtime/queue.h"
 #include "torch_release.h"
 
 namespace hpu_reference::distributed {
@@ -18,11 +19,17 @@ ProcessGroupHccl::ProcessGroupHccl(c10::intrusive_ptr<c10d::Backend> gloo,
     : Backend(rank, size),
       gloo_(std::move(gloo)),
       roll_call_(std::make_shared<RollCall>(store, rank, size)),
+      shared_(SharedGroup::meet(*store, rank, size)),
       timeout_(timeout) {
 }
 
-// Transfers that are still running have references to gloo and end on the channel's thread.
-ProcessGroupHccl::~ProcessGroupHccl() = default;
+// Transfers that are still running have references to gloo and to the shared memory, and end on the channel's
+// thread.
+ProcessGroupHccl::~ProcessGroupHccl() {
+  if (shared_ != nullptr && runtime::is_queue_idle(collectives_.stream())) {
+    shared_->leave();  // at once: what has run may be released much later
+  }
+}
 
 c10::intrusive_ptr<c10d::Backend::Options> ProcessGroupHccl::getBackendOptions() {
   return c10::make_intrusive<Options>(timeout_);
@@ -42,6 +49,9 @@ void ProcessGroupHccl::shutdown() {
 }
 
 void ProcessGroupHccl::abort() {
+  if (shared_ != nullptr) {
+    shared_->abort();
+  }
 #if HPU_TORCH_AT_LEAST(2, 8)
   gloo_->abort();
 #endif
@@ -70,13 +80,22 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
                         getGroupDesc().empty() ? getGroupUid() : getGroupDesc(),
                         request.timeout};
   std::string name = "hccl " + collective.name;
+  std::function<bool()> attempt;
+  if (request.shared != nullptr && request.shared->is_small()) {
+    attempt = [shared = request.shared] { return shared->attempt(); };
+  }
   // It may outlive the group, but not gloo.
   auto run = [gloo = gloo_,
               roll_call = roll_call_,
+              shared = std::move(request.shared),
               start = std::move(request.start),
               collective = std::move(collective),
               numbered] {
     try {
+      if (shared != nullptr &&
+          shared->finish(roll_call->patience(collective), [&] { roll_call->answer(collective); })) {
+        return;
+      }
       for (const WorkPtr& work : start(*gloo)) {
         numbered ? roll_call->wait(*work, collective) : static_cast<void>(work->wait());
       }
@@ -95,7 +114,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
                        ")");
     }
   };
-  auto transfer = channel.issue(std::move(name), request.used, request.outputs, std::move(run));
+  auto transfer = channel.issue(std::move(name), request.used, request.outputs, std::move(run), attempt);
   return c10::make_intrusive<HcclWork>(
       rank_, request.operation, number, std::move(transfer), std::move(request.outputs), blocking);
 }
@@ -166,13 +185,16 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::allreduce(Tensors& tensors,
   c10d::AllreduceOptions given = options;
   given.reduceOp = reduction.operation;
   given.timeout = timeout_of(options.timeout);
-  return submit({OpType::ALLREDUCE,
-                 tensors,
-                 tensors,
-                 given.timeout,
-                 [hosts = reduction.view(hosts_of(tensors)), given](c10d::Backend& gloo) mutable {
-                   return std::vector<WorkPtr>{gloo.allreduce(hosts, given)};
-                 }});
+  Tensors hosts = reduction.view(hosts_of(tensors));
+  Request request{
+      OpType::ALLREDUCE, tensors, tensors, given.timeout, [hosts, given](c10d::Backend& gloo) mutable {
+        return std::vector<WorkPtr>{gloo.allreduce(hosts, given)};
+      }};
+  if (shared_ != nullptr) {
+    request.shared =
+        std::make_shared<SharedReduce>(shared_, hosts.front(), reduction.operation, given.timeout);
+  }
+  return submit(std::move(request));
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::allreduce_coalesced(

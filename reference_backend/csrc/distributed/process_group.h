@@ -1,5 +1,5 @@
 // The process group of backend "hccl": torch's collectives on device tensors, carried by gloo on their host
-// views.
+// views; an all-reduce of ranks that share memory is done there.
 //
 // Each method checks its tensors, makes their host views and issues a transfer; gloo itself is called on the
 // group's channel, so that it gives out its tags in the order in which the host issued the collectives.
@@ -18,6 +18,7 @@
 #include "distributed/channel.h"
 #include "distributed/checks.h"
 #include "distributed/roll_call.h"
+#include "distributed/shared_reduce.h"
 
 namespace hpu_reference::distributed {
 
@@ -52,6 +53,10 @@ class ProcessGroupHccl final : public c10d::Backend {
   void setSequenceNumberForGroup() override {
   }
   std::uint64_t getSequenceNumberForGroup() override;
+  // True if all-reduces go through memory that the ranks share.
+  bool shares_memory() const {
+    return shared_ != nullptr;
+  }
   void shutdown();
   void abort();
 
@@ -106,6 +111,7 @@ class ProcessGroupHccl final : public c10d::Backend {
     Tensors outputs;  // those of them that the user gets
     std::chrono::milliseconds timeout;
     Start start;
+    std::shared_ptr<SharedReduce> shared = nullptr;  // tried before gloo
   };
 
   bool is_batching() const;
@@ -116,6 +122,7 @@ class ProcessGroupHccl final : public c10d::Backend {
 
   const c10::intrusive_ptr<c10d::Backend> gloo_;
   const std::shared_ptr<const RollCall> roll_call_;
+  const std::shared_ptr<SharedGroup> shared_;  // null if the ranks do not share memory
   std::chrono::milliseconds timeout_;
   Channel collectives_;
   mutable std::mutex mutex_;

@@ -31,16 +31,17 @@ class RollCall {
 
   // Waits for gloo's work; answers the call if that takes long. Throws what the work throws.
   void wait(c10d::Work& work, const Collective& collective) const;
+  // How long a rank waits in the collective before it answers.
+  std::chrono::milliseconds patience(const Collective& collective) const;
+  // Answers: this rank is at the collective.
+  void answer(const Collective& collective) const noexcept;
   // The error message for a collective that has failed with `why`.
   std::string describe(const Collective& collective, const std::string& why) const;
 
  private:
   std::string key(const Collective& collective, int rank) const;
-  void answer(const Collective& collective) const noexcept;
 
   class Board;
-  std::chrono::milliseconds patience(const Collective& collective) const;
-
   const std::shared_ptr<Board> board_;
   const int rank_;
   const int size_;

@@ -63,7 +63,7 @@ Arena map_arena(std::size_t size) {
     fail("madvise(MADV_DONTFORK) of device memory");
   }
   madvise(host, size, MADV_DONTDUMP);
-  return Arena{static_cast<char*>(device), static_cast<char*>(host), size};
+  return Arena{static_cast<char*>(device), static_cast<char*>(host), size, g_memfd};
 }
 
 void* reserve_zeros(std::size_t size) {

@@ -13,6 +13,7 @@ struct Arena {
   char* device_base = nullptr;
   char* host_base = nullptr;
   std::size_t size = 0;
+  int descriptor = -1;  // of the memfd
 
   // True if the address lies in the device view.
   bool contains_device(const void* pointer) const {

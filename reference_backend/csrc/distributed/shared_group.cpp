@@ -1,0 +1,376 @@
+#include "distributed/shared_group.h"
+
+#include <c10/util/Exception.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "memory/allocator.h"
+
+namespace hpu_reference::distributed {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr int kMostRanks = 64;
+constexpr std::uint64_t kLayout = 1;  // number of the layout of the memory
+// Bytes for the small parts of all ranks in one collective; two collectives have them in turn.
+constexpr std::uint64_t kSmallBytes = 2 << 20;
+constexpr std::uint64_t kLineBytes = 64;
+// A rank that is waited for is looked for first without giving up the processor, then while others have it,
+// then asleep.
+constexpr int kLooks = 100;
+constexpr microseconds kSoon{50};
+// Sleep between two looks at the clock and at the other processes.
+constexpr milliseconds kNap{50};
+
+// How a rank has gone.
+enum : std::uint32_t { kHere = 0, kLeft = 1, kFailed = 2 };
+
+bool is_wanted() {
+  const char* text = std::getenv("HPU_REFERENCE_SHARED_REDUCE");
+  const std::string value = text == nullptr || *text == '\0' ? "1" : text;
+  TORCH_CHECK(value == "0" || value == "1",
+              "HPU_REFERENCE_SHARED_REDUCE='",
+              value,
+              "' is not known; give 1 (ranks of one machine reduce in shared memory) or 0 (gloo does)");
+  return value == "1";
+}
+
+std::string key(const char* what, int rank) {
+  return std::string("shared/") + what + "/" + std::to_string(rank);
+}
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+// On cache lines of its own: only its rank writes it.
+struct alignas(64) SharedGroup::State {
+  std::atomic<std::uint64_t> step;
+  std::atomic<std::uint32_t> gone;
+  std::atomic<std::uint32_t> reads_devices;
+  std::uint64_t proof;  // a number that the rank has published elsewhere
+  std::int64_t process;
+  Place device;
+  Part parts[2];  // the others may still read that of the collective before
+};
+
+struct SharedGroup::Control {
+  alignas(64) std::atomic<std::uint32_t> bell;  // changes with each step that someone waits for
+  std::atomic<std::uint32_t> sleepers;
+  State states[kMostRanks];
+};
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
+
+SharedGroup::Control& SharedGroup::control() const {
+  return *reinterpret_cast<Control*>(memory_.data());
+}
+
+SharedGroup::State& SharedGroup::state(int rank) const {
+  return control().states[rank];
+}
+
+Part& SharedGroup::part(int rank) const {
+  return state(rank).parts[turn_ % 2];
+}
+
+char* SharedGroup::small(int rank) const {
+  return memory_.data() + sizeof(Control) + turn_ % 2 * kSmallBytes +
+         static_cast<std::size_t>(rank) * small_bytes_;
+}
+
+// Rank 0 makes the memory and the others open it. All write a number into it and another way into the store,
+// so that rank 0 knows that they have the same memory, which it then says to all.
+std::optional<Mapping> SharedGroup::join(c10d::Store& store, int rank, int size) {
+  std::optional<Mapping> memory;
+  std::string proof;
+  const auto sign = [&] {
+    State& own = reinterpret_cast<Control*>(memory->data())->states[rank];
+    own.process = getpid();
+    own.proof = random_number();
+    proof = std::to_string(own.proof);
+  };
+  try {
+    if (rank == 0) {
+      memory = Mapping::make(sizeof(Control) + 2 * kSmallBytes);
+      sign();
+      const Place place = place_of(memory->descriptor());
+      std::string text = proof;
+      for (const std::uint64_t number : {static_cast<std::uint64_t>(place.process),
+                                         static_cast<std::uint64_t>(place.descriptor),
+                                         place.device,
+                                         place.inode,
+                                         place.size}) {
+        text += ' ' + std::to_string(number);
+      }
+      store.set("shared/place", text);
+    } else {
+      std::istringstream text(store.get_to_str("shared/place"));
+      std::uint64_t number = 0;
+      Place place;
+      if (text >> number >> place.process >> place.descriptor >> place.device >> place.inode >> place.size &&
+          place.size == sizeof(Control) + 2 * kSmallBytes) {
+        memory = Mapping::open(place, /*writable=*/true);
+        if (reinterpret_cast<Control*>(memory->data())->states[0].proof != number) {
+          memory.reset();
+        } else {
+          sign();
+        }
+      }
+    }
+  } catch (const std::system_error&) {  // not for this process, or not on this system
+    memory.reset();
+    proof.clear();
+    if (rank == 0) {
+      store.set("shared/place", "none");
+    }
+  }
+  if (rank != 0) {
+    store.set(key("proof", rank), proof);
+    if (store.get_to_str("shared/verdict") != "yes") {
+      memory.reset();
+    }
+    return memory;
+  }
+  bool all = memory.has_value();
+  for (int other = 1; other < size; other++) {
+    const std::string said = store.get_to_str(key("proof", other));
+    all = all && said == std::to_string(reinterpret_cast<Control*>(memory->data())->states[other].proof);
+  }
+  store.set("shared/verdict", all ? "yes" : "no");
+  if (!all) {
+    memory.reset();
+  } else {
+    memory->seal();
+  }
+  return memory;
+}
+
+std::shared_ptr<SharedGroup> SharedGroup::meet(c10d::Store& store, int rank, int size) {
+  if (size > kMostRanks) {
+    return nullptr;
+  }
+  const std::string own =
+      is_wanted() ? std::to_string(kLayout) + ' ' + own_surroundings() : std::string("none");
+  bool alike = own != "none";
+  if (size > 1) {
+    store.set(key("surroundings", rank), own);
+    for (int other = 0; other < size; other++) {
+      alike = (other == rank || store.get_to_str(key("surroundings", other)) == own) && alike;
+    }
+  }
+  if (!alike) {
+    return nullptr;
+  }
+  std::optional<Mapping> memory = join(store, rank, size);
+  return memory.has_value() ? std::shared_ptr<SharedGroup>(new SharedGroup(std::move(*memory), rank, size))
+                            : nullptr;
+}
+
+SharedGroup::SharedGroup(Mapping memory, int rank, int size)
+    : memory_(std::move(memory)),
+      rank_(rank),
+      size_(size),
+      small_bytes_(kSmallBytes / static_cast<std::uint64_t>(size) / kLineBytes * kLineBytes),
+      owner_(getpid()) {
+  processes_.reserve(static_cast<std::size_t>(size));
+  for (int other = 0; other < size; other++) {
+    processes_.emplace_back(state(other).process);
+  }
+}
+
+SharedGroup::~SharedGroup() {
+  leave();
+}
+
+bool SharedGroup::is_usable() const {
+  return owner_ == getpid() && state(rank_).gone.load() == kHere && !aborted_;
+}
+
+void SharedGroup::ring() const {
+  Control& all = control();
+  all.bell.fetch_add(1);
+  wake_all(reinterpret_cast<const std::uint32_t*>(&all.bell));
+}
+
+void SharedGroup::advance() {
+  state(rank_).step.store(++step_, std::memory_order_release);
+  // Either this rank sees the sleeper, or the sleeper sees the step.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (control().sleepers.load(std::memory_order_relaxed) != 0) {
+    ring();
+  }
+}
+
+bool SharedGroup::all_at(std::uint64_t step) const {
+  for (int other = 0; other < size_; other++) {
+    if (state(other).step.load(std::memory_order_acquire) < step) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool SharedGroup::arrive_soon(std::uint64_t step) const {
+  for (int look = 0; look < kLooks; look++) {
+    if (all_at(step)) {
+      return true;
+    }
+    pause();
+  }
+  const auto end = Clock::now() + kSoon;
+  do {
+    sched_yield();  // the other rank may need this processor
+    if (all_at(step)) {
+      return true;
+    }
+  } while (Clock::now() < end);
+  return false;
+}
+
+// Throws if the ranks that are missing will not come, or this one has waited for long enough.
+void SharedGroup::examine(std::uint64_t step, Patience& patience) const {
+  if (aborted_) {
+    throw std::runtime_error("the group was aborted");
+  }
+  const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - patience.start);
+  if (patience.on_slow && waited >= patience.slow_after) {
+    std::exchange(patience.on_slow, nullptr)();
+  }
+  std::string missing;
+  for (int other = 0; other < size_; other++) {
+    const State& theirs = state(other);
+    const bool ended = processes_[static_cast<std::size_t>(other)].has_ended();
+    const std::uint32_t gone = theirs.gone.load();
+    if (theirs.step.load(std::memory_order_acquire) >= step) {
+      continue;  // read last: it may have come just before it ended
+    }
+    const std::string name = "rank " + std::to_string(other);
+    if (ended) {
+      throw std::runtime_error("the process of " + name + " has ended");
+    }
+    if (gone != kHere) {
+      throw std::runtime_error(name + (gone == kLeft ? " has left the group" : " has given up"));
+    }
+    missing += (missing.empty() ? "" : ", ") + name;
+  }
+  if (!missing.empty() && waited >= patience.timeout) {
+    throw std::runtime_error("timed out in shared memory after " + std::to_string(patience.timeout.count()) +
+                             " ms, waiting for " + missing);
+  }
+}
+
+void SharedGroup::wait(std::uint64_t step, Patience& patience) const {
+  if (arrive_soon(step)) {
+    return;
+  }
+  Control& all = control();
+  auto examined = Clock::now();
+  while (true) {
+    const std::uint32_t seen = all.bell.load(std::memory_order_acquire);
+    all.sleepers.fetch_add(1);
+    const bool here = all_at(step);
+    if (!here && !aborted_) {
+      wait_for_change(reinterpret_cast<const std::uint32_t*>(&all.bell), seen, kNap.count());
+    }
+    all.sleepers.fetch_sub(1);
+    if (here || all_at(step)) {
+      return;
+    }
+    if (aborted_ || Clock::now() - examined >= kNap) {
+      examine(step, patience);
+      examined = Clock::now();
+    }
+  }
+}
+
+int SharedGroup::failed_rank() const {
+  std::atomic_thread_fence(std::memory_order_acquire);  // after all that was read from their memory
+  for (int other = 0; other < size_; other++) {
+    if (state(other).gone.load() == kFailed) {
+      return other;
+    }
+  }
+  return -1;
+}
+
+void SharedGroup::require_no_failure() const {
+  if (const int rank = failed_rank(); rank >= 0) {
+    throw std::runtime_error("rank " + std::to_string(rank) + " has given up");
+  }
+}
+
+bool SharedGroup::share_devices(Patience& patience) {
+  if (devices_ != Devices::Unknown) {
+    return devices_ == Devices::Shared;
+  }
+  state(rank_).device = place_of(memory::arena().descriptor);
+  advance();
+  wait(step_, patience);
+  bool all = true;
+  try {
+    for (int other = 0; other < size_; other++) {
+      views_.push_back(Mapping::open(state(other).device, /*writable=*/false));
+    }
+  } catch (const std::system_error&) {
+    all = false;
+  }
+  state(rank_).reads_devices.store(all ? 1 : 0);
+  advance();
+  wait(step_, patience);
+  for (int other = 0; other < size_; other++) {
+    all = all && state(other).reads_devices.load() == 1;
+  }
+  devices_ = all ? Devices::Shared : Devices::Not;
+  if (!all) {
+    views_.clear();
+  }
+  return all;
+}
+
+// Before this rank's memory is used for anything else: those who read it look here afterwards.
+void SharedGroup::mark(std::uint32_t gone) {
+  if (owner_ != getpid()) {
+    return;
+  }
+  std::uint32_t before = kHere;
+  if (state(rank_).gone.compare_exchange_strong(before, gone)) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    ring();
+  }
+}
+
+void SharedGroup::fail() {
+  mark(kFailed);
+}
+
+void SharedGroup::abort() {
+  aborted_ = true;
+  mark(kFailed);
+  if (owner_ == getpid()) {
+    ring();
+  }
+}
+
+void SharedGroup::leave() {
+  mark(kLeft);
+}
+
+}  // namespace hpu_reference::distributed
