@@ -6,9 +6,9 @@
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 
 #include <array>
+#include <cstring>
 
 #include "graph/static_program.h"
-#include "kernels/host_call.h"
 #include "memory/allocator.h"
 #include "memory/detour.h"
 #include "memory/footprint.h"
@@ -174,6 +174,27 @@ void StaticProgram::call_kernel(const Step& step, const Frame& frame) const {
   kInvokers[step.arguments.size()](step.function, arguments.data());
 }
 
+void StaticProgram::call_addmm(const Step& step, const Frame& frame) const {
+  at::Tensor out = tensor_of(frame, step.tensors[3]);
+  if (step.adds_rows) {
+    // As the operator begins, without a tensor of equal rows and an operator to copy it.
+    const Value& row = values_[static_cast<std::size_t>(step.tensors[0])];
+    const std::size_t itemsize = frame.itemsizes[row.memory];
+    const char* source = frame.addresses[row.memory] + row.offset * static_cast<std::int64_t>(itemsize);
+    char* target = static_cast<char*>(out.data_ptr());
+    const std::size_t bytes = static_cast<std::size_t>(out.size(1)) * itemsize;
+    for (std::int64_t i = 0; bytes > 0 && i < out.size(0); i++, target += bytes) {
+      std::memcpy(target, source, bytes);
+    }
+  }
+  at::cpu::addmm_out(out,
+                     step.adds_rows ? out : tensor_of(frame, step.tensors[0]),
+                     tensor_of(frame, step.tensors[1]),
+                     tensor_of(frame, step.tensors[2]),
+                     step.beta,
+                     step.alpha);
+}
+
 void StaticProgram::call_operator(const Step& step, Frame& frame) const {
   torch::jit::Stack stack;
   stack.reserve(step.values.size());
@@ -255,16 +276,9 @@ void StaticProgram::run_steps(Frame& frame) const {
         at::cpu::bmm_out(out, tensor_of(frame, step.tensors[0]), tensor_of(frame, step.tensors[1]));
         break;
       }
-      case Kind::Addmm: {
-        at::Tensor out = tensor_of(frame, step.tensors[3]);
-        at::cpu::addmm_out(out,
-                           tensor_of(frame, step.tensors[0]),
-                           tensor_of(frame, step.tensors[1]),
-                           tensor_of(frame, step.tensors[2]),
-                           step.beta,
-                           step.alpha);
+      case Kind::Addmm:
+        call_addmm(step, frame);
         break;
-      }
       case Kind::Operator:
         call_operator(step, frame);
         break;

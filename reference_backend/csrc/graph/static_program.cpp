@@ -119,6 +119,18 @@ void StaticProgram::choose_direct_call(Step& step) {
       step.tensors.push_back(argument.tensors[0]);
     }
   }
+  step.adds_rows = step.kind == Kind::Addmm && adds_rows(step);
+}
+
+bool StaticProgram::adds_rows(const Step& step) const {
+  const Value& row = values_[static_cast<std::size_t>(step.tensors.front())];
+  const Value& out = values_[static_cast<std::size_t>(step.tensors.back())];
+  if (!row.dtype || row.dtype != out.dtype || row.memory == out.memory || out.sizes.size() != 2 ||
+      !step.beta.equal(1)) {
+    return false;
+  }
+  const std::int64_t columns = out.sizes[1];
+  return row.sizes == Sizes{columns} && row.strides == Sizes{1} && out.strides == Sizes{columns, 1};
 }
 
 void StaticProgram::add_layout_check(int tensor,

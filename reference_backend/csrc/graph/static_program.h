@@ -16,11 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/host_call.h"
 #include "runtime/lock_order.h"
-
-namespace hpu_reference::kernels {
-class HostCall;
-}
 
 namespace hpu_reference::graph {
 
@@ -114,6 +111,7 @@ class StaticProgram {
     std::vector<OperatorArgument> values = {};
     std::vector<int> tensors = {};  // results of an operator, arguments of a direct call, or what is checked
     at::Scalar beta = {}, alpha = {};
+    bool adds_rows = false;  // the first argument of addmm is a row that is added to each
     Sizes sizes = {}, strides = {};
     std::string name = {};
   };
@@ -122,6 +120,7 @@ class StaticProgram {
 
   int add_value(Value value);
   void choose_direct_call(Step& step);
+  bool adds_rows(const Step& step) const;
   bool fits(const std::vector<at::Tensor>& inputs) const;
   bool fits(const Value& value, const at::Tensor& tensor) const;
   std::unique_ptr<Frame> make_frame() const;
@@ -130,6 +129,7 @@ class StaticProgram {
   at::Tensor tensor_of(const Frame& frame, int number) const;
   void run_steps(Frame& frame) const;
   void call_kernel(const Step& step, const Frame& frame) const;
+  void call_addmm(const Step& step, const Frame& frame) const;
   void call_operator(const Step& step, Frame& frame) const;
   void check_layout(const Step& step, const Frame& frame) const;
   void check_alignment(const Step& step, const Frame& frame) const;

@@ -1,4 +1,4 @@
-"""Fused recipes that run without Python do what the function of Inductor does: results, aliases, order, errors."""
+"""Fused recipes that run without Python: results, aliases, order and errors are as with Python."""
 
 from __future__ import annotations
 

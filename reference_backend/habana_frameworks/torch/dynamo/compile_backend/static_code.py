@@ -323,7 +323,7 @@ def _check_aliases(op: OpOverload) -> None:
 
 
 def _argument(value: Any, kind: str) -> tuple[str, Any]:
-    """How a program takes an argument of an operator whose schema calls it `kind`."""
+    """Form and content of an argument of an operator whose schema calls it `kind`."""
     if isinstance(value, _Value):
         return "tensor", value._number
     if kind == "List[Tensor]":
