@@ -12,6 +12,7 @@ FIGURES = (
     "graph_replay",
     "lazy_step",
     "compile_steady_state",
+    "compile_time",
     "collectives",
     "import_time",
     "suite_time",

@@ -54,7 +54,19 @@ def mlp() -> tuple[nn.Module, torch.Tensor]:
     return nn.Sequential(*layers), torch.randn(64, 784)
 
 
-MODELS: dict[Callable[[], tuple[nn.Module, torch.Tensor]], int] = {resnet18: 5, transformer: 20, mlp: 50}
+def small_mlp() -> tuple[nn.Module, torch.Tensor]:
+    """Make an MLP of 6 layers of 64, whose steps the host bounds, and its input, float32[32, 64]."""
+    layers = [layer for _ in range(6) for layer in (nn.Linear(64, 64), nn.ReLU())]
+    return nn.Sequential(*layers), torch.randn(32, 64)
+
+
+#: Models, with steps per batch and the largest ratio allowed.
+MODELS: dict[Callable[[], tuple[nn.Module, torch.Tensor]], tuple[int, float]] = {
+    resnet18: (5, 1.0),
+    transformer: (20, 1.0),
+    mlp: (50, 1.0),
+    small_mlp: (50, 0.95),
+}
 
 
 def step_of(model: nn.Module, x: torch.Tensor, backend: str) -> Callable[[], object]:
@@ -74,7 +86,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     ratios = []
-    for make, calls in MODELS.items():
+    for make, (calls, target) in MODELS.items():
         torch._dynamo.reset()
         torch.manual_seed(0)
         model, x = make()
@@ -86,8 +98,8 @@ def main() -> None:
         cpu, hpu = best_of([host, device], calls, rounds=25)
         ratios.append(hpu / cpu)
         figure = f"compiled {make.__name__}: {cpu * 1e3:.2f} ms on cpu, {hpu * 1e3:.2f} ms on hpu, ratio"
-        show(figure, ratios[-1], 1.1)
-    show("compiled training step, hpu / cpu, geometric mean", geometric_mean(ratios), 1.1)
+        show(figure, ratios[-1], target)
+    show("compiled training step, hpu / cpu, geometric mean", geometric_mean(ratios), 1.0)
 
 
 if __name__ == "__main__":

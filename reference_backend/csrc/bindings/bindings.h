@@ -7,6 +7,8 @@ namespace hpu_reference::bindings {
 
 // Binds captures, recipes and lazy mode.
 void bind_graphs(pybind11::module& m);
+// Binds programs of compiled code.
+void bind_static_programs(pybind11::module& m);
 // Binds the engine's switches and counters.
 void bind_engine(pybind11::module& m);
 // Binds the process group "hccl".

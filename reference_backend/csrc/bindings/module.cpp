@@ -119,6 +119,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("get_sync_debug_mode", &runtime::is_sync_debug_mode);
   bindings::bind_engine(m);
   bindings::bind_graphs(m);
+  bindings::bind_static_programs(m);
   bindings::bind_distributed(m);
   m.def("host_view", &debug_host_view, "A CPU tensor over the same bytes; for debugging.");
   m.def("kernel_table", [] {

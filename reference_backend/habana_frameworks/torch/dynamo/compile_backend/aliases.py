@@ -91,7 +91,7 @@ def possible_bases(node: Node) -> list[Node]:
         return [] if is_arithmetic(target) else node.all_input_nodes
     if target in _SILENT:
         return node.all_input_nodes
-    if _promises_nothing(target):
+    if promises_nothing(target):
         return node.all_input_nodes
     if not any(result.alias_info for result in target._schema.returns):
         return []
@@ -115,7 +115,7 @@ def written_by(node: Node) -> list[Node]:
 
 
 @functools.cache
-def _promises_nothing(target: OpOverload) -> bool:
+def promises_nothing(target: OpOverload) -> bool:
     """Say whether an operator may return an argument without a word of it in its schema.
 
     A composite operator such as dropout may, a reference such as ``prims::device_put``, and

@@ -14,7 +14,7 @@ from torch.fx.node import map_aggregate
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils._python_dispatch import _disable_current_modes
 
-from . import inductor
+from . import inductor, static_code
 from .aliases import writes_to_inputs
 from .calls import count
 from .host_calls import on_host
@@ -113,10 +113,16 @@ class FusedRecipe:
         self._other_outputs = [i for i, value in enumerate(outputs) if not _is_device_tensor(value)]
         on_cpu = any(_is_cpu_tensor(value) for value in (*inputs, *outputs))
         self._plain = not on_cpu
+        self._program = static_code.program_of(code, inputs, writes) if self._plain else None
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
         """Run the recipe on its inputs, a list, which is emptied."""
         count("fused")
+        if self._program is not None:
+            # It does nothing for other inputs than it was traced for, or while somebody watches operators.
+            results = self._program(inputs)
+            if results is not None:
+                return results
         if self._plain:
             results = on_host(self._code, inputs, self._writes)
             inputs.clear()

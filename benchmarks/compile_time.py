@@ -1,0 +1,74 @@
+"""Time to compile a training step, hpu_backend / Inductor on the CPU: fresh processes with empty caches."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+from benchmarks.measure import geometric_mean, show
+
+ROUNDS = 3
+MODELS = ("resnet18", "transformer")
+DEVICES = {"cpu": "inductor", "hpu": "hpu_backend"}
+
+
+def first_step(name: str, device: str) -> float:
+    """Seconds of the first compiled step, forward and backward, of a model in this process."""
+    import torch
+
+    if device == "hpu":
+        import habana_frameworks.torch  # noqa: F401  registers the device
+
+    from benchmarks import compile_steady_state as models
+
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model, x = getattr(models, name)()
+    step = models.step_of(model.to(device), x.to(device), DEVICES[device])
+    start = time.perf_counter()
+    step()
+    return time.perf_counter() - start
+
+
+def in_fresh_process(name: str, device: str) -> float:
+    """Measure `first_step` in a process of its own, with caches that are empty.
+
+    Raises:
+        subprocess.CalledProcessError: the process fails.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": folder}
+        command = [sys.executable, "-m", "benchmarks.compile_time", name, device]
+        root = Path(__file__).resolve().parent.parent
+        output = subprocess.run(
+            command, env=environment, cwd=root, check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
+    return float(output.split()[-1])
+
+
+def main() -> None:
+    """Measure the compilations of all models in turns, and print the ratios."""
+    ratios = []
+    for name in MODELS:
+        seconds: dict[str, list[float]] = {device: [] for device in DEVICES}
+        for _ in range(ROUNDS):
+            for device, times in seconds.items():
+                times.append(in_fresh_process(name, device))
+        cpu, hpu = (statistics.median(seconds[device]) for device in DEVICES)
+        ratios.append(hpu / cpu)
+        show(f"first compiled step of {name}: {cpu:.1f} s on cpu, {hpu:.1f} s on hpu, ratio", ratios[-1], 1.1)
+    show("first compiled step, hpu / cpu, geometric mean", geometric_mean(ratios), 1.1)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3:
+        print(first_step(*sys.argv[1:]))
+    else:
+        main()

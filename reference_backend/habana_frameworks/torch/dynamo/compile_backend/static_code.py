@@ -1,0 +1,379 @@
+"""Compiled code of static shapes without Python: the steps of Inductor's function, recorded once.
+
+Inductor writes a Python function for a cluster: it allocates memory, and calls kernels and operators. For
+static shapes this is a straight line. `program_of` runs it once on stand-ins for tensors and writes down
+the steps, which the device then runs itself. A function that does anything else has no program.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import inspect
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from habana_frameworks.torch import _C
+
+import torch
+from torch._ops import OpOverload
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .aliases import promises_nothing
+from .log import logger
+
+Code = Callable[[list[Any]], Sequence[Any]]
+
+#: Names of Inductor's modules that lead to operators; any other that is not known may do anything.
+_NAMESPACES = frozenset({"torch", "aten", "extern_kernels", "inductor_ops", "device"})
+#: Operators that write to an argument, and neither resize it nor return another tensor.
+_WRITING = frozenset(
+    f"aten::{name}_" for name in ("copy", "index_put", "scatter", "scatter_add", "scatter_reduce")
+)
+_ALIGNMENT = 64
+
+
+class _Unknown(Exception):
+    """The function does something that is no step."""
+
+
+class _Value:
+    """Stand-in for a tensor (or, of an operator with several results, for all of them)."""
+
+    def __init__(self, recorder: _Recorder, number: int) -> None:
+        object.__setattr__(self, "_recorder", recorder)
+        object.__setattr__(self, "_number", number)
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, kinds: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        leaves = pytree.tree_leaves([args, kwargs])
+        recorder = next(leaf._recorder for leaf in leaves if isinstance(leaf, _Value))
+        return recorder.operator(function, args, kwargs)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise _Unknown(f"attribute {name} of a tensor")
+
+    def _refuse(self, *values: Any) -> NoReturn:
+        raise _Unknown("the value of a tensor")
+
+    __setattr__ = __bool__ = __index__ = __iter__ = __getitem__ = __len__ = _refuse  # type: ignore[assignment]
+
+
+class _NoOperators(TorchDispatchMode):
+    """Refuses operators on no stand-in: a random one, for example, would run only once."""
+
+    def __torch_dispatch__(self, function: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
+        raise _Unknown(f"{function} on values that are known")
+
+
+class _Recorder:
+    """Steps of one function, with tensors by number; memory is planned once all steps are known."""
+
+    def __init__(self, inputs: Sequence[torch.Tensor]) -> None:
+        #: Per tensor: the one whose memory it has, and how to add it to a program.
+        self.owners: list[int] = []
+        self.kinds: list[tuple[Any, ...]] = []
+        #: Per step: how to add it, and the tensors that it uses.
+        self.steps: list[tuple[tuple[Any, ...], list[int]]] = []
+        self.inputs = [
+            self.new("input", value.dtype, list(value.shape), list(value.stride())) for value in inputs
+        ]
+
+    def new(self, *kind: Any, owner: int | None = None) -> _Value:
+        number = len(self.kinds)
+        self.kinds.append(kind)
+        self.owners.append(number if owner is None else owner)
+        return _Value(self, number)
+
+    def empty(self, sizes: Any, strides: Any, dtype: torch.dtype) -> _Value:
+        """Stand in for ``empty_strided_cpu``."""
+        return self.new("buffer", dtype, list(sizes), list(strides))
+
+    def view(self, base: Any, sizes: Any, strides: Any, offset: int) -> _Value:
+        """Stand in for ``reinterpret_tensor``."""
+        number = _number(base)
+        return self.new("view", number, list(sizes), list(strides), offset, owner=self.owners[number])
+
+    def check_layout(self, value: Any, sizes: Any, strides: Any, name: str | None = None) -> None:
+        """Stand in for ``assert_size_stride``."""
+        number = _number(value)
+        if self.kinds[number][0] == "result":
+            self.steps.append(
+                (("layout", number, list(sizes), list(strides), name or "an operator"), [number])
+            )
+        elif self.kinds[number][0] not in ("input", "constant", "buffer"):
+            raise _Unknown("a check of a view")
+        elif self.kinds[number][0] == "input" and not _is_layout(self.kinds[number], sizes, strides):
+            raise _Unknown("an input that is not laid out as traced")
+
+    def check_alignment(self, value: Any, alignment: int, name: str | None = None) -> None:
+        """Stand in for ``assert_alignment``."""
+        number = _number(value)
+        if self.kinds[number][0] != "result":
+            raise _Unknown("a check of the alignment of what is no result")
+        self.steps.append((("alignment", number, alignment, name or "an operator"), [number]))
+
+    def kernel(self, library: str) -> Callable[..., None]:
+        """Stand in for the function of a shared object."""
+
+        def record(*arguments: Any) -> None:
+            if len(arguments) > _C.StaticProgram.most_arguments:
+                raise _Unknown("a kernel of many arguments")
+            given = [(-1, value) if type(value) is int else (_number(value), 0) for value in arguments]
+            self.steps.append((("kernel", library, given), [number for number, _ in given if number >= 0]))
+
+        return record
+
+    def operator(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Stand in for an operator on tensors."""
+        op = _overload(function, "out" in kwargs)
+        schema = op._schema
+        _check_aliases(op)
+        if len(args) > sum(not argument.kwarg_only for argument in schema.arguments):
+            raise _Unknown(f"{op} with other arguments than its own")
+        given: list[tuple[str, Any]] = []
+        for position, argument in enumerate(schema.arguments):
+            if position < len(args):
+                value = args[position]
+            elif argument.name not in kwargs and not argument.has_default_value():
+                raise _Unknown(f"{op} without {argument.name}")
+            else:
+                value = kwargs.get(argument.name, argument.default_value)
+            given.append(_argument(value, str(argument.type)))
+        used = [n for form, value in given if form != "value" for n in pytree.tree_leaves(value) if n >= 0]
+        results = [] if schema.is_mutable else [self.new("result") for _ in schema.returns]
+        numbers = [value._number for value in results]
+        self.steps.append((("operator", schema.name, schema.overload_name, given, numbers), used + numbers))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def program(self, outputs: Sequence[_Value | None], writes: bool) -> Any:
+        """Make the program, with a plan of the memory that is not returned."""
+        returned = {self.owners[value._number] for value in outputs if value is not None}
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for time, (_, used) in enumerate(self.steps):
+            for owner in (self.owners[number] for number in used):
+                first.setdefault(owner, time)
+                last[owner] = time
+        temporary = [n for n in first if self.kinds[n][0] == "buffer" and n not in returned]
+        offsets, workspace = _plan([(_bytes(*self.kinds[n][1:]), first[n], last[n], n) for n in temporary])
+        program = _C.StaticProgram()
+        numbers = {-1: -1}
+
+        def add(number: int) -> None:
+            kind, *details = self.kinds[number]
+            if number in numbers or kind == "result":
+                return
+            if kind == "view":
+                add(details[0])
+                details[0] = numbers[details[0]]
+            elif kind == "buffer":
+                details.append(offsets.get(number, -1))
+            numbers[number] = getattr(program, f"add_{kind}")(*details)
+
+        for value in self.inputs:
+            add(value._number)
+        for time, (step, used) in enumerate(self.steps):
+            for number in used:
+                add(number)
+            _add_step(program, step, numbers)
+            for owner in {self.owners[number] for number in used} - returned:
+                if self.kinds[owner][0] == "result" and last[owner] == time:
+                    program.add_release(numbers[owner])
+        wanted = [-1 if value is None else value._number for value in outputs]
+        for number in wanted:
+            if number >= 0:
+                add(number)
+        program.finish([numbers[number] for number in wanted], workspace, writes)
+        return program
+
+
+def program_of(code: Code, inputs: Sequence[Any], writes: bool) -> Any:
+    """Make a program of a compiled function.
+
+    Args:
+        code: boxed function of CPU tensors, as Inductor makes it.
+        inputs: fake device tensors.
+        writes: the function writes to its inputs.
+
+    Returns:
+        A callable that takes the list of inputs, empties it and returns the list of results; or returns None,
+        with nothing done. None if the function has no program.
+    """
+    function = getattr(code, "__func__", code)
+    owner = getattr(code, "__self__", None)
+    if not _is_generated(function, bound=owner is not None) or getattr(owner, "partitions", None):
+        return None
+    if not all(isinstance(value, torch.Tensor) and _is_static(value) for value in inputs):
+        return None
+    recorder = _Recorder(inputs)
+    try:
+        straight = types.FunctionType(function.__code__, _stand_ins(function, recorder))
+        values = list(recorder.inputs)
+        with _NoOperators():
+            results = straight(values) if owner is None else straight(owner, values)
+        if not all(value is None or isinstance(value, _Value) for value in results):
+            raise _Unknown("a result that is no tensor")
+        return recorder.program(results, writes)
+    except _Unknown as reason:
+        logger.debug("a recipe runs in Python: %s", reason)
+        return None
+
+
+def _is_generated(function: Any, bound: bool) -> bool:
+    """Say whether this may be a function of a module of Inductor's; a graph without nodes has another one."""
+    if not isinstance(function, types.FunctionType) or function.__closure__ is not None:
+        return False
+    code = function.__code__
+    return code.co_argcount == 1 + bound and not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+
+
+def _stand_ins(function: types.FunctionType, recorder: _Recorder) -> dict[str, Any]:
+    """The global names of a function with what records in place of what runs."""
+    known = {
+        "assert_size_stride": recorder.check_layout,
+        "assert_alignment": recorder.check_alignment,
+        "empty_strided_cpu": recorder.empty,
+        "reinterpret_tensor": recorder.view,
+    }
+    result: dict[str, Any] = {"__builtins__": builtins}
+    for instruction in dis.get_instructions(function.__code__):
+        name = instruction.argval
+        if instruction.opname not in ("LOAD_GLOBAL", "LOAD_NAME") or name in result:
+            continue
+        value = function.__globals__.get(name)
+        if name in known:
+            result[name] = known[name]
+        elif isinstance(value, torch.Tensor):
+            if (
+                value.device.type != "cpu"
+                or value.layout != torch.strided
+                or value.is_conj()
+                or value.is_neg()
+            ):
+                raise _Unknown(f"the constant {name}")
+            result[name] = recorder.new("constant", value)
+        elif _library(value):
+            result[name] = recorder.kernel(_library(value))
+        elif value is not None and name in _NAMESPACES:
+            result[name] = value
+        else:
+            raise _Unknown(f"the name {name}")
+    return result
+
+
+def _library(value: Any) -> str:
+    """The shared object of a kernel that Inductor has bound to Python, or nothing."""
+    module = getattr(value, "__self__", None)
+    if not isinstance(value, types.BuiltinFunctionType) or not isinstance(module, types.ModuleType):
+        return ""
+    path = getattr(module.__spec__, "origin", None) or ""
+    return path if value.__name__ == "kernel" and path.endswith(".so") else ""
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, _Value):
+        raise _Unknown(f"{type(value).__name__} in place of a tensor")
+    return value._number
+
+
+def _is_static(value: torch.Tensor) -> bool:
+    if value.device.type != "hpu" or value.layout != torch.strided:
+        return False
+    return all(type(size) is int for size in (*value.shape, *value.stride()))
+
+
+def _is_layout(kind: Sequence[Any], sizes: Any, strides: Any) -> bool:
+    _, _, own_sizes, own_strides = kind
+    pairs = zip(own_sizes, own_strides, strides, strict=True)
+    return own_sizes == list(sizes) and all(a == b for size, a, b in pairs if size > 1)
+
+
+def _overload(function: Any, has_out: bool) -> OpOverload:
+    if isinstance(function, OpOverload):
+        return function
+    # Inductor calls the usual operators as functions of torch, which have the names of the operators.
+    name = getattr(function, "__name__", "")
+    packet = getattr(torch.ops.aten, name, None)
+    overload = getattr(packet, "out" if has_out else "default", None)
+    if overload is None or getattr(torch, name, None) is not function:
+        raise _Unknown(f"the function {name}")
+    return overload
+
+
+def _check_aliases(op: OpOverload) -> None:
+    """Refuse an operator that may resize an argument, or return one or a view of it."""
+    schema = op._schema
+    if any(str(result.type) != "Tensor" for result in schema.returns):
+        raise _Unknown(f"{op}, whose results are not single tensors")
+    if schema.is_mutable:
+        written = [argument for argument in schema.arguments if argument.is_write]
+        is_out = op.namespace == "aten" and all(argument.kwarg_only for argument in written)
+        if not is_out and schema.name not in _WRITING:
+            raise _Unknown(f"{op}, which writes to its arguments")
+    elif any(result.alias_info for result in schema.returns) or (
+        op.namespace != "mkldnn" and promises_nothing(op)
+    ):
+        raise _Unknown(f"{op}, which may return a view")
+
+
+def _argument(value: Any, kind: str) -> tuple[str, Any]:
+    """Form and content of an argument of an operator whose schema calls it `kind`."""
+    if isinstance(value, _Value):
+        return "tensor", value._number
+    if kind == "List[Tensor]":
+        return "tensors", [_number(item) for item in value]
+    if kind == "List[Optional[Tensor]]":
+        return "optional_tensors", [-1 if item is None else _number(item) for item in value]
+    if (kind == "Tensor" and value is not None) or any(
+        isinstance(leaf, torch.Tensor | _Value) for leaf in pytree.tree_leaves(value)
+    ):
+        raise _Unknown(f"{value} in an argument of type {kind}")
+    return "value", value
+
+
+def _add_step(program: Any, step: tuple[Any, ...], numbers: dict[int, int]) -> None:
+    kind, *details = step
+    if kind == "kernel":
+        library, arguments = details
+        program.add_kernel(library, [(numbers[number], value) for number, value in arguments])
+    elif kind == "operator":
+        name, overload, arguments, results = details
+        given = [
+            (form, value if form == "value" else pytree.tree_map(numbers.__getitem__, value))
+            for form, value in arguments
+        ]
+        numbers.update(zip(results, program.add_operator(name, overload, given), strict=True))
+    elif kind == "layout":
+        program.add_layout_check(numbers[details[0]], *details[1:])
+    else:
+        program.add_alignment_check(numbers[details[0]], *details[1:])
+
+
+def _bytes(dtype: torch.dtype, sizes: Sequence[int], strides: Sequence[int]) -> int:
+    if 0 in sizes:
+        return 0
+    last = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    return (last + 1) * dtype.itemsize
+
+
+def _plan(buffers: Sequence[tuple[int, int, int, int]]) -> tuple[dict[int, int], int]:
+    """Place buffers of (bytes, first step, last step, number); returns their offsets and the bytes of all."""
+    placed: list[tuple[int, int, int, int]] = []
+    offsets: dict[int, int] = {}
+    for size, first, last, number in sorted(buffers, key=lambda buffer: (-buffer[0], *buffer[1:])):
+        begin = 0
+        for other, end, since, until in sorted(placed):
+            if since <= last and first <= until:
+                if begin + size <= other:
+                    break
+                begin = max(begin, end)
+        end = begin + -(-size // _ALIGNMENT) * _ALIGNMENT
+        placed.append((begin, end, first, last))
+        offsets[number] = begin
+    return offsets, max((end for _, end, _, _ in placed), default=0)

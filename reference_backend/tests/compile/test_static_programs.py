@@ -1,0 +1,361 @@
+"""Fused recipes that run without Python: results, aliases, order and errors are as with Python."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from habana_frameworks.torch import _C
+from habana_frameworks.torch.dynamo.compile_backend import static_code
+from torch import hpu, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+
+class Programs(list[Any]):
+    """Programs that were made, None for functions that have none."""
+
+    def runs(self) -> list[int]:
+        """Runs of each program so far."""
+        return [program.runs for program in self if program is not None]
+
+
+@pytest.fixture(autouse=True)
+def _first_runs_are_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AOTAutograd watches the operators of the first run of a graph, so that Python runs it."""
+    import torch._functorch._aot_autograd.runtime_wrappers as wrappers
+
+    if hasattr(wrappers, "_AnalyzeCustomOpInputOutputMode"):
+        monkeypatch.setattr(wrappers, "_AnalyzeCustomOpInputOutputMode", contextlib.nullcontext)
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Programs]:
+    """Collects the programs that compilations make from now on."""
+    made = Programs()
+    make = static_code.program_of
+
+    def collect(*arguments: Any) -> Any:
+        made.append(make(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(static_code, "program_of", collect)
+    yield made
+
+
+def train(model: nn.Module, function: Callable[..., Any], x: torch.Tensor) -> list[torch.Tensor]:
+    """Gradients of a step."""
+    for parameter in model.parameters():
+        parameter.grad = None
+    function(x).square().mean().backward()
+    return [parameter.grad for parameter in model.parameters()]
+
+
+MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "linear": (lambda: nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3)), (4, 8)),
+    "convolution": (
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2)
+        ),
+        (2, 3, 6, 6),
+    ),
+    "transformer": (lambda: nn.TransformerEncoderLayer(16, 2, 32, 0.0, batch_first=True), (2, 5, 16)),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_training_steps_run_as_programs(name: str, fused, programs: Programs) -> None:
+    make, sizes = MODELS[name]
+    model = make().to("hpu")
+    expected_model = copy.deepcopy(model)
+    function = fused(model)
+    for _ in range(3):
+        x = torch.randn(sizes, device="hpu")
+        for a, b in zip(train(model, function, x), train(expected_model, expected_model, x), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+    assert programs.runs() == [3, 3]
+    for a, b in zip(model.buffers(), expected_model.buffers(), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_results_that_are_inputs_or_share_memory(fused, programs: Programs) -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        z = x @ y
+        return x, x.t(), z, z.view(-1), z, x[1:]
+
+    x, y = torch.randn(4, 4, device="hpu"), torch.randn(4, 4, device="hpu")
+    expected = function(x, y)
+    for _ in range(2):
+        a, b, c, d, e, f = fused(function)(x, y)
+        assert a is x
+        assert b.data_ptr() == x.data_ptr()
+        assert f.data_ptr() == x[1:].data_ptr()
+        assert c.data_ptr() == d.data_ptr() == e.data_ptr()
+        for one, other in zip((a, b, c, d, e, f), expected, strict=True):
+            torch.testing.assert_close(one, other)
+    assert sum(programs.runs()) == 2
+
+
+def test_inputs_are_written_and_may_share_memory(fused, programs: Programs) -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return x @ y
+
+    program = fused(function)
+    memory = torch.arange(32.0, device="hpu")
+    x, y = memory[:16].view(4, 4), memory[16:].view(4, 4)
+    expected = (x + 1) @ y
+    with torch.no_grad():
+        torch.testing.assert_close(program(x, y), expected)
+    assert x.flatten().tolist() == [i + 1.0 for i in range(16)]
+    assert set(programs.runs()) == {1}
+
+
+def test_other_layouts_of_inputs(fused, programs: Programs) -> None:
+    """A gradient may come in another layout than the traced one; offsets differ from call to call."""
+    layer = nn.Linear(4, 4).to("hpu")
+    function = fused(layer)
+    memory = torch.randn(40, device="hpu")
+    for begin in (0, 3, 8):
+        x = memory[begin : begin + 16].view(4, 4)
+        for gradient in (torch.randn(4, 4, device="hpu"), torch.randn(4, 4, device="hpu").t()):
+            layer.weight.grad = None
+            function(x).backward(gradient)
+            torch.testing.assert_close(layer.weight.grad, gradient.t() @ x)
+    assert all(programs)
+
+
+def test_work_waits_for_its_inputs(fused, programs: Programs) -> None:
+    program = fused(lambda x, y: x @ y)
+    x, y = torch.eye(64, device="hpu"), torch.randn(64, 64, device="hpu")
+    program(x, y)
+    stream = hpu.Stream()
+    for _ in range(5):
+        with hpu.stream(stream):
+            _C.enqueue_delay(0.02)
+            for _ in range(10):
+                x = x * 2
+        # Another stream's work: the memory orders the two.
+        z = program(x, y)
+        with hpu.stream(stream):
+            x.fill_(0)
+            x.fill_diagonal_(1)
+        torch.testing.assert_close(z, y * 1024)
+        x = torch.eye(64, device="hpu")
+        hpu.synchronize()
+    assert programs.runs() == [6]
+
+
+def test_captures_refuse_programs(fused, programs: Programs) -> None:
+    program = fused(lambda x: x * 2)
+    x = torch.ones(3, device="hpu")
+    program(x)
+    graph = hpu.HPUGraph()
+    with pytest.raises(RuntimeError, match="cannot be part of an HPU Graph"), hpu.graph(graph):
+        program(x)
+    assert program(x).tolist() == [2, 2, 2]
+    assert programs.runs() == [2]
+
+
+def test_operators_are_seen_by_those_who_watch(fused, programs: Programs) -> None:
+    program = fused(lambda x, y: x @ y)
+    x, y = torch.randn(4, 4, device="hpu"), torch.randn(4, 4, device="hpu")
+    program(x, y)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        program(x, y)
+    assert "aten::mm" in {event.key for event in profile.key_averages()}
+    assert programs.runs() == [1]
+    program(x, y)
+    assert programs.runs() == [2]
+    (made,) = programs
+    with FlopCounterMode(display=False):
+        assert made([x, y]) is None
+    assert made([x, y]) is not None
+
+
+def test_threads_share_a_program(fused, programs: Programs) -> None:
+    program = fused(lambda x, y: (x @ y).relu() + x)
+    y = torch.randn(32, 32, device="hpu")
+    program(y, y)
+    faults: list[str] = []
+
+    def work(seed: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        for _ in range(50):
+            x = torch.randn(32, 32, generator=generator).to("hpu")
+            if not torch.allclose(program(x, y), (x @ y).relu() + x, atol=1e-4):
+                faults.append(f"thread {seed}")
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults
+    assert sum(programs.runs()) == 151
+
+
+def test_errors_of_kernels(fused, programs: Programs) -> None:
+    program = fused(lambda x, y: x // y + 1)
+    x = torch.tensor([4, 6], device="hpu")
+    assert program(x, torch.tensor([2, 3], device="hpu")).tolist() == [3, 3]
+    before = hpu.memory_allocated()
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        program(x, torch.tensor([2, 0], device="hpu"))
+    assert hpu.memory_allocated() == before
+    assert program(x, torch.tensor([1, 1], device="hpu")).tolist() == [5, 7]
+
+
+def test_freed_memory_is_refused(fused, programs: Programs) -> None:
+    program = fused(lambda x: x * 2)
+    x = torch.ones(64, device="hpu")
+    program(x)
+    x.untyped_storage().resize_(0)
+    with pytest.raises(RuntimeError, match="give its storage memory"):
+        program(x)
+    assert programs.runs() == [1]
+
+
+def test_memory_is_given_back(fused, programs: Programs) -> None:
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64)).to("hpu")
+    function = fused(model)
+    x = torch.randn(16, 64, device="hpu")
+    train(model, function, x)
+    before = hpu.memory_allocated()
+    for _ in range(3):
+        train(model, function, x)
+    assert hpu.memory_allocated() == before
+
+
+def test_each_shape_has_its_program(fused, programs: Programs) -> None:
+    program = fused(lambda x: x * 2 + 1, dynamic=False)
+    for size in (2, 3, 4, 3):
+        assert program(torch.ones(size, device="hpu")).tolist() == [3] * size
+    assert programs.runs() == [1, 2, 1]
+
+
+def test_symbolic_shapes_have_none(fused, programs: Programs) -> None:
+    program = fused(lambda x: x * 2 + 1, dynamic=True)
+    for size in (2, 3):
+        assert program(torch.ones(size, device="hpu")).tolist() == [3] * size
+    assert not any(programs)
+
+
+def test_constants_of_frozen_graphs(fused, programs: Programs) -> None:
+    layer = nn.Linear(4, 4).to("hpu").eval()
+    with torch.no_grad():
+        program = fused(layer, use_graph_freezing=True)
+        for _ in range(2):
+            x = torch.randn(2, 4, device="hpu")
+            torch.testing.assert_close(program(x), layer(x))
+    assert programs.runs() == [2]
+
+
+def test_code_from_the_cache_on_disk_is_a_program_too(fused, programs: Programs) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return (x @ x).sin() * 3
+
+    x = torch.randn(4, 4, device="hpu")
+    for _ in range(2):
+        torch._dynamo.reset()
+        torch.testing.assert_close(fused(function)(x), function(x))
+    assert programs.runs() == [1, 1]
+
+
+def _unknown(inputs: list[Any]) -> Any:
+    return (torch.rand(2),)
+
+
+def _branch(inputs: list[Any]) -> Any:
+    (x,) = inputs
+    return (x if x else None,)
+
+
+def _attribute(inputs: list[Any]) -> Any:
+    return (inputs[0].sin(),)
+
+
+def _name(inputs: list[Any]) -> Any:
+    print(inputs)
+    return (inputs[0],)
+
+
+def _view(inputs: list[Any]) -> Any:
+    (x,) = inputs
+    return (torch.ops.aten.view.default(x, [2]),)
+
+
+def _number_for_a_tensor(inputs: list[Any]) -> Any:
+    (x,) = inputs
+    return (torch.ops.aten.mul.Tensor(x, 2),)
+
+
+def _resize(inputs: list[Any]) -> Any:
+    (x,) = inputs
+    torch.ops.aten.resize_.default(x, [4])
+    return (x,)
+
+
+def _number(inputs: list[Any]) -> Any:
+    return (3,)
+
+
+@pytest.mark.parametrize(
+    "function", [_unknown, _branch, _attribute, _name, _view, _resize, _number, _number_for_a_tensor]
+)
+def test_functions_that_are_no_straight_line(function: Callable[..., Any]) -> None:
+    assert static_code.program_of(function, [torch.ones(2, device="hpu")], False) is None
+
+
+def test_functions_that_inductor_has_not_written() -> None:
+    x = torch.ones(2, device="hpu")
+    for function in (lambda inputs: (x,), lambda *inputs: inputs, lambda first, second: None, len):
+        assert static_code.program_of(function, [x], False) is None
+
+
+def test_checks_of_results() -> None:
+    def function(inputs: list[Any]) -> Any:
+        (x,) = inputs
+        result = torch.ops.aten.cumsum.default(x, 0)
+        assert_size_stride(result, (3,), (1,), "cumsum")  # noqa: F821
+        return (result,)
+
+    x = torch.ones(2, device="hpu")
+    function.__globals__["assert_size_stride"] = None
+    try:
+        program = static_code.program_of(function, [x], False)
+    finally:
+        del function.__globals__["assert_size_stride"]
+    inputs = [x]
+    with pytest.raises(AssertionError, match=r"cumsum has sizes \[2\]"):
+        program(inputs)
+    assert inputs == [x]
+
+
+@pytest.mark.parametrize("other", ["cpu", "dtype", "sizes", "strides", "conj", "number"])
+def test_a_program_leaves_other_inputs_to_python(other: str) -> None:
+    def function(inputs: list[Any]) -> Any:
+        (x,) = inputs
+        return (torch.ops.aten.cumsum.default(x, 0),)
+
+    x = torch.ones(2, 3, device="hpu", dtype=torch.complex64)
+    program = static_code.program_of(function, [x], False)
+    values: dict[str, Any] = {
+        "cpu": x.cpu(),
+        "dtype": x.to(torch.complex128),
+        "sizes": x[:1],
+        "strides": torch.ones(3, 2, device="hpu", dtype=torch.complex64).t(),
+        "conj": x.conj(),
+        "number": 3,
+    }
+    inputs = [values[other]]
+    assert program(inputs) is None
+    assert len(inputs) == 1
+    inputs = [x]
+    (result,) = program(inputs)
+    assert inputs == []
+    assert result.tolist() == [[1] * 3, [2] * 3]
